@@ -1,0 +1,8 @@
+//! Stored bytes to decoded bytes and back, always under [`crate::Limits`].
+
+pub mod zstd;
+
+use crate::error::Rule;
+
+/// Every rule of decompression.
+pub static RULES: &[&Rule] = zstd::RULES;

@@ -1,0 +1,2 @@
+//! Zstandard.
+pub static RULES: &[&crate::error::Rule] = &[];

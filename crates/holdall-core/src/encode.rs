@@ -1,0 +1,198 @@
+//! The write side, append-only and without I/O: an encoder says where bytes go, the caller puts
+//! them there.
+//!
+//! A writer calls [`Encode::begin`] and appends what it returns; then, for each component,
+//! [`Encode::place`], zeros up to the offset it answers, the stored bytes, and [`Encode::placed`];
+//! last [`Encode::finish`] and appends what it returns. Bulk bytes never pass through the encoder.
+
+use crate::error::Result;
+use crate::model::{Attributes, DType, Digest, Encoding, Layout, LogicalType, Role, TensorInfo};
+use bytes::Bytes;
+use std::ops::Range;
+
+/// A tensor about to be written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TensorSpec {
+    /// Its name.
+    pub name: String,
+    /// Its dimensions, in elements.
+    pub shape: Vec<u64>,
+    /// How its components form it.
+    pub layout: Layout,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// Its components, in the order in which they will be written.
+    pub components: Vec<ComponentSpec>,
+}
+
+impl TensorSpec {
+    /// A dense tensor. `decoded_len` of its one component follows from shape and dtype.
+    pub fn dense(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<u64>>) -> TensorSpec {
+        let shape = shape.into();
+        let count = crate::model::element_count(&shape).unwrap_or(u64::MAX);
+        let len = count.saturating_mul(dtype.width());
+        TensorSpec {
+            name: name.into(),
+            shape,
+            layout: Layout::Dense,
+            attributes: Attributes::new(),
+            components: vec![ComponentSpec::new(Role::Data, dtype, len)],
+        }
+    }
+
+    /// What it takes to write `info` as it is: the same shape, layout, attributes and components.
+    /// `None` if a component's decoded length is not known without decoding it.
+    pub fn of(info: &TensorInfo) -> Option<TensorSpec> {
+        let components = info
+            .components()
+            .map(|c| {
+                let mut spec = ComponentSpec::new(c.role, c.dtype, c.decoded_len?);
+                spec.logical_type = c.logical_type;
+                Some(spec)
+            })
+            .collect::<Option<Vec<_>>>()?;
+        Some(TensorSpec {
+            name: info.name().to_owned(),
+            shape: info.shape().to_vec(),
+            layout: info.layout().clone(),
+            attributes: info.attributes().clone(),
+            components,
+        })
+    }
+}
+
+/// A component about to be written. Its bytes are little-endian and, decoded, exactly this long.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComponentSpec {
+    /// What it is to its tensor.
+    pub role: Role,
+    /// Storage element type.
+    pub dtype: DType,
+    /// Meaning beyond storage.
+    pub logical_type: Option<LogicalType>,
+    /// Bytes before encoding.
+    pub decoded_len: u64,
+    /// An earlier component whose stored bytes are also this one's (tied weights): nothing is
+    /// written for it.
+    pub shares: Option<ComponentRef>,
+}
+
+impl ComponentSpec {
+    /// A component with plain elements and bytes of its own.
+    pub fn new(role: Role, dtype: DType, decoded_len: u64) -> ComponentSpec {
+        ComponentSpec { role, dtype, logical_type: None, decoded_len, shares: None }
+    }
+}
+
+/// Names a component of a file being written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ComponentRef {
+    /// The tensor's name.
+    pub tensor: String,
+    /// The component's role.
+    pub role: Role,
+}
+
+/// How a component came to lie in the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// Absolute bytes of the file, half-open.
+    pub range: Range<u64>,
+    /// How the bytes are encoded.
+    pub encoding: Encoding,
+    /// Digest of the stored bytes.
+    pub digest: Option<Digest>,
+}
+
+/// What a caller chooses about a file to be written.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EncodeOptions {
+    /// Version of the format, as its [`crate::Format::versions`] spell it; `None` for the newest.
+    pub version: Option<String>,
+    /// Every component starts at a multiple of this many bytes: a power of two, at least the
+    /// format's own alignment.
+    pub align: Option<u64>,
+}
+
+impl EncodeOptions {
+    /// The newest version at the format's own alignment.
+    pub const fn new() -> EncodeOptions {
+        EncodeOptions { version: None, align: None }
+    }
+
+    /// Writes this version.
+    pub fn with_version(mut self, version: impl Into<String>) -> EncodeOptions {
+        self.version = Some(version.into());
+        self
+    }
+
+    /// Starts every component at a multiple of `align` bytes.
+    pub fn with_align(mut self, align: u64) -> EncodeOptions {
+        self.align = Some(align);
+        self
+    }
+}
+
+impl Default for EncodeOptions {
+    fn default() -> EncodeOptions {
+        EncodeOptions::new()
+    }
+}
+
+/// An encoder for one file. See the module's documentation for the order of calls.
+pub trait Encode: Send {
+    /// Whether every tensor must be declared before the first byte is written.
+    fn header_first(&self) -> bool;
+
+    /// Whether components may be stored compressed.
+    fn can_compress(&self) -> bool;
+
+    /// Whether components may carry a digest of that algorithm.
+    fn can_digest(&self, algorithm: crate::model::Algorithm) -> bool;
+
+    /// Checks that the format can hold these attributes and this tensor.
+    ///
+    /// # Errors
+    /// Unsupported, naming what cannot be held and the option that helps.
+    fn check_attributes(&self, attributes: &Attributes) -> Result<()>;
+
+    /// The same for one tensor.
+    ///
+    /// # Errors
+    /// As [`Encode::check_attributes`].
+    fn check_tensor(&self, tensor: &TensorSpec) -> Result<()>;
+
+    /// The order in which these tensors are best written, as places in `tensors`. The default keeps
+    /// the caller's.
+    fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
+        (0..tensors.len()).collect()
+    }
+
+    /// The bytes at the start of the file. A [`Encode::header_first`] format needs all tensors, in
+    /// the order in which they will be written; another may be given an empty list.
+    ///
+    /// # Errors
+    /// Unsupported or Misuse: what the format cannot hold, two tensors of one name.
+    fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes>;
+
+    /// The offset at which the next component starts, at or after `end`, the file's end so far. The
+    /// bytes between are zero.
+    ///
+    /// # Errors
+    /// Misuse: not the component declared next.
+    fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64>;
+
+    /// Takes note of where and how that component was stored. For one that
+    /// [shares](ComponentSpec::shares) its bytes this is called without [`Encode::place`].
+    ///
+    /// # Errors
+    /// Misuse: it is not what was declared.
+    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()>;
+
+    /// The bytes at the end of the file, whose end so far is `end`.
+    ///
+    /// # Errors
+    /// Misuse: something declared was not written, or two tensors have one name.
+    fn finish(&mut self, end: u64) -> Result<Bytes>;
+}

@@ -1,0 +1,106 @@
+//! One module per file format, each a constant that describes itself, and the one list of them.
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used
+)]
+
+#[cfg(feature = "safetensors")]
+pub mod safetensors;
+#[cfg(feature = "ztensor")]
+pub mod ztensor;
+
+use crate::encode::{Encode, EncodeOptions};
+use crate::error::{Kind, Result, Rule};
+use crate::limits::Limits;
+use crate::model::Index;
+use crate::window::{Stop, Window};
+
+/// A file format: how to recognise it, read it and, where we do, write it.
+#[derive(Debug)]
+pub struct Format {
+    /// Short name in code, output and `--to`: `ztensor`.
+    pub id: &'static str,
+    /// Name for people: `zTensor`.
+    pub name: &'static str,
+    /// File name extensions without the dot.
+    pub extensions: &'static [&'static str],
+    /// Versions that can be written, newest first; empty where the format has none.
+    pub versions: &'static [&'static str],
+    /// Whether the bytes are of this format. It claims a file as soon as it would be the right one
+    /// to explain what is wrong with it.
+    pub detect: fn(&Window) -> Result<bool, Stop>,
+    /// What the file contains.
+    pub decode: fn(&Window, &Limits) -> Result<Index, Stop>,
+    /// An encoder, where the format can be written.
+    pub encode: Option<fn(&EncodeOptions) -> Result<Box<dyn Encode>>>,
+    /// Every rule its decoder and encoder can find broken.
+    pub rules: &'static [&'static Rule],
+}
+
+/// All formats, in the order in which they are tried.
+pub static FORMATS: &[&Format] = &[
+    #[cfg(feature = "ztensor")]
+    &ztensor::FORMAT,
+    #[cfg(feature = "safetensors")]
+    &safetensors::FORMAT,
+];
+
+/// Rules of recognising a format.
+pub static RULES: &[&Rule] = &[&UNKNOWN, &UNKNOWN_VERSION, &EMPTY, &crate::window::OUTSIDE];
+
+/// No format claims the bytes.
+pub static UNKNOWN: Rule = Rule::new(
+    "format/unknown",
+    Kind::Unsupported,
+    "The first bytes, or the last, are those of a format in the list.",
+)
+.with_hint("`holdall formats` lists the formats this build reads");
+/// The file is empty.
+pub static EMPTY: Rule =
+    Rule::new("format/empty", Kind::Malformed, "A tensor file has at least one byte.");
+/// A version that cannot be written.
+pub static UNKNOWN_VERSION: Rule = Rule::new(
+    "format/unknown-version",
+    Kind::Misuse,
+    "A version asked for is one that the format can be written in.",
+);
+
+/// The format of the file in `window`.
+///
+/// # Errors
+/// [`EMPTY`], [`UNKNOWN`].
+pub fn detect(window: &Window) -> Result<&'static Format, Stop> {
+    if window.is_empty() {
+        return Err(EMPTY.broken("the file has no bytes").into());
+    }
+    for format in FORMATS {
+        if (format.detect)(window)? {
+            return Ok(format);
+        }
+    }
+    let head = window.head(8)?;
+    Err(UNKNOWN.broken(format!("no format starts with `{}`", head.escape_ascii())).into())
+}
+
+/// Recognises and decodes the file in `window`.
+///
+/// # Errors
+/// As [`detect`], and whatever the format finds wrong.
+pub fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    (detect(window)?.decode)(window, limits)
+}
+
+/// The format with that id or file name extension.
+pub fn by_name(name: &str) -> Option<&'static Format> {
+    let name = name.to_ascii_lowercase();
+    FORMATS.iter().copied().find(|f| f.id == name || f.extensions.contains(&name.as_str()))
+}
+
+/// Every rule of this crate, common ones first.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    let common = [RULES, crate::model::builder::RULES, crate::codec::RULES, crate::layout::RULES];
+    let own = FORMATS.iter().map(|f| f.rules);
+    common.into_iter().chain(own).flatten().copied()
+}

@@ -1,0 +1,35 @@
+//! The pure half of Holdall: what tensor files mean, with no way to touch a disk or a network.
+//!
+//! A [`Format`] looks at the bytes in a [`Window`] and answers either with an [`Index`] (what the
+//! file contains) or with the range it still needs. Whoever fetches bytes (a memory map, a file, an
+//! HTTP client) sits above this crate, so every decoder is the same code everywhere, and can be
+//! fuzzed from a byte slice.
+//!
+//! Where things live: [`model`] is the vocabulary (index, tensor, component, dtype, attributes,
+//! digest), [`wire`] reads and writes the encodings formats are made of (CBOR, JSON), [`codec`]
+//! decompresses under a limit, [`layout`] gives components a meaning (dense, sparse, quantized) and
+//! [`formats`] has one module per file format.
+#![forbid(unsafe_code)]
+
+pub mod codec;
+pub mod encode;
+pub mod error;
+pub mod formats;
+pub mod layout;
+pub mod limits;
+pub mod model;
+pub mod plan;
+pub mod window;
+pub mod wire;
+
+pub use bytes::Bytes;
+pub use encode::{ComponentRef, ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
+pub use error::{Error, Kind, Result, Rule};
+pub use formats::{FORMATS, Format};
+pub use limits::Limits;
+pub use model::{
+    Algorithm, Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder,
+    Layout, LogicalType, Role, TensorInfo, Value, Warning,
+};
+pub use plan::ReadPlan;
+pub use window::{Stop, Window};

@@ -1,0 +1,36 @@
+//! Every cap in one struct. There is no decode and no decompress without it.
+
+/// The most that a file may ask of this process. Numbers in a file are held against these before
+/// anything is allocated or decompressed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of a zTensor manifest (the specification's own cap).
+    pub manifest_len: u64,
+    /// Bytes of a safetensors header (the reference implementation's own cap).
+    pub header_len: u64,
+    /// Tensors in one file.
+    pub tensors: u64,
+    /// Dimensions of one tensor.
+    pub rank: usize,
+    /// Nesting of maps and arrays in a manifest, header or attribute value.
+    pub depth: usize,
+    /// Bytes that one compressed component may decode to.
+    pub decoded_len: u64,
+    /// Base-2 logarithm of the largest window a zstd frame may ask for. Level 22 asks for 27.
+    pub zstd_window_log: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            manifest_len: 1 << 30,
+            header_len: 100_000_000,
+            tensors: 1 << 24,
+            rank: 64,
+            depth: 64,
+            decoded_len: 64 << 30,
+            zstd_window_log: 27,
+        }
+    }
+}

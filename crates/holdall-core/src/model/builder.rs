@@ -1,0 +1,533 @@
+//! The builder in which the checks common to all formats run once.
+
+use super::index::{ComponentRow, Index, Inner, TensorRow, Warning};
+use super::shape::{element_count, stored_size};
+use super::{Attributes, Component, Encoding, Layout, LogicalType, Role};
+use crate::error::{Error, Kind, Result, Rule};
+use crate::limits::Limits;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rules common to all formats.
+pub static RULES: &[&Rule] = &[
+    &BOUNDS,
+    &OVERLAP,
+    &DUPLICATE_NAME,
+    &SHAPE_OVERFLOW,
+    &SIZE,
+    &MISSING_COMPONENT,
+    &DUPLICATE_COMPONENT,
+    &ELEMENT_WIDTH,
+    &TOO_MANY_TENSORS,
+    &TOO_MANY_NAMES,
+    &RANK,
+    &EXPANSION,
+];
+
+/// A component reaches outside the part of the file that may hold data.
+pub static BOUNDS: Rule = Rule::new(
+    "index/bounds",
+    Kind::Malformed,
+    "Every component lies inside the file, clear of its header, manifest and footer.",
+);
+/// Two components share some bytes but not all.
+pub static OVERLAP: Rule = Rule::new(
+    "index/overlap",
+    Kind::Malformed,
+    "Two components are disjoint or the same range (tied weights); they never overlap in part.",
+);
+/// Two tensors have one name.
+pub static DUPLICATE_NAME: Rule =
+    Rule::new("index/duplicate-name", Kind::Malformed, "Tensor names are unique.");
+/// The product of a shape does not fit.
+pub static SHAPE_OVERFLOW: Rule = Rule::new(
+    "index/shape-overflow",
+    Kind::Malformed,
+    "The product of a shape, and the bytes it takes, fit in 64 bits.",
+);
+/// Shape and dtype say one size, the component another.
+pub static SIZE: Rule = Rule::new(
+    "index/size",
+    Kind::Malformed,
+    "A dense component holds exactly product(shape) elements of its dtype.",
+);
+/// A layout's component is missing.
+pub static MISSING_COMPONENT: Rule = Rule::new(
+    "index/missing-component",
+    Kind::Malformed,
+    "A tensor has every component that its layout is made of.",
+);
+/// A tensor has two components of one role.
+pub static DUPLICATE_COMPONENT: Rule = Rule::new(
+    "index/duplicate-component",
+    Kind::Malformed,
+    "The component roles of one tensor are unique.",
+);
+/// A component is not a whole number of elements.
+pub static ELEMENT_WIDTH: Rule = Rule::new(
+    "index/element-width",
+    Kind::Malformed,
+    "A decoded component is a whole number of elements of its dtype.",
+);
+/// Too many tensors.
+pub static TOO_MANY_TENSORS: Rule = Rule::new(
+    "index/too-many-tensors",
+    Kind::Limit,
+    "A file has at most `Limits::tensors` tensors.",
+);
+/// Too many dimensions.
+pub static RANK: Rule =
+    Rule::new("index/rank", Kind::Limit, "A tensor has at most `Limits::rank` dimensions.");
+/// A compressed component claims to decode to more than zstd can express.
+pub static EXPANSION: Rule = Rule::new(
+    "index/expansion",
+    Kind::Malformed,
+    "A compressed component decodes to no more than its encoding can express (128 KiB for 4 bytes).",
+);
+/// More names, components or bytes of names than the index has room for.
+pub static TOO_MANY_NAMES: Rule = Rule::new(
+    "index/too-many-names",
+    Kind::Limit,
+    "A tensor has at most 1024 components, and a file at most 65534 distinct roles.",
+);
+
+/// Components of one tensor.
+const MAX_COMPONENTS: usize = 1024;
+
+/// The most that one stored byte of zstd can decode to: a run-length block is 4 bytes for 128 KiB.
+const ZSTD_MAX_EXPANSION: u64 = 32 * 1024;
+
+/// The only way to make an [`Index`]: a decoder adds what it finds, in the file's order, and the
+/// checks that hold for every format run here.
+pub struct IndexBuilder {
+    inner: Inner,
+    limits: Limits,
+    data: Range<u64>,
+    /// Whether names came in strictly rising bytewise order so far.
+    sorted: bool,
+    role_ids: Interner<Role>,
+    layout_ids: Interner<Layout>,
+    logical_ids: Interner<LogicalType>,
+}
+
+impl IndexBuilder {
+    /// An empty index of a file of `source_len` bytes, whose components must lie inside `data`.
+    pub fn new(
+        format: &'static str,
+        version: impl Into<String>,
+        source_len: u64,
+        data: Range<u64>,
+        limits: &Limits,
+    ) -> IndexBuilder {
+        let inner = Inner { format, version: version.into(), source_len, ..Inner::default() };
+        IndexBuilder {
+            inner,
+            limits: limits.clone(),
+            data,
+            sorted: true,
+            role_ids: Interner::default(),
+            layout_ids: Interner::default(),
+            logical_ids: Interner::default(),
+        }
+    }
+
+    /// Sets the file's attributes.
+    pub fn attributes(&mut self, attributes: Attributes) {
+        self.inner.attributes = attributes;
+    }
+
+    /// Notes something odd. Only the first case of a code is kept, the others are counted.
+    pub fn warn(
+        &mut self,
+        code: &'static str,
+        tensor: Option<&str>,
+        component: Option<&str>,
+        message: impl FnOnce() -> Cow<'static, str>,
+    ) {
+        match self.inner.warnings.iter_mut().find(|w| w.code == code) {
+            Some(w) => w.count += 1,
+            None => self.inner.warnings.push(Warning {
+                code,
+                message: message().into_owned(),
+                tensor: tensor.map(str::to_owned),
+                component: component.map(str::to_owned),
+                count: 1,
+            }),
+        }
+    }
+
+    /// Adds a tensor; the components that follow are its own.
+    ///
+    /// # Errors
+    /// [`TOO_MANY_TENSORS`], [`RANK`], [`SHAPE_OVERFLOW`], and what closing the tensor before it
+    /// finds: see [`IndexBuilder::finish`].
+    pub fn tensor(&mut self, name: &str, shape: &[u64], layout: Layout) -> Result<()> {
+        self.close_tensor()?;
+        let inner = &mut self.inner;
+        if inner.tensors.len() as u64 >= self.limits.tensors {
+            let most = self.limits.tensors;
+            return Err(TOO_MANY_TENSORS.broken(format!("more than {most} tensors")));
+        }
+        if shape.len() > self.limits.rank {
+            return Err(RANK
+                .broken(format!("{} dimensions, at most {}", shape.len(), self.limits.rank))
+                .in_tensor(name));
+        }
+        if element_count(shape).is_none() {
+            return Err(SHAPE_OVERFLOW
+                .broken(format!("the product of shape {shape:?} passes 2^64"))
+                .in_tensor(name));
+        }
+        if let Some(last) = inner.tensors.last() {
+            self.sorted &= inner.name(last) < name;
+        }
+        let name_start = arena_offset(inner.names.len())?;
+        inner.names.push_str(name);
+        let name_end = arena_offset(inner.names.len())?;
+        let dims_start = arena_offset(inner.dims.len())?;
+        inner.dims.extend_from_slice(shape);
+        let dims_end = arena_offset(inner.dims.len())?;
+        let components = arena_offset(inner.components.len())?;
+        let layout = self.layout_ids.intern(&mut inner.layouts, &layout)?;
+        inner.tensors.push(TensorRow {
+            name: name_start..name_end,
+            dims: dims_start..dims_end,
+            components: components..components,
+            attributes: 0,
+            layout,
+        });
+        Ok(())
+    }
+
+    /// Sets the attributes of the tensor added last.
+    pub fn tensor_attributes(&mut self, attributes: Attributes) {
+        if attributes.is_empty() {
+            return;
+        }
+        if let Some(t) = self.inner.tensors.last_mut() {
+            self.inner.tensor_attributes.push(attributes);
+            t.attributes = self.inner.tensor_attributes.len() as u32;
+        }
+    }
+
+    /// Adds a component to the tensor added last.
+    ///
+    /// A raw component's decoded length is its stored length, whatever was given. A known logical
+    /// type over the wrong storage dtype is kept as an unknown one, with a warning.
+    ///
+    /// # Errors
+    /// [`BOUNDS`], [`EXPANSION`], [`DUPLICATE_COMPONENT`], [`TOO_MANY_NAMES`].
+    pub fn component(&mut self, mut c: Component) -> Result<()> {
+        if let Err(e) = self.check_component(&mut c) {
+            return Err(self.blame_last(e).in_component(&c.role).at(c.stored));
+        }
+        self.check_logical_type(&mut c);
+        let inner = &mut self.inner;
+        let role = self.role_ids.intern(&mut inner.roles, &c.role)?;
+        let logical_type = match &c.logical_type {
+            Some(t) => self.logical_ids.intern(&mut inner.logical_types, t)? + 1,
+            None => 0,
+        };
+        let digest = match c.digest {
+            Some(d) => {
+                inner.digests.push(d);
+                arena_offset(inner.digests.len())?
+            }
+            None => 0,
+        };
+        let Some(tensor) = inner.tensors.last_mut() else {
+            return Ok(());
+        };
+        let own = &inner.components[tensor.components.start as usize..];
+        if own.iter().any(|row| row.role == role) {
+            let e = DUPLICATE_COMPONENT.broken(format!("two components `{}`", c.role));
+            return Err(self.blame_last(e).in_component(&c.role).at(c.stored));
+        }
+        if own.len() >= MAX_COMPONENTS {
+            let e = TOO_MANY_NAMES.broken(format!("more than {MAX_COMPONENTS} components"));
+            return Err(self.blame_last(e));
+        }
+        inner.components.push(ComponentRow {
+            offset: c.stored.start,
+            stored_len: c.stored.end - c.stored.start,
+            decoded_len: c.decoded_len.unwrap_or(u64::MAX),
+            digest,
+            role,
+            logical_type,
+            dtype: c.dtype,
+            encoding: c.encoding,
+            byte_order: c.byte_order,
+        });
+        tensor.components.end = arena_offset(inner.components.len())?;
+        Ok(())
+    }
+
+    /// Closes the last tensor and checks what holds between tensors.
+    ///
+    /// # Errors
+    /// Of the last tensor: [`MISSING_COMPONENT`], [`SIZE`], [`ELEMENT_WIDTH`]. Of all:
+    /// [`DUPLICATE_NAME`], [`OVERLAP`].
+    pub fn finish(mut self) -> Result<Index> {
+        self.close_tensor()?;
+        self.check_names()?;
+        self.check_overlaps()?;
+        Ok(Index(Arc::new(self.inner)))
+    }
+
+    /// Adds the name of the tensor added last to an error.
+    fn blame_last(&self, e: Error) -> Error {
+        match self.inner.tensors.last() {
+            Some(t) => e.in_tensor(self.inner.name(t)),
+            None => e,
+        }
+    }
+
+    fn check_component(&self, c: &mut Component) -> Result<()> {
+        let stored = &c.stored;
+        // An empty component holds nothing to clash with; anywhere in the file will do.
+        let room = if stored.is_empty() { 0..self.inner.source_len } else { self.data.clone() };
+        if stored.start > stored.end || stored.start < room.start || stored.end > room.end {
+            return Err(BOUNDS.broken(format!(
+                "component bytes {}..{} are not inside {}..{}, where data may lie in this file of \
+                 {} bytes",
+                stored.start, stored.end, room.start, room.end, self.inner.source_len
+            )));
+        }
+        match (c.encoding, c.decoded_len) {
+            (Encoding::Raw, _) => c.decoded_len = Some(c.stored_len()),
+            (Encoding::Zstd, Some(decoded)) => {
+                let most = c.stored_len().saturating_mul(ZSTD_MAX_EXPANSION);
+                if decoded > most {
+                    return Err(EXPANSION.broken(format!(
+                        "{} stored bytes cannot decode to {decoded}: at most {most}",
+                        c.stored_len()
+                    )));
+                }
+            }
+            (Encoding::Zstd, None) => {}
+        }
+        Ok(())
+    }
+
+    /// A logical type that has no meaning here, or not over this dtype, becomes an unknown one.
+    fn check_logical_type(&mut self, c: &mut Component) {
+        let Some(t) = &c.logical_type else { return };
+        if t.storage() == Some(c.dtype) {
+            return;
+        }
+        let (dtype, name) = (c.dtype, t.as_str().to_owned());
+        let tensor = self.inner.tensors.last().map(|t| self.inner.name(t).to_owned());
+        self.warn("index/logical-type", tensor.as_deref(), Some(c.role.as_str()), || {
+            let name = name.escape_debug();
+            format!("logical type `{name}` over {dtype} is not known; read as plain {dtype}").into()
+        });
+        c.logical_type = Some(LogicalType::Other(name.into()));
+    }
+
+    /// Checks the components of the tensor added last against its layout, and fills in the decoded
+    /// lengths that follow from its shape.
+    fn close_tensor(&mut self) -> Result<()> {
+        let Some(tensor) = self.inner.tensors.last() else {
+            return Ok(());
+        };
+        let inner = &self.inner;
+        let dims = &inner.dims[tensor.dims.start as usize..tensor.dims.end as usize];
+        let first = tensor.components.start as usize;
+        let layout = &inner.layouts[tensor.layout as usize];
+        let mut lens = Vec::new();
+        for role in required_roles(layout) {
+            let found = inner.components[first..]
+                .iter()
+                .position(|c| inner.roles[c.role as usize] == *role);
+            let Some(at) = found else {
+                let e = MISSING_COMPONENT
+                    .broken(format!("layout `{layout}` needs a component `{role}`"));
+                return Err(self.blame_last(e));
+            };
+            let row = &inner.components[first + at];
+            let expected = match (layout, role) {
+                (Layout::Dense, Role::Data) => {
+                    let logical =
+                        (row.logical_type as usize).checked_sub(1).map(|i| &inner.logical_types[i]);
+                    let count = element_count(dims).unwrap_or(u64::MAX);
+                    stored_size(count, row.dtype, logical).map_err(|()| {
+                        let e = SHAPE_OVERFLOW.broken(format!(
+                            "shape {dims:?} of {} does not fill a whole number of bytes below 2^64",
+                            row.dtype
+                        ));
+                        self.blame_last(e).in_component(role)
+                    })?
+                }
+                (Layout::SparseCsr, Role::Indptr) => dims
+                    .first()
+                    .and_then(|rows| rows.checked_add(1)?.checked_mul(row.dtype.width())),
+                _ => None,
+            };
+            if let Some(expected) = expected {
+                lens.push((first + at, expected));
+            }
+        }
+        let is_dense = *layout == Layout::Dense;
+        for (at, expected) in lens {
+            let row = &mut self.inner.components[at];
+            if row.decoded_len == u64::MAX {
+                row.decoded_len = expected;
+            }
+            // Sparse lengths are checked together, when a sparse view is asked for.
+            if is_dense && row.decoded_len != expected {
+                let (found, range) = (row.decoded_len, row.offset..row.offset + row.stored_len);
+                let tensor = self.inner.tensors.last().map(|t| t.dims.clone()).unwrap_or_default();
+                let dims = &self.inner.dims[tensor.start as usize..tensor.end as usize];
+                let dtype = self.inner.components[at].dtype;
+                let e = SIZE.broken(format!(
+                    "shape {dims:?} of {dtype} takes {expected} bytes, the component has {found}"
+                ));
+                return Err(self.blame_last(e).in_component(Role::Data).at(range));
+            }
+        }
+        self.check_element_widths(first)
+    }
+
+    fn check_element_widths(&self, first: usize) -> Result<()> {
+        let inner = &self.inner;
+        let packed = inner.tensors.last().is_some_and(|t| {
+            matches!(inner.layouts[t.layout as usize], Layout::PackedCsr | Layout::PackedCoo)
+        });
+        if packed {
+            return Ok(());
+        }
+        for row in &inner.components[first..] {
+            let known = row.decoded_len != u64::MAX;
+            if known && !row.decoded_len.is_multiple_of(row.dtype.width()) {
+                let e = ELEMENT_WIDTH.broken(format!(
+                    "{} decoded bytes are not a whole number of {} elements",
+                    row.decoded_len, row.dtype
+                ));
+                return Err(self
+                    .blame_last(e)
+                    .in_component(&inner.roles[row.role as usize])
+                    .at(row.offset..row.offset + row.stored_len));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sorts the tensors by name, unless they came sorted, and refuses duplicates. The sort makes
+    /// use of runs that are in order already, as real files have them.
+    fn check_names(&mut self) -> Result<()> {
+        if self.sorted {
+            return Ok(());
+        }
+        let inner = &mut self.inner;
+        let name = |at: u32| inner.name(&inner.tensors[at as usize]);
+        let mut by_name: Vec<u32> = (0..arena_offset(inner.tensors.len())?).collect();
+        by_name.sort_by(|&a, &b| name(a).cmp(name(b)));
+        for pair in by_name.windows(2) {
+            if name(pair[0]) == name(pair[1]) {
+                return Err(DUPLICATE_NAME
+                    .broken("two tensors have this name")
+                    .in_tensor(name(pair[0])));
+            }
+        }
+        inner.by_name = by_name;
+        Ok(())
+    }
+
+    fn check_overlaps(&self) -> Result<()> {
+        let rows = &self.inner.components;
+        let end = |row: &ComponentRow| row.offset + row.stored_len;
+        let filled = || rows.iter().filter(|row| row.stored_len > 0);
+        let mut last_end = 0;
+        let in_order = filled().all(|row| {
+            let fits = row.offset >= last_end;
+            last_end = end(row);
+            fits
+        });
+        if in_order {
+            return Ok(());
+        }
+        let mut ranges: Vec<(u64, u64)> = filled().map(|row| (row.offset, end(row))).collect();
+        ranges.sort_unstable();
+        ranges.dedup();
+        for pair in ranges.windows(2) {
+            if pair[1].0 < pair[0].1 {
+                return Err(self.blame_overlap(pair[0], pair[1]));
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn blame_overlap(&self, a: (u64, u64), b: (u64, u64)) -> Error {
+        let mut e = OVERLAP.broken(format!(
+            "bytes {}..{} and {}..{} overlap in part: neither disjoint nor the same",
+            a.0, a.1, b.0, b.1
+        ));
+        let at = |row: &ComponentRow| (row.offset, row.offset + row.stored_len) == b;
+        for t in &self.inner.tensors {
+            let own = t.components.start as usize..t.components.end as usize;
+            if let Some(row) = self.inner.components[own].iter().find(|row| at(row)) {
+                let role = &self.inner.roles[row.role as usize];
+                e = e.in_tensor(self.inner.name(t)).in_component(role);
+                break;
+            }
+        }
+        e.at(b.0..b.1)
+    }
+}
+
+/// The components without which a layout means nothing.
+fn required_roles(layout: &Layout) -> &'static [Role] {
+    match layout {
+        Layout::Dense | Layout::PackedCsr | Layout::PackedCoo => &[Role::Data],
+        Layout::SparseCsr => &[Role::Values, Role::Indices, Role::Indptr],
+        Layout::SparseCoo => &[Role::Values, Role::Coords],
+        // `zeros` may be left out by symmetric quantization, and real files do.
+        Layout::QuantizedGroup => &[Role::PackedWeight, Role::Scales],
+        Layout::Other(_) => &[],
+    }
+}
+
+/// A place in one of the arenas. The manifest's length cap keeps every arena far below 2^32.
+fn arena_offset(len: usize) -> Result<u32> {
+    u32::try_from(len).map_err(|_| TOO_MANY_NAMES.broken("the index passes 2^32 entries"))
+}
+
+/// Names given numbers in the order they first come; the last one found is tried first.
+struct Interner<T> {
+    ids: HashMap<T, u16>,
+    last: Option<u16>,
+}
+
+impl<T> Default for Interner<T> {
+    fn default() -> Interner<T> {
+        Interner { ids: HashMap::new(), last: None }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Interner<T> {
+    fn intern(&mut self, all: &mut Vec<T>, value: &T) -> Result<u16> {
+        if let Some(id) = self.last.filter(|&id| all[id as usize] == *value) {
+            return Ok(id);
+        }
+        let id = match self.ids.get(value) {
+            Some(&id) => id,
+            None => {
+                // One below the top, because some rows hold 1 + the number.
+                let id = u16::try_from(all.len()).ok().filter(|&id| id < u16::MAX);
+                let id = id.ok_or_else(|| {
+                    TOO_MANY_NAMES
+                        .broken("more than 65534 distinct roles, layouts or logical types")
+                })?;
+                self.ids.insert(value.clone(), id);
+                all.push(value.clone());
+                id
+            }
+        };
+        self.last = Some(id);
+        Ok(id)
+    }
+}

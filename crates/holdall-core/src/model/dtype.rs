@@ -1,0 +1,223 @@
+//! Storage dtypes, logical types, byte order and encoding.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Storage element type: zTensor's closed set of 13. It alone decides how many bytes are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)] // The variants are their own names.
+pub enum DType {
+    F64,
+    F32,
+    F16,
+    Bf16,
+    I64,
+    I32,
+    I16,
+    I8,
+    U64,
+    U32,
+    U16,
+    U8,
+    Bool,
+}
+
+impl DType {
+    /// All of them, widest floats first, in the order the specification lists them.
+    pub const ALL: [DType; 13] = [
+        DType::F64,
+        DType::F32,
+        DType::F16,
+        DType::Bf16,
+        DType::I64,
+        DType::I32,
+        DType::I16,
+        DType::I8,
+        DType::U64,
+        DType::U32,
+        DType::U16,
+        DType::U8,
+        DType::Bool,
+    ];
+
+    /// Bytes of one element.
+    pub const fn width(self) -> u64 {
+        match self {
+            DType::F64 | DType::I64 | DType::U64 => 8,
+            DType::F32 | DType::I32 | DType::U32 => 4,
+            DType::F16 | DType::Bf16 | DType::I16 | DType::U16 => 2,
+            DType::I8 | DType::U8 | DType::Bool => 1,
+        }
+    }
+
+    /// zTensor 1.2's spelling, which Holdall uses everywhere: `f32`, `bf16`, `bool`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            DType::F64 => "f64",
+            DType::F32 => "f32",
+            DType::F16 => "f16",
+            DType::Bf16 => "bf16",
+            DType::I64 => "i64",
+            DType::I32 => "i32",
+            DType::I16 => "i16",
+            DType::I8 => "i8",
+            DType::U64 => "u64",
+            DType::U32 => "u32",
+            DType::U16 => "u16",
+            DType::U8 => "u8",
+            DType::Bool => "bool",
+        }
+    }
+
+    /// The dtype of zTensor 1.2's spelling.
+    pub fn from_name(name: &str) -> Option<DType> {
+        DType::ALL.into_iter().find(|d| d.as_str() == name)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What stored elements mean beyond their storage dtype.
+///
+/// The set is open: an unknown name is kept as [`LogicalType::Other`] and its tensor is read as
+/// plain storage elements.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LogicalType {
+    /// `f8_e4m3fn`: OCP FP8, no infinities, one NaN per sign.
+    F8E4M3Fn,
+    /// `f8_e5m2`: OCP FP8 with infinities.
+    F8E5M2,
+    /// `f8_e4m3fnuz`: FP8 with bias 8 and a single NaN, 0x80.
+    F8E4M3FnUz,
+    /// `f8_e5m2fnuz`: FP8 with bias 16 and a single NaN, 0x80.
+    F8E5M2FnUz,
+    /// `f8_e8m0`: a power-of-two scale, 2^(x-127), NaN at 0xFF.
+    F8E8M0,
+    /// `f6_e2m3`: OCP MX FP6, 6 bits an element, packed low bits first.
+    F6E2M3,
+    /// `f6_e3m2`: OCP MX FP6, 6 bits an element, packed low bits first.
+    F6E3M2,
+    /// `f4_e2m1`: OCP MX FP4, two elements a byte, low nibble first.
+    F4E2M1,
+    /// `complex64`: pairs of f32, real then imaginary.
+    Complex64,
+    /// `complex128`: pairs of f64, real then imaginary.
+    Complex128,
+    /// A type this version does not know.
+    Other(Arc<str>),
+}
+
+impl LogicalType {
+    /// The types with a meaning here.
+    pub const KNOWN: [LogicalType; 10] = [
+        LogicalType::F8E4M3Fn,
+        LogicalType::F8E5M2,
+        LogicalType::F8E4M3FnUz,
+        LogicalType::F8E5M2FnUz,
+        LogicalType::F8E8M0,
+        LogicalType::F6E2M3,
+        LogicalType::F6E3M2,
+        LogicalType::F4E2M1,
+        LogicalType::Complex64,
+        LogicalType::Complex128,
+    ];
+
+    /// The spelling in zTensor's `type` field and in all of Holdall's output.
+    pub fn as_str(&self) -> &str {
+        match self {
+            LogicalType::F8E4M3Fn => "f8_e4m3fn",
+            LogicalType::F8E5M2 => "f8_e5m2",
+            LogicalType::F8E4M3FnUz => "f8_e4m3fnuz",
+            LogicalType::F8E5M2FnUz => "f8_e5m2fnuz",
+            LogicalType::F8E8M0 => "f8_e8m0",
+            LogicalType::F6E2M3 => "f6_e2m3",
+            LogicalType::F6E3M2 => "f6_e3m2",
+            LogicalType::F4E2M1 => "f4_e2m1",
+            LogicalType::Complex64 => "complex64",
+            LogicalType::Complex128 => "complex128",
+            LogicalType::Other(name) => name,
+        }
+    }
+
+    /// The type of that name; unknown names become [`LogicalType::Other`].
+    pub fn from_name(name: &str) -> LogicalType {
+        LogicalType::KNOWN
+            .into_iter()
+            .find(|t| t.as_str() == name)
+            .unwrap_or_else(|| LogicalType::Other(name.into()))
+    }
+
+    /// The storage dtype this type is defined over; `None` for an unknown type.
+    pub fn storage(&self) -> Option<DType> {
+        match self {
+            LogicalType::Complex64 => Some(DType::F32),
+            LogicalType::Complex128 => Some(DType::F64),
+            LogicalType::Other(_) => None,
+            _ => Some(DType::U8),
+        }
+    }
+
+    /// Bits of one logical element; `None` for an unknown type.
+    pub fn bits(&self) -> Option<u64> {
+        match self {
+            LogicalType::F8E4M3Fn
+            | LogicalType::F8E5M2
+            | LogicalType::F8E4M3FnUz
+            | LogicalType::F8E5M2FnUz
+            | LogicalType::F8E8M0 => Some(8),
+            LogicalType::F6E2M3 | LogicalType::F6E3M2 => Some(6),
+            LogicalType::F4E2M1 => Some(4),
+            LogicalType::Complex64 => Some(64),
+            LogicalType::Complex128 => Some(128),
+            LogicalType::Other(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for LogicalType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Order of the bytes within one stored element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ByteOrder {
+    /// Least significant byte first: every format but an old zTensor 0.1 file that says otherwise.
+    #[default]
+    Little,
+    /// Most significant byte first; swapped on decode.
+    Big,
+}
+
+/// How stored bytes become decoded bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// Stored and decoded bytes are the same.
+    #[default]
+    Raw,
+    /// One or more zstd frames.
+    Zstd,
+}
+
+impl Encoding {
+    /// `raw` or `zstd`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Encoding::Raw => "raw",
+            Encoding::Zstd => "zstd",
+        }
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

@@ -1,0 +1,307 @@
+//! What a file contains, held compactly.
+
+use super::shape::element_count;
+use super::{Attributes, ByteOrder, Component, DType, Digest, Encoding, Layout, LogicalType, Role};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Something worth telling that does not make the file bad.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Warning {
+    /// Stable, like the code of a rule.
+    pub code: &'static str,
+    /// The first case, in words.
+    pub message: String,
+    /// The first tensor it is about.
+    pub tensor: Option<String>,
+    /// The component of that tensor.
+    pub component: Option<String>,
+    /// How many times it was found; only the first is kept.
+    pub count: u64,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(t) = &self.tensor {
+            write!(f, "tensor `{}`: ", t.escape_debug())?;
+        }
+        f.write_str(&self.message)?;
+        if self.count > 1 {
+            write!(f, " (and {} more)", self.count - 1)?;
+        }
+        write!(f, " [{}]", self.code)
+    }
+}
+
+/// The in-memory table of contents of a file: tensors and attributes. Cheap to clone.
+///
+/// Memory is proportional to the manifest: about 100 bytes and the name for a dense tensor.
+#[derive(Clone)]
+pub struct Index(pub(super) Arc<Inner>);
+
+#[derive(Default)]
+pub(super) struct Inner {
+    pub(super) format: &'static str,
+    pub(super) version: String,
+    pub(super) source_len: u64,
+    pub(super) attributes: Attributes,
+    pub(super) warnings: Vec<Warning>,
+    /// All names, one after the other.
+    pub(super) names: String,
+    /// All shapes, one after the other.
+    pub(super) dims: Vec<u64>,
+    pub(super) tensors: Vec<TensorRow>,
+    pub(super) components: Vec<ComponentRow>,
+    pub(super) tensor_attributes: Vec<Attributes>,
+    pub(super) digests: Vec<Digest>,
+    /// Interned names of roles, layouts and logical types.
+    pub(super) roles: Vec<Role>,
+    pub(super) layouts: Vec<Layout>,
+    pub(super) logical_types: Vec<LogicalType>,
+    /// Tensor numbers in bytewise order of their names; empty when the rows are in that order.
+    pub(super) by_name: Vec<u32>,
+}
+
+pub(super) struct TensorRow {
+    pub(super) name: Range<u32>,
+    pub(super) dims: Range<u32>,
+    pub(super) components: Range<u32>,
+    /// 1 + its place in `tensor_attributes`, or 0.
+    pub(super) attributes: u32,
+    pub(super) layout: u16,
+}
+
+pub(super) struct ComponentRow {
+    pub(super) offset: u64,
+    pub(super) stored_len: u64,
+    /// `u64::MAX` where it is not known.
+    pub(super) decoded_len: u64,
+    /// 1 + its place in `digests`, or 0.
+    pub(super) digest: u32,
+    pub(super) role: u16,
+    /// 1 + its place in `logical_types`, or 0.
+    pub(super) logical_type: u16,
+    pub(super) dtype: DType,
+    pub(super) encoding: Encoding,
+    pub(super) byte_order: ByteOrder,
+}
+
+impl Index {
+    /// Id of the format it was decoded by: `ztensor`, `safetensors`.
+    pub fn format(&self) -> &'static str {
+        self.0.format
+    }
+
+    /// Version of the format as the file states it (`1.2.0`); empty where the format has none.
+    pub fn version(&self) -> &str {
+        &self.0.version
+    }
+
+    /// Bytes in the file.
+    pub fn source_len(&self) -> u64 {
+        self.0.source_len
+    }
+
+    /// The file's attributes.
+    pub fn attributes(&self) -> &Attributes {
+        &self.0.attributes
+    }
+
+    /// What is odd about the file but does not make it bad.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.0.warnings
+    }
+
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.0.tensors.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.tensors.is_empty()
+    }
+
+    /// All tensors in the file's own order.
+    pub fn tensors(&self) -> Tensors {
+        Tensors { index: self.clone(), next: 0 }
+    }
+
+    /// Names in the file's own order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.tensors.iter().map(|t| self.0.name(t))
+    }
+
+    /// Tensor number `at` in the file's own order.
+    pub fn at(&self, at: usize) -> Option<TensorInfo> {
+        (at < self.len()).then(|| TensorInfo { index: self.clone(), at: at as u32 })
+    }
+
+    /// The tensor of that name.
+    pub fn get(&self, name: &str) -> Option<TensorInfo> {
+        self.position(name).map(|at| TensorInfo { index: self.clone(), at: at as u32 })
+    }
+
+    /// The number of the tensor of that name, in the file's own order.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        let inner = &*self.0;
+        let key = |at: usize| inner.name(&inner.tensors[at]);
+        if inner.by_name.is_empty() {
+            inner.tensors.binary_search_by(|t| inner.name(t).cmp(name)).ok()
+        } else {
+            let found = inner.by_name.binary_search_by(|&at| key(at as usize).cmp(name));
+            found.ok().map(|i| inner.by_name[i] as usize)
+        }
+    }
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index")
+            .field("format", &self.format())
+            .field("version", &self.version())
+            .field("tensors", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    pub(super) fn name(&self, t: &TensorRow) -> &str {
+        &self.names[t.name.start as usize..t.name.end as usize]
+    }
+
+    fn component(&self, row: &ComponentRow) -> Component {
+        Component {
+            role: self.roles[row.role as usize].clone(),
+            dtype: row.dtype,
+            logical_type: (row.logical_type as usize)
+                .checked_sub(1)
+                .map(|i| self.logical_types[i].clone()),
+            encoding: row.encoding,
+            byte_order: row.byte_order,
+            stored: row.offset..row.offset + row.stored_len,
+            decoded_len: (row.decoded_len != u64::MAX).then_some(row.decoded_len),
+            digest: (row.digest as usize).checked_sub(1).map(|i| self.digests[i].clone()),
+        }
+    }
+}
+
+/// The tensors of an [`Index`], in the file's own order.
+#[derive(Debug, Clone)]
+pub struct Tensors {
+    index: Index,
+    next: usize,
+}
+
+impl Iterator for Tensors {
+    type Item = TensorInfo;
+
+    fn next(&mut self) -> Option<TensorInfo> {
+        let item = self.index.at(self.next)?;
+        self.next += 1;
+        Some(item)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.index.len() - self.next;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Tensors {}
+
+/// One tensor of an [`Index`]: everything about it but its bytes. Keeps the index alive.
+#[derive(Clone)]
+pub struct TensorInfo {
+    index: Index,
+    at: u32,
+}
+
+impl TensorInfo {
+    fn row(&self) -> &TensorRow {
+        &self.index.0.tensors[self.at as usize]
+    }
+
+    /// Its name, exactly as the file has it (it may hold NUL and control characters).
+    pub fn name(&self) -> &str {
+        self.index.0.name(self.row())
+    }
+
+    /// Its number in the file's own order.
+    pub fn position(&self) -> usize {
+        self.at as usize
+    }
+
+    /// Its dimensions, in elements; empty for a scalar.
+    pub fn shape(&self) -> &[u64] {
+        let dims = &self.row().dims;
+        &self.index.0.dims[dims.start as usize..dims.end as usize]
+    }
+
+    /// Logical elements: the product of the shape. It fits; the builder saw to that.
+    pub fn count(&self) -> u64 {
+        element_count(self.shape()).unwrap_or(u64::MAX)
+    }
+
+    /// How its components form a tensor.
+    pub fn layout(&self) -> &Layout {
+        &self.index.0.layouts[self.row().layout as usize]
+    }
+
+    /// Its attributes.
+    pub fn attributes(&self) -> &Attributes {
+        static NONE: Attributes = Attributes::new();
+        match self.row().attributes.checked_sub(1) {
+            Some(i) => &self.index.0.tensor_attributes[i as usize],
+            None => &NONE,
+        }
+    }
+
+    /// Its components, in the file's own order.
+    pub fn components(&self) -> impl ExactSizeIterator<Item = Component> {
+        let range = &self.row().components;
+        let rows = &self.index.0.components[range.start as usize..range.end as usize];
+        rows.iter().map(|row| self.index.0.component(row))
+    }
+
+    /// The component of that role.
+    pub fn component(&self, role: &Role) -> Option<Component> {
+        self.components().find(|c| c.role == *role)
+    }
+
+    /// The storage dtype of its elements: of `data`, `values` or `packed_weight`, else of the first
+    /// component. `None` for a tensor without components.
+    pub fn dtype(&self) -> Option<DType> {
+        self.main_component().map(|c| c.dtype)
+    }
+
+    /// The logical type of its elements, found as [`TensorInfo::dtype`] is.
+    pub fn logical_type(&self) -> Option<LogicalType> {
+        self.main_component().and_then(|c| c.logical_type)
+    }
+
+    /// Bytes on disk of all its components.
+    pub fn stored_len(&self) -> u64 {
+        self.components().fold(0, |n, c| n.saturating_add(c.stored_len()))
+    }
+
+    fn main_component(&self) -> Option<Component> {
+        [Role::Data, Role::Values, Role::PackedWeight]
+            .iter()
+            .find_map(|r| self.component(r))
+            .or_else(|| self.components().next())
+    }
+}
+
+impl fmt::Debug for TensorInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorInfo")
+            .field("name", &self.name())
+            .field("shape", &self.shape())
+            .field("layout", self.layout())
+            .field("components", &self.components().collect::<Vec<_>>())
+            .finish()
+    }
+}

@@ -1,0 +1,17 @@
+//! The vocabulary: what any tensor file contains, whatever its format.
+
+mod attributes;
+pub mod builder;
+mod digest;
+mod dtype;
+mod index;
+mod shape;
+mod tensor;
+
+pub use attributes::{Attributes, Value};
+pub use builder::IndexBuilder;
+pub use digest::{Algorithm, Digest, Hasher, crc32c, crc32c_combine};
+pub use dtype::{ByteOrder, DType, Encoding, LogicalType};
+pub use index::{Index, TensorInfo, Tensors, Warning};
+pub use shape::{element_count, stored_size};
+pub use tensor::{Component, Layout, Role};

@@ -1,0 +1,37 @@
+//! Sizes that follow from shapes, without overflow.
+
+use super::{DType, LogicalType};
+
+/// Elements in a tensor of `shape`: the product, 1 for a scalar; `None` when it passes `u64`.
+///
+/// A zero dimension makes the count 0 whatever the others are, so `[0, 2^63, 2^63]` is fine.
+pub fn element_count(shape: &[u64]) -> Option<u64> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d))
+}
+
+/// Bytes that `count` logical elements take when stored densely.
+///
+/// `Ok(None)` for an unknown logical type (nothing can be said), `Err(())` when the size passes
+/// `u64` or sub-byte elements do not fill whole bytes.
+#[allow(clippy::result_unit_err)]
+pub fn stored_size(
+    count: u64,
+    dtype: DType,
+    logical: Option<&LogicalType>,
+) -> Result<Option<u64>, ()> {
+    let bits = match logical {
+        None => dtype.width() * 8,
+        Some(t) => match t.bits() {
+            Some(bits) => bits,
+            None => return Ok(None),
+        },
+    };
+    if bits.is_multiple_of(8) {
+        return count.checked_mul(bits / 8).map(Some).ok_or(());
+    }
+    let total = count.checked_mul(bits).ok_or(())?;
+    if total.is_multiple_of(8) { Ok(Some(total / 8)) } else { Err(()) }
+}

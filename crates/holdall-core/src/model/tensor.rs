@@ -1,0 +1,112 @@
+//! A tensor's parts: its layout and its components.
+
+use super::{ByteOrder, DType, Digest, Encoding, LogicalType};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+macro_rules! open_names {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$vdoc])* $variant,)*
+            /// A name this version gives no meaning to; kept as it is.
+            Other(Arc<str>),
+        }
+
+        impl $name {
+            /// The name in files and in output.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $($name::$variant => $text,)*
+                    $name::Other(text) => text,
+                }
+            }
+
+            /// The variant of that name; an unknown name is kept.
+            pub fn from_name(name: &str) -> $name {
+                match name {
+                    $($text => $name::$variant,)*
+                    other => $name::Other(other.into()),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+open_names! {
+    /// How components form a tensor. zTensor 1.x spells the field `format`, 0.1 spells it `layout`.
+    Layout {
+        /// One component, `data`: elements in row-major order.
+        Dense = "dense",
+        /// `values`, `indices` (columns) and `indptr` (rows + 1 entries).
+        SparseCsr = "sparse_csr",
+        /// `values` and `coords` (ndim × nnz, one dimension after the other).
+        SparseCoo = "sparse_coo",
+        /// `packed_weight`, `scales` and `zeros`; parameters in the attributes.
+        QuantizedGroup = "quantized_group",
+        /// zTensor 0.1's CSR: indptr, indices and values in one component, `data`.
+        PackedCsr = "sparsecsr",
+        /// zTensor 0.1's COO: records of ndim × u64 and a value in one component, `data`.
+        PackedCoo = "sparsecoo",
+    }
+}
+
+open_names! {
+    /// What a component is to its tensor.
+    Role {
+        /// The elements of a dense tensor.
+        Data = "data",
+        /// The non-zero elements of a sparse tensor.
+        Values = "values",
+        /// Column of each value (CSR).
+        Indices = "indices",
+        /// Where each row's values start (CSR).
+        Indptr = "indptr",
+        /// Coordinates of each value (COO).
+        Coords = "coords",
+        /// Quantized elements packed into words.
+        PackedWeight = "packed_weight",
+        /// One scale per group.
+        Scales = "scales",
+        /// One zero point per group.
+        Zeros = "zeros",
+    }
+}
+
+/// One stored run of bytes of a tensor, and how to read it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Component {
+    /// What it is to its tensor.
+    pub role: Role,
+    /// Storage element type.
+    pub dtype: DType,
+    /// Meaning beyond storage; `None` when the elements are just `dtype`.
+    pub logical_type: Option<LogicalType>,
+    /// How stored bytes become decoded bytes.
+    pub encoding: Encoding,
+    /// Order of bytes within an element of the decoded bytes as stored. Reading always gives little.
+    pub byte_order: ByteOrder,
+    /// Where the stored bytes are: absolute bytes of the file, half-open.
+    pub stored: Range<u64>,
+    /// Bytes after decoding. `None` where neither the file nor the shape tells (compressed sparse
+    /// components of zTensor 0.1 to 1.1): only decoding does.
+    pub decoded_len: Option<u64>,
+    /// Digest of the stored bytes.
+    pub digest: Option<Digest>,
+}
+
+impl Component {
+    /// Bytes on disk.
+    pub fn stored_len(&self) -> u64 {
+        self.stored.end.saturating_sub(self.stored.start)
+    }
+}

@@ -1,0 +1,12 @@
+//! The encodings that formats are made of. Every number a file declares comes in through here, and
+//! stays `u64` until it has been held against what is there.
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used
+)]
+
+pub mod cbor;
+pub mod cursor;
+pub mod json;
