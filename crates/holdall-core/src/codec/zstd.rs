@@ -1,2 +1,319 @@
-//! Zstandard.
-pub static RULES: &[&crate::error::Rule] = &[];
+//! zstd under a limit, and the seekable form: independent frames, then a seek table in a skippable
+//! frame that any other decoder passes over.
+//!
+//! Seek table (all integers little-endian), the last bytes of a component:
+//!
+//! ```text
+//! 0x184D2A5E u32 | length of the rest u32
+//! per frame:       stored length u32 | decoded length u32 [| checksum u32]
+//! frames u32     | descriptor u8 (bit 7: checksums are present) | 0x8F92EAB1 u32
+//! ```
+//!
+//! A table is a hint from an untrusted file. [`SeekTable::read`] accepts one only if its frames tile
+//! the stored bytes and the decoded length exactly, and [`decode_into`] accepts a frame only if it
+//! decodes to exactly its share; together that gives the same bytes as decoding from the start.
+
+use crate::error::{Error, Kind, Result, Rule};
+use crate::limits::Limits;
+use std::ops::Range;
+use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
+
+/// Rules of decompression.
+pub static RULES: &[&Rule] = &[&BROKEN, &LENGTH, &WINDOW, &DECODED_LEN, &ENCODE];
+
+/// The stored bytes are not zstd, or end inside a frame.
+pub static BROKEN: Rule =
+    Rule::new("zstd/broken", Kind::Malformed, "A zstd component is one or more whole frames.");
+/// More or fewer bytes than declared.
+pub static LENGTH: Rule = Rule::new(
+    "zstd/length",
+    Kind::Malformed,
+    "A zstd component decodes to exactly the length that the file or the shape declares.",
+);
+/// The frame wants more memory for its window than allowed.
+pub static WINDOW: Rule = Rule::new(
+    "zstd/window",
+    Kind::Limit,
+    "A zstd frame needs a window of at most `Limits::zstd_window_log` bits.",
+);
+/// The component decodes to more than the caller allows.
+pub static DECODED_LEN: Rule = Rule::new(
+    "zstd/decoded-len",
+    Kind::Limit,
+    "A compressed component decodes to at most `Limits::decoded_len` bytes.",
+);
+/// The library refused to compress.
+pub static ENCODE: Rule =
+    Rule::new("zstd/encode", Kind::Misuse, "The compression level is one that zstd has.");
+
+/// Decoded bytes of one frame of a component that is stored as many.
+pub const FRAME_LEN: u64 = 2 << 20;
+/// Components up to this many decoded bytes are one frame without a seek table.
+pub const SINGLE_FRAME_MAX: u64 = 4 << 20;
+
+const SKIPPABLE_MAGIC: u32 = 0x184D_2A5E;
+const SEEK_MAGIC: u32 = 0x8F92_EAB1;
+/// Bytes at the end of a seek table that tell how long it is.
+pub const SEEK_FOOTER_LEN: u64 = 9;
+
+/// Checks a length that is about to be decoded against the caller's limit.
+///
+/// # Errors
+/// [`DECODED_LEN`].
+pub fn check_decoded_len(len: u64, limits: &Limits) -> Result<()> {
+    if len > limits.decoded_len {
+        return Err(DECODED_LEN
+            .broken(format!("{len} decoded bytes, at most {} are allowed", limits.decoded_len))
+            .with_hint("raise `Limits::decoded_len` if the file is to be trusted"));
+    }
+    Ok(())
+}
+
+/// A decoder that keeps its tables between calls.
+pub struct Decoder {
+    context: DCtx<'static>,
+    limits: Limits,
+}
+
+impl Decoder {
+    /// A decoder that holds frames to `limits`.
+    pub fn new(limits: &Limits) -> Decoder {
+        let mut context = DCtx::create();
+        // The value is in zstd's range unless the caller set it out of it; then zstd's own cap, the
+        // same 27 bits, stays.
+        let _ = context.set_parameter(DParameter::WindowLogMax(limits.zstd_window_log));
+        Decoder { context, limits: limits.clone() }
+    }
+
+    /// Decodes whole frames into exactly `out`.
+    ///
+    /// # Errors
+    /// [`BROKEN`], and [`LENGTH`] when the frames hold more or fewer bytes than `out`.
+    pub fn decode_into(&mut self, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        let wanted = out.len();
+        let found = self.context.decompress(out, stored).map_err(|code| explain(code, wanted))?;
+        if found != wanted {
+            return Err(LENGTH.broken(format!("decodes to {found} bytes, declared {wanted}")));
+        }
+        Ok(())
+    }
+
+    /// Starts decoding piece by piece.
+    pub fn stream(&mut self) -> Stream<'_> {
+        // Resetting a session cannot fail.
+        let _ = self.context.reset(zstd_safe::ResetDirective::SessionOnly);
+        Stream { decoder: self, whole: true }
+    }
+}
+
+/// Frames being decoded piece by piece; memory is zstd's window and nothing else.
+pub struct Stream<'a> {
+    decoder: &'a mut Decoder,
+    /// Whether the input so far ends where a frame ends.
+    whole: bool,
+}
+
+impl Stream<'_> {
+    /// Decodes from `input` into `out`; returns how many bytes of each were used. Nothing written
+    /// and nothing read means more input is needed.
+    ///
+    /// # Errors
+    /// [`BROKEN`], [`WINDOW`].
+    pub fn decode(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize)> {
+        if input.is_empty() && self.whole {
+            return Ok((0, 0));
+        }
+        let mut from = InBuffer::around(input);
+        let mut to = OutBuffer::around(out);
+        let log = self.decoder.limits.zstd_window_log;
+        let left = self
+            .decoder
+            .context
+            .decompress_stream(&mut to, &mut from)
+            .map_err(|code| explain_stream(code, log))?;
+        let done = (from.pos(), to.pos());
+        if done != (0, 0) {
+            self.whole = left == 0;
+        }
+        Ok(done)
+    }
+
+    /// Whether the input so far ends where a frame ends.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+}
+
+fn explain(code: usize, wanted: usize) -> Error {
+    let name = zstd_safe::get_error_name(code);
+    if name.contains("Destination buffer is too small") {
+        return LENGTH.broken(format!("decodes to more than the declared {wanted} bytes"));
+    }
+    BROKEN.broken(format!("zstd says: {name}"))
+}
+
+fn explain_stream(code: usize, log: u32) -> Error {
+    let name = zstd_safe::get_error_name(code);
+    if name.contains("requires too much memory") {
+        return WINDOW.broken(format!("a frame wants a window above 2^{log} bytes"));
+    }
+    BROKEN.broken(format!("zstd says: {name}"))
+}
+
+/// One frame of a seekable component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Its bytes, relative to the start of the component's stored bytes.
+    pub stored: Range<u64>,
+    /// What it decodes to, relative to the start of the component's decoded bytes.
+    pub decoded: Range<u64>,
+}
+
+/// Where the frames of a seekable component are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeekTable {
+    frames: Vec<Frame>,
+}
+
+impl SeekTable {
+    /// Bytes of the whole table, from the last [`SEEK_FOOTER_LEN`] bytes of a component; `None` when
+    /// they do not end one, or it would be longer than the component.
+    pub fn len_from_footer(footer: &[u8], stored_len: u64) -> Option<u64> {
+        let (count, descriptor) = read_footer(footer)?;
+        let entry: u64 = if descriptor & 0x80 == 0 { 8 } else { 12 };
+        let len = count.checked_mul(entry)?.checked_add(8 + SEEK_FOOTER_LEN)?;
+        (len <= stored_len).then_some(len)
+    }
+
+    /// Reads the table from the bytes that [`SeekTable::len_from_footer`] told. `None` when it does
+    /// not describe these stored and decoded lengths exactly; the component is then decoded from its
+    /// start.
+    pub fn read(table: &[u8], stored_len: u64, decoded_len: u64) -> Option<SeekTable> {
+        let (count, descriptor) = read_footer(table)?;
+        let width: usize = if descriptor & 0x80 == 0 { 8 } else { 12 };
+        let (head, rest) = table.split_at_checked(8)?;
+        let (entries, _) = rest.split_at_checked(rest.len().checked_sub(SEEK_FOOTER_LEN as usize)?)?;
+        let magic_fits = read_u32(head, 0)? == SKIPPABLE_MAGIC;
+        let len_fits = u64::from(read_u32(head, 4)?) == rest.len() as u64;
+        let count_fits = (entries.len() / width) as u64 == count && entries.len() % width == 0;
+        if !(magic_fits && len_fits && count_fits) {
+            return None;
+        }
+        let (mut stored, mut decoded) = (0u64, 0u64);
+        let mut frames = Vec::new();
+        for entry in entries.chunks_exact(width) {
+            let stored_end = stored.checked_add(read_u32(entry, 0)?.into())?;
+            let decoded_end = decoded.checked_add(read_u32(entry, 4)?.into())?;
+            frames.push(Frame { stored: stored..stored_end, decoded: decoded..decoded_end });
+            (stored, decoded) = (stored_end, decoded_end);
+        }
+        let tiles = stored == stored_len.checked_sub(table.len() as u64)? && decoded == decoded_len;
+        tiles.then_some(SeekTable { frames })
+    }
+
+    /// All frames, in order; they tile both the stored and the decoded bytes.
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    /// The frames that hold the decoded bytes `range`.
+    pub fn covering(&self, range: Range<u64>) -> &[Frame] {
+        if range.is_empty() {
+            return &[];
+        }
+        let from = self.frames.partition_point(|f| f.decoded.end <= range.start);
+        let to = self.frames.partition_point(|f| f.decoded.start < range.end);
+        self.frames.get(from..to).unwrap_or(&[])
+    }
+}
+
+fn read_footer(bytes: &[u8]) -> Option<(u64, u8)> {
+    let footer = bytes.get(bytes.len().checked_sub(SEEK_FOOTER_LEN as usize)?..)?;
+    let descriptor = *footer.get(4)?;
+    // Bits 2 to 6 are reserved and must be zero.
+    let known = read_u32(footer, 5)? == SEEK_MAGIC && descriptor & 0x7c == 0;
+    known.then_some((read_u32(footer, 0)?.into(), descriptor))
+}
+
+fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes(four.try_into().ok()?))
+}
+
+/// The lengths of the frames that a component of `decoded_len` bytes is cut into, and whether a seek
+/// table follows.
+pub fn frame_lens(decoded_len: u64) -> (impl Iterator<Item = u64>, bool) {
+    let seekable = decoded_len > SINGLE_FRAME_MAX;
+    let step = if seekable { FRAME_LEN } else { decoded_len.max(1) };
+    let count = decoded_len.div_ceil(step).max(1);
+    let lens = (0..count).map(move |i| step.min(decoded_len - i * step));
+    (lens, seekable)
+}
+
+/// The seek table for frames of these (stored, decoded) lengths, in order.
+///
+/// # Errors
+/// [`ENCODE`] when a length does not fit the table's 32 bits.
+pub fn seek_table(frames: &[(u64, u64)]) -> Result<Vec<u8>> {
+    let too_long = || ENCODE.broken("a frame or the seek table passes 2^32 bytes");
+    let fit = |n: u64| u32::try_from(n).map_err(|_| too_long());
+    let rest = frames.len() as u64 * 8 + SEEK_FOOTER_LEN;
+    let mut out = Vec::new();
+    out.extend(SKIPPABLE_MAGIC.to_le_bytes());
+    out.extend(fit(rest)?.to_le_bytes());
+    for &(stored, decoded) in frames {
+        out.extend(fit(stored)?.to_le_bytes());
+        out.extend(fit(decoded)?.to_le_bytes());
+    }
+    out.extend(fit(frames.len() as u64)?.to_le_bytes());
+    out.push(0);
+    out.extend(SEEK_MAGIC.to_le_bytes());
+    Ok(out)
+}
+
+/// A compressor of frames that keeps its tables between calls. Every frame states its content size
+/// and carries a checksum.
+pub struct Encoder {
+    context: CCtx<'static>,
+}
+
+impl Encoder {
+    /// A compressor at `level`.
+    ///
+    /// # Errors
+    /// [`ENCODE`] for a level that zstd does not have.
+    pub fn new(level: i32) -> Result<Encoder> {
+        let levels = zstd::compression_level_range();
+        if !levels.contains(&level) {
+            return Err(ENCODE.broken(format!(
+                "level {level} is not between {} and {}",
+                levels.start(),
+                levels.end()
+            )));
+        }
+        let mut context = CCtx::create();
+        for parameter in [
+            CParameter::CompressionLevel(level),
+            CParameter::ChecksumFlag(true),
+            CParameter::ContentSizeFlag(true),
+        ] {
+            context.set_parameter(parameter).map_err(refused)?;
+        }
+        Ok(Encoder { context })
+    }
+
+    /// One frame of `bytes`, in place of what `out` held.
+    ///
+    /// # Errors
+    /// [`ENCODE`] when the library cannot (out of memory).
+    pub fn frame(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        out.reserve(zstd_safe::compress_bound(bytes.len()));
+        self.context.compress2(out, bytes).map_err(refused)?;
+        Ok(())
+    }
+}
+
+fn refused(code: usize) -> Error {
+    ENCODE.broken(format!("zstd says: {}", zstd_safe::get_error_name(code)))
+}
