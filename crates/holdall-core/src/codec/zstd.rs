@@ -97,23 +97,21 @@ impl Decoder {
         }
         Ok(())
     }
-
-    /// Starts decoding piece by piece.
-    pub fn stream(&mut self) -> Stream<'_> {
-        // Resetting a session cannot fail.
-        let _ = self.context.reset(zstd_safe::ResetDirective::SessionOnly);
-        Stream { decoder: self, whole: true }
-    }
 }
 
 /// Frames being decoded piece by piece; memory is zstd's window and nothing else.
-pub struct Stream<'a> {
-    decoder: &'a mut Decoder,
+pub struct Stream {
+    decoder: Decoder,
     /// Whether the input so far ends where a frame ends.
     whole: bool,
 }
 
-impl Stream<'_> {
+impl Stream {
+    /// Nothing decoded yet.
+    pub fn new(limits: &Limits) -> Stream {
+        Stream { decoder: Decoder::new(limits), whole: true }
+    }
+
     /// Decodes from `input` into `out`; returns how many bytes of each were used. Nothing written
     /// and nothing read means more input is needed.
     ///
@@ -192,7 +190,8 @@ impl SeekTable {
         let (count, descriptor) = read_footer(table)?;
         let width: usize = if descriptor & 0x80 == 0 { 8 } else { 12 };
         let (head, rest) = table.split_at_checked(8)?;
-        let (entries, _) = rest.split_at_checked(rest.len().checked_sub(SEEK_FOOTER_LEN as usize)?)?;
+        let (entries, _) =
+            rest.split_at_checked(rest.len().checked_sub(SEEK_FOOTER_LEN as usize)?)?;
         let magic_fits = read_u32(head, 0)? == SKIPPABLE_MAGIC;
         let len_fits = u64::from(read_u32(head, 4)?) == rest.len() as u64;
         let count_fits = (entries.len() / width) as u64 == count && entries.len() % width == 0;

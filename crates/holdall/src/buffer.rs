@@ -1,0 +1,81 @@
+//! Fresh memory to read into.
+
+use crate::error::io;
+use bytes::Bytes;
+use holdall_core::Result;
+
+/// From this many bytes on a buffer is a mapping of its own, in huge pages where the system has them:
+/// most of the cost of reading into fresh memory is the page faults.
+const MAP_MIN: usize = 1 << 20;
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Zeroed memory of a fixed length, to be filled and then shared.
+#[derive(Debug)]
+pub struct Buffer {
+    memory: Memory,
+    len: usize,
+}
+
+#[derive(Debug)]
+enum Memory {
+    Heap(Vec<u8>),
+    Map(memmap2::MmapMut),
+}
+
+impl Buffer {
+    /// `len` zeroed bytes, aligned to 4096 bytes when there are 1 MiB of them or more.
+    ///
+    /// # Errors
+    /// Io, when there is no memory.
+    pub fn new(len: usize) -> Result<Buffer> {
+        if len < MAP_MIN {
+            return Ok(Buffer { memory: Memory::Heap(vec![0; len]), len });
+        }
+        Buffer::mapped(len)
+    }
+
+    /// `len` zeroed bytes, aligned to 4096 bytes.
+    ///
+    /// # Errors
+    /// Io, when there is no memory.
+    pub fn mapped(len: usize) -> Result<Buffer> {
+        // Whole huge pages, because the kernel aligns only such mappings to huge pages.
+        let room = if len >= HUGE_PAGE { len.next_multiple_of(HUGE_PAGE) } else { len.max(1) };
+        let map = memmap2::MmapOptions::new()
+            .len(room)
+            .map_anon()
+            .map_err(|e| io(e, format_args!("taking {len} bytes of memory")))?;
+        #[cfg(target_os = "linux")]
+        if len >= HUGE_PAGE {
+            // Advice: a kernel without huge pages refuses it, and the memory works all the same.
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
+        Ok(Buffer { memory: Memory::Map(map), len })
+    }
+
+    /// The bytes, shared and no longer changeable.
+    pub fn freeze(self) -> Bytes {
+        match self.memory {
+            Memory::Heap(bytes) => bytes.into(),
+            Memory::Map(map) => Bytes::from_owner(map).slice(..self.len),
+        }
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Heap(bytes) => bytes,
+            Memory::Map(map) => &map[..self.len],
+        }
+    }
+}
+
+impl AsMut<[u8]> for Buffer {
+    fn as_mut(&mut self) -> &mut [u8] {
+        match &mut self.memory {
+            Memory::Heap(bytes) => bytes,
+            Memory::Map(map) => &mut map[..self.len],
+        }
+    }
+}

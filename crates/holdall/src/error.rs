@@ -1,0 +1,99 @@
+//! Rules that only exist where there are files: what the operating system says, what callers ask.
+
+use holdall_core::{Error, Kind, Rule};
+use std::fmt::Display;
+
+/// Every rule of this crate.
+pub static RULES: &[&Rule] = &[
+    &IO,
+    &NOT_FOUND,
+    &NO_COMPONENT,
+    &DIGEST,
+    &CHANGED,
+    &WRONG_LAYOUT,
+    &BUFFER_LEN,
+    &EXISTS,
+    &EXTENSION,
+    &WRITE_LEN,
+    &SELECT,
+    &PATTERN,
+    &SAME_NAME,
+    &CANNOT_EDIT,
+];
+
+/// The operating system failed.
+pub static IO: Rule =
+    Rule::new("io/failed", Kind::Io, "The operating system does what it is asked.");
+/// No such tensor.
+pub static NOT_FOUND: Rule =
+    Rule::new("file/no-tensor", Kind::NotFound, "A tensor asked for by name is in the file.");
+/// No such component.
+pub static NO_COMPONENT: Rule = Rule::new(
+    "file/no-component",
+    Kind::NotFound,
+    "A component asked for by role is in the tensor.",
+);
+/// Stored bytes are not the ones that were written.
+pub static DIGEST: Rule = Rule::new(
+    "file/digest",
+    Kind::Integrity,
+    "The stored bytes of a component have the digest that the file gives for them.",
+)
+.with_hint("the bytes changed since they were written: fetch or restore the file again");
+/// The file is not the one that was opened.
+pub static CHANGED: Rule =
+    Rule::new("file/changed", Kind::Io, "A file keeps its length while it is open.")
+        .with_hint("another process truncated the file; open it again");
+/// A view that the layout does not have.
+pub static WRONG_LAYOUT: Rule = Rule::new(
+    "file/wrong-layout",
+    Kind::Misuse,
+    "A view is asked for that the tensor's layout has.",
+);
+/// A buffer of the wrong length.
+pub static BUFFER_LEN: Rule = Rule::new(
+    "file/buffer-len",
+    Kind::Misuse,
+    "A buffer to read into has exactly the component's decoded length.",
+);
+/// The target exists.
+pub static EXISTS: Rule =
+    Rule::new("write/exists", Kind::Misuse, "An existing file is replaced only when asked to.")
+        .with_hint("add `--force` to replace it");
+/// A name that says no format.
+pub static EXTENSION: Rule = Rule::new(
+    "write/extension",
+    Kind::Misuse,
+    "The format to write is named, or its file name extension says it.",
+)
+.with_hint("name the format: `--to ztensor` or `--to safetensors`");
+/// More or fewer bytes than declared.
+pub static WRITE_LEN: Rule = Rule::new(
+    "write/length",
+    Kind::Misuse,
+    "A component is given exactly as many bytes as were declared for it.",
+);
+/// Nothing selected.
+pub static SELECT: Rule =
+    Rule::new("select/nothing", Kind::NotFound, "A pattern selects at least one tensor.");
+/// A pattern that cannot be read.
+pub static PATTERN: Rule =
+    Rule::new("select/pattern", Kind::Misuse, "A glob or rename rule is well formed.");
+/// Two tensors would have one name.
+pub static SAME_NAME: Rule = Rule::new(
+    "write/same-name",
+    Kind::Misuse,
+    "Tensors of one file have different names, after renaming too.",
+);
+/// An edit that the file or its format does not allow.
+pub static CANNOT_EDIT: Rule = Rule::new(
+    "edit/cannot",
+    Kind::Misuse,
+    "An edit names tensors that are there, and gives names that are not taken.",
+);
+
+/// An operating system error that happened while doing `what`.
+#[cold]
+pub(crate) fn io(e: std::io::Error, what: impl Display) -> Error {
+    IO.broken(format!("{what}: {e}")).with_io(e)
+}

@@ -1,0 +1,272 @@
+//! An open file and its tensors.
+
+use crate::error::{NO_COMPONENT, NOT_FOUND};
+use crate::load::{LoadOptions, Loaded};
+use crate::open::{Check, Io};
+use crate::pieces::Pieces;
+use crate::source::ByteSource;
+use bytes::Bytes;
+use holdall_core::{
+    Attributes, Component, Error, Index, Limits, Result, Role, TensorInfo, Warning,
+};
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// An open file: what it contains, and the way to its bytes. Cheap to clone; shared by threads.
+#[derive(Clone)]
+pub struct File(Arc<Inner>);
+
+struct Inner {
+    index: Index,
+    source: Arc<dyn ByteSource>,
+    limits: Limits,
+    check: Check,
+    wanted_io: Io,
+    io: Io,
+    name: String,
+}
+
+impl File {
+    pub(crate) fn new(
+        index: Index,
+        source: Arc<dyn ByteSource>,
+        limits: Limits,
+        check: Check,
+        wanted_io: Io,
+        io: Io,
+        name: String,
+    ) -> File {
+        File(Arc::new(Inner { index, source, limits, check, wanted_io, io, name }))
+    }
+
+    /// The table of contents.
+    pub fn index(&self) -> &Index {
+        &self.0.index
+    }
+
+    /// Id of its format: `ztensor`, `safetensors`.
+    pub fn format(&self) -> &'static str {
+        self.0.index.format()
+    }
+
+    /// Version of its format as the file states it; empty where the format has none.
+    pub fn version(&self) -> &str {
+        self.0.index.version()
+    }
+
+    /// The file's attributes.
+    pub fn attributes(&self) -> &Attributes {
+        self.0.index.attributes()
+    }
+
+    /// What is odd about the file but does not make it bad.
+    pub fn warnings(&self) -> &[Warning] {
+        self.0.index.warnings()
+    }
+
+    /// The name it was opened under.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// How its bytes are fetched: what [`Io::Auto`] came to.
+    pub fn io(&self) -> Io {
+        self.0.io
+    }
+
+    /// How the caller asked for its bytes to be fetched.
+    pub(crate) fn wanted_io(&self) -> Io {
+        self.0.wanted_io
+    }
+
+    /// The digests checked when components are read.
+    pub fn check(&self) -> Check {
+        self.0.check
+    }
+
+    /// The limits it is held to.
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// Where its bytes come from.
+    pub fn source(&self) -> &dyn ByteSource {
+        &*self.0.source
+    }
+
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.0.index.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.index.is_empty()
+    }
+
+    /// Names in the file's own order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.index.names()
+    }
+
+    /// Tensors in the file's own order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor> + use<> {
+        let file = self.clone();
+        self.0.index.tensors().map(move |info| Tensor { info, file: file.clone() })
+    }
+
+    /// The tensor of that name.
+    ///
+    /// # Errors
+    /// NotFound, with the nearest name there is.
+    pub fn tensor(&self, name: &str) -> Result<Tensor> {
+        match self.0.index.get(name) {
+            Some(info) => Ok(Tensor { info, file: self.clone() }),
+            None => Err(self.no_tensor(name)),
+        }
+    }
+
+    /// Loads every tensor into memory of its own: see [`File::load`].
+    ///
+    /// # Errors
+    /// As [`File::load`].
+    pub fn load_all(&self) -> Result<Loaded> {
+        crate::load::load(self, self.0.index.tensors().collect(), &LoadOptions::new())
+    }
+
+    /// Loads these tensors into memory of their own, decoded and checked, on several threads.
+    ///
+    /// # Errors
+    /// NotFound, Io, Integrity (digests, under the file's [`Check`]), Malformed (compressed bytes),
+    /// Limit.
+    pub fn load<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+        options: &LoadOptions,
+    ) -> Result<Loaded> {
+        let find = |name| self.0.index.get(name).ok_or_else(|| self.no_tensor(name));
+        let wanted = names.into_iter().map(find).collect::<Result<Vec<_>>>()?;
+        crate::load::load(self, wanted, options)
+    }
+
+    #[cold]
+    fn no_tensor(&self, name: &str) -> Error {
+        let e = NOT_FOUND.broken("there is no tensor of this name").in_tensor(name);
+        let e = e.in_source(self.name());
+        match crate::select::nearest(name, self.names()) {
+            Some(near) => e.with_hint(format!("did you mean `{}`?", near.escape_debug())),
+            None => e,
+        }
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File")
+            .field("name", &self.name())
+            .field("index", self.index())
+            .field("io", &self.io())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One tensor of an open file. Everything about it is there ([`TensorInfo`], to which it derefs); its
+/// bytes are fetched when asked for. Keeps the file open.
+#[derive(Clone)]
+pub struct Tensor {
+    info: TensorInfo,
+    file: File,
+}
+
+impl Tensor {
+    /// What is known about it.
+    pub fn info(&self) -> &TensorInfo {
+        &self.info
+    }
+
+    /// The file it is in.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The decoded bytes of a component: little-endian, elements in row-major order. A view into the
+    /// map for raw components of a mapped file, fresh memory for all others.
+    ///
+    /// # Errors
+    /// NotFound, Io, Integrity, Malformed, Limit.
+    pub fn bytes(&self, role: &Role) -> Result<Bytes> {
+        let c = self.require(role)?;
+        crate::load::component(&self.file, &self.info, &c).map_err(|e| self.place(e, &c))
+    }
+
+    /// The stored bytes of a component, just as they are in the file.
+    ///
+    /// # Errors
+    /// NotFound, Io.
+    pub fn stored(&self, role: &Role) -> Result<Bytes> {
+        let c = self.require(role)?;
+        let read = self.file.source().read(std::slice::from_ref(&c.stored));
+        read.map(|mut all| all.pop().unwrap_or_default()).map_err(|e| self.place(e, &c))
+    }
+
+    /// Decodes a component into `out`, which has exactly its decoded length.
+    ///
+    /// # Errors
+    /// As [`Tensor::bytes`]; Misuse for a buffer of another length.
+    pub fn read_into(&self, role: &Role, out: &mut [u8]) -> Result<()> {
+        let c = self.require(role)?;
+        crate::load::component_into(&self.file, &self.info, &c, out).map_err(|e| self.place(e, &c))
+    }
+
+    /// The decoded bytes of a component piece by piece, in bounded memory; its digest is checked on
+    /// the way and a mismatch is the last item.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn pieces(&self, role: &Role) -> Result<Pieces> {
+        Ok(Pieces::new(&self.file, &self.info, self.require(role)?))
+    }
+
+    /// The decoded bytes `range` of a component, reading and decoding no more than it must: only
+    /// those bytes of a raw component, only the frames that hold them of a seekable one.
+    ///
+    /// # Errors
+    /// As [`Tensor::bytes`], but no digest is checked: it covers the whole component. Misuse for a
+    /// range outside it.
+    pub fn bytes_range(&self, role: &Role, range: Range<u64>) -> Result<Bytes> {
+        let c = self.require(role)?;
+        crate::pieces::range(&self.file, &self.info, &c, range).map_err(|e| self.place(e, &c))
+    }
+
+    pub(crate) fn require(&self, role: &Role) -> Result<Component> {
+        self.component(role).ok_or_else(|| {
+            let all: Vec<String> = self.components().map(|c| format!("`{}`", c.role)).collect();
+            NO_COMPONENT
+                .broken(format!("there is no component `{role}`, only {}", all.join(", ")))
+                .in_tensor(self.name())
+                .in_source(self.file.name())
+        })
+    }
+
+    pub(crate) fn place(&self, e: Error, c: &Component) -> Error {
+        e.in_tensor(self.name())
+            .in_component(&c.role)
+            .at(c.stored.clone())
+            .in_source(self.file.name())
+    }
+}
+
+impl Deref for Tensor {
+    type Target = TensorInfo;
+
+    fn deref(&self) -> &TensorInfo {
+        &self.info
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.info.fmt(f)
+    }
+}

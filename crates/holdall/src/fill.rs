@@ -1,0 +1,300 @@
+//! Filling memory with components: the jobs of a load, done on several threads.
+
+use crate::file::File;
+use crate::load::LoadOptions;
+use crate::open::Check;
+use crate::pieces::{check_digest, checked_algorithm, seek_table, swap_bytes};
+use crate::source::Access;
+use crate::workers;
+use holdall_core::codec::zstd::{Decoder, Frame};
+use holdall_core::model::{Hasher, crc32c, crc32c_combine};
+use holdall_core::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Result};
+use std::ops::Range;
+use std::sync::Mutex;
+
+/// Bytes in one job: few enough that a digest of them finds them in the processor's cache.
+const JOB_LEN: usize = 2 << 20;
+
+/// A component to be read, and the tensor it is of (its number in the file).
+pub(crate) struct Wanted {
+    pub(crate) tensor: usize,
+    pub(crate) component: Component,
+}
+
+/// Memory to be filled.
+pub(crate) enum Fill<'a> {
+    /// With a stretch of the file as it is, which holds these wanted components (by number, in offset
+    /// order).
+    Region { offset: u64, parts: &'a [usize], out: &'a mut [u8] },
+    /// With the decoded bytes of one wanted component.
+    Component { wanted: usize, out: &'a mut [u8] },
+}
+
+enum Job<'a> {
+    /// Read the bytes at `offset`, which hold (parts of) these components.
+    Read { offset: u64, parts: &'a [usize], out: &'a mut [u8] },
+    /// Read these stored bytes of one component (relative to it) and decode them into `out`.
+    Decode { wanted: usize, stored: Range<u64>, out: &'a mut [u8] },
+    /// Read these stored bytes (relative to the component) for their share of its digest alone.
+    Sum { wanted: usize, stored: Range<u64> },
+    /// Read a component for a digest that cannot be cut.
+    Digest { wanted: usize },
+}
+
+/// The CRC-32C of a part of a component's stored bytes.
+struct Sum {
+    wanted: usize,
+    /// Relative to the component.
+    start: u64,
+    len: u64,
+    crc: u32,
+}
+
+struct Context<'a> {
+    file: &'a File,
+    wanted: &'a [Wanted],
+    check: Check,
+    direct: bool,
+    options: &'a LoadOptions,
+    sums: Mutex<Vec<Sum>>,
+}
+
+/// What a thread keeps between jobs.
+struct Kept {
+    decoder: Decoder,
+    scratch: Vec<u8>,
+}
+
+/// Does all fills.
+pub(crate) fn fill(
+    file: &File,
+    wanted: &[Wanted],
+    fills: Vec<Fill<'_>>,
+    direct: bool,
+    options: &LoadOptions,
+) -> Result<()> {
+    let check = options.check.unwrap_or(file.check());
+    let context = Context { file, wanted, check, direct, options, sums: Mutex::new(Vec::new()) };
+    let mut jobs = Vec::new();
+    for fill in fills {
+        context.cut(fill, &mut jobs)?;
+    }
+    if check == Check::All {
+        let long = |w: &Wanted| checked_algorithm(&w.component, check) == Some(Algorithm::Sha256);
+        jobs.extend(
+            (0..wanted.len()).filter(|&i| long(&wanted[i])).map(|wanted| Job::Digest { wanted }),
+        );
+    }
+    let kept = || Kept { decoder: Decoder::new(file.limits()), scratch: Vec::new() };
+    workers::for_each(workers::threads(options.threads), jobs, kept, |kept, job| {
+        context.run(kept, job)
+    })?;
+    context.compare()
+}
+
+impl<'a> Context<'a> {
+    /// Cuts a fill into jobs.
+    fn cut(&self, fill: Fill<'a>, jobs: &mut Vec<Job<'a>>) -> Result<()> {
+        match fill {
+            Fill::Region { offset, mut parts, out } => {
+                let mut at = offset;
+                for out in out.chunks_mut(JOB_LEN) {
+                    let end = at + out.len() as u64;
+                    let stored = |i: &usize| &self.wanted[*i].component.stored;
+                    // Components are in offset order, and only equal ones overlap.
+                    let from = parts.partition_point(|i| stored(i).end <= at);
+                    parts = &parts[from..];
+                    let to = parts.partition_point(|i| stored(i).start < end);
+                    jobs.push(Job::Read { offset: at, parts: &parts[..to], out });
+                    at = end;
+                }
+                Ok(())
+            }
+            Fill::Component { wanted, out } => self.cut_component(wanted, out, jobs),
+        }
+    }
+
+    fn cut_component(
+        &self,
+        wanted: usize,
+        out: &'a mut [u8],
+        jobs: &mut Vec<Job<'a>>,
+    ) -> Result<()> {
+        let c = &self.wanted[wanted].component;
+        if c.encoding == Encoding::Raw {
+            let mut start = 0;
+            for out in out.chunks_mut(JOB_LEN) {
+                let stored = start..start + out.len() as u64;
+                start = stored.end;
+                jobs.push(Job::Decode { wanted, stored, out });
+            }
+            return Ok(());
+        }
+        let Some(table) = seek_table(self.file, c)? else {
+            jobs.push(Job::Decode { wanted, stored: 0..c.stored_len(), out });
+            return Ok(());
+        };
+        let mut rest = out;
+        for frames in groups(table.frames()) {
+            let (Some(first), Some(last)) = (frames.first(), frames.last()) else { continue };
+            let (own, tail) = rest.split_at_mut((last.decoded.end - first.decoded.start) as usize);
+            rest = tail;
+            let stored = first.stored.start..last.stored.end;
+            jobs.push(Job::Decode { wanted, stored, out: own });
+        }
+        // The table itself belongs to the stored bytes, and so to their digest.
+        let frames_end = table.frames().last().map_or(0, |f| f.stored.end);
+        if checked_algorithm(c, self.check) == Some(Algorithm::Crc32c) {
+            jobs.push(Job::Sum { wanted, stored: frames_end..c.stored_len() });
+        }
+        Ok(())
+    }
+
+    fn run(&self, kept: &mut Kept, job: Job<'_>) -> Result<()> {
+        match job {
+            Job::Read { offset, parts, out } => self.read(offset, parts, out),
+            Job::Decode { wanted, stored, out } => {
+                self.decode(kept, wanted, stored, out).map_err(|e| self.place(wanted, e))
+            }
+            Job::Sum { wanted, stored } => {
+                self.sum(wanted, stored).map_err(|e| self.place(wanted, e))
+            }
+            Job::Digest { wanted } => self.digest(wanted).map_err(|e| self.place(wanted, e)),
+        }
+    }
+
+    fn read(&self, offset: u64, parts: &[usize], out: &mut [u8]) -> Result<()> {
+        let source = self.file.source();
+        let direct = self.direct.then(|| source.read_direct(offset, out)).flatten();
+        // A region that is read direct may reach past the end of the file, to the end of a page.
+        let end = source.len().min(offset + out.len() as u64);
+        let inside = (end - offset) as usize;
+        direct.unwrap_or_else(|| source.read_into(offset, &mut out[..inside]))?;
+        let mut sums = Vec::new();
+        for &wanted in parts {
+            let c = &self.wanted[wanted].component;
+            if checked_algorithm(c, self.check) == Some(Algorithm::Crc32c) {
+                let from = c.stored.start.max(offset);
+                let to = c.stored.end.min(end).max(from);
+                let bytes = &out[(from - offset) as usize..(to - offset) as usize];
+                let (start, len) = (from - c.stored.start, to - from);
+                sums.push(Sum { wanted, start, len, crc: crc32c(bytes) });
+            }
+        }
+        self.add(sums);
+        self.options.listener.advance(out.len() as u64);
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        kept: &mut Kept,
+        wanted: usize,
+        stored: Range<u64>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let c = &self.wanted[wanted].component;
+        let source = self.file.source();
+        let absolute = c.stored.start + stored.start..c.stored.start + stored.end;
+        if c.encoding == Encoding::Raw {
+            source.read_into(absolute.start, out)?;
+            self.sum_bytes(wanted, stored.start, out);
+        } else if source.access() == Access::Borrowed {
+            for bytes in source.read(&[absolute])? {
+                self.sum_bytes(wanted, stored.start, &bytes);
+                kept.decoder.decode_into(&bytes, out)?;
+            }
+        } else {
+            kept.scratch.resize((stored.end - stored.start) as usize, 0);
+            source.read_into(absolute.start, &mut kept.scratch)?;
+            self.sum_bytes(wanted, stored.start, &kept.scratch);
+            kept.decoder.decode_into(&kept.scratch, out)?;
+        }
+        if c.byte_order == ByteOrder::Big {
+            swap_bytes(out, c.dtype.width());
+        }
+        self.options.listener.advance(stored.end - stored.start);
+        Ok(())
+    }
+
+    fn sum(&self, wanted: usize, stored: Range<u64>) -> Result<()> {
+        let first = self.wanted[wanted].component.stored.start;
+        for bytes in self.file.source().read(&[first + stored.start..first + stored.end])? {
+            self.sum_bytes(wanted, stored.start, &bytes);
+        }
+        Ok(())
+    }
+
+    /// Takes the sum of stored bytes that start at `start` of their component, if it is to be checked.
+    fn sum_bytes(&self, wanted: usize, start: u64, bytes: &[u8]) {
+        if checked_algorithm(&self.wanted[wanted].component, self.check) == Some(Algorithm::Crc32c)
+        {
+            let len = bytes.len() as u64;
+            self.add(vec![Sum { wanted, start, len, crc: crc32c(bytes) }]);
+        }
+    }
+
+    fn digest(&self, wanted: usize) -> Result<()> {
+        let c = &self.wanted[wanted].component;
+        let Some(algorithm) = checked_algorithm(c, self.check) else { return Ok(()) };
+        let mut hasher = Hasher::new(algorithm);
+        let mut at = c.stored.start;
+        while at < c.stored.end {
+            let end = c.stored.end.min(at + JOB_LEN as u64);
+            for bytes in self.file.source().read(&[at..end])? {
+                hasher.update(&bytes);
+            }
+            at = end;
+        }
+        check_digest(c, hasher.finish())
+    }
+
+    fn add(&self, sums: Vec<Sum>) {
+        if !sums.is_empty() {
+            self.sums.lock().unwrap_or_else(|p| p.into_inner()).extend(sums);
+        }
+    }
+
+    /// Puts the sums of each component together and compares them with the file's.
+    fn compare(self) -> Result<()> {
+        let mut sums = self.sums.into_inner().unwrap_or_else(|p| p.into_inner());
+        sums.sort_unstable_by_key(|s| (s.wanted, s.start));
+        for of_one in sums.chunk_by(|a, b| a.wanted == b.wanted) {
+            let Some(first) = of_one.first() else { continue };
+            let crc =
+                of_one[1..].iter().fold(first.crc, |crc, s| crc32c_combine(crc, s.crc, s.len));
+            let wanted = &self.wanted[first.wanted];
+            check_digest(&wanted.component, Digest::Crc32c(crc))
+                .map_err(|e| place(self.file, wanted, e))?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, wanted: usize, e: Error) -> Error {
+        place(self.file, &self.wanted[wanted], e)
+    }
+}
+
+#[cold]
+fn place(file: &File, wanted: &Wanted, e: Error) -> Error {
+    let e = match file.index().at(wanted.tensor) {
+        Some(tensor) => e.in_tensor(tensor.name()),
+        None => e,
+    };
+    let c = &wanted.component;
+    e.in_component(&c.role).at(c.stored.clone()).in_source(file.name())
+}
+
+/// Runs of frames that decode to about [`JOB_LEN`] bytes.
+fn groups(frames: &[Frame]) -> Vec<&[Frame]> {
+    let mut out = Vec::new();
+    let mut rest = frames;
+    while let Some(first) = rest.first() {
+        let limit = first.decoded.start.saturating_add(JOB_LEN as u64);
+        let count = rest.partition_point(|f| f.decoded.end <= limit).max(1);
+        let (group, tail) = rest.split_at(count);
+        out.push(group);
+        rest = tail;
+    }
+    out
+}

@@ -1,0 +1,36 @@
+//! Open, inspect, verify, convert, diff and edit tensor and model files, without loading them into
+//! memory and without executing a byte of them.
+//!
+//! ```no_run
+//! # fn main() -> holdall::Result<()> {
+//! let file = holdall::open("model.safetensors")?;
+//! for tensor in file.tensors() {
+//!     println!("{} {:?}", tensor.name(), tensor.shape());
+//! }
+//! let weights = file.tensor("embed.weight")?.bytes(&holdall::Role::Data)?;
+//! # let _ = weights;
+//! # Ok(())
+//! # }
+//! ```
+#![deny(unsafe_code)]
+
+pub mod buffer;
+pub mod error;
+mod file;
+mod fill;
+mod load;
+mod open;
+mod pieces;
+mod progress;
+pub mod select;
+pub mod source;
+mod workers;
+
+pub use file::{File, Tensor};
+pub use holdall_core::*;
+pub use load::{LoadOptions, Loaded, LoadedTensor};
+pub use open::{Check, Io, OpenOptions, open};
+pub use pieces::Pieces;
+pub use progress::Progress;
+pub use select::Select;
+pub use source::{Access, ByteSource};

@@ -1,0 +1,307 @@
+//! A component's decoded bytes in bounded memory: piece by piece, or one range of it.
+
+use crate::error::DIGEST;
+use crate::file::File;
+use crate::open::Check;
+use bytes::Bytes;
+use holdall_core::codec::zstd::{self, SEEK_FOOTER_LEN, SeekTable};
+use holdall_core::model::Hasher;
+use holdall_core::{
+    Algorithm, ByteOrder, Component, Digest, Encoding, Error, Result, TensorInfo, window,
+};
+use std::ops::Range;
+
+/// The most decoded bytes in one piece.
+pub(crate) const PIECE_LEN: u64 = 4 << 20;
+/// Stored bytes fetched at a time when decoding from the start.
+const FETCH_LEN: u64 = 1 << 20;
+
+/// The decoded bytes of one component, in order: pieces of up to 4 MiB, each a whole number of
+/// elements except perhaps the last. Memory is a piece or two, and zstd's window.
+///
+/// After an error there are no more pieces. A digest that does not match is an error in place of the
+/// end, so bytes are to be trusted only when the iterator has ended without one.
+pub struct Pieces {
+    file: File,
+    tensor: TensorInfo,
+    component: Component,
+    decoding: Option<zstd::Stream>,
+    /// Stored bytes that were fetched and not decoded yet.
+    input: Bytes,
+    hasher: Option<Hasher>,
+    /// Stored bytes fetched so far.
+    fetched: u64,
+    /// Decoded bytes handed out so far.
+    decoded: u64,
+    done: bool,
+}
+
+impl Pieces {
+    pub(crate) fn new(file: &File, tensor: &TensorInfo, component: Component) -> Pieces {
+        let hasher = checked_algorithm(&component, file.check()).map(Hasher::new);
+        Pieces::hashed(file, tensor, component, hasher)
+    }
+
+    /// Pieces whose digest is computed by `hasher`, whatever the file's [`Check`].
+    pub(crate) fn hashed(
+        file: &File,
+        tensor: &TensorInfo,
+        component: Component,
+        hasher: Option<Hasher>,
+    ) -> Pieces {
+        let compressed = component.encoding == Encoding::Zstd;
+        Pieces {
+            file: file.clone(),
+            tensor: tensor.clone(),
+            component,
+            decoding: compressed.then(|| zstd::Stream::new(file.limits())),
+            input: Bytes::new(),
+            hasher,
+            fetched: 0,
+            decoded: 0,
+            done: false,
+        }
+    }
+
+    /// The component they are of.
+    pub fn component(&self) -> &Component {
+        &self.component
+    }
+
+    fn piece(&mut self) -> Result<Option<Bytes>> {
+        let piece = match &self.decoding {
+            None => self.fetch(PIECE_LEN)?,
+            Some(_) => self.decode()?,
+        };
+        self.decoded += piece.len() as u64;
+        if piece.is_empty() {
+            self.end()?;
+            return Ok(None);
+        }
+        Ok(Some(match self.component.byte_order {
+            ByteOrder::Little => piece,
+            ByteOrder::Big => {
+                let mut piece = Vec::from(piece);
+                swap_bytes(&mut piece, self.component.dtype.width());
+                piece.into()
+            }
+        }))
+    }
+
+    /// The next stored bytes, at most `len`; none at the end.
+    fn fetch(&mut self, len: u64) -> Result<Bytes> {
+        let start = self.component.stored.start + self.fetched;
+        let range = start..self.component.stored.end.min(start + len);
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        self.fetched += range.end - range.start;
+        let bytes = self.file.source().read(&[range])?.pop().unwrap_or_default();
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&bytes);
+        }
+        Ok(bytes)
+    }
+
+    fn decode(&mut self) -> Result<Bytes> {
+        let most = self.component.decoded_len.unwrap_or(self.file.limits().decoded_len);
+        zstd::check_decoded_len(most, self.file.limits())?;
+        // One byte more than there should be, to find out when there are more.
+        let room = (most - self.decoded).saturating_add(1).min(PIECE_LEN);
+        let mut out = vec![0; room as usize];
+        let mut filled = 0;
+        while filled < out.len() {
+            if self.input.is_empty() {
+                self.input = self.fetch(FETCH_LEN)?;
+            }
+            let Some(stream) = &mut self.decoding else { break };
+            let (read, written) = stream.decode(&self.input, &mut out[filled..])?;
+            self.input = self.input.slice(read..);
+            filled += written;
+            let at_end = self.component.stored.start + self.fetched == self.component.stored.end;
+            if (read, written) == (0, 0) && at_end {
+                break;
+            }
+        }
+        out.truncate(filled);
+        let total = self.decoded + filled as u64;
+        match self.component.decoded_len {
+            Some(declared) if total > declared => {
+                Err(zstd::LENGTH
+                    .broken(format!("decodes to more than the declared {declared} bytes")))
+            }
+            None if total > most => {
+                zstd::check_decoded_len(total, self.file.limits()).map(|()| Bytes::new())
+            }
+            _ => Ok(out.into()),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if self.decoding.as_ref().is_some_and(|stream| !stream.is_whole()) {
+            return Err(zstd::BROKEN.broken("the stored bytes end inside a zstd frame"));
+        }
+        if let Some(declared) = self.component.decoded_len.filter(|&n| n != self.decoded) {
+            let found = self.decoded;
+            return Err(
+                zstd::LENGTH.broken(format!("decodes to {found} bytes, declared {declared}"))
+            );
+        }
+        match self.hasher.take() {
+            Some(hasher) => check_digest(&self.component, hasher.finish()),
+            None => Ok(()),
+        }
+    }
+
+    fn place(&self, e: Error) -> Error {
+        e.in_tensor(self.tensor.name())
+            .in_component(&self.component.role)
+            .at(self.component.stored.clone())
+            .in_source(self.file.name())
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Bytes>;
+
+    fn next(&mut self) -> Option<Result<Bytes>> {
+        if self.done {
+            return None;
+        }
+        match self.piece() {
+            Ok(Some(piece)) => Some(Ok(piece)),
+            Ok(None) => {
+                self.done = true;
+                None
+            }
+            Err(e) => {
+                self.done = true;
+                Some(Err(self.place(e)))
+            }
+        }
+    }
+}
+
+/// The decoded bytes `range` of a component, fetching and decoding no more than it must.
+pub(crate) fn range(
+    file: &File,
+    tensor: &TensorInfo,
+    c: &Component,
+    range: Range<u64>,
+) -> Result<Bytes> {
+    if range.start > range.end || c.decoded_len.is_some_and(|len| range.end > len) {
+        let len = c.decoded_len.unwrap_or(0);
+        return Err(window::OUTSIDE
+            .broken(format!("decoded bytes {}..{} of {len}", range.start, range.end)));
+    }
+    let width = c.dtype.width();
+    let whole = match c.byte_order {
+        ByteOrder::Little => range.clone(),
+        // Swapping needs whole elements.
+        ByteOrder::Big => range.start / width * width..range.end.next_multiple_of(width),
+    };
+    let mut bytes = match c.encoding {
+        Encoding::Zstd => zstd_range(file, tensor, c, whole.clone())?,
+        _ => {
+            let end = c.stored.end.min(c.stored.start + whole.end);
+            let stored = c.stored.start + whole.start..end;
+            file.source().read(&[stored])?.pop().unwrap_or_default()
+        }
+    };
+    if c.byte_order == ByteOrder::Big {
+        let mut swapped = Vec::from(bytes);
+        swap_bytes(&mut swapped, width);
+        bytes = swapped.into();
+    }
+    let from = (range.start - whole.start) as usize;
+    Ok(bytes.slice(from..from + (range.end - range.start) as usize))
+}
+
+/// Decoded bytes of a zstd component: the frames that hold them when it has a seek table, else
+/// everything up to them.
+fn zstd_range(file: &File, tensor: &TensorInfo, c: &Component, range: Range<u64>) -> Result<Bytes> {
+    zstd::check_decoded_len(range.end - range.start, file.limits())?;
+    if let Some(table) = seek_table(file, c)? {
+        return frames_range(file, c, &table, range);
+    }
+    let mut out = Vec::new();
+    let mut at = 0;
+    for piece in Pieces::hashed(file, tensor, little(c), None) {
+        let piece = piece?;
+        let end = at + piece.len() as u64;
+        let from = range.start.clamp(at, end) - at;
+        let to = range.end.clamp(at, end) - at;
+        out.extend_from_slice(&piece[from as usize..to as usize]);
+        at = end;
+        if at >= range.end {
+            break;
+        }
+    }
+    if at < range.end {
+        return Err(
+            zstd::LENGTH.broken(format!("decodes to {at} bytes, {} were asked for", range.end))
+        );
+    }
+    Ok(out.into())
+}
+
+fn frames_range(file: &File, c: &Component, table: &SeekTable, range: Range<u64>) -> Result<Bytes> {
+    let frames = table.covering(range.clone());
+    let (Some(first), Some(last)) = (frames.first(), frames.last()) else {
+        return Ok(Bytes::new());
+    };
+    let stored = c.stored.start + first.stored.start..c.stored.start + last.stored.end;
+    let stored = file.source().read(&[stored])?.pop().unwrap_or_default();
+    let mut out = crate::buffer::Buffer::new((last.decoded.end - first.decoded.start) as usize)?;
+    zstd::Decoder::new(file.limits()).decode_into(&stored, out.as_mut())?;
+    let from = (range.start - first.decoded.start) as usize;
+    Ok(out.freeze().slice(from..from + (range.end - range.start) as usize))
+}
+
+/// The seek table of a zstd component, if it has one that fits it.
+pub(crate) fn seek_table(file: &File, c: &Component) -> Result<Option<SeekTable>> {
+    let Some(decoded_len) = c.decoded_len else { return Ok(None) };
+    let stored_len = c.stored_len();
+    if decoded_len <= zstd::SINGLE_FRAME_MAX || stored_len < SEEK_FOOTER_LEN {
+        return Ok(None);
+    }
+    let tail = |len: u64| {
+        let range = c.stored.end - len..c.stored.end;
+        file.source().read(&[range]).map(|mut all| all.pop().unwrap_or_default())
+    };
+    let Some(len) = SeekTable::len_from_footer(&tail(SEEK_FOOTER_LEN)?, stored_len) else {
+        return Ok(None);
+    };
+    Ok(SeekTable::read(&tail(len)?, stored_len, decoded_len))
+}
+
+/// The component as it is before its bytes are swapped.
+fn little(c: &Component) -> Component {
+    Component { byte_order: ByteOrder::Little, ..c.clone() }
+}
+
+/// The algorithm to check a component's digest with on reading it, if any.
+pub(crate) fn checked_algorithm(c: &Component, check: Check) -> Option<Algorithm> {
+    c.digest.as_ref()?.algorithm().filter(|a| match check {
+        Check::Off => false,
+        Check::Fast => *a == Algorithm::Crc32c,
+        Check::All => true,
+    })
+}
+
+/// Compares the digest of a component's stored bytes with the one the file gives.
+pub(crate) fn check_digest(c: &Component, found: Digest) -> Result<()> {
+    match &c.digest {
+        Some(declared) if *declared != found => {
+            Err(DIGEST.broken(format!("the stored bytes have {found}, the file says {declared}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reverses the bytes of each element of `width` bytes.
+pub(crate) fn swap_bytes(bytes: &mut [u8], width: u64) {
+    if width > 1 {
+        bytes.chunks_exact_mut(width as usize).for_each(<[u8]>::reverse);
+    }
+}

@@ -1,0 +1,174 @@
+//! A file read by position.
+
+use super::{ByteSource, outside};
+use crate::buffer::Buffer;
+use crate::error::{CHANGED, io};
+use bytes::Bytes;
+use holdall_core::{Error, Result};
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// A file read by position (`pread`), on any number of threads.
+#[derive(Debug)]
+pub struct FileSource {
+    file: File,
+    len: u64,
+    path: PathBuf,
+    /// The file opened a second time, to be read past the cache; `None` where that cannot be.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    direct: OnceLock<Option<File>>,
+}
+
+impl FileSource {
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// Io; also for a directory, which opens but cannot be read.
+    pub fn open(path: &Path) -> Result<FileSource> {
+        let file = File::open(path).map_err(|e| io(e, "opening"))?;
+        let meta = file.metadata().map_err(|e| io(e, "opening"))?;
+        if meta.is_dir() {
+            return Err(io(std::io::ErrorKind::IsADirectory.into(), "opening"));
+        }
+        Ok(FileSource { file, len: meta.len(), path: path.to_owned(), direct: OnceLock::new() })
+    }
+
+    /// The open file.
+    pub(crate) fn as_file(&self) -> &File {
+        &self.file
+    }
+
+    /// Where it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file lies on a file system that is reached over a network or through a user-space
+    /// driver, where mapping is many times slower than reading.
+    pub fn is_remote(&self) -> bool {
+        is_remote(&self.file)
+    }
+
+    #[cold]
+    fn ended_early(&self, offset: u64, len: usize) -> Error {
+        CHANGED
+            .broken(format!(
+                "the file had {} bytes when it was opened and ends earlier now",
+                self.len
+            ))
+            .at(offset..offset.saturating_add(len as u64))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn direct(&self) -> Option<&File> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let open = || {
+            let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+            File::options().read(true).custom_flags(flags).open(&self.path).ok()
+        };
+        self.direct.get_or_init(open).as_ref()
+    }
+}
+
+impl ByteSource for FileSource {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let one = |r: &Range<u64>| {
+            if r.start > r.end || r.end > self.len {
+                return Err(outside(r, self.len));
+            }
+            let mut buffer = Buffer::new((r.end - r.start) as usize)?;
+            self.read_into(r.start, buffer.as_mut())?;
+            Ok(buffer.freeze())
+        };
+        ranges.iter().map(one).collect()
+    }
+
+    #[cfg(unix)]
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        use std::os::unix::fs::FileExt;
+        self.file.read_exact_at(out, offset).map_err(|e| match e.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.ended_early(offset, out.len()),
+            _ => io(e, "reading"),
+        })
+    }
+
+    #[cfg(windows)]
+    fn read_into(&self, mut offset: u64, mut out: &mut [u8]) -> Result<()> {
+        use std::os::windows::fs::FileExt;
+        while !out.is_empty() {
+            let n = self.file.seek_read(out, offset).map_err(|e| io(e, "reading"))?;
+            if n == 0 {
+                return Err(self.ended_early(offset, out.len()));
+            }
+            offset += n as u64;
+            out = &mut out[n..];
+        }
+        Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_direct(&self, offset: u64, out: &mut [u8]) -> Option<Result<()>> {
+        use std::os::unix::fs::FileExt;
+        let file = self.direct()?;
+        let wanted = self.len.saturating_sub(offset).min(out.len() as u64) as usize;
+        let mut done = 0;
+        while done < wanted && done.is_multiple_of(4096) {
+            match file.read_at(&mut out[done..], offset + done as u64) {
+                Ok(0) => return Some(Err(self.ended_early(offset, wanted))),
+                Ok(n) => done += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                // File systems refuse direct reads in their own ways; the cache always works.
+                Err(_) => break,
+            }
+        }
+        if done < wanted {
+            return Some(self.read_into(offset + done as u64, &mut out[done..wanted]));
+        }
+        Some(Ok(()))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_cold(&self, range: Range<u64>) -> bool {
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        const PROBES: u64 = 16;
+        let span = range.end.min(self.len).saturating_sub(range.start);
+        let missing = |i: &u64| {
+            let mut byte = [0u8; 1];
+            let into = &mut [std::io::IoSliceMut::new(&mut byte)];
+            let at = range.start + span / PROBES * i;
+            preadv2(&self.file, into, at, ReadWriteFlags::NOWAIT) == Err(Errno::AGAIN)
+        };
+        (0..PROBES).filter(missing).count() as u64 > PROBES / 2
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn is_remote(file: &File) -> bool {
+    // The numbers of statfs(2): NFS, SMB, SMB2, CIFS, FUSE, Ceph, Lustre, GPFS, 9P, AFS, BeeGFS.
+    const REMOTE: [u32; 11] = [
+        0x6969,
+        0x517b,
+        0xfe53_4d42,
+        0xff53_4d42,
+        0x6573_5546,
+        0x00c3_6400,
+        0x0bd0_0bd0,
+        0x4750_4653,
+        0x0102_1997,
+        0x5346_414f,
+        0x1983_0326,
+    ];
+    // The field's width and sign differ between targets; its low 32 bits are the number.
+    rustix::fs::fstatfs(file).is_ok_and(|s| REMOTE.contains(&(s.f_type as u32)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_remote(_: &File) -> bool {
+    false
+}

@@ -1,0 +1,67 @@
+//! A memory-mapped file.
+
+use super::memory::slice;
+use super::{Access, ByteSource, FileSource};
+use bytes::Bytes;
+use holdall_core::Result;
+use std::ops::Range;
+
+/// A file mapped read-only. Views into it cost nothing until they are touched and keep the mapping
+/// alive after the source is gone.
+///
+/// If another process truncates the file meanwhile, touching the lost bytes ends this process with
+/// SIGBUS: the operating system's rule, for every program that maps files. Use
+/// [`Io::Read`](crate::Io::Read) for files that others may be writing, and on network disks.
+#[derive(Debug)]
+pub struct MapSource {
+    bytes: Bytes,
+    file: FileSource,
+}
+
+impl MapSource {
+    /// Maps the whole file.
+    ///
+    /// # Errors
+    /// Io, when the operating system cannot map it.
+    pub fn new(file: FileSource) -> Result<MapSource> {
+        if file.is_empty() {
+            // An empty range cannot be mapped.
+            return Ok(MapSource { bytes: Bytes::new(), file });
+        }
+        // SAFETY: the mapping is read-only and private to this struct and the `Bytes` that own it, so
+        // nothing in this process writes through it. Another process may change the file under it:
+        // the bytes are only ever read as plain data of which any bit pattern is valid, and every
+        // number decoded from them is checked after it was read, and not read again.
+        let map =
+            unsafe { memmap2::MmapOptions::new().len(file.len() as usize).map(file.as_file()) }
+                .map_err(|e| crate::error::io(e, "mapping the file"))?;
+        Ok(MapSource { bytes: Bytes::from_owner(map), file })
+    }
+}
+
+impl ByteSource for MapSource {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        ranges.iter().map(|r| slice(&self.bytes, r)).collect()
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        // Copying through the mapping would take a page fault for every 64 KiB; reading does not.
+        self.file.read_into(offset, out)
+    }
+
+    fn access(&self) -> Access {
+        Access::Borrowed
+    }
+
+    fn read_direct(&self, offset: u64, out: &mut [u8]) -> Option<Result<()>> {
+        self.file.read_direct(offset, out)
+    }
+
+    fn is_cold(&self, range: Range<u64>) -> bool {
+        self.file.is_cold(range)
+    }
+}

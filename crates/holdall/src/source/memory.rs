@@ -1,0 +1,39 @@
+//! A file that is already in memory.
+
+use super::{Access, ByteSource, outside};
+use bytes::Bytes;
+use holdall_core::Result;
+use std::ops::Range;
+
+/// Bytes in memory as a source.
+#[derive(Debug, Clone)]
+pub struct MemorySource(Bytes);
+
+impl MemorySource {
+    /// A source of these bytes.
+    pub fn new(bytes: impl Into<Bytes>) -> MemorySource {
+        MemorySource(bytes.into())
+    }
+}
+
+impl ByteSource for MemorySource {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        ranges.iter().map(|r| slice(&self.0, r)).collect()
+    }
+
+    fn access(&self) -> Access {
+        Access::Borrowed
+    }
+}
+
+/// A slice of `whole` without copying.
+pub(super) fn slice(whole: &Bytes, range: &Range<u64>) -> Result<Bytes> {
+    if range.start > range.end || range.end > whole.len() as u64 {
+        return Err(outside(range, whole.len() as u64));
+    }
+    Ok(whole.slice(range.start as usize..range.end as usize))
+}

@@ -1,0 +1,79 @@
+//! Where bytes come from.
+
+mod file;
+#[allow(unsafe_code)] // The memory map: the one place in the workspace that needs it.
+mod map;
+mod memory;
+
+pub use file::FileSource;
+pub use map::MapSource;
+pub use memory::MemorySource;
+
+use bytes::Bytes;
+use holdall_core::Result;
+use std::ops::Range;
+
+/// Bytes that can be read by position. Implementations are shared by threads.
+pub trait ByteSource: Send + Sync {
+    /// Bytes in all. Does not change while the source is open.
+    fn len(&self) -> u64;
+
+    /// Whether there are no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of each range, all inside the source.
+    ///
+    /// # Errors
+    /// Io, when any of them cannot be had in full.
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
+
+    /// Fills `out` with the bytes from `offset`.
+    ///
+    /// # Errors
+    /// As [`ByteSource::read`].
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let range = offset..offset.saturating_add(out.len() as u64);
+        for bytes in self.read(&[range])? {
+            out.copy_from_slice(&bytes);
+        }
+        Ok(())
+    }
+
+    /// What [`ByteSource::read`] costs.
+    fn access(&self) -> Access {
+        Access::Copied
+    }
+
+    /// Like [`ByteSource::read_into`], past the operating system's cache, where that is possible;
+    /// `None` where it is not. Offset, length and address of `out` are multiples of 4096, except that
+    /// the range may reach past the end of the source: what lies there is left alone.
+    fn read_direct(&self, offset: u64, out: &mut [u8]) -> Option<Result<()>> {
+        let _ = (offset, out);
+        None
+    }
+
+    /// Whether most of these bytes would have to come from the disk now. A guess.
+    fn is_cold(&self, range: Range<u64>) -> bool {
+        let _ = range;
+        false
+    }
+}
+
+/// What reading from a [`ByteSource`] costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Access {
+    /// Ranges are handed out as they lie in memory; nothing is read until they are touched.
+    Borrowed,
+    /// Every read copies.
+    Copied,
+}
+
+/// The error for a range that the source does not have.
+#[cold]
+fn outside(range: &Range<u64>, len: u64) -> holdall_core::Error {
+    let rule = &holdall_core::window::OUTSIDE;
+    rule.broken(format!("the source has {len} bytes")).at(range.clone())
+}

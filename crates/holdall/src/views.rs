@@ -1,0 +1,104 @@
+//! What a tensor's components mean together: dense, sparse and quantized views.
+
+use crate::error::WRONG_LAYOUT;
+use crate::file::Tensor;
+use holdall_core::layout::dense::{Dense, row_range};
+use holdall_core::layout::quantized::Quantized;
+use holdall_core::layout::sparse::{Coo, Csr};
+use holdall_core::{Error, Layout, Result, Role};
+use std::ops::Range;
+
+impl Tensor {
+    /// A dense tensor's elements.
+    ///
+    /// # Errors
+    /// Misuse for another layout; as [`Tensor::bytes`].
+    pub fn dense(&self) -> Result<Dense> {
+        if *self.layout() != Layout::Dense {
+            return Err(self.wrong_layout("dense", "`to_dense` gives a dense copy of any layout"));
+        }
+        let c = self.require(&Role::Data)?;
+        let bytes = self.bytes(&Role::Data)?;
+        Ok(Dense::new(c.dtype, c.logical_type, self.shape().to_vec(), bytes))
+    }
+
+    /// Rows `rows` of a dense tensor's first dimension, reading only their bytes (see
+    /// [`Tensor::bytes_range`]).
+    ///
+    /// # Errors
+    /// As [`Tensor::dense`]; Misuse for rows outside the shape.
+    pub fn rows(&self, rows: Range<u64>) -> Result<Dense> {
+        if *self.layout() != Layout::Dense {
+            return Err(self.wrong_layout("dense", "`to_dense` gives a dense copy of any layout"));
+        }
+        let c = self.require(&Role::Data)?;
+        let range = row_range(self.shape(), c.dtype, c.logical_type.as_ref(), rows.clone())
+            .map_err(|e| self.place(e, &c))?;
+        let bytes = self.bytes_range(&Role::Data, range)?;
+        let mut shape = self.shape().to_vec();
+        if let Some(first) = shape.first_mut() {
+            *first = rows.end - rows.start;
+        }
+        Ok(Dense::new(c.dtype, c.logical_type, shape, bytes))
+    }
+
+    /// A sparse tensor in compressed rows, its indices checked.
+    ///
+    /// # Errors
+    /// Misuse for another layout, Malformed for indices that do not fit the shape; as
+    /// [`Tensor::bytes`].
+    pub fn csr(&self) -> Result<Csr> {
+        let get = |role: &Role| self.bytes(role);
+        let view = Csr::of(&self.info, get, self.file.limits());
+        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file.name()))
+    }
+
+    /// A sparse tensor as coordinates, its indices checked.
+    ///
+    /// # Errors
+    /// As [`Tensor::csr`].
+    pub fn coo(&self) -> Result<Coo> {
+        let get = |role: &Role| self.bytes(role);
+        let view = Coo::of(&self.info, get, self.file.limits());
+        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file.name()))
+    }
+
+    /// A quantized tensor's words, scales and zero points.
+    ///
+    /// # Errors
+    /// Misuse for another layout, Malformed for lengths that do not fit, Unsupported for a packing
+    /// not known; as [`Tensor::bytes`].
+    pub fn quantized(&self) -> Result<Quantized> {
+        let get = |role: &Role| self.bytes(role);
+        let view = Quantized::of(&self.info, get);
+        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file.name()))
+    }
+
+    /// The tensor as a dense one, whatever its layout: sparse ones with their zeros, quantized ones
+    /// as f32.
+    ///
+    /// # Errors
+    /// As the view of its layout; Unsupported for a layout not known; Limit for a dense size above
+    /// `Limits::decoded_len`.
+    pub fn to_dense(&self) -> Result<Dense> {
+        let limits = self.file.limits();
+        let placed = |e: Error| e.in_tensor(self.name()).in_source(self.file.name());
+        match self.layout() {
+            Layout::Dense => self.dense(),
+            Layout::SparseCsr | Layout::PackedCsr => self.csr()?.to_dense(limits).map_err(placed),
+            Layout::SparseCoo | Layout::PackedCoo => self.coo()?.to_dense(limits).map_err(placed),
+            Layout::QuantizedGroup => self.quantized()?.to_dense(limits).map_err(placed),
+            _ => Err(self.wrong_layout("known", "read its components one by one with `bytes`")),
+        }
+    }
+
+    #[cold]
+    fn wrong_layout(&self, wanted: &str, hint: &'static str) -> Error {
+        WRONG_LAYOUT
+            .broken(format!("its layout is {}, not {wanted}", self.layout()))
+            .with_hint(hint)
+            .in_tensor(self.name())
+            .in_source(self.file.name())
+    }
+
+}
