@@ -15,6 +15,8 @@ pub struct Limits {
     pub rank: usize,
     /// Nesting of maps and arrays in a manifest, header or attribute value.
     pub depth: usize,
+    /// Values in all the attributes of one file; keys, items of arrays and entries of maps count too.
+    pub attribute_values: u64,
     /// Bytes that one compressed component may decode to.
     pub decoded_len: u64,
     /// Base-2 logarithm of the largest window a zstd frame may ask for. Level 22 asks for 27.
@@ -29,6 +31,7 @@ impl Default for Limits {
             tensors: 1 << 24,
             rank: 64,
             depth: 64,
+            attribute_values: 1 << 22,
             decoded_len: 64 << 30,
             zstd_window_log: 27,
         }

@@ -94,8 +94,8 @@ pub static TOO_MANY_NAMES: Rule = Rule::new(
     "A tensor has at most 1024 components, and a file at most 65534 distinct roles.",
 );
 
-/// Components of one tensor.
-const MAX_COMPONENTS: usize = 1024;
+/// The most components that one tensor may have.
+pub const MAX_COMPONENTS: usize = 1024;
 
 /// The most that one stored byte of zstd can decode to: a run-length block is 4 bytes for 128 KiB.
 const ZSTD_MAX_EXPANSION: u64 = 32 * 1024;
@@ -132,6 +132,11 @@ impl IndexBuilder {
             layout_ids: Interner::default(),
             logical_ids: Interner::default(),
         }
+    }
+
+    /// Sets the version, where the file tells it late.
+    pub fn version(&mut self, version: impl Into<String>) {
+        self.inner.version = version.into();
     }
 
     /// Sets the file's attributes.

@@ -1,1 +1,129 @@
-//! To be written.
+//! CBOR: a pull reader over a byte slice and a deterministic writer.
+//!
+//! # What
+//! The encoding of zTensor's manifests. [`Reader`] hands out one item at a time, borrowing text and
+//! bytes from the slice; [`Writer`] gives the same bytes for the same content, always.
+//!
+//! # Layout
+//! ```text
+//! byte 0      major type (3 bits) · additional information (5 bits)
+//! then        0, 1, 2, 4 or 8 bytes of argument, big-endian: a number, a length or a count
+//! then        the bytes of a string, or the items of an array, map or tag
+//! 31 as additional information: a string, array or map that ends with the byte 0xFF
+//! ```
+//!
+//! # Specification
+//! RFC 8949 (which replaces RFC 7049, the one zTensor names). Well-formedness is sections 3 and
+//! 5.3.1 (`cbor/truncated`, `cbor/reserved`, `cbor/break`), text is section 3.1 (`cbor/utf8`), unique
+//! keys are section 5.6 (`cbor/duplicate-key`). The other rules are ours.
+//!
+//! # Support
+//! All of CBOR is read and written in attribute values. Where a format's own structure stands, tags
+//! (`cbor/tagged`), strings of indefinite length (`cbor/indefinite-string`) and keys that are not
+//! text (`cbor/key`) are refused; arrays and maps of indefinite length are read, because real
+//! writers use them. Integers and lengths need not be in their shortest form.
+//!
+//! # Deviations
+//! A NaN keeps its bits when it widens to f64. What an item was spelled like (longer integers,
+//! indefinite lengths, float width) is not kept: the writer has one spelling for each value.
+//!
+//! # Untrusted input
+//! Lengths and counts are held against the bytes left before anything is done with them
+//! (`cbor/truncated`, `cbor/count`); nothing is allocated by a file's number. Nesting is bounded by
+//! [`crate::Limits::depth`] (`cbor/depth`), attribute values by [`crate::Limits::attribute_values`]
+//! (`cbor/too-many-values`). Skipping takes time proportional to the bytes, and no recursion.
+
+mod reader;
+mod value;
+mod writer;
+
+pub use reader::{Items, Reader};
+pub use value::{MAX_DEPTH, has_duplicates};
+pub use writer::{Writer, check};
+
+use crate::error::{Kind, Rule};
+
+/// Rules of CBOR.
+pub static RULES: &[&Rule] = &[
+    &TRUNCATED,
+    &RESERVED,
+    &BREAK,
+    &UTF8,
+    &COUNT,
+    &DEPTH,
+    &TOO_MANY_VALUES,
+    &ITEM_KIND,
+    &TAGGED,
+    &INDEFINITE_STRING,
+    &KEY,
+    &DUPLICATE_KEY,
+    &TRAILING,
+    &NOT_CBOR,
+];
+
+/// An item reaches past the end.
+pub static TRUNCATED: Rule =
+    Rule::new("cbor/truncated", Kind::Malformed, "Every item ends inside the bytes it is part of.");
+/// Additional information 28 to 30, or a simple value in the wrong form.
+pub static RESERVED: Rule = Rule::new(
+    "cbor/reserved",
+    Kind::Malformed,
+    "No item uses an encoding that CBOR reserves (RFC 8949, section 3).",
+);
+/// A break that ends nothing.
+pub static BREAK: Rule = Rule::new(
+    "cbor/break",
+    Kind::Malformed,
+    "A break stands only at the end of an item of indefinite length.",
+);
+/// Text that is not UTF-8.
+pub static UTF8: Rule = Rule::new("cbor/utf8", Kind::Malformed, "Text is UTF-8.");
+/// A count that the bytes left cannot hold.
+pub static COUNT: Rule = Rule::new(
+    "cbor/count",
+    Kind::Malformed,
+    "An array or map declares no more items than the bytes left can hold, at one byte each.",
+);
+/// Nested too deep.
+pub static DEPTH: Rule = Rule::new(
+    "cbor/depth",
+    Kind::Limit,
+    "Arrays, maps and tags nest at most `Limits::depth` deep, and never more than 512.",
+);
+/// More attribute values than the limit.
+pub static TOO_MANY_VALUES: Rule = Rule::new(
+    "cbor/too-many-values",
+    Kind::Limit,
+    "The attributes of a file hold at most `Limits::attribute_values` values.",
+);
+/// Another kind of item than its place asks for.
+pub static ITEM_KIND: Rule = Rule::new(
+    "cbor/kind",
+    Kind::Malformed,
+    "Every item is of the kind that its place asks for: text, an unsigned integer, an array, a map.",
+);
+/// A tag in a structural place.
+pub static TAGGED: Rule =
+    Rule::new("cbor/tagged", Kind::Malformed, "No item outside attribute values is tagged.");
+/// A string of indefinite length in a structural place.
+pub static INDEFINITE_STRING: Rule = Rule::new(
+    "cbor/indefinite-string",
+    Kind::Malformed,
+    "Strings outside attribute values have a definite length.",
+);
+/// A key that is not text.
+pub static KEY: Rule =
+    Rule::new("cbor/key", Kind::Malformed, "Keys of maps outside attribute values are text.");
+/// A map with one key twice.
+pub static DUPLICATE_KEY: Rule =
+    Rule::new("cbor/duplicate-key", Kind::Malformed, "The keys of a map are unique.");
+/// Bytes after the item.
+pub static TRAILING: Rule =
+    Rule::new("cbor/trailing", Kind::Malformed, "The bytes hold one item and nothing after it.");
+/// A value handed to the writer that CBOR has no form for.
+pub static NOT_CBOR: Rule = Rule::new(
+    "cbor/not-cbor",
+    Kind::Misuse,
+    "A value to be written is one that CBOR has a form for: integers from -2^64 to 2^64 - 1, simple \
+     values that are not reserved, map keys that are unique.",
+);

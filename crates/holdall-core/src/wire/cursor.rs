@@ -1,1 +1,79 @@
-//! To be written.
+//! Walks a byte slice; every read is checked against what is left.
+
+/// The bytes not read yet, and how many were.
+///
+/// Lengths stay `u64` until they are held against the slice, so a file's number can be passed as it
+/// is. A read that does not fit answers `None` and takes nothing.
+#[derive(Debug, Clone)]
+pub struct Cursor<'a> {
+    rest: &'a [u8],
+    len: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor at the first of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
+        Cursor { rest: bytes, len: bytes.len() }
+    }
+
+    /// Bytes read so far.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        // `rest` is a tail of the slice, so this never wraps.
+        self.len.wrapping_sub(self.rest.len()) as u64
+    }
+
+    /// Bytes not read yet.
+    #[inline]
+    pub fn remaining(&self) -> u64 {
+        self.rest.len() as u64
+    }
+
+    /// The next byte, not taken.
+    #[inline]
+    pub fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    /// The next byte.
+    #[inline]
+    pub fn u8(&mut self) -> Option<u8> {
+        let (&first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(first)
+    }
+
+    /// The next `n` bytes.
+    #[inline]
+    pub fn take(&mut self, n: u64) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(usize::try_from(n).ok()?)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    /// The next `N` bytes.
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.rest.split_first_chunk::<N>()?;
+        self.rest = rest;
+        Some(*taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_does_not_fit_takes_nothing() {
+        let mut c = Cursor::new(&[1, 2, 3]);
+        assert_eq!(c.take(4), None);
+        assert_eq!(c.take(u64::MAX), None);
+        assert_eq!(c.array::<4>(), None);
+        assert_eq!((c.position(), c.remaining()), (0, 3));
+        assert_eq!(c.array::<2>(), Some([1, 2]));
+        assert_eq!((c.peek(), c.u8(), c.u8()), (Some(3), Some(3), None));
+        assert_eq!((c.position(), c.remaining()), (3, 0));
+        assert_eq!(c.take(0), Some(&[][..]));
+    }
+}

@@ -1,1 +1,85 @@
-//! To be written.
+//! zTensor 0.1, 1.0, 1.1 and 1.2.
+//!
+//! # What
+//! A flat run of aligned components and, at the end, a manifest in CBOR that says what they are. The
+//! four generations share the extension `.zt`; which one a file is shows in its bytes.
+//!
+//! # Layout
+//! ```text
+//! 0            8    magic: `ZTEN0001` (0.1) or `ZTEN1000` (1.0 to 1.2)
+//! 64 · n       …    components, each at a multiple of 64, zero padding between
+//! m            len  manifest (CBOR)
+//! m + len      8    len, u64 little-endian
+//! m + len + 8  8    `ZTEN1000`, from 1.1 on
+//! ```
+//!
+//! # Specification
+//! The documents of 0.1.0, 1.0.0 and 1.2.0; 1.1 has none and is 1.2 without `type`,
+//! `uncompressed_length` and attributes of tensors. Finding the manifest: 1.0 section 6, 1.2 section
+//! 5 (`ztensor/too-short`, `ztensor/manifest-bounds`, `ztensor/empty-manifest`,
+//! `ztensor/manifest-len`, `ztensor/container`). Versions: 1.0 section 6.1
+//! (`ztensor/version-syntax`, `ztensor/unsupported-version`). Schema: 1.0 section 4, 1.2 section 1
+//! (`ztensor/missing-field`, `ztensor/digest`, `ztensor/uncompressed-length`). Types: 1.2 section 2
+//! (`ztensor/unknown-dtype`). Sparse indices: 1.2 section 3 (`ztensor/index-dtype`). Ranges, sizes,
+//! names and overlaps are checked by [`crate::IndexBuilder`].
+//!
+//! # Support
+//! Reads all four. Containers of 2.x are recognised and refused by name
+//! (`ztensor/unsupported-container`). A higher minor version is read with a warning; unknown fields
+//! are ignored; unknown layouts and logical types are kept whole.
+//!
+//! # Deviations
+//! - 1.0 section 6 wants the manifest smaller than the file less 16 bytes, which refuses the
+//!   reference implementation's own empty file. We take "at most".
+//! - The 0.1 crate reads a manifest length of 0 as a file without tensors; we refuse it, for the
+//!   document has 17 bytes there. It refuses offsets that are no multiple of 64; we warn, as 1.x
+//!   readers do.
+//! - 0.1 sparse tensors: the crate writes `layout` `sparsecsr` or `sparsecoo`, the document says
+//!   `sparse` and `sparse_format`. Both are read. Where `data_endianness` is `big`, the crate swaps
+//!   the whole component in units of its dtype, indices too; so do we.
+//! - 0.1 `data_endianness` on compressed data is ignored, as the crate ignores it.
+//! - A null is read as the absence of an optional field, as the crates' deserializers do.
+//! - 1.0's `generator` names the program that wrote the file and is not kept.
+//!
+//! # Untrusted input
+//! The manifest's length is held against the file and [`crate::Limits::manifest_len`]; counts,
+//! lengths and nesting inside it by [`crate::wire::cbor`]; dimensions and components of a tensor
+//! before they are collected. `offset + length` is added with a check (`index/bounds`). Memory stays
+//! within a small multiple of the manifest.
+
+mod fields;
+mod footer;
+pub mod rules;
+mod v0;
+mod v1;
+
+use super::Format;
+use crate::limits::Limits;
+use crate::model::{Index, IndexBuilder};
+use crate::window::{Stop, Window};
+use crate::wire::cbor::Reader;
+use footer::{Footer, Generation};
+
+/// zTensor.
+pub static FORMAT: Format = Format {
+    id: "ztensor",
+    name: "zTensor",
+    extensions: &["zt"],
+    versions: &["1.2", "1.0", "0.1"],
+    detect: footer::detect,
+    decode,
+    encode: None,
+    rules: rules::RULES,
+};
+
+fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let Footer { generation, manifest } = footer::find(window, limits)?;
+    let bytes = window.bytes(manifest.clone())?;
+    let reader = Reader::new(&bytes, manifest.start, limits);
+    let data = footer::WORD..manifest.start;
+    let builder = IndexBuilder::new(FORMAT.id, "0.1", window.len(), data, limits);
+    Ok(match generation {
+        Generation::V0 => v0::decode(reader, builder, limits)?,
+        _ => v1::decode(reader, generation, builder, limits)?,
+    })
+}

@@ -1,0 +1,165 @@
+//! What the manifests of all generations have in common: known and unknown fields, dtypes,
+//! encodings, digests.
+
+use super::rules::*;
+use crate::error::{Result, Rule};
+use crate::model::{DType, Digest, Encoding, IndexBuilder};
+use crate::wire::cbor::{DUPLICATE_KEY, Reader, has_duplicates};
+
+/// Every component starts at a multiple of this many bytes.
+pub(super) const ALIGNMENT: u64 = 64;
+
+/// The keys of one map that were read, to find one that comes twice. Reused from map to map.
+#[derive(Debug, Default)]
+pub(super) struct Keys<'a> {
+    known: u32,
+    unknown: Vec<&'a [u8]>,
+}
+
+impl<'a> Keys<'a> {
+    /// Forgets the map before.
+    pub(super) fn clear(&mut self) {
+        self.known = 0;
+        self.unknown.clear();
+    }
+
+    /// Notes known field number `field` (below 32).
+    pub(super) fn known(&mut self, field: u8, key: &[u8]) -> Result<()> {
+        let bit = 1u32.wrapping_shl(field.into());
+        if self.known & bit != 0 {
+            return Err(twice(key));
+        }
+        self.known |= bit;
+        Ok(())
+    }
+
+    /// Whether known field number `field` was seen.
+    pub(super) fn has(&self, field: u8) -> bool {
+        self.known & 1u32.wrapping_shl(field.into()) != 0
+    }
+
+    /// Notes a field without a meaning here, and skips its value.
+    pub(super) fn unknown(&mut self, key: &'a [u8], reader: &mut Reader<'a>) -> Result<()> {
+        reader.utf8(key, reader.offset().saturating_sub(key.len() as u64))?;
+        self.unknown.push(key);
+        reader.skip()
+    }
+
+    /// Checks the unknown fields at the end of the map.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        if self.unknown.len() > 1 && has_duplicates(&mut self.unknown) {
+            let pair = self.unknown.windows(2).find(|pair| matches!(pair, [a, b] if a == b));
+            return Err(twice(pair.and_then(|pair| pair.first()).copied().unwrap_or_default()));
+        }
+        Ok(())
+    }
+}
+
+fn twice(key: &[u8]) -> crate::error::Error {
+    DUPLICATE_KEY.broken(format!("field `{}` comes twice", key.escape_ascii()))
+}
+
+/// The value of a required field.
+pub(super) fn required<T>(value: Option<T>, field: &'static str) -> Result<T> {
+    value.ok_or_else(|| MISSING_FIELD.broken(format!("there is no `{field}`")))
+}
+
+/// The dtype of 1.1's spelling (`f32`).
+pub(super) fn short_dtype(name: &str) -> Result<DType> {
+    Ok(match name {
+        "f64" => DType::F64,
+        "f32" => DType::F32,
+        "f16" => DType::F16,
+        "bf16" => DType::Bf16,
+        "i64" => DType::I64,
+        "i32" => DType::I32,
+        "i16" => DType::I16,
+        "i8" => DType::I8,
+        "u64" => DType::U64,
+        "u32" => DType::U32,
+        "u16" => DType::U16,
+        "u8" => DType::U8,
+        "bool" => DType::Bool,
+        _ => return Err(unknown(&UNKNOWN_DTYPE, "dtype", name)),
+    })
+}
+
+/// The dtype of 0.1's and 1.0's spelling (`float32`).
+pub(super) fn long_dtype(name: &str) -> Result<DType> {
+    let found = DType::ALL.into_iter().find(|&dtype| long_name(dtype) == name);
+    found.ok_or_else(|| unknown(&UNKNOWN_DTYPE, "dtype", name))
+}
+
+/// 0.1's and 1.0's spelling of a dtype.
+pub(super) const fn long_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F64 => "float64",
+        DType::F32 => "float32",
+        DType::F16 => "float16",
+        DType::Bf16 => "bfloat16",
+        DType::I64 => "int64",
+        DType::I32 => "int32",
+        DType::I16 => "int16",
+        DType::I8 => "int8",
+        DType::U64 => "uint64",
+        DType::U32 => "uint32",
+        DType::U16 => "uint16",
+        DType::U8 => "uint8",
+        DType::Bool => "bool",
+    }
+}
+
+/// The encoding of that name.
+pub(super) fn encoding(name: &str) -> Result<Encoding> {
+    match name {
+        "raw" => Ok(Encoding::Raw),
+        "zstd" => Ok(Encoding::Zstd),
+        _ => Err(unknown(&UNKNOWN_ENCODING, "encoding", name)),
+    }
+}
+
+fn unknown(rule: &'static Rule, what: &str, name: &str) -> crate::error::Error {
+    let most = name.char_indices().nth(60).map_or(name.len(), |(at, _)| at);
+    let shown = name.get(..most).unwrap_or(name).escape_debug();
+    rule.broken(format!("{what} `{shown}` is not one this version knows"))
+}
+
+/// The digest that `text` stands for.
+pub(super) fn digest(
+    text: &str,
+    tensor: &str,
+    component: &str,
+    builder: &mut IndexBuilder,
+) -> Result<Digest> {
+    let Some(digest) = Digest::from_text(text) else {
+        let (algorithm, _) = text.split_once(':').unwrap_or((text, ""));
+        return Err(DIGEST.broken(format!(
+            "a {algorithm} digest with a value of {} characters that is not one",
+            text.len().saturating_sub(algorithm.len()).saturating_sub(1)
+        )));
+    };
+    if digest.algorithm().is_none() {
+        builder.warn(warnings::UNKNOWN_DIGEST, Some(tensor), Some(component), || {
+            "a digest of an unknown algorithm; it cannot be verified".into()
+        });
+    }
+    Ok(digest)
+}
+
+/// Warns of a component that does not start at a multiple of 64 bytes.
+pub(super) fn check_alignment(
+    offset: u64,
+    len: u64,
+    tensor: &str,
+    component: &str,
+    builder: &mut IndexBuilder,
+) {
+    if len > 0 && !offset.is_multiple_of(ALIGNMENT) {
+        builder.warn(warnings::ALIGNMENT, Some(tensor), Some(component), || {
+            format!(
+                "offset {offset} is not a multiple of {ALIGNMENT}; such data is copied, not mapped"
+            )
+            .into()
+        });
+    }
+}

@@ -1,0 +1,118 @@
+//! Tells the generations apart and finds the manifest in each.
+
+use super::rules::*;
+use crate::error::{Error, Rule};
+use crate::limits::Limits;
+use crate::window::{Stop, Window};
+use std::ops::Range;
+
+/// First bytes of a 0.1 file.
+pub(super) const MAGIC_0: &[u8; 8] = b"ZTEN0001";
+/// First bytes of a 1.x file, and last bytes from 1.1 on.
+pub(super) const MAGIC_1: &[u8; 8] = b"ZTEN1000";
+/// First and last bytes of a 2.x file.
+const MAGIC_2: &[u8; 8] = b"\x89ZT2\r\n\x1a\n";
+/// Bytes of a magic number, and of the manifest's length in the footer.
+pub(super) const WORD: u64 = 8;
+
+/// What can be told from a file's first and last bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Generation {
+    /// 0.1: the manifest is an array.
+    V0,
+    /// 1.0: no magic number at the end; the manifest lists `tensors`.
+    V1Tensors,
+    /// 1.1 and later: a magic number at the end; the manifest lists `objects`.
+    V1Objects,
+}
+
+/// Where the manifest is.
+#[derive(Debug)]
+pub(super) struct Footer {
+    pub(super) generation: Generation,
+    /// Bytes of the file, half-open; not empty.
+    pub(super) manifest: Range<u64>,
+}
+
+/// Whether the file is a zTensor of any generation, past or future. Four bytes are enough, so that a
+/// magic number with damaged digits is still explained here.
+pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
+    let head = window.head(WORD)?;
+    Ok(head.starts_with(b"ZTEN") || head.starts_with(b"\x89ZT"))
+}
+
+/// Finds the manifest. Asks for the last 16 bytes, then for the first 8.
+///
+/// # Errors
+/// [`UNSUPPORTED_CONTAINER`], [`TOO_SHORT`], [`EMPTY_MANIFEST`], [`MANIFEST_BOUNDS`],
+/// [`MANIFEST_LEN`].
+pub(super) fn find(window: &Window, limits: &Limits) -> Result<Footer, Stop> {
+    let tail = window.tail(2 * WORD)?;
+    let head = window.head(WORD)?;
+    // 17 bytes: magic, a manifest of one byte, its length.
+    let (generation, footer_len) = match &*head {
+        h if h == MAGIC_0 => (Generation::V0, WORD),
+        h if h == MAGIC_1 && tail.ends_with(MAGIC_1) && window.len() >= 3 * WORD => {
+            (Generation::V1Objects, 2 * WORD)
+        }
+        h if h == MAGIC_1 => (Generation::V1Tensors, WORD),
+        _ => return Err(unsupported(window, &head)?.into()),
+    };
+    let room = window.len().checked_sub(footer_len.saturating_add(WORD));
+    let Some(room) = room.filter(|&room| room > 0) else {
+        return Err(fail(&TOO_SHORT, format!("the file has {} bytes", window.len()), window));
+    };
+    // The length stands right before the magic number, or at the very end.
+    let end = room.saturating_add(WORD);
+    let footer = window.bytes(end..end.saturating_add(WORD))?;
+    let len = footer.first_chunk().map_or(0, |&word| u64::from_le_bytes(word));
+    if len == 0 {
+        let message = "the footer says that the manifest has no bytes";
+        return Err(fail(&EMPTY_MANIFEST, message.into(), window));
+    }
+    let Some(start) = end.checked_sub(len).filter(|&start| start >= WORD) else {
+        let message = format!(
+            "the footer says that the manifest has {len} bytes, the file of {} bytes has room for \
+             {room}",
+            window.len()
+        );
+        return Err(fail(&MANIFEST_BOUNDS, message, window));
+    };
+    if len > limits.manifest_len {
+        let message = format!("the manifest has {len} bytes, at most {}", limits.manifest_len);
+        return Err(fail(&MANIFEST_LEN, message, window));
+    }
+    Ok(Footer { generation, manifest: start..end })
+}
+
+/// The error for the container of another generation, with its version where the file tells.
+fn unsupported(window: &Window, head: &[u8]) -> Result<Error, Stop> {
+    let is_2 = head == MAGIC_2;
+    let message = if is_2 {
+        // Its footer of 40 bytes: the version is a u32 at 24, the magic number again at 32.
+        let footer = window.tail(5 * WORD)?;
+        let version = footer
+            .get(24..28)
+            .filter(|_| footer.ends_with(MAGIC_2))
+            .and_then(|b| b.first_chunk())
+            .map_or(2, |&b| u32::from_le_bytes(b));
+        format!("a zTensor container of version {version}.x; 0.1 to 1.2 can be read")
+    } else {
+        format!(
+            "a zTensor magic number of no known version: `{}`; 0.1 to 1.2 can be read",
+            head.escape_ascii()
+        )
+    };
+    let error = UNSUPPORTED_CONTAINER.broken(message).at(0..head.len() as u64);
+    Ok(if is_2 {
+        error.with_hint("convert it to version 1.2 with the package that wrote it")
+    } else {
+        error.with_hint("if it once was readable, its first bytes are damaged")
+    })
+}
+
+/// A broken rule of the file's end.
+fn fail(rule: &'static Rule, message: String, window: &Window) -> Stop {
+    let end = window.len();
+    rule.broken(message).at(end.saturating_sub(2 * WORD)..end).into()
+}

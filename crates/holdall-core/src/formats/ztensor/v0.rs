@@ -1,0 +1,303 @@
+//! Decodes the manifest of zTensor 0.1: an array of maps, one per tensor.
+
+use super::fields::{self, Keys, required};
+use super::rules::*;
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::model::builder::{BOUNDS, RANK};
+use crate::model::{
+    Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, Role, Value,
+};
+use crate::wire::cbor::{DUPLICATE_KEY, Reader, has_duplicates};
+use std::ops::Range;
+
+/// The custom field of the first tensor in which the encoder keeps the file's attributes, for which
+/// 0.1 has no place.
+pub(super) const FILE_ATTRIBUTES: &str = "holdall.file_attributes";
+
+/// Decodes the manifest that `reader` stands at the start of.
+pub(super) fn decode(
+    mut reader: Reader<'_>,
+    mut builder: IndexBuilder,
+    limits: &Limits,
+) -> Result<Index> {
+    let mut entry = Entry::default();
+    let mut is_first = true;
+    let mut entries = reader.array("the root")?;
+    while reader.more(&mut entries)? {
+        let start = reader.offset();
+        entry.clear();
+        let done = entry.read(&mut reader, limits).and_then(|()| {
+            if std::mem::take(&mut is_first) {
+                entry.take_file_attributes(&mut builder);
+            }
+            entry.build(&mut builder)
+        });
+        done.map_err(|e| match entry.name {
+            Some(name) => e.in_tensor(name).at(reader.since(start)),
+            None => e.at(reader.since(start)),
+        })?;
+    }
+    reader.end()?;
+    builder.finish()
+}
+
+/// One tensor as the manifest states it. Reused from one to the next.
+#[derive(Default)]
+struct Entry<'a> {
+    keys: Keys<'a>,
+    name: Option<&'a str>,
+    offset: Option<u64>,
+    size: Option<u64>,
+    dtype: Option<DType>,
+    has_shape: bool,
+    shape: Vec<u64>,
+    encoding: Option<Encoding>,
+    layout: Option<&'a str>,
+    byte_order: ByteOrder,
+    checksum: Option<&'a str>,
+    custom: Attributes,
+}
+
+impl<'a> Entry<'a> {
+    fn clear(&mut self) {
+        let (mut keys, mut shape) =
+            (std::mem::take(&mut self.keys), std::mem::take(&mut self.shape));
+        keys.clear();
+        shape.clear();
+        *self = Entry { keys, shape, ..Entry::default() };
+    }
+
+    fn read(&mut self, reader: &mut Reader<'a>, limits: &Limits) -> Result<()> {
+        let mut fields = reader.map("a tensor")?;
+        while reader.more(&mut fields)? {
+            let start = reader.offset();
+            match reader.key("a tensor")? {
+                key @ b"name" => {
+                    self.keys.known(0, key)?;
+                    self.name = Some(reader.text("`name`")?);
+                }
+                key @ b"offset" => {
+                    self.keys.known(1, key)?;
+                    self.offset = Some(reader.u64("`offset`")?);
+                }
+                key @ b"size" => {
+                    self.keys.known(2, key)?;
+                    self.size = Some(reader.u64("`size`")?);
+                }
+                key @ b"dtype" => {
+                    self.keys.known(3, key)?;
+                    self.dtype = Some(fields::long_dtype(reader.text("`dtype`")?)?);
+                }
+                key @ b"shape" => {
+                    self.keys.known(4, key)?;
+                    self.read_shape(reader, limits)?;
+                }
+                key @ b"encoding" => {
+                    self.keys.known(5, key)?;
+                    self.encoding = Some(fields::encoding(reader.text("`encoding`")?)?);
+                }
+                key @ b"layout" => {
+                    self.keys.known(6, key)?;
+                    self.layout = Some(reader.text("`layout`")?);
+                }
+                key @ b"data_endianness" => {
+                    self.keys.known(7, key)?;
+                    if !reader.null() {
+                        self.byte_order = byte_order(reader.text("`data_endianness`")?)?;
+                    }
+                }
+                key @ b"checksum" => {
+                    self.keys.known(8, key)?;
+                    if !reader.null() {
+                        self.checksum = Some(reader.text("`checksum`")?);
+                    }
+                }
+                key => {
+                    let key = reader.utf8(key, start)?;
+                    self.custom.push(key, reader.value()?);
+                }
+            }
+        }
+        let mut custom: Vec<&str> = self.custom.iter().map(|(key, _)| key).collect();
+        if has_duplicates(&mut custom) {
+            return Err(DUPLICATE_KEY.broken("a custom field comes twice"));
+        }
+        Ok(())
+    }
+
+    fn read_shape(&mut self, reader: &mut Reader<'a>, limits: &Limits) -> Result<()> {
+        self.has_shape = true;
+        let mut dims = reader.array("`shape`")?;
+        while reader.more(&mut dims)? {
+            if self.shape.len() >= limits.rank {
+                return Err(RANK.broken(format!("more than {} dimensions", limits.rank)));
+            }
+            self.shape.push(reader.u64("a dimension")?);
+        }
+        Ok(())
+    }
+
+    /// Moves the file's attributes out of the custom fields, if the encoder put them there.
+    fn take_file_attributes(&mut self, builder: &mut IndexBuilder) {
+        let Some(Value::Map(pairs)) = self.custom.get(FILE_ATTRIBUTES) else { return };
+        if !pairs.iter().all(|(key, _)| key.as_text().is_some()) {
+            return;
+        }
+        let mut attributes = Attributes::new();
+        if let Some(Value::Map(pairs)) = self.custom.remove(FILE_ATTRIBUTES) {
+            for (key, value) in pairs {
+                if let Value::Text(key) = key {
+                    attributes.push(key, value);
+                }
+            }
+        }
+        builder.attributes(attributes);
+    }
+
+    fn build(&mut self, builder: &mut IndexBuilder) -> Result<()> {
+        let name = required(self.name, "name")?;
+        let offset = required(self.offset, "offset")?;
+        let size = required(self.size, "size")?;
+        let dtype = required(self.dtype, "dtype")?;
+        let encoding = required(self.encoding, "encoding")?;
+        required(self.has_shape.then_some(()), "shape")?;
+        let Some(end) = offset.checked_add(size) else {
+            return Err(BOUNDS.broken(format!("offset {offset} + size {size} passes 2^64")));
+        };
+        fields::check_alignment(offset, size, name, "data", builder);
+        let layout = self.take_layout(name, builder);
+        let decoded_len = match encoding {
+            Encoding::Raw => Some(size),
+            Encoding::Zstd => None,
+        };
+        let decoded_len = self.check_packed(&layout, dtype, decoded_len, name, builder);
+        if encoding == Encoding::Zstd && self.byte_order == ByteOrder::Big {
+            // The one writer says nothing here, and its reader swaps nothing.
+            builder.warn(warnings::BYTE_ORDER, Some(name), Some("data"), || {
+                "`data_endianness` on compressed data has no meaning; read as little-endian".into()
+            });
+            self.byte_order = ByteOrder::Little;
+        }
+        let digest = match self.checksum {
+            Some(text) => Some(fields::digest(text, name, "data", builder)?),
+            None => None,
+        };
+        builder.tensor(name, &self.shape, layout)?;
+        builder.tensor_attributes(std::mem::take(&mut self.custom));
+        let stored: Range<u64> = offset..end;
+        builder.component(Component {
+            role: Role::Data,
+            dtype,
+            logical_type: None,
+            encoding,
+            byte_order: self.byte_order,
+            stored,
+            decoded_len,
+            digest,
+        })
+    }
+
+    /// The layout; the document's `sparse_format` is taken out of the custom fields.
+    fn take_layout(&mut self, name: &str, builder: &mut IndexBuilder) -> Layout {
+        let layout = match self.layout.unwrap_or("dense") {
+            "dense" => return Layout::Dense,
+            "sparsecsr" | "sparse_csr" => return Layout::PackedCsr,
+            "sparsecoo" | "sparse_coo" => return Layout::PackedCoo,
+            "sparse" => match self.custom.get("sparse_format").and_then(Value::as_text) {
+                Some("csr") => Layout::PackedCsr,
+                Some("coo") => Layout::PackedCoo,
+                _ => {
+                    builder.warn(warnings::SPARSE_FORMAT, Some(name), None, || {
+                        "a sparse tensor of no known `sparse_format`; only its raw bytes can be read"
+                            .into()
+                    });
+                    return Layout::Other("sparse".into());
+                }
+            },
+            other => return Layout::Other(other.into()),
+        };
+        self.custom.remove("sparse_format");
+        layout
+    }
+
+    /// Checks the length of a packed sparse component against its shape, and finds the decoded length
+    /// of a compressed one from `nnz`. Takes `nnz` out of the custom fields where it is the document
+    /// form's and agrees.
+    fn check_packed(
+        &mut self,
+        layout: &Layout,
+        dtype: DType,
+        decoded_len: Option<u64>,
+        name: &str,
+        builder: &mut IndexBuilder,
+    ) -> Option<u64> {
+        if !matches!(layout, Layout::PackedCsr | Layout::PackedCoo) {
+            return decoded_len;
+        }
+        let nnz = self.custom.get("nnz").and_then(Value::as_integer);
+        let nnz = nnz.and_then(|n| u64::try_from(n).ok()).filter(|_| self.layout == Some("sparse"));
+        let declared = nnz.and_then(|nnz| packed_len(layout, &self.shape, dtype, nnz));
+        let Some(len) = decoded_len else {
+            if declared.is_some() {
+                self.custom.remove("nnz");
+            }
+            return declared;
+        };
+        let found = packed_nnz(layout, &self.shape, dtype, len);
+        if found.is_none() || (nnz.is_some() && nnz != found) {
+            let shape = &self.shape;
+            builder.warn(warnings::PACKED_SPARSE, Some(name), Some("data"), || {
+                format!(
+                    "{len} bytes are no sparse tensor of shape {shape:?} and dtype {dtype}; only the \
+                     raw bytes can be read"
+                )
+                .into()
+            });
+        } else if nnz.is_some() {
+            self.custom.remove("nnz");
+        }
+        decoded_len
+    }
+}
+
+/// 0.1's `data_endianness`.
+fn byte_order(name: &str) -> Result<ByteOrder> {
+    match name {
+        "little" => Ok(ByteOrder::Little),
+        "big" => Ok(ByteOrder::Big),
+        _ => Err(UNKNOWN_BYTE_ORDER.broken(format!(
+            "byte order `{}`",
+            name.chars().take(60).collect::<String>().escape_debug()
+        ))),
+    }
+}
+
+/// Bytes before the records of a packed tensor, and bytes for each non-zero element: CSR is rows + 1
+/// pointers, then a column and a value each; COO is ndim coordinates and a value each.
+fn packed_parts(layout: &Layout, shape: &[u64], dtype: DType) -> Option<(u64, u64)> {
+    const INDEX: u64 = 8;
+    match layout {
+        Layout::PackedCsr => {
+            let indptr = shape.first()?.checked_add(1)?.checked_mul(INDEX)?;
+            Some((indptr, dtype.width().checked_add(INDEX)?))
+        }
+        _ => {
+            let coords = u64::try_from(shape.len()).ok()?.checked_mul(INDEX)?;
+            Some((0, coords.checked_add(dtype.width())?))
+        }
+    }
+}
+
+/// Bytes of a packed tensor of `nnz` non-zero elements.
+pub(super) fn packed_len(layout: &Layout, shape: &[u64], dtype: DType, nnz: u64) -> Option<u64> {
+    let (before, each) = packed_parts(layout, shape, dtype)?;
+    nnz.checked_mul(each)?.checked_add(before)
+}
+
+/// Non-zero elements of a packed tensor of `len` bytes; `None` where they are not a whole number.
+pub(super) fn packed_nnz(layout: &Layout, shape: &[u64], dtype: DType, len: u64) -> Option<u64> {
+    let (before, each) = packed_parts(layout, shape, dtype)?;
+    let records = len.checked_sub(before)?;
+    records.is_multiple_of(each).then(|| records.checked_div(each)).flatten()
+}

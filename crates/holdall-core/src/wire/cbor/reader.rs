@@ -1,0 +1,463 @@
+//! Pulls one item after the other out of a byte slice.
+
+use super::*;
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::wire::cursor::Cursor;
+use std::ops::Range;
+
+pub(super) const UNSIGNED: u8 = 0;
+pub(super) const NEGATIVE: u8 = 1;
+pub(super) const BYTES: u8 = 2;
+pub(super) const TEXT: u8 = 3;
+pub(super) const ARRAY: u8 = 4;
+pub(super) const MAP: u8 = 5;
+pub(super) const TAG: u8 = 6;
+/// Additional information of an item of indefinite length and, under major type 7, of a break.
+pub(super) const INDEFINITE: u8 = 31;
+pub(super) const NULL_BYTE: u8 = 0xf6;
+const BREAK_BYTE: u8 = 0xff;
+
+/// Reads CBOR items from a slice.
+///
+/// The typed reads ([`Reader::text`], [`Reader::u64`], [`Reader::array`], [`Reader::map`]) are for a
+/// format's own structure: they take the name of the place, which goes into the error. Attribute
+/// values are read whole with [`Reader::value`] and [`Reader::attributes`].
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    pub(super) cursor: Cursor<'a>,
+    base: u64,
+    pub(super) depth: usize,
+    max_depth: usize,
+    pub(super) values_left: u64,
+}
+
+/// What is left of an array or map being read; see [`Reader::more`].
+#[derive(Debug)]
+#[must_use]
+pub struct Items {
+    /// `None` when the length is indefinite.
+    left: Option<u64>,
+}
+
+/// The first bytes of an item.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head {
+    pub(super) major: u8,
+    pub(super) info: u8,
+    /// Number, length or count; 0 where `info` is [`INDEFINITE`].
+    pub(super) arg: u64,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of `bytes`, which start at offset `base` of the file (for errors).
+    pub fn new(bytes: &'a [u8], base: u64, limits: &Limits) -> Reader<'a> {
+        Reader {
+            cursor: Cursor::new(bytes),
+            base,
+            depth: 0,
+            max_depth: limits.depth.min(MAX_DEPTH),
+            values_left: limits.attribute_values,
+        }
+    }
+
+    /// Offset in the file of the next item.
+    #[inline]
+    pub fn offset(&self) -> u64 {
+        self.base.saturating_add(self.cursor.position())
+    }
+
+    /// The bytes of the file from `start` to the next item.
+    #[inline]
+    pub fn since(&self, start: u64) -> Range<u64> {
+        start..self.offset()
+    }
+
+    /// Text.
+    ///
+    /// # Errors
+    /// [`ITEM_KIND`], [`UTF8`], [`INDEFINITE_STRING`], [`TAGGED`], [`TRUNCATED`].
+    #[inline]
+    pub fn text(&mut self, place: &'static str) -> Result<&'a str> {
+        let start = self.offset();
+        let bytes = self.string(TEXT, place)?;
+        self.utf8(bytes, start)
+    }
+
+    /// A map's key, as bytes: UTF-8 once [`Reader::utf8`] says so. A decoder that looks for names it
+    /// knows compares them first.
+    ///
+    /// # Errors
+    /// [`KEY`], [`INDEFINITE_STRING`], [`TRUNCATED`].
+    #[inline]
+    pub fn key(&mut self, place: &'static str) -> Result<&'a [u8]> {
+        let start = self.offset();
+        let head = self.head()?;
+        if head.major != TEXT {
+            let found = found(head);
+            return Err(KEY
+                .broken(format!("a key of {place} is {found}, not text"))
+                .at(self.since(start)));
+        }
+        self.string_bytes(head, start, place)
+    }
+
+    /// `bytes` as text; they were read from offset `start` of the file.
+    ///
+    /// # Errors
+    /// [`UTF8`].
+    #[inline]
+    pub fn utf8(&self, bytes: &'a [u8], start: u64) -> Result<&'a str> {
+        std::str::from_utf8(bytes)
+            .map_err(|e| UTF8.broken(format!("text is not UTF-8: {e}")).at(self.since(start)))
+    }
+
+    /// An unsigned integer.
+    ///
+    /// # Errors
+    /// [`ITEM_KIND`], [`TAGGED`], [`TRUNCATED`].
+    #[inline]
+    pub fn u64(&mut self, place: &'static str) -> Result<u64> {
+        let start = self.offset();
+        let head = self.head()?;
+        if head.major != UNSIGNED {
+            return Err(self.unexpected("an unsigned integer", place, head, start));
+        }
+        Ok(head.arg)
+    }
+
+    /// The start of an array.
+    ///
+    /// # Errors
+    /// [`ITEM_KIND`], [`COUNT`], [`DEPTH`], [`TAGGED`], [`TRUNCATED`].
+    #[inline]
+    pub fn array(&mut self, place: &'static str) -> Result<Items> {
+        let start = self.offset();
+        let head = self.head()?;
+        if head.major != ARRAY {
+            return Err(self.unexpected("an array", place, head, start));
+        }
+        self.open(head, start)
+    }
+
+    /// The start of a map. Each of its [`Items`] is a key and a value.
+    ///
+    /// # Errors
+    /// As [`Reader::array`].
+    #[inline]
+    pub fn map(&mut self, place: &'static str) -> Result<Items> {
+        let start = self.offset();
+        let head = self.head()?;
+        if head.major != MAP {
+            return Err(self.unexpected("a map", place, head, start));
+        }
+        self.open(head, start)
+    }
+
+    /// Whether another item (of a map: another key and value) follows. To be asked before each, until
+    /// it says no.
+    ///
+    /// # Errors
+    /// [`TRUNCATED`].
+    #[inline]
+    pub fn more(&mut self, items: &mut Items) -> Result<bool> {
+        let more = match &mut items.left {
+            Some(left) => match left.checked_sub(1) {
+                Some(rest) => {
+                    *left = rest;
+                    true
+                }
+                None => false,
+            },
+            None => match self.cursor.peek() {
+                Some(BREAK_BYTE) => {
+                    self.cursor.u8();
+                    false
+                }
+                Some(_) => true,
+                None => return Err(self.truncated(self.offset())),
+            },
+        };
+        if !more {
+            self.depth = self.depth.saturating_sub(1);
+        }
+        Ok(more)
+    }
+
+    /// Takes a null, if one is next.
+    #[inline]
+    pub fn null(&mut self) -> bool {
+        let is_null = self.cursor.peek() == Some(NULL_BYTE);
+        if is_null {
+            self.cursor.u8();
+        }
+        is_null
+    }
+
+    /// Checks that nothing is left.
+    ///
+    /// # Errors
+    /// [`TRAILING`].
+    pub fn end(&self) -> Result<()> {
+        let (left, at) = (self.cursor.remaining(), self.offset());
+        if left == 0 {
+            return Ok(());
+        }
+        Err(TRAILING
+            .broken(format!("{left} bytes follow the item"))
+            .at(at..at.saturating_add(left)))
+    }
+
+    /// Takes the next item, whatever it is, and gives it no meaning. Tags and strings of indefinite
+    /// length are fine; keys are not compared.
+    ///
+    /// # Errors
+    /// [`TRUNCATED`], [`RESERVED`], [`BREAK`], [`UTF8`], [`COUNT`], [`DEPTH`].
+    pub fn skip(&mut self) -> Result<()> {
+        // Items to come in each open array, map and tag, innermost last; as long as it is deep.
+        let mut open: Vec<Frame> = Vec::new();
+        loop {
+            let start = self.offset();
+            let head = self.head()?;
+            let complete = match (head.major, head.info) {
+                (UNSIGNED | NEGATIVE, _) => true,
+                (BYTES | TEXT, INDEFINITE) => {
+                    self.chunks(head.major, |_| ())?;
+                    true
+                }
+                (BYTES | TEXT, _) => {
+                    let bytes = self.take(head.arg, start)?;
+                    if head.major == TEXT {
+                        self.utf8(bytes, start)?;
+                    }
+                    true
+                }
+                (ARRAY | MAP, _) => {
+                    let frame = Frame::new(head);
+                    self.check_count(head, start)?;
+                    self.check_depth(open.len(), start)?;
+                    let empty = frame.left == Some(0);
+                    if !empty {
+                        open.push(frame);
+                    }
+                    empty
+                }
+                (TAG, _) => {
+                    self.check_depth(open.len(), start)?;
+                    open.push(Frame { left: Some(1), pairs: false, odd: false });
+                    false
+                }
+                (_, INDEFINITE) => match open.pop() {
+                    Some(Frame { left: None, pairs, odd }) if !(pairs && odd) => true,
+                    _ => return Err(self.stray_break(start)),
+                },
+                _ => {
+                    self.check_simple(head, start)?;
+                    true
+                }
+            };
+            if !complete {
+                continue;
+            }
+            loop {
+                let Some(frame) = open.last_mut() else { return Ok(()) };
+                frame.odd = !frame.odd;
+                let Some(left) = &mut frame.left else { break };
+                *left = left.saturating_sub(1);
+                if *left > 0 {
+                    break;
+                }
+                open.pop();
+            }
+        }
+    }
+
+    /// The first bytes of the next item.
+    #[inline]
+    pub(super) fn head(&mut self) -> Result<Head> {
+        let start = self.offset();
+        let Some(first) = self.cursor.u8() else { return Err(self.truncated(start)) };
+        let (major, info) = (first >> 5, first & 31);
+        let arg = match info {
+            0..=23 => Some(info.into()),
+            24 => self.cursor.u8().map(u64::from),
+            25 => self.cursor.array().map(|b| u16::from_be_bytes(b).into()),
+            26 => self.cursor.array().map(|b| u32::from_be_bytes(b).into()),
+            27 => self.cursor.array().map(u64::from_be_bytes),
+            INDEFINITE if major >= BYTES && major != TAG => Some(0),
+            _ => {
+                return Err(RESERVED
+                    .broken(format!("an item starts with the reserved byte 0x{first:02x}"))
+                    .at(self.since(start)));
+            }
+        };
+        match arg {
+            Some(arg) => Ok(Head { major, info, arg }),
+            None => Err(self.truncated(start)),
+        }
+    }
+
+    /// The bytes of a definite string of that major type.
+    #[inline]
+    fn string(&mut self, major: u8, place: &'static str) -> Result<&'a [u8]> {
+        let start = self.offset();
+        let head = self.head()?;
+        if head.major != major {
+            return Err(self.unexpected("text", place, head, start));
+        }
+        self.string_bytes(head, start, place)
+    }
+
+    #[inline]
+    fn string_bytes(&mut self, head: Head, start: u64, place: &'static str) -> Result<&'a [u8]> {
+        if head.info == INDEFINITE {
+            return Err(INDEFINITE_STRING
+                .broken(format!("text of indefinite length at {place}"))
+                .at(self.since(start)));
+        }
+        self.take(head.arg, start)
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, n: u64, start: u64) -> Result<&'a [u8]> {
+        match self.cursor.take(n) {
+            Some(bytes) => Ok(bytes),
+            None => {
+                let left = self.cursor.remaining();
+                Err(TRUNCATED
+                    .broken(format!("a string of {n} bytes, {left} are left"))
+                    .at(start..self.offset().saturating_add(left)))
+            }
+        }
+    }
+
+    /// Hands the chunks of a string of indefinite length to `each`, up to its break.
+    pub(super) fn chunks(&mut self, major: u8, mut each: impl FnMut(&'a [u8])) -> Result<()> {
+        loop {
+            let start = self.offset();
+            let head = self.head()?;
+            match (head.major, head.info) {
+                (7, INDEFINITE) => return Ok(()),
+                (m, info) if m == major && info != INDEFINITE => {
+                    let bytes = self.take(head.arg, start)?;
+                    if major == TEXT {
+                        // RFC 8949, section 3.2.3: no character is split between chunks.
+                        self.utf8(bytes, start)?;
+                    }
+                    each(bytes);
+                }
+                _ => {
+                    return Err(RESERVED
+                        .broken(format!(
+                            "a string of indefinite length holds {}, not definite chunks of its kind",
+                            found(head)
+                        ))
+                        .at(self.since(start)));
+                }
+            }
+        }
+    }
+
+    /// Enters an array or map.
+    #[inline]
+    pub(super) fn open(&mut self, head: Head, start: u64) -> Result<Items> {
+        self.check_count(head, start)?;
+        self.check_depth(0, start)?;
+        self.depth = self.depth.saturating_add(1);
+        Ok(Items { left: (head.info != INDEFINITE).then_some(head.arg) })
+    }
+
+    #[inline]
+    fn check_count(&self, head: Head, start: u64) -> Result<()> {
+        let least = if head.major == MAP { head.arg.saturating_mul(2) } else { head.arg };
+        let left = self.cursor.remaining();
+        if least > left {
+            return Err(COUNT
+                .broken(format!(
+                    "{} of {} items takes {least} bytes or more, {left} are left",
+                    found(head),
+                    head.arg
+                ))
+                .at(self.since(start)));
+        }
+        Ok(())
+    }
+
+    /// Checks that one more array, map or tag may open `below` those open here.
+    #[inline]
+    pub(super) fn check_depth(&self, below: usize, start: u64) -> Result<()> {
+        if self.depth.saturating_add(below) >= self.max_depth {
+            return Err(DEPTH
+                .broken(format!("nested more than {} deep", self.max_depth))
+                .at(self.since(start)));
+        }
+        Ok(())
+    }
+
+    /// Checks a simple value (RFC 8949, section 3.3: below 32 never in two bytes).
+    pub(super) fn check_simple(&self, head: Head, start: u64) -> Result<()> {
+        if head.info == 24 && head.arg < 32 {
+            return Err(RESERVED
+                .broken(format!("simple value {} in its two-byte form", head.arg))
+                .at(self.since(start)));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn truncated(&self, start: u64) -> Error {
+        let end = self.offset().saturating_add(self.cursor.remaining());
+        TRUNCATED.broken("the bytes end inside an item").at(start..end)
+    }
+
+    #[cold]
+    pub(super) fn stray_break(&self, start: u64) -> Error {
+        BREAK.broken("a break where an item belongs").at(self.since(start))
+    }
+
+    #[cold]
+    fn unexpected(&self, wanted: &str, place: &str, head: Head, start: u64) -> Error {
+        let range = self.since(start);
+        match (head.major, head.info) {
+            (TAG, _) => TAGGED.broken(format!("tag {} at {place}: expected {wanted}", head.arg)),
+            (7, INDEFINITE) => return self.stray_break(start),
+            _ => ITEM_KIND.broken(format!("expected {wanted} at {place}, found {}", found(head))),
+        }
+        .at(range)
+    }
+}
+
+/// An array, map or tag that [`Reader::skip`] is inside of.
+struct Frame {
+    left: Option<u64>,
+    pairs: bool,
+    /// Whether an odd number of items was passed.
+    odd: bool,
+}
+
+impl Frame {
+    fn new(head: Head) -> Frame {
+        let pairs = head.major == MAP;
+        let items = if pairs { head.arg.saturating_mul(2) } else { head.arg };
+        Frame { left: (head.info != INDEFINITE).then_some(items), pairs, odd: false }
+    }
+}
+
+/// What an item is, in words.
+fn found(head: Head) -> &'static str {
+    match (head.major, head.info) {
+        (UNSIGNED, _) => "an unsigned integer",
+        (NEGATIVE, _) => "a negative integer",
+        (BYTES, _) => "a byte string",
+        (TEXT, _) => "text",
+        (ARRAY, _) => "an array",
+        (MAP, _) => "a map",
+        (TAG, _) => "a tag",
+        (_, 20 | 21) => "a boolean",
+        (_, 22) => "null",
+        (_, 23) => "undefined",
+        (_, 25..=27) => "a float",
+        (_, INDEFINITE) => "a break",
+        _ => "a simple value",
+    }
+}
