@@ -1,0 +1,195 @@
+//! The workload files: what they are called and how each is made.
+//!
+//! A peer reads files of its own format that it wrote itself. Each file is written under another name,
+//! flushed to the disk and then renamed, so what exists is whole.
+
+use crate::args::Args;
+use crate::rows::Comparison;
+use crate::workload::{ALL_LAYERS, LAYERS, Spec, llama, many};
+use anyhow::{Context, Result};
+use safetensors::tensor::{Dtype, Metadata, TensorInfo, View};
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// A file that comparisons read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Workload {
+    /// Llama-3.2-1B shapes with 4 of 16 layers, 1.01 GB, in safetensors.
+    LlamaSafetensors,
+    /// The same in zTensor 1.2, raw, crc32c digests.
+    LlamaZt12,
+    /// The same with sha256 digests.
+    LlamaZt12Sha256,
+    /// The same with every tensor one zstd frame of level 3, as the `ztensor` crate writes.
+    LlamaZt12Zstd,
+    /// The same in zTensor 2.1, canonical form (raw, 64 KB alignment, xxh3 digests).
+    LlamaZt21,
+    /// The same with the encoding `zt.zstd-seekable/1`: frames of 1 MB and a seek table.
+    LlamaZt21Zstd,
+    /// All 16 layers, 2.47 GB, safetensors; the data is a hole. For reading the table of contents.
+    LlamaHoles,
+    /// 51 000 tensors of 10 KB, 522 MB.
+    SmallSafetensors,
+    SmallZt12,
+    /// Aligned to 4 KB instead of 64 KB, which would make it 3.3 GB.
+    SmallZt21,
+    /// 200 000 tensors of 64 bytes.
+    TinySafetensors,
+    TinyZt12,
+    /// Aligned to 4 KB.
+    TinyZt21,
+}
+
+use Workload::*;
+
+impl Workload {
+    pub fn path(self, dir: &Path) -> PathBuf {
+        dir.join(match self {
+            LlamaSafetensors => "llama.safetensors",
+            LlamaZt12 => "llama.zt",
+            LlamaZt12Sha256 => "llama-sha256.zt",
+            LlamaZt12Zstd => "llama-zstd.zt",
+            LlamaZt21 => "llama.21.zt",
+            LlamaZt21Zstd => "llama-zstd.21.zt",
+            LlamaHoles => "llama-holes.safetensors",
+            SmallSafetensors => "small51k.safetensors",
+            SmallZt12 => "small51k.zt",
+            SmallZt21 => "small51k.21.zt",
+            TinySafetensors => "tiny200k.safetensors",
+            TinyZt12 => "tiny200k.zt",
+            TinyZt21 => "tiny200k.21.zt",
+        })
+    }
+
+    fn specs(self, quick: bool) -> Vec<Spec> {
+        match self {
+            LlamaSafetensors | LlamaZt12 | LlamaZt12Sha256 | LlamaZt12Zstd | LlamaZt21
+            | LlamaZt21Zstd => llama(LAYERS, quick),
+            LlamaHoles => llama(ALL_LAYERS, quick),
+            SmallSafetensors | SmallZt12 | SmallZt21 => {
+                many(if quick { 2_000 } else { 51_000 }, &[40, 128])
+            }
+            TinySafetensors | TinyZt12 | TinyZt21 => {
+                many(if quick { 5_000 } else { 200_000 }, &[32])
+            }
+        }
+    }
+
+    fn write(self, path: &Path, quick: bool) -> Result<()> {
+        use ztensor12::{Checksum, Compression};
+        let specs = self.specs(quick);
+        match self {
+            LlamaSafetensors | SmallSafetensors | TinySafetensors => {
+                let views = specs.iter().map(|s| (s.name.as_str(), s));
+                Ok(safetensors::serialize_to_file(views, None, path)?)
+            }
+            LlamaHoles => write_holes(path, &specs),
+            LlamaZt12 | SmallZt12 | TinyZt12 => {
+                write_zt12(path, &specs, Compression::Raw, Checksum::Crc32c)
+            }
+            LlamaZt12Sha256 => write_zt12(path, &specs, Compression::Raw, Checksum::Sha256),
+            LlamaZt12Zstd => write_zt12(path, &specs, Compression::Zstd(3), Checksum::Crc32c),
+            LlamaZt21 => write_zt21(ztensor21::Writer::create(path)?, &specs, None),
+            LlamaZt21Zstd => {
+                let options = ztensor21::Writer::options().canonical(false);
+                write_zt21(options.create(path)?, &specs, Some("zt.zstd-seekable/1"))
+            }
+            SmallZt21 | TinyZt21 => {
+                let options = ztensor21::Writer::options().canonical(false).align(4096);
+                write_zt21(options.create(path)?, &specs, None)
+            }
+        }
+    }
+}
+
+/// Makes the files that `comparisons` read and that are not there yet.
+pub fn make(args: &Args, comparisons: &[Comparison]) -> Result<()> {
+    std::fs::create_dir_all(&args.dir)?;
+    let mut wanted: Vec<Workload> =
+        comparisons.iter().flat_map(|c| c.files.iter().copied()).collect();
+    wanted.sort();
+    wanted.dedup();
+    for file in wanted {
+        let path = file.path(&args.dir);
+        if path.exists() {
+            continue;
+        }
+        eprintln!("making {}", path.display());
+        let part = path.with_extension("part");
+        file.write(&part, args.quick).with_context(|| path.display().to_string())?;
+        File::open(&part)?.sync_all()?;
+        std::fs::rename(&part, &path)?;
+    }
+    Ok(())
+}
+
+impl View for &Spec {
+    fn dtype(&self) -> Dtype {
+        Dtype::BF16
+    }
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        self.bytes().into()
+    }
+    fn data_len(&self) -> usize {
+        self.len()
+    }
+}
+
+/// The header of a safetensors file as the crate writes it, and a hole in place of the data.
+fn write_holes(path: &Path, specs: &[Spec]) -> Result<()> {
+    let mut sorted: Vec<&Spec> = specs.iter().collect();
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut end = 0;
+    let infos = sorted.iter().map(|s| {
+        let start = end;
+        end += s.len();
+        let shape = s.shape.clone();
+        (s.name.clone(), TensorInfo { dtype: Dtype::BF16, shape, data_offsets: (start, end) })
+    });
+    let mut header = serde_json::to_vec(&Metadata::new(None, infos.collect())?)?;
+    header.resize(header.len().next_multiple_of(8), b' ');
+    let mut file = File::create(path)?;
+    file.write_all(&(header.len() as u64).to_le_bytes())?;
+    file.write_all(&header)?;
+    Ok(file.set_len(8 + header.len() as u64 + end as u64)?)
+}
+
+fn write_zt12(
+    path: &Path,
+    specs: &[Spec],
+    compression: ztensor12::Compression,
+    checksum: ztensor12::Checksum,
+) -> Result<()> {
+    let mut writer = ztensor12::Writer::create(path)?;
+    for s in specs {
+        let dtype = ztensor12::DType::BF16;
+        writer.add_bytes(&s.name, s.shape_u64(), dtype, compression, &s.bytes(), checksum)?;
+    }
+    writer.finish()?;
+    Ok(())
+}
+
+/// Names must come in order: canonical form demands it.
+fn write_zt21(mut writer: ztensor21::Writer, specs: &[Spec], encoding: Option<&str>) -> Result<()> {
+    let mut sorted: Vec<&Spec> = specs.iter().collect();
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    for s in sorted {
+        let bytes = s.bytes();
+        writer.object(&s.name, |o| {
+            o.shape(s.shape_u64()).part("data", |p| {
+                let p = p.dtype(ztensor21::DType::BF16).bytes(&bytes);
+                match encoding {
+                    Some(id) => p.encoding(id),
+                    None => p,
+                }
+            })
+        })?;
+    }
+    writer.finish()?;
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The machine and the versions that numbers belong to.
+
+use crate::args::Args;
+use crate::cold::drop_cache;
+use crate::floor::memory::HugeMemory;
+use crate::floor::{cores, read, write};
+use crate::timing::timed;
+use crate::worker::Output;
+use anyhow::Result;
+use std::fs::read_to_string;
+use std::path::Path;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Facts in the order in which they are shown.
+pub struct Machine {
+    pub date: String,
+    pub facts: Vec<(&'static str, String)>,
+    pub versions: Vec<(String, String)>,
+}
+
+pub fn describe(args: &Args) -> Result<Machine> {
+    let (disk_read, disk_write) = disk_speed(&args.dir)?;
+    let facts = vec![
+        ("processor", format!("{}, {} cores", field("/proc/cpuinfo", "model name"), cores())),
+        ("memory", memory()),
+        ("kernel", line("/proc/sys/kernel/osrelease")),
+        ("file system", file_system(&args.dir)),
+        ("transparent huge pages", line("/sys/kernel/mm/transparent_hugepage/enabled")),
+        ("disk, direct reads", format!("{disk_read:.2} GB/s")),
+        ("disk, direct writes and fsync", format!("{disk_write:.2} GB/s")),
+        ("compiler", compiler()),
+    ];
+    Ok(Machine { date: date(), facts, versions: versions() })
+}
+
+/// Gigabytes per second of reading and writing a file past the page cache, on all cores.
+fn disk_speed(dir: &Path) -> Result<(f64, f64)> {
+    let mut bytes = HugeMemory::new(256 << 20);
+    // Not zeros, which a disk may not store.
+    bytes.iter_mut().enumerate().for_each(|(i, b)| *b = (i.wrapping_mul(0x9e37_79b1) >> 13) as u8);
+    let output = Output::new(dir.join("output"))?;
+    let path = output.as_ref();
+    let (_, written) = timed(|| write::direct_synced(path, &bytes, cores()))?;
+    drop_cache(path)?;
+    let (_, read) = timed(|| read::direct(path, cores()))?;
+    let speed = |nanos: u64| bytes.len() as f64 / nanos as f64;
+    Ok((speed(read.nanos), speed(written.nanos)))
+}
+
+fn line(path: &str) -> String {
+    read_to_string(path).map(|s| s.trim().to_owned()).unwrap_or_else(|_| "unknown".into())
+}
+
+fn field(path: &str, key: &str) -> String {
+    let text = read_to_string(path).unwrap_or_default();
+    let found = text.lines().filter_map(|l| l.split_once(':')).find(|(k, _)| k.trim() == key);
+    found.map_or_else(|| "unknown".into(), |(_, v)| v.trim().to_owned())
+}
+
+fn memory() -> String {
+    let total = field("/proc/meminfo", "MemTotal");
+    let kilobytes = total.split_whitespace().next().and_then(|n| n.parse::<f64>().ok());
+    kilobytes.map_or(total, |k| format!("{:.0} GB", k * 1024.0 / 1e9))
+}
+
+/// The type of the file system that `dir` is on: of the longest mount point that is a prefix of it.
+fn file_system(dir: &Path) -> String {
+    let Ok(dir) = dir.canonicalize() else { return "unknown".into() };
+    let mounts = read_to_string("/proc/self/mounts").unwrap_or_default();
+    let found = mounts.lines().filter_map(|l| {
+        let mut fields = l.split(' ').skip(1);
+        let (point, kind) = (fields.next()?, fields.next()?);
+        dir.starts_with(point).then_some((point.len(), kind))
+    });
+    found.max().map_or_else(|| "unknown".into(), |(_, kind)| kind.to_owned())
+}
+
+fn compiler() -> String {
+    let out = Command::new("rustc").arg("-V").output();
+    out.ok()
+        .and_then(|o| String::from_utf8(o.stdout).ok())
+        .map_or_else(|| "unknown".into(), |s| s.trim().to_owned())
+}
+
+/// Versions of what is measured, from the lock file that this was built with.
+fn versions() -> Vec<(String, String)> {
+    const SHOWN: [&str; 7] =
+        ["holdall", "ring", "safetensors", "sha2", "zstd", "zstd-sys", "ztensor"];
+    let value = |line: &str, key: &str| {
+        line.strip_prefix(key).map(|v| v.trim_matches([' ', '=', '"']).to_owned())
+    };
+    let packages = include_str!("../Cargo.lock").split("[[package]]").filter_map(|package| {
+        let name = package.lines().find_map(|l| value(l, "name"))?;
+        let version = package.lines().find_map(|l| value(l, "version"))?;
+        SHOWN.contains(&name.as_str()).then_some((name, version))
+    });
+    packages.collect()
+}
+
+/// Today, in UTC, as `2026-03-21`.
+fn date() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    // Days to a civil date, counting years from 1 March so that the leap day comes last.
+    let days = seconds as i64 / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
+}

@@ -1,0 +1,201 @@
+//! Running the contestants of a comparison, interleaved, each run in a process of its own.
+
+use crate::args::Args;
+use crate::cold::{drop_cache, warm_cache};
+use crate::rows::{Cache, Comparison, Contestant, Goal, Kind, Target};
+use crate::timing::Outcome;
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::io::{IsTerminal, Read};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// What the rounds of a comparison found.
+pub struct Results {
+    pub comparison: Comparison,
+    /// In the order of the contestants.
+    pub measured: Vec<Measured>,
+    /// Bytes of the first file.
+    pub bytes: u64,
+}
+
+/// The measured runs of one contestant.
+pub struct Measured {
+    pub contestant: Contestant,
+    pub runs: Vec<Outcome>,
+    /// Peak anonymous memory of the process in the warm-up, in bytes, sampled every millisecond.
+    pub anonymous_peak: u64,
+    check: Option<u64>,
+}
+
+impl Measured {
+    pub fn median(&self) -> u64 {
+        let mut nanos: Vec<u64> = self.runs.iter().map(|r| r.nanos).collect();
+        nanos.sort_unstable();
+        let middle = nanos.len() / 2;
+        if nanos.len() % 2 == 1 { nanos[middle] } else { (nanos[middle - 1] + nanos[middle]) / 2 }
+    }
+
+    pub fn spread(&self) -> (u64, u64) {
+        let nanos = || self.runs.iter().map(|r| r.nanos);
+        (nanos().min().unwrap_or(0), nanos().max().unwrap_or(0))
+    }
+
+    /// Median of processor time over wall time and cores.
+    pub fn busy(&self) -> f64 {
+        let cores = crate::floor::cores() as f64;
+        let share = |r: &Outcome| r.cpu_nanos as f64 / (r.nanos as f64 * cores);
+        let mut shares: Vec<f64> = self.runs.iter().map(share).collect();
+        shares.sort_by(f64::total_cmp);
+        shares[shares.len() / 2]
+    }
+}
+
+/// How a goal came out.
+pub struct Verdict {
+    pub ours: &'static str,
+    /// What it was measured against, empty for memory and cores.
+    pub against: &'static str,
+    /// The value reached, in the target's measure.
+    pub value: f64,
+    pub met: bool,
+}
+
+impl Results {
+    pub fn named(&self, name: &str) -> Result<&Measured> {
+        let found = self.measured.iter().find(|m| m.contestant.name == name);
+        found.with_context(|| format!("{}: no contestant `{name}`", self.comparison.name))
+    }
+
+    pub fn verdict(&self, goal: &Goal) -> Result<Verdict> {
+        let ours = self.named(goal.ours)?;
+        let ratio = |against: &[&str]| -> Result<(&'static str, f64)> {
+            let others: Vec<&Measured> =
+                against.iter().map(|n| self.named(n)).collect::<Result<_>>()?;
+            let fastest = others.into_iter().min_by_key(|m| m.median()).context("no rival")?;
+            Ok((fastest.contestant.name, ours.median() as f64 / fastest.median() as f64))
+        };
+        let (against, value, met) = match goal.target {
+            Target::TimeAtMost(most, against) => {
+                let (name, ratio) = ratio(against)?;
+                (name, ratio, ratio <= most)
+            }
+            Target::SpeedAtLeast(least, against) => {
+                let (name, ratio) = ratio(against)?;
+                (name, 1.0 / ratio, 1.0 / ratio >= least)
+            }
+            Target::AnonymousAtMost(most) => {
+                ("", ours.anonymous_peak as f64, ours.anonymous_peak <= most)
+            }
+            Target::BusyAtLeast(least) => ("", ours.busy(), ours.busy() >= least),
+        };
+        Ok(Verdict { ours: goal.ours, against, value, met })
+    }
+
+    /// The fastest floor, or else the fastest peer: what times are shown as multiples of.
+    pub fn yardstick(&self) -> Option<&Measured> {
+        let fastest = |kind: Kind| {
+            let of_kind = self.measured.iter().filter(|m| m.contestant.kind == kind);
+            of_kind.min_by_key(|m| m.median())
+        };
+        fastest(Kind::Floor).or_else(|| fastest(Kind::Peer))
+    }
+}
+
+/// Runs all comparisons.
+pub fn all(comparisons: &[Comparison], args: &Args) -> Result<Vec<Results>> {
+    comparisons.iter().map(|c| one(*c, args)).collect()
+}
+
+fn one(comparison: Comparison, args: &Args) -> Result<Results> {
+    let measured = |c: &Contestant| Measured {
+        contestant: *c,
+        runs: Vec::new(),
+        anonymous_peak: 0,
+        check: None,
+    };
+    let mut measured: Vec<Measured> = comparison.contestants.iter().map(measured).collect();
+    if comparison.cache == Cache::Warm {
+        // What a writer left in the page cache lies there in other pieces than what was read from the disk.
+        comparison.files.iter().try_for_each(|f| drop_cache(&f.path(&args.dir)))?;
+    }
+    for round in 0..=args.rounds {
+        if std::io::stderr().is_terminal() {
+            eprint!("\r{}: round {round} of {} ", comparison.name, args.rounds);
+        }
+        for entry in &mut measured {
+            if comparison.cache == Cache::Warm {
+                comparison.files.iter().try_for_each(|f| warm_cache(&f.path(&args.dir)))?;
+            }
+            let place = || format!("{}, {}", comparison.name, entry.contestant.name);
+            let run = run(&comparison, &entry.contestant, round, args).with_context(place)?;
+            if round == 0 {
+                entry.anonymous_peak = run.anonymous_peak;
+                entry.check = run.outcome.check;
+            } else {
+                entry.runs.push(run.outcome);
+            }
+        }
+        if round == 0 {
+            compare_checks(&measured)?;
+        }
+    }
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+    let bytes = std::fs::metadata(comparison.files[0].path(&args.dir))?.len();
+    Ok(Results { comparison, measured, bytes })
+}
+
+/// Contestants that say what they delivered delivered the same.
+fn compare_checks(measured: &[Measured]) -> Result<()> {
+    let mut given = measured.iter().filter_map(|m| Some((m.contestant.name, m.check?)));
+    if let Some((first, check)) = given.next() {
+        for (name, other) in given {
+            ensure!(check == other, "`{first}` and `{name}` delivered different bytes");
+        }
+    }
+    Ok(())
+}
+
+struct Run {
+    outcome: Outcome,
+    anonymous_peak: u64,
+}
+
+fn run(comparison: &Comparison, contestant: &Contestant, round: usize, args: &Args) -> Result<Run> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(["worker", comparison.name, contestant.name, &round.to_string(), "--dir"])
+        .arg(&args.dir)
+        .stdout(Stdio::piped())
+        .spawn()?;
+    // Only the warm-up is watched: looking costs time on a small machine.
+    let anonymous_peak = if round == 0 { watch(&mut child)? } else { 0 };
+    let mut text = String::new();
+    child.stdout.take().context("no output")?.read_to_string(&mut text)?;
+    if !child.wait()?.success() {
+        bail!("the run failed");
+    }
+    let found: Value = serde_json::from_str(&text).context("the run printed no JSON")?;
+    let nanos = |key: &str| found[key].as_u64().with_context(|| format!("no `{key}`"));
+    let outcome = Outcome {
+        nanos: nanos("nanos")?,
+        cpu_nanos: nanos("cpu_nanos")?,
+        check: found["check"].as_u64(),
+    };
+    Ok(Run { outcome, anonymous_peak })
+}
+
+/// Samples the process's anonymous memory until it ends.
+fn watch(child: &mut Child) -> Result<u64> {
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    while child.try_wait()?.is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|l| l.strip_prefix("RssAnon:"));
+        let kilobytes = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+        peak = peak.max(kilobytes.unwrap_or(0) * 1024);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(peak)
+}

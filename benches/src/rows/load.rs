@@ -1,0 +1,113 @@
+//! Loading every tensor into memory that the caller owns.
+
+use super::{Cache, Comparison, Contestant, floor, peer};
+use crate::cold::drop_cache;
+use crate::files::Workload::{self, *};
+use crate::floor::memory::HugeMemory;
+use crate::floor::{cores, read};
+use crate::peers::{safetensors, zt12, zt21};
+use crate::timing::{Outcome, timed};
+use crate::worker::Context;
+use anyhow::Result;
+use std::path::Path;
+
+pub const COMPARISONS: &[Comparison] = &[
+    Comparison {
+        name: "load-warm",
+        cache: Cache::Warm,
+        rate: true,
+        what: "Load every tensor into owned buffers: Llama shapes, warm, digests not checked.",
+        files: &[LlamaZt12, LlamaSafetensors, LlamaZt21],
+        contestants: WARM,
+        goals: &[],
+    },
+    Comparison {
+        name: "load-warm-51k",
+        cache: Cache::Warm,
+        rate: true,
+        what: "The same with 51 000 tensors of 10 KB.",
+        files: &[SmallZt12, SmallSafetensors, SmallZt21],
+        contestants: WARM_51K,
+        goals: &[],
+    },
+    Comparison {
+        name: "load-cold",
+        cache: Cache::Cold,
+        rate: true,
+        what: "Load every tensor into owned buffers: Llama shapes, nothing of the file in the page cache.",
+        files: &[LlamaZt12, LlamaSafetensors, LlamaZt21],
+        contestants: COLD,
+        goals: &[],
+    },
+    Comparison {
+        name: "load-checked",
+        cache: Cache::Warm,
+        rate: true,
+        what: "Load every tensor into owned buffers with its digest checked, and without: Llama shapes, warm.",
+        files: &[LlamaZt12, LlamaZt21],
+        contestants: CHECKED,
+        goals: &[],
+    },
+];
+
+const WARM: &[Contestant] = &[
+    floor("pread", |c| floor_warm(c, LlamaZt12)),
+    peer("safetensors, fs::read", |c| safetensors::load_file(c, LlamaSafetensors)),
+    peer("safetensors, map and copy", |c| safetensors::load_copies(c, LlamaSafetensors)),
+    peer("ztensor 1.2, read", |c| zt12::load(c, LlamaZt12, false)),
+    peer("ztensor 1.2, map and copy", |c| zt12::load_copies(c, LlamaZt12)),
+    peer("ztensor 2.1", |c| zt21::load(c, LlamaZt21, false)),
+];
+
+const WARM_51K: &[Contestant] = &[
+    floor("pread", |c| floor_warm(c, SmallZt12)),
+    peer("safetensors, fs::read", |c| safetensors::load_file(c, SmallSafetensors)),
+    peer("safetensors, map and copy", |c| safetensors::load_copies(c, SmallSafetensors)),
+    peer("ztensor 1.2, read", |c| zt12::load(c, SmallZt12, false)),
+    peer("ztensor 1.2, map and copy", |c| zt12::load_copies(c, SmallZt12)),
+    peer("ztensor 2.1", |c| zt21::load(c, SmallZt21, false)),
+];
+
+const COLD: &[Contestant] = &[
+    floor("pread", |c| floor_cold(c, LlamaZt12, read::buffered)),
+    floor("O_DIRECT", |c| floor_cold(c, LlamaZt12, |path| read::direct(path, cores()))),
+    floor("O_DIRECT, 4 reads a core", |c| {
+        floor_cold(c, LlamaZt12, |path| read::direct(path, 4 * cores()))
+    }),
+    peer("safetensors, fs::read", |c| cold(c, LlamaSafetensors, safetensors::load_file)),
+    peer("safetensors, map and copy", |c| cold(c, LlamaSafetensors, safetensors::load_copies)),
+    peer("ztensor 1.2, read", |c| cold(c, LlamaZt12, |c, file| zt12::load(c, file, false))),
+    peer("ztensor 2.1", |c| cold(c, LlamaZt21, |c, file| zt21::load(c, file, false))),
+];
+
+const CHECKED: &[Contestant] = &[
+    floor("pread, unchecked", |c| floor_warm(c, LlamaZt12)),
+    peer("ztensor 1.2, crc32c", |c| zt12::load(c, LlamaZt12, true)),
+    peer("ztensor 1.2, unchecked", |c| zt12::load(c, LlamaZt12, false)),
+    peer("ztensor 2.1, xxh3", |c| zt21::load(c, LlamaZt21, true)),
+    peer("ztensor 2.1, unchecked", |c| zt21::load(c, LlamaZt21, false)),
+];
+
+fn floor_warm(c: &Context, file: Workload) -> Result<Outcome> {
+    let path = c.path(file);
+    Ok(timed(|| read::buffered(&path))?.1)
+}
+
+fn floor_cold(
+    c: &Context,
+    file: Workload,
+    read: fn(&Path) -> Result<HugeMemory>,
+) -> Result<Outcome> {
+    let path = c.path(file);
+    drop_cache(&path)?;
+    Ok(timed(|| read(&path))?.1)
+}
+
+fn cold(
+    c: &Context,
+    file: Workload,
+    load: fn(&Context, Workload) -> Result<Outcome>,
+) -> Result<Outcome> {
+    drop_cache(&c.path(file))?;
+    load(c, file)
+}

@@ -1,0 +1,41 @@
+//! Opening a file and listing what is in it.
+
+use super::{Cache, Comparison, Contestant, peer};
+use crate::files::Workload::*;
+use crate::peers::{safetensors, zt12, zt21};
+
+/// Opening a small table of contents takes microseconds, so a process does it often.
+const OFTEN: usize = 200;
+/// A large one once more than the warm-up.
+const ONCE: usize = 1;
+
+pub const COMPARISONS: &[Comparison] = &[
+    Comparison {
+        name: "open-llama",
+        cache: Cache::AsFound,
+        rate: false,
+        what: "Open and go through names, dtypes and shapes: Llama-3.2-1B, all 146 tensors, \
+               safetensors; warm.",
+        files: &[LlamaHoles],
+        contestants: OPEN_LLAMA,
+        goals: &[],
+    },
+    Comparison {
+        name: "open-200k",
+        cache: Cache::Warm,
+        rate: false,
+        what: "The same with 200 000 tensors; warm.",
+        files: &[TinySafetensors, TinyZt12, TinyZt21],
+        contestants: OPEN_200K,
+        goals: &[],
+    },
+];
+
+const OPEN_LLAMA: &[Contestant] =
+    &[peer("safetensors", |c| safetensors::list(c, LlamaHoles, OFTEN))];
+
+const OPEN_200K: &[Contestant] = &[
+    peer("safetensors", |c| safetensors::list(c, TinySafetensors, ONCE)),
+    peer("ztensor 1.2", |c| zt12::list(c, TinyZt12, ONCE)),
+    peer("ztensor 2.1", |c| zt21::list(c, TinyZt21, ONCE)),
+];

@@ -1,0 +1,74 @@
+//! Writing a model that is in memory to a new file.
+
+use super::{Cache, Comparison, Contestant, floor, peer};
+use crate::files::Workload::*;
+use crate::floor::memory::HugeMemory;
+use crate::floor::{cores, read, write};
+use crate::peers::{safetensors, zt12, zt21};
+use crate::timing::{Outcome, timed};
+use crate::worker::Context;
+use ::safetensors::SafeTensors;
+use ::safetensors::tensor::TensorView;
+use anyhow::Result;
+
+pub const COMPARISONS: &[Comparison] = &[
+    Comparison {
+        name: "save",
+        cache: Cache::Warm,
+        rate: true,
+        what: "Write a model in memory to a new file, without waiting for the disk: Llama shapes.",
+        files: &[LlamaSafetensors],
+        contestants: SAVE,
+        goals: &[],
+    },
+    Comparison {
+        name: "save-synced",
+        cache: Cache::Warm,
+        rate: true,
+        what: "The same, and wait until it is on the disk (fsync).",
+        files: &[LlamaSafetensors],
+        contestants: SAVE_SYNCED,
+        goals: &[],
+    },
+];
+
+const SAVE: &[Contestant] = &[
+    floor("fallocate + write", |c| saved(c, |output, model| write::buffered(output, model))),
+    peer("safetensors", |c| safetensors::save(c, false)),
+    peer("ztensor 1.2, crc32c", |c| zt12::save(c, false)),
+];
+
+const SAVE_SYNCED: &[Contestant] = &[
+    floor("write + fsync", |c| saved(c, |output, model| write::buffered_synced(output, model))),
+    floor("O_DIRECT + fsync", |c| {
+        saved(c, |output, model| write::direct_synced(output, model, cores()))
+    }),
+    peer("safetensors", |c| safetensors::save(c, true)),
+    peer("ztensor 1.2, crc32c", |c| zt12::save(c, true)),
+    peer("ztensor 2.1, xxh3", zt21::save),
+];
+
+fn saved(
+    c: &Context,
+    write: fn(&std::path::Path, &HugeMemory) -> Result<std::fs::File>,
+) -> Result<Outcome> {
+    let model = Model::load(c)?;
+    let output = c.output()?;
+    Ok(timed(|| write(output.as_ref(), &model.bytes))?.1)
+}
+
+/// The Llama-shaped model in memory.
+pub struct Model {
+    bytes: HugeMemory,
+}
+
+impl Model {
+    pub fn load(c: &Context) -> Result<Model> {
+        Ok(Model { bytes: read::buffered(&c.path(LlamaSafetensors))? })
+    }
+
+    /// Its tensors, in no particular order.
+    pub fn views(&self) -> Result<Vec<(String, TensorView<'_>)>> {
+        Ok(SafeTensors::deserialize(&self.bytes)?.tensors())
+    }
+}

@@ -1,0 +1,67 @@
+//! Reading a few rows of a large tensor of a cold file.
+
+use super::{Cache, Comparison, Contestant, floor, peer};
+use crate::cold::drop_cache;
+use crate::files::Workload::{self, *};
+use crate::floor::read;
+use crate::peers::{safetensors, zt12, zt21};
+use crate::timing::{Outcome, timed};
+use crate::worker::Context;
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+/// Rows read at a time: 256 KB of the embedding.
+pub const ROWS: u64 = 64;
+/// Runs in a process, each at another place; the median counts.
+const RUNS: u64 = 5;
+
+pub const COMPARISONS: &[Comparison] = &[Comparison {
+    name: "rows-cold",
+    cache: Cache::Cold,
+    rate: false,
+    what: "Open the cold file and read 64 rows (256 KB) of the 525 MB embedding, raw and compressed.",
+    files: &[LlamaZt12, LlamaSafetensors, LlamaZt12Zstd, LlamaZt21, LlamaZt21Zstd],
+    contestants: ROWS_COLD,
+    goals: &[],
+}];
+
+const ROWS_COLD: &[Contestant] = &[
+    floor("pread of a raw file", |c| {
+        let (offset, width) = zt12::embedding(&c.path(LlamaZt12))?;
+        Runs::new(c, LlamaZt12)
+            .each(|path, start| read::range(path, offset + start * width, (ROWS * width) as usize))
+    }),
+    peer("safetensors", |c| safetensors::rows(c, LlamaSafetensors)),
+    peer("ztensor 1.2, raw", |c| zt12::rows(c, LlamaZt12)),
+    peer("ztensor 1.2, zstd", |c| zt12::rows(c, LlamaZt12Zstd)),
+    peer("ztensor 2.1, raw", |c| zt21::rows(c, LlamaZt21)),
+    peer("ztensor 2.1, zstd", |c| zt21::rows(c, LlamaZt21Zstd)),
+];
+
+/// The places that one process reads, each from a cold file.
+pub struct Runs<'a> {
+    context: &'a Context,
+    path: PathBuf,
+}
+
+impl<'a> Runs<'a> {
+    pub fn new(context: &'a Context, file: Workload) -> Runs<'a> {
+        Runs { context, path: context.path(file) }
+    }
+
+    /// Runs `read` with the first of the rows to read and returns the median run. All contestants read
+    /// the same places, another one in each run.
+    pub fn each(&self, mut read: impl FnMut(&Path, u64) -> Result<Vec<u8>>) -> Result<Outcome> {
+        let mut check = self.context.check();
+        let mut runs = Vec::new();
+        for run in 0..RUNS {
+            let start = (self.context.round as u64 * RUNS + run + 1) * 7919 % (16_032 - ROWS);
+            drop_cache(&self.path)?;
+            let (bytes, outcome) = timed(|| read(&self.path, start))?;
+            check.tensor("rows", &bytes);
+            runs.push(outcome);
+        }
+        runs.sort_by_key(|r| r.nanos);
+        Ok(Outcome { check: check.value(), ..runs[runs.len() / 2] })
+    }
+}

@@ -1,0 +1,27 @@
+//! Mapping a file and touching every page of it.
+
+use super::{Cache, Comparison, Contestant, floor, peer};
+use crate::files::Workload::*;
+use crate::floor::read;
+use crate::peers::{safetensors, zt12, zt21};
+use crate::timing::timed;
+
+pub const COMPARISONS: &[Comparison] = &[Comparison {
+    name: "map-touch",
+    cache: Cache::Warm,
+    rate: false,
+    what: "Map the file and read one byte of every page of every tensor: Llama shapes, warm.",
+    files: &[LlamaZt12, LlamaSafetensors, LlamaZt21],
+    contestants: MAP_TOUCH,
+    goals: &[],
+}];
+
+const MAP_TOUCH: &[Contestant] = &[
+    floor("bare map", |c| {
+        let path = c.path(LlamaZt12);
+        Ok(timed(|| read::touch_map(&path))?.1)
+    }),
+    peer("safetensors", |c| safetensors::touch_all(c, LlamaSafetensors)),
+    peer("ztensor 1.2", |c| zt12::touch_all(c, LlamaZt12)),
+    peer("ztensor 2.1", |c| zt21::touch_all(c, LlamaZt21)),
+];

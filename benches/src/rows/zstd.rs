@@ -1,0 +1,38 @@
+//! Loading compressed tensors.
+
+use super::{Cache, Comparison, Contestant, floor, peer};
+use crate::files::Workload::{self, *};
+use crate::floor::read::map;
+use crate::floor::zstd::{decode_into, ready_memory};
+use crate::peers::{zt12, zt21};
+use crate::timing::{Outcome, timed};
+use crate::worker::Context;
+use crate::workload::sum_words;
+use anyhow::Result;
+use std::hint::black_box;
+
+pub const COMPARISONS: &[Comparison] = &[Comparison {
+    name: "load-zstd",
+    cache: Cache::Warm,
+    rate: true,
+    what: "Load every tensor of a compressed file (zstd level 3) into owned buffers: Llama shapes, warm.",
+    files: &[LlamaZt12Zstd, LlamaZt21Zstd],
+    contestants: LOAD_ZSTD,
+    goals: &[],
+}];
+
+const LOAD_ZSTD: &[Contestant] = &[
+    floor("zstd library, one frame a tensor", |c| one_thread(c, LlamaZt12Zstd)),
+    peer("ztensor 1.2", |c| zt12::load(c, LlamaZt12Zstd, false)),
+    peer("ztensor 2.1", |c| zt21::load(c, LlamaZt21Zstd, false)),
+];
+
+/// One thread of the zstd library, from memory into memory that is there already.
+fn one_thread(c: &Context, file: Workload) -> Result<Outcome> {
+    let path = c.path(file);
+    let parts = zt12::stored(&path)?;
+    let map = map(&path)?;
+    black_box(sum_words(&map));
+    let mut memory = ready_memory(parts.iter().map(|p| p.decoded_len).sum());
+    Ok(timed(|| decode_into(&map, &parts, &mut memory))?.1)
+}

@@ -1,0 +1,74 @@
+//! One run of one contestant, in a process of its own.
+
+use crate::args::{Args, WorkerRun};
+use crate::files::Workload;
+use crate::rows;
+use crate::workload::Check;
+use anyhow::{Context as _, Result};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// What a contestant may know.
+pub struct Context {
+    dir: PathBuf,
+    /// 0 for the warm-up.
+    pub round: usize,
+}
+
+impl Context {
+    pub fn path(&self, file: Workload) -> PathBuf {
+        file.path(&self.dir)
+    }
+
+    /// A check of what is delivered: of every byte in the warm-up, of the ends of tensors afterwards.
+    pub fn check(&self) -> Check {
+        Check::new(self.round == 0)
+    }
+
+    /// Where to write an output; nothing is there.
+    pub fn output(&self) -> Result<Output> {
+        Output::new(self.dir.join("output"))
+    }
+}
+
+/// A file that a contestant writes, deleted when dropped.
+pub struct Output(PathBuf);
+
+impl Output {
+    /// Removes what is at `path`.
+    pub fn new(path: PathBuf) -> Result<Output> {
+        if path.exists() {
+            std::fs::remove_file(&path)?;
+        }
+        Ok(Output(path))
+    }
+}
+
+impl AsRef<Path> for Output {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Runs it and prints what it found as one JSON object.
+pub fn run(run: &WorkerRun, args: &Args) -> Result<()> {
+    let comparison = rows::named(&run.comparison)?;
+    let contestant = comparison
+        .contestants
+        .iter()
+        .find(|c| c.name == run.contestant)
+        .with_context(|| format!("no contestant `{}`", run.contestant))?;
+    let context = Context { dir: args.dir.clone(), round: run.round };
+    let outcome = (contestant.run)(&context)?;
+    println!(
+        "{}",
+        json!({ "nanos": outcome.nanos, "cpu_nanos": outcome.cpu_nanos, "check": outcome.check })
+    );
+    Ok(())
+}
