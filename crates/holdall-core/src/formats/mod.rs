@@ -100,7 +100,13 @@ pub fn by_name(name: &str) -> Option<&'static Format> {
 
 /// Every rule of this crate, common ones first.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    let common = [RULES, crate::model::builder::RULES, crate::codec::RULES, crate::layout::RULES];
+    let common = [
+        RULES,
+        crate::model::builder::RULES,
+        crate::wire::json::RULES,
+        crate::codec::RULES,
+        crate::layout::RULES,
+    ];
     let own = FORMATS.iter().map(|f| f.rules);
     common.into_iter().chain(own).flatten().copied()
 }

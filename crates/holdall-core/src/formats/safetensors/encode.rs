@@ -1,0 +1,344 @@
+//! The header written: everything is known before the first byte.
+
+use super::decode::product;
+use super::dtype::{ElementType, by_meaning};
+use super::restore::Said;
+use super::{
+    ALIAS, ALIGN, COMPONENTS, DECLARED, ENCODING, HEADER_LIMIT, LAYOUT, LEN_BYTES, LOGICAL_TYPE,
+    METADATA_KEY, RESERVED_NAME,
+};
+use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
+use crate::error::{Error, Result};
+use crate::formats::UNKNOWN_VERSION;
+use crate::model::{Algorithm, Attributes, Encoding, Layout, Role, stored_size};
+use crate::wire::json::write_string;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// Bytes that the header may have, by the format.
+const MAX_HEADER_LEN: u64 = 100_000_000;
+/// The alignment of the data that the format asks of writers.
+const OWN_ALIGN: u64 = 8;
+/// A larger alignment would fill the header with padding.
+const MAX_ALIGN: u64 = 1 << 26;
+
+/// An encoder of one file.
+pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
+    if let Some(version) = &options.version {
+        let message = format!("safetensors has no versions, `{version}` was asked for");
+        return Err(UNKNOWN_VERSION.broken(message));
+    }
+    let align = options.align.unwrap_or(OWN_ALIGN);
+    if !align.is_power_of_two() || align > MAX_ALIGN {
+        return Err(ALIGN.broken(format!("{align} is not a power of two up to {MAX_ALIGN}")));
+    }
+    Ok(Box::new(Encoder { align: align.max(OWN_ALIGN), slots: Vec::new(), next: 0, end: 0 }))
+}
+
+struct Encoder {
+    /// What the data starts at a multiple of.
+    align: u64,
+    /// The declared tensors, in the order of declaration.
+    slots: Vec<Slot>,
+    /// The slot that comes next.
+    next: usize,
+    /// Where the file will end.
+    end: u64,
+}
+
+struct Slot {
+    name: String,
+    /// Bytes of the file.
+    range: Range<u64>,
+    /// Whether the bytes are another tensor's.
+    is_alias: bool,
+}
+
+impl Encode for Encoder {
+    fn header_first(&self) -> bool {
+        true
+    }
+
+    fn can_compress(&self) -> bool {
+        false
+    }
+
+    fn can_digest(&self, _: Algorithm) -> bool {
+        false
+    }
+
+    /// Everything can be held, one way or the other.
+    fn check_attributes(&self, _: &Attributes) -> Result<()> {
+        Ok(())
+    }
+
+    fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
+        element(tensor).map(|_| ())
+    }
+
+    /// As the reference does: by alignment, the widest first, then by name. With an alignment above 8
+    /// the tensors whose size is a multiple of it come before all others. Aliases come last.
+    fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
+        let key = |tensor: &TensorSpec| {
+            let data = tensor.components.first();
+            let is_alias = data.is_some_and(|c| c.shares.is_some());
+            let is_loose = self.align > OWN_ALIGN
+                && data.is_some_and(|c| !c.decoded_len.is_multiple_of(self.align));
+            let rank = data
+                .and_then(|c| by_meaning(c.dtype, c.logical_type.as_ref()))
+                .map(ElementType::rank);
+            (is_alias, is_loose, std::cmp::Reverse(rank.filter(|_| !is_alias)))
+        };
+        let mut order: Vec<_> =
+            tensors.iter().map(|t| (key(t), t.name.as_str())).enumerate().collect();
+        order.sort_by_key(|&(_, key)| key);
+        order.into_iter().map(|(at, _)| at).collect()
+    }
+
+    fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
+        let (entries, said) = collect(attributes, declared)?;
+        let mut text = String::from("{");
+        said.write(&mut text);
+        let mut end = 0u64;
+        let mut ranges = Vec::with_capacity(declared.len());
+        for (tensor, entry) in declared.iter().zip(&entries) {
+            let Entry::Own(element, len) = *entry else {
+                ranges.push(0..0);
+                continue;
+            };
+            let start = end;
+            end = end.checked_add(len).ok_or_else(|| {
+                DECLARED.broken("the tensors together pass 2^64 bytes").in_tensor(&tensor.name)
+            })?;
+            write_entry(tensor, element, start..end, &mut text);
+            ranges.push(start..end);
+        }
+        text.push('}');
+        let header = self.pad(text)?;
+        let data = header.len() as u64;
+        let absolute = |offset: u64| {
+            let message = "the file passes 2^64 bytes";
+            data.checked_add(offset).ok_or_else(|| DECLARED.broken(message))
+        };
+        self.slots = Vec::with_capacity(declared.len());
+        for ((tensor, entry), range) in declared.iter().zip(&entries).zip(&ranges) {
+            let (range, is_alias) = match entry {
+                Entry::Own(..) => (range.clone(), false),
+                Entry::Alias(first) => (ranges.get(*first).cloned().unwrap_or_default(), true),
+            };
+            let range = absolute(range.start)?..absolute(range.end)?;
+            self.slots.push(Slot { name: tensor.name.clone(), range, is_alias });
+        }
+        self.next = 0;
+        self.end = absolute(end)?;
+        Ok(header)
+    }
+
+    fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
+        let slot = self.due(tensor, component)?;
+        if slot.is_alias {
+            return Err(DECLARED
+                .broken("it was declared to share the bytes of another tensor")
+                .in_tensor(&tensor.name));
+        }
+        if end != slot.range.start {
+            let message =
+                format!("its bytes start at {}, the file ends at {end}", slot.range.start);
+            return Err(DECLARED.broken(message).in_tensor(&tensor.name));
+        }
+        Ok(slot.range.start)
+    }
+
+    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+        let slot = self.due(tensor, component)?;
+        if stored.encoding != Encoding::Raw || stored.digest.is_some() {
+            let what = if stored.digest.is_some() { "a digest" } else { stored.encoding.as_str() };
+            let message = format!("{what} cannot be recorded");
+            return Err(ENCODING.broken(message).in_tensor(&tensor.name));
+        }
+        if stored.range != slot.range {
+            let (found, wanted) = (&stored.range, &slot.range);
+            let message = format!(
+                "bytes {}..{} were declared, {}..{} written",
+                wanted.start, wanted.end, found.start, found.end
+            );
+            return Err(DECLARED.broken(message).in_tensor(&tensor.name));
+        }
+        self.next = self.next.saturating_add(1);
+        Ok(())
+    }
+
+    fn finish(&mut self, end: u64) -> Result<Bytes> {
+        if let Some(slot) = self.slots.get(self.next) {
+            let missing = self.slots.len().saturating_sub(self.next);
+            let message = format!("{missing} declared tensors were not written");
+            return Err(DECLARED.broken(message).in_tensor(&slot.name));
+        }
+        if end != self.end {
+            let message = format!("the file was to have {} bytes, it has {end}", self.end);
+            return Err(DECLARED.broken(message));
+        }
+        Ok(Bytes::new())
+    }
+}
+
+impl Encoder {
+    /// The slot that comes next, if it is this tensor's.
+    fn due(&self, tensor: &TensorSpec, component: usize) -> Result<&Slot> {
+        match self.slots.get(self.next) {
+            Some(slot) if slot.name == tensor.name && component == 0 => Ok(slot),
+            Some(slot) => {
+                let message = format!("`{}` was declared to come next", slot.name.escape_debug());
+                Err(DECLARED.broken(message).in_tensor(&tensor.name))
+            }
+            None => Err(DECLARED.broken("nothing more was declared").in_tensor(&tensor.name)),
+        }
+    }
+
+    /// Length and header, padded with spaces so that the data starts aligned.
+    fn pad(&self, text: String) -> Result<Bytes> {
+        let whole = LEN_BYTES.saturating_add(text.len() as u64);
+        let len = whole
+            .checked_next_multiple_of(self.align)
+            .map(|end| end.saturating_sub(LEN_BYTES))
+            .filter(|&len| len <= MAX_HEADER_LEN)
+            .ok_or_else(|| {
+                HEADER_LIMIT.broken(format!(
+                    "the header takes {} bytes, at most {MAX_HEADER_LEN}",
+                    text.len()
+                ))
+            })?;
+        let mut header = Vec::with_capacity(text.len().saturating_add(8));
+        header.extend_from_slice(&len.to_le_bytes());
+        header.extend_from_slice(text.as_bytes());
+        // At most 100,000,000: it fits any `usize`.
+        let end = usize::try_from(LEN_BYTES.saturating_add(len)).unwrap_or_default();
+        header.resize(end.max(header.len()), b' ');
+        Ok(header.into())
+    }
+}
+
+/// How a declared tensor comes into the file.
+enum Entry {
+    /// With an entry and that many bytes of its own.
+    Own(&'static ElementType, u64),
+    /// As an alias of that declared tensor.
+    Alias(usize),
+}
+
+/// Checks all that is declared, and what the metadata must say about it.
+fn collect<'a>(
+    attributes: &'a Attributes,
+    declared: &'a [TensorSpec],
+) -> Result<(Vec<Entry>, Said<'a>)> {
+    let mut said = Said::new(attributes);
+    let mut entries = Vec::with_capacity(declared.len());
+    let mut places: HashMap<&str, usize> = HashMap::with_capacity(declared.len());
+    for (at, tensor) in declared.iter().enumerate() {
+        if places.insert(&tensor.name, at).is_some() {
+            return Err(DECLARED.broken("two tensors have this name").in_tensor(&tensor.name));
+        }
+    }
+    for tensor in declared {
+        let (element, data) = element(tensor)?;
+        entries.push(match data.shares {
+            None => Entry::Own(element, data.decoded_len),
+            Some(_) => {
+                let first = first_of(tensor, declared, &places)?;
+                let name = declared.get(first).map_or("", |t| &t.name);
+                said.aliases.insert(&tensor.name, name);
+                Entry::Alias(first)
+            }
+        });
+        if !tensor.attributes.is_empty() {
+            said.tensor_attributes.insert(&tensor.name, &tensor.attributes);
+        }
+    }
+    Ok((entries, said))
+}
+
+/// The place of the declared tensor whose bytes `alias` shares: the end of a chain of shares.
+fn first_of(
+    alias: &TensorSpec,
+    declared: &[TensorSpec],
+    places: &HashMap<&str, usize>,
+) -> Result<usize> {
+    let blame = |message: String| ALIAS.broken(message).in_tensor(&alias.name);
+    let same = |a: &ComponentSpec, b: &ComponentSpec| {
+        a.dtype == b.dtype && a.logical_type == b.logical_type
+    };
+    let mut link = alias;
+    for _ in 0..=declared.len() {
+        let Some(shared) = link.components.first().and_then(|c| c.shares.as_ref()) else {
+            break;
+        };
+        let found =
+            places.get(shared.tensor.as_str()).and_then(|&at| Some((at, declared.get(at)?)));
+        let name = shared.tensor.escape_debug();
+        let Some((at, next)) = found.filter(|_| shared.role == Role::Data) else {
+            return Err(blame(format!("it shares the bytes of `{name}`, which is not written")));
+        };
+        let (own, other) = (alias.components.first(), next.components.first());
+        let is_same = own.zip(other).is_some_and(|(a, b)| same(a, b)) && next.shape == alias.shape;
+        if !is_same {
+            return Err(blame(format!("it shares the bytes of `{name}`, not its dtype and shape")));
+        }
+        if other.is_some_and(|c| c.shares.is_none()) {
+            return Ok(at);
+        }
+        link = next;
+    }
+    Err(blame("it shares the bytes of itself".to_owned()))
+}
+
+/// The element type and the one component of a tensor that the format can hold.
+fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)> {
+    let blame = |e: Error| e.in_tensor(&tensor.name);
+    if tensor.name == METADATA_KEY {
+        return Err(blame(RESERVED_NAME.broken("the header gives this name to the metadata")));
+    }
+    if tensor.layout != Layout::Dense {
+        let layout = tensor.layout.as_str().escape_debug();
+        return Err(blame(LAYOUT.broken(format!("the layout is `{layout}`"))));
+    }
+    let data = match tensor.components.as_slice() {
+        [data] if data.role == Role::Data => data,
+        all => {
+            let roles: Vec<String> =
+                all.iter().map(|c| c.role.as_str().escape_debug().to_string()).collect();
+            return Err(blame(COMPONENTS.broken(format!("its components: {}", roles.join(", ")))));
+        }
+    };
+    let Some(element) = by_meaning(data.dtype, data.logical_type.as_ref()) else {
+        let name = data.logical_type.as_ref().map_or("", |t| t.as_str()).escape_debug();
+        let message = format!("logical type `{name}` over {} has no name there", data.dtype);
+        return Err(blame(LOGICAL_TYPE.broken(message)).in_component(Role::Data));
+    };
+    let expected = product(&tensor.shape)
+        .and_then(|n| stored_size(n, data.dtype, data.logical_type.as_ref()).ok().flatten());
+    if expected != Some(data.decoded_len) {
+        let size = expected.map_or("no whole number of".to_owned(), |n| n.to_string());
+        let message = format!(
+            "shape {:?} of {} takes {size} bytes, {} were declared",
+            tensor.shape, element.name, data.decoded_len
+        );
+        return Err(blame(DECLARED.broken(message)));
+    }
+    Ok((element, data))
+}
+
+/// Appends the entry of a tensor whose data lies at `range` of the data.
+fn write_entry(tensor: &TensorSpec, element: &ElementType, range: Range<u64>, out: &mut String) {
+    if !out.ends_with('{') {
+        out.push(',');
+    }
+    write_string(&tensor.name, out);
+    // Writing to a String cannot fail.
+    let _ = write!(out, ":{{\"dtype\":\"{}\",\"shape\":[", element.name);
+    for (i, dim) in tensor.shape.iter().enumerate() {
+        let _ = write!(out, "{}{dim}", if i > 0 { "," } else { "" });
+    }
+    let _ = write!(out, "],\"data_offsets\":[{},{}]}}", range.start, range.end);
+}

@@ -1,0 +1,253 @@
+//! safetensors: a JSON header, then the bytes of all tensors.
+//!
+//! # What
+//! Dense tensors of 22 element types, and text attributes for the file. The header comes first, so a
+//! reader learns everything from the start of the file, and a writer must know everything before
+//! its first byte.
+//!
+//! # Layout
+//! ```text
+//! offset 0    header length n: 8 bytes, little-endian
+//! offset 8    header: n bytes of JSON, padded with spaces
+//! offset 8+n  data: tensors without gaps, to the end of the file
+//! ```
+//! The header is one object: `{"__metadata__": {"key": "text", …}, "name": {"dtype": "F32",
+//! "shape": [2, 3], "data_offsets": [0, 24]}, …}`. Offsets are half-open and count from the start of
+//! the data. Elements are little-endian, in row-major order; those of F4 and F6 are packed low bits
+//! first, and fill whole bytes.
+//!
+//! # Specification
+//! The README of the reference implementation (huggingface/safetensors) and what its release 0.8
+//! checks. By [`RULES`]: the header's length ([`TOO_SHORT`], [`HEADER_BOUNDS`], [`HEADER_LIMIT`]),
+//! its text ([`HEADER_OBJECT`] and the `json/…` rules), its entries ([`METADATA`], [`DUPLICATE_KEY`],
+//! [`MISSING_FIELD`], [`DTYPE`], [`OFFSETS`], and `index/…` for sizes and names), and the data, which
+//! the tensors tile exactly: [`HOLE`], [`OVERLAP`], [`TRUNCATED`], [`TRAILING_DATA`].
+//!
+//! # Support
+//! Reads everything above. Writes the very bytes the reference writes for the same tensors; an
+//! alignment above 8 pads the header so that the data starts aligned, and puts the tensors first whose
+//! size is a multiple of it, so that those start aligned too; the others keep their natural alignment.
+//! What the header cannot say is kept under three keys of `__metadata__`, which other readers show as
+//! text and this one turns back:
+//!
+//! | key | text |
+//! | --- | --- |
+//! | `holdall.attributes` | JSON object of the file's attributes that are not text, or whose key starts with `holdall.` |
+//! | `holdall.tensor_attributes` | JSON object: name of a tensor → its attributes |
+//! | `holdall.aliases` | JSON object: name of a tensor without bytes of its own → name of the tensor whose bytes it shares (same dtype and shape) |
+//!
+//! Values are in the lossless JSON of [`Value::to_json`](crate::model::Value::to_json). Text that is
+//! not of this form stays an attribute, with a warning. Refused in writing: other layouts ([`LAYOUT`]),
+//! more than one component ([`COMPONENTS`]), other logical types ([`LOGICAL_TYPE`]), a tensor named
+//! `__metadata__` ([`RESERVED_NAME`]), aliases of another shape or dtype ([`ALIAS`]).
+//!
+//! # Deviations
+//! The README says that a header begins with `{`; the reference reads JSON whitespace before it, and
+//! so do we. The reference keeps the last of two entries with one name, and of two `__metadata__` keys;
+//! the README disallows them and we refuse them. It reads an entry written as a JSON array; we do
+//! not. It ignores fields it does not know, and `"__metadata__": null`, and so do we. In a
+//! `shape` the product is taken from the left, and must fit 64 bits all along, even when a later zero
+//! would make it 0: as the reference. Two tensors on one range are refused, as there, but for
+//! empty ones: they may stand at any boundary between tensors.
+//!
+//! # Untrusted input
+//! Header length: bounded by the file and by [`Limits::header_len`]. Shapes, offsets: 64-bit arithmetic
+//! that is checked; no data is allocated by them. Nesting in fields we do not know: bounded, and not
+//! recursive. Keys of `holdall.…`: parsed under the same bounds, from text that is in memory already.
+//!
+//! [`Limits::header_len`]: crate::Limits::header_len
+
+mod decode;
+mod dtype;
+mod encode;
+mod restore;
+
+use crate::error::{Kind, Rule};
+use crate::formats::Format;
+use crate::window::{Stop, Window};
+
+/// safetensors.
+pub static FORMAT: Format = Format {
+    id: "safetensors",
+    name: "safetensors",
+    extensions: &["safetensors"],
+    versions: &[],
+    detect,
+    decode: decode::decode,
+    encode: Some(encode::encoder),
+    rules: RULES,
+};
+
+/// Every rule of the format.
+pub static RULES: &[&Rule] = &[
+    &TOO_SHORT,
+    &HEADER_BOUNDS,
+    &HEADER_LIMIT,
+    &HEADER_OBJECT,
+    &METADATA,
+    &DUPLICATE_KEY,
+    &MISSING_FIELD,
+    &DTYPE,
+    &OFFSETS,
+    &HOLE,
+    &OVERLAP,
+    &TRUNCATED,
+    &TRAILING_DATA,
+    &LAYOUT,
+    &COMPONENTS,
+    &LOGICAL_TYPE,
+    &RESERVED_NAME,
+    &ALIAS,
+    &ENCODING,
+    &ALIGN,
+    &DECLARED,
+];
+
+/// No room for the header's length.
+pub static TOO_SHORT: Rule = Rule::new(
+    "safetensors/too-short",
+    Kind::Malformed,
+    "A file starts with 8 bytes that say how long the header is.",
+);
+/// The header reaches past the end of the file.
+pub static HEADER_BOUNDS: Rule =
+    Rule::new("safetensors/header-bounds", Kind::Malformed, "The header lies inside the file.");
+/// The header is too long.
+pub static HEADER_LIMIT: Rule = Rule::new(
+    "safetensors/header-limit",
+    Kind::Limit,
+    "The header has at most `Limits::header_len` bytes; the format allows 100,000,000.",
+);
+/// The header is not an object.
+pub static HEADER_OBJECT: Rule = Rule::new(
+    "safetensors/header-object",
+    Kind::Malformed,
+    "The header is a JSON object: it begins with `{`.",
+);
+/// `__metadata__` is not a map of text.
+pub static METADATA: Rule = Rule::new(
+    "safetensors/metadata",
+    Kind::Malformed,
+    "`__metadata__` is an object whose values are strings.",
+);
+/// A key twice.
+pub static DUPLICATE_KEY: Rule = Rule::new(
+    "safetensors/duplicate-key",
+    Kind::Malformed,
+    "Keys are unique in `__metadata__` and in a tensor's entry, and there is one `__metadata__`.",
+);
+/// An entry lacks a field.
+pub static MISSING_FIELD: Rule = Rule::new(
+    "safetensors/missing-field",
+    Kind::Malformed,
+    "A tensor's entry has `dtype`, `shape` and `data_offsets`.",
+);
+/// An element type that is not known.
+pub static DTYPE: Rule = Rule::new(
+    "safetensors/dtype",
+    Kind::Unsupported,
+    "A tensor's dtype is one of the 22 that release 0.8 of the reference names.",
+);
+/// `data_offsets` is not a range.
+pub static OFFSETS: Rule = Rule::new(
+    "safetensors/offsets",
+    Kind::Malformed,
+    "`data_offsets` is two numbers, start and end, the start not after the end.",
+);
+/// Bytes that belong to no tensor.
+pub static HOLE: Rule = Rule::new(
+    "safetensors/hole",
+    Kind::Malformed,
+    "Tensors tile the data: each starts where the one before it ends, the first at 0.",
+);
+/// Bytes that belong to two tensors.
+pub static OVERLAP: Rule = Rule::new(
+    "safetensors/overlap",
+    Kind::Malformed,
+    "No byte belongs to two tensors, and an empty tensor lies between two others, not inside one.",
+);
+/// The file ends before its last tensor does.
+pub static TRUNCATED: Rule = Rule::new(
+    "safetensors/truncated",
+    Kind::Malformed,
+    "The file has all the bytes that its header describes.",
+)
+.with_hint("the file was cut short, perhaps by a download that broke off: get it again");
+/// The file goes on after its last tensor.
+pub static TRAILING_DATA: Rule = Rule::new(
+    "safetensors/trailing-data",
+    Kind::Malformed,
+    "The file ends where its last tensor ends.",
+);
+/// A layout that the format lacks.
+pub static LAYOUT: Rule =
+    Rule::new("safetensors/layout", Kind::Unsupported, "safetensors holds dense tensors only.")
+        .with_hint("`--dense` writes sparse and quantized tensors as dense ones");
+/// A dense tensor with more than its data.
+pub static COMPONENTS: Rule = Rule::new(
+    "safetensors/components",
+    Kind::Unsupported,
+    "A tensor in safetensors has one component, `data`.",
+)
+.with_hint("`--exclude` leaves the tensor out");
+/// A logical type that the format lacks.
+pub static LOGICAL_TYPE: Rule = Rule::new(
+    "safetensors/logical-type",
+    Kind::Unsupported,
+    "A tensor's logical type is one that safetensors has a name for.",
+)
+.with_hint("`--raw-types` writes the storage elements and drops the logical type");
+/// The name that stands for the metadata.
+pub static RESERVED_NAME: Rule = Rule::new(
+    "safetensors/reserved-name",
+    Kind::Unsupported,
+    "No tensor in safetensors is named `__metadata__`.",
+)
+.with_hint("`--rename` gives the tensor another name");
+/// A tensor that shares bytes in a way that cannot be recorded.
+pub static ALIAS: Rule = Rule::new(
+    "safetensors/alias",
+    Kind::Unsupported,
+    "A tensor that shares the bytes of another in the file has the same dtype and shape.",
+)
+.with_hint("`--share copy` gives every tensor bytes of its own");
+/// Compressed bytes, or bytes with a digest.
+pub static ENCODING: Rule = Rule::new(
+    "safetensors/encoding",
+    Kind::Unsupported,
+    "Data in safetensors is raw and carries no digest.",
+)
+.with_hint("`--encoding raw --digest none`");
+/// An alignment that is not one.
+pub static ALIGN: Rule =
+    Rule::new("safetensors/align", Kind::Misuse, "An alignment is a power of two, at most 2^26.");
+/// The writer was not told the truth.
+pub static DECLARED: Rule = Rule::new(
+    "safetensors/declared",
+    Kind::Misuse,
+    "What is written is what was declared: unique names, these sizes, in this order, all of it.",
+);
+
+/// The key of the file's attributes in a header.
+const METADATA_KEY: &str = "__metadata__";
+
+/// Bytes of the header's length.
+const LEN_BYTES: u64 = 8;
+
+/// Claims a file whose ninth byte opens an object, unless it is text from the start. The length
+/// before it need not be right: it is ours to say what is wrong with it. Whitespace before the `{`
+/// counts only when the length is right.
+fn detect(window: &Window) -> Result<bool, Stop> {
+    let head = window.head(LEN_BYTES.saturating_add(2))?;
+    let Some((len, start)) = head.split_first_chunk::<8>() else {
+        return Ok(false);
+    };
+    let is_inside = u64::from_le_bytes(*len) <= window.len().saturating_sub(LEN_BYTES);
+    let is_text = len.iter().all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace());
+    Ok(match start {
+        [b'{'] => !is_text,
+        [b'{', next, ..] => !is_text && matches!(next, b'"' | b'}' | b' ' | b'\t' | b'\r' | b'\n'),
+        [b' ' | b'\t' | b'\r' | b'\n', ..] => is_inside && !is_text,
+        _ => false,
+    })
+}
