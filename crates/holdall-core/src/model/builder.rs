@@ -485,7 +485,7 @@ impl IndexBuilder {
 }
 
 /// The components without which a layout means nothing.
-fn required_roles(layout: &Layout) -> &'static [Role] {
+pub(crate) fn required_roles(layout: &Layout) -> &'static [Role] {
     match layout {
         Layout::Dense | Layout::PackedCsr | Layout::PackedCoo => &[Role::Data],
         Layout::SparseCsr => &[Role::Values, Role::Indices, Role::Indptr],

@@ -47,8 +47,11 @@
 //! before they are collected. `offset + length` is added with a check (`index/bounds`). Memory stays
 //! within a small multiple of the manifest.
 
+mod encode;
 mod fields;
+mod fit;
 mod footer;
+mod manifest;
 pub mod rules;
 mod v0;
 mod v1;
@@ -68,7 +71,7 @@ pub static FORMAT: Format = Format {
     versions: &["1.2", "1.0", "0.1"],
     detect: footer::detect,
     decode,
-    encode: None,
+    encode: Some(encode::encoder),
     rules: rules::RULES,
 };
 

@@ -20,6 +20,16 @@ pub static RULES: &[&Rule] = &[
     &DIGEST,
     &UNCOMPRESSED_LENGTH,
     &INDEX_DTYPE,
+    &LAYOUT,
+    &LOGICAL_TYPE,
+    &FILE_ATTRIBUTES,
+    &TENSOR_ATTRIBUTES,
+    &RESERVED_FIELD,
+    &ONE_DTYPE,
+    &WIDE_INDICES,
+    &COMPONENTS,
+    &ALIGN,
+    &DECLARED,
     &cbor::TRUNCATED,
     &cbor::RESERVED,
     &cbor::BREAK,
@@ -126,6 +136,79 @@ pub static INDEX_DTYPE: Rule = Rule::new(
     "ztensor/index-dtype",
     Kind::Malformed,
     "`indices`, `indptr` and `coords` are u64 (other integers are read with a warning).",
+);
+
+/// A layout that the version written lacks.
+pub static LAYOUT: Rule = Rule::new(
+    "ztensor/layout",
+    Kind::Unsupported,
+    "A tensor written is of a layout that the version has: 0.1 dense or packed sparse; 1.0 dense, \
+     sparse_csr, sparse_coo; 1.2 quantized_group too; 1.x any layout that is unknown.",
+)
+.with_hint(
+    "`--dense` writes sparse and quantized tensors as dense ones, `--exclude` leaves them out",
+);
+/// A logical type that the version written lacks.
+pub static LOGICAL_TYPE: Rule = Rule::new(
+    "ztensor/logical-type",
+    Kind::Unsupported,
+    "A component written as 0.1 or 1.0 has no logical type.",
+)
+.with_hint("`--raw-types` writes the storage elements and drops the logical type; 1.2 keeps it");
+/// Attributes of the file that the version written cannot hold.
+pub static FILE_ATTRIBUTES: Rule = Rule::new(
+    "ztensor/file-attributes",
+    Kind::Unsupported,
+    "A file's attributes are text in 1.0, and in 0.1 there is a tensor to hold them.",
+)
+.with_hint("version 1.2 keeps any value");
+/// Attributes of a tensor that the version written cannot hold.
+pub static TENSOR_ATTRIBUTES: Rule = Rule::new(
+    "ztensor/tensor-attributes",
+    Kind::Unsupported,
+    "A tensor written as 1.0 has no attributes.",
+)
+.with_hint("versions 1.2 and 0.1 keep them; `--exclude` leaves the tensor out");
+/// An attribute that would stand where 0.1 has a field of its own.
+pub static RESERVED_FIELD: Rule = Rule::new(
+    "ztensor/reserved-field",
+    Kind::Unsupported,
+    "No attribute of a tensor written as 0.1 has the name of one of 0.1's fields.",
+)
+.with_hint("version 1.2 keeps it; or rename the attribute");
+/// Components of two dtypes in a version that has one dtype per tensor.
+pub static ONE_DTYPE: Rule = Rule::new(
+    "ztensor/one-dtype",
+    Kind::Unsupported,
+    "The components of a tensor written as 1.0 have one dtype, but for sparse indices, which are u64.",
+)
+.with_hint("version 1.2 has a dtype for each component; `--exclude` leaves the tensor out");
+/// Sparse indices to be written that are not u64.
+pub static WIDE_INDICES: Rule = Rule::new(
+    "ztensor/wide-indices",
+    Kind::Unsupported,
+    "`indices`, `indptr` and `coords` are written as u64.",
+)
+.with_hint("`--dense` writes the tensor as a dense one, `--exclude` leaves it out");
+/// A tensor to be written that no decoder would accept.
+pub static COMPONENTS: Rule = Rule::new(
+    "ztensor/components",
+    Kind::Misuse,
+    "A tensor written has the components of its layout, each once, and of the lengths that shape and \
+     dtype give.",
+);
+/// An alignment that is not one.
+pub static ALIGN: Rule = Rule::new(
+    "ztensor/align",
+    Kind::Misuse,
+    "An alignment asked for is a power of two, at least 64.",
+);
+/// The encoder was not told the truth.
+pub static DECLARED: Rule = Rule::new(
+    "ztensor/declared",
+    Kind::Misuse,
+    "What is written is what was declared: unique names, the components of a tensor one after the \
+     other, all of it.",
 );
 
 /// Codes of warnings: what is odd about a file but does not make it bad.

@@ -346,7 +346,7 @@ pub(super) fn indexes(layout: &Layout, role: &str) -> bool {
 }
 
 /// The layout of that name. 0.1's packed layouts are not of 1.x.
-fn layout_of(name: &str) -> Layout {
+pub(super) fn layout_of(name: &str) -> Layout {
     match name {
         "dense" => Layout::Dense,
         "sparse_csr" => Layout::SparseCsr,

@@ -1,0 +1,207 @@
+//! Writes zTensor 0.1, 1.0 and 1.2: components as they come, the manifest last.
+
+use super::fields::ALIGNMENT;
+use super::fit::{self, Version};
+use super::footer::{MAGIC_0, MAGIC_1, WORD};
+use super::manifest::Manifest;
+use super::rules::*;
+use super::{FORMAT, rules};
+use crate::encode::{Encode, EncodeOptions, Stored, TensorSpec};
+use crate::error::Result;
+use crate::formats::UNKNOWN_VERSION;
+use crate::limits::Limits;
+use crate::model::{Algorithm, Attributes, Encoding};
+use bytes::Bytes;
+use std::collections::HashSet;
+
+/// From this many bytes of data on, the manifest starts a page of its own.
+const PAGED_FROM: u64 = 1 << 20;
+/// Bytes of a page. A page boundary between data and manifest lets a later edit replace the manifest
+/// in place without touching a page that holds data.
+const PAGE: u64 = 4096;
+
+/// An encoder of one file.
+///
+/// # Errors
+/// [`UNKNOWN_VERSION`], [`ALIGN`].
+pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
+    let newest = Version::V1_2.as_str();
+    let name = options.version.as_deref().unwrap_or(newest);
+    let Some(version) = Version::from_name(name) else {
+        return Err(UNKNOWN_VERSION
+            .broken(format!("zTensor version `{}` cannot be written", name.escape_debug()))
+            .with_hint(format!("versions that can be written: {}", FORMAT.versions.join(", "))));
+    };
+    let align = options.align.unwrap_or(ALIGNMENT);
+    if !align.is_power_of_two() || align < ALIGNMENT {
+        return Err(ALIGN.broken(format!("an alignment of {align} bytes")));
+    }
+    Ok(Box::new(Encoder {
+        version,
+        align,
+        manifest: Manifest::new(version),
+        declared: None,
+        current: None,
+    }))
+}
+
+struct Encoder {
+    version: Version,
+    align: u64,
+    manifest: Manifest,
+    /// Names of the declared tensors that are not written yet; `None` when nothing was declared.
+    declared: Option<HashSet<String>>,
+    /// The tensor some components of which are written.
+    current: Option<Current>,
+}
+
+struct Current {
+    name: String,
+    stored: Vec<Stored>,
+}
+
+impl Encode for Encoder {
+    fn header_first(&self) -> bool {
+        false
+    }
+
+    fn can_compress(&self) -> bool {
+        true
+    }
+
+    fn can_digest(&self, algorithm: Algorithm) -> bool {
+        matches!(algorithm, Algorithm::Crc32c | Algorithm::Sha256)
+    }
+
+    fn check_attributes(&self, attributes: &Attributes) -> Result<()> {
+        fit::check_attributes(self.version, attributes)
+    }
+
+    fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
+        fit::check_tensor(self.version, tensor)
+    }
+
+    fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
+        fit::check_attributes(self.version, attributes)?;
+        self.manifest = Manifest::new(self.version);
+        self.manifest.attributes(attributes.clone());
+        self.current = None;
+        let mut names = HashSet::new();
+        for tensor in declared {
+            fit::check_tensor(self.version, tensor)?;
+            if !names.insert(tensor.name.clone()) {
+                return Err(DECLARED.broken("two tensors have this name").in_tensor(&tensor.name));
+            }
+            if tensor.components.is_empty() {
+                // Nothing will be placed for it.
+                names.remove(&tensor.name);
+                self.manifest.add(tensor, &[])?;
+            }
+        }
+        self.declared = (!declared.is_empty()).then_some(names);
+        Ok(match self.version {
+            Version::V0_1 => Bytes::from_static(MAGIC_0),
+            Version::V1_0 | Version::V1_2 => Bytes::from_static(MAGIC_1),
+        })
+    }
+
+    fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
+        self.check_turn(tensor, component)?;
+        end.max(WORD).checked_next_multiple_of(self.align).ok_or_else(|| {
+            DECLARED
+                .broken(format!("a file of {end} bytes has no room left"))
+                .in_tensor(&tensor.name)
+        })
+    }
+
+    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+        self.check_turn(tensor, component)?;
+        let len = stored.range.end.saturating_sub(stored.range.start);
+        let expected = tensor.components.get(component).map_or(0, |c| c.decoded_len);
+        let is_short = stored.encoding == Encoding::Raw && len != expected;
+        if stored.range.start > stored.range.end || stored.range.start < WORD || is_short {
+            let range = stored.range;
+            return Err(DECLARED
+                .broken(format!(
+                    "stored as {} at bytes {}..{}, with {expected} bytes declared",
+                    stored.encoding, range.start, range.end
+                ))
+                .in_tensor(&tensor.name));
+        }
+        let current = self
+            .current
+            .get_or_insert_with(|| Current { name: tensor.name.clone(), stored: Vec::new() });
+        current.stored.push(stored);
+        if current.stored.len() >= tensor.components.len() {
+            let stored = std::mem::take(&mut current.stored);
+            self.current = None;
+            self.manifest.add(tensor, &stored)?;
+            if let Some(declared) = &mut self.declared {
+                declared.remove(&tensor.name);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, end: u64) -> Result<Bytes> {
+        if let Some(current) = &self.current {
+            let message = "not all its components were written";
+            return Err(DECLARED.broken(message).in_tensor(&current.name));
+        }
+        if let Some(declared) = &self.declared
+            && let Some(name) = declared.iter().min()
+        {
+            let message = format!("{} declared tensors were not written", declared.len());
+            return Err(DECLARED.broken(message).in_tensor(name));
+        }
+        let manifest =
+            std::mem::replace(&mut self.manifest, Manifest::new(self.version)).finish()?;
+        let len = manifest.len() as u64;
+        let most = Limits::default().manifest_len;
+        if len > most {
+            return Err(rules::MANIFEST_LEN
+                .broken(format!("the manifest takes {len} bytes, readers take at most {most}")));
+        }
+        let start = match end > PAGED_FROM {
+            true => end.checked_next_multiple_of(PAGE).unwrap_or(end),
+            false => end,
+        };
+        // Less than a page.
+        let padding = usize::try_from(start.saturating_sub(end)).unwrap_or_default();
+        let mut out = vec![0; padding];
+        out.extend_from_slice(&manifest);
+        out.extend_from_slice(&len.to_le_bytes());
+        if self.version == Version::V1_2 {
+            out.extend_from_slice(MAGIC_1);
+        }
+        Ok(out.into())
+    }
+}
+
+impl Encoder {
+    /// Checks that this component is the next one that may be written.
+    fn check_turn(&self, tensor: &TensorSpec, component: usize) -> Result<()> {
+        let wrong = |message: String| Err(DECLARED.broken(message).in_tensor(&tensor.name));
+        let next = match &self.current {
+            Some(current) if current.name != tensor.name => {
+                let name = current.name.escape_debug();
+                return wrong(format!("components of `{name}` are still to come"));
+            }
+            Some(current) => current.stored.len(),
+            None => 0,
+        };
+        if component != next || component >= tensor.components.len() {
+            let count = tensor.components.len();
+            return wrong(format!("component {component} of {count}, {next} comes next"));
+        }
+        if component > 0 {
+            return Ok(());
+        }
+        match &self.declared {
+            Some(declared) if !declared.contains(&tensor.name) => {
+                wrong("it was not declared, or it was written before".into())
+            }
+            _ => fit::check_tensor(self.version, tensor),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What each version that is written can hold.
+
+use super::rules::*;
+use super::v0::{FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD, packed_nnz};
+use super::v1::{indexes, layout_of};
+use crate::encode::{ComponentSpec, TensorSpec};
+use crate::error::Result;
+use crate::model::builder::required_roles;
+use crate::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
+use crate::wire::cbor::{self, has_duplicates};
+
+/// A version that can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    V0_1,
+    V1_0,
+    V1_2,
+}
+
+/// The deepest attribute value written: with the manifest around it, it stays within the default
+/// [`crate::Limits::depth`].
+const MAX_VALUE_DEPTH: usize = 60;
+
+/// 0.1's fields of a tensor.
+const RESERVED: [&str; 10] = [
+    "name",
+    "offset",
+    "size",
+    "dtype",
+    "shape",
+    "encoding",
+    "layout",
+    "data_endianness",
+    "checksum",
+    FILE_ATTRIBUTES_FIELD,
+];
+
+/// Checks that the version can hold the file's attributes. Those of 0.1 need a tensor too, which is
+/// seen when there is none.
+///
+/// # Errors
+/// [`FILE_ATTRIBUTES`], [`cbor::NOT_CBOR`], [`cbor::DEPTH`].
+pub(super) fn check_attributes(version: Version, attributes: &Attributes) -> Result<()> {
+    check_values(attributes)?;
+    if version == Version::V1_0
+        && let Some((key, _)) = attributes.iter().find(|(_, value)| value.as_text().is_none())
+    {
+        return Err(FILE_ATTRIBUTES
+            .broken(format!("attribute `{}` is not text, as 1.0 has it", key.escape_debug())));
+    }
+    Ok(())
+}
+
+/// Checks that the version can hold the tensor, and that the tensor is one.
+///
+/// # Errors
+/// [`LAYOUT`], [`LOGICAL_TYPE`], [`TENSOR_ATTRIBUTES`], [`RESERVED_FIELD`], [`ONE_DTYPE`],
+/// [`WIDE_INDICES`], [`COMPONENTS`], [`cbor::NOT_CBOR`], [`cbor::DEPTH`].
+pub(super) fn check_tensor(version: Version, tensor: &TensorSpec) -> Result<()> {
+    check_layout(version, &tensor.layout)
+        .and_then(|()| check_tensor_attributes(version, tensor))
+        .and_then(|()| check_components(version, tensor))
+        .map_err(|e| e.in_tensor(&tensor.name))
+}
+
+fn check_values(attributes: &Attributes) -> Result<()> {
+    for (_, value) in attributes.iter() {
+        cbor::check(value, MAX_VALUE_DEPTH)?;
+    }
+    let mut keys: Vec<&str> = attributes.iter().map(|(key, _)| key).collect();
+    if has_duplicates(&mut keys) {
+        return Err(cbor::NOT_CBOR.broken("an attribute to be written comes twice"));
+    }
+    Ok(())
+}
+
+fn check_layout(version: Version, layout: &Layout) -> Result<()> {
+    let fits = match layout {
+        Layout::Dense => true,
+        Layout::PackedCsr | Layout::PackedCoo => version == Version::V0_1,
+        Layout::SparseCsr | Layout::SparseCoo => version != Version::V0_1,
+        Layout::QuantizedGroup => version == Version::V1_2,
+        // A name that would be read back as a layout with a meaning is no unknown one.
+        Layout::Other(name) => version != Version::V0_1 && layout_of(name) == *layout,
+    };
+    if fits {
+        return Ok(());
+    }
+    let version = version.as_str();
+    let layout = layout.as_str().escape_debug();
+    Err(LAYOUT.broken(format!("zTensor {version} has no place for layout `{layout}`")))
+}
+
+fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> {
+    let attributes = &tensor.attributes;
+    check_values(attributes)?;
+    match version {
+        Version::V1_2 => {}
+        Version::V1_0 => {
+            if let Some((key, _)) = attributes.iter().next() {
+                let (count, key) = (attributes.len(), key.escape_debug());
+                return Err(TENSOR_ATTRIBUTES
+                    .broken(format!("{count} attributes, the first of them `{key}`")));
+            }
+        }
+        Version::V0_1 => {
+            let is_packed = tensor.layout != Layout::Dense;
+            let reserved = |key: &str| {
+                RESERVED.contains(&key) || (is_packed && matches!(key, "sparse_format" | "nnz"))
+            };
+            if let Some((key, _)) = attributes.iter().find(|(key, _)| reserved(key)) {
+                return Err(RESERVED_FIELD
+                    .broken(format!("attribute `{key}` has the name of a field of 0.1")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_components(version: Version, tensor: &TensorSpec) -> Result<()> {
+    let TensorSpec { layout, components, .. } = tensor;
+    for role in required_roles(layout) {
+        if !components.iter().any(|c| c.role == *role) {
+            let message = format!("layout `{layout}` needs a component `{role}`");
+            return Err(COMPONENTS.broken(message));
+        }
+    }
+    for (at, c) in components.iter().enumerate() {
+        let before = components.get(..at).unwrap_or_default();
+        if before.iter().any(|b| b.role == c.role) {
+            return Err(COMPONENTS.broken("two components of this role").in_component(&c.role));
+        }
+        check_component(version, tensor, c).map_err(|e| e.in_component(&c.role))?;
+    }
+    match version {
+        Version::V0_1 if components.len() > 1 => {
+            let message = format!("{} components, in 0.1 a tensor has one", components.len());
+            Err(LAYOUT.broken(message))
+        }
+        Version::V1_0 => one_dtype(tensor).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+fn check_component(version: Version, tensor: &TensorSpec, c: &ComponentSpec) -> Result<()> {
+    if let Some(t) = &c.logical_type
+        && version != Version::V1_2
+    {
+        let name = t.as_str().escape_debug();
+        return Err(LOGICAL_TYPE.broken(format!("logical type `{name}` over {}", c.dtype)));
+    }
+    if indexes(&tensor.layout, c.role.as_str()) && c.dtype != DType::U64 {
+        return Err(WIDE_INDICES.broken(format!("indices of dtype {}", c.dtype)));
+    }
+    let (shape, dtype, len) = (&tensor.shape, c.dtype, c.decoded_len);
+    let fits = match &tensor.layout {
+        layout @ (Layout::PackedCsr | Layout::PackedCoo) => {
+            packed_nnz(layout, shape, dtype, len).is_some()
+        }
+        Layout::Dense if c.role == Role::Data => {
+            let count = element_count(shape);
+            let size = count.and_then(|n| stored_size(n, dtype, c.logical_type.as_ref()).ok());
+            match size {
+                Some(Some(size)) => size == len,
+                // Nothing is known of an unknown logical type but its storage.
+                Some(None) => len.is_multiple_of(dtype.width()),
+                None => false,
+            }
+        }
+        _ => element_count(shape).is_some() && len.is_multiple_of(dtype.width()),
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(COMPONENTS.broken(format!(
+        "{len} bytes are no `{}` of shape {shape:?} and dtype {dtype} in layout `{}`",
+        c.role, tensor.layout
+    )))
+}
+
+/// The one dtype of a tensor in 1.0.
+///
+/// # Errors
+/// [`ONE_DTYPE`].
+pub(super) fn one_dtype(tensor: &TensorSpec) -> Result<DType> {
+    let own = |c: &&ComponentSpec| !indexes(&tensor.layout, c.role.as_str());
+    let mut dtypes = tensor.components.iter().filter(own).map(|c| c.dtype);
+    let first = dtypes.next().ok_or_else(|| ONE_DTYPE.broken("no component has a dtype"))?;
+    match dtypes.find(|&dtype| dtype != first) {
+        None => Ok(first),
+        Some(other) => Err(ONE_DTYPE.broken(format!("components of {first} and of {other}"))),
+    }
+}
+
+impl Version {
+    /// As [`crate::Format::versions`] spell it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Version::V0_1 => "0.1",
+            Version::V1_0 => "1.0",
+            Version::V1_2 => "1.2",
+        }
+    }
+
+    /// The version of that name, a patch number of 0 at its end or not.
+    pub(super) fn from_name(name: &str) -> Option<Version> {
+        let name = name.strip_suffix(".0").filter(|name| name.contains('.')).unwrap_or(name);
+        [Version::V1_2, Version::V1_0, Version::V0_1].into_iter().find(|v| v.as_str() == name)
+    }
+}
+
+/// The file's attributes as one value, for 0.1.
+pub(super) fn as_value(attributes: &Attributes) -> Value {
+    let pairs = attributes.iter();
+    Value::Map(pairs.map(|(key, value)| (Value::Text(key.to_owned()), value.clone())).collect())
+}
