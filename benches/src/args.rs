@@ -9,6 +9,7 @@ Measures Holdall side by side with other crates and with the barest code that mo
 Usage: bench [OPTIONS]
 
   --rows NAME,NAME  only these comparisons (see --list)
+  --skip TEXT       leave out contestants whose names contain this; may be repeated
   --rounds N        measured rounds per comparison (default 7; one more warms up)
   --dir DIR         where the workload files are made and kept, up to 12 GB
                     (default: target/bench-data beside the benchmark's manifest)
@@ -23,6 +24,7 @@ Usage: bench [OPTIONS]
 pub struct Args {
     pub command: Command,
     pub rows: Vec<String>,
+    pub skip: Vec<String>,
     pub rounds: usize,
     /// The folder given, with a subfolder for the size of the workload.
     pub dir: PathBuf,
@@ -51,7 +53,8 @@ impl Args {
     pub fn from_env() -> Result<Args> {
         let mut words = std::env::args().skip(1);
         let mut command = Command::Measure;
-        let (mut rows, mut rounds, mut quick) = (Vec::new(), None, false);
+        let (mut rows, mut skip) = (Vec::new(), Vec::new());
+        let (mut rounds, mut quick) = (None, false);
         let (mut dir, mut write, mut json) = (None, None, None);
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("{word} takes a value"));
@@ -61,6 +64,7 @@ impl Args {
                 "--make" => command = Command::Make,
                 "--quick" => quick = true,
                 "--rows" => rows = value()?.split(',').map(str::to_owned).collect(),
+                "--skip" => skip.push(value()?),
                 "--rounds" => rounds = Some(value()?.parse().context("--rounds takes a number")?),
                 "--dir" => dir = Some(PathBuf::from(value()?)),
                 "--write" => write = Some(PathBuf::from(value()?)),
@@ -84,6 +88,6 @@ impl Args {
         if rounds == 0 {
             bail!("--rounds must be at least 1");
         }
-        Ok(Args { command, rows, rounds, dir, quick, write, json })
+        Ok(Args { command, rows, skip, rounds, dir, quick, write, json })
     }
 }

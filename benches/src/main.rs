@@ -16,6 +16,7 @@ mod files;
 mod floor;
 mod machine;
 mod measure;
+mod ours;
 mod peers;
 mod report;
 mod rows;

@@ -2,6 +2,7 @@
 
 use crate::args::Args;
 use crate::cold::{drop_cache, warm_cache};
+use crate::files::Workload;
 use crate::rows::{Cache, Comparison, Contestant, Goal, Kind, Target};
 use crate::timing::Outcome;
 use anyhow::{Context, Result, bail, ensure};
@@ -15,8 +16,8 @@ pub struct Results {
     pub comparison: Comparison,
     /// In the order of the contestants.
     pub measured: Vec<Measured>,
-    /// Bytes of the first file.
-    pub bytes: u64,
+    /// The files it reads, and their sizes in bytes.
+    pub files: Vec<(Workload, u64)>,
 }
 
 /// The measured runs of one contestant.
@@ -62,6 +63,11 @@ pub struct Verdict {
 }
 
 impl Results {
+    /// Bytes of the first file.
+    pub fn bytes(&self) -> u64 {
+        self.files.first().map_or(0, |(_, len)| *len)
+    }
+
     pub fn named(&self, name: &str) -> Result<&Measured> {
         let found = self.measured.iter().find(|m| m.contestant.name == name);
         found.with_context(|| format!("{}: no contestant `{name}`", self.comparison.name))
@@ -84,8 +90,13 @@ impl Results {
                 let (name, ratio) = ratio(against)?;
                 (name, 1.0 / ratio, 1.0 / ratio >= least)
             }
-            Target::AnonymousAtMost(most) => {
+            Target::MemoryAtMost(most) => {
                 ("", ours.anonymous_peak as f64, ours.anonymous_peak <= most)
+            }
+            Target::MemoryAtMostFile(most, file) => {
+                let len = self.files.iter().find(|(f, _)| *f == file).context("no such file")?.1;
+                let ratio = ours.anonymous_peak as f64 / len as f64;
+                ("", ratio, ratio <= most)
             }
             Target::BusyAtLeast(least) => ("", ours.busy(), ours.busy() >= least),
         };
@@ -114,7 +125,10 @@ fn one(comparison: Comparison, args: &Args) -> Result<Results> {
         anonymous_peak: 0,
         check: None,
     };
-    let mut measured: Vec<Measured> = comparison.contestants.iter().map(measured).collect();
+    let mut measured: Vec<Measured> = {
+        let kept = |c: &&Contestant| !args.skip.iter().any(|text| c.name.contains(text));
+        comparison.contestants.iter().filter(kept).map(measured).collect()
+    };
     if comparison.cache == Cache::Warm {
         // What a writer left in the page cache lies there in other pieces than what was read from the disk.
         comparison.files.iter().try_for_each(|f| drop_cache(&f.path(&args.dir)))?;
@@ -143,8 +157,9 @@ fn one(comparison: Comparison, args: &Args) -> Result<Results> {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K");
     }
-    let bytes = std::fs::metadata(comparison.files[0].path(&args.dir))?.len();
-    Ok(Results { comparison, measured, bytes })
+    let len = |f: &Workload| Ok((*f, std::fs::metadata(f.path(&args.dir))?.len()));
+    let files = comparison.files.iter().map(len).collect::<Result<_>>()?;
+    Ok(Results { comparison, measured, files })
 }
 
 /// Contestants that say what they delivered delivered the same.

@@ -136,7 +136,7 @@ impl Report<'_> {
             });
             json!({
                 "name": r.comparison.name,
-                "bytes": r.bytes,
+                "bytes": r.bytes(),
                 "contestants": contestants.collect::<Vec<_>>(),
                 "goals": goals.collect::<Vec<_>>(),
             })
@@ -165,7 +165,7 @@ fn cells(r: &Results, m: &Measured) -> [String; 7] {
         time(median),
         format!("{} .. {}", time(min), time(max)),
         if r.comparison.rate {
-            format!("{:.2}", r.bytes as f64 / median as f64)
+            format!("{:.2}", r.bytes() as f64 / median as f64)
         } else {
             "–".into()
         },
@@ -194,7 +194,8 @@ fn target(target: &Target) -> String {
     match target {
         Target::TimeAtMost(most, against) => format!("time ≤ {most} × {}", or(against)),
         Target::SpeedAtLeast(least, against) => format!("speed ≥ {least} × {}", or(against)),
-        Target::AnonymousAtMost(most) => format!("memory ≤ {}", memory(*most as f64)),
+        Target::MemoryAtMost(most) => format!("memory ≤ {}", memory(*most as f64)),
+        Target::MemoryAtMostFile(most, _) => format!("memory ≤ {most} × the file"),
         Target::BusyAtLeast(least) => format!("cores busy ≥ {:.0} %", least * 100.0),
     }
 }
@@ -208,8 +209,10 @@ fn or(names: &[&str]) -> String {
 
 fn value(target: &Target, value: f64) -> String {
     match target {
-        Target::TimeAtMost(..) | Target::SpeedAtLeast(..) => format!("{value:.2} ×"),
-        Target::AnonymousAtMost(_) => memory(value),
+        Target::TimeAtMost(..) | Target::SpeedAtLeast(..) | Target::MemoryAtMostFile(..) => {
+            format!("{value:.2} ×")
+        }
+        Target::MemoryAtMost(_) => memory(value),
         Target::BusyAtLeast(_) => format!("{:.0} %", value * 100.0),
     }
 }

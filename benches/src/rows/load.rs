@@ -1,14 +1,17 @@
 //! Loading every tensor into memory that the caller owns.
 
-use super::{Cache, Comparison, Contestant, floor, peer};
+use super::Target::TimeAtMost;
+use super::{Cache, Comparison, Contestant, Goal, floor, ours, peer};
 use crate::cold::drop_cache;
 use crate::files::Workload::{self, *};
 use crate::floor::memory::HugeMemory;
 use crate::floor::{cores, read};
+use crate::ours;
 use crate::peers::{safetensors, zt12, zt21};
 use crate::timing::{Outcome, timed};
 use crate::worker::Context;
 use anyhow::Result;
+use holdall::Check;
 use std::path::Path;
 
 pub const COMPARISONS: &[Comparison] = &[
@@ -19,7 +22,7 @@ pub const COMPARISONS: &[Comparison] = &[
         what: "Load every tensor into owned buffers: Llama shapes, warm, digests not checked.",
         files: &[LlamaZt12, LlamaSafetensors, LlamaZt21],
         contestants: WARM,
-        goals: &[],
+        goals: WARM_GOALS,
     },
     Comparison {
         name: "load-warm-51k",
@@ -28,7 +31,7 @@ pub const COMPARISONS: &[Comparison] = &[
         what: "The same with 51 000 tensors of 10 KB.",
         files: &[SmallZt12, SmallSafetensors, SmallZt21],
         contestants: WARM_51K,
-        goals: &[],
+        goals: WARM_GOALS,
     },
     Comparison {
         name: "load-cold",
@@ -37,7 +40,18 @@ pub const COMPARISONS: &[Comparison] = &[
         what: "Load every tensor into owned buffers: Llama shapes, nothing of the file in the page cache.",
         files: &[LlamaZt12, LlamaSafetensors, LlamaZt21],
         contestants: COLD,
-        goals: &[],
+        goals: &[
+            Goal {
+                ours: "holdall, zTensor 1.2",
+                target: TimeAtMost(1.1, &["pread", "O_DIRECT", "O_DIRECT, 4 reads a core"]),
+                note: "",
+            },
+            Goal {
+                ours: "holdall, safetensors",
+                target: TimeAtMost(1.1, &["pread", "O_DIRECT", "O_DIRECT, 4 reads a core"]),
+                note: "",
+            },
+        ],
     },
     Comparison {
         name: "load-checked",
@@ -46,11 +60,22 @@ pub const COMPARISONS: &[Comparison] = &[
         what: "Load every tensor into owned buffers with its digest checked, and without: Llama shapes, warm.",
         files: &[LlamaZt12, LlamaZt21],
         contestants: CHECKED,
-        goals: &[],
+        goals: &[Goal {
+            ours: "holdall, crc32c",
+            target: TimeAtMost(1.15, &["holdall, unchecked"]),
+            note: "",
+        }],
     },
 ];
 
+const WARM_GOALS: &[Goal] = &[
+    Goal { ours: "holdall, zTensor 1.2", target: TimeAtMost(1.15, &["pread"]), note: "" },
+    Goal { ours: "holdall, safetensors", target: TimeAtMost(1.15, &["pread"]), note: "" },
+];
+
 const WARM: &[Contestant] = &[
+    ours("holdall, zTensor 1.2", |c| ours::load(c, LlamaZt12, Check::Off)),
+    ours("holdall, safetensors", |c| ours::load(c, LlamaSafetensors, Check::Off)),
     floor("pread", |c| floor_warm(c, LlamaZt12)),
     peer("safetensors, fs::read", |c| safetensors::load_file(c, LlamaSafetensors)),
     peer("safetensors, map and copy", |c| safetensors::load_copies(c, LlamaSafetensors)),
@@ -60,6 +85,8 @@ const WARM: &[Contestant] = &[
 ];
 
 const WARM_51K: &[Contestant] = &[
+    ours("holdall, zTensor 1.2", |c| ours::load(c, SmallZt12, Check::Off)),
+    ours("holdall, safetensors", |c| ours::load(c, SmallSafetensors, Check::Off)),
     floor("pread", |c| floor_warm(c, SmallZt12)),
     peer("safetensors, fs::read", |c| safetensors::load_file(c, SmallSafetensors)),
     peer("safetensors, map and copy", |c| safetensors::load_copies(c, SmallSafetensors)),
@@ -69,6 +96,10 @@ const WARM_51K: &[Contestant] = &[
 ];
 
 const COLD: &[Contestant] = &[
+    ours("holdall, zTensor 1.2", |c| cold(c, LlamaZt12, |c, file| ours::load(c, file, Check::Off))),
+    ours("holdall, safetensors", |c| {
+        cold(c, LlamaSafetensors, |c, file| ours::load(c, file, Check::Off))
+    }),
     floor("pread", |c| floor_cold(c, LlamaZt12, read::buffered)),
     floor("O_DIRECT", |c| floor_cold(c, LlamaZt12, |path| read::direct(path, cores()))),
     floor("O_DIRECT, 4 reads a core", |c| {
@@ -81,6 +112,8 @@ const COLD: &[Contestant] = &[
 ];
 
 const CHECKED: &[Contestant] = &[
+    ours("holdall, crc32c", |c| ours::load(c, LlamaZt12, Check::Fast)),
+    ours("holdall, unchecked", |c| ours::load(c, LlamaZt12, Check::Off)),
     floor("pread, unchecked", |c| floor_warm(c, LlamaZt12)),
     peer("ztensor 1.2, crc32c", |c| zt12::load(c, LlamaZt12, true)),
     peer("ztensor 1.2, unchecked", |c| zt12::load(c, LlamaZt12, false)),

@@ -70,9 +70,12 @@ pub enum Target {
     TimeAtMost(f64, &'static [&'static str]),
     /// The least median of these over our median time is at least that.
     SpeedAtLeast(f64, &'static [&'static str]),
-    /// Peak anonymous memory of the process, in bytes.
-    AnonymousAtMost(u64),
-    /// Processor time over wall time and cores.
+    /// Peak anonymous memory of the process is at most so many bytes.
+    MemoryAtMost(u64),
+    /// Peak anonymous memory of the process is at most so many times the size of the file, which is
+    /// mostly its table of contents.
+    MemoryAtMostFile(f64, Workload),
+    /// Processor time over wall time and cores is at least that.
     BusyAtLeast(f64),
 }
 

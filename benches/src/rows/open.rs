@@ -1,7 +1,9 @@
 //! Opening a file and listing what is in it.
 
-use super::{Cache, Comparison, Contestant, peer};
+use super::Target::{MemoryAtMostFile, TimeAtMost};
+use super::{Cache, Comparison, Contestant, Goal, ours, peer};
 use crate::files::Workload::*;
+use crate::ours;
 use crate::peers::{safetensors, zt12, zt21};
 
 /// Opening a small table of contents takes microseconds, so a process does it often.
@@ -18,7 +20,7 @@ pub const COMPARISONS: &[Comparison] = &[
                safetensors; warm.",
         files: &[LlamaHoles],
         contestants: OPEN_LLAMA,
-        goals: &[],
+        goals: &[Goal { ours: "holdall", target: TimeAtMost(0.5, &["safetensors"]), note: "" }],
     },
     Comparison {
         name: "open-200k",
@@ -27,14 +29,33 @@ pub const COMPARISONS: &[Comparison] = &[
         what: "The same with 200 000 tensors; warm.",
         files: &[TinySafetensors, TinyZt12, TinyZt21],
         contestants: OPEN_200K,
-        goals: &[],
+        goals: &[
+            Goal { ours: "holdall, zTensor 1.2", target: TimeAtMost(0.33, PEERS), note: "" },
+            Goal { ours: "holdall, safetensors", target: TimeAtMost(0.33, PEERS), note: "" },
+            Goal {
+                ours: "holdall, zTensor 1.2",
+                target: MemoryAtMostFile(1.0, TinyZt12),
+                note: "",
+            },
+            Goal {
+                ours: "holdall, safetensors",
+                target: MemoryAtMostFile(1.0, TinySafetensors),
+                note: "",
+            },
+        ],
     },
 ];
 
-const OPEN_LLAMA: &[Contestant] =
-    &[peer("safetensors", |c| safetensors::list(c, LlamaHoles, OFTEN))];
+const PEERS: &[&str] = &["safetensors", "ztensor 1.2", "ztensor 2.1"];
+
+const OPEN_LLAMA: &[Contestant] = &[
+    ours("holdall", |c| ours::list(c, LlamaHoles, OFTEN)),
+    peer("safetensors", |c| safetensors::list(c, LlamaHoles, OFTEN)),
+];
 
 const OPEN_200K: &[Contestant] = &[
+    ours("holdall, zTensor 1.2", |c| ours::list(c, TinyZt12, ONCE)),
+    ours("holdall, safetensors", |c| ours::list(c, TinySafetensors, ONCE)),
     peer("safetensors", |c| safetensors::list(c, TinySafetensors, ONCE)),
     peer("ztensor 1.2", |c| zt12::list(c, TinyZt12, ONCE)),
     peer("ztensor 2.1", |c| zt21::list(c, TinyZt21, ONCE)),

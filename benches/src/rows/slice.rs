@@ -1,9 +1,10 @@
 //! Reading a few rows of a large tensor of a cold file.
 
-use super::{Cache, Comparison, Contestant, floor, peer};
+use super::{Cache, Comparison, Contestant, floor, ours, peer};
 use crate::cold::drop_cache;
 use crate::files::Workload::{self, *};
 use crate::floor::read;
+use crate::ours;
 use crate::peers::{safetensors, zt12, zt21};
 use crate::timing::{Outcome, timed};
 use crate::worker::Context;
@@ -26,6 +27,7 @@ pub const COMPARISONS: &[Comparison] = &[Comparison {
 }];
 
 const ROWS_COLD: &[Contestant] = &[
+    ours("holdall, raw", |c| ours::rows(c, LlamaZt12)),
     floor("pread of a raw file", |c| {
         let (offset, width) = zt12::embedding(&c.path(LlamaZt12))?;
         Runs::new(c, LlamaZt12)

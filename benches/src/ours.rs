@@ -1,0 +1,63 @@
+//! Holdall itself, used the way its documentation says.
+
+use crate::files::Workload;
+use crate::floor::read::touch;
+use crate::rows::slice::{ROWS, Runs};
+use crate::timing::{Outcome, repeated, timed};
+use crate::worker::Context;
+use crate::workload::EMBEDDING;
+use anyhow::{Context as _, Result};
+use holdall::{Check, Io, OpenOptions, Role};
+use std::hint::black_box;
+
+/// Opens the file and goes through names, dtypes and shapes.
+pub fn list(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
+    let path = c.path(file);
+    let ((), mut outcome) = repeated(times, || -> Result<()> {
+        for tensor in holdall::open(&path)?.tensors() {
+            black_box((tensor.name().len(), tensor.dtype(), tensor.shape().iter().sum::<u64>()));
+        }
+        Ok(())
+    })?;
+    let mut check = c.check();
+    for tensor in holdall::open(&path)?.tensors() {
+        check.listed(tensor.name(), tensor.shape().iter().copied());
+    }
+    outcome.check = check.value();
+    Ok(outcome)
+}
+
+/// Opens the file and loads every tensor, with or without its digests checked.
+pub fn load(c: &Context, file: Workload, digests: Check) -> Result<Outcome> {
+    let (loaded, mut outcome) = timed(|| {
+        OpenOptions::new().with_check(digests).open(c.path(file)).and_then(|file| file.load_all())
+    })?;
+    let mut check = c.check();
+    for tensor in loaded.iter() {
+        check.tensor(tensor.info().name(), tensor.bytes(&Role::Data)?);
+    }
+    outcome.check = check.value();
+    Ok(outcome)
+}
+
+/// Maps the file and touches every page of every tensor.
+pub fn touch_all(c: &Context, file: Workload) -> Result<Outcome> {
+    let (_, outcome) = timed(|| -> Result<_> {
+        let file = OpenOptions::new().with_io(Io::Map).open(c.path(file))?;
+        for tensor in file.tensors() {
+            black_box(touch(&tensor.bytes(&Role::Data)?));
+        }
+        Ok(file)
+    })?;
+    Ok(outcome)
+}
+
+/// Opens the cold file and reads some rows of the embedding.
+pub fn rows(c: &Context, file: Workload) -> Result<Outcome> {
+    Runs::new(c, file).each(|path, start| {
+        let file = holdall::open(path)?;
+        let tensor = file.tensor(EMBEDDING)?;
+        let width = 2 * tensor.shape().get(1).context("not a matrix")?;
+        Ok(tensor.bytes_range(&Role::Data, start * width..(start + ROWS) * width)?.to_vec())
+    })
+}
