@@ -1,0 +1,114 @@
+//! Compressing frames on several threads, in order.
+
+use crate::workers;
+use holdall_core::Result;
+use holdall_core::codec::zstd::Encoder;
+use holdall_core::error::Error;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// Threads that compress. Frames come back in the order in which they were given.
+pub(crate) struct Compressor {
+    jobs: Option<Sender<(u64, Vec<u8>)>>,
+    done: Receiver<(u64, Result<Compressed>)>,
+    threads: Vec<JoinHandle<()>>,
+    given: u64,
+    taken: u64,
+    early: BTreeMap<u64, Result<Compressed>>,
+}
+
+/// One frame.
+pub(crate) struct Compressed {
+    pub(crate) frame: Vec<u8>,
+    /// Bytes it decodes to.
+    pub(crate) decoded_len: u64,
+    /// The memory that held them, to be used again.
+    pub(crate) spare: Vec<u8>,
+}
+
+impl Compressor {
+    pub(crate) fn new(level: i32, threads: Option<usize>) -> Result<Compressor> {
+        let (jobs, queue) = channel::<(u64, Vec<u8>)>();
+        let (give, done) = channel();
+        let queue = Arc::new(Mutex::new(queue));
+        let count = workers::threads(threads);
+        let mut threads = Vec::new();
+        for _ in 0..count {
+            let mut encoder = Encoder::new(level)?;
+            let (queue, give) = (Arc::clone(&queue), give.clone());
+            threads.push(std::thread::spawn(move || {
+                loop {
+                    let job = queue.lock().unwrap_or_else(|p| p.into_inner()).recv();
+                    let Ok((number, bytes)) = job else { return };
+                    let mut frame = Vec::new();
+                    let result = encoder.frame(&bytes, &mut frame).map(|()| {
+                        frame.shrink_to_fit();
+                        Compressed { frame, decoded_len: bytes.len() as u64, spare: bytes }
+                    });
+                    if give.send((number, result)).is_err() {
+                        return;
+                    }
+                }
+            }));
+        }
+        Ok(Compressor {
+            jobs: Some(jobs),
+            done,
+            threads,
+            given: 0,
+            taken: 0,
+            early: BTreeMap::new(),
+        })
+    }
+
+    /// Frames given and not taken back.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.given - self.taken
+    }
+
+    /// Whether another frame can be given without holding more than a few of them for each thread.
+    pub(crate) fn has_room(&self) -> bool {
+        self.in_flight() < self.threads.len() as u64 * 2 + 1
+    }
+
+    pub(crate) fn give(&mut self, bytes: Vec<u8>) {
+        if let Some(jobs) = &self.jobs {
+            // The threads live as long as this sender.
+            let _ = jobs.send((self.given, bytes));
+            self.given += 1;
+        }
+    }
+
+    /// The next frame, waiting for it; `None` when none is in flight.
+    pub(crate) fn take(&mut self) -> Option<Result<Compressed>> {
+        if self.in_flight() == 0 {
+            return None;
+        }
+        loop {
+            if let Some(result) = self.early.remove(&self.taken) {
+                self.taken += 1;
+                return Some(result);
+            }
+            match self.done.recv() {
+                Ok((number, result)) => drop(self.early.insert(number, result)),
+                Err(_) => return Some(Err(lost())),
+            }
+        }
+    }
+}
+
+impl Drop for Compressor {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cold]
+fn lost() -> Error {
+    crate::error::IO.broken("a compressing thread stopped")
+}

@@ -1,0 +1,373 @@
+//! A file that appears whole or not at all.
+//!
+//! Bytes go to a file without a name where the system has such (so that a killed process leaves
+//! nothing), else to a temporary one beside the target; only when all are written and on the disk
+//! does it take the target's name, in one step. Writing happens on a thread of its own, in pieces of
+//! 4 MiB, past the system's cache when they must reach the disk anyway.
+
+use super::Sink;
+use crate::buffer::Buffer;
+use crate::error::{EXISTS, IO, io};
+use holdall_core::{Error, Result};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// Bytes in one write.
+const PIECE: usize = 4 << 20;
+/// Pieces in memory: one being filled, the others being written.
+const PIECES: usize = 3;
+/// What direct writes want offsets, lengths and addresses to be multiples of.
+const PAGE: usize = 4096;
+/// Files expected to be smaller are written through the cache: going past it does not pay.
+const DIRECT_MIN: u64 = 16 << 20;
+
+/// What has happened to a file's bytes when it is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// They are on the disk: a power cut leaves the old file or the new one.
+    #[default]
+    Disk,
+    /// They are with the operating system: a killed process leaves the old file or the new one, a
+    /// power cut may leave neither.
+    System,
+}
+
+/// A file under construction. Dropped before [`Sink::finish`], it leaves nothing behind.
+pub struct FileSink {
+    target: PathBuf,
+    overwrite: bool,
+    durability: Durability,
+    file: Unpublished,
+    len: u64,
+    reserved: u64,
+    filling: Option<Buffer>,
+    filled: usize,
+    writer: Option<Background>,
+}
+
+/// The file before it has its name.
+enum Unpublished {
+    Nameless(File),
+    Named(tempfile::NamedTempFile),
+}
+
+/// The thread that writes, and the pieces that go to it full and come back empty.
+struct Background {
+    full: SyncSender<(Buffer, usize)>,
+    empty: Receiver<Buffer>,
+    made: usize,
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
+impl FileSink {
+    /// Begins a file that will be at `target`. A symbolic link there is followed.
+    ///
+    /// # Errors
+    /// Misuse when there is a file and `overwrite` is not set, Io when its folder cannot be written.
+    pub fn create(target: &Path, overwrite: bool, durability: Durability) -> Result<FileSink> {
+        let target = match target.canonicalize() {
+            Ok(there) if !overwrite => return Err(exists(&there)),
+            Ok(there) if there.is_dir() => {
+                return Err(io(std::io::ErrorKind::IsADirectory.into(), "creating")
+                    .in_source(target.display()));
+            }
+            Ok(there) => there,
+            Err(_) => target.to_owned(),
+        };
+        let file = begin(&target).map_err(|e| io(e, "creating").in_source(target.display()))?;
+        Ok(FileSink {
+            target,
+            overwrite,
+            durability,
+            file,
+            len: 0,
+            reserved: 0,
+            filling: None,
+            filled: 0,
+            writer: None,
+        })
+    }
+
+    fn as_file(&self) -> &File {
+        match &self.file {
+            Unpublished::Nameless(file) => file,
+            Unpublished::Named(file) => file.as_file(),
+        }
+    }
+
+    fn failed(&self, e: std::io::Error) -> Error {
+        io(e, "writing").in_source(self.target.display())
+    }
+
+    fn start_writer(&mut self) -> Result<&mut Background> {
+        if self.writer.is_none() {
+            let file = self.as_file().try_clone().map_err(|e| self.failed(e))?;
+            let direct = self.durability == Durability::Disk
+                && self.reserved.max(self.len) >= DIRECT_MIN
+                && set_direct(&file, true);
+            let (full, jobs) = sync_channel::<(Buffer, usize)>(PIECES);
+            let (back, empty) = sync_channel(PIECES);
+            let thread = std::thread::spawn(move || write_pieces(&file, direct, &jobs, &back));
+            self.writer = Some(Background { full, empty, made: 0, thread });
+        }
+        match &mut self.writer {
+            Some(writer) => Ok(writer),
+            None => Err(IO.broken("the writer did not start")),
+        }
+    }
+
+    /// A piece to fill.
+    fn piece(&mut self) -> Result<Buffer> {
+        let Some(writer) = &mut self.writer else { return Buffer::mapped(PIECE) };
+        if let Ok(piece) = writer.empty.try_recv() {
+            return Ok(piece);
+        }
+        if writer.made < PIECES - 1 {
+            writer.made += 1;
+            return Buffer::mapped(PIECE);
+        }
+        match writer.empty.recv() {
+            Ok(piece) => Ok(piece),
+            Err(_) => Err(self.stop_writer().err().unwrap_or_else(|| IO.broken("writing stopped"))),
+        }
+    }
+
+    fn send(&mut self, piece: Buffer, filled: usize) -> Result<()> {
+        let writer = self.start_writer()?;
+        if writer.full.send((piece, filled)).is_ok() {
+            return Ok(());
+        }
+        Err(self.stop_writer().err().unwrap_or_else(|| IO.broken("writing stopped")))
+    }
+
+    /// Waits for what was handed to the writer.
+    fn stop_writer(&mut self) -> Result<()> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        drop(writer.full);
+        // Pieces that come back must not block the thread.
+        drop(writer.empty);
+        match writer.thread.join() {
+            Ok(done) => done.map_err(|e| self.failed(e)),
+            Err(_) => Err(IO.broken("the writing thread stopped")),
+        }
+    }
+
+    fn publish(self) -> std::io::Result<()> {
+        let target = self.target;
+        match self.file {
+            Unpublished::Named(file) if self.overwrite => {
+                file.persist(&target).map_err(|e| e.error)?;
+            }
+            Unpublished::Named(file) => {
+                file.persist_noclobber(&target).map_err(|e| e.error)?;
+            }
+            Unpublished::Nameless(file) => link(&file, &target, self.overwrite)?,
+        }
+        if self.durability == Durability::Disk {
+            sync_folder(&target)?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for FileSink {
+    type Done = ();
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn reserve(&mut self, bytes: u64) -> Result<()> {
+        self.reserved = bytes;
+        #[cfg(target_os = "linux")]
+        if bytes >= DIRECT_MIN {
+            use rustix::fs::{FallocateFlags, fallocate};
+            use rustix::io::Errno;
+            match fallocate(self.as_file(), FallocateFlags::KEEP_SIZE, 0, bytes) {
+                // Better to hear now that the disk is too small than when it is full.
+                Err(e @ (Errno::NOSPC | Errno::FBIG | Errno::DQUOT)) => {
+                    return Err(self.failed(e.into()));
+                }
+                // File systems that cannot reserve still write.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.len += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let mut piece = match self.filling.take() {
+                Some(piece) => piece,
+                None => self.piece()?,
+            };
+            let count = bytes.len().min(PIECE - self.filled);
+            let (now, later) = bytes.split_at(count);
+            piece.as_mut()[self.filled..self.filled + count].copy_from_slice(now);
+            (bytes, self.filled) = (later, self.filled + count);
+            if self.filled == PIECE {
+                self.filled = 0;
+                self.send(piece, PIECE)?;
+            } else {
+                self.filling = Some(piece);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let last = self.filling.take().map(|piece| (piece, std::mem::take(&mut self.filled)));
+        self.stop_writer()?;
+        if let Some((piece, filled)) = last {
+            set_direct(self.as_file(), false);
+            let at = self.len - filled as u64;
+            write_at(self.as_file(), &piece.as_ref()[..filled], at).map_err(|e| self.failed(e))?;
+        }
+        // Reserved blocks past the end go back.
+        self.as_file().set_len(self.len).map_err(|e| self.failed(e))?;
+        if self.durability == Durability::Disk {
+            self.as_file().sync_all().map_err(|e| self.failed(e))?;
+        }
+        let (target, overwrite) = (self.target.clone(), self.overwrite);
+        self.publish().map_err(|e| match e.kind() {
+            std::io::ErrorKind::AlreadyExists if !overwrite => exists(&target),
+            _ => io(e, "publishing").in_source(target.display()),
+        })
+    }
+}
+
+#[cold]
+fn exists(target: &Path) -> Error {
+    EXISTS.broken("the file exists already").in_source(target.display())
+}
+
+fn write_pieces(
+    file: &File,
+    mut direct: bool,
+    jobs: &Receiver<(Buffer, usize)>,
+    back: &SyncSender<Buffer>,
+) -> std::io::Result<()> {
+    let mut at = 0;
+    for (piece, filled) in jobs {
+        let bytes = &piece.as_ref()[..filled];
+        if direct && (!filled.is_multiple_of(PAGE) || write_at(file, bytes, at).is_err()) {
+            // File systems refuse direct writes in their own ways; the cache always works.
+            set_direct(file, false);
+            direct = false;
+            write_at(file, bytes, at)?;
+        } else if !direct {
+            write_at(file, bytes, at)?;
+        }
+        at += filled as u64;
+        // Nobody may be waiting for it.
+        let _ = back.send(piece);
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], at: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
+}
+
+#[cfg(windows)]
+fn write_at(file: &File, mut bytes: &[u8], mut at: u64) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        let n = std::os::windows::fs::FileExt::seek_write(file, bytes, at)?;
+        (bytes, at) = (&bytes[n..], at + n as u64);
+    }
+    Ok(())
+}
+
+/// Turns writing past the cache on or off; whether that could be done.
+#[cfg(target_os = "linux")]
+fn set_direct(file: &File, on: bool) -> bool {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    let Ok(flags) = fcntl_getfl(file) else { return false };
+    let wanted = if on { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT };
+    wanted == flags || fcntl_setfl(file, wanted).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_direct(_: &File, _: bool) -> bool {
+    false
+}
+
+fn folder(target: &Path) -> &Path {
+    match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn begin(target: &Path) -> std::io::Result<Unpublished> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
+        let nameless =
+            File::options().read(true).write(true).custom_flags(flags).mode(0o666).open(folder(target));
+        if let Ok(file) = nameless {
+            keep_mode(&file, target);
+            return Ok(Unpublished::Nameless(file));
+        }
+    }
+    let file = named(target).tempfile_in(folder(target))?;
+    keep_mode(file.as_file(), target);
+    Ok(Unpublished::Named(file))
+}
+
+fn named(target: &Path) -> tempfile::Builder<'static, 'static> {
+    let _ = target;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".holdall-").suffix(".part");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder
+}
+
+/// A file that replaces another keeps its mode. Failing to is no reason not to write.
+fn keep_mode(file: &File, target: &Path) {
+    if let Ok(old) = target.metadata() {
+        let _ = file.set_permissions(old.permissions());
+    }
+}
+
+/// Gives a nameless file its name.
+#[cfg(target_os = "linux")]
+fn link(file: &File, target: &Path, overwrite: bool) -> std::io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    use std::os::fd::AsRawFd;
+    let of = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let link_to = |name: &Path| linkat(CWD, &of, CWD, name, AtFlags::SYMLINK_FOLLOW);
+    if !overwrite || !target.exists() {
+        match link_to(target) {
+            Err(rustix::io::Errno::EXIST) if overwrite => {}
+            done => return Ok(done?),
+        }
+    }
+    // A link cannot replace a file, a rename can: take a free name first.
+    let temporary = named(target).make_in(folder(target), |name| Ok(link_to(name)?))?;
+    temporary.persist(target).map_err(|e| e.error)?;
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_: &File, _: &Path, _: bool) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+/// Makes a rename durable.
+fn sync_folder(target: &Path) -> std::io::Result<()> {
+    #[cfg(unix)]
+    File::open(folder(target))?.sync_all()?;
+    #[cfg(not(unix))]
+    let _ = target;
+    Ok(())
+}

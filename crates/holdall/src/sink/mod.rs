@@ -1,0 +1,41 @@
+//! Where bytes go.
+
+mod file;
+mod stream;
+
+pub use file::{Durability, FileSink};
+pub use stream::StreamSink;
+
+use holdall_core::Result;
+
+/// An append-only destination that publishes all or nothing, where it can.
+pub trait Sink {
+    /// What [`Sink::finish`] gives back.
+    type Done;
+
+    /// Bytes appended so far.
+    fn len(&self) -> u64;
+
+    /// Whether nothing was appended.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Told once, before the first byte, about how many bytes will come.
+    fn reserve(&mut self, bytes: u64) -> Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// Io. The sink is then of no more use; dropping it leaves nothing behind.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Publishes what was appended.
+    ///
+    /// # Errors
+    /// Io; nothing is published then.
+    fn finish(self) -> Result<Self::Done>;
+}
