@@ -15,6 +15,8 @@ pub static RULES: &[&Rule] = &[
     &EXISTS,
     &EXTENSION,
     &WRITE_LEN,
+    &NOT_WRITTEN,
+    &DECLARE,
     &SELECT,
     &PATTERN,
     &SAME_NAME,
@@ -73,6 +75,20 @@ pub static WRITE_LEN: Rule = Rule::new(
     Kind::Misuse,
     "A component is given exactly as many bytes as were declared for it.",
 );
+/// A component is named that was not written.
+pub static NOT_WRITTEN: Rule = Rule::new(
+    "write/not-written",
+    Kind::Misuse,
+    "A component whose bytes another shares was written before it.",
+);
+/// The format needs to know all tensors first.
+pub static DECLARE: Rule = Rule::new(
+    "write/declare",
+    Kind::Misuse,
+    "Tensors of a format whose header comes first are declared before the first is written.",
+)
+.with_hint("call `Writer::declare` with all tensors");
+
 /// Nothing selected.
 pub static SELECT: Rule =
     Rule::new("select/nothing", Kind::NotFound, "A pattern selects at least one tensor.");

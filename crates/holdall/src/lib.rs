@@ -15,6 +15,7 @@
 #![deny(unsafe_code)]
 
 pub mod buffer;
+mod compress;
 pub mod error;
 mod file;
 mod fill;
@@ -26,8 +27,10 @@ mod pieces;
 mod progress;
 mod rename;
 pub mod select;
+pub mod sink;
 pub mod source;
 mod workers;
+mod writer;
 
 pub use file::{File, Tensor};
 pub use group::{Group, groups};
@@ -37,4 +40,6 @@ pub use open::{Check, Io, OpenOptions, open};
 pub use pieces::Pieces;
 pub use progress::Progress;
 pub use select::{Glob, Rename, Select};
+pub use sink::{Durability, FileSink, Sink, StreamSink};
 pub use source::{Access, ByteSource};
+pub use writer::{WriteOptions, Writer};

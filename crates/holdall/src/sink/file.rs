@@ -308,8 +308,12 @@ fn begin(target: &Path) -> std::io::Result<Unpublished> {
     {
         use std::os::unix::fs::OpenOptionsExt;
         let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
-        let nameless =
-            File::options().read(true).write(true).custom_flags(flags).mode(0o666).open(folder(target));
+        let nameless = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(flags)
+            .mode(0o666)
+            .open(folder(target));
         if let Ok(file) = nameless {
             keep_mode(&file, target);
             return Ok(Unpublished::Nameless(file));
