@@ -1,0 +1,374 @@
+//! One file into another format, version, encoding or alignment, in bounded memory.
+
+use crate::error::CANNOT_HOLD;
+use crate::file::{File, Tensor};
+use crate::items::{self, Feed, Item, Sharing};
+use crate::pieces::Pieces;
+use crate::progress::{Listener, Progress};
+use crate::select::{Rename, Select};
+use crate::sink::{FileSink, Sink, StreamSink};
+use crate::writer::{WriteOptions, Writer};
+use bytes::Bytes;
+use holdall_core::{
+    Attributes, Component, ComponentSpec, DType, Encode, Encoding, Error, Layout, LogicalType,
+    Result, Role, TensorSpec,
+};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a caller chooses about a conversion.
+#[derive(Debug, Clone)]
+pub struct Convert {
+    write: WriteOptions,
+    keep_encoding: bool,
+    select: Select,
+    renames: Vec<Rename>,
+    sharing: Sharing,
+    dense: bool,
+    raw_types: bool,
+    attributes: Option<Attributes>,
+    listener: Listener,
+}
+
+impl Convert {
+    /// Everything as it is in the source, but for what `write` says. Components keep their encoding;
+    /// see [`Convert::with_encoding`].
+    pub fn new(write: WriteOptions) -> Convert {
+        Convert {
+            write,
+            keep_encoding: true,
+            select: Select::all(),
+            renames: Vec::new(),
+            sharing: Sharing::Keep,
+            dense: false,
+            raw_types: false,
+            attributes: None,
+            listener: Listener::default(),
+        }
+    }
+
+    /// Encodes every component anew as the write options say (raw unless they say zstd), rather than
+    /// passing compressed ones on as they are.
+    pub fn with_encoding(mut self) -> Convert {
+        self.keep_encoding = false;
+        self
+    }
+
+    /// Takes these tensors only.
+    pub fn with_select(mut self, select: Select) -> Convert {
+        self.select = select;
+        self
+    }
+
+    /// Renames tensors: the first rule that matches a name gives the new one.
+    pub fn with_renames(mut self, renames: Vec<Rename>) -> Convert {
+        self.renames = renames;
+        self
+    }
+
+    /// What becomes of components with the same bytes.
+    pub fn with_sharing(mut self, sharing: Sharing) -> Convert {
+        self.sharing = sharing;
+        self
+    }
+
+    /// Writes sparse tensors with their zeros and quantized ones as f32. Each is held in memory whole
+    /// while it is written.
+    pub fn with_dense(mut self, dense: bool) -> Convert {
+        self.dense = dense;
+        self
+    }
+
+    /// Writes logical types that the target does not have as the storage elements they are made of: a
+    /// complex tensor gets a last dimension of 2, sub-byte types count bytes.
+    pub fn with_raw_types(mut self, raw_types: bool) -> Convert {
+        self.raw_types = raw_types;
+        self
+    }
+
+    /// Gives the target these file attributes in place of the source's.
+    pub fn with_attributes(mut self, attributes: Attributes) -> Convert {
+        self.attributes = Some(attributes);
+        self
+    }
+
+    /// Tells how far along the conversion is.
+    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Convert {
+        self.listener = Listener(Some(progress));
+        self
+    }
+}
+
+/// What a conversion did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConvertReport {
+    /// Tensors written.
+    pub tensors: u64,
+    /// Of their components, those that share the bytes of another.
+    pub shared: u64,
+    /// Decoded bytes of all components with bytes of their own.
+    pub decoded_len: u64,
+    /// Bytes of the source.
+    pub source_len: u64,
+    /// Bytes of the target; 0 for a dry run.
+    pub target_len: u64,
+}
+
+/// Writes what `file` contains to `path`, which appears when it is whole.
+///
+/// # Errors
+/// Before anything is written: Unsupported, naming the tensors that the target cannot hold and what
+/// would help; Misuse when `path` exists. Then: Integrity or Malformed for bad source bytes, Io. In
+/// every case what was at `path` stays.
+pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result<ConvertReport> {
+    let path = path.as_ref();
+    let (items, encoder, write) = prepare(file, path, options)?;
+    let sink = FileSink::create(path, write.overwrite, write.durability)?;
+    run(file, sink, encoder, &write, items, options).map(|(report, ())| report)
+}
+
+/// Writes what `file` contains to `to` as it goes. The options name the format.
+///
+/// # Errors
+/// As [`convert`]; what was written before an error stays written.
+pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(ConvertReport, W)> {
+    let (items, encoder, write) = prepare(file, Path::new("-"), options)?;
+    run(file, StreamSink::new(to), encoder, &write, items, options)
+}
+
+/// What [`convert`] would write, in order, having checked all that is checked before writing.
+///
+/// # Errors
+/// As [`convert`], before anything is written.
+pub fn plan(
+    file: &File,
+    path: impl AsRef<Path>,
+    options: &Convert,
+) -> Result<(Vec<TensorSpec>, ConvertReport)> {
+    let (items, _, _) = prepare(file, path.as_ref(), options)?;
+    let report = report(file, &items, 0);
+    Ok((items.into_iter().map(|i| i.spec).collect(), report))
+}
+
+type Prepared = (Vec<Item>, Box<dyn Encode>, WriteOptions);
+
+/// Decides everything, and refuses what cannot be done.
+fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
+    let mut write = options.write.clone();
+    write.attributes = options.attributes.clone().unwrap_or_else(|| file.attributes().clone());
+    let encoder = write.encoder(write.format_for(path)?)?;
+    let forms = SparseForms::of(&*encoder);
+    let mut items = Vec::new();
+    let mut refused: Vec<Error> = Vec::new();
+    let mut tensors = options.select.of(file)?;
+    // Bytes are read from front to back.
+    tensors.sort_by_key(|t| t.components().map(|c| c.stored.start).min().unwrap_or(0));
+    for tensor in tensors {
+        let mut item = item(&tensor, &forms, options)?;
+        if let Some(name) = options.renames.iter().find_map(|r| r.apply(tensor.name())) {
+            item.spec.name = name;
+        }
+        if options.raw_types && encoder.check_tensor(&item.spec).is_err() {
+            drop_logical_types(&mut item.spec);
+        }
+        match encoder.check_tensor(&item.spec) {
+            Ok(()) => items.push(item),
+            Err(e) => refused.push(e),
+        }
+    }
+    refuse(file, encoder.check_attributes(&write.attributes).err(), refused)?;
+    items::check_names(&items).map_err(|e| e.in_source(file.name()))?;
+    let items = items::arrange(items, &*encoder, options.sharing)?;
+    Ok((items, encoder, write))
+}
+
+/// One error for all that the target cannot hold.
+fn refuse(file: &File, attributes: Option<Error>, tensors: Vec<Error>) -> Result<()> {
+    const SHOWN: usize = 8;
+    let mut all = attributes.into_iter().chain(tensors).map(|e| e.in_source(file.name()));
+    let Some(first) = all.next() else { return Ok(()) };
+    let others: Vec<Error> = all.collect();
+    if others.is_empty() {
+        return Err(first);
+    }
+    let line = |e: &Error| match e.tensor() {
+        Some(t) => format!("`{}` ({})", t.escape_debug(), e.message()),
+        None => e.message().to_owned(),
+    };
+    let mut lines: Vec<String> =
+        std::iter::once(&first).chain(&others).take(SHOWN).map(line).collect();
+    if others.len() >= SHOWN {
+        lines.push(format!("and {} more", others.len() + 1 - SHOWN));
+    }
+    let mut hints: Vec<&str> = Vec::new();
+    for hint in std::iter::once(&first).chain(&others).filter_map(Error::hint) {
+        if !hints.contains(&hint) {
+            hints.push(hint);
+        }
+    }
+    let e = CANNOT_HOLD.broken(format!("the target cannot hold {}", lines.join("; ")));
+    Err(e.with_hint(hints.join("; or ")).in_source(file.name()))
+}
+
+fn run<S: Sink>(
+    file: &File,
+    sink: S,
+    encoder: Box<dyn Encode>,
+    write: &WriteOptions,
+    items: Vec<Item>,
+    options: &Convert,
+) -> Result<(ConvertReport, S::Done)> {
+    let mut report = report(file, &items, 0);
+    options.listener.begin(report.decoded_len);
+    let keep = options.keep_encoding && encoder.can_compress();
+    let mut writer = Writer::new(sink, encoder, write);
+    let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
+    writer.declare(&specs)?;
+    drop(specs);
+    items::write(&mut writer, items, keep, &options.listener)?;
+    let (len, done) = writer.finish_with_len()?;
+    report.target_len = len;
+    Ok((report, done))
+}
+
+fn report(file: &File, items: &[Item], target_len: u64) -> ConvertReport {
+    let components = || items.iter().flat_map(|i| &i.spec.components);
+    ConvertReport {
+        tensors: items.len() as u64,
+        shared: components().filter(|c| c.shares.is_some()).count() as u64,
+        decoded_len: components()
+            .filter(|c| c.shares.is_none())
+            .fold(0, |n, c| n.saturating_add(c.decoded_len)),
+        source_len: file.index().source_len(),
+        target_len,
+    }
+}
+
+/// Which spelling of sparse tensors a target has.
+struct SparseForms {
+    /// zTensor 0.1's one-component forms and no other.
+    packed: bool,
+}
+
+impl SparseForms {
+    fn of(encoder: &dyn Encode) -> SparseForms {
+        let probe = |layout, roles: &[(Role, DType)]| {
+            let components =
+                roles.iter().map(|(r, d)| ComponentSpec::new(r.clone(), *d, 8)).collect();
+            let attributes = Attributes::new();
+            let spec =
+                TensorSpec { name: "probe".into(), shape: vec![0, 1], layout, attributes, components };
+            encoder.check_tensor(&spec).is_ok()
+        };
+        let u64 = DType::U64;
+        let csr = [(Role::Values, u64), (Role::Indices, u64), (Role::Indptr, u64)];
+        let split = probe(Layout::SparseCsr, &csr);
+        SparseForms { packed: !split && probe(Layout::PackedCsr, &[(Role::Data, u64)]) }
+    }
+}
+
+/// How a tensor will be written, and from what.
+fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item> {
+    let sparse = matches!(
+        tensor.layout(),
+        Layout::SparseCsr | Layout::SparseCoo | Layout::PackedCsr | Layout::PackedCoo
+    );
+    if options.dense && (sparse || *tensor.layout() == Layout::QuantizedGroup) {
+        return dense_item(tensor);
+    }
+    let packed = matches!(tensor.layout(), Layout::PackedCsr | Layout::PackedCoo);
+    if sparse && packed != forms.packed {
+        return crate::repack::repacked(tensor, forms.packed);
+    }
+    let narrow = |c: &Component| {
+        matches!(c.role, Role::Indices | Role::Indptr | Role::Coords) && c.dtype != DType::U64
+    };
+    if sparse && !packed && tensor.components().any(|c| narrow(&c)) {
+        return crate::repack::repacked(tensor, false);
+    }
+    let mut spec = spec_of(tensor);
+    let mut feeds = Vec::new();
+    for (c, spec) in tensor.components().zip(&mut spec.components) {
+        if c.decoded_len.is_none() {
+            spec.decoded_len = measure(tensor, &c)?;
+        }
+        feeds.push(Feed::component(tensor, c));
+    }
+    Ok(Item { spec, feeds })
+}
+
+/// The tensor as it is; decoded lengths that are not known are 0.
+pub(crate) fn spec_of(tensor: &Tensor) -> TensorSpec {
+    let component = |c: Component| {
+        let mut spec = ComponentSpec::new(c.role, c.dtype, c.decoded_len.unwrap_or(0));
+        spec.logical_type = c.logical_type;
+        spec
+    };
+    TensorSpec {
+        name: tensor.name().to_owned(),
+        shape: tensor.shape().to_vec(),
+        layout: tensor.layout().clone(),
+        attributes: tensor.attributes().clone(),
+        components: tensor.components().map(component).collect(),
+    }
+}
+
+/// What a component decodes to, by decoding it.
+fn measure(tensor: &Tensor, c: &Component) -> Result<u64> {
+    Pieces::hashed(tensor.file(), tensor.info(), c.clone(), None)
+        .try_fold(0u64, |n, piece| Ok(n.saturating_add(piece?.len() as u64)))
+}
+
+fn dense_item(tensor: &Tensor) -> Result<Item> {
+    let quantized = *tensor.layout() == Layout::QuantizedGroup;
+    let (dtype, logical) = match (quantized, tensor.dtype()) {
+        (true, _) | (_, None) => (DType::F32, None),
+        (false, Some(dtype)) => (dtype, tensor.logical_type()),
+    };
+    let mut spec = TensorSpec::dense(tensor.name(), dtype, tensor.shape());
+    if let Some(t) = logical {
+        let len = holdall_core::model::stored_size(tensor.count(), dtype, Some(&t));
+        let len = len.ok().flatten().unwrap_or(0);
+        if let Some(c) = spec.components.first_mut() {
+            (c.logical_type, c.decoded_len) = (Some(t), len);
+        }
+    }
+    if !quantized {
+        spec.attributes = tensor.attributes().clone();
+    }
+    let tensor = tensor.clone();
+    let make = move || -> Result<Bytes> { Ok(tensor.to_dense()?.into_bytes()) };
+    Ok(Item { spec, feeds: vec![Feed::Made(Box::new(make))] })
+}
+
+/// Makes a dense tensor one of plain storage elements, with a shape that counts them.
+fn drop_logical_types(spec: &mut TensorSpec) {
+    for c in &mut spec.components {
+        let Some(t) = c.logical_type.take() else { continue };
+        if spec.layout != Layout::Dense {
+            continue;
+        }
+        match t {
+            LogicalType::Complex64 | LogicalType::Complex128 => spec.shape.push(2),
+            LogicalType::F4E2M1 | LogicalType::F6E2M3 | LogicalType::F6E3M2 => {
+                let bits = t.bits().unwrap_or(8);
+                match spec.shape.last_mut() {
+                    Some(last) if (*last).saturating_mul(bits).is_multiple_of(8) => {
+                        *last = last.saturating_mul(bits) / 8;
+                    }
+                    _ => spec.shape = vec![c.decoded_len],
+                }
+            }
+            LogicalType::Other(_) => {
+                let count = holdall_core::model::element_count(&spec.shape);
+                if count.and_then(|n| n.checked_mul(c.dtype.width())) != Some(c.decoded_len) {
+                    spec.shape = vec![c.decoded_len / c.dtype.width()];
+                }
+            }
+            _ => {}
+        }
+    }
+}
+

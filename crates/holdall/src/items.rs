@@ -1,0 +1,259 @@
+//! Tensors on their way into a file: what a conversion or an edit writes, and from where each
+//! component's bytes come.
+
+use crate::error::SAME_NAME;
+use crate::file::Tensor;
+use crate::open::Check;
+use crate::pieces::{Pieces, check_digest, checked_algorithm};
+use crate::progress::Listener;
+use crate::sink::Sink;
+use crate::source::Access;
+use crate::writer::Writer;
+use bytes::Bytes;
+use holdall_core::model::{Hasher, crc32c};
+use holdall_core::{
+    ByteOrder, Component, ComponentRef, Digest, Encode, Encoding, Error, Result, TensorSpec,
+};
+use std::collections::HashMap;
+use std::io::Read;
+
+/// What becomes of components that have the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Sharing {
+    /// Components that share their bytes in the source share them in the target.
+    #[default]
+    Keep,
+    /// Components with equal bytes share them, whether they did in the source or not.
+    Dedupe,
+    /// Every component has bytes of its own.
+    Copy,
+}
+
+/// One tensor to be written.
+pub(crate) struct Item {
+    pub(crate) spec: TensorSpec,
+    /// One for each component of `spec`.
+    pub(crate) feeds: Vec<Feed>,
+}
+
+/// Where a component's bytes come from.
+pub(crate) enum Feed {
+    /// A component of an open file.
+    Component(Box<(Tensor, Component)>),
+    /// Made when its turn comes.
+    Made(Box<dyn FnOnce() -> Result<Bytes> + Send>),
+    /// Read when its turn comes.
+    Reader(Box<dyn Read + Send>),
+}
+
+impl Feed {
+    pub(crate) fn component(tensor: &Tensor, component: Component) -> Feed {
+        Feed::Component(Box::new((tensor.clone(), component)))
+    }
+}
+
+/// The bytes of a component that two components may have in common.
+#[derive(PartialEq, Eq, Hash)]
+enum Content {
+    /// The same place of the same file.
+    Place { file: usize, start: u64, end: u64, decoded_len: u64, order: ByteOrder, width: u64 },
+    /// The same length and CRC-32C: to be compared byte by byte.
+    Sum { decoded_len: u64, crc: u32 },
+}
+
+/// Refuses two items of one name.
+pub(crate) fn check_names(items: &[Item]) -> Result<()> {
+    let mut names: Vec<&str> = items.iter().map(|i| i.spec.name.as_str()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            Err(SAME_NAME.broken("two tensors would have this name").in_tensor(pair[0]))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Puts items in the order the encoder wants, and decides which components share bytes. The first in
+/// writing order is the one that has them.
+pub(crate) fn arrange(
+    mut items: Vec<Item>,
+    encoder: &dyn Encode,
+    sharing: Sharing,
+) -> Result<Vec<Item>> {
+    let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
+    let mut places = encoder.order(&specs);
+    drop(specs);
+    let mut slots: Vec<Option<Item>> = items.drain(..).map(Some).collect();
+    let mut items: Vec<Item> =
+        places.drain(..).filter_map(|i| slots.get_mut(i).and_then(Option::take)).collect();
+    if sharing == Sharing::Copy {
+        return Ok(items);
+    }
+    let mut seen: HashMap<Content, Vec<(usize, usize)>> = HashMap::new();
+    for at in 0..items.len() {
+        for c in 0..items[at].feeds.len() {
+            let Some(content) = content(&items[at], c, sharing)? else { continue };
+            let candidates = seen.entry(content).or_default();
+            let mut owner = None;
+            for &(i, j) in candidates.iter() {
+                // A format whose header comes first records aliases of whole tensors only.
+                let whole = !encoder.header_first() || is_alias(&items[i].spec, &items[at].spec);
+                if whole && same_bytes(&items[i].feeds[j], &items[at].feeds[c], sharing)? {
+                    owner = Some((i, j));
+                    break;
+                }
+            }
+            match owner {
+                None => candidates.push((at, c)),
+                Some((i, j)) => {
+                    let of = &items[i].spec;
+                    let role = of.components[j].role.clone();
+                    let shares = ComponentRef { tensor: of.name.clone(), role };
+                    items[at].spec.components[c].shares = Some(shares);
+                }
+            }
+        }
+    }
+    Ok(items)
+}
+
+fn is_alias(a: &TensorSpec, b: &TensorSpec) -> bool {
+    let kinds = |t: &TensorSpec| -> Vec<_> {
+        t.components.iter().map(|c| (c.role.clone(), c.dtype, c.logical_type.clone())).collect()
+    };
+    a.shape == b.shape && a.layout == b.layout && kinds(a) == kinds(b)
+}
+
+fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> {
+    let decoded_len = item.spec.components[at].decoded_len;
+    let Feed::Component(feed) = &item.feeds[at] else { return Ok(None) };
+    let (tensor, c) = &**feed;
+    if decoded_len == 0 {
+        return Ok(None);
+    }
+    if sharing == Sharing::Keep {
+        return Ok(Some(Content::Place {
+            file: tensor.file().identity(),
+            start: c.stored.start,
+            end: c.stored.end,
+            decoded_len,
+            order: c.byte_order,
+            width: c.dtype.width(),
+        }));
+    }
+    let mut hasher = Hasher::new(holdall_core::Algorithm::Crc32c);
+    for piece in tensor.pieces(&c.role)? {
+        hasher.update(&piece?);
+    }
+    let crc = match hasher.finish() {
+        Digest::Crc32c(crc) => crc,
+        _ => crc32c(&[]),
+    };
+    Ok(Some(Content::Sum { decoded_len, crc }))
+}
+
+fn same_bytes(a: &Feed, b: &Feed, sharing: Sharing) -> Result<bool> {
+    if sharing == Sharing::Keep {
+        return Ok(true);
+    }
+    let (Feed::Component(a), Feed::Component(b)) = (a, b) else { return Ok(false) };
+    let (mut a, mut b) = (a.0.pieces(&a.1.role)?, b.0.pieces(&b.1.role)?);
+    loop {
+        match (a.next().transpose()?, b.next().transpose()?) {
+            (None, None) => return Ok(true),
+            (Some(x), Some(y)) if x == y => {}
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// Writes items that were [arranged](arrange), their feeds one after the other. `keep_encoded` passes
+/// compressed components on as they are.
+pub(crate) fn write<S: Sink>(
+    writer: &mut Writer<S>,
+    items: Vec<Item>,
+    keep_encoded: bool,
+    listener: &Listener,
+) -> Result<()> {
+    let mut scratch = Vec::new();
+    for Item { spec, feeds } in items {
+        let owned: Vec<bool> = spec.components.iter().map(|c| c.shares.is_none()).collect();
+        let name = spec.name.clone();
+        writer.tensor(spec)?;
+        for (feed, _) in feeds.into_iter().zip(owned).filter(|(_, owned)| *owned) {
+            match feed {
+                Feed::Component(feed) => {
+                    let (tensor, c) = *feed;
+                    copy(writer, &tensor, &c, keep_encoded, &mut scratch, listener).map_err(|e| {
+                        let e = e.in_tensor(tensor.name()).in_component(&c.role);
+                        e.at(c.stored.clone()).in_source(tensor.file().name())
+                    })?;
+                }
+                Feed::Made(make) => writer.write(&make()?)?,
+                Feed::Reader(from) => {
+                    writer.write_from(from).map_err(|e: Error| e.in_tensor(name.as_str()))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of a raw component read at a time: few enough to stay in the processor's cache until they
+/// are digested and handed on.
+const READ_LEN: u64 = 1 << 20;
+
+fn copy<S: Sink>(
+    writer: &mut Writer<S>,
+    tensor: &Tensor,
+    c: &Component,
+    keep_encoded: bool,
+    scratch: &mut Vec<u8>,
+    listener: &Listener,
+) -> Result<()> {
+    let file = tensor.file();
+    let raw = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
+    if !raw && !keep_encoded {
+        let hasher = checked_algorithm(c, Check::All).map(Hasher::new);
+        for piece in Pieces::hashed(file, tensor.info(), c.clone(), hasher) {
+            let piece = piece?;
+            listener.advance(piece.len() as u64);
+            writer.write(&piece)?;
+        }
+        return Ok(());
+    }
+    if !raw {
+        // What is passed on unread would carry its damage along under a fresh digest.
+        for piece in Pieces::hashed(file, tensor.info(), c.clone(), None) {
+            piece?;
+        }
+        writer.as_is(c.encoding, c.stored_len())?;
+    }
+    let mut hasher = checked_algorithm(c, Check::All).map(Hasher::new);
+    let mut at = c.stored.start;
+    while at < c.stored.end {
+        let range = at..c.stored.end.min(at + READ_LEN);
+        let len = range.end - range.start;
+        at = range.end;
+        let borrowed: Bytes;
+        // A big read of a map is cheaper through the file than by page faults.
+        let bytes: &[u8] = if len < 64 << 10 && file.source().access() == Access::Borrowed {
+            borrowed = file.source().read(&[range])?.pop().unwrap_or_default();
+            &borrowed
+        } else {
+            scratch.resize(len as usize, 0);
+            file.source().read_into(range.start, scratch)?;
+            scratch
+        };
+        if let Some(hasher) = &mut hasher {
+            hasher.update(bytes);
+        }
+        writer.write(bytes)?;
+        listener.advance(len);
+    }
+    match hasher {
+        Some(hasher) => check_digest(c, hasher.finish()),
+        None => Ok(()),
+    }
+}
