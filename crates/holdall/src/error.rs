@@ -21,6 +21,8 @@ pub static RULES: &[&Rule] = &[
     &PATTERN,
     &SAME_NAME,
     &CANNOT_EDIT,
+    &CANNOT_HOLD,
+    &LOCKED,
 ];
 
 /// The operating system failed.
@@ -101,6 +103,19 @@ pub static SAME_NAME: Rule = Rule::new(
     Kind::Misuse,
     "Tensors of one file have different names, after renaming too.",
 );
+/// The target format cannot hold something.
+pub static CANNOT_HOLD: Rule = Rule::new(
+    "convert/cannot-hold",
+    Kind::Unsupported,
+    "The target format can hold every tensor and attribute that is written to it.",
+);
+/// Another process is editing the file.
+pub static LOCKED: Rule = Rule::new(
+    "edit/locked",
+    Kind::Io,
+    "One process at a time edits a file.",
+)
+.with_hint("another process is editing the file; try again when it is done");
 /// An edit that the file or its format does not allow.
 pub static CANNOT_EDIT: Rule = Rule::new(
     "edit/cannot",

@@ -90,6 +90,11 @@ impl File {
         &self.0.limits
     }
 
+    /// A number that two open files share only when they are clones of each other.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
     /// Where its bytes come from.
     pub fn source(&self) -> &dyn ByteSource {
         &*self.0.source

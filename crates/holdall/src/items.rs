@@ -192,7 +192,7 @@ pub(crate) fn write<S: Sink>(
                 }
                 Feed::Made(make) => writer.write(&make()?)?,
                 Feed::Reader(from) => {
-                    writer.write_from(from).map_err(|e: Error| e.in_tensor(name.as_str()))?;
+                    writer.write_from(from, 1).map_err(|e: Error| e.in_tensor(name.as_str()))?;
                 }
             }
         }

@@ -110,7 +110,7 @@ impl WriteOptions {
         })
     }
 
-    fn encoder(&self, format: &'static Format) -> Result<Box<dyn Encode>> {
+    pub(crate) fn encoder(&self, format: &'static Format) -> Result<Box<dyn Encode>> {
         let Some(encode) = format.encode else {
             return Err(EXTENSION.broken(format!("{} cannot be written", format.name)));
         };
@@ -523,19 +523,34 @@ impl<S: Sink> Writer<S> {
     ///
     /// # Errors
     /// As [`Writer::add`]; Io when the reader fails, Misuse when it ends early.
-    pub fn add_from(&mut self, tensor: TensorSpec, mut from: impl Read) -> Result<()> {
-        let mut buffer = vec![0; 1 << 20];
+    pub fn add_from(&mut self, tensor: TensorSpec, from: impl Read) -> Result<()> {
         self.tensor(tensor)?;
+        self.write_from(from, usize::MAX)?;
+        self.check_complete()
+    }
+
+    /// Gives up to `components` components, the current one first, the bytes that `from` has.
+    pub(crate) fn write_from(&mut self, mut from: impl Read, components: usize) -> Result<()> {
+        let mut buffer = vec![0; 1 << 20];
+        let mut done = 0;
         while let Some(current) = &self.current {
-            let most = current.left.min(buffer.len() as u64) as usize;
+            let (left, component) = (current.left, current.component);
+            let most = left.min(buffer.len() as u64) as usize;
             match from.read(&mut buffer[..most]) {
                 Ok(0) => break,
-                Ok(n) => self.write(&buffer[..n])?,
+                Ok(n) => {
+                    self.write(&buffer[..n])?;
+                    let still = self.current.as_ref().is_some_and(|c| c.component == component);
+                    done += usize::from(!still);
+                    if done == components {
+                        break;
+                    }
+                }
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(crate::error::io(e, "reading a tensor's bytes")),
             }
         }
-        self.check_complete()
+        Ok(())
     }
 
     fn check_complete(&self) -> Result<()> {
@@ -569,16 +584,35 @@ impl<S: Sink> Writer<S> {
     ///
     /// # Errors
     /// Misuse when the last tensor lacks bytes, Io.
-    pub fn finish(mut self) -> Result<S::Done> {
+    pub fn finish(self) -> Result<S::Done> {
+        self.finish_with_len().map(|(_, done)| done)
+    }
+
+    /// As [`Writer::finish`], with the length of the file.
+    pub(crate) fn finish_with_len(self) -> Result<(u64, S::Done)> {
+        let (mut sink, mut encoder) = self.into_parts()?;
+        let tail = encoder.finish(sink.len())?;
+        sink.append(&tail)?;
+        let len = sink.len();
+        Ok((len, sink.finish()?))
+    }
+
+    /// Writes what is left but for the end of the file.
+    pub(crate) fn into_parts(mut self) -> Result<(S, Box<dyn Encode>)> {
         self.check_complete()?;
         if !self.begun {
             self.encoder.check_attributes(&self.options.attributes)?;
             self.begin(&[])?;
         }
         self.drain(0)?;
-        let tail = self.encoder.finish(self.sink.len())?;
-        self.sink.append(&tail)?;
-        self.sink.finish()
+        Ok((self.sink, self.encoder))
+    }
+
+    /// A writer that goes on with a file whose start is there: `encoder` has begun.
+    pub(crate) fn resumed(sink: S, encoder: Box<dyn Encode>, options: &WriteOptions) -> Writer<S> {
+        let mut writer = Writer::new(sink, encoder, options);
+        writer.begun = true;
+        writer
     }
 }
 

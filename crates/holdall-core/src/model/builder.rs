@@ -105,7 +105,6 @@ const ZSTD_MAX_EXPANSION: u64 = 32 * 1024;
 pub struct IndexBuilder {
     inner: Inner,
     limits: Limits,
-    data: Range<u64>,
     /// Whether names came in strictly rising bytewise order so far.
     sorted: bool,
     role_ids: Interner<Role>,
@@ -122,11 +121,10 @@ impl IndexBuilder {
         data: Range<u64>,
         limits: &Limits,
     ) -> IndexBuilder {
-        let inner = Inner { format, version: version.into(), source_len, ..Inner::default() };
+        let inner = Inner { format, version: version.into(), source_len, data, ..Inner::default() };
         IndexBuilder {
             inner,
             limits: limits.clone(),
-            data,
             sorted: true,
             role_ids: Interner::default(),
             layout_ids: Interner::default(),
@@ -293,7 +291,7 @@ impl IndexBuilder {
     fn check_component(&self, c: &mut Component) -> Result<()> {
         let stored = &c.stored;
         // An empty component holds nothing to clash with; anywhere in the file will do.
-        let room = if stored.is_empty() { 0..self.inner.source_len } else { self.data.clone() };
+        let room = if stored.is_empty() { 0..self.inner.source_len } else { self.inner.data.clone() };
         if stored.start > stored.end || stored.start < room.start || stored.end > room.end {
             return Err(BOUNDS.broken(format!(
                 "component bytes {}..{} are not inside {}..{}, where data may lie in this file of \

@@ -46,6 +46,7 @@ pub(super) struct Inner {
     pub(super) format: &'static str,
     pub(super) version: String,
     pub(super) source_len: u64,
+    pub(super) data: Range<u64>,
     pub(super) attributes: Attributes,
     pub(super) warnings: Vec<Warning>,
     /// All names, one after the other.
@@ -102,6 +103,11 @@ impl Index {
     /// Bytes in the file.
     pub fn source_len(&self) -> u64 {
         self.0.source_len
+    }
+
+    /// The bytes of the file that may hold components: all but its header, manifest and footer.
+    pub fn data_range(&self) -> Range<u64> {
+        self.0.data.clone()
     }
 
     /// The file's attributes.

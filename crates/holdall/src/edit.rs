@@ -1,0 +1,382 @@
+//! Changing a file: adding, replacing, removing and renaming tensors, setting attributes.
+//!
+//! Nothing touches the file until [`Edit::commit`], which does all changes at once. It works in place
+//! where it can, and otherwise writes a new file beside the old one; either way a kill or a power cut
+//! at any instant leaves the old file or the new one.
+//!
+//! In place works for zTensor on file systems that can insert a range into a file (ext4, XFS), when a
+//! page boundary lies between the data and the manifest, as in every file of more than 1 MiB that
+//! this crate wrote:
+//!
+//! ```text
+//! data | gap | old manifest                            the old file
+//! data | gap | hole | old manifest                     still the old file: its footer is at the end
+//! data | gap | new data, new manifest | old manifest   still the old file
+//! data | gap | new data, new manifest                  the new file: cut off in one step
+//! ```
+
+use crate::error::{CANNOT_EDIT, NOT_FOUND};
+use crate::file::{File, Tensor};
+use crate::items::{self, Feed, Item, Sharing};
+use crate::open::{Io, OpenOptions};
+use crate::progress::{Listener, Progress};
+use crate::select::nearest;
+use crate::sink::{FileSink, Sink};
+use crate::writer::{WriteOptions, Writer};
+use bytes::Bytes;
+use holdall_core::{
+    Attributes, Component, EncodeOptions, Error, Format, Result, Role, TensorSpec, Value, formats,
+};
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Changes to a file, collected.
+pub struct Edit {
+    path: PathBuf,
+    file: File,
+    write: WriteOptions,
+    listener: Listener,
+    attributes: Attributes,
+    /// Tensors in the order in which they will be listed by formats that keep an order.
+    entries: Vec<Option<Entry>>,
+    by_name: HashMap<String, usize>,
+    changed: bool,
+}
+
+/// A tensor of the file to be.
+pub(crate) struct Entry {
+    pub(crate) spec: TensorSpec,
+    pub(crate) from: From,
+}
+
+/// Where its bytes are.
+pub(crate) enum From {
+    /// In the file already.
+    Kept(Tensor),
+    New(Vec<Feed>),
+}
+
+/// What an edit did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EditReport {
+    /// Whether the file was changed in place; else it was written anew.
+    pub in_place: bool,
+    /// Bytes written.
+    pub written: u64,
+    /// Bytes of the file.
+    pub len: u64,
+    /// Bytes of the file that belong to nothing, padding included; [`compact`] gives them back.
+    pub dead: u64,
+}
+
+impl Edit {
+    /// Begins changes to the file at `path`.
+    ///
+    /// # Errors
+    /// As [`crate::open`]; Misuse for a format that cannot be written.
+    pub fn open(path: impl AsRef<Path>) -> Result<Edit> {
+        // Reading, not mapping: the file changes under it.
+        let path = path.as_ref();
+        let file = OpenOptions::new().with_io(Io::Read).open(path)?;
+        let entries: Vec<Option<Entry>> = file
+            .tensors()
+            .map(|t| Some(Entry { spec: crate::convert::spec_of(&t), from: From::Kept(t) }))
+            .collect();
+        let by_name = file.names().enumerate().map(|(at, n)| (n.to_owned(), at)).collect();
+        let attributes = file.attributes().clone();
+        let write = WriteOptions::new();
+        let path = path.to_owned();
+        let listener = Listener::default();
+        Ok(Edit { path, file, write, listener, attributes, entries, by_name, changed: false })
+    }
+
+    /// The file as it is.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// How new tensors are written (encoding, digest, durability, threads); format, version and
+    /// attributes stay the file's.
+    pub fn with_write(mut self, write: WriteOptions) -> Edit {
+        self.write = write;
+        self
+    }
+
+    /// Tells how far along [`Edit::commit`] is.
+    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Edit {
+        self.listener = Listener(Some(progress));
+        self
+    }
+
+    /// Sets an attribute of the file.
+    pub fn set_attribute(&mut self, key: impl Into<String>, value: Value) {
+        self.attributes.set(key, value);
+        self.changed = true;
+    }
+
+    /// Takes an attribute of the file away.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn unset_attribute(&mut self, key: &str) -> Result<()> {
+        self.changed = true;
+        match self.attributes.remove(key) {
+            Some(_) => Ok(()),
+            None => Err(no_attribute(key).in_source(self.path.display())),
+        }
+    }
+
+    /// Sets an attribute of a tensor.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn set_tensor_attribute(
+        &mut self,
+        tensor: &str,
+        key: impl Into<String>,
+        value: Value,
+    ) -> Result<()> {
+        self.entry(tensor)?.spec.attributes.set(key, value);
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Takes an attribute of a tensor away.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn unset_tensor_attribute(&mut self, tensor: &str, key: &str) -> Result<()> {
+        self.changed = true;
+        match self.entry(tensor)?.spec.attributes.remove(key) {
+            Some(_) => Ok(()),
+            None => Err(no_attribute(key).in_tensor(tensor).in_source(self.path.display())),
+        }
+    }
+
+    /// Gives a tensor another name.
+    ///
+    /// # Errors
+    /// NotFound; Misuse when the name is taken.
+    pub fn rename(&mut self, from: &str, to: &str) -> Result<()> {
+        if from != to && self.by_name.contains_key(to) {
+            return Err(self.taken(to));
+        }
+        let at = self.position(from)?;
+        self.entry(from)?.spec.name = to.to_owned();
+        self.by_name.remove(from);
+        self.by_name.insert(to.to_owned(), at);
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Takes a tensor out.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn remove(&mut self, name: &str) -> Result<()> {
+        let at = self.position(name)?;
+        self.by_name.remove(name);
+        if let Some(slot) = self.entries.get_mut(at) {
+            *slot = None;
+        }
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Adds a tensor from the bytes of its components, in order.
+    ///
+    /// # Errors
+    /// Misuse when the name is taken: [`Edit::remove`] the tensor first to replace it.
+    pub fn add(&mut self, spec: TensorSpec, components: Vec<Bytes>) -> Result<()> {
+        let made = |bytes: Bytes| Feed::Made(Box::new(move || Ok(bytes)));
+        self.insert(spec, components.into_iter().map(made).collect())
+    }
+
+    /// Adds a tensor of one component from a reader that gives its decoded bytes.
+    ///
+    /// # Errors
+    /// As [`Edit::add`].
+    pub fn add_from(&mut self, spec: TensorSpec, from: impl Read + Send + 'static) -> Result<()> {
+        self.insert(spec, vec![Feed::Reader(Box::new(from))])
+    }
+
+    /// Adds a tensor of another open file under `name`.
+    ///
+    /// # Errors
+    /// As [`Edit::add`].
+    pub fn append(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
+        let Item { mut spec, feeds } = crate::convert::as_it_is(tensor)?;
+        spec.name = name.to_owned();
+        self.insert(spec, feeds)
+    }
+
+    fn insert(&mut self, spec: TensorSpec, feeds: Vec<Feed>) -> Result<()> {
+        if self.by_name.contains_key(&spec.name) {
+            return Err(self.taken(&spec.name));
+        }
+        self.by_name.insert(spec.name.clone(), self.entries.len());
+        self.entries.push(Some(Entry { spec, from: From::New(feeds) }));
+        self.changed = true;
+        Ok(())
+    }
+
+    fn position(&self, name: &str) -> Result<usize> {
+        self.by_name.get(name).copied().ok_or_else(|| {
+            let e = NOT_FOUND.broken("there is no tensor of this name").in_tensor(name);
+            let e = e.in_source(self.path.display());
+            match nearest(name, self.by_name.keys().map(String::as_str)) {
+                Some(near) => e.with_hint(format!("did you mean `{}`?", near.escape_debug())),
+                None => e,
+            }
+        })
+    }
+
+    fn entry(&mut self, name: &str) -> Result<&mut Entry> {
+        let at = self.position(name)?;
+        match self.entries.get_mut(at) {
+            Some(Some(entry)) => Ok(entry),
+            _ => Err(NOT_FOUND.broken("there is no tensor of this name").in_tensor(name)),
+        }
+    }
+
+    #[cold]
+    fn taken(&self, name: &str) -> Error {
+        CANNOT_EDIT
+            .broken("the name is taken")
+            .with_hint("remove or rename the tensor that has it first")
+            .in_tensor(name)
+            .in_source(self.path.display())
+    }
+
+    /// Makes all changes.
+    ///
+    /// # Errors
+    /// Unsupported for what the format cannot hold, Misuse, Io, and for new tensors from another file
+    /// what is wrong with that. The file is then as it was.
+    pub fn commit(self) -> Result<EditReport> {
+        if !self.changed {
+            let (len, dead) = (self.file.index().source_len(), dead_bytes(&self.file));
+            return Ok(EditReport { in_place: true, written: 0, len, dead });
+        }
+        let format = writable(&self.file)?;
+        let mut write = self.write.clone().with_overwrite(true).with_format(format);
+        write.attributes = self.attributes.clone();
+        write.encode.version = version_to_write(&self.file);
+        let encoder = write.encoder(format)?;
+        encoder.check_attributes(&write.attributes).map_err(|e| e.in_source(self.file.name()))?;
+        for entry in self.entries.iter().flatten() {
+            encoder.check_tensor(&entry.spec).map_err(|e| e.in_source(self.file.name()))?;
+        }
+        drop(encoder);
+        let path = self.path.clone();
+        let entries: Vec<Entry> = self.entries.into_iter().flatten().collect();
+        let in_place = crate::in_place::possible(&self.file, &path, &entries);
+        let written = match in_place {
+            Some(place) => place.commit(&self.file, entries, &write, &self.listener)?,
+            None => rewrite(&self.file, &path, entries, &write, &self.listener)?,
+        };
+        let file = OpenOptions::new().with_io(Io::Read).open(&path)?;
+        let (len, dead) = (file.index().source_len(), dead_bytes(&file));
+        Ok(EditReport { in_place: written.is_some(), written: written.unwrap_or(len), len, dead })
+    }
+}
+
+/// Writes the file at `path` anew without the bytes that belong to nothing.
+///
+/// # Errors
+/// As [`Edit::commit`].
+pub fn compact(path: impl AsRef<Path>, write: WriteOptions) -> Result<EditReport> {
+    let path = path.as_ref();
+    let file = OpenOptions::new().with_io(Io::Read).open(path)?;
+    let format = writable(&file)?;
+    let mut write = write.with_overwrite(true).with_format(format);
+    write.attributes = file.attributes().clone();
+    write.encode.version = version_to_write(&file);
+    let entries = file
+        .tensors()
+        .map(|t| Entry { spec: crate::convert::spec_of(&t), from: From::Kept(t) })
+        .collect();
+    rewrite(&file, path, entries, &write, &Listener::default())?;
+    let file = OpenOptions::new().with_io(Io::Read).open(path)?;
+    let (len, dead) = (file.index().source_len(), dead_bytes(&file));
+    Ok(EditReport { in_place: false, written: len, len, dead })
+}
+
+/// Bytes of the file's data region that belong to no component.
+pub fn dead_bytes(file: &File) -> u64 {
+    let mut ranges: Vec<(u64, u64)> = file
+        .tensors()
+        .flat_map(|t| t.components().map(|c| (c.stored.start, c.stored.end)).collect::<Vec<_>>())
+        .collect();
+    ranges.sort_unstable();
+    ranges.dedup();
+    let data = file.index().data_range();
+    let live: u64 = ranges.iter().map(|(start, end)| end - start).sum();
+    (data.end - data.start).saturating_sub(live)
+}
+
+fn rewrite(
+    file: &File,
+    path: &Path,
+    entries: Vec<Entry>,
+    write: &WriteOptions,
+    listener: &Listener,
+) -> Result<Option<u64>> {
+    let mut items = Vec::new();
+    for Entry { spec, from } in entries {
+        items.push(match from {
+            From::New(feeds) => Item { spec, feeds },
+            From::Kept(tensor) => {
+                let own = crate::convert::as_it_is(&tensor)?;
+                let mut item = Item { spec: own.spec, feeds: own.feeds };
+                (item.spec.name, item.spec.attributes) = (spec.name, spec.attributes);
+                item
+            }
+        });
+    }
+    // Kept tensors in the order of their bytes, new ones after them.
+    items.sort_by_key(|item| match item.feeds.first() {
+        Some(Feed::Component(feed)) if feed.0.file().identity() == file.identity() => {
+            feed.1.stored.start
+        }
+        _ => u64::MAX,
+    });
+    let format = writable(file)?;
+    let encoder = write.encoder(format)?;
+    let items = items::arrange(items, &*encoder, Sharing::Keep)?;
+    let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
+    let keep = encoder.can_compress();
+    let total = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
+    listener.begin(total.fold(0, |n, c| n.saturating_add(c.decoded_len)));
+    let sink = FileSink::create(path, true, write.durability)?;
+    let mut writer = Writer::new(sink, encoder, write);
+    writer.declare(&specs)?;
+    items::write(&mut writer, items, keep, listener)?;
+    writer.finish()?;
+    Ok(None)
+}
+
+fn writable(file: &File) -> Result<&'static Format> {
+    match formats::by_name(file.format()) {
+        Some(format) if format.encode.is_some() => Ok(format),
+        _ => Err(CANNOT_EDIT
+            .broken(format!("{} files cannot be written", file.format()))
+            .in_source(file.name())),
+    }
+}
+
+/// The version a file is written in again: its own, but for 1.1, which is a part of 1.2.
+fn version_to_write(file: &File) -> Option<String> {
+    let format = formats::by_name(file.format())?;
+    let own = format.versions.iter().find(|v| file.version().starts_with(**v));
+    own.or(format.versions.first()).map(|v| (*v).to_owned())
+}
+
+#[cold]
+fn no_attribute(key: &str) -> Error {
+    NOT_FOUND.broken(format!("there is no attribute `{}`", key.escape_debug()))
+}
+
