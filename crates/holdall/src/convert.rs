@@ -5,12 +5,13 @@ use crate::file::{File, Tensor};
 use crate::items::{self, Feed, Item, Sharing};
 use crate::pieces::Pieces;
 use crate::progress::{Listener, Progress};
-use crate::select::{Rename, Select};
+use crate::rename::Rename;
+use crate::select::Select;
 use crate::sink::{FileSink, Sink, StreamSink};
 use crate::writer::{WriteOptions, Writer};
 use bytes::Bytes;
 use holdall_core::{
-    Attributes, Component, ComponentSpec, DType, Encode, Encoding, Error, Layout, LogicalType,
+    Attributes, Component, ComponentSpec, DType, Encode, Error, Layout, LogicalType,
     Result, Role, TensorSpec,
 };
 use std::io::Write;
@@ -258,8 +259,13 @@ impl SparseForms {
             let components =
                 roles.iter().map(|(r, d)| ComponentSpec::new(r.clone(), *d, 8)).collect();
             let attributes = Attributes::new();
-            let spec =
-                TensorSpec { name: "probe".into(), shape: vec![0, 1], layout, attributes, components };
+            let spec = TensorSpec {
+                name: "probe".into(),
+                shape: vec![0, 1],
+                layout,
+                attributes,
+                components,
+            };
             encoder.check_tensor(&spec).is_ok()
         };
         let u64 = DType::U64;
@@ -288,6 +294,11 @@ fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item>
     if sparse && !packed && tensor.components().any(|c| narrow(&c)) {
         return crate::repack::repacked(tensor, false);
     }
+    as_it_is(tensor)
+}
+
+/// A tensor in the form it has.
+pub(crate) fn as_it_is(tensor: &Tensor) -> Result<Item> {
     let mut spec = spec_of(tensor);
     let mut feeds = Vec::new();
     for (c, spec) in tensor.components().zip(&mut spec.components) {
@@ -339,7 +350,7 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
         spec.attributes = tensor.attributes().clone();
     }
     let tensor = tensor.clone();
-    let make = move || -> Result<Bytes> { Ok(tensor.to_dense()?.into_bytes()) };
+    let make = move || -> Result<Bytes> { tensor.bytes(&Role::Data) };
     Ok(Item { spec, feeds: vec![Feed::Made(Box::new(make))] })
 }
 
@@ -371,4 +382,3 @@ fn drop_logical_types(spec: &mut TensorSpec) {
         }
     }
 }
-

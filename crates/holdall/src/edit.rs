@@ -21,12 +21,10 @@ use crate::items::{self, Feed, Item, Sharing};
 use crate::open::{Io, OpenOptions};
 use crate::progress::{Listener, Progress};
 use crate::select::nearest;
-use crate::sink::{FileSink, Sink};
+use crate::sink::FileSink;
 use crate::writer::{WriteOptions, Writer};
 use bytes::Bytes;
-use holdall_core::{
-    Attributes, Component, EncodeOptions, Error, Format, Result, Role, TensorSpec, Value, formats,
-};
+use holdall_core::{Attributes, Error, Format, Result, TensorSpec, Value, formats};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -270,17 +268,15 @@ impl Edit {
         for entry in self.entries.iter().flatten() {
             encoder.check_tensor(&entry.spec).map_err(|e| e.in_source(self.file.name()))?;
         }
-        drop(encoder);
-        let path = self.path.clone();
         let entries: Vec<Entry> = self.entries.into_iter().flatten().collect();
-        let in_place = crate::in_place::possible(&self.file, &path, &entries);
-        let written = match in_place {
-            Some(place) => place.commit(&self.file, entries, &write, &self.listener)?,
-            None => rewrite(&self.file, &path, entries, &write, &self.listener)?,
-        };
-        let file = OpenOptions::new().with_io(Io::Read).open(&path)?;
-        let (len, dead) = (file.index().source_len(), dead_bytes(&file));
-        Ok(EditReport { in_place: written.is_some(), written: written.unwrap_or(len), len, dead })
+        #[cfg(target_os = "linux")]
+        if let Some(hole) = crate::in_place::Hole::open(&self.file, &self.path, &entries)? {
+            let written = hole.commit(entries, encoder, &write, &self.listener)?;
+            return report(&self.path, Some(written));
+        }
+        drop(encoder);
+        rewrite(&self.file, &self.path, entries, &write, &self.listener)?;
+        report(&self.path, None)
     }
 }
 
@@ -300,9 +296,14 @@ pub fn compact(path: impl AsRef<Path>, write: WriteOptions) -> Result<EditReport
         .map(|t| Entry { spec: crate::convert::spec_of(&t), from: From::Kept(t) })
         .collect();
     rewrite(&file, path, entries, &write, &Listener::default())?;
+    report(path, None)
+}
+
+/// What there is after an edit that wrote `in_place` bytes in place, or the file anew.
+fn report(path: &Path, in_place: Option<u64>) -> Result<EditReport> {
     let file = OpenOptions::new().with_io(Io::Read).open(path)?;
     let (len, dead) = (file.index().source_len(), dead_bytes(&file));
-    Ok(EditReport { in_place: false, written: len, len, dead })
+    Ok(EditReport { in_place: in_place.is_some(), written: in_place.unwrap_or(len), len, dead })
 }
 
 /// Bytes of the file's data region that belong to no component.
@@ -324,14 +325,13 @@ fn rewrite(
     entries: Vec<Entry>,
     write: &WriteOptions,
     listener: &Listener,
-) -> Result<Option<u64>> {
+) -> Result<()> {
     let mut items = Vec::new();
     for Entry { spec, from } in entries {
         items.push(match from {
             From::New(feeds) => Item { spec, feeds },
             From::Kept(tensor) => {
-                let own = crate::convert::as_it_is(&tensor)?;
-                let mut item = Item { spec: own.spec, feeds: own.feeds };
+                let mut item = crate::convert::as_it_is(&tensor)?;
                 (item.spec.name, item.spec.attributes) = (spec.name, spec.attributes);
                 item
             }
@@ -355,8 +355,7 @@ fn rewrite(
     let mut writer = Writer::new(sink, encoder, write);
     writer.declare(&specs)?;
     items::write(&mut writer, items, keep, listener)?;
-    writer.finish()?;
-    Ok(None)
+    writer.finish()
 }
 
 fn writable(file: &File) -> Result<&'static Format> {
@@ -379,4 +378,3 @@ fn version_to_write(file: &File) -> Option<String> {
 fn no_attribute(key: &str) -> Error {
     NOT_FOUND.broken(format!("there is no attribute `{}`", key.escape_debug()))
 }
-

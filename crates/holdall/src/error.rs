@@ -110,12 +110,8 @@ pub static CANNOT_HOLD: Rule = Rule::new(
     "The target format can hold every tensor and attribute that is written to it.",
 );
 /// Another process is editing the file.
-pub static LOCKED: Rule = Rule::new(
-    "edit/locked",
-    Kind::Io,
-    "One process at a time edits a file.",
-)
-.with_hint("another process is editing the file; try again when it is done");
+pub static LOCKED: Rule = Rule::new("edit/locked", Kind::Io, "One process at a time edits a file.")
+    .with_hint("another process is editing the file; try again when it is done");
 /// An edit that the file or its format does not allow.
 pub static CANNOT_EDIT: Rule = Rule::new(
     "edit/cannot",

@@ -1,4 +1,4 @@
-//! Editing a file in place: see [`crate::edit`] for how that is safe at any instant.
+//! Editing a file in place: see [`crate::edit`] for why that is safe at any instant.
 
 use crate::edit::{Entry, From};
 use crate::error::{LOCKED, io};
@@ -7,60 +7,168 @@ use crate::items::{self, Item, Sharing};
 use crate::progress::Listener;
 use crate::sink::{Durability, Sink};
 use crate::writer::{WriteOptions, Writer};
-use holdall_core::{ByteOrder, Component, Encoding, Result, Stored, TensorSpec};
+use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// What file systems want inserted ranges to be multiples of.
 const PAGE: u64 = 4096;
+/// The hole grows by at least what it has, and at most this many bytes more than it must.
+const MAX_SURPLUS: u64 = 256 << 20;
 
-/// A file that can be edited in place, locked.
-pub(crate) struct Place {
+/// A hole in the file between its data and its old manifest, which stays valid at the end of the
+/// file. New data goes into the hole. Dropped before it is published, it closes the hole.
+pub(crate) struct Hole {
     file: std::fs::File,
-    /// The first page boundary after the data, at or before the manifest.
-    boundary: u64,
+    name: String,
+    /// Where the hole began: a page boundary after the data.
+    start: u64,
+    /// Where it ends and the old manifest begins.
+    end: u64,
+    /// What was written so far ends here.
+    len: u64,
+    published: bool,
 }
 
-/// Whether this edit of `file` can be made in place.
-#[cfg(target_os = "linux")]
-pub(crate) fn possible(file: &File, path: &Path, entries: &[Entry]) -> Option<Place> {
-    // Only a footer at the very end makes the old file valid until it is cut off.
-    if file.format() != "ztensor" {
-        return None;
+impl Hole {
+    /// Opens a hole in `file`, if an edit that leads to these entries can be made in place.
+    ///
+    /// # Errors
+    /// [`LOCKED`].
+    pub(crate) fn open(file: &File, path: &Path, entries: &[Entry]) -> Result<Option<Hole>> {
+        // Only a footer at the very end keeps the old file valid until the end is cut off.
+        if file.format() != "ztensor" {
+            return Ok(None);
+        }
+        let data = file.index().data_range();
+        let ends = file.tensors().map(|t| t.components().map(|c| c.stored.end).max().unwrap_or(0));
+        let start = ends.max().unwrap_or(0).max(data.start).next_multiple_of(PAGE);
+        // What a new manifest cannot say about bytes that stay as they are.
+        let sayable = |c: &Component| c.byte_order == ByteOrder::Little && c.decoded_len.is_some();
+        let kept = entries.iter().filter_map(|e| match &e.from {
+            From::Kept(tensor) => Some(tensor),
+            From::New(_) => None,
+        });
+        let sayable = kept.flat_map(|t| t.components().collect::<Vec<_>>()).all(|c| sayable(&c));
+        if start > data.end || !sayable {
+            return Ok(None);
+        }
+        let Ok(target) = std::fs::File::options().read(true).write(true).open(path) else {
+            return Ok(None);
+        };
+        if flock(&target, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(LOCKED.broken("the file is locked").in_source(path.display()));
+        }
+        if fallocate(&target, FallocateFlags::INSERT_RANGE, start, PAGE).is_err() {
+            return Ok(None);
+        }
+        let name = path.display().to_string();
+        let end = start + PAGE;
+        Ok(Some(Hole { file: target, name, start, end, len: start, published: false }))
     }
-    let ends = file.tensors().map(|t| t.components().map(|c| c.stored.end).max().unwrap_or(0));
-    let boundary = ends.max().unwrap_or(0).max(file.index().data_range().start).next_multiple_of(PAGE);
-    if boundary > file.index().data_range().end {
-        return None;
-    }
-    // What the manifest of the new file could not say about bytes that stay where they are.
-    let sayable = |c: &Component| {
-        c.byte_order == ByteOrder::Little && (c.decoded_len.is_some() || c.encoding == Encoding::Raw)
-    };
-    let kept = entries.iter().filter_map(|e| match &e.from {
-        From::Kept(tensor) => Some(tensor),
-        From::New(_) => None,
-    });
-    if !kept.flat_map(|t| t.components().collect::<Vec<_>>()).all(|c| sayable(&c)) {
-        return None;
-    }
-    let file = std::fs::File::options().read(true).write(true).open(path).ok()?;
-    Some(Place { file, boundary })
-}
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn possible(_: &File, _: &Path, _: &[Entry]) -> Option<Place> {
-    None
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Place {
+    /// Writes new tensors and the new manifest into the hole, then cuts the old manifest off. Gives
+    /// the bytes written.
     pub(crate) fn commit(
         self,
-        _: &File,
-        _: Vec<Entry>,
-        _: &WriteOptions,
-        _: &Listener,
-    ) -> Result<Option<u64>> {
-        Ok(None)
+        entries: Vec<Entry>,
+        mut encoder: Box<dyn Encode>,
+        write: &WriteOptions,
+        listener: &Listener,
+    ) -> Result<u64> {
+        // The file's first bytes are there.
+        encoder.begin(&write.attributes, &[])?;
+        let mut items = Vec::new();
+        for Entry { spec, from } in entries {
+            match from {
+                From::New(feeds) => items.push(Item { spec, feeds }),
+                From::Kept(tensor) => {
+                    for (at, c) in tensor.components().enumerate() {
+                        let (range, encoding, digest) = (c.stored, c.encoding, c.digest);
+                        encoder.placed(&spec, at, Stored { range, encoding, digest })?;
+                    }
+                }
+            }
+        }
+        let items = items::arrange(items, &*encoder, Sharing::Keep)?;
+        let components = items.iter().flat_map(|i| &i.spec.components);
+        listener.begin(components.fold(0, |n, c| n.saturating_add(c.decoded_len)));
+        let mut writer = Writer::resumed(self, encoder, write);
+        items::write(&mut writer, items, true, listener)?;
+        let (hole, mut encoder) = writer.into_parts()?;
+        let data_end = hole.len.next_multiple_of(PAGE);
+        // A multiple of the page needs no padding, so this is the manifest and the footer alone.
+        let tail = encoder.finish(data_end)?;
+        hole.publish(data_end, &tail, write.durability)
+    }
+
+    fn publish(mut self, data_end: u64, tail: &[u8], durability: Durability) -> Result<u64> {
+        let tail_len = tail.len() as u64;
+        let new_end = data_end + tail_len.next_multiple_of(PAGE);
+        self.grow(new_end)?;
+        let at = new_end - tail_len;
+        self.file.write_all_at(tail, at).map_err(|e| self.failed(e))?;
+        // What the hole has too much lies between the new footer and the old manifest, and is cut off
+        // with it.
+        if durability == Durability::Disk {
+            self.file.sync_all().map_err(|e| self.failed(e))?;
+        }
+        // The step between the old file and the new one.
+        self.file.set_len(new_end).map_err(|e| self.failed(e))?;
+        self.published = true;
+        if durability == Durability::Disk {
+            self.file.sync_all().map_err(|e| self.failed(e))?;
+        }
+        Ok(self.len - self.start + tail_len)
+    }
+
+    /// Makes the hole reach to `end` at least.
+    fn grow(&mut self, end: u64) -> Result<()> {
+        if end <= self.end {
+            return Ok(());
+        }
+        let needed = (end - self.end).next_multiple_of(PAGE);
+        let surplus = (self.end - self.start).min(MAX_SURPLUS);
+        let more = needed.max(surplus);
+        fallocate(&self.file, FallocateFlags::INSERT_RANGE, self.end, more)
+            .map_err(|e| self.failed(e.into()))?;
+        self.end += more;
+        Ok(())
+    }
+
+    #[cold]
+    fn failed(&self, e: std::io::Error) -> Error {
+        io(e, "writing").in_source(&self.name)
+    }
+}
+
+impl Sink for Hole {
+    type Done = ();
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let end = self.len + bytes.len() as u64;
+        self.grow(end)?;
+        self.file.write_all_at(bytes, self.len).map_err(|e| self.failed(e))?;
+        self.len = end;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Hole {
+    fn drop(&mut self) {
+        if !self.published {
+            // The old file is valid with the hole in it; without, it is as it was.
+            let len = self.end - self.start;
+            let _ = fallocate(&self.file, FallocateFlags::COLLAPSE_RANGE, self.start, len);
+        }
     }
 }

@@ -67,9 +67,7 @@ pub(crate) fn check_names(items: &[Item]) -> Result<()> {
     let mut names: Vec<&str> = items.iter().map(|i| i.spec.name.as_str()).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => {
-            Err(SAME_NAME.broken("two tensors would have this name").in_tensor(pair[0]))
-        }
+        Some(pair) => Err(SAME_NAME.broken("two tensors would have this name").in_tensor(pair[0])),
         None => Ok(()),
     }
 }
@@ -185,10 +183,12 @@ pub(crate) fn write<S: Sink>(
             match feed {
                 Feed::Component(feed) => {
                     let (tensor, c) = *feed;
-                    copy(writer, &tensor, &c, keep_encoded, &mut scratch, listener).map_err(|e| {
-                        let e = e.in_tensor(tensor.name()).in_component(&c.role);
-                        e.at(c.stored.clone()).in_source(tensor.file().name())
-                    })?;
+                    copy(writer, &tensor, &c, keep_encoded, &mut scratch, listener).map_err(
+                        |e| {
+                            let e = e.in_tensor(tensor.name()).in_component(&c.role);
+                            e.at(c.stored.clone()).in_source(tensor.file().name())
+                        },
+                    )?;
                 }
                 Feed::Made(make) => writer.write(&make()?)?,
                 Feed::Reader(from) => {

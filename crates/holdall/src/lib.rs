@@ -16,25 +16,34 @@
 
 pub mod buffer;
 mod compress;
+pub mod convert;
+pub mod edit;
 pub mod error;
 mod file;
 mod fill;
 mod glob;
 pub mod group;
+#[cfg(target_os = "linux")]
+mod in_place;
+mod items;
 mod load;
 mod open;
 mod pieces;
 mod progress;
 mod rename;
+mod repack;
 pub mod select;
 pub mod sink;
 pub mod source;
 mod workers;
 mod writer;
 
+pub use convert::{Convert, ConvertReport, convert, convert_to};
+pub use edit::{Edit, EditReport, compact};
 pub use file::{File, Tensor};
 pub use group::{Group, groups};
 pub use holdall_core::*;
+pub use items::Sharing;
 pub use load::{LoadOptions, Loaded, LoadedTensor};
 pub use open::{Check, Io, OpenOptions, open};
 pub use pieces::Pieces;

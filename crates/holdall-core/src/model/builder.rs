@@ -291,7 +291,8 @@ impl IndexBuilder {
     fn check_component(&self, c: &mut Component) -> Result<()> {
         let stored = &c.stored;
         // An empty component holds nothing to clash with; anywhere in the file will do.
-        let room = if stored.is_empty() { 0..self.inner.source_len } else { self.inner.data.clone() };
+        let room =
+            if stored.is_empty() { 0..self.inner.source_len } else { self.inner.data.clone() };
         if stored.start > stored.end || stored.start < room.start || stored.end > room.end {
             return Err(BOUNDS.broken(format!(
                 "component bytes {}..{} are not inside {}..{}, where data may lie in this file of \

@@ -1,0 +1,126 @@
+//! Editing: what changes, what stays, in place and not, and that a kill leaves the old or the new.
+
+use bytes::Bytes;
+use holdall::{
+    DType, Edit, EncodeOptions, Role, TensorSpec, Value, WriteOptions, Writer, compact, formats,
+};
+use std::path::Path;
+
+fn bytes_of(n: u64) -> Vec<u8> {
+    (0..n).map(|i| (i * 7 + n) as u8).collect()
+}
+
+/// A file of three tensors, `len` bytes each.
+fn make(path: &Path, format: &str, version: Option<&str>, len: u64) {
+    let mut encode = EncodeOptions::new();
+    if let Some(version) = version {
+        encode = encode.with_version(version);
+    }
+    let options = WriteOptions::new()
+        .with_format(formats::by_name(format).unwrap())
+        .with_encode(encode)
+        .with_overwrite(true);
+    let specs: Vec<_> = (0..3).map(|i| spec(&format!("t{i}"), len + i)).collect();
+    let mut writer = Writer::create(path, &options).unwrap();
+    writer.declare(&specs).unwrap();
+    for spec in specs {
+        let bytes = bytes_of(spec.shape[0]);
+        writer.add(spec, &[&bytes]).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+fn spec(name: &str, len: u64) -> TensorSpec {
+    TensorSpec::dense(name, DType::U8, [len])
+}
+
+const TARGETS: [(&str, Option<&str>); 4] = [
+    ("ztensor", Some("1.2")),
+    ("ztensor", Some("1.0")),
+    ("ztensor", Some("0.1")),
+    ("safetensors", None),
+];
+
+#[test]
+fn all_changes_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for (format, version) in TARGETS {
+        for len in [100, 2 << 20] {
+            let path = dir.path().join("f");
+            make(&path, format, version, len);
+            let mut edit = Edit::open(&path).unwrap();
+            edit.remove("t1").unwrap();
+            edit.rename("t0", "renamed").unwrap();
+            edit.add(spec("new", 5000), vec![Bytes::from(bytes_of(5000))]).unwrap();
+            edit.set_attribute("note", Value::Text("edited".into()));
+            let report = edit.commit().unwrap();
+            let can = format == "ztensor" && len > 1 << 20 && cfg!(target_os = "linux");
+            assert_eq!(report.in_place, can, "{format} {version:?} {len}");
+
+            let file = holdall::open(&path).unwrap();
+            let mut names: Vec<&str> = file.names().collect();
+            names.sort_unstable();
+            assert_eq!(names, ["new", "renamed", "t2"]);
+            for (name, n) in [("new", 5000), ("renamed", len), ("t2", len + 2)] {
+                let tensor = file.tensor(name).unwrap();
+                assert_eq!(tensor.bytes(&Role::Data).unwrap(), bytes_of(n), "{name}");
+            }
+            assert_eq!(file.attributes().get("note").unwrap().as_text(), Some("edited"));
+            assert_eq!(file.index().source_len(), report.len);
+
+            let compacted = compact(&path, WriteOptions::new()).unwrap();
+            assert!(compacted.len <= report.len);
+            let file = holdall::open(&path).unwrap();
+            assert_eq!(file.tensor("t2").unwrap().bytes(&Role::Data).unwrap(), bytes_of(len + 2));
+        }
+    }
+}
+
+#[test]
+fn edits_in_place_follow_one_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.zt");
+    make(&path, "ztensor", Some("1.2"), 1 << 20);
+    for i in 0..20u64 {
+        let mut edit = Edit::open(&path).unwrap();
+        let name = format!("added{i}");
+        edit.add(spec(&name, 10_000 * i), vec![Bytes::from(bytes_of(10_000 * i))]).unwrap();
+        if i % 3 == 2 {
+            edit.remove(&format!("added{}", i - 1)).unwrap();
+        }
+        let report = edit.commit().unwrap();
+        assert!(report.in_place || cfg!(not(target_os = "linux")));
+        let file = holdall::open(&path).unwrap();
+        let tensor = file.tensor(&name).unwrap();
+        assert_eq!(tensor.bytes(&Role::Data).unwrap(), bytes_of(10_000 * i));
+        assert_eq!(file.tensor("t0").unwrap().bytes(&Role::Data).unwrap(), bytes_of(1 << 20));
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for (format, version) in TARGETS {
+        let path = dir.path().join("f");
+        make(&path, format, version, 2 << 20);
+        let before = std::fs::read(&path).unwrap();
+        let mut edit = Edit::open(&path).unwrap();
+        assert_eq!(edit.remove("t9").unwrap_err().code(), "file/no-tensor");
+        assert_eq!(edit.rename("t0", "t1").unwrap_err().code(), "edit/cannot");
+        assert!(edit.add(spec("t0", 1), vec![Bytes::from(vec![0])]).is_err());
+        // Fewer bytes than declared: found only while writing.
+        edit.add(spec("short", 100_000), vec![Bytes::from(bytes_of(99))]).unwrap();
+        assert_eq!(edit.commit().unwrap_err().code(), "write/length");
+        assert!(std::fs::read(&path).unwrap() == before, "{format} {version:?}");
+    }
+}
+
+#[test]
+fn no_change_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.zt");
+    make(&path, "ztensor", None, 100);
+    let before = std::fs::read(&path).unwrap();
+    assert_eq!(Edit::open(&path).unwrap().commit().unwrap().written, 0);
+    assert!(std::fs::read(&path).unwrap() == before);
+}

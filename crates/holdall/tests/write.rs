@@ -1,0 +1,176 @@
+//! Writing and reading back: every format and version, encoding and length.
+
+use holdall::{
+    Algorithm, Attributes, Check, DType, EncodeOptions, Encoding, File, Io, OpenOptions, Role,
+    TensorSpec, Value, WriteOptions, Writer, formats,
+};
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// Bytes that look like nothing, but compress a little.
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        (x >> 60) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Tensors around every length that is treated differently.
+const LENS: [usize; 10] =
+    [0, 1, 63, 64, 4096, 1 << 20, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, (9 << 20) + 12_345];
+
+fn specs() -> impl Iterator<Item = (TensorSpec, &'static [u8])> {
+    static BYTES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+        LENS.iter().enumerate().map(|(i, &len)| noise(len, i as u64 + 1)).collect()
+    });
+    BYTES.iter().enumerate().map(|(i, bytes)| {
+        let spec = TensorSpec::dense(format!("t{i}"), DType::U8, [bytes.len() as u64]);
+        (spec, &bytes[..])
+    })
+}
+
+fn options(format: &str, version: &str) -> WriteOptions {
+    let mut encode = EncodeOptions::new();
+    if !version.is_empty() {
+        encode = encode.with_version(version);
+    }
+    let mut attributes = Attributes::new();
+    attributes.set("made_by", Value::Text("a test".into()));
+    WriteOptions::new()
+        .with_format(formats::by_name(format).unwrap())
+        .with_encode(encode)
+        .with_attributes(attributes)
+}
+
+fn write(path: &Path, options: &WriteOptions) {
+    let mut writer = Writer::create(path, options).unwrap();
+    writer.declare(&specs().map(|(spec, _)| spec).collect::<Vec<_>>()).unwrap();
+    for (i, (spec, bytes)) in specs().enumerate() {
+        writer.tensor(spec).unwrap();
+        // Pieces of odd lengths, so that none falls on a boundary.
+        for piece in bytes.chunks(777_777 + i) {
+            writer.write(piece).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+}
+
+fn check(file: &File) {
+    assert_eq!(file.len(), LENS.len());
+    assert_eq!(file.attributes().get("made_by").and_then(Value::as_text), Some("a test"));
+    let loaded = file.load_all().unwrap();
+    for (spec, bytes) in specs() {
+        let tensor = file.tensor(&spec.name).unwrap();
+        assert_eq!(tensor.shape(), spec.shape);
+        assert_eq!(tensor.bytes(&Role::Data).unwrap(), bytes, "{}", spec.name);
+        assert_eq!(*loaded.get(&spec.name).unwrap().bytes(&Role::Data).unwrap(), bytes);
+        let mut out = vec![0; bytes.len()];
+        tensor.read_into(&Role::Data, &mut out).unwrap();
+        assert_eq!(out, bytes);
+        let mut pieces = Vec::new();
+        for piece in tensor.pieces(&Role::Data).unwrap() {
+            pieces.extend_from_slice(&piece.unwrap());
+        }
+        assert_eq!(pieces, bytes);
+        let (from, to) = (bytes.len() / 3, bytes.len() * 2 / 3);
+        let range = tensor.bytes_range(&Role::Data, from as u64..to as u64).unwrap();
+        assert_eq!(range, bytes[from..to]);
+    }
+}
+
+#[test]
+fn every_version_and_encoding_reads_back() {
+    let dir = tempfile::tempdir().unwrap();
+    for (format, version) in
+        [("ztensor", "1.2"), ("ztensor", "1.0"), ("ztensor", "0.1"), ("safetensors", "")]
+    {
+        for zstd in [None, Some(1)] {
+            for digest in [None, Some(Algorithm::Crc32c), Some(Algorithm::Sha256)] {
+                let mut options = options(format, version).with_digest(digest);
+                if let Some(level) = zstd {
+                    options = options.with_zstd(level);
+                }
+                let path = dir.path().join(format!("{format}{version}{zstd:?}{digest:?}"));
+                write(&path, &options);
+                for io in [Io::Map, Io::Read, Io::Direct, Io::Auto] {
+                    let open = OpenOptions::new().with_io(io).with_check(Check::All);
+                    check(&open.open(&path).unwrap());
+                }
+                std::fs::remove_file(&path).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn output_does_not_depend_on_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = dir.path().join("one.zt");
+    let many = dir.path().join("many.zt");
+    write(&one, &options("ztensor", "1.2").with_zstd(3).with_threads(1));
+    write(&many, &options("ztensor", "1.2").with_zstd(3).with_threads(5));
+    assert!(std::fs::read(one).unwrap() == std::fs::read(many).unwrap());
+}
+
+#[test]
+fn long_components_are_frames_with_a_seek_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.zt");
+    write(&path, &options("ztensor", "1.2").with_zstd(3));
+    let file = holdall::open(&path).unwrap();
+    let tensor = file.tensor("t9").unwrap();
+    let c = tensor.component(&Role::Data).unwrap();
+    assert_eq!(c.encoding, Encoding::Zstd);
+    let stored = tensor.stored(&Role::Data).unwrap();
+    assert_eq!(stored[stored.len() - 4..], 0x8F92_EAB1u32.to_le_bytes());
+    // Any zstd decoder passes over the table.
+    let whole = zstd::decode_all(&stored[..]).unwrap();
+    assert!(specs().any(|(_, bytes)| bytes == whole));
+}
+
+#[test]
+fn damage_is_found_on_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.zt");
+    for zstd in [false, true] {
+        let options = options("ztensor", "1.2").with_overwrite(true);
+        write(&path, &if zstd { options.with_zstd(3) } else { options });
+        let mut bytes = std::fs::read(&path).unwrap();
+        let file = holdall::open(&path).unwrap();
+        let stored = file.tensor("t9").unwrap().component(&Role::Data).unwrap().stored;
+        bytes[stored.start as usize + 3_000_000] ^= 0x40;
+        let bad = OpenOptions::new().open_bytes(bytes, "bad").unwrap();
+        let e = bad.load_all().err().unwrap();
+        assert_eq!(e.tensor(), Some("t9"), "{e}");
+        assert_eq!(e.range(), Some(stored));
+        assert!(bad.tensor("t8").unwrap().bytes(&Role::Data).is_ok());
+    }
+}
+
+#[test]
+fn too_many_or_too_few_bytes_are_refused() {
+    let options = options("ztensor", "1.2");
+    let mut writer = Writer::stream(Vec::new(), &options).unwrap();
+    writer.tensor(TensorSpec::dense("w", DType::F32, [2])).unwrap();
+    assert_eq!(writer.write(&[0; 9]).unwrap_err().code(), "write/length");
+    let mut writer = Writer::stream(Vec::new(), &options).unwrap();
+    writer.tensor(TensorSpec::dense("w", DType::F32, [2])).unwrap();
+    writer.write(&[0; 7]).unwrap();
+    assert_eq!(writer.finish().err().unwrap().code(), "write/length");
+}
+
+#[test]
+fn a_stream_is_the_same_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.zt");
+    write(&path, &options("ztensor", "1.2"));
+    let mut writer = Writer::stream(Vec::new(), &options("ztensor", "1.2")).unwrap();
+    for (spec, bytes) in specs() {
+        writer.add_from(spec, bytes).unwrap();
+    }
+    assert!(writer.finish().unwrap() == std::fs::read(&path).unwrap());
+}
