@@ -11,8 +11,8 @@ use crate::sink::{FileSink, Sink, StreamSink};
 use crate::writer::{WriteOptions, Writer};
 use bytes::Bytes;
 use holdall_core::{
-    Attributes, Component, ComponentSpec, DType, Encode, Error, Layout, LogicalType,
-    Result, Role, TensorSpec,
+    Attributes, Component, ComponentSpec, DType, Encode, Error, Layout, LogicalType, Result, Role,
+    TensorSpec,
 };
 use std::io::Write;
 use std::path::Path;

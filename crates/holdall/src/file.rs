@@ -211,8 +211,7 @@ impl Tensor {
     /// NotFound, Io.
     pub fn stored(&self, role: &Role) -> Result<Bytes> {
         let c = self.require(role)?;
-        let read = self.file.source().read(std::slice::from_ref(&c.stored));
-        read.map(|mut all| all.pop().unwrap_or_default()).map_err(|e| self.place(e, &c))
+        self.file.source().read_range(c.stored.clone()).map_err(|e| self.place(e, &c))
     }
 
     /// Decodes a component into `out`, which has exactly its decoded length.

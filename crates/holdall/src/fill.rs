@@ -200,10 +200,9 @@ impl<'a> Context<'a> {
             source.read_into(absolute.start, out)?;
             self.sum_bytes(wanted, stored.start, out);
         } else if source.access() == Access::Borrowed {
-            for bytes in source.read(&[absolute])? {
-                self.sum_bytes(wanted, stored.start, &bytes);
-                kept.decoder.decode_into(&bytes, out)?;
-            }
+            let bytes = source.read_range(absolute)?;
+            self.sum_bytes(wanted, stored.start, &bytes);
+            kept.decoder.decode_into(&bytes, out)?;
         } else {
             kept.scratch.resize((stored.end - stored.start) as usize, 0);
             source.read_into(absolute.start, &mut kept.scratch)?;
@@ -219,9 +218,9 @@ impl<'a> Context<'a> {
 
     fn sum(&self, wanted: usize, stored: Range<u64>) -> Result<()> {
         let first = self.wanted[wanted].component.stored.start;
-        for bytes in self.file.source().read(&[first + stored.start..first + stored.end])? {
-            self.sum_bytes(wanted, stored.start, &bytes);
-        }
+        let absolute = first + stored.start..first + stored.end;
+        let bytes = self.file.source().read_range(absolute)?;
+        self.sum_bytes(wanted, stored.start, &bytes);
         Ok(())
     }
 
@@ -241,9 +240,7 @@ impl<'a> Context<'a> {
         let mut at = c.stored.start;
         while at < c.stored.end {
             let end = c.stored.end.min(at + JOB_LEN as u64);
-            for bytes in self.file.source().read(&[at..end])? {
-                hasher.update(&bytes);
-            }
+            hasher.update(&self.file.source().read_range(at..end)?);
             at = end;
         }
         check_digest(c, hasher.finish())

@@ -239,7 +239,7 @@ fn copy<S: Sink>(
         let borrowed: Bytes;
         // A big read of a map is cheaper through the file than by page faults.
         let bytes: &[u8] = if len < 64 << 10 && file.source().access() == Access::Borrowed {
-            borrowed = file.source().read(&[range])?.pop().unwrap_or_default();
+            borrowed = file.source().read_range(range)?;
             &borrowed
         } else {
             scratch.resize(len as usize, 0);

@@ -152,13 +152,13 @@ pub(crate) fn load(file: &File, tensors: Vec<TensorInfo>, options: &LoadOptions)
 pub(crate) fn component(file: &File, tensor: &TensorInfo, c: &Component) -> Result<Bytes> {
     let plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
     if plain && file.source().access() == Access::Borrowed {
-        let bytes = file.source().read(std::slice::from_ref(&c.stored))?.pop().unwrap_or_default();
-        if file.check() == Check::All {
-            if let Some(algorithm) = checked_algorithm(c, Check::All) {
-                let mut hasher = Hasher::new(algorithm);
-                hasher.update(&bytes);
-                check_digest(c, hasher.finish())?;
-            }
+        let bytes = file.source().read_range(c.stored.clone())?;
+        if file.check() == Check::All
+            && let Some(algorithm) = checked_algorithm(c, Check::All)
+        {
+            let mut hasher = Hasher::new(algorithm);
+            hasher.update(&bytes);
+            check_digest(c, hasher.finish())?;
         }
         return Ok(bytes);
     }

@@ -135,9 +135,7 @@ const FIRST_FETCH: u64 = 64 << 10;
 fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
     let len = source.len();
     let mut window = match source.access() {
-        crate::source::Access::Borrowed => {
-            Window::whole(source.read(std::slice::from_ref(&(0..len)))?.pop().unwrap_or_default())
-        }
+        crate::source::Access::Borrowed => Window::whole(source.read_range(0..len)?),
         crate::source::Access::Copied => {
             let head = 0..len.min(FIRST_FETCH);
             let tail = head.end.max(len.saturating_sub(FIRST_FETCH))..len;
@@ -155,9 +153,7 @@ fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
             Ok(index) => return Ok(index),
             Err(Stop::Fail(e)) => return Err(e),
             Err(Stop::Need(range)) => {
-                for bytes in source.read(std::slice::from_ref(&range))? {
-                    window.add(range.start, bytes);
-                }
+                window.add(range.start, source.read_range(range.clone())?);
             }
         }
     }

@@ -96,7 +96,7 @@ impl Pieces {
             return Ok(Bytes::new());
         }
         self.fetched += range.end - range.start;
-        let bytes = self.file.source().read(&[range])?.pop().unwrap_or_default();
+        let bytes = self.file.source().read_range(range)?;
         if let Some(hasher) = &mut self.hasher {
             hasher.update(&bytes);
         }
@@ -205,7 +205,7 @@ pub(crate) fn range(
         _ => {
             let end = c.stored.end.min(c.stored.start + whole.end);
             let stored = c.stored.start + whole.start..end;
-            file.source().read(&[stored])?.pop().unwrap_or_default()
+            file.source().read_range(stored)?
         }
     };
     if c.byte_order == ByteOrder::Big {
@@ -251,7 +251,7 @@ fn frames_range(file: &File, c: &Component, table: &SeekTable, range: Range<u64>
         return Ok(Bytes::new());
     };
     let stored = c.stored.start + first.stored.start..c.stored.start + last.stored.end;
-    let stored = file.source().read(&[stored])?.pop().unwrap_or_default();
+    let stored = file.source().read_range(stored)?;
     let mut out = crate::buffer::Buffer::new((last.decoded.end - first.decoded.start) as usize)?;
     zstd::Decoder::new(file.limits()).decode_into(&stored, out.as_mut())?;
     let from = (range.start - first.decoded.start) as usize;
@@ -267,7 +267,7 @@ pub(crate) fn seek_table(file: &File, c: &Component) -> Result<Option<SeekTable>
     }
     let tail = |len: u64| {
         let range = c.stored.end - len..c.stored.end;
-        file.source().read(&[range]).map(|mut all| all.pop().unwrap_or_default())
+        file.source().read_range(range)
     };
     let Some(len) = SeekTable::len_from_footer(&tail(SEEK_FOOTER_LEN)?, stored_len) else {
         return Ok(None);

@@ -284,7 +284,7 @@ impl<S: Sink> Writer<S> {
                     let frame_len = lens.next().unwrap_or(0);
                     To::Frames { frame: self.frame(frame_len), frame_len, first: true }
                 }
-                _ => self.to_sink(&tensor, component)?,
+                _ => self.straight(&tensor, component)?,
             };
             let current = Current {
                 tensor: Arc::clone(&tensor),
@@ -326,7 +326,7 @@ impl<S: Sink> Writer<S> {
     }
 
     /// Makes ready to append a component's bytes as they come.
-    fn to_sink(&mut self, tensor: &TensorSpec, component: usize) -> Result<To> {
+    fn straight(&mut self, tensor: &TensorSpec, component: usize) -> Result<To> {
         self.drain(0)?;
         let start = self.place(tensor, component)?;
         Ok(To::Sink { start, hasher: self.options.digest.map(Hasher::new) })
@@ -358,7 +358,7 @@ impl<S: Sink> Writer<S> {
         if let To::Frames { frame, .. } = current.to {
             self.spare.push(frame);
             let tensor = Arc::clone(&current.tensor);
-            current.to = self.to_sink(&tensor, current.component)?;
+            current.to = self.straight(&tensor, current.component)?;
         }
         (current.as_is, current.left) = (Some(encoding), stored_len);
         if stored_len == 0 {

@@ -34,10 +34,13 @@ pub struct Format {
     /// What the file contains.
     pub decode: fn(&Window, &Limits) -> Result<Index, Stop>,
     /// An encoder, where the format can be written.
-    pub encode: Option<fn(&EncodeOptions) -> Result<Box<dyn Encode>>>,
+    pub encode: Option<NewEncoder>,
     /// Every rule its decoder and encoder can find broken.
     pub rules: &'static [&'static Rule],
 }
+
+/// Makes an encoder for one file.
+pub type NewEncoder = fn(&EncodeOptions) -> Result<Box<dyn Encode>>;
 
 /// All formats, in the order in which they are tried.
 pub static FORMATS: &[&Format] = &[

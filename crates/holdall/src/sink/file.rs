@@ -185,13 +185,11 @@ impl Sink for FileSink {
         if bytes >= DIRECT_MIN {
             use rustix::fs::{FallocateFlags, fallocate};
             use rustix::io::Errno;
-            match fallocate(self.as_file(), FallocateFlags::KEEP_SIZE, 0, bytes) {
-                // Better to hear now that the disk is too small than when it is full.
-                Err(e @ (Errno::NOSPC | Errno::FBIG | Errno::DQUOT)) => {
-                    return Err(self.failed(e.into()));
-                }
-                // File systems that cannot reserve still write.
-                _ => {}
+            let reserved = fallocate(self.as_file(), FallocateFlags::KEEP_SIZE, 0, bytes);
+            // Better to hear now that the disk is too small than when it is full. File systems that
+            // cannot reserve still write.
+            if let Err(e @ (Errno::NOSPC | Errno::FBIG | Errno::DQUOT)) = reserved {
+                return Err(self.failed(e.into()));
             }
         }
         Ok(())

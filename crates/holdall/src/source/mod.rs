@@ -29,15 +29,22 @@ pub trait ByteSource: Send + Sync {
     /// Io, when any of them cannot be had in full.
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
 
+    /// The bytes of one range.
+    ///
+    /// # Errors
+    /// As [`ByteSource::read`].
+    fn read_range(&self, range: Range<u64>) -> Result<Bytes> {
+        let mut all = self.read(std::slice::from_ref(&range))?;
+        Ok(all.pop().unwrap_or_default())
+    }
+
     /// Fills `out` with the bytes from `offset`.
     ///
     /// # Errors
     /// As [`ByteSource::read`].
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        let range = offset..offset.saturating_add(out.len() as u64);
-        for bytes in self.read(&[range])? {
-            out.copy_from_slice(&bytes);
-        }
+        let end = offset.saturating_add(out.len() as u64);
+        out.copy_from_slice(&self.read_range(offset..end)?);
         Ok(())
     }
 
