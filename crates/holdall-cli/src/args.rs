@@ -1,0 +1,225 @@
+//! The command line, as `clap` reads it.
+
+use crate::output::style::When;
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use holdall::{Io, Limits, Select};
+use std::num::NonZero;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// See what is in tensor and model files, check, convert and edit them.
+#[derive(Debug, Parser)]
+#[command(
+    name = "holdall",
+    version,
+    styles = STYLES,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "Examples:
+  holdall inspect model.safetensors                 what is in it
+  holdall verify model.zt                           is it sound
+  holdall convert model.safetensors model.zt        turn it into another format
+  holdall diff model.safetensors model.zt           what differs
+
+Exit status: 0 fine, 1 the file is bad or differs, 2 usage, 3 I/O, 4 unsupported or over a limit.
+`holdall COMMAND --help` shows the options and examples of a command."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What `holdall` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[command(visible_aliases = ["info", "ls"])]
+    Inspect(crate::inspect::InspectArgs),
+    /// List the formats this build reads and writes
+    Formats,
+    Rules(crate::rules::RulesArgs),
+    Completions(crate::completions::CompletionsArgs),
+    Man(crate::completions::ManArgs),
+}
+
+const GLOBAL: &str = "Options of every command";
+
+/// Options that every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Print JSON; errors become one JSON object on standard error
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) json: bool,
+
+    /// Colour the output: auto, always or never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true, help_heading = GLOBAL)]
+    pub(crate) color: When,
+
+    /// Say nothing but data and errors
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
+    pub(crate) quiet: bool,
+
+    /// How bytes are fetched: auto, map, read (network disks) or direct (past the system's cache)
+    #[arg(long, global = true, value_name = "HOW", default_value = "auto", hide_possible_values = true, help_heading = GLOBAL)]
+    pub(crate) io: IoChoice,
+
+    /// Threads to use [default: one for each core]
+    #[arg(long, global = true, value_name = "N", help_heading = GLOBAL)]
+    pub(crate) threads: Option<NonZero<usize>>,
+
+    /// Raise or lower a cap, as `decoded-len=100GiB`; may be given again
+    #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limit, help_heading = GLOBAL)]
+    pub(crate) limits: Vec<Limit>,
+}
+
+impl Global {
+    /// The caps of the library after the changes asked for.
+    pub(crate) fn limits(&self) -> Limits {
+        let mut out = Limits::default();
+        for limit in &self.limits {
+            let n = limit.value;
+            let small = usize::try_from(n).unwrap_or(usize::MAX);
+            match limit.name {
+                LimitName::ManifestLen => out.manifest_len = n,
+                LimitName::HeaderLen => out.header_len = n,
+                LimitName::Tensors => out.tensors = n,
+                LimitName::Rank => out.rank = small,
+                LimitName::Depth => out.depth = small,
+                LimitName::DecodedLen => out.decoded_len = n,
+                LimitName::ZstdWindowLog => {
+                    out.zstd_window_log = u32::try_from(n).unwrap_or(u32::MAX);
+                }
+                LimitName::StdinLen => {}
+            }
+        }
+        out
+    }
+
+    /// The most bytes to take from standard input.
+    pub(crate) fn stdin_len(&self) -> u64 {
+        let of = |l: &&Limit| l.name == LimitName::StdinLen;
+        self.limits.iter().rev().find(of).map_or(4 << 30, |l| l.value)
+    }
+}
+
+/// One `--limit`.
+#[derive(Debug, Clone)]
+pub(crate) struct Limit {
+    name: LimitName,
+    value: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LimitName {
+    ManifestLen,
+    HeaderLen,
+    Tensors,
+    Rank,
+    Depth,
+    DecodedLen,
+    ZstdWindowLog,
+    StdinLen,
+}
+
+fn limit(text: &str) -> Result<Limit, String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=N, for example `tensors=1000`")?;
+    let name = LimitName::from_str(name, true).map_err(|_| {
+        let all: Vec<String> = LimitName::value_variants()
+            .iter()
+            .filter_map(|v| Some(v.to_possible_value()?.get_name().to_owned()))
+            .collect();
+        format!("there is no limit `{name}`, only {}", all.join(", "))
+    })?;
+    Ok(Limit { name, value: size(value)? })
+}
+
+/// A number of bytes: `4096`, `64KiB` or `64K`, `5GB`.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &text[digits.len()..];
+    let (power, base) = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => (0, 1),
+        "k" | "kib" => (1, 1024),
+        "m" | "mib" => (2, 1024),
+        "g" | "gib" => (3, 1024),
+        "t" | "tib" => (4, 1024),
+        "kb" => (1, 1000),
+        "mb" => (2, 1000),
+        "gb" => (3, 1000),
+        "tb" => (4, 1000),
+        _ => {
+            return Err(format!(
+                "`{unit}` is no unit of bytes: KiB, MiB, GiB, TiB, KB, MB, GB, TB"
+            ));
+        }
+    };
+    let n: u64 = digits.parse().map_err(|_| format!("`{digits}` is no whole number"))?;
+    let scale = u64::pow(base, power);
+    n.checked_mul(scale).ok_or_else(|| format!("`{text}` passes 2^64"))
+}
+
+/// `--io`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IoChoice {
+    Auto,
+    Map,
+    Read,
+    Direct,
+}
+
+impl From<IoChoice> for Io {
+    fn from(choice: IoChoice) -> Io {
+        match choice {
+            IoChoice::Auto => Io::Auto,
+            IoChoice::Map => Io::Map,
+            IoChoice::Read => Io::Read,
+            IoChoice::Direct => Io::Direct,
+        }
+    }
+}
+
+/// Which tensors a command is about.
+#[derive(Debug, Args)]
+pub(crate) struct Selecting {
+    /// Only tensors whose name matches; may be given again
+    #[arg(short = 's', long = "select", value_name = "GLOB")]
+    include: Vec<String>,
+
+    /// No tensors whose name matches; may be given again
+    #[arg(short = 'x', long, value_name = "GLOB")]
+    exclude: Vec<String>,
+}
+
+impl Selecting {
+    /// The globs, read.
+    pub(crate) fn read(&self) -> holdall::Result<Select> {
+        Select::new(&self.include, &self.exclude)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_are_read_in_both_units() {
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("64K"), Ok(65536));
+        assert_eq!(size("64KiB"), Ok(65536));
+        assert_eq!(size("5GB"), Ok(5_000_000_000));
+        assert!(size("5.5GB").is_err() && size("").is_err() && size("9Q").is_err());
+        assert!(size("99999999TiB").is_err());
+    }
+}

@@ -1,0 +1,61 @@
+//! `holdall completions` and `holdall man`.
+
+use crate::args::Cli;
+use crate::exit::{Failure, Status};
+use crate::session::Session;
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Print the completion script of a shell
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall completions bash > ~/.local/share/bash-completion/completions/holdall
+  holdall completions zsh > ~/.zfunc/_holdall
+  holdall completions fish > ~/.config/fish/completions/holdall.fish")]
+pub(crate) struct CompletionsArgs {
+    /// The shell [default: the one in $SHELL]
+    shell: Option<Shell>,
+}
+
+/// Print the script.
+pub(crate) fn run(session: &Session, args: &CompletionsArgs) -> Result<Status, Failure> {
+    let Some(shell) = args.shell.or_else(Shell::from_env) else {
+        let rule = &crate::exit::ARGUMENTS;
+        let e = rule.broken("$SHELL names no shell that there are completions for");
+        return Err(e.with_hint("name one: bash, elvish, fish, powershell or zsh").into());
+    };
+    // The generator panics when it cannot write, so it writes to memory.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "holdall", &mut script);
+    session.out().write_all(&script)?;
+    Ok(Status::Fine)
+}
+
+/// Print a manual page, or write the pages of all commands
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall man | man -l -
+  holdall man --dir /usr/local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// Write `holdall.1`, `holdall-inspect.1` and so on into this directory
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Print the page, or write all of them.
+pub(crate) fn man(session: &Session, args: &ManArgs) -> Result<Status, Failure> {
+    match &args.dir {
+        None => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+            session.out().write_all(&page)?;
+        }
+        Some(dir) => clap_mangen::generate_to(Cli::command(), dir).map_err(|e| {
+            let rule = &holdall::error::IO;
+            rule.broken(format!("writing manual pages: {e}")).with_io(e).in_source(dir.display())
+        })?,
+    }
+    Ok(Status::Fine)
+}

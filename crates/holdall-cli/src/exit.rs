@@ -1,0 +1,196 @@
+//! Exit statuses, and how errors are told.
+
+use crate::output::json::JsonString;
+use crate::output::style::{Paint, Style, When};
+use crate::output::text::printable;
+use clap::error::{ContextKind, ErrorKind};
+use holdall::{Error, Kind, Rule};
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+/// Every rule of the command itself.
+pub(crate) static RULES: &[&Rule] =
+    &[&ARGUMENTS, &STDIN_TWICE, &STDIN_LEN, &OUTPUT, &NOT_TO_TERMINAL];
+
+/// The command line cannot be read.
+pub(crate) static ARGUMENTS: Rule = Rule::new(
+    "usage/arguments",
+    Kind::Misuse,
+    "The arguments are those that `holdall COMMAND --help` describes.",
+);
+/// Two inputs are `-`.
+pub(crate) static STDIN_TWICE: Rule =
+    Rule::new("usage/stdin-twice", Kind::Misuse, "Standard input is named as input once.");
+/// Too much on standard input.
+pub(crate) static STDIN_LEN: Rule = Rule::new(
+    "input/stdin-len",
+    Kind::Limit,
+    "Standard input, which is read into memory, is at most `--limit stdin-len` long.",
+)
+.with_hint("give a file name instead of `-`, or raise the cap with `--limit stdin-len=…`");
+/// Standard output failed.
+pub(crate) static OUTPUT: Rule =
+    Rule::new("output/failed", Kind::Io, "What is printed can be written to standard output.");
+/// Binary data would go to a terminal.
+pub(crate) static NOT_TO_TERMINAL: Rule = Rule::new(
+    "output/terminal",
+    Kind::Misuse,
+    "Binary data goes to a file or a pipe, not to a terminal.",
+)
+.with_hint("name a file with `-o`, or pipe the output into another command");
+
+/// How a command that did its work ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Everything is fine.
+    Fine,
+    /// The file is bad, or the two differ.
+    Bad,
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> ExitCode {
+        match status {
+            Status::Fine => ExitCode::SUCCESS,
+            Status::Bad => ExitCode::from(1),
+        }
+    }
+}
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something went wrong and was not told yet.
+    Error(Error),
+    /// Something went wrong and was told already; the exit status.
+    Told(u8),
+    /// Nobody reads our output any more. Not an error.
+    Closed,
+}
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Failure {
+        match e.io() {
+            Some(io) if io.kind() == io::ErrorKind::BrokenPipe => Failure::Closed,
+            _ => Failure::Error(e),
+        }
+    }
+}
+
+/// Only writing to standard output fails with a bare [`io::Error`].
+impl From<io::Error> for Failure {
+    fn from(e: io::Error) -> Failure {
+        OUTPUT.broken(format!("writing to standard output: {e}")).with_io(e).into()
+    }
+}
+
+/// The exit status that an error ends with.
+pub(crate) fn code(e: &Error) -> u8 {
+    code_of(e.kind())
+}
+
+/// The exit status that errors of a kind end with.
+pub(crate) fn code_of(kind: Kind) -> u8 {
+    match kind {
+        Kind::Malformed | Kind::Integrity => 1,
+        Kind::NotFound | Kind::Misuse => 2,
+        Kind::Io => 3,
+        // Unsupported, Limit, and whatever kind comes later.
+        _ => 4,
+    }
+}
+
+/// Tells an error on standard error, and gives the exit status.
+pub(crate) fn report(e: &Error, json: bool, paint: Paint) -> u8 {
+    let mut text = String::new();
+    if json {
+        error_json(e, &mut text);
+    } else {
+        text = format!("{} {}", paint.on("error:", Style::Bad), printable(&e.to_string()));
+        if let Some(hint) = e.hint() {
+            text.push_str(&format!("\n{} {}", paint.on("hint:", Style::Note), printable(hint)));
+        }
+    }
+    text.push('\n');
+    // There is no one left to tell.
+    let _ = io::stderr().write_all(text.as_bytes());
+    code(e)
+}
+
+/// The JSON object of an error.
+pub(crate) fn error_json(e: &Error, out: &mut String) {
+    let text = |s: Option<&str>| s.map_or("null".to_owned(), |s| JsonString(s).to_string());
+    let range = e.range().map_or("null".to_owned(), |r| format!("[{},{}]", r.start, r.end));
+    out.push_str(&format!(
+        "{{\"error\":{{\"kind\":\"{}\",\"code\":\"{}\",\"message\":{},\"source\":{},\"tensor\":{},\
+         \"component\":{},\"range\":{range},\"hint\":{}}}}}",
+        e.kind().as_str(),
+        e.code(),
+        JsonString(e.message()),
+        text(e.source_name()),
+        text(e.tensor()),
+        text(e.component()),
+        text(e.hint()),
+    ));
+}
+
+/// What must be known to tell that the arguments cannot be read: looked for before they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Early {
+    json: bool,
+    pub(crate) color: When,
+}
+
+impl Early {
+    /// Looks for `--json` and `--color` among the arguments.
+    pub(crate) fn of(args: impl Iterator<Item = OsString>) -> Early {
+        let mut early = Early { json: false, color: When::Auto };
+        let mut args = args.skip(1).take_while(|a| a != "--").peekable();
+        while let Some(arg) = args.next() {
+            let Some(arg) = arg.to_str() else { continue };
+            match arg.split_once('=') {
+                None if arg == "--json" => early.json = true,
+                None if arg == "--color" => {
+                    let next = args.peek().and_then(|a| a.to_str()).and_then(When::from_name);
+                    early.color = next.unwrap_or(early.color);
+                }
+                Some(("--color", when)) => {
+                    early.color = When::from_name(when).unwrap_or(early.color);
+                }
+                _ => {}
+            }
+        }
+        early
+    }
+}
+
+/// Tells what `clap` found wrong with the arguments, or prints the help it was asked for.
+pub(crate) fn usage(e: &clap::Error, early: &Early) -> ExitCode {
+    let is_help = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if is_help || !early.json {
+        // Nobody reads our output any more: not an error.
+        let _ = e.print();
+        return ExitCode::from(if is_help { 0 } else { 2 });
+    }
+    let rendered = e.render().to_string();
+    let message = match e.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing".to_owned(),
+        _ => {
+            let first = rendered.split("\n\n").next().unwrap_or_default();
+            let first = first.strip_prefix("error: ").unwrap_or(first);
+            first.split_whitespace().collect::<Vec<_>>().join(" ")
+        }
+    };
+    let mut error = ARGUMENTS.broken(message);
+    let suggested =
+        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    let hint = match suggested.iter().find_map(|kind| e.get(*kind)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            "`holdall --help` lists the commands, `holdall COMMAND --help` their options".into()
+        }
+    };
+    error = error.with_hint(hint);
+    ExitCode::from(report(&error, true, Paint::off()))
+}

@@ -1,0 +1,64 @@
+//! `holdall formats`.
+
+use crate::exit::{Failure, Status};
+use crate::output::json::JsonString;
+use crate::output::style::Style;
+use crate::output::table::{self, Cell, Column};
+use crate::session::Session;
+use holdall::{FORMATS, Format};
+use std::io::Write as _;
+
+/// Lists the formats.
+pub(crate) fn run(session: &Session) -> Result<Status, Failure> {
+    let out = &mut *session.out();
+    if session.json() {
+        let all: Vec<String> = FORMATS.iter().map(|f| json(f)).collect();
+        writeln!(out, "[{}]", all.join(","))?;
+        return Ok(Status::Fine);
+    }
+    let columns = [
+        Column::left("format"),
+        Column::left("name"),
+        Column::left("extensions"),
+        Column::left("reads"),
+        Column::left("writes"),
+    ];
+    let row = |at: usize| {
+        let f = FORMATS[at];
+        vec![
+            Cell::styled(f.id, Style::Title),
+            Cell::new(f.name),
+            Cell::new(f.extensions.iter().map(|e| format!(".{e}")).collect::<Vec<_>>().join(" ")),
+            Cell::new("yes"),
+            Cell::new(writes(f)),
+        ]
+    };
+    table::write(out, &columns, FORMATS.len(), &row, 0, session.width(), session.paint())?;
+    Ok(Status::Fine)
+}
+
+fn writes(f: &Format) -> String {
+    match (f.encode, f.versions) {
+        (None, _) => "no".to_owned(),
+        (Some(_), []) => format!("--to {}", f.id),
+        (Some(_), versions) => {
+            let all: Vec<String> = versions.iter().map(|v| format!("{}@{v}", f.id)).collect();
+            format!("--to {}", all.join(", "))
+        }
+    }
+}
+
+fn json(f: &Format) -> String {
+    let list = |all: &[&str]| {
+        let all: Vec<String> = all.iter().map(|s| JsonString(s).to_string()).collect();
+        format!("[{}]", all.join(","))
+    };
+    format!(
+        "{{\"id\":{},\"name\":{},\"extensions\":{},\"read\":true,\"write\":{},\"versions\":{}}}",
+        JsonString(f.id),
+        JsonString(f.name),
+        list(f.extensions),
+        f.encode.is_some(),
+        list(f.versions),
+    )
+}

@@ -1,0 +1,212 @@
+//! The head and foot of a file's text: what it is as a whole.
+
+use crate::exit::Failure;
+use crate::output::style::Style;
+use crate::output::text::{
+    Grouped, Size, alignment, attributes, component_type, count, cut_end, escape, exact_size,
+    printable,
+};
+use crate::session::Session;
+use holdall::{Digest, Encoding, File, Io, Tensor};
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::io::Write as _;
+
+/// Attributes shown before the rest is left to `--json`.
+const ATTRIBUTES_SHOWN: usize = 24;
+/// Columns of a value where there is no terminal to say.
+const VALUE_WIDTH: usize = 120;
+/// Columns of the keys.
+const KEY: usize = 12;
+
+/// What a file holds, added up.
+#[derive(Default)]
+struct Sums {
+    parameters: u64,
+    stored: u64,
+    decoded: u64,
+    zstd_stored: u64,
+    zstd_decoded: u64,
+    alignment: Option<u64>,
+    shared: u64,
+    /// Decoded bytes of each dtype.
+    types: Vec<(Cow<'static, str>, u64)>,
+    /// Components that have a digest, by algorithm.
+    digests: Vec<(&'static str, u64)>,
+    components: u64,
+}
+
+impl Sums {
+    fn of(tensors: impl Iterator<Item = Tensor>) -> Sums {
+        let mut sums = Sums::default();
+        let mut seen = HashSet::new();
+        for tensor in tensors {
+            let mut first = true;
+            for c in tensor.components() {
+                let decoded = c.decoded_len.unwrap_or(0);
+                sums.components += 1;
+                sums.add_type(component_type(&c), decoded);
+                if let Some(digest) = &c.digest {
+                    sums.add_digest(digest);
+                }
+                let is_new = c.stored_len() == 0 || seen.insert(c.stored.start);
+                if is_new {
+                    sums.stored += c.stored_len();
+                    sums.decoded += decoded;
+                    if c.encoding == Encoding::Zstd {
+                        sums.zstd_stored += c.stored_len();
+                        sums.zstd_decoded += decoded;
+                    }
+                }
+                if std::mem::take(&mut first) {
+                    sums.shared += u64::from(!is_new);
+                    if is_new {
+                        sums.parameters = sums.parameters.saturating_add(tensor.count());
+                    }
+                }
+                if c.stored_len() > 0 {
+                    let own = alignment(c.stored.start);
+                    sums.alignment = Some(sums.alignment.map_or(own, |a| a.min(own)));
+                }
+            }
+        }
+        sums
+    }
+
+    fn add_type(&mut self, name: Cow<'static, str>, decoded: u64) {
+        match self.types.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, bytes)) => *bytes = bytes.saturating_add(decoded),
+            None => self.types.push((name, decoded)),
+        }
+    }
+
+    fn add_digest(&mut self, digest: &Digest) {
+        let name = digest.algorithm().map_or("an unknown digest", |a| a.as_str());
+        match self.digests.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, n)) => *n += 1,
+            None => self.digests.push((name, 1)),
+        }
+    }
+}
+
+/// Writes what the file is.
+pub(super) fn head(session: &Session, file: &File) -> Result<(), Failure> {
+    let sums = Sums::of(file.tensors());
+    let mut lines = vec![("format", format_line(file))];
+    lines.push(("size", exact_size(file.index().source_len())));
+    lines.push(("tensors", tensors_line(file, &sums)));
+    if sums.components > 0 {
+        lines.push(("dtypes", dtypes_line(&sums)));
+        lines.push(("encoding", encoding_line(&sums)));
+        lines.push(("digests", digests_line(&sums)));
+    }
+    if let Some(alignment) = sums.alignment {
+        lines.push(("alignment", count(alignment, "byte")));
+    }
+    let all = file.attributes();
+    for (at, (key, value)) in attributes(all).take(ATTRIBUTES_SHOWN).enumerate() {
+        lines.push((if at == 0 { "attributes" } else { "" }, format!("{key} = {value}")));
+    }
+    if all.len() > ATTRIBUTES_SHOWN {
+        let more = count((all.len() - ATTRIBUTES_SHOWN) as u64, "more attribute");
+        lines.push(("", format!("and {more}, which --json shows")));
+    }
+
+    let out = &mut *session.out();
+    let paint = session.paint();
+    let room = session.width().unwrap_or(VALUE_WIDTH).saturating_sub(KEY + 2).max(20);
+    writeln!(out, "{}", paint.on(escape(file.name()), Style::Title))?;
+    for (key, value) in lines {
+        let key = paint.on(format!("{key:KEY$}"), Style::Dim);
+        writeln!(out, "  {key}{}", cut_end(&value, room))?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn format_line(file: &File) -> String {
+    let name = holdall::formats::by_name(file.format()).map_or(file.format(), |f| f.name);
+    format!("{name} {}", escape(file.version())).trim_end().to_owned()
+}
+
+fn tensors_line(file: &File, sums: &Sums) -> String {
+    let mut text =
+        format!("{}, {}", Grouped(file.len() as u64), count(sums.parameters, "parameter"));
+    if sums.shared > 0 {
+        let tied = count(sums.shared, "tensor");
+        text.push_str(&format!(" ({tied} more share the bytes of others)"));
+    }
+    text
+}
+
+/// Biggest first.
+fn dtypes_line(sums: &Sums) -> String {
+    let mut all: Vec<_> = sums.types.iter().collect();
+    all.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let one = |(name, bytes): &(Cow<'static, str>, u64)| format!("{name} {}", Size(*bytes));
+    all.into_iter().map(one).collect::<Vec<_>>().join(" · ")
+}
+
+fn encoding_line(sums: &Sums) -> String {
+    let raw = sums.stored - sums.zstd_stored;
+    if sums.zstd_stored == 0 {
+        return "raw".to_owned();
+    }
+    let mut text = format!("zstd {}", Size(sums.zstd_stored));
+    // Old versions do not say what compressed sparse components decode to.
+    if sums.zstd_decoded > 0 {
+        let ratio = sums.zstd_decoded as f64 / sums.zstd_stored as f64;
+        text.push_str(&format!(" of {} decoded ({ratio:.2}×)", Size(sums.zstd_decoded)));
+    }
+    if raw > 0 {
+        text.push_str(&format!(" · raw {}", Size(raw)));
+    }
+    text
+}
+
+fn digests_line(sums: &Sums) -> String {
+    match (&sums.digests[..], sums.components) {
+        ([], _) => "none".to_owned(),
+        ([(name, n)], all) if *n == all => format!("{name} on every component"),
+        (some, all) => {
+            let one = |(name, n): &(&str, u64)| format!("{name} on {}", Grouped(*n));
+            let some = some.iter().map(one).collect::<Vec<_>>().join(", ");
+            format!("{some} of {}", count(all, "component"))
+        }
+    }
+}
+
+/// Writes what the listing added up to, and what is odd about the file.
+pub(super) fn foot(session: &Session, file: &File, shown: &[Tensor]) -> Result<(), Failure> {
+    let out = &mut *session.out();
+    let paint = session.paint();
+    let sums = Sums::of(shown.iter().cloned());
+    let mut text = String::new();
+    if shown.len() < file.len() {
+        text.push_str(&format!("{} of ", Grouped(shown.len() as u64)));
+    }
+    text.push_str(&count(file.len() as u64, "tensor"));
+    text.push_str(&format!(", {}", Size(sums.stored)));
+    if sums.decoded > sums.stored {
+        text.push_str(&format!(" stored, {} decoded", Size(sums.decoded)));
+    }
+    let io = paint.on(format!("  ({})", io_line(file)), Style::Dim);
+    if !shown.is_empty() {
+        writeln!(out)?;
+    }
+    writeln!(out, "{text}{io}")?;
+    for warning in file.warnings() {
+        writeln!(out, "{} {}", paint.on("warning:", Style::Warn), printable(&warning.to_string()))?;
+    }
+    Ok(())
+}
+
+/// How the file was read.
+fn io_line(file: &File) -> &'static str {
+    match file.io() {
+        _ if file.name() == crate::input::STDIN => "read from standard input",
+        Io::Map => "mapped",
+        Io::Direct => "read by position, past the cache",
+        _ => "read by position",
+    }
+}

@@ -1,0 +1,117 @@
+//! What only reading whole components tells: SHA-256 of their decoded bytes, and how many there are
+//! where the file does not say. Components are read on several threads.
+
+use crate::exit::Failure;
+use crate::progress::Bar;
+use crate::session::Session;
+use holdall::model::Hasher;
+use holdall::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Progress as _, Tensor};
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::Mutex;
+
+/// What reading one component told.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Told {
+    pub(super) decoded_len: u64,
+    /// SHA-256, where it was asked for.
+    pub(super) digest: Option<Digest>,
+}
+
+/// What makes the decoded bytes of two components the same: equal keys.
+type Key = (Range<u64>, Encoding, ByteOrder, u64, Option<u64>);
+
+fn key(c: &Component) -> Key {
+    // Swapping bytes depends on the width; nothing else about the dtype matters.
+    let width = if c.byte_order == ByteOrder::Big { c.dtype.width() } else { 1 };
+    (c.stored.clone(), c.encoding, c.byte_order, width, c.decoded_len)
+}
+
+/// What was found, for components of any tensors of one file.
+pub(super) struct Digests(HashMap<Key, Told>);
+
+impl Digests {
+    /// Reads every component of `tensors` whose digest is asked for (all of them, `with_sha256`) or
+    /// whose decoded length is not known.
+    pub(super) fn of(
+        session: &Session,
+        tensors: &[Tensor],
+        with_sha256: bool,
+    ) -> Result<Digests, Failure> {
+        let mut jobs = Vec::new();
+        let mut found = HashMap::new();
+        let mut total = 0;
+        for tensor in tensors {
+            for c in tensor.components() {
+                let wanted = with_sha256 || c.decoded_len.is_none();
+                if wanted && found.insert(key(&c), Told::default()).is_none() {
+                    total += c.stored_len();
+                    jobs.push((tensor, c));
+                }
+            }
+        }
+        if jobs.is_empty() {
+            return Ok(Digests(found));
+        }
+        let bar = Bar::new(session, "reading");
+        if let Some(bar) = &bar {
+            bar.begin(total);
+        }
+        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = session.global.threads.map_or_else(cores, NonZero::get).min(jobs.len());
+        let queue = Mutex::new(jobs.into_iter());
+        let done: Mutex<Result<(), Error>> = Mutex::new(Ok(()));
+        let results = Mutex::new(found);
+        let work = || {
+            loop {
+                // A thread that panicked poisons nothing worth protecting here.
+                let job = queue.lock().unwrap_or_else(|p| p.into_inner()).next();
+                let Some((tensor, c)) = job else { return };
+                match read(tensor, &c, with_sha256) {
+                    Ok(told) => {
+                        let mut results = results.lock().unwrap_or_else(|p| p.into_inner());
+                        results.insert(key(&c), told);
+                    }
+                    Err(e) => {
+                        let mut done = done.lock().unwrap_or_else(|p| p.into_inner());
+                        if done.is_ok() {
+                            *done = Err(e);
+                        }
+                        queue.lock().unwrap_or_else(|p| p.into_inner()).by_ref().for_each(drop);
+                        return;
+                    }
+                }
+                if let Some(bar) = &bar {
+                    bar.advance(c.stored_len());
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(work);
+            }
+            work();
+        });
+        done.into_inner().unwrap_or_else(|p| p.into_inner())?;
+        Ok(Digests(results.into_inner().unwrap_or_else(|p| p.into_inner())))
+    }
+
+    /// What was found for `c`, if it was read.
+    pub(super) fn get(&self, c: &Component) -> Option<&Told> {
+        if self.0.is_empty() { None } else { self.0.get(&key(c)) }
+    }
+}
+
+fn read(tensor: &Tensor, c: &Component, with_sha256: bool) -> Result<Told, Error> {
+    let mut hasher = with_sha256.then(|| Hasher::new(Algorithm::Sha256));
+    let mut decoded_len = 0;
+    for piece in tensor.pieces(&c.role)? {
+        let piece = piece?;
+        decoded_len += piece.len() as u64;
+        if let Some(hasher) = &mut hasher {
+            hasher.update(&piece);
+        }
+    }
+    Ok(Told { decoded_len, digest: hasher.map(Hasher::finish) })
+}

@@ -1,0 +1,133 @@
+//! `holdall inspect`: what is in a file.
+
+mod card;
+mod digests;
+mod json;
+mod list;
+
+use crate::args::Selecting;
+use crate::exit::{Failure, Status};
+use crate::input;
+use crate::session::Session;
+use clap::{Args, ValueEnum};
+use holdall::{File, Tensor};
+use std::path::PathBuf;
+
+/// Show what is in a file: tensors, shapes, sizes, attributes
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall inspect model.safetensors                      all tensors, repeated layers as one row
+  holdall inspect model.zt -s '*.mlp.*' --sort size      some of them, biggest first
+  holdall inspect model.zt --json --digests              for programs, with SHA-256 of the content
+
+GLOB: `*` any characters (dots too), `?` one, `[a-z]` one of a class, `{a,b}` either, `{0..31}` a
+number of a range. `-` reads standard input.")]
+pub(crate) struct InspectArgs {
+    /// Files, or `-`
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    select: Selecting,
+
+    /// Order of the tensors: name, size or offset [default: the file's own]
+    #[arg(long, value_name = "KEY", hide_possible_values = true)]
+    sort: Option<Sort>,
+
+    /// A row for every tensor: repeated layers are not put together
+    #[arg(long, visible_alias = "all")]
+    no_group: bool,
+
+    /// Tab-separated, a line for each tensor: name, dtype, shape, stored bytes, layout, encoding,
+    /// digest, offset
+    #[arg(long, conflicts_with = "json")]
+    plain: bool,
+
+    /// With --json: add the SHA-256 of every component's decoded bytes
+    #[arg(long, requires = "json")]
+    digests: bool,
+}
+
+/// `--sort`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sort {
+    // Numbers in it by value.
+    Name,
+    // Biggest first.
+    Size,
+    // As they lie in the file.
+    Offset,
+}
+
+/// Shows each file.
+pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failure> {
+    input::check_once(&args.files)?;
+    let mut first = true;
+    session.each(&args.files, |path| {
+        let file = input::open(session, path)?;
+        let tensors = chosen(&file, args)?;
+        if session.json() {
+            json::write(session, &file, &tensors, args.digests)?;
+        } else if args.plain {
+            let source = (args.files.len() > 1).then(|| file.name());
+            list::plain(session, &tensors, source)?;
+        } else {
+            if !std::mem::take(&mut first) {
+                std::io::Write::write_all(&mut *session.out(), b"\n")?;
+            }
+            card::head(session, &file)?;
+            list::table(session, &tensors, !args.no_group)?;
+            card::foot(session, &file, &tensors)?;
+        }
+        Ok(Status::Fine)
+    })
+}
+
+/// The tensors asked for, in the order asked for.
+fn chosen(file: &File, args: &InspectArgs) -> Result<Vec<Tensor>, Failure> {
+    let mut tensors = args.select.read()?.of(file)?;
+    match args.sort {
+        None => {}
+        Some(Sort::Name) => tensors.sort_by(|a, b| natural(a.name(), b.name())),
+        Some(Sort::Size) => tensors.sort_by_key(|t| std::cmp::Reverse(t.stored_len())),
+        Some(Sort::Offset) => {
+            tensors.sort_by_key(|t| t.components().map(|c| c.stored.start).min());
+        }
+    }
+    Ok(tensors)
+}
+
+/// Order of names in which `layer.2` comes before `layer.10`.
+fn natural(a: &str, b: &str) -> std::cmp::Ordering {
+    let (mut x, mut y) = (a, b);
+    loop {
+        let (Some(p), Some(q)) = (x.chars().next(), y.chars().next()) else {
+            return x.len().cmp(&y.len()).then_with(|| a.cmp(b));
+        };
+        let digits = |s: &str| s.len() - s.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (m, n) = (digits(x), digits(y));
+        let order = if m > 0 && n > 0 {
+            let (i, j) = (x[..m].trim_start_matches('0'), y[..n].trim_start_matches('0'));
+            (x, y) = (&x[m..], &y[n..]);
+            i.len().cmp(&j.len()).then_with(|| i.cmp(j))
+        } else {
+            (x, y) = (&x[p.len_utf8()..], &y[q.len_utf8()..]);
+            p.cmp(&q)
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::natural;
+
+    #[test]
+    fn numbers_in_names_sort_by_value() {
+        let mut names = ["l.10.w", "l.2.w", "l.02.b", "a", "l", "l.2.b", "l.2"];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(names, ["a", "l", "l.2", "l.02.b", "l.2.b", "l.2.w", "l.10.w"]);
+    }
+}

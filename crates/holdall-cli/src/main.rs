@@ -1,0 +1,49 @@
+//! The `holdall` command: inspect, verify, convert, diff, extract and edit tensor and model files.
+//!
+//! Each command is a module with a `run` of its own. What they share: [`args`] is the command line,
+//! [`input`] opens files and standard input, [`output`] writes text and JSON, [`progress`] draws bars
+//! and [`exit`] turns what went wrong into words and an exit status.
+
+mod args;
+mod completions;
+mod exit;
+mod formats;
+mod input;
+mod inspect;
+mod output;
+mod progress;
+mod rules;
+mod session;
+
+use args::{Cli, Command};
+use clap::{CommandFactory, FromArgMatches};
+use exit::{Early, Failure, Status};
+use session::Session;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let early = Early::of(std::env::args_os());
+    let command = Cli::command().color(early.color.clap());
+    let parsed = command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(e) => return exit::usage(&e, &early),
+    };
+    let session = Session::new(cli.global);
+    match run(&session, cli.command).and_then(|status| session.finish().map(|()| status)) {
+        Ok(status) => status.into(),
+        Err(Failure::Closed) => ExitCode::SUCCESS,
+        Err(Failure::Told(code)) => code.into(),
+        Err(Failure::Error(e)) => exit::report(&e, session.json(), session.err_paint()).into(),
+    }
+}
+
+fn run(session: &Session, command: Command) -> Result<Status, Failure> {
+    match command {
+        Command::Inspect(args) => inspect::run(session, &args),
+        Command::Formats => formats::run(session),
+        Command::Rules(args) => rules::run(session, &args),
+        Command::Completions(args) => completions::run(session, &args),
+        Command::Man(args) => completions::man(session, &args),
+    }
+}

@@ -1,0 +1,111 @@
+//! Colours: on a terminal, or when asked for.
+
+use anstyle::{AnsiColor, Effects};
+use clap::ValueEnum;
+use std::fmt::{self, Display};
+
+/// `--color`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+impl When {
+    /// The choice of that name.
+    pub(crate) fn from_name(name: &str) -> Option<When> {
+        When::from_str(name, false).ok()
+    }
+
+    /// The same choice for `clap`'s own output.
+    pub(crate) fn clap(self) -> clap::ColorChoice {
+        match self {
+            When::Auto => clap::ColorChoice::Auto,
+            When::Always => clap::ColorChoice::Always,
+            When::Never => clap::ColorChoice::Never,
+        }
+    }
+}
+
+/// What a piece of text is, which says how it looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Style {
+    #[default]
+    Plain,
+    /// A title.
+    Title,
+    /// What the eye may skip: keys, units, defaults.
+    Dim,
+    /// A dtype.
+    Type,
+    /// A name that stands for several.
+    Group,
+    Good,
+    Warn,
+    Bad,
+    Note,
+}
+
+impl Style {
+    fn ansi(self) -> anstyle::Style {
+        let plain = anstyle::Style::new();
+        match self {
+            Style::Plain => plain,
+            Style::Title => plain.effects(Effects::BOLD),
+            Style::Dim => plain.effects(Effects::DIMMED),
+            Style::Type => AnsiColor::Cyan.on_default(),
+            Style::Group => AnsiColor::Magenta.on_default(),
+            Style::Good => AnsiColor::Green.on_default(),
+            Style::Warn => AnsiColor::Yellow.on_default().effects(Effects::BOLD),
+            Style::Bad => AnsiColor::Red.on_default().effects(Effects::BOLD),
+            Style::Note => AnsiColor::Cyan.on_default().effects(Effects::BOLD),
+        }
+    }
+}
+
+/// Whether colours are written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paint(bool);
+
+impl Paint {
+    /// No colours.
+    pub(crate) fn off() -> Paint {
+        Paint(false)
+    }
+
+    /// Colours on a terminal, unless the environment says otherwise or the user chose.
+    pub(crate) fn when(when: When, is_terminal: bool) -> Paint {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+        Paint(match when {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => {
+                is_terminal
+                    && !set("NO_COLOR")
+                    && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+            }
+        })
+    }
+
+    /// `text` in that style.
+    pub(crate) fn on<T: Display>(self, text: T, style: Style) -> Painted<T> {
+        Painted { text, style: if self.0 { style } else { Style::Plain } }
+    }
+}
+
+/// Text in a style.
+pub(crate) struct Painted<T> {
+    text: T,
+    style: Style,
+}
+
+impl<T: Display> Display for Painted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.style == Style::Plain {
+            return self.text.fmt(f);
+        }
+        let ansi = self.style.ansi();
+        write!(f, "{ansi}{}{ansi:#}", self.text)
+    }
+}

@@ -1,0 +1,231 @@
+//! Names, numbers and sizes for people.
+
+use holdall::{Attributes, Component, DType, LogicalType, TensorInfo, Value};
+use std::borrow::Cow;
+use std::fmt::{self, Display, Write as _};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Between groups of three digits.
+const THIN: char = '\u{202f}';
+
+/// A name from a file, safe to print: control characters and those that move or hide text are
+/// escaped, and so is the backslash, so that no two names look the same.
+pub(crate) fn escape(name: &str) -> String {
+    escaped(name, true)
+}
+
+/// Text that quotes from a file, safe to print: as [`escape`], with the backslashes that are there.
+pub(crate) fn printable(text: &str) -> String {
+    escaped(text, false)
+}
+
+fn escaped(text: &str, backslash: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' if backslash => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() || is_deceptive(c) => {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Zero-width characters, and those that turn the direction of text.
+fn is_deceptive(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+}
+
+/// Columns that `text` takes in a terminal.
+pub(crate) fn columns(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.width() }
+}
+
+/// `text` in at most `most` columns: the middle gives way, because names differ at their ends.
+pub(crate) fn cut_middle(text: &str, most: usize) -> String {
+    if columns(text) <= most {
+        return text.to_owned();
+    }
+    let room = most.saturating_sub(1);
+    let (head, tail) = (room / 2, room - room / 2);
+    let head_end = fitting(text.char_indices().map(|(i, c)| (i + c.len_utf8(), c)), head);
+    let tail_start =
+        text.len() - fitting(text.char_indices().rev().map(|(i, c)| (text.len() - i, c)), tail);
+    format!("{}…{}", &text[..head_end], &text[tail_start.max(head_end)..])
+}
+
+/// `text` in at most `most` columns, cut at the end.
+pub(crate) fn cut_end(text: &str, most: usize) -> String {
+    if columns(text) <= most {
+        return text.to_owned();
+    }
+    let end = text.char_indices().map(|(i, c)| (i + c.len_utf8(), c));
+    format!("{}…", &text[..fitting(end, most.saturating_sub(1))])
+}
+
+/// The last of these byte positions whose characters fit into `room` columns.
+fn fitting(ends: impl Iterator<Item = (usize, char)>, room: usize) -> usize {
+    let (mut used, mut end) = (0, 0);
+    for (at, c) in ends {
+        used += c.width().unwrap_or(0);
+        if used > room {
+            break;
+        }
+        end = at;
+    }
+    end
+}
+
+/// A whole number with its digits in groups of three.
+pub(crate) struct Grouped(pub(crate) u64);
+
+impl Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        let mut out = String::with_capacity(digits.len() * 2);
+        for (i, digit) in digits.chars().enumerate() {
+            if i > 0 && (digits.len() - i).is_multiple_of(3) && digits.len() > 4 {
+                out.push(THIN);
+            }
+            out.push(digit);
+        }
+        f.pad(&out)
+    }
+}
+
+/// A number of bytes in three digits: `90.9 MB`.
+pub(crate) struct Size(pub(crate) u64);
+
+impl Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+        if self.0 < 1000 {
+            return f.pad(&format!("{} B", self.0));
+        }
+        let mut n = self.0 as f64 / 1000.0;
+        let mut unit = 0;
+        while n >= 999.5 && unit + 1 < UNITS.len() {
+            n /= 1000.0;
+            unit += 1;
+        }
+        let places = if n < 9.995 {
+            2
+        } else if n < 99.95 {
+            1
+        } else {
+            0
+        };
+        f.pad(&format!("{n:.places$} {}", UNITS[unit]))
+    }
+}
+
+/// A number of bytes, and exactly how many: `90.9 MB (90 868 376 bytes)`.
+pub(crate) fn exact_size(bytes: u64) -> String {
+    if bytes < 1000 {
+        return format!("{bytes} byte{}", plural(bytes));
+    }
+    format!("{} ({} bytes)", Size(bytes), Grouped(bytes))
+}
+
+/// `s` when there is not exactly one.
+pub(crate) fn plural(n: u64) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
+/// A count of things: `1 tensor`, `12 tensors`.
+pub(crate) fn count(n: u64, thing: &str) -> String {
+    format!("{} {thing}{}", Grouped(n), plural(n))
+}
+
+/// `[512, 384]`, `[]` for a scalar.
+pub(crate) fn shape(dims: &[u64]) -> String {
+    format!("{dims:?}")
+}
+
+/// The type of a component's elements: the logical one where there is one.
+pub(crate) fn component_type(c: &Component) -> Cow<'static, str> {
+    type_name(Some(c.dtype), c.logical_type.as_ref())
+}
+
+/// The type of a tensor's elements, found as [`TensorInfo::dtype`] is.
+pub(crate) fn tensor_type(t: &TensorInfo) -> Cow<'static, str> {
+    type_name(t.dtype(), t.logical_type().as_ref())
+}
+
+fn type_name(dtype: Option<DType>, logical: Option<&LogicalType>) -> Cow<'static, str> {
+    match (logical, dtype) {
+        (Some(logical), _) => escape(logical.as_str()).into(),
+        (None, Some(dtype)) => dtype.as_str().into(),
+        (None, None) => "-".into(),
+    }
+}
+
+/// The largest power of two, up to 4096, that divides `offset`.
+pub(crate) fn alignment(offset: u64) -> u64 {
+    1 << offset.trailing_zeros().min(12)
+}
+
+/// An attribute's value in one line: text as it is, everything else as JSON.
+pub(crate) fn value(v: &Value) -> String {
+    match v {
+        Value::Text(s) => escape(s),
+        other => printable(&other.to_json()),
+    }
+}
+
+/// `key  value` for each attribute.
+pub(crate) fn attributes(all: &Attributes) -> impl Iterator<Item = (String, String)> {
+    all.iter().map(|(k, v)| (escape(k), value(v)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_so_that_none_looks_like_another() {
+        assert_eq!(escape("a.b"), "a.b");
+        assert_eq!(escape("a\0b\x1b[31m\n"), "a\\u{0}b\\u{1b}[31m\\n");
+        assert_eq!(escape("a\\n"), "a\\\\n");
+        assert_eq!(escape("\u{202e}x\u{200b}"), "\\u{202e}x\\u{200b}");
+        assert_eq!(escape("вес.重み"), "вес.重み");
+    }
+
+    #[test]
+    fn names_are_cut_in_the_middle_at_whole_characters() {
+        assert_eq!(cut_middle("abc", 3), "abc");
+        assert_eq!(cut_middle("abcdefgh", 5), "ab…gh");
+        assert_eq!(cut_middle("重重重重", 5), "重…重");
+        assert_eq!(cut_end("abcdefgh", 5), "abcd…");
+        assert_eq!(cut_middle("abcdefgh", 0), "…");
+    }
+
+    #[test]
+    fn sizes_have_three_digits() {
+        let text = |n| Size(n).to_string();
+        assert_eq!(text(0), "0 B");
+        assert_eq!(text(999), "999 B");
+        assert_eq!(text(1000), "1.00 kB");
+        assert_eq!(text(90_868_376), "90.9 MB");
+        assert_eq!(text(99_960_000), "100 MB");
+        assert_eq!(text(999_900_000), "1.00 GB");
+        assert_eq!(text(u64::MAX), "18.4 EB");
+        assert_eq!(Grouped(1234).to_string(), "1234");
+        assert_eq!(Grouped(1_234_567).to_string(), "1\u{202f}234\u{202f}567");
+    }
+
+    #[test]
+    fn alignment_stops_at_a_page() {
+        assert_eq!(alignment(0), 4096);
+        assert_eq!(alignment(64), 64);
+        assert_eq!(alignment(72), 8);
+        assert_eq!(alignment(1 << 20), 4096);
+    }
+}

@@ -1,0 +1,83 @@
+//! `holdall rules`.
+
+use crate::exit::{ARGUMENTS, Failure, Status};
+use crate::output::json::JsonString;
+use crate::output::style::Style;
+use crate::output::table::{self, Cell, Column};
+use crate::session::Session;
+use clap::Args;
+use holdall::{Rule, select};
+use std::io::Write as _;
+
+/// Explain an error code, or list them all
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall rules                          every code and whose fault it is
+  holdall rules index/overlap            what one means
+  holdall rules --json                   the same for programs")]
+pub(crate) struct RulesArgs {
+    /// The code, as it stands in [brackets] after an error
+    code: Option<String>,
+}
+
+/// Explains one rule or lists them.
+pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure> {
+    let mut all: Vec<&'static Rule> = all().collect();
+    if let Some(code) = &args.code {
+        all.retain(|r| r.code == code);
+        if all.is_empty() {
+            let e = ARGUMENTS.broken(format!("there is no rule `{}`", code.escape_debug()));
+            let near = select::nearest(code, self::all().map(|r| r.code));
+            return Err(match near {
+                Some(near) => e.with_hint(format!("did you mean `{near}`?")),
+                None => e.with_hint("`holdall rules` lists all of them"),
+            }
+            .into());
+        }
+    }
+    let out = &mut *session.out();
+    let paint = session.paint();
+    if session.json() {
+        let texts: Vec<String> = all.iter().map(|r| json(r)).collect();
+        let text = texts.join(",");
+        if args.code.is_some() { writeln!(out, "{text}")? } else { writeln!(out, "[{text}]")? }
+    } else if args.code.is_some() {
+        for rule in all {
+            writeln!(out, "{}  {}", paint.on(rule.code, Style::Title), fault(rule))?;
+            writeln!(out, "  {}", rule.says)?;
+            if let Some(hint) = rule.hint {
+                writeln!(out, "  {} {hint}", paint.on("hint:", Style::Note))?;
+            }
+        }
+    } else {
+        all.sort_by_key(|r| r.code);
+        let columns = [Column::left("code"), Column::left("kind"), Column::left("the rule")];
+        let row = |at: usize| {
+            let r = all[at];
+            vec![Cell::styled(r.code, Style::Title), Cell::new(r.kind.as_str()), Cell::new(r.says)]
+        };
+        table::write(out, &columns, all.len(), &row, 0, session.width(), paint)?;
+    }
+    Ok(Status::Fine)
+}
+
+/// Every rule there is: the formats', the library's, the command's own.
+fn all() -> impl Iterator<Item = &'static Rule> {
+    let library = holdall::error::RULES.iter().copied();
+    holdall::formats::rules().chain(library).chain(crate::exit::RULES.iter().copied())
+}
+
+fn fault(rule: &Rule) -> String {
+    let code = crate::exit::code_of(rule.kind);
+    format!("{}, exit status {code}", rule.kind.as_str())
+}
+
+fn json(rule: &Rule) -> String {
+    let hint = rule.hint.map_or("null".to_owned(), |h| JsonString(h).to_string());
+    format!(
+        "{{\"code\":{},\"kind\":\"{}\",\"says\":{},\"hint\":{hint}}}",
+        JsonString(rule.code),
+        rule.kind.as_str(),
+        JsonString(rule.says),
+    )
+}

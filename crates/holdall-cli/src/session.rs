@@ -1,0 +1,104 @@
+//! What every command has at hand: the options given to all of them, and where output goes.
+
+use crate::args::Global;
+use crate::exit::{self, Failure};
+use crate::output::style::{Paint, Style};
+use std::cell::{RefCell, RefMut};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+
+/// One run of the command.
+pub(crate) struct Session {
+    /// The options given to all commands.
+    pub(crate) global: Global,
+    out: RefCell<BufWriter<io::Stdout>>,
+    out_paint: Paint,
+    err_paint: Paint,
+    width: Option<usize>,
+}
+
+impl Session {
+    pub(crate) fn new(global: Global) -> Session {
+        let stdout = io::stdout();
+        let width = stdout.is_terminal().then(|| {
+            let found = terminal_size::terminal_size_of(&stdout);
+            found.map_or(80, |(terminal_size::Width(w), _)| usize::from(w).max(20))
+        });
+        Session {
+            out_paint: Paint::when(global.color, stdout.is_terminal()),
+            err_paint: Paint::when(global.color, io::stderr().is_terminal()),
+            out: RefCell::new(BufWriter::with_capacity(64 << 10, stdout)),
+            width,
+            global,
+        }
+    }
+
+    /// Standard output, buffered.
+    pub(crate) fn out(&self) -> RefMut<'_, BufWriter<io::Stdout>> {
+        self.out.borrow_mut()
+    }
+
+    /// Colours on standard output.
+    pub(crate) fn paint(&self) -> Paint {
+        self.out_paint
+    }
+
+    /// Colours on standard error.
+    pub(crate) fn err_paint(&self) -> Paint {
+        self.err_paint
+    }
+
+    /// Columns of the terminal that standard output is; `None` when it is none.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.width
+    }
+
+    /// Whether `--json` was given.
+    pub(crate) fn json(&self) -> bool {
+        self.global.json
+    }
+
+    /// Tells the user something on standard error, unless `--quiet`.
+    pub(crate) fn note(&self, text: impl std::fmt::Display) {
+        if !self.global.quiet {
+            // There is no one to tell.
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+
+    /// Warns the user on standard error, unless `--quiet`.
+    pub(crate) fn warn(&self, text: impl std::fmt::Display) {
+        self.note(format_args!("{} {text}", self.err_paint.on("warning:", Style::Warn)));
+    }
+
+    /// Does `work` for each input, telling errors as they come. The first error's exit status is
+    /// that of the whole.
+    pub(crate) fn each<T>(
+        &self,
+        inputs: &[T],
+        mut work: impl FnMut(&T) -> Result<exit::Status, Failure>,
+    ) -> Result<exit::Status, Failure> {
+        let mut all = exit::Status::Fine;
+        let mut failed = None;
+        for input in inputs {
+            match work(input) {
+                Ok(exit::Status::Fine) => {}
+                Ok(exit::Status::Bad) => all = exit::Status::Bad,
+                Err(Failure::Error(e)) if inputs.len() > 1 => {
+                    self.finish()?;
+                    let code = exit::report(&e, self.json(), self.err_paint);
+                    failed.get_or_insert(code);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        match failed {
+            Some(code) => Err(Failure::Told(code)),
+            None => Ok(all),
+        }
+    }
+
+    /// Writes out what is still buffered.
+    pub(crate) fn finish(&self) -> Result<(), Failure> {
+        Ok(self.out.borrow_mut().flush()?)
+    }
+}
