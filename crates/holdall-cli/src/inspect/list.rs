@@ -3,9 +3,9 @@
 use crate::exit::Failure;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
-use crate::output::text::{Size, escape, shape, tensor_type};
+use crate::output::text::{Size, escape, printable, shape, tensor_type};
 use crate::session::Session;
-use holdall::{Digest, Layout, Tensor};
+use holdall::{Digest, Group, Layout, Tensor, groups};
 use std::borrow::Cow;
 use std::io::Write as _;
 
@@ -23,10 +23,15 @@ pub(super) fn table(session: &Session, tensors: &[Tensor], group: bool) -> Resul
         Column::left("encoding").dropped(1),
         Column::left("digest").dropped(0),
     ];
-    let _ = group;
-    let row = |at: usize| row(&tensors[at]);
+    let groups = if group { groups(tensors) } else { Vec::new() };
+    let rows = if group { groups.len() } else { tensors.len() };
+    let row = |at: usize| match groups.get(at) {
+        Some(group) if group.members.len() > 1 => group_row(tensors, group),
+        Some(group) => row(&tensors[group.members[0]]),
+        None => row(&tensors[at]),
+    };
     let (width, paint) = (session.width(), session.paint());
-    table::write(&mut *session.out(), &columns, tensors.len(), &row, 2, width, paint)?;
+    table::write(&mut *session.out(), &columns, rows, &row, 2, width, paint)?;
     Ok(())
 }
 
@@ -40,6 +45,30 @@ fn row(t: &Tensor) -> Vec<Cell> {
         Cell::new(encoding(t)),
         Cell::styled(digest(t, false), Style::Dim),
     ]
+}
+
+/// The row of several tensors that are alike in dtype, shape and layout.
+fn group_row(tensors: &[Tensor], group: &Group) -> Vec<Cell> {
+    let members = || group.members.iter().map(|&at| &tensors[at]);
+    let first = &tensors[group.members[0]];
+    let mut out = row(first);
+    let count = group.members.len();
+    out[0] = Cell::styled(printable(&group.name), Style::Group).with_suffix(format!(" ×{count}"));
+    let len = first.stored_len();
+    if members().all(|t| t.stored_len() == len) {
+        out[3] = Cell::new(format!("{count} × {}", Size(len)));
+    } else {
+        out[3] = Cell::new(format!(
+            "{count} × ~{}",
+            Size(members().map(|t| t.stored_len()).sum::<u64>() / count as u64)
+        ));
+    }
+    let own = encoding(first);
+    out[5] = Cell::new(if members().all(|t| encoding(t) == own) { own } else { "mixed" });
+    let own = algorithm(first);
+    let same = members().all(|t| algorithm(t) == own);
+    out[6] = Cell::styled(if same { own } else { "mixed" }, Style::Dim);
+    out
 }
 
 fn layout(layout: &Layout) -> Cow<'static, str> {
@@ -58,22 +87,21 @@ fn encoding(t: &Tensor) -> &'static str {
 
 /// The digest of a tensor's only component; of several, what they have in common.
 fn digest(t: &Tensor, whole: bool) -> Cow<'static, str> {
-    let mut all = t.components().map(|c| c.digest);
-    let (first, count) = (all.next().flatten(), t.components().len());
-    match first {
-        Some(digest) if count == 1 => short_digest(&digest, whole).into(),
-        Some(digest) => {
-            let algorithm = digest.algorithm();
-            let same = all.all(|d| d.is_some_and(|d| d.algorithm() == algorithm));
-            match (same, algorithm) {
-                (true, Some(a)) => a.as_str().into(),
-                (true, None) => "unknown".into(),
-                (false, _) => "mixed".into(),
-            }
-        }
-        None if all.any(|d| d.is_some()) => "mixed".into(),
-        None => "-".into(),
+    let mut all = t.components();
+    match (all.next().and_then(|c| c.digest), all.next()) {
+        (Some(digest), None) => short_digest(&digest, whole).into(),
+        _ => algorithm(t).into(),
     }
+}
+
+/// The algorithm of the digests of a tensor's components, in a word.
+fn algorithm(t: &Tensor) -> &'static str {
+    let mut all = t.components().map(|c| match c.digest {
+        None => "-",
+        Some(digest) => digest.algorithm().map_or("unknown", |a| a.as_str()),
+    });
+    let first = all.next().unwrap_or("-");
+    if all.all(|name| name == first) { first } else { "mixed" }
 }
 
 /// A digest as text; SHA-256 shortened unless `whole`.

@@ -80,7 +80,7 @@ fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let bytes = window.bytes(manifest.clone())?;
     let reader = Reader::new(&bytes, manifest.start, limits);
     let data = footer::WORD..manifest.start;
-    let builder = IndexBuilder::new(FORMAT.id, "0.1", window.len(), data, limits);
+    let builder = IndexBuilder::new(FORMAT.id, "0.1.0", window.len(), data, limits);
     Ok(match generation {
         Generation::V0 => v0::decode(reader, builder, limits)?,
         _ => v1::decode(reader, generation, builder, limits)?,
