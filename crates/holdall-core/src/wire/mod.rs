@@ -10,3 +10,4 @@
 pub mod cbor;
 pub mod cursor;
 pub mod json;
+pub mod npy;

@@ -1,0 +1,310 @@
+//! The header of NumPy's `.npy` files, read and written.
+//!
+//! # What
+//! One array: a header in front of its elements. Also the form of the members of an `.npz`.
+//!
+//! # Layout
+//! ```text
+//! 0        6    magic: 93 `NUMPY`
+//! 6        2    version: 1.0, 2.0 or 3.0
+//! 8        2|4  length of the header, u16 (1.0) or u32 (2.0 and 3.0), little-endian
+//! 10|12    len  a Python dict, padded with spaces to a multiple of 64 in all, and a line feed:
+//!               {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+//! ```
+//!
+//! # Specification
+//! NEP 1 and the documentation of `numpy.lib.format`.
+//!
+//! # Support
+//! Reads and writes bool, integers and floats of 1 to 8 bytes and complex numbers; reads both byte
+//! orders and both element orders; writes little-endian, row-major. Structured, object and string
+//! arrays are refused (`npy/dtype`).
+//!
+//! # Deviations
+//! None known. The dict is read as the literal it is, never evaluated.
+//!
+//! # Untrusted input
+//! The header's length is held against the bytes at hand and [`HEADER_MAX`]; the number of dimensions
+//! is bounded by it. Dimensions are handed on as they are.
+
+use crate::error::{Kind, Result, Rule};
+use crate::model::{ByteOrder, DType, LogicalType};
+use crate::wire::cursor::Cursor;
+
+/// Every rule of `.npy` headers.
+pub static RULES: &[&Rule] = &[&MAGIC, &TRUNCATED, &HEADER, &DTYPE, &NO_DESCR];
+
+/// Not an `.npy` file.
+pub static MAGIC: Rule = Rule::new(
+    "npy/magic",
+    Kind::Malformed,
+    "An .npy file starts with 93 `NUMPY` and version 1.0, 2.0 or 3.0.",
+);
+/// It ends inside the header.
+pub static TRUNCATED: Rule = Rule::new(
+    "npy/truncated",
+    Kind::Malformed,
+    "The header is as long as it says, and at most 64 KiB.",
+);
+/// The header says something else.
+pub static HEADER: Rule = Rule::new(
+    "npy/header",
+    Kind::Malformed,
+    "The header is a Python dict of `descr`, `fortran_order` and `shape`, and nothing else.",
+);
+/// Elements that are no numbers.
+pub static DTYPE: Rule = Rule::new(
+    "npy/dtype",
+    Kind::Unsupported,
+    "The elements of an .npy file are bool, integers, floats or complex numbers of a known width.",
+);
+/// A type that NumPy does not have.
+pub static NO_DESCR: Rule = Rule::new(
+    "npy/no-such-type",
+    Kind::Unsupported,
+    "Elements written to an .npy file have a type that NumPy has.",
+);
+
+/// The most bytes that are read as a header. The headers of numeric arrays are far below.
+pub const HEADER_MAX: u64 = 64 << 10;
+
+const MAGIC_BYTES: &[u8; 6] = b"\x93NUMPY";
+/// The elements start at a multiple of this many bytes.
+const ALIGN: usize = 64;
+
+/// What a header says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    /// Storage element type.
+    pub dtype: DType,
+    /// The complex type, where two stored elements are one.
+    pub logical_type: Option<LogicalType>,
+    /// Order of bytes within an element.
+    pub byte_order: ByteOrder,
+    /// Whether the first dimension varies fastest.
+    pub fortran_order: bool,
+    /// Dimensions, in elements; empty for a scalar.
+    pub shape: Vec<u64>,
+    /// Bytes before the first element.
+    pub len: u64,
+}
+
+/// NumPy's name of a type, little-endian: `<f4`, `|b1`.
+fn descr(dtype: DType, logical: Option<&LogicalType>) -> Option<&'static str> {
+    Some(match (logical, dtype) {
+        (None, DType::F64) => "<f8",
+        (None, DType::F32) => "<f4",
+        (None, DType::F16) => "<f2",
+        (None, DType::Bf16) => return None,
+        (None, DType::I64) => "<i8",
+        (None, DType::I32) => "<i4",
+        (None, DType::I16) => "<i2",
+        (None, DType::I8) => "|i1",
+        (None, DType::U64) => "<u8",
+        (None, DType::U32) => "<u4",
+        (None, DType::U16) => "<u2",
+        (None, DType::U8) => "|u1",
+        (None, DType::Bool) => "|b1",
+        (Some(LogicalType::Complex64), DType::F32) => "<c8",
+        (Some(LogicalType::Complex128), DType::F64) => "<c16",
+        (Some(_), _) => return None,
+    })
+}
+
+/// The header of row-major, little-endian elements. Version 1.0, or 2.0 when it does not fit.
+///
+/// # Errors
+/// [`NO_DESCR`] for `bf16` and the logical types below 32 bits.
+pub fn header(dtype: DType, logical: Option<&LogicalType>, shape: &[u64]) -> Result<Vec<u8>> {
+    let Some(descr) = descr(dtype, logical) else {
+        let name = logical.map_or(dtype.as_str(), |t| t.as_str()).escape_debug();
+        return Err(NO_DESCR.broken(format!("NumPy has no type for {name}")));
+    };
+    let dims: String = shape.iter().map(|d| format!("{d}, ")).collect();
+    // `(3,)` but `(3, 4)`, as NumPy writes it.
+    let dims = match shape {
+        [_] => dims.trim_end(),
+        _ => dims.trim_end_matches(", "),
+    };
+    let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}), }}");
+    for (version, width) in [(1u8, 2usize), (2, 4)] {
+        let before = MAGIC_BYTES.len().saturating_add(2).saturating_add(width);
+        let total = before.saturating_add(dict.len()).saturating_add(1).next_multiple_of(ALIGN);
+        let len = total.saturating_sub(before);
+        let Ok(len) = u32::try_from(len) else { break };
+        if width == 2 && len > u32::from(u16::MAX) {
+            continue;
+        }
+        let mut out = Vec::with_capacity(total);
+        out.extend_from_slice(MAGIC_BYTES);
+        out.extend_from_slice(&[version, 0]);
+        out.extend(len.to_le_bytes().iter().take(width));
+        out.extend_from_slice(dict.as_bytes());
+        out.resize(total.saturating_sub(1), b' ');
+        out.push(b'\n');
+        return Ok(out);
+    }
+    Err(NO_DESCR.broken("the shape has too many dimensions for a header"))
+}
+
+/// How many bytes the header has in all, from its first 12 (or all, when there are fewer).
+///
+/// # Errors
+/// [`MAGIC`], [`TRUNCATED`].
+pub fn header_len(head: &[u8]) -> Result<u64> {
+    let mut cursor = Cursor::new(head);
+    if cursor.take(6) != Some(MAGIC_BYTES) {
+        let found = head.get(..6).unwrap_or(head).escape_ascii();
+        return Err(MAGIC.broken(format!("it starts with `{found}`")));
+    }
+    let short = || TRUNCATED.broken(format!("the file ends after {} bytes", head.len()));
+    let [major, minor] = cursor.array::<2>().ok_or_else(short)?;
+    let len = match (major, minor) {
+        (1, 0) => u64::from(u16::from_le_bytes(cursor.array::<2>().ok_or_else(short)?)),
+        (2 | 3, 0) => u64::from(u32::from_le_bytes(cursor.array::<4>().ok_or_else(short)?)),
+        _ => return Err(MAGIC.broken(format!("it is of version {major}.{minor}"))),
+    };
+    if len > HEADER_MAX {
+        return Err(TRUNCATED.broken(format!("a header of {len} bytes, at most {HEADER_MAX}")));
+    }
+    Ok(len.saturating_add(cursor.position()))
+}
+
+/// Reads the header at the start of `bytes`.
+///
+/// # Errors
+/// [`MAGIC`], [`TRUNCATED`], [`HEADER`], [`DTYPE`].
+pub fn read(bytes: &[u8]) -> Result<Header> {
+    let len = header_len(bytes)?;
+    let Some(head) = usize::try_from(len).ok().and_then(|len| bytes.get(..len)) else {
+        let found = bytes.len();
+        return Err(TRUNCATED.broken(format!("the header ends at {len}, the file at {found}")));
+    };
+    let start = if bytes.get(6) == Some(&1) { 10 } else { 12 };
+    let text = head.get(start..).and_then(|t| std::str::from_utf8(t).ok());
+    let text = text.ok_or_else(|| HEADER.broken("the header is not text"))?;
+    let mut literal = Literal { rest: text };
+    let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+    literal.expect("{")?;
+    while !literal.accept("}") {
+        let key = literal.string()?;
+        literal.expect(":")?;
+        let is_new = match key {
+            "descr" => descr.replace(literal.string()?).is_none(),
+            "fortran_order" => fortran_order.replace(literal.bool()?).is_none(),
+            "shape" => shape.replace(literal.shape()?).is_none(),
+            other => {
+                return Err(HEADER.broken(format!("unexpected key '{}'", other.escape_debug())));
+            }
+        };
+        if !is_new {
+            return Err(HEADER.broken(format!("the key '{key}' is there twice")));
+        }
+        if !literal.accept(",") {
+            literal.expect("}")?;
+            break;
+        }
+    }
+    if !literal.rest.trim().is_empty() {
+        return Err(HEADER.broken("there is text after the dict"));
+    }
+    let (Some(descr), Some(fortran_order), Some(shape)) = (descr, fortran_order, shape) else {
+        return Err(HEADER.broken("`descr`, `fortran_order` or `shape` is missing"));
+    };
+    let (dtype, logical_type, byte_order) = element(descr)?;
+    Ok(Header { dtype, logical_type, byte_order, fortran_order, shape, len })
+}
+
+/// The type that NumPy calls `descr`.
+fn element(descr: &str) -> Result<(DType, Option<LogicalType>, ByteOrder)> {
+    let unknown = || DTYPE.broken(format!("elements of type '{}'", descr.escape_debug()));
+    let (order, name) = descr.split_at_checked(1).ok_or_else(unknown)?;
+    let (dtype, logical_type) = match name {
+        "f8" => (DType::F64, None),
+        "f4" => (DType::F32, None),
+        "f2" => (DType::F16, None),
+        "i8" => (DType::I64, None),
+        "i4" => (DType::I32, None),
+        "i2" => (DType::I16, None),
+        "i1" => (DType::I8, None),
+        "u8" => (DType::U64, None),
+        "u4" => (DType::U32, None),
+        "u2" => (DType::U16, None),
+        "u1" => (DType::U8, None),
+        "b1" => (DType::Bool, None),
+        "c8" => (DType::F32, Some(LogicalType::Complex64)),
+        "c16" => (DType::F64, Some(LogicalType::Complex128)),
+        _ => return Err(unknown()),
+    };
+    let byte_order = match order {
+        "<" => ByteOrder::Little,
+        ">" => ByteOrder::Big,
+        "|" | "=" if dtype.width() == 1 => ByteOrder::Little,
+        _ => return Err(unknown()),
+    };
+    Ok((dtype, logical_type, byte_order))
+}
+
+/// The part of Python's literals that headers are made of.
+struct Literal<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Literal<'a> {
+    fn accept(&mut self, token: &str) -> bool {
+        let rest = self.rest.trim_start().strip_prefix(token);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    fn expect(&mut self, token: &str) -> Result<()> {
+        if self.accept(token) {
+            return Ok(());
+        }
+        let found: String = self.rest.trim_start().chars().take(16).collect();
+        Err(HEADER.broken(format!("`{token}` is missing before `{}`", found.escape_debug())))
+    }
+
+    fn string(&mut self) -> Result<&'a str> {
+        let quote = if self.accept("\"") { '"' } else { '\'' };
+        if quote == '\'' {
+            self.expect("'")?;
+        }
+        let (text, rest) = self
+            .rest
+            .split_once(quote)
+            .filter(|(text, _)| !text.contains('\\'))
+            .ok_or_else(|| HEADER.broken("a string does not end, or has escapes"))?;
+        self.rest = rest;
+        Ok(text)
+    }
+
+    fn bool(&mut self) -> Result<bool> {
+        if self.accept("True") {
+            return Ok(true);
+        }
+        self.expect("False").map(|()| false)
+    }
+
+    fn shape(&mut self) -> Result<Vec<u64>> {
+        self.expect("(")?;
+        let mut out = Vec::new();
+        while !self.accept(")") {
+            let text = self.rest.trim_start();
+            let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
+            let (number, rest) = text
+                .split_at_checked(text.len().saturating_sub(digits.len()))
+                .ok_or_else(|| HEADER.broken("a shape that is no tuple"))?;
+            // Python 2 wrote long integers as `3L`.
+            self.rest = rest.strip_prefix('L').unwrap_or(rest);
+            out.push(number.parse().map_err(|_| {
+                HEADER.broken(format!("`{}` is no dimension", number.escape_debug()))
+            })?);
+            if !self.accept(",") {
+                self.expect(")")?;
+                break;
+            }
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,111 @@
+//! `.npy` headers: as NumPy writes them, read back, and refused when they are something else.
+
+use holdall_core::wire::npy::{self, Header};
+use holdall_core::{ByteOrder, DType, LogicalType};
+
+/// A header with this dict, as NumPy frames it.
+fn framed(dict: &str) -> Vec<u8> {
+    let mut out = b"\x93NUMPY\x01\x00".to_vec();
+    out.extend((dict.len() as u16).to_le_bytes());
+    out.extend(dict.as_bytes());
+    out
+}
+
+fn code(bytes: &[u8]) -> &'static str {
+    npy::read(bytes).unwrap_err().code()
+}
+
+#[test]
+fn headers_are_those_that_numpy_writes() {
+    let expected = b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, \
+                     'shape': (3, 4), }                                                          \n";
+    assert_eq!(expected.len(), 128);
+    let found = npy::header(DType::F32, None, &[3, 4]).unwrap();
+    assert_eq!(found.escape_ascii().to_string(), expected.escape_ascii().to_string());
+    let text = |shape: &[u64]| {
+        String::from_utf8_lossy(&npy::header(DType::Bool, None, shape).unwrap()).into_owned()
+    };
+    assert!(text(&[]).contains("'|b1', 'fortran_order': False, 'shape': (), }"));
+    assert!(text(&[5]).contains("'shape': (5,), }"));
+    assert!(text(&[0, 7, 1]).contains("'shape': (0, 7, 1), }"));
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let types = DType::ALL
+        .into_iter()
+        .filter(|d| *d != DType::Bf16)
+        .map(|d| (d, None))
+        .chain([(DType::F32, Some(LogicalType::Complex64))])
+        .chain([(DType::F64, Some(LogicalType::Complex128))]);
+    for (dtype, logical_type) in types {
+        for shape in [vec![], vec![1], vec![u64::MAX, 0], vec![1; 40_000]] {
+            let bytes = npy::header(dtype, logical_type.as_ref(), &shape).unwrap();
+            assert!(bytes.len().is_multiple_of(64) && bytes.ends_with(b"\n"));
+            if bytes.len() as u64 > npy::HEADER_MAX {
+                assert_eq!(bytes[6], 2);
+                assert_eq!(code(&bytes), "npy/truncated");
+                continue;
+            }
+            let len = bytes.len() as u64;
+            let logical_type = logical_type.clone();
+            let byte_order = ByteOrder::Little;
+            let expected =
+                Header { dtype, logical_type, byte_order, fortran_order: false, shape, len };
+            assert_eq!(npy::read(&bytes).unwrap(), expected);
+            assert_eq!(npy::header_len(&bytes[..12]).unwrap(), len);
+        }
+    }
+}
+
+#[test]
+fn types_that_numpy_lacks_are_refused() {
+    let e = npy::header(DType::Bf16, None, &[2]).unwrap_err();
+    assert_eq!((e.code(), e.message()), ("npy/no-such-type", "NumPy has no type for bf16"));
+    for t in [LogicalType::F8E4M3Fn, LogicalType::F4E2M1, LogicalType::from_name("new\n")] {
+        assert_eq!(npy::header(DType::U8, Some(&t), &[2]).unwrap_err().code(), "npy/no-such-type");
+    }
+}
+
+#[test]
+fn other_writers_headers_are_read() {
+    let h = npy::read(&framed("{\"shape\":(2L,3),'fortran_order':True,'descr':'>i2'}")).unwrap();
+    assert_eq!((h.dtype, h.byte_order), (DType::I16, ByteOrder::Big));
+    assert_eq!((h.shape, h.fortran_order, h.len), (vec![2, 3], true, 61));
+}
+
+#[test]
+fn broken_headers_name_their_rule() {
+    let dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }\n";
+    let whole = framed(dict);
+    for len in 0..whole.len() {
+        let code = code(&whole[..len]);
+        assert_eq!(code, if len < 6 { "npy/magic" } else { "npy/truncated" }, "{len}");
+    }
+    let mut bad = whole.clone();
+    bad[6] = 4;
+    assert_eq!(code(&bad), "npy/magic");
+    for (from, to, expected) in [
+        ("<f4", "|O", "npy/dtype"),
+        ("<f4", "<f", "npy/dtype"),
+        ("<f4", "", "npy/dtype"),
+        ("<f4", "é4", "npy/dtype"),
+        ("<f4", "|f4", "npy/dtype"),
+        ("<f4", "<f4\\n", "npy/header"),
+        ("'<f4'", "[('a', '<f4')]", "npy/header"),
+        ("False", "0", "npy/header"),
+        ("(3, 4)", "(3, -4)", "npy/header"),
+        ("(3, 4)", "(3 4)", "npy/header"),
+        ("(3, 4)", "(99999999999999999999,)", "npy/header"),
+        ("(3, 4)", "3", "npy/header"),
+        (", }", "", "npy/header"),
+        (" }", " 'shape': (1,), }", "npy/header"),
+        (" }", " 'more': 1 }", "npy/header"),
+        (", 'shape': (3, 4)", "", "npy/header"),
+        ("}\n", "}}\n", "npy/header"),
+    ] {
+        assert!(dict.contains(from));
+        assert_eq!(code(&framed(&dict.replacen(from, to, 1))), expected, "{from} -> {to}");
+    }
+    assert_eq!(code(b"\x93NUMPY\x01\x00\x02\x00\xff\xfe"), "npy/header");
+}
