@@ -3,6 +3,7 @@
 use crate::files::Workload;
 use crate::floor::read::touch;
 use crate::rows::slice::{ROWS, Runs};
+use crate::rows::touch::TOUCHES;
 use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use crate::workload::EMBEDDING;
@@ -42,7 +43,7 @@ pub fn load(c: &Context, file: Workload, digests: Check) -> Result<Outcome> {
 
 /// Maps the file and touches every page of every tensor.
 pub fn touch_all(c: &Context, file: Workload) -> Result<Outcome> {
-    let (_, outcome) = timed(|| -> Result<_> {
+    let (_, outcome) = repeated(TOUCHES, || -> Result<_> {
         let file = OpenOptions::new().with_io(Io::Map).open(c.path(file))?;
         for tensor in file.tensors() {
             black_box(touch(&tensor.bytes(&Role::Data)?));

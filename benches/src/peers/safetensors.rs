@@ -4,6 +4,7 @@ use crate::files::Workload;
 use crate::floor::read::{map, touch};
 use crate::rows::save::Model;
 use crate::rows::slice::{ROWS, Runs};
+use crate::rows::touch::TOUCHES;
 use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use crate::workload::EMBEDDING;
@@ -64,7 +65,7 @@ pub fn load_copies(c: &Context, file: Workload) -> Result<Outcome> {
 
 /// Maps the file and touches every page of every tensor.
 pub fn touch_all(c: &Context, file: Workload) -> Result<Outcome> {
-    let (_, outcome) = timed(|| -> Result<_> {
+    let (_, outcome) = repeated(TOUCHES, || -> Result<_> {
         let map = map(&c.path(file))?;
         let tensors = SafeTensors::deserialize(&map)?;
         black_box(tensors.iter().map(|(_, t)| touch(t.data())).sum::<u64>());

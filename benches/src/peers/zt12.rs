@@ -5,6 +5,7 @@ use crate::floor::read::touch;
 use crate::floor::zstd::Stored;
 use crate::rows::save::Model;
 use crate::rows::slice::{ROWS, Runs};
+use crate::rows::touch::TOUCHES;
 use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use crate::workload::EMBEDDING;
@@ -63,7 +64,7 @@ pub fn load_copies(c: &Context, file: Workload) -> Result<Outcome> {
 
 /// Maps the file and touches every page of every tensor.
 pub fn touch_all(c: &Context, file: Workload) -> Result<Outcome> {
-    let (_, outcome) = timed(|| -> Result<_> {
+    let (_, outcome) = repeated(TOUCHES, || -> Result<_> {
         let reader = Reader::open_mmap_shared(c.path(file))?;
         for name in reader.tensors().keys() {
             black_box(touch(reader.view(name)?));

@@ -4,6 +4,7 @@ use crate::files::Workload;
 use crate::floor::read::touch;
 use crate::rows::save::Model;
 use crate::rows::slice::{ROWS, Runs};
+use crate::rows::touch::TOUCHES;
 use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use crate::workload::EMBEDDING;
@@ -51,7 +52,7 @@ pub fn load(c: &Context, file: Workload, verify: bool) -> Result<Outcome> {
 
 /// Maps the file and touches every page of every tensor.
 pub fn touch_all(c: &Context, file: Workload) -> Result<Outcome> {
-    let (_, outcome) = timed(|| -> Result<_> {
+    let (_, outcome) = repeated(TOUCHES, || -> Result<_> {
         let source = Source::open(c.path(file))?;
         for tensor in source.tensors() {
             black_box(touch(tensor.data()?.map()?));

@@ -5,7 +5,7 @@ mod load;
 mod open;
 pub mod save;
 pub mod slice;
-mod touch;
+pub mod touch;
 mod verify;
 mod zstd;
 

@@ -6,7 +6,10 @@ use crate::files::Workload::*;
 use crate::floor::read;
 use crate::ours;
 use crate::peers::{safetensors, zt12, zt21};
-use crate::timing::timed;
+use crate::timing::repeated;
+
+/// How often a process maps and touches; the median counts.
+pub const TOUCHES: usize = 9;
 
 pub const COMPARISONS: &[Comparison] = &[Comparison {
     name: "map-touch",
@@ -22,7 +25,7 @@ const MAP_TOUCH: &[Contestant] = &[
     ours("holdall", |c| ours::touch_all(c, LlamaZt12)),
     floor("bare map", |c| {
         let path = c.path(LlamaZt12);
-        Ok(timed(|| read::touch_map(&path))?.1)
+        Ok(repeated(TOUCHES, || read::touch_map(&path))?.1)
     }),
     peer("safetensors", |c| safetensors::touch_all(c, LlamaSafetensors)),
     peer("ztensor 1.2", |c| zt12::touch_all(c, LlamaZt12)),
