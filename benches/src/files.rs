@@ -4,20 +4,27 @@
 //! flushed to the disk and then renamed, so what exists is whole.
 
 use crate::args::Args;
+use crate::ours;
 use crate::rows::Comparison;
 use crate::workload::{ALL_LAYERS, LAYERS, Spec, llama, many};
 use anyhow::{Context, Result};
+use holdall::Durability;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo, View};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// The level of compressed files.
+pub const LEVEL: i32 = 3;
+
 /// A file that comparisons read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Workload {
     /// Llama-3.2-1B shapes with 4 of 16 layers, 1.01 GB, in safetensors.
     LlamaSafetensors,
+    /// The same in zTensor 1.2 by Holdall: frames of 2 MB and a seek table, level 3, crc32c.
+    LlamaSeekable,
     /// The same in zTensor 1.2, raw, crc32c digests.
     LlamaZt12,
     /// The same with sha256 digests.
@@ -48,6 +55,7 @@ impl Workload {
     pub fn path(self, dir: &Path) -> PathBuf {
         dir.join(match self {
             LlamaSafetensors => "llama.safetensors",
+            LlamaSeekable => "llama-seekable.zt",
             LlamaZt12 => "llama.zt",
             LlamaZt12Sha256 => "llama-sha256.zt",
             LlamaZt12Zstd => "llama-zstd.zt",
@@ -65,8 +73,8 @@ impl Workload {
 
     fn specs(self, quick: bool) -> Vec<Spec> {
         match self {
-            LlamaSafetensors | LlamaZt12 | LlamaZt12Sha256 | LlamaZt12Zstd | LlamaZt21
-            | LlamaZt21Zstd => llama(LAYERS, quick),
+            LlamaSafetensors | LlamaSeekable | LlamaZt12 | LlamaZt12Sha256 | LlamaZt12Zstd
+            | LlamaZt21 | LlamaZt21Zstd => llama(LAYERS, quick),
             LlamaHoles => llama(ALL_LAYERS, quick),
             SmallSafetensors | SmallZt12 | SmallZt21 => {
                 many(if quick { 2_000 } else { 51_000 }, &[40, 128])
@@ -85,12 +93,16 @@ impl Workload {
                 let views = specs.iter().map(|s| (s.name.as_str(), s));
                 Ok(safetensors::serialize_to_file(views, None, path)?)
             }
+            LlamaSeekable => {
+                let source = LlamaSafetensors.path(path.parent().context("no folder")?);
+                ours::convert_file(&source, path, Durability::Disk, Some(LEVEL))
+            }
             LlamaHoles => write_holes(path, &specs),
             LlamaZt12 | SmallZt12 | TinyZt12 => {
                 write_zt12(path, &specs, Compression::Raw, Checksum::Crc32c)
             }
             LlamaZt12Sha256 => write_zt12(path, &specs, Compression::Raw, Checksum::Sha256),
-            LlamaZt12Zstd => write_zt12(path, &specs, Compression::Zstd(3), Checksum::Crc32c),
+            LlamaZt12Zstd => write_zt12(path, &specs, Compression::Zstd(LEVEL), Checksum::Crc32c),
             LlamaZt21 => write_zt21(ztensor21::Writer::create(path)?, &specs, None),
             LlamaZt21Zstd => {
                 let options = ztensor21::Writer::options().canonical(false);
@@ -109,6 +121,9 @@ pub fn make(args: &Args, comparisons: &[Comparison]) -> Result<()> {
     std::fs::create_dir_all(&args.dir)?;
     let mut wanted: Vec<Workload> =
         comparisons.iter().flat_map(|c| c.files.iter().copied()).collect();
+    if wanted.contains(&LlamaSeekable) {
+        wanted.push(LlamaSafetensors);
+    }
     wanted.sort();
     wanted.dedup();
     for file in wanted {
@@ -117,7 +132,10 @@ pub fn make(args: &Args, comparisons: &[Comparison]) -> Result<()> {
             continue;
         }
         eprintln!("making {}", path.display());
-        let part = path.with_extension("part");
+        let part = path.with_file_name("part.zt");
+        if part.exists() {
+            std::fs::remove_file(&part)?;
+        }
         file.write(&part, args.quick).with_context(|| path.display().to_string())?;
         File::open(&part)?.sync_all()?;
         std::fs::rename(&part, &path)?;

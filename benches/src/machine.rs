@@ -10,7 +10,7 @@ use anyhow::Result;
 use std::fs::read_to_string;
 use std::path::Path;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Facts in the order in which they are shown.
 pub struct Machine {
@@ -31,7 +31,8 @@ pub fn describe(args: &Args) -> Result<Machine> {
         ("disk, direct writes and fsync", format!("{disk_write:.2} GB/s")),
         ("compiler", compiler()),
     ];
-    Ok(Machine { date: date(), facts, versions: versions() })
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    Ok(Machine { date: date(now), facts, versions: versions() })
 }
 
 /// Gigabytes per second of reading and writing a file past the page cache, on all cores.
@@ -39,7 +40,7 @@ fn disk_speed(dir: &Path) -> Result<(f64, f64)> {
     let mut bytes = HugeMemory::new(256 << 20);
     // Not zeros, which a disk may not store.
     bytes.iter_mut().enumerate().for_each(|(i, b)| *b = (i.wrapping_mul(0x9e37_79b1) >> 13) as u8);
-    let output = Output::new(dir.join("output"))?;
+    let output = Output::new(dir.join("output.zt"))?;
     let path = output.as_ref();
     let (_, written) = timed(|| write::direct_synced(path, &bytes, cores()))?;
     drop_cache(path)?;
@@ -98,11 +99,10 @@ fn versions() -> Vec<(String, String)> {
     packages.collect()
 }
 
-/// Today, in UTC, as `2026-03-21`.
-fn date() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+/// The day of a time since 1970, in UTC, as `2026-03-21`.
+fn date(since: Duration) -> String {
     // Days to a civil date, counting years from 1 March so that the leap day comes last.
-    let days = seconds as i64 / 86_400 + 719_468;
+    let days = since.as_secs() as i64 / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
         (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -112,4 +112,22 @@ fn date() -> String {
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     format!("{year}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (days, day) in [
+            (0, "1970-01-01"),
+            (59, "1970-03-01"),
+            (11_016, "2000-02-29"),
+            (11_017, "2000-03-01"),
+            (20_818, "2026-12-31"),
+        ] {
+            assert_eq!(date(Duration::from_secs(days * 86_400 + 86_399)), day);
+        }
+    }
 }

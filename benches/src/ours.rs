@@ -2,14 +2,20 @@
 
 use crate::files::Workload;
 use crate::floor::read::touch;
+use crate::rows::save::Model;
 use crate::rows::slice::{ROWS, Runs};
 use crate::rows::touch::TOUCHES;
 use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use crate::workload::EMBEDDING;
 use anyhow::{Context as _, Result};
-use holdall::{Check, Io, OpenOptions, Role};
+use holdall::model::Algorithm;
+use holdall::{
+    Check, Convert, DType, Durability, Io, OpenOptions, Role, TensorSpec, WriteOptions, Writer,
+};
+use safetensors::tensor::TensorView;
 use std::hint::black_box;
+use std::path::Path;
 
 /// Opens the file and goes through names, dtypes and shapes.
 pub fn list(c: &Context, file: Workload, times: usize) -> Result<Outcome> {
@@ -61,4 +67,51 @@ pub fn rows(c: &Context, file: Workload) -> Result<Outcome> {
         let width = 2 * tensor.shape().get(1).context("not a matrix")?;
         Ok(tensor.bytes_range(&Role::Data, start * width..(start + ROWS) * width)?.to_vec())
     })
+}
+
+/// Writes a model that is in memory, tensor by tensor; the file appears when it is whole.
+pub fn save(c: &Context, durability: Durability, digest: Option<Algorithm>) -> Result<Outcome> {
+    let model = Model::load(c)?;
+    let views = model.views()?;
+    let output = c.output()?;
+    let options = WriteOptions::new().with_durability(durability).with_digest(digest);
+    let ((), outcome) = timed(|| -> Result<()> {
+        let spec = |(name, view): &(String, TensorView)| {
+            let shape: Vec<u64> = view.shape().iter().map(|&d| d as u64).collect();
+            TensorSpec::dense(name, DType::Bf16, shape)
+        };
+        let specs: Vec<TensorSpec> = views.iter().map(spec).collect();
+        let mut writer = Writer::create(&output, &options)?;
+        writer.declare(&specs)?;
+        for (spec, (_, view)) in specs.into_iter().zip(&views) {
+            writer.add(spec, &[view.data()])?;
+        }
+        writer.finish()?;
+        Ok(())
+    })?;
+    Ok(outcome)
+}
+
+/// Converts the safetensors file to zTensor 1.2, raw or compressed.
+pub fn convert(c: &Context, durability: Durability, zstd: Option<i32>) -> Result<Outcome> {
+    let output = c.output()?;
+    let source = c.path(Workload::LlamaSafetensors);
+    let ((), outcome) = timed(|| convert_file(&source, output.as_ref(), durability, zstd))?;
+    Ok(outcome)
+}
+
+/// Converts `source` to a zTensor 1.2 file with crc32c digests.
+pub fn convert_file(
+    source: &Path,
+    target: &Path,
+    durability: Durability,
+    zstd: Option<i32>,
+) -> Result<()> {
+    let options = WriteOptions::new().with_durability(durability);
+    let options = match zstd {
+        Some(level) => options.with_zstd(level),
+        None => options,
+    };
+    holdall::convert(&holdall::open(source)?, target, &Convert::new(options))?;
+    Ok(())
 }

@@ -27,7 +27,7 @@ impl Context {
 
     /// Where to write an output; nothing is there.
     pub fn output(&self) -> Result<Output> {
-        Output::new(self.dir.join("output"))
+        Output::new(self.dir.join("output.zt"))
     }
 }
 

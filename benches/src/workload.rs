@@ -139,13 +139,16 @@ impl Check {
 
     pub fn tensor(&mut self, name: &str, bytes: &[u8]) {
         let words = if self.whole { sum_words(bytes) } else { ends(bytes) };
-        let one = fnv(name.as_bytes()) ^ words.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.sum = self.sum.wrapping_add(one.wrapping_add(bytes.len() as u64));
+        self.add(name, words.wrapping_add(bytes.len() as u64));
     }
 
     pub fn listed(&mut self, name: &str, shape: impl IntoIterator<Item = u64>) {
         let shape = shape.into_iter().fold(0u64, |h, d| h.wrapping_mul(31).wrapping_add(d));
-        self.sum = self.sum.wrapping_add(fnv(name.as_bytes()) ^ shape);
+        self.add(name, shape);
+    }
+
+    fn add(&mut self, name: &str, value: u64) {
+        self.sum = self.sum.wrapping_add(mix(mix(fnv(name.as_bytes())).wrapping_add(value)));
     }
 
     pub fn value(&self) -> Option<u64> {
@@ -172,8 +175,48 @@ pub fn sum_words(bytes: &[u8]) -> u64 {
     lanes.iter().fold(rest, |a, b| a.rotate_left(5).wrapping_add(*b))
 }
 
+/// Spreads every bit over all others (the finalizer of SplitMix64).
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
 fn fnv(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_normal_distribution() {
+        for (p, z) in [(0.5, 0.0), (0.975, 1.959_964), (0.001, -3.090_232)] {
+            assert!((quantile(p) - z).abs() < 1e-5, "{p}");
+        }
+    }
+
+    #[test]
+    fn contents_are_reproducible_and_differ_between_tensors() {
+        let specs = many(2, &[40, 128]);
+        assert_eq!(specs[0].bytes(), many(1, &[40, 128])[0].bytes());
+        assert_ne!(specs[0].bytes(), specs[1].bytes());
+        assert_eq!(specs[0].bytes().len(), specs[0].len());
+    }
+
+    #[test]
+    fn a_check_sees_bytes_and_names_but_not_their_order() {
+        let check = |tensors: &[(&str, &[u8])]| {
+            let mut check = Check::new(true);
+            tensors.iter().for_each(|(name, bytes)| check.tensor(name, bytes));
+            check.value()
+        };
+        let (a, b, c): (&[u8], &[u8], &[u8]) = (&[1; 100], &[2; 100], &[3; 100]);
+        assert_eq!(check(&[("a", a), ("b", b)]), check(&[("b", b), ("a", a)]));
+        assert_ne!(check(&[("a", a), ("b", b)]), check(&[("a", b), ("b", a)]));
+        assert_ne!(check(&[("a", a), ("b", b)]), check(&[("a", a), ("b", c)]));
+    }
 }

@@ -1,15 +1,19 @@
 //! Writing a model that is in memory to a new file.
 
-use super::{Cache, Comparison, Contestant, floor, peer};
+use super::Target::TimeAtMost;
+use super::{Cache, Comparison, Contestant, Goal, floor, ours, peer};
 use crate::files::Workload::*;
 use crate::floor::memory::HugeMemory;
 use crate::floor::{cores, read, write};
+use crate::ours;
 use crate::peers::{safetensors, zt12, zt21};
 use crate::timing::{Outcome, timed};
 use crate::worker::Context;
 use ::safetensors::SafeTensors;
 use ::safetensors::tensor::TensorView;
 use anyhow::Result;
+use holdall::Durability;
+use holdall::model::Algorithm;
 
 pub const COMPARISONS: &[Comparison] = &[
     Comparison {
@@ -19,7 +23,11 @@ pub const COMPARISONS: &[Comparison] = &[
         what: "Write a model in memory to a new file, without waiting for the disk: Llama shapes.",
         files: &[LlamaSafetensors],
         contestants: SAVE,
-        goals: &[],
+        goals: &[Goal {
+            ours: "holdall, crc32c",
+            target: TimeAtMost(1.1, &["fallocate + write"]),
+            note: "",
+        }],
     },
     Comparison {
         name: "save-synced",
@@ -28,17 +36,25 @@ pub const COMPARISONS: &[Comparison] = &[
         what: "The same, and wait until it is on the disk (fsync).",
         files: &[LlamaSafetensors],
         contestants: SAVE_SYNCED,
-        goals: &[],
+        goals: &[Goal {
+            ours: "holdall, crc32c",
+            target: TimeAtMost(1.1, &["write + fsync", "O_DIRECT + fsync"]),
+            note: "",
+        }],
     },
 ];
 
 const SAVE: &[Contestant] = &[
+    ours("holdall, crc32c", |c| ours::save(c, Durability::System, Some(Algorithm::Crc32c))),
+    ours("holdall, no digest", |c| ours::save(c, Durability::System, None)),
     floor("fallocate + write", |c| saved(c, |output, model| write::buffered(output, model))),
     peer("safetensors", |c| safetensors::save(c, false)),
     peer("ztensor 1.2, crc32c", |c| zt12::save(c, false)),
 ];
 
 const SAVE_SYNCED: &[Contestant] = &[
+    ours("holdall, crc32c", |c| ours::save(c, Durability::Disk, Some(Algorithm::Crc32c))),
+    ours("holdall, no digest", |c| ours::save(c, Durability::Disk, None)),
     floor("write + fsync", |c| saved(c, |output, model| write::buffered_synced(output, model))),
     floor("O_DIRECT + fsync", |c| {
         saved(c, |output, model| write::direct_synced(output, model, cores()))

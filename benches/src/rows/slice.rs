@@ -1,6 +1,7 @@
 //! Reading a few rows of a large tensor of a cold file.
 
-use super::{Cache, Comparison, Contestant, floor, ours, peer};
+use super::Target::TimeAtMost;
+use super::{Cache, Comparison, Contestant, Goal, floor, ours, peer};
 use crate::cold::drop_cache;
 use crate::files::Workload::{self, *};
 use crate::floor::read;
@@ -21,13 +22,21 @@ pub const COMPARISONS: &[Comparison] = &[Comparison {
     cache: Cache::Cold,
     rate: false,
     what: "Open the cold file and read 64 rows (256 KB) of the 525 MB embedding, raw and compressed.",
-    files: &[LlamaZt12, LlamaSafetensors, LlamaZt12Zstd, LlamaZt21, LlamaZt21Zstd],
+    files: &[LlamaZt12, LlamaSafetensors, LlamaZt12Zstd, LlamaSeekable, LlamaZt21, LlamaZt21Zstd],
     contestants: ROWS_COLD,
-    goals: &[],
+    goals: &[Goal {
+        ours: "holdall, zstd",
+        target: TimeAtMost(
+            3.0,
+            &["holdall, raw", "safetensors", "ztensor 1.2, raw", "ztensor 2.1, raw"],
+        ),
+        note: "",
+    }],
 }];
 
 const ROWS_COLD: &[Contestant] = &[
     ours("holdall, raw", |c| ours::rows(c, LlamaZt12)),
+    ours("holdall, zstd", |c| ours::rows(c, LlamaSeekable)),
     floor("pread of a raw file", |c| {
         let (offset, width) = zt12::embedding(&c.path(LlamaZt12))?;
         Runs::new(c, LlamaZt12)
