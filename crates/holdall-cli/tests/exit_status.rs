@@ -1,0 +1,122 @@
+//! Exit statuses, and errors as text and as JSON.
+
+mod command;
+
+use command::{accept, files, holdall, holdall_with};
+use serde_json::{Value as Json, json};
+use std::collections::HashMap;
+
+#[test]
+fn every_rejected_file_fails_with_the_code_it_is_named_after() {
+    let rules = holdall(["rules", "--json"]).ends_with(0).json();
+    let kinds: HashMap<&str, &str> = rules
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| (r["code"].as_str().unwrap(), r["kind"].as_str().unwrap()))
+        .collect();
+    for path in files("reject") {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let mut parts = name.split('.');
+        let code = format!("{}/{}", parts.next().unwrap(), parts.next().unwrap());
+        let path = path.to_str().unwrap();
+        let found = holdall(["inspect", "--json", path]);
+        let error = found.error();
+        assert_eq!(error["code"], code, "{path}: {error}");
+        assert_eq!(error["kind"], kinds[code.as_str()], "{path}: {error}");
+        assert_eq!(error["source"], path);
+        let status = match kinds[code.as_str()] {
+            "malformed" | "integrity" => 1,
+            "unsupported" | "limit" => 4,
+            other => panic!("{path}: {other}"),
+        };
+        assert_eq!((found.status, found.out.as_str()), (status, ""), "{path}");
+    }
+}
+
+#[test]
+fn error_objects_have_exactly_these_keys() {
+    let found = holdall(["inspect", "--json", "no-such-file"]).ends_with(3);
+    let error = found.error();
+    let keys: Vec<&String> = error.as_object().unwrap().keys().collect();
+    let expected = ["code", "component", "hint", "kind", "message", "range", "source", "tensor"];
+    assert_eq!(keys, expected);
+    assert_eq!((&error["kind"], &error["code"]), (&json!("io"), &json!("io/failed")));
+    assert_eq!(error["tensor"], Json::Null);
+    assert_eq!(found.err.lines().count(), 1);
+
+    let bounds = command::corpus().join("reject/ztensor/index.bounds.past-end.zt");
+    let error = holdall(["inspect", "--json", bounds.to_str().unwrap()]).ends_with(1).error();
+    assert!(error["range"][0].is_u64() && error["range"][1].is_u64(), "{error}");
+    assert!(error["tensor"].is_string() && error["component"] == "data", "{error}");
+}
+
+#[test]
+fn wrong_arguments_end_with_2_and_are_json_when_asked() {
+    for args in [
+        &["inspct"][..],
+        &["inspect"],
+        &["inspect", "x", "--sort", "colour"],
+        &["inspect", "x", "--digests"],
+        &["inspect", "x", "--limit", "tensor=1"],
+        &["inspect", "x", "--threads", "0"],
+        &[],
+    ] {
+        let found = holdall(args).ends_with(2);
+        assert_eq!(found.out, "");
+        assert!(!found.err.is_empty() && !found.err.contains('\u{1b}'), "{found:?}");
+        // A switch that makes sense of `--digests` takes that error away.
+        if args.contains(&"--digests") {
+            continue;
+        }
+        let error = holdall([args, &["--json"]].concat()).ends_with(2).error();
+        assert_eq!(error["code"], "usage/arguments", "{args:?}");
+        assert_eq!(error["kind"], "misuse");
+    }
+    let error = holdall(["--json", "inspct"]).error();
+    assert_eq!(error["hint"], "did you mean `inspect`?");
+}
+
+#[test]
+fn misuse_and_names_that_are_not_there_end_with_2() {
+    let path = accept("ztensor/v1.2-dense_all.zt");
+    let found = holdall(["inspect", &path, "-s", "t_f33"]).ends_with(2);
+    assert!(found.err.contains("[select/nothing]"), "{found:?}");
+    assert!(found.err.contains("hint: did you mean `t_f"), "{found:?}");
+    let error = holdall(["inspect", "--json", &path, "-s", "[z-a]"]).ends_with(2).error();
+    assert_eq!(error["code"], "select/pattern");
+    let found = holdall_with(["inspect", "-", "-"], b"").ends_with(2);
+    assert!(found.err.contains("[usage/stdin-twice]"), "{found:?}");
+}
+
+#[test]
+fn limits_end_with_4_and_can_be_changed() {
+    let path = accept("ztensor/v1.2-dense_all.zt");
+    let found = holdall(["inspect", &path, "--limit", "tensors=12"]).ends_with(4);
+    assert!(found.err.contains("[index/too-many-tensors]"), "{found:?}");
+    holdall(["inspect", &path, "--limit", "tensors=13"]).ends_with(0);
+
+    let bytes = std::fs::read(&path).unwrap();
+    let args = ["inspect", "-", "--limit"];
+    let short = format!("stdin-len={}", bytes.len() - 1);
+    let error = holdall_with([&args[..], &[&short, "--json"]].concat(), &bytes);
+    assert_eq!(error.ends_with(4).error()["code"], "input/stdin-len");
+    let enough = format!("stdin-len={}", bytes.len());
+    holdall_with([&args[..], &[&enough]].concat(), &bytes).ends_with(0);
+
+    let found = holdall_with(["inspect", "-"], b"GGUF, perhaps").ends_with(4);
+    assert!(found.err.contains("[format/unknown]"), "{found:?}");
+    let found = holdall_with(["inspect", "-"], b"").ends_with(1);
+    assert!(found.err.contains("[format/empty]"), "{found:?}");
+}
+
+#[test]
+fn rules_explain_every_code() {
+    let found = holdall(["rules", "index/overlap"]).ends_with(0);
+    assert!(found.out.contains("malformed, exit status 1"), "{found:?}");
+    let found = holdall(["rules", "--json", "file/digest"]).ends_with(0).json();
+    assert_eq!(found["kind"], "integrity");
+    assert!(found["hint"].is_string() && found["says"].is_string());
+    let error = holdall(["rules", "--json", "index/overlaps"]).ends_with(2).error();
+    assert_eq!(error["hint"], "did you mean `index/overlap`?");
+}
