@@ -1,1 +1,317 @@
-//! To be written.
+//! Numbers of every dtype and logical type as `f32` or `f64`, in chunks and without allocation.
+//!
+//! The small floats are looked up in tables of 256, 64 or 16 entries, computed at compile time from
+//! their bit fields: OCP 8-bit floats (OFP8), OCP microscaling formats (MX), and the `fnuz` forms of
+//! "8-bit Numerical Formats for Deep Neural Networks" (one zero, one NaN at 0x80, a bias one higher).
+
+use super::{BOOL_BYTE, LENGTH, NOT_A_NUMBER};
+use crate::error::Result;
+use crate::model::{DType, LogicalType};
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+/// Elements handed out at a time.
+const CHUNK: usize = 1024;
+
+/// What the bit patterns at the top of the range stand for.
+#[derive(Clone, Copy)]
+enum Top {
+    /// They are numbers like all others.
+    Numbers,
+    /// All exponent bits set: infinity where the mantissa is 0, else NaN.
+    Ieee,
+    /// Only all bits below the sign set is NaN.
+    OneNan,
+    /// Negative zero is the NaN.
+    NegativeZeroNan,
+}
+
+/// The fields of a small float: a sign bit, then exponent, then mantissa.
+#[derive(Clone, Copy)]
+struct Fields {
+    exponent_bits: u32,
+    mantissa_bits: u32,
+    bias: i32,
+    top: Top,
+}
+
+static E4M3FN: [f32; 256] =
+    table(Fields { exponent_bits: 4, mantissa_bits: 3, bias: 7, top: Top::OneNan });
+static E5M2: [f32; 256] =
+    table(Fields { exponent_bits: 5, mantissa_bits: 2, bias: 15, top: Top::Ieee });
+static E4M3FNUZ: [f32; 256] =
+    table(Fields { exponent_bits: 4, mantissa_bits: 3, bias: 8, top: Top::NegativeZeroNan });
+static E5M2FNUZ: [f32; 256] =
+    table(Fields { exponent_bits: 5, mantissa_bits: 2, bias: 16, top: Top::NegativeZeroNan });
+static E2M3: [f32; 64] =
+    table(Fields { exponent_bits: 2, mantissa_bits: 3, bias: 1, top: Top::Numbers });
+static E3M2: [f32; 64] =
+    table(Fields { exponent_bits: 3, mantissa_bits: 2, bias: 3, top: Top::Numbers });
+static E2M1: [f32; 16] =
+    table(Fields { exponent_bits: 2, mantissa_bits: 1, bias: 1, top: Top::Numbers });
+static E8M0: [f32; 256] = powers_of_two();
+
+/// Every value of a small float.
+const fn table<const N: usize>(f: Fields) -> [f32; N] {
+    let mut out = [0.0; N];
+    let mut code = 0;
+    while code < N {
+        out[code] = value(code as u32, f);
+        code += 1;
+    }
+    out
+}
+
+const fn value(code: u32, f: Fields) -> f32 {
+    let mantissa_mask = (1 << f.mantissa_bits) - 1;
+    let exponent_mask = (1 << f.exponent_bits) - 1;
+    let mantissa = code & mantissa_mask;
+    let exponent = (code >> f.mantissa_bits) & exponent_mask;
+    let sign = code >> (f.mantissa_bits + f.exponent_bits);
+    let is_top = exponent == exponent_mask;
+    let (is_nan, is_infinite) = match f.top {
+        Top::Numbers => (false, false),
+        Top::Ieee => (is_top && mantissa != 0, is_top && mantissa == 0),
+        Top::OneNan => (is_top && mantissa == mantissa_mask, false),
+        Top::NegativeZeroNan => (sign == 1 && exponent == 0 && mantissa == 0, false),
+    };
+    let magnitude = if is_nan {
+        0x7fc0_0000
+    } else if is_infinite {
+        0x7f80_0000
+    } else if exponent == 0 && mantissa == 0 {
+        0
+    } else {
+        // Every one of them is a normal f32: shift a subnormal's leading 1 up to where it is implied.
+        let (mut significand, mut power) = (mantissa, 1 - f.bias);
+        if exponent == 0 {
+            while significand <= mantissa_mask {
+                significand <<= 1;
+                power -= 1;
+            }
+        } else {
+            power = exponent as i32 - f.bias;
+        }
+        let fraction = (significand & mantissa_mask) << (23 - f.mantissa_bits);
+        ((power + 127) as u32) << 23 | fraction
+    };
+    f32::from_bits(sign << 31 | magnitude)
+}
+
+/// 2^(code - 127), and NaN at 255. The first is subnormal in `f32`.
+const fn powers_of_two() -> [f32; 256] {
+    let mut out = [f32::NAN; 256];
+    out[0] = f32::from_bits(1 << 22);
+    let mut code = 1;
+    while code < 255 {
+        out[code] = f32::from_bits((code as u32) << 23);
+        code += 1;
+    }
+    out
+}
+
+/// Hands the elements of `bytes` to `sink`, up to 1024 at a time, in order, as `f32`: exactly where
+/// `f32` can hold them, else rounded to nearest. An unknown logical type is read as plain `dtype`.
+///
+/// # Errors
+/// [`NOT_A_NUMBER`] for complex types; [`LENGTH`] when `bytes` is not a whole number of elements;
+/// [`BOOL_BYTE`].
+pub fn decode_f32(
+    dtype: DType,
+    logical: Option<&LogicalType>,
+    bytes: &[u8],
+    mut sink: impl FnMut(&[f32]),
+) -> Result<()> {
+    let mut buffer = [0f32; CHUNK];
+    match small_float(logical)? {
+        Some(Small::Byte(table)) => {
+            for chunk in bytes.chunks(CHUNK) {
+                fill(&mut buffer, chunk, |b| table[usize::from(*b)], &mut sink);
+            }
+            return Ok(());
+        }
+        Some(Small::Nibbles(table)) => {
+            for chunk in bytes.chunks(CHUNK / 2) {
+                for (b, out) in chunk.iter().zip(buffer.as_chunks_mut::<2>().0) {
+                    *out = [table[usize::from(b & 15)], table[usize::from(b >> 4)]];
+                }
+                sink(&buffer[..chunk.len() * 2]);
+            }
+            return Ok(());
+        }
+        Some(Small::SixBits(table)) => {
+            let triples = whole::<3>(bytes, "groups of 4 elements in 3 bytes")?;
+            for chunk in triples.chunks(CHUNK / 4) {
+                for (&[a, b, c], out) in chunk.iter().zip(buffer.as_chunks_mut::<4>().0) {
+                    let bits = u32::from_le_bytes([a, b, c, 0]);
+                    *out = [0, 6, 12, 18].map(|shift| table[(bits >> shift) as usize & 63]);
+                }
+                sink(&buffer[..chunk.len() * 4]);
+            }
+            return Ok(());
+        }
+        None => {}
+    }
+    macro_rules! plain {
+        ($convert:expr) => {
+            for chunk in whole(bytes, dtype.as_str())?.chunks(CHUNK) {
+                fill(&mut buffer, chunk, $convert, &mut sink);
+            }
+        };
+    }
+    match dtype {
+        DType::F64 => plain!(|b: &[u8; 8]| f64::from_le_bytes(*b) as f32),
+        DType::F32 => plain!(|b: &[u8; 4]| f32::from_le_bytes(*b)),
+        DType::F16 => {
+            // Converted a slice at a time, which the processor may have an instruction for.
+            let mut halves = [f16::ZERO; CHUNK];
+            for chunk in whole(bytes, "f16")?.chunks(CHUNK) {
+                for (b, half) in chunk.iter().zip(&mut halves) {
+                    *half = f16::from_le_bytes(*b);
+                }
+                halves[..chunk.len()].convert_to_f32_slice(&mut buffer[..chunk.len()]);
+                sink(&buffer[..chunk.len()]);
+            }
+        }
+        DType::Bf16 => plain!(|b: &[u8; 2]| bf16::from_le_bytes(*b).to_f32()),
+        DType::I64 => plain!(|b: &[u8; 8]| i64::from_le_bytes(*b) as f32),
+        DType::I32 => plain!(|b: &[u8; 4]| i32::from_le_bytes(*b) as f32),
+        DType::I16 => plain!(|b: &[u8; 2]| f32::from(i16::from_le_bytes(*b))),
+        DType::I8 => plain!(|b: &[u8; 1]| f32::from(i8::from_le_bytes(*b))),
+        DType::U64 => plain!(|b: &[u8; 8]| u64::from_le_bytes(*b) as f32),
+        DType::U32 => plain!(|b: &[u8; 4]| u32::from_le_bytes(*b) as f32),
+        DType::U16 => plain!(|b: &[u8; 2]| f32::from(u16::from_le_bytes(*b))),
+        DType::U8 => plain!(|b: &[u8; 1]| f32::from(b[0])),
+        DType::Bool => {
+            check_bools(bytes)?;
+            plain!(|b: &[u8; 1]| f32::from(b[0]));
+        }
+    }
+    Ok(())
+}
+
+/// As [`decode_f32`], as `f64`: only 64-bit integers may be rounded.
+///
+/// # Errors
+/// As [`decode_f32`].
+pub fn decode_f64(
+    dtype: DType,
+    logical: Option<&LogicalType>,
+    bytes: &[u8],
+    mut sink: impl FnMut(&[f64]),
+) -> Result<()> {
+    let mut buffer = [0f64; CHUNK];
+    macro_rules! plain {
+        ($convert:expr) => {{
+            for chunk in whole(bytes, dtype.as_str())?.chunks(CHUNK) {
+                fill(&mut buffer, chunk, $convert, &mut sink);
+            }
+            Ok(())
+        }};
+    }
+    if small_float(logical)?.is_none() {
+        match dtype {
+            DType::F64 => return plain!(|b: &[u8; 8]| f64::from_le_bytes(*b)),
+            DType::I64 => return plain!(|b: &[u8; 8]| i64::from_le_bytes(*b) as f64),
+            DType::U64 => return plain!(|b: &[u8; 8]| u64::from_le_bytes(*b) as f64),
+            DType::I32 => return plain!(|b: &[u8; 4]| f64::from(i32::from_le_bytes(*b))),
+            DType::U32 => return plain!(|b: &[u8; 4]| f64::from(u32::from_le_bytes(*b))),
+            _ => {}
+        }
+    }
+    // All others fit an f32 exactly.
+    decode_f32(dtype, logical, bytes, |chunk| {
+        for (x, out) in chunk.iter().zip(&mut buffer) {
+            *out = f64::from(*x);
+        }
+        sink(&buffer[..chunk.len()]);
+    })
+}
+
+/// Fills `out` with the elements of `bytes`; see [`decode_f32`].
+///
+/// # Errors
+/// As [`decode_f32`]; [`LENGTH`] when `out` is not as long as there are elements.
+pub fn into_f32(
+    dtype: DType,
+    logical: Option<&LogicalType>,
+    bytes: &[u8],
+    out: &mut [f32],
+) -> Result<()> {
+    let given = out.len();
+    let mut filled = 0;
+    decode_f32(dtype, logical, bytes, |chunk| {
+        if let Some(to) = out.get_mut(filled..filled + chunk.len()) {
+            to.copy_from_slice(chunk);
+        }
+        filled += chunk.len();
+    })?;
+    if filled != given {
+        return Err(LENGTH.broken(format!("{filled} elements do not fill a slice of {given}")));
+    }
+    Ok(())
+}
+
+/// Checks that every byte is 0 or 1.
+///
+/// # Errors
+/// [`BOOL_BYTE`] with the place of the first that is not.
+pub fn check_bools(bytes: &[u8]) -> Result<()> {
+    // Whole blocks at a time: all values at once tell whether one is above 1.
+    let bad = |block: &[u8]| block.iter().fold(0, |all, b| all | b) > 1;
+    for (number, block) in bytes.chunks(4096).enumerate() {
+        if bad(block) {
+            let at = block.iter().position(|b| *b > 1).unwrap_or_default();
+            let message = format!("element {} is the byte {}", number * 4096 + at, block[at]);
+            return Err(BOOL_BYTE.broken(message));
+        }
+    }
+    Ok(())
+}
+
+/// How a small float is looked up.
+enum Small {
+    Byte(&'static [f32; 256]),
+    SixBits(&'static [f32; 64]),
+    Nibbles(&'static [f32; 16]),
+}
+
+fn small_float(logical: Option<&LogicalType>) -> Result<Option<Small>> {
+    Ok(Some(match logical {
+        Some(LogicalType::F8E4M3Fn) => Small::Byte(&E4M3FN),
+        Some(LogicalType::F8E5M2) => Small::Byte(&E5M2),
+        Some(LogicalType::F8E4M3FnUz) => Small::Byte(&E4M3FNUZ),
+        Some(LogicalType::F8E5M2FnUz) => Small::Byte(&E5M2FNUZ),
+        Some(LogicalType::F8E8M0) => Small::Byte(&E8M0),
+        Some(LogicalType::F6E2M3) => Small::SixBits(&E2M3),
+        Some(LogicalType::F6E3M2) => Small::SixBits(&E3M2),
+        Some(LogicalType::F4E2M1) => Small::Nibbles(&E2M1),
+        Some(t @ (LogicalType::Complex64 | LogicalType::Complex128)) => {
+            return Err(NOT_A_NUMBER.broken(format!("{t} has a real and an imaginary part")));
+        }
+        Some(LogicalType::Other(_)) | None => return Ok(None),
+    }))
+}
+
+/// Converts up to [`CHUNK`] elements and hands them on.
+fn fill<S, T>(
+    buffer: &mut [T; CHUNK],
+    chunk: &[S],
+    convert: impl Fn(&S) -> T,
+    sink: &mut impl FnMut(&[T]),
+) {
+    for (from, to) in chunk.iter().zip(buffer.iter_mut()) {
+        *to = convert(from);
+    }
+    sink(&buffer[..chunk.len()]);
+}
+
+/// `bytes` as whole elements of `N` bytes.
+fn whole<'a, const N: usize>(bytes: &'a [u8], of: &str) -> Result<&'a [[u8; N]]> {
+    let (elements, rest) = bytes.as_chunks::<N>();
+    if !rest.is_empty() {
+        let message = format!("{} bytes are not a whole number of {of}", bytes.len());
+        return Err(LENGTH.broken(message));
+    }
+    Ok(elements)
+}

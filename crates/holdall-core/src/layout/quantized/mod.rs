@@ -1,0 +1,506 @@
+//! Groups of quantized elements: each is `(q - zero) * scale`, with `q` a few bits in `packed_weight`
+//! and one scale and zero point for each group of neighbours.
+//!
+//! zTensor names the components and three attributes (`bits`, `group_size`, `packing`) and leaves the
+//! order of things open. This is how they are read here; what writers of GPTQ and AWQ checkpoints
+//! store is covered by further attributes.
+//!
+//! **Elements.** `q` is an unsigned number of `bits` bits, 1 to 8. `packing` is `n_per_t`, for
+//! example `8_per_i32`: each word of integer type `t` holds `n` elements, from its low bits up; or
+//! `n_per_w_t`, for example `32_per_3_i32`: `w` words hold `n` elements as one stream of bits, from the
+//! low bits of the first word up, so that an element may straddle two words (GPTQ with 3 bits).
+//! Without `packing` a word holds as many elements as fit when `bits` is 1, 2, 4 or 8, else as many
+//! words as it takes to end on a whole element form a stream. `t` has the width of the component's
+//! dtype; its sign does not matter, but for `1_per_i8` with 8 bits: then `q` is signed.
+//!
+//! **Order.** By default everything runs in row-major order: element `k` of the tensor is element
+//! `k mod n` of word group `k / n`, and belongs to group `k / group_size`. The attribute `axis` = 0 of a
+//! matrix turns both: groups run down the rows (scales have the shape `[rows / group_size, columns]`,
+//! rounded up), and so does packing: the word of element `(i, j)` is `(i / n, j)` in a matrix of
+//! words (GPTQ). `pack_axis` gives packing another direction than groups. `order` = `awq`, or a
+//! `packing` that ends in `_awq`, is AutoAWQ's: the eight 4-bit elements of a word stand in the order 0, 2,
+//! 4, 6, 1, 3, 5, 7, low bits first, and packing runs along rows whatever `axis` is.
+//!
+//! **Groups.** `group_size` of -1 makes one group of each row (or, with `axis` 0, each column).
+//! A component `g_idx`, one integer for each row, replaces `i / group_size` when `axis` is 0 (GPTQ's
+//! "act-order").
+//!
+//! **Zeros.** Floats, one a group; or integers, one a group; or integers packed as elements are, along
+//! the rows of the matrix of groups. `zero_offset` is added to integers (older GPTQ checkpoints store
+//! zero points less 1: `zero_offset` = 1). Without `zeros` the zero point is 2^(bits - 1), or 0 where `q` is
+//! signed; `sym` = false says that there must be some.
+
+mod packing;
+
+pub use packing::Packing;
+
+use super::dense::Dense;
+use super::float::into_f32;
+use super::{DENSE_LIMIT, Decoded, LENGTH, ROWS, WRONG_LAYOUT};
+use crate::error::{Error, Kind, Result, Rule};
+use crate::limits::Limits;
+use crate::model::{Attributes, DType, Layout, Role, TensorInfo, Value, element_count};
+use bytes::Bytes;
+use packing::{Direction, Packed};
+use std::ops::Range;
+
+/// An attribute that is missing or not of its type.
+pub static ATTRIBUTE: Rule = Rule::new(
+    "quantized/attribute",
+    Kind::Malformed,
+    "A quantized tensor has `bits` and `group_size`, and its attributes have their types.",
+);
+/// A number of bits that is not known.
+pub static BITS: Rule =
+    Rule::new("quantized/bits", Kind::Unsupported, "A quantized element has 1 to 8 bits.");
+/// A packing that is not known.
+pub static PACKING: Rule = Rule::new(
+    "quantized/packing",
+    Kind::Unsupported,
+    "A packing is `n_per_t` or `n_per_w_t`, its elements fit its words, and `t` is as wide as the \
+     dtype of the words.",
+);
+/// A direction that is not known.
+pub static AXIS: Rule = Rule::new(
+    "quantized/axis",
+    Kind::Unsupported,
+    "Groups and packing run along the last axis, or down the rows of a matrix.",
+);
+/// A component whose length does not fit the shape.
+pub static COUNTS: Rule = Rule::new(
+    "quantized/counts",
+    Kind::Malformed,
+    "There are as many words, scales and zero points as shape, packing and group size take.",
+);
+/// Zero points that are missing or of a type that is none.
+pub static ZEROS: Rule = Rule::new(
+    "quantized/zeros",
+    Kind::Malformed,
+    "Zero points are floats or integers, and there when quantization is not symmetric.",
+);
+/// A row's group that is not there.
+pub static GROUP_INDEX: Rule = Rule::new(
+    "quantized/group-index",
+    Kind::Malformed,
+    "`g_idx` is one integer for each row, each the number of a group, and groups run down the rows.",
+);
+
+/// The decoded components of a quantized tensor.
+#[derive(Debug, Clone)]
+pub struct QuantizedParts {
+    /// Words of packed elements.
+    pub packed_weight: Decoded,
+    /// One scale a group.
+    pub scales: Decoded,
+    /// One zero point a group.
+    pub zeros: Option<Decoded>,
+    /// The group of each row.
+    pub g_idx: Option<Decoded>,
+}
+
+/// A quantized tensor, its lengths checked. Scales and zero points are held as `f32`.
+#[derive(Debug, Clone)]
+pub struct Quantized {
+    shape: Vec<u64>,
+    count: u64,
+    packed: Packed,
+    groups: Groups,
+    scales: Vec<f32>,
+    zeros: Zeros,
+}
+
+#[derive(Debug, Clone)]
+enum Zeros {
+    /// One for all.
+    Same(f32),
+    /// One a group.
+    Each(Vec<f32>),
+}
+
+/// Which group an element belongs to.
+#[derive(Debug, Clone)]
+enum Groups {
+    /// Of so many elements, in row-major order.
+    Flat { size: u64 },
+    /// Down the rows: the first group number of each row, to which the column is added.
+    Rows { columns: u64, first: Vec<u64> },
+}
+
+impl Quantized {
+    /// The view of a tensor of layout `quantized_group`, whose decoded components `get` hands out.
+    ///
+    /// # Errors
+    /// [`WRONG_LAYOUT`]; what `get` fails with; as [`Quantized::new`].
+    pub fn of(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Quantized> {
+        if *info.layout() != Layout::QuantizedGroup {
+            let layout = info.layout().as_str().escape_debug();
+            return Err(WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not quantized")));
+        }
+        let find = |role: Role| -> Result<Option<Decoded>> {
+            let Some(c) = info.component(&role) else { return Ok(None) };
+            let bytes = get(&role)?;
+            Ok(Some(Decoded { dtype: c.dtype, logical_type: c.logical_type, bytes }))
+        };
+        let require = |role: Role| {
+            find(role.clone())?.ok_or_else(|| {
+                let message = format!("there is no component `{role}`");
+                crate::model::builder::MISSING_COMPONENT.broken(message)
+            })
+        };
+        let parts = QuantizedParts {
+            packed_weight: require(Role::PackedWeight)?,
+            scales: require(Role::Scales)?,
+            zeros: find(Role::Zeros)?,
+            g_idx: find(Role::from_name("g_idx"))?,
+        };
+        Quantized::new(info.shape(), info.attributes(), parts)
+    }
+
+    /// A view of these components of a tensor.
+    ///
+    /// # Errors
+    /// [`ATTRIBUTE`], [`BITS`], [`PACKING`], [`AXIS`], [`COUNTS`], [`ZEROS`], [`GROUP_INDEX`].
+    pub fn new(shape: &[u64], attributes: &Attributes, parts: QuantizedParts) -> Result<Quantized> {
+        let count = element_count(shape)
+            .ok_or_else(|| LENGTH.broken(format!("shape {shape:?} passes 2^64 elements")))?;
+        let plan = Plan::of(shape, attributes, &parts)?;
+        let matrix = (shape.first().copied().unwrap_or(1), shape.get(1).copied().unwrap_or(1));
+        let direction = if plan.packs_rows {
+            Direction::Rows { rows: matrix.0, columns: matrix.1 }
+        } else {
+            Direction::Flat { count }
+        };
+        let bytes = parts.packed_weight.bytes;
+        let packed = Packed::new(plan.packing.clone(), direction, bytes)
+            .map_err(|e| e.in_component(Role::PackedWeight))?;
+        let (groups, group_count, columns) = if plan.groups_rows {
+            let (rows, columns) = matrix;
+            let down = match plan.group_size {
+                Some(size) => rows.div_ceil(size),
+                None => rows.min(1),
+            };
+            let first = rows_of_groups(rows, columns, down, plan.group_size, parts.g_idx, &packed)?;
+            (Groups::Rows { columns, first }, down.checked_mul(columns), columns)
+        } else {
+            if parts.g_idx.is_some() {
+                let e = GROUP_INDEX.broken("`g_idx` is there, but groups do not run down the rows");
+                return Err(e.with_hint("the attribute `axis` says how groups run"));
+            }
+            let size = plan.group_size.unwrap_or(shape.last().copied().unwrap_or(1)).max(1);
+            (Groups::Flat { size }, Some(count.div_ceil(size)), 0)
+        };
+        let group_count = group_count
+            .ok_or_else(|| COUNTS.broken(format!("shape {shape:?} has more than 2^64 groups")))?;
+        let scales =
+            one_each(&parts.scales, group_count).map_err(|e| e.in_component(Role::Scales))?;
+        let zeros = match parts.zeros {
+            Some(zeros) => Zeros::Each(
+                plan.zeros(zeros, group_count, columns).map_err(|e| e.in_component(Role::Zeros))?,
+            ),
+            None if plan.is_symmetric == Some(false) => {
+                return Err(ZEROS.broken("`sym` is false, but there is no component `zeros`"));
+            }
+            None if plan.packing.is_signed() => Zeros::Same(0.0),
+            None => Zeros::Same((1u32 << (plan.packing.bits() - 1)) as f32),
+        };
+        Ok(Quantized { shape: shape.to_vec(), count, packed, groups, scales, zeros })
+    }
+
+    /// Dimensions, in elements.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Elements: the product of the shape.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How elements lie in words.
+    pub fn packing(&self) -> &Packing {
+        self.packed.packing()
+    }
+
+    /// The scale of each group.
+    pub fn scales(&self) -> &[f32] {
+        &self.scales
+    }
+
+    /// All elements in row-major order.
+    ///
+    /// # Errors
+    /// None that [`Quantized::new`] leaves possible, but memory: [`DENSE_LIMIT`].
+    pub fn dequantize(&self) -> Result<Vec<f32>> {
+        let mut out = Vec::new();
+        // Bounded by what is in memory: an element has at least a bit there.
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
+        if out.try_reserve_exact(count).is_err() {
+            return Err(DENSE_LIMIT.broken(format!("there is no memory for {count} elements")));
+        }
+        out.resize(count, 0.0);
+        self.dequantize_range(0..self.count, &mut out)?;
+        Ok(out)
+    }
+
+    /// Elements `elements` of the row-major order, into `out`, without other memory.
+    ///
+    /// # Errors
+    /// [`ROWS`] for elements outside the tensor; [`LENGTH`] when `out` is not as long as the range.
+    pub fn dequantize_range(&self, elements: Range<u64>, out: &mut [f32]) -> Result<()> {
+        if elements.start > elements.end || elements.end > self.count {
+            let (start, end) = (elements.start, elements.end);
+            return Err(ROWS.broken(format!("elements {start}..{end} of {}", self.count)));
+        }
+        if out.len() as u64 != elements.end - elements.start {
+            let wanted = elements.end - elements.start;
+            let message = format!("{wanted} elements do not fill a slice of {}", out.len());
+            return Err(LENGTH.broken(message));
+        }
+        let mut at = elements.start;
+        let mut left = out;
+        while !left.is_empty() {
+            // A run inside one group, or one row.
+            let run = match &self.groups {
+                Groups::Flat { size } => size - at % size,
+                Groups::Rows { columns, .. } => columns - at % columns,
+            };
+            let run = usize::try_from(run).unwrap_or(usize::MAX).min(left.len());
+            let (now, later) = left.split_at_mut(run);
+            self.packed.unpack(at, now);
+            self.scale(at, now);
+            at += run as u64;
+            left = later;
+        }
+        Ok(())
+    }
+
+    /// The tensor as dense `f32`.
+    ///
+    /// # Errors
+    /// [`DENSE_LIMIT`].
+    pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
+        let most = limits.decoded_len;
+        if self.count.checked_mul(4).is_none_or(|len| len > most) {
+            let message = format!("{} elements of f32, at most {most} bytes", self.count);
+            return Err(DENSE_LIMIT.broken(message));
+        }
+        let values = self.dequantize()?;
+        let bytes = if cfg!(target_endian = "little") {
+            Bytes::from_owner(FloatBytes(values))
+        } else {
+            values.iter().flat_map(|x| x.to_le_bytes()).collect()
+        };
+        Ok(Dense::new(DType::F32, None, self.shape.clone(), bytes))
+    }
+
+    /// Turns packed numbers, of one group or one row, into elements.
+    fn scale(&self, at: u64, run: &mut [f32]) {
+        match &self.groups {
+            Groups::Flat { size } => {
+                let group = usize::try_from(at / size).unwrap_or(usize::MAX);
+                let scale = self.scales.get(group).copied().unwrap_or_default();
+                let zero = match &self.zeros {
+                    Zeros::Same(zero) => *zero,
+                    Zeros::Each(all) => all.get(group).copied().unwrap_or_default(),
+                };
+                run.iter_mut().for_each(|x| *x = (*x - zero) * scale);
+            }
+            Groups::Rows { columns, first } => {
+                let row = usize::try_from(at / columns).unwrap_or(usize::MAX);
+                let group =
+                    first.get(row).copied().unwrap_or_default().saturating_add(at % columns);
+                let group = usize::try_from(group).unwrap_or(usize::MAX);
+                let scales = self.scales.get(group..).unwrap_or_default();
+                match &self.zeros {
+                    Zeros::Same(zero) => {
+                        run.iter_mut().zip(scales).for_each(|(x, s)| *x = (*x - zero) * s);
+                    }
+                    Zeros::Each(all) => {
+                        let zeros = all.get(group..).unwrap_or_default();
+                        for ((x, scale), zero) in run.iter_mut().zip(scales).zip(zeros) {
+                            *x = (*x - zero) * scale;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Floats in memory as the bytes they are.
+struct FloatBytes(Vec<f32>);
+
+impl AsRef<[u8]> for FloatBytes {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::must_cast_slice(&self.0)
+    }
+}
+
+/// What the attributes say.
+struct Plan {
+    packing: Packing,
+    /// `None` for one group a row or column.
+    group_size: Option<u64>,
+    groups_rows: bool,
+    packs_rows: bool,
+    zero_offset: f32,
+    is_symmetric: Option<bool>,
+}
+
+impl Plan {
+    fn of(shape: &[u64], attributes: &Attributes, parts: &QuantizedParts) -> Result<Plan> {
+        let Some(bits) = integer(attributes, "bits")? else {
+            return Err(ATTRIBUTE.broken("there is no attribute `bits`"));
+        };
+        let bits = u32::try_from(bits).ok().filter(|bits| (1..=8).contains(bits));
+        let Some(bits) = bits else {
+            return Err(BITS.broken("`bits` is not from 1 to 8"));
+        };
+        let group_size = match integer(attributes, "group_size")? {
+            None => return Err(ATTRIBUTE.broken("there is no attribute `group_size`")),
+            Some(-1) => None,
+            Some(size) => match u64::try_from(size) {
+                Ok(size) if size > 0 => Some(size),
+                _ => return Err(ATTRIBUTE.broken(format!("`group_size` is {size}"))),
+            },
+        };
+        let order = text(attributes, "order")?;
+        if let Some(order) = order.filter(|order| *order != "awq") {
+            let message = format!("the order `{}` is not known", order.escape_debug());
+            return Err(PACKING.broken(message));
+        }
+        let named = text(attributes, "packing")?;
+        let is_awq = order.is_some() || named.is_some_and(|name| name.ends_with("_awq"));
+        let word = parts.packed_weight.dtype;
+        let packing = Packing::new(bits, named, is_awq, word)?;
+        let groups_rows = runs_down(shape, attributes, "axis")?;
+        let packs_rows = match runs_down(shape, attributes, "pack_axis")? {
+            None => groups_rows.unwrap_or(false) && !is_awq,
+            Some(down) => down,
+        };
+        let zero_offset = integer(attributes, "zero_offset")?.unwrap_or(0) as f32;
+        let is_symmetric = match attributes.get("sym") {
+            None | Some(Value::Null) => None,
+            Some(Value::Bool(sym)) => Some(*sym),
+            Some(Value::Text(sym)) if sym.parse::<bool>().is_ok() => sym.parse().ok(),
+            Some(_) => return Err(ATTRIBUTE.broken("`sym` is not true or false")),
+        };
+        let groups_rows = groups_rows.unwrap_or(false);
+        Ok(Plan { packing, group_size, groups_rows, packs_rows, zero_offset, is_symmetric })
+    }
+
+    /// One zero point a group; `columns` is the width of the matrix of groups, 0 where it has none.
+    fn zeros(&self, zeros: Decoded, count: u64, columns: u64) -> Result<Vec<f32>> {
+        let is_float = matches!(zeros.dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
+        if is_float || zeros.logical_type.is_some() {
+            return one_each(&zeros, count);
+        }
+        if zeros.dtype == DType::Bool {
+            return Err(ZEROS.broken("the zero points are bool"));
+        }
+        let mut all = if count.checked_mul(zeros.dtype.width()) == Some(zeros.bytes.len() as u64) {
+            one_each(&zeros, count)?
+        } else {
+            let packing = self.packing.with_word(zeros.dtype)?;
+            if columns != 0 && !columns.is_multiple_of(packing.elements()) {
+                let message = format!(
+                    "rows of {columns} zero points do not end with a word of {}",
+                    packing.elements()
+                );
+                return Err(PACKING.broken(message));
+            }
+            let packed = Packed::new(packing, Direction::Flat { count }, zeros.bytes)?;
+            // Bounded by the scales, of which there are as many and which are in memory.
+            let mut all = vec![0.0; usize::try_from(count).unwrap_or_default()];
+            packed.unpack(0, &mut all);
+            all
+        };
+        all.iter_mut().for_each(|zero| *zero += self.zero_offset);
+        Ok(all)
+    }
+}
+
+/// Numbers, one for each group, as `f32`.
+fn one_each(component: &Decoded, count: u64) -> Result<Vec<f32>> {
+    let len = component.bytes.len();
+    let bits = component.logical_type.as_ref().and_then(|t| t.bits());
+    let bits = bits.unwrap_or(component.dtype.width() * 8);
+    let found = (len as u64).saturating_mul(8).checked_div(bits).unwrap_or_default();
+    if found != count {
+        return Err(COUNTS.broken(format!("{found} numbers for {count} groups")));
+    }
+    let mut out = vec![0.0; usize::try_from(found).unwrap_or_default()];
+    let logical = component.logical_type.as_ref();
+    into_f32(component.dtype, logical, &component.bytes, &mut out)?;
+    Ok(out)
+}
+
+/// The first group number of each row, where groups run down the rows: group row × columns.
+fn rows_of_groups(
+    rows: u64,
+    columns: u64,
+    down: u64,
+    size: Option<u64>,
+    g_idx: Option<Decoded>,
+    packed: &Packed,
+) -> Result<Vec<u64>> {
+    // Rows without columns hold nothing, however many there are said to be.
+    if columns == 0 {
+        return Ok(Vec::new());
+    }
+    // Each row has elements, of a bit at least each, so `rows` is bounded by what is in memory.
+    let most = (packed.bytes().len() as u64).saturating_mul(8);
+    let rows = usize::try_from(rows.min(most)).unwrap_or_default();
+    let Some(g_idx) = g_idx else {
+        let group = |row: u64| size.map_or(0, |size| row / size);
+        return Ok((0..rows as u64).map(|row| group(row).saturating_mul(columns)).collect());
+    };
+    let blame = |e: Error| e.in_component("g_idx");
+    let found = g_idx.bytes.len() / g_idx.dtype.width() as usize;
+    if found != rows {
+        let message = format!("{found} numbers for {rows} rows");
+        return Err(blame(GROUP_INDEX.broken(message)));
+    }
+    let unlimited = Limits { decoded_len: u64::MAX, ..Limits::default() };
+    let indices = super::sparse::Indices::new(g_idx, &unlimited)
+        .map_err(|e| blame(GROUP_INDEX.broken(e.message().to_owned())))?;
+    if let Some(row) = indices.as_slice().iter().position(|group| *group >= down) {
+        let message = format!("row {row} belongs to group {} of {down}", indices.as_slice()[row]);
+        return Err(blame(GROUP_INDEX.broken(message)));
+    }
+    Ok(indices.as_slice().iter().map(|group| group.saturating_mul(columns)).collect())
+}
+
+/// Whether `key` names the rows' direction of a matrix; `None` where it is not there.
+fn runs_down(shape: &[u64], attributes: &Attributes, key: &str) -> Result<Option<bool>> {
+    let Some(axis) = integer(attributes, key)? else { return Ok(None) };
+    let rank = shape.len() as i128;
+    let axis = if axis < 0 { axis.saturating_add(rank) } else { axis };
+    if axis == rank - 1 {
+        return Ok(Some(false));
+    }
+    if axis == 0 && rank == 2 {
+        return Ok(Some(true));
+    }
+    Err(AXIS.broken(format!("`{key}` is {axis} of {rank} dimensions")))
+}
+
+fn integer(attributes: &Attributes, key: &str) -> Result<Option<i128>> {
+    match attributes.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Integer(i)) => Ok(Some(*i)),
+        // Some containers have text attributes only.
+        Some(Value::Text(text)) if text.parse::<i64>().is_ok() => {
+            Ok(text.parse::<i64>().ok().map(i128::from))
+        }
+        Some(_) => Err(ATTRIBUTE.broken(format!("`{key}` is not an integer"))),
+    }
+}
+
+fn text<'a>(attributes: &'a Attributes, key: &str) -> Result<Option<&'a str>> {
+    match attributes.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Text(text)) => Ok(Some(text)),
+        Some(_) => Err(ATTRIBUTE.broken(format!("`{key}` is not text"))),
+    }
+}

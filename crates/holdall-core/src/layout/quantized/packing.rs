@@ -1,0 +1,270 @@
+//! Elements of a few bits in words.
+
+use super::{COUNTS, PACKING};
+use crate::error::{Error, Result};
+use crate::model::DType;
+use bytes::Bytes;
+
+/// Where element `i` of a word stands in AutoAWQ's order.
+const AWQ_SLOTS: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
+
+/// Words that one stream of bits may run over.
+const MAX_WORDS: u64 = 64;
+
+/// How elements lie in words: `elements` of them, `bits` each, in `words` words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packing {
+    bits: u32,
+    elements: u64,
+    words: u64,
+    word: DType,
+    is_awq: bool,
+}
+
+impl Packing {
+    /// The packing of that name, or the natural one where there is none; see the
+    /// [module](super).
+    pub(super) fn new(bits: u32, name: Option<&str>, is_awq: bool, word: DType) -> Result<Packing> {
+        let word_bits = bits_of_word(word)?;
+        let (elements, words) = match name.map(|name| (name, parse(name))) {
+            None => natural(bits, word_bits),
+            Some((_, Some((elements, words, named)))) => {
+                if bits_of_word(named)? != word_bits {
+                    return Err(PACKING.broken(format!("words of {named}, stored as {word}")));
+                }
+                (elements, words)
+            }
+            Some((name, None)) => {
+                let message = format!("the packing `{}` is not known", name.escape_debug());
+                return Err(PACKING.broken(message));
+            }
+        };
+        let packing = Packing { bits, elements, words, word, is_awq };
+        packing.checked()
+    }
+
+    /// The same packing in words of another type of the same width.
+    pub(super) fn with_word(&self, word: DType) -> Result<Packing> {
+        if bits_of_word(word)? != self.word.width() * 8 {
+            let message = format!("zero points of {word} are packed in words of {}", self.word);
+            return Err(PACKING.broken(message));
+        }
+        Ok(Packing { word, ..self.clone() })
+    }
+
+    fn checked(self) -> Result<Packing> {
+        let room = self.words.checked_mul(self.word.width() * 8);
+        let taken = self.elements.checked_mul(u64::from(self.bits));
+        let fits = taken.zip(room).is_some_and(|(taken, room)| taken <= room);
+        if self.elements == 0 || self.words == 0 || self.words > MAX_WORDS || !fits {
+            return Err(PACKING.broken(format!(
+                "{} elements of {} bits in {} words of {}",
+                self.elements, self.bits, self.words, self.word
+            )));
+        }
+        if self.is_awq && (self.bits, self.elements, self.words) != (4, 8, 1) {
+            let message = "AWQ's order is that of eight elements of 4 bits in one word";
+            return Err(PACKING.broken(message));
+        }
+        Ok(self)
+    }
+
+    /// Bits of an element.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Elements that fill [`Packing::words`] words.
+    pub fn elements(&self) -> u64 {
+        self.elements
+    }
+
+    /// Words that hold [`Packing::elements`] elements.
+    pub fn words(&self) -> u64 {
+        self.words
+    }
+
+    /// The type of the words.
+    pub fn word(&self) -> DType {
+        self.word
+    }
+
+    /// Whether an element is a signed word of its own.
+    pub(super) fn is_signed(&self) -> bool {
+        self.word == DType::I8 && self.bits == 8 && (self.elements, self.words) == (1, 1)
+    }
+
+    /// The lowest bit of element `slot` in the stream of its words.
+    fn bit(&self, slot: u64) -> u64 {
+        let slot = if self.is_awq {
+            let at = usize::try_from(slot).unwrap_or_default();
+            u64::from(AWQ_SLOTS.get(at).copied().unwrap_or_default())
+        } else {
+            slot
+        };
+        slot * u64::from(self.bits)
+    }
+
+    fn mask(&self) -> u32 {
+        (1 << self.bits) - 1
+    }
+
+    fn number(&self, q: u32) -> f32 {
+        let q = q & self.mask();
+        if self.is_signed() { f32::from(q as u8 as i8) } else { q as f32 }
+    }
+}
+
+fn bits_of_word(word: DType) -> Result<u64> {
+    match word {
+        DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::Bool => {
+            Err(PACKING.broken(format!("words of {word}")))
+        }
+        _ => Ok(word.width() * 8),
+    }
+}
+
+/// `n_per_t`, `n_per_w_t`, either with `_awq`: elements, words, type of the words.
+fn parse(name: &str) -> Option<(u64, u64, DType)> {
+    let name = name.strip_suffix("_awq").unwrap_or(name);
+    let (elements, rest) = name.split_once("_per_")?;
+    let (words, word) = match rest.split_once('_') {
+        Some((words, word)) => (words.parse().ok()?, word),
+        None => (1, rest),
+    };
+    Some((elements.parse().ok()?, words, DType::from_name(word)?))
+}
+
+/// As many elements as fit a word, where none is left over; else the shortest stream of whole words.
+fn natural(bits: u32, word_bits: u64) -> (u64, u64) {
+    let bits = u64::from(bits);
+    let words = (1..=bits).find(|words| (words * word_bits).is_multiple_of(bits)).unwrap_or(bits);
+    (words * word_bits / bits, words)
+}
+
+/// In which order elements fill words.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Direction {
+    /// In row-major order.
+    Flat { count: u64 },
+    /// Down the rows of a matrix.
+    Rows { rows: u64, columns: u64 },
+}
+
+/// Words of packed elements, as many as there must be.
+#[derive(Debug, Clone)]
+pub(super) struct Packed {
+    packing: Packing,
+    direction: Direction,
+    bytes: Bytes,
+}
+
+impl Packed {
+    pub(super) fn new(packing: Packing, direction: Direction, bytes: Bytes) -> Result<Packed> {
+        let (along, across) = match direction {
+            Direction::Flat { count } => (count, 1),
+            Direction::Rows { rows, columns } => (rows, columns),
+        };
+        let words = along
+            .div_ceil(packing.elements)
+            .checked_mul(packing.words)
+            .and_then(|words| words.checked_mul(across));
+        let len = words.and_then(|words| words.checked_mul(packing.word.width()));
+        if len != Some(bytes.len() as u64) {
+            return Err(wrong_len(&packing, direction, words, bytes.len()));
+        }
+        Ok(Packed { packing, direction, bytes })
+    }
+
+    pub(super) fn packing(&self) -> &Packing {
+        &self.packing
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The packed numbers from element `at` of the row-major order on, as many as `out` takes. They
+    /// are inside the tensor.
+    pub(super) fn unpack(&self, at: u64, out: &mut [f32]) {
+        match self.direction {
+            Direction::Flat { .. } => self.unpack_flat(at, out),
+            Direction::Rows { columns, .. } => {
+                let (mut at, mut left) = (at, out);
+                while !left.is_empty() {
+                    let (row, column) = (at / columns, at % columns);
+                    let run = usize::try_from(columns - column).unwrap_or(usize::MAX);
+                    let run = run.min(left.len());
+                    let (now, later) = left.split_at_mut(run);
+                    self.unpack_row(row, column, columns, now);
+                    at += run as u64;
+                    left = later;
+                }
+            }
+        }
+    }
+
+    /// Words follow one another, and bytes are little-endian: the whole is one stream of bits, with
+    /// unused ones at the end of each group of words.
+    fn unpack_flat(&self, at: u64, out: &mut [f32]) {
+        let p = &self.packing;
+        let block_bits = p.words * p.word.width() * 8;
+        let mut block = at / p.elements * block_bits;
+        let mut slot = at % p.elements;
+        for x in out {
+            let bit = block + p.bit(slot);
+            let byte = (bit / 8) as usize;
+            let low = self.bytes.get(byte).copied().unwrap_or_default();
+            let high = self.bytes.get(byte + 1).copied().unwrap_or_default();
+            let q = u32::from(u16::from_le_bytes([low, high])) >> (bit % 8);
+            *x = p.number(q);
+            slot += 1;
+            if slot == p.elements {
+                slot = 0;
+                block += block_bits;
+            }
+        }
+    }
+
+    /// Elements of one row, whose words lie above those of the rows below: for each column the same
+    /// bits of the same row of words.
+    fn unpack_row(&self, row: u64, column: u64, columns: u64, out: &mut [f32]) {
+        let p = &self.packing;
+        let width = p.word.width();
+        let bit = p.bit(row % p.elements);
+        let (line, shift) = (bit / (width * 8), bit % (width * 8));
+        let line = row / p.elements * p.words + line;
+        // Where the element starts inside its word; the rest of it may be in the next line.
+        let byte = (shift / 8) as usize;
+        let in_word = width as usize - byte;
+        let start = ((line * columns + column) * width) as usize;
+        let next = start + (columns * width) as usize;
+        let straddles = shift + u64::from(p.bits) > width * 8;
+        for (i, x) in out.iter_mut().enumerate() {
+            let word = start + i * width as usize + byte;
+            let low = self.bytes.get(word).copied().unwrap_or_default();
+            let high = if in_word > 1 {
+                self.bytes.get(word + 1).copied().unwrap_or_default()
+            } else if straddles {
+                self.bytes.get(next + i * width as usize).copied().unwrap_or_default()
+            } else {
+                0
+            };
+            let q = u32::from(u16::from_le_bytes([low, high])) >> (shift % 8);
+            *x = p.number(q);
+        }
+    }
+}
+
+#[cold]
+fn wrong_len(packing: &Packing, direction: Direction, words: Option<u64>, found: usize) -> Error {
+    let elements = match direction {
+        Direction::Flat { count } => format!("{count} elements"),
+        Direction::Rows { rows, columns } => format!("{rows} × {columns} elements down the rows"),
+    };
+    let words = words.map_or("more than 2^64".to_owned(), |words| words.to_string());
+    COUNTS.broken(format!(
+        "{elements}, {} in {} words of {}, take {words} words; there are {found} bytes",
+        packing.elements, packing.words, packing.word
+    ))
+}

@@ -1,0 +1,183 @@
+//! Coordinates.
+
+use super::{
+    COUNTS, INDEX_BOUNDS, Indices, PACKED, component, scatter, value_width, values_of, wrong_layout,
+};
+use crate::error::Result;
+use crate::layout::Decoded;
+use crate::layout::dense::Dense;
+use crate::limits::Limits;
+use crate::model::{Layout, Role, TensorInfo};
+use bytes::Bytes;
+
+/// A sparse tensor by coordinates: all those of the first dimension, then all of the second, and so
+/// on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Coo {
+    shape: Vec<u64>,
+    coords: Indices,
+    values: Dense,
+    count: usize,
+}
+
+/// One value of a [`Coo`] and its place.
+#[derive(Debug, Clone, Copy)]
+pub struct CooEntry<'a> {
+    tensor: &'a Coo,
+    number: usize,
+    /// The bytes of the value, little-endian.
+    pub value: &'a [u8],
+}
+
+impl CooEntry<'_> {
+    /// Its coordinates, one for each dimension.
+    pub fn coords(&self) -> impl ExactSizeIterator<Item = u64> {
+        let number = self.number;
+        (0..self.tensor.shape.len()).map(move |d| self.tensor.coords(d)[number])
+    }
+}
+
+impl Coo {
+    /// The view of a tensor of layout `sparse_coo` or `sparsecoo`, whose decoded components `get`
+    /// hands out.
+    ///
+    /// # Errors
+    /// [`WRONG_LAYOUT`](crate::layout::WRONG_LAYOUT); what `get` fails with; as [`Coo::new`] and
+    /// [`Coo::from_packed`].
+    pub fn of(
+        info: &TensorInfo,
+        get: impl Fn(&Role) -> Result<Bytes>,
+        limits: &Limits,
+    ) -> Result<Coo> {
+        match info.layout() {
+            Layout::SparseCoo => Coo::new(
+                info.shape(),
+                component(info, &get, Role::Coords)?,
+                component(info, &get, Role::Values)?,
+                limits,
+            ),
+            Layout::PackedCoo => Coo::from_packed(info.shape(), component(info, &get, Role::Data)?),
+            _ => Err(wrong_layout(info, "coordinates")),
+        }
+    }
+
+    /// A view of these components of a tensor of any rank; a scalar has no coordinates.
+    ///
+    /// # Errors
+    /// [`COUNTS`], [`INDEX_BOUNDS`], and those of [`Indices::new`].
+    pub fn new(shape: &[u64], coords: Decoded, values: Decoded, limits: &Limits) -> Result<Coo> {
+        let coords = Indices::new(coords, limits).map_err(|e| e.in_component(Role::Coords))?;
+        Coo::checked(shape, coords, values).map_err(|e| e.in_component(Role::Coords))
+    }
+
+    fn checked(shape: &[u64], coords: Indices, values: Decoded) -> Result<Coo> {
+        let (values, count) = values_of(values)?;
+        let found = coords.as_slice().len();
+        if Some(found) != count.checked_mul(shape.len()) {
+            let message =
+                format!("{found} coordinates for {count} values in {} dimensions", shape.len());
+            return Err(COUNTS.broken(message));
+        }
+        let coo = Coo { shape: shape.to_vec(), coords, values, count };
+        for (d, &size) in shape.iter().enumerate() {
+            if let Some(at) = coo.coords(d).iter().position(|c| *c >= size) {
+                let message = format!(
+                    "coordinate {} of value {at} in dimension {d}, whose size is {size}",
+                    coo.coords(d)[at]
+                );
+                return Err(INDEX_BOUNDS.broken(message));
+            }
+        }
+        Ok(coo)
+    }
+
+    /// A view of zTensor 0.1's one component: one record a value, its coordinates (u64) and then
+    /// itself, of the type of `data`. Both are copied apart.
+    ///
+    /// # Errors
+    /// [`PACKED`], and as [`Coo::new`].
+    pub fn from_packed(shape: &[u64], data: Decoded) -> Result<Coo> {
+        let width = value_width(data.dtype, data.logical_type.as_ref())?;
+        // The rank is bounded by what is in memory: `shape` is.
+        let at = shape.len() * 8;
+        let record = at + width;
+        let len = data.bytes.len();
+        if !len.is_multiple_of(record) {
+            let message = format!("{len} bytes are not a whole number of records of {record}");
+            return Err(PACKED.broken(message).in_component(Role::Data));
+        }
+        let count = len / record;
+        let mut coords = vec![0; count * shape.len()];
+        let mut values = Vec::with_capacity(count * width);
+        for (number, record) in data.bytes.chunks_exact(record).enumerate() {
+            let (places, value) = record.split_at(at);
+            for (d, place) in places.as_chunks::<8>().0.iter().enumerate() {
+                coords[d * count + number] = u64::from_le_bytes(*place);
+            }
+            values.extend_from_slice(value);
+        }
+        let values = Decoded { bytes: values.into(), ..data };
+        Coo::checked(shape, Indices::owned(coords), values).map_err(|e| e.in_component(Role::Data))
+    }
+
+    /// The bytes that [`Coo::from_packed`] reads.
+    pub fn to_packed(&self) -> Vec<u8> {
+        let coords = self.coords.as_slice().len() * 8;
+        let mut out = Vec::with_capacity(coords + self.values.bytes().len());
+        for entry in self.entries() {
+            entry.coords().for_each(|c| out.extend_from_slice(&c.to_le_bytes()));
+            out.extend_from_slice(entry.value);
+        }
+        out
+    }
+
+    /// Dimensions, in elements.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// How many values there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The coordinates of all values in dimension `dimension`; none outside the shape.
+    pub fn coords(&self, dimension: usize) -> &[u64] {
+        let start = dimension.checked_mul(self.count);
+        let range = start.and_then(|start| Some(start..start.checked_add(self.count)?));
+        range.and_then(|range| self.coords.as_slice().get(range)).unwrap_or_default()
+    }
+
+    /// The coordinates as they are stored: rank × count.
+    pub fn indices(&self) -> &Indices {
+        &self.coords
+    }
+
+    /// The values, in one dimension.
+    pub fn values(&self) -> &Dense {
+        &self.values
+    }
+
+    /// All values with their places.
+    pub fn entries(&self) -> impl Iterator<Item = CooEntry<'_>> {
+        let width = self.values.bytes().len().checked_div(self.count).unwrap_or(1).max(1);
+        let values = self.values.bytes().chunks_exact(width);
+        values.enumerate().map(|(number, value)| CooEntry { tensor: self, number, value })
+    }
+
+    /// The tensor with its zeros; values of one place are summed.
+    ///
+    /// # Errors
+    /// [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT), [`SUM`](super::SUM).
+    pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
+        let dims: Vec<(u64, &[u64])> =
+            self.shape.iter().enumerate().map(|(d, &size)| (size, self.coords(d))).collect();
+        // It cannot wrap where the size of the whole was found to fit.
+        let places = (0..self.count).map(|number| {
+            dims.iter().fold(0u64, |at, (size, coords)| {
+                at.wrapping_mul(*size).wrapping_add(coords[number])
+            })
+        });
+        scatter(&self.shape, &self.values, limits, places)
+    }
+}

@@ -1,0 +1,209 @@
+//! Compressed rows.
+
+use super::{
+    COUNTS, INDEX_BOUNDS, INDPTR_END, INDPTR_ORDER, INDPTR_START, Indices, PACKED, RANK, component,
+    scatter, split_packed, value_width, values_of, wrong_layout,
+};
+use crate::error::Result;
+use crate::layout::Decoded;
+use crate::layout::dense::Dense;
+use crate::limits::Limits;
+use crate::model::{DType, Layout, Role, TensorInfo};
+use bytes::Bytes;
+
+/// A sparse matrix by rows: the values of row `r` are those numbered `indptr[r]..indptr[r + 1]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Csr {
+    shape: [u64; 2],
+    indptr: Indices,
+    indices: Indices,
+    values: Dense,
+}
+
+/// One value of a [`Csr`] and its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CsrEntry<'a> {
+    /// Row.
+    pub row: u64,
+    /// Column.
+    pub column: u64,
+    /// The bytes of the value, little-endian.
+    pub value: &'a [u8],
+}
+
+impl Csr {
+    /// The view of a tensor of layout `sparse_csr` or `sparsecsr`, whose decoded components `get`
+    /// hands out.
+    ///
+    /// # Errors
+    /// [`WRONG_LAYOUT`](crate::layout::WRONG_LAYOUT); what `get` fails with; as [`Csr::new`] and
+    /// [`Csr::from_packed`].
+    pub fn of(
+        info: &TensorInfo,
+        get: impl Fn(&Role) -> Result<Bytes>,
+        limits: &Limits,
+    ) -> Result<Csr> {
+        match info.layout() {
+            Layout::SparseCsr => Csr::new(
+                info.shape(),
+                component(info, &get, Role::Indptr)?,
+                component(info, &get, Role::Indices)?,
+                component(info, &get, Role::Values)?,
+                limits,
+            ),
+            Layout::PackedCsr => {
+                Csr::from_packed(info.shape(), component(info, &get, Role::Data)?, limits)
+            }
+            _ => Err(wrong_layout(info, "compressed rows")),
+        }
+    }
+
+    /// A view of these components of a matrix.
+    ///
+    /// # Errors
+    /// [`RANK`], [`COUNTS`], [`INDPTR_START`], [`INDPTR_ORDER`], [`INDPTR_END`], [`INDEX_BOUNDS`],
+    /// and those of [`Indices::new`].
+    pub fn new(
+        shape: &[u64],
+        indptr: Decoded,
+        indices: Decoded,
+        values: Decoded,
+        limits: &Limits,
+    ) -> Result<Csr> {
+        let &[rows, columns] = shape else {
+            return Err(RANK.broken(format!("{} dimensions", shape.len())));
+        };
+        let indptr = Indices::new(indptr, limits).map_err(|e| e.in_component(Role::Indptr))?;
+        let indices = Indices::new(indices, limits).map_err(|e| e.in_component(Role::Indices))?;
+        let (values, count) = values_of(values)?;
+        if indices.as_slice().len() != count {
+            let found = indices.as_slice().len();
+            let message = format!("{found} column indices for {count} values");
+            return Err(COUNTS.broken(message).in_component(Role::Indices));
+        }
+        check_indptr(indptr.as_slice(), rows, count).map_err(|e| e.in_component(Role::Indptr))?;
+        if let Some(at) = indices.as_slice().iter().position(|c| *c >= columns) {
+            let message = format!(
+                "column index {} (number {at}) of {columns} columns",
+                indices.as_slice()[at]
+            );
+            return Err(INDEX_BOUNDS.broken(message).in_component(Role::Indices));
+        }
+        Ok(Csr { shape: [rows, columns], indptr, indices, values })
+    }
+
+    /// A view of zTensor 0.1's one component: rows + 1 pointers and the column of each value, all
+    /// u64, then the values, whose type is that of `data`.
+    ///
+    /// # Errors
+    /// [`PACKED`], and as [`Csr::new`].
+    pub fn from_packed(shape: &[u64], data: Decoded, limits: &Limits) -> Result<Csr> {
+        let &[rows, _] = shape else {
+            return Err(RANK.broken(format!("{} dimensions", shape.len())));
+        };
+        let width = value_width(data.dtype, data.logical_type.as_ref())?;
+        let pointers = rows.checked_add(1).and_then(|n| n.checked_mul(8));
+        let (indptr, rest) = split_packed(&data.bytes, pointers)?;
+        if !rest.len().is_multiple_of(8 + width) {
+            let message = format!(
+                "{} bytes after the row pointers are not a whole number of entries of {}",
+                rest.len(),
+                8 + width
+            );
+            return Err(PACKED.broken(message).in_component(Role::Data));
+        }
+        let (indices, values) = split_packed(&rest, Some((rest.len() / (8 + width) * 8) as u64))?;
+        Csr::new(
+            shape,
+            Decoded::new(DType::U64, indptr),
+            Decoded::new(DType::U64, indices),
+            Decoded { bytes: values, ..data },
+            limits,
+        )
+    }
+
+    /// The bytes that [`Csr::from_packed`] reads.
+    pub fn to_packed(&self) -> Vec<u8> {
+        let (indptr, indices) = (self.indptr(), self.indices());
+        let len = (indptr.len() + indices.len()) * 8 + self.values.bytes().len();
+        let mut out = Vec::with_capacity(len);
+        for index in indptr.iter().chain(indices) {
+            out.extend_from_slice(&index.to_le_bytes());
+        }
+        out.extend_from_slice(self.values.bytes());
+        out
+    }
+
+    /// Rows and columns.
+    pub fn shape(&self) -> [u64; 2] {
+        self.shape
+    }
+
+    /// How many values there are.
+    pub fn count(&self) -> usize {
+        self.indices().len()
+    }
+
+    /// Where the values of each row start, and where those of the last one end: rows + 1 numbers.
+    pub fn indptr(&self) -> &[u64] {
+        self.indptr.as_slice()
+    }
+
+    /// The column of each value.
+    pub fn indices(&self) -> &[u64] {
+        self.indices.as_slice()
+    }
+
+    /// The values, in one dimension.
+    pub fn values(&self) -> &Dense {
+        &self.values
+    }
+
+    /// All values with their places, row by row.
+    pub fn entries(&self) -> impl Iterator<Item = CsrEntry<'_>> {
+        let width = self.values.bytes().len().checked_div(self.count()).unwrap_or(1).max(1);
+        let columns = self.indices().iter();
+        let values = self.values.bytes().chunks_exact(width);
+        let all = self.rows().zip(columns).zip(values);
+        all.map(|((row, &column), value)| CsrEntry { row, column, value })
+    }
+
+    /// The row of each value.
+    fn rows(&self) -> impl Iterator<Item = u64> {
+        let lens = self.indptr().windows(2).map(|w| w[1].saturating_sub(w[0]));
+        (0u64..).zip(lens).flat_map(|(row, len)| (0..len).map(move |_| row))
+    }
+
+    /// The matrix with its zeros; values of one place are summed.
+    ///
+    /// # Errors
+    /// [`DENSE_LIMIT`](crate::layout::DENSE_LIMIT), [`SUM`](super::SUM).
+    pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
+        let columns = self.shape[1];
+        let places = self.rows().zip(self.indices());
+        // It cannot wrap where the size of the whole was found to fit.
+        let places = places.map(|(row, &c)| row.wrapping_mul(columns).wrapping_add(c));
+        scatter(&self.shape, &self.values, limits, places)
+    }
+}
+
+fn check_indptr(indptr: &[u64], rows: u64, count: usize) -> Result<()> {
+    if Some(indptr.len() as u64) != rows.checked_add(1) {
+        let message = format!("{} row pointers for {rows} rows", indptr.len());
+        return Err(COUNTS.broken(message));
+    }
+    // Not empty: it is one longer than there are rows.
+    let (first, last) = (indptr.first().copied(), indptr.last().copied());
+    if let Some(first) = first.filter(|&first| first != 0) {
+        return Err(INDPTR_START.broken(format!("the first row pointer is {first}")));
+    }
+    if let Some(row) = indptr.windows(2).position(|w| w[0] > w[1]) {
+        let message = format!("row {row} goes from {} to {}", indptr[row], indptr[row + 1]);
+        return Err(INDPTR_ORDER.broken(message));
+    }
+    if last != Some(count as u64) {
+        let last = last.unwrap_or_default();
+        return Err(INDPTR_END.broken(format!("the last row pointer is {last} of {count} values")));
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! Matrices by compressed rows, and tensors by coordinates.
+//!
+//! A view exists only once its indices are checked: as many of each kind as there are values, in
+//! range, row pointers rising from 0 to the number of values. Entries may come in any order, and more
+//! than once: what they say then is summed (as PyTorch and SciPy do), for bool joined by "or".
+//!
+//! Layouts `sparse_csr` and `sparse_coo` keep each kind of index in a component of its own. zTensor
+//! 0.1 packs everything into one: for rows the pointers, the columns, then the values; for coordinates
+//! one record after the other, each its coordinates (u64) and its value.
+
+mod coo;
+mod csr;
+mod indices;
+mod sum;
+
+pub use coo::{Coo, CooEntry};
+pub use csr::{Csr, CsrEntry};
+pub use indices::Indices;
+
+use super::dense::Dense;
+use super::{DENSE_LIMIT, Decoded, ELEMENT_SIZE, LENGTH, WRONG_LAYOUT};
+use crate::error::{Error, Kind, Result, Rule};
+use crate::limits::Limits;
+use crate::model::{DType, LogicalType, Role, TensorInfo, element_count};
+use bytes::Bytes;
+
+/// A shape that the layout cannot have.
+pub static RANK: Rule =
+    Rule::new("sparse/rank", Kind::Malformed, "A tensor by compressed rows has two dimensions.");
+/// Indices that are no integers.
+pub static INDEX_DTYPE: Rule =
+    Rule::new("sparse/index-dtype", Kind::Malformed, "Indices are integers of 8 to 64 bits.");
+/// An index below 0.
+pub static NEGATIVE_INDEX: Rule =
+    Rule::new("sparse/negative-index", Kind::Malformed, "No index is negative.");
+/// Components that disagree on the number of entries.
+pub static COUNTS: Rule = Rule::new(
+    "sparse/counts",
+    Kind::Malformed,
+    "There is one index (or one per dimension) for each value, and one row pointer more than rows.",
+);
+/// The first row pointer.
+pub static INDPTR_START: Rule =
+    Rule::new("sparse/indptr-start", Kind::Malformed, "The first row pointer is 0.");
+/// A row that ends before it starts.
+pub static INDPTR_ORDER: Rule =
+    Rule::new("sparse/indptr-order", Kind::Malformed, "Row pointers never fall.");
+/// The last row pointer.
+pub static INDPTR_END: Rule = Rule::new(
+    "sparse/indptr-end",
+    Kind::Malformed,
+    "The last row pointer is the number of values.",
+);
+/// An index past the shape.
+pub static INDEX_BOUNDS: Rule =
+    Rule::new("sparse/index-bounds", Kind::Malformed, "Every index lies inside the shape.");
+/// One component for everything, of a size that cannot be.
+pub static PACKED: Rule = Rule::new(
+    "sparse/packed",
+    Kind::Malformed,
+    "A packed sparse component has the size that its shape and number of entries take.",
+);
+/// Two values for one place that cannot be summed.
+pub static SUM: Rule = Rule::new(
+    "sparse/sum",
+    Kind::Unsupported,
+    "Values that share a place have a type whose sums this version can take.",
+);
+
+/// The decoded bytes of a component that the layout cannot do without.
+fn component(
+    info: &TensorInfo,
+    get: &impl Fn(&Role) -> Result<Bytes>,
+    role: Role,
+) -> Result<Decoded> {
+    let Some(c) = info.component(&role) else {
+        let message = format!("there is no component `{role}`");
+        return Err(crate::model::builder::MISSING_COMPONENT.broken(message));
+    };
+    let bytes = get(&role)?;
+    Ok(Decoded { dtype: c.dtype, logical_type: c.logical_type, bytes })
+}
+
+#[cold]
+fn wrong_layout(info: &TensorInfo, wanted: &str) -> Error {
+    let layout = info.layout().as_str().escape_debug();
+    WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not {wanted}"))
+}
+
+/// Bytes of one value. An unknown logical type is taken as plain storage elements.
+fn value_width(dtype: DType, logical: Option<&LogicalType>) -> Result<usize> {
+    let bits = logical.and_then(LogicalType::bits).unwrap_or(dtype.width() * 8);
+    if bits < 8 {
+        let message = format!("values of {bits} bits do not lie in bytes of their own");
+        return Err(ELEMENT_SIZE.broken(message));
+    }
+    Ok((bits / 8) as usize)
+}
+
+/// The values as a view of one dimension, and how many there are.
+fn values_of(values: Decoded) -> Result<(Dense, usize)> {
+    let width = value_width(values.dtype, values.logical_type.as_ref())?;
+    let len = values.bytes.len();
+    if !len.is_multiple_of(width) {
+        let message = format!("{len} bytes are not a whole number of {width}-byte values");
+        return Err(COUNTS.broken(message).in_component(Role::Values));
+    }
+    let count = len / width;
+    let shape = vec![count as u64];
+    Ok((Dense::new(values.dtype, values.logical_type, shape, values.bytes), count))
+}
+
+/// Zeros for every element of `shape`.
+fn zeros(shape: &[u64], width: usize, limits: &Limits) -> Result<Vec<u8>> {
+    let len = element_count(shape).and_then(|n| n.checked_mul(width as u64));
+    let most = limits.decoded_len;
+    let Some(len) = len.filter(|&len| len <= most).and_then(|len| usize::try_from(len).ok()) else {
+        let message = format!("shape {shape:?} of {width}-byte values, at most {most} bytes");
+        return Err(DENSE_LIMIT.broken(message));
+    };
+    // Asked for once in a way that may fail, then in the way that leaves untouched pages unmapped.
+    if Vec::<u8>::new().try_reserve_exact(len).is_err() {
+        return Err(DENSE_LIMIT.broken(format!("there is no memory for {len} bytes")));
+    }
+    Ok(vec![0; len])
+}
+
+/// Splits packed bytes, or says that they are too short.
+fn split_packed(bytes: &Bytes, at: Option<u64>) -> Result<(Bytes, Bytes)> {
+    let at = at.and_then(|at| usize::try_from(at).ok()).filter(|&at| at <= bytes.len());
+    match at {
+        Some(at) => Ok((bytes.slice(..at), bytes.slice(at..))),
+        None => {
+            let message = format!("{} bytes are too few for the indices", bytes.len());
+            Err(PACKED.broken(message).in_component(Role::Data))
+        }
+    }
+}
+
+/// The dense tensor of sparse values: `place` tells where each goes, in elements.
+fn scatter(
+    shape: &[u64],
+    values: &Dense,
+    limits: &Limits,
+    places: impl Iterator<Item = u64>,
+) -> Result<Dense> {
+    let width = value_width(values.dtype(), values.logical_type())?;
+    let mut out = zeros(shape, width, limits)?;
+    for (value, place) in values.bytes().chunks_exact(width).zip(places) {
+        // Places lie inside the shape; the indices are checked.
+        let cell = usize::try_from(place)
+            .ok()
+            .and_then(|place| place.checked_mul(width))
+            .and_then(|start| out.get_mut(start..start.checked_add(width)?))
+            .ok_or_else(|| LENGTH.broken(format!("element {place} is outside {shape:?}")))?;
+        if cell.iter().all(|b| *b == 0) {
+            cell.copy_from_slice(value);
+        } else {
+            sum::add(cell, value, values.dtype(), values.logical_type())?;
+        }
+    }
+    let logical = values.logical_type().cloned();
+    Ok(Dense::new(values.dtype(), logical, shape, out))
+}
