@@ -58,7 +58,12 @@ impl<'a> Copier<'a> {
     }
 
     /// The stored bytes as they are.
-    fn stored<S: Sink>(&mut self, writer: &mut Writer<S>, file: &File, c: &Component) -> Result<()> {
+    fn stored<S: Sink>(
+        &mut self,
+        writer: &mut Writer<S>,
+        file: &File,
+        c: &Component,
+    ) -> Result<()> {
         let mut hasher = hasher(c);
         let mut at = c.stored.start;
         while at < c.stored.end {
@@ -177,7 +182,8 @@ fn decode_window(file: &File, window: &[Frame], stored: &[u8], out: &mut [u8]) -
     for frame in window {
         let (own, tail) = rest.split_at_mut((frame.decoded.end - frame.decoded.start) as usize);
         rest = tail;
-        let bytes = &stored[(frame.stored.start - start) as usize..(frame.stored.end - start) as usize];
+        let bytes =
+            &stored[(frame.stored.start - start) as usize..(frame.stored.end - start) as usize];
         jobs.push((bytes, own));
     }
     let decoder = || Decoder::new(file.limits());

@@ -9,9 +9,7 @@ use crate::sink::Sink;
 use crate::writer::Writer;
 use bytes::Bytes;
 use holdall_core::model::{Hasher, crc32c};
-use holdall_core::{
-    ByteOrder, Component, ComponentRef, Digest, Encode, Error, Result, TensorSpec,
-};
+use holdall_core::{ByteOrder, Component, ComponentRef, Digest, Encode, Error, Result, TensorSpec};
 use std::collections::HashMap;
 use std::io::Read;
 
@@ -181,12 +179,10 @@ pub(crate) fn write<S: Sink>(
             match feed {
                 Feed::Component(feed) => {
                     let (tensor, c) = *feed;
-                    copy(writer, &tensor, &c, keep_encoded, &mut scratch, listener).map_err(
-                        |e| {
-                            let e = e.in_tensor(tensor.name()).in_component(&c.role);
-                            e.at(c.stored.clone()).in_source(tensor.file().name())
-                        },
-                    )?;
+                    copier.copy(writer, &tensor, &c).map_err(|e| {
+                        let e = e.in_tensor(tensor.name()).in_component(&c.role);
+                        e.at(c.stored.clone()).in_source(tensor.file().name())
+                    })?;
                 }
                 Feed::Made(make) => writer.write(&make()?)?,
                 Feed::Reader(from) => {

@@ -36,6 +36,7 @@ mod repack;
 pub mod select;
 pub mod sink;
 pub mod source;
+mod views;
 mod workers;
 mod writer;
 

@@ -49,8 +49,8 @@ impl Tensor {
     /// [`Tensor::bytes`].
     pub fn csr(&self) -> Result<Csr> {
         let get = |role: &Role| self.bytes(role);
-        let view = Csr::of(&self.info, get, self.file.limits());
-        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file.name()))
+        let view = Csr::of(self.info(), get, self.file().limits());
+        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
     }
 
     /// A sparse tensor as coordinates, its indices checked.
@@ -59,8 +59,8 @@ impl Tensor {
     /// As [`Tensor::csr`].
     pub fn coo(&self) -> Result<Coo> {
         let get = |role: &Role| self.bytes(role);
-        let view = Coo::of(&self.info, get, self.file.limits());
-        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file.name()))
+        let view = Coo::of(self.info(), get, self.file().limits());
+        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
     }
 
     /// A quantized tensor's words, scales and zero points.
@@ -70,8 +70,8 @@ impl Tensor {
     /// not known; as [`Tensor::bytes`].
     pub fn quantized(&self) -> Result<Quantized> {
         let get = |role: &Role| self.bytes(role);
-        let view = Quantized::of(&self.info, get);
-        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file.name()))
+        let view = Quantized::of(self.info(), get);
+        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
     }
 
     /// The tensor as a dense one, whatever its layout: sparse ones with their zeros, quantized ones
@@ -81,8 +81,8 @@ impl Tensor {
     /// As the view of its layout; Unsupported for a layout not known; Limit for a dense size above
     /// `Limits::decoded_len`.
     pub fn to_dense(&self) -> Result<Dense> {
-        let limits = self.file.limits();
-        let placed = |e: Error| e.in_tensor(self.name()).in_source(self.file.name());
+        let limits = self.file().limits();
+        let placed = |e: Error| e.in_tensor(self.name()).in_source(self.file().name());
         match self.layout() {
             Layout::Dense => self.dense(),
             Layout::SparseCsr | Layout::PackedCsr => self.csr()?.to_dense(limits).map_err(placed),
@@ -98,7 +98,6 @@ impl Tensor {
             .broken(format!("its layout is {}, not {wanted}", self.layout()))
             .with_hint(hint)
             .in_tensor(self.name())
-            .in_source(self.file.name())
+            .in_source(self.file().name())
     }
-
 }
