@@ -27,7 +27,7 @@ pub enum Io {
 /// Which digests are checked when whole components are read.
 ///
 /// Bytes that are only borrowed from a map are not touched by reading them, so they are checked only
-/// under [`Check::All`]. [`crate::verify`] checks everything whatever was chosen here.
+/// under [`Check::All`]. [`crate::verify()`] checks everything whatever was chosen here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Check {

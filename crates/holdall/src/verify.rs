@@ -1,0 +1,281 @@
+//! Checking everything about a file that can be checked, and saying what could not be.
+//!
+//! Opening a file checks its structure. What is left is in the bytes: digests, compressed data that
+//! must decode to the length declared, sparse indices that must lie inside the shape, `bool` bytes
+//! that must be 0 or 1. All of it is done here on all cores, each stored byte read once where one pass
+//! is enough, in memory that does not grow with the file (sparse and quantized tensors excepted: their
+//! components are held while they are checked).
+
+mod bytes;
+mod layouts;
+
+use crate::file::File;
+use crate::progress::{Listener, Progress};
+use crate::select::Select;
+use holdall_core::{Algorithm, Error, Kind, Result, Warning};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Findings that are kept; more are counted.
+const MAX_FINDINGS: usize = 1000;
+
+/// What a caller chooses about a verification.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct VerifyOptions {
+    threads: Option<usize>,
+    listener: Listener,
+    select: Select,
+}
+
+impl VerifyOptions {
+    /// All tensors, one thread for each core, no progress.
+    pub fn new() -> VerifyOptions {
+        VerifyOptions::default()
+    }
+
+    /// Uses this many threads.
+    pub fn with_threads(mut self, threads: usize) -> VerifyOptions {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Tells how far along the verification is.
+    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> VerifyOptions {
+        self.listener = Listener(Some(progress));
+        self
+    }
+
+    /// Verifies only these tensors.
+    pub fn with_select(mut self, select: Select) -> VerifyOptions {
+        self.select = select;
+        self
+    }
+}
+
+/// What a verification did, found, and could not do.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Tensors that were looked at.
+    pub tensors: u64,
+    /// Their components.
+    pub components: u64,
+    /// Bytes of the file that those components take; bytes that several share count once.
+    pub stored_len: u64,
+    /// Bytes of the file that were read. Bytes that nothing can be checked about are not read.
+    pub read_len: u64,
+    /// Components whose digest is that of their bytes, by algorithm; algorithms that occur only.
+    pub digests: Vec<(Algorithm, u64)>,
+    /// Compressed components that decode to the length declared.
+    pub decoded: u64,
+    /// Components of dtype `bool` that hold nothing but 0 and 1.
+    pub bools: u64,
+    /// Sparse tensors whose indices fit their shape.
+    pub sparse: u64,
+    /// Quantized tensors whose components fit their shape and parameters.
+    pub quantized: u64,
+    /// What is wrong, in the file's own order: the first 1000.
+    pub findings: Vec<Error>,
+    /// How much is wrong in all.
+    pub finding_count: u64,
+    /// What could not be verified, and why.
+    pub unverified: Vec<Unverified>,
+    /// What was odd about the file when it was opened, but does not make it bad.
+    pub warnings: Vec<Warning>,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong. Not everything need have been verified: see
+    /// [`VerifyReport::unverified`].
+    pub fn is_sound(&self) -> bool {
+        self.finding_count == 0
+    }
+
+    /// How many components (or tensors, as the reason says) were not verified for `reason`.
+    pub fn unverified_for(&self, reason: Reason) -> u64 {
+        self.unverified.iter().filter(|u| u.reason == reason).map(|u| u.count).sum()
+    }
+
+    /// Adds the counts of `other`, which is about other components.
+    fn add(&mut self, other: VerifyReport) {
+        self.read_len += other.read_len;
+        for (algorithm, count) in other.digests {
+            self.count_digest(algorithm, count);
+        }
+        self.decoded += other.decoded;
+        self.bools += other.bools;
+        self.sparse += other.sparse;
+        self.quantized += other.quantized;
+    }
+
+    fn count_digest(&mut self, algorithm: Algorithm, more: u64) {
+        match self.digests.iter_mut().find(|(a, _)| *a == algorithm) {
+            Some((_, count)) => *count += more,
+            None => self.digests.push((algorithm, more)),
+        }
+    }
+}
+
+/// Why something could not be verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The file has no digest for the component: changed bytes would not be noticed.
+    NoDigest,
+    /// The component's digest is of an algorithm that this version cannot compute.
+    UnknownDigest,
+    /// The tensor's layout has no meaning here: how its components fit together is not checked.
+    UnknownLayout,
+    /// The component's logical type has no meaning here: its length is not held against the shape.
+    UnknownLogicalType,
+    /// This version cannot read the tensor that way, or a limit forbids it.
+    Unsupported,
+}
+
+impl Reason {
+    /// The name that `--json` output uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::NoDigest => "no_digest",
+            Reason::UnknownDigest => "unknown_digest",
+            Reason::UnknownLayout => "unknown_layout",
+            Reason::UnknownLogicalType => "unknown_logical_type",
+            Reason::Unsupported => "unsupported",
+        }
+    }
+}
+
+/// Something that could not be verified; one for each reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unverified {
+    /// Why.
+    pub reason: Reason,
+    /// The first case, in words.
+    pub message: String,
+    /// The first tensor it is about.
+    pub tensor: String,
+    /// The component of that tensor, unless it is about the whole.
+    pub component: Option<String>,
+    /// How many components, or tensors, it is true of.
+    pub count: u64,
+    /// The first tensor's number in the file.
+    at: usize,
+}
+
+/// Checks everything about `file` that can be checked. What is wrong is in the report and does not
+/// stop the rest.
+///
+/// # Errors
+/// Io, when the bytes cannot be read; NotFound, when the selection names a tensor that is not there.
+pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
+    let tensors = options.select.of(file)?;
+    let state = State::default();
+    let mut report = VerifyReport {
+        tensors: tensors.len() as u64,
+        warnings: file.warnings().to_vec(),
+        ..VerifyReport::default()
+    };
+    bytes::check(file, &tensors, options, &state, &mut report)?;
+    layouts::check(&tensors, options, &state, &mut report)?;
+    let State { findings, unverified } = state;
+    let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    findings.keep_first();
+    report.finding_count = findings.count;
+    report.findings = findings.all.into_iter().map(|(_, e)| e.in_source(file.name())).collect();
+    report.unverified = unverified.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.unverified.sort_by_key(|u| u.reason);
+    report.digests.sort_by_key(|(algorithm, _)| algorithm.as_str());
+    Ok(report)
+}
+
+/// What threads add to.
+#[derive(Default)]
+struct State {
+    findings: Mutex<Findings>,
+    unverified: Mutex<Vec<Unverified>>,
+}
+
+#[derive(Default)]
+struct Findings {
+    /// With the number of the tensor that each is about, and of the component in it.
+    all: Vec<((usize, u64), Error)>,
+    count: u64,
+    /// Numbers of the tensors that something is wrong with.
+    tensors: HashSet<usize>,
+}
+
+impl Findings {
+    /// Drops all but the first [`MAX_FINDINGS`] in the file's own order.
+    fn keep_first(&mut self) {
+        self.all.sort_by_key(|(place, _)| *place);
+        self.all.truncate(MAX_FINDINGS);
+    }
+}
+
+impl State {
+    /// Takes an error about the tensor of that number: a finding, unless it says that this version or
+    /// a limit is in the way. `order` tells findings about one tensor apart.
+    ///
+    /// # Errors
+    /// The error itself, when it is the operating system's.
+    fn find(&self, tensor: usize, order: u64, e: Error) -> Result<()> {
+        match e.kind() {
+            Kind::Io => return Err(e),
+            Kind::Unsupported | Kind::Limit => self.skip(
+                tensor,
+                Reason::Unsupported,
+                e.tensor().unwrap_or(""),
+                e.component(),
+                || format!("{} [{}]", e.message(), e.code()),
+            ),
+            _ => {
+                let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+                findings.count += 1;
+                findings.tensors.insert(tensor);
+                findings.all.push(((tensor, order), e));
+                if findings.all.len() >= 4 * MAX_FINDINGS {
+                    findings.keep_first();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether something is wrong with the tensor of that number.
+    fn is_bad(&self, tensor: usize) -> bool {
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner).tensors.contains(&tensor)
+    }
+
+    /// Notes that something could not be verified.
+    fn skip(
+        &self,
+        at: usize,
+        reason: Reason,
+        tensor: &str,
+        component: Option<&str>,
+        message: impl FnOnce() -> String,
+    ) {
+        let mut all = self.unverified.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.iter_mut().find(|u| u.reason == reason);
+        let count = known.as_ref().map_or(0, |u| u.count) + 1;
+        match known {
+            Some(first) if first.at <= at => first.count = count,
+            known => {
+                let new = Unverified {
+                    reason,
+                    message: message(),
+                    tensor: tensor.to_owned(),
+                    component: component.map(str::to_owned),
+                    count,
+                    at,
+                };
+                match known {
+                    Some(later) => *later = new,
+                    None => all.push(new),
+                }
+            }
+        }
+    }
+}

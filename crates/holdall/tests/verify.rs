@@ -1,0 +1,327 @@
+//! What `verify` finds, counts, and says it could not do.
+
+mod make;
+
+use holdall::verify::Reason;
+use holdall::{
+    Algorithm, Attributes, DType, Digest, File, Io, Kind, Layout, LogicalType, OpenOptions,
+    Progress, Role, Select, VerifyOptions, VerifyReport, verify,
+};
+use make::{bytes_of, coo, csr, dense, f32s, file, noise, part, tensor, u64s};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn report(file: &File) -> VerifyReport {
+    let one = verify(file, &VerifyOptions::new().with_threads(1)).unwrap();
+    let many = verify(file, &VerifyOptions::new().with_threads(4)).unwrap();
+    assert_eq!(format!("{one:?}"), format!("{many:?}"));
+    many
+}
+
+/// Codes and tensors of what was found.
+fn findings(report: &VerifyReport) -> Vec<(&str, &str)> {
+    assert_eq!(report.is_sound(), report.findings.is_empty());
+    report.findings.iter().map(|e| (e.code(), e.tensor().unwrap_or(""))).collect()
+}
+
+#[test]
+fn every_file_of_the_corpus_is_sound() {
+    for path in make::corpus() {
+        for io in [Io::Map, Io::Read] {
+            let file = OpenOptions::new().with_io(io).open(&path).unwrap();
+            let report = report(&file);
+            assert_eq!(findings(&report), [], "{}", path.display());
+            assert_eq!(report.tensors, file.len() as u64);
+            let components: u64 = file.tensors().map(|t| t.components().len() as u64).sum();
+            assert_eq!(report.components, components);
+            let digests: u64 = report.digests.iter().map(|(_, n)| n).sum();
+            let without = report.unverified_for(Reason::NoDigest)
+                + report.unverified_for(Reason::UnknownDigest);
+            assert_eq!(digests + without, components, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn digests_are_checked_whole_and_in_pieces() {
+    for len in [0, 1, 4096, 300_000, 5_000_000] {
+        for sha in [false, true] {
+            let bytes = noise(len, 7);
+            let mut data = part(Role::Data, DType::U8, bytes);
+            if sha {
+                data = data.sha256();
+            }
+            let shape = [len as u64];
+            let sound = file("ztensor", &[dense("t", &shape, data.clone())]);
+            let all = report(&sound);
+            let algorithm = if sha { Algorithm::Sha256 } else { Algorithm::Crc32c };
+            assert_eq!((all.digests.clone(), findings(&all)), (vec![(algorithm, 1)], vec![]));
+            assert_eq!((all.stored_len, all.read_len), (len as u64, len as u64));
+            assert_eq!(all.unverified, []);
+
+            // Any byte, also the last of all.
+            for at in [0, len / 2, len.saturating_sub(1)] {
+                if len == 0 {
+                    continue;
+                }
+                let mut bytes =
+                    bytes_of("ztensor", &Attributes::new(), &[dense("t", &shape, data.clone())]);
+                bytes[64 + at] ^= 0x40;
+                let report = report(&make::open(bytes));
+                assert_eq!(findings(&report), [("file/digest", "t")]);
+                assert_eq!(report.digests, []);
+                let e = &report.findings[0];
+                assert_eq!(e.kind(), Kind::Integrity);
+                assert_eq!(e.component(), Some("data"));
+                assert_eq!(e.range(), Some(64..64 + len as u64));
+                assert_eq!(e.source_name(), Some("made"));
+            }
+        }
+    }
+}
+
+#[test]
+fn many_small_tensors_and_every_broken_one() {
+    let mut all = Vec::new();
+    for i in 0..3000u64 {
+        let data = part(Role::Data, DType::U8, noise(1 + (i % 90) as usize, i));
+        all.push(dense(&format!("t{i:04}"), &[1 + i % 90], data));
+    }
+    let sound = bytes_of("ztensor", &Attributes::new(), &all);
+    let all_of = |bytes: Vec<u8>| report(&make::open(bytes));
+    assert_eq!(all_of(sound.clone()).digests, [(Algorithm::Crc32c, 3000)]);
+
+    let index = make::open(sound.clone());
+    let mut broken = sound;
+    let mut expected = Vec::new();
+    for t in index.tensors().step_by(2) {
+        let c = t.component(&Role::Data).unwrap();
+        broken[c.stored.end as usize - 1] ^= 1;
+        expected.push(t.name().to_owned());
+    }
+    let report = all_of(broken);
+    assert_eq!(report.finding_count, 1500);
+    let found: Vec<&str> = report.findings.iter().filter_map(|e| e.tensor()).collect();
+    assert_eq!(found, expected[..1000]);
+    assert_eq!(report.digests, [(Algorithm::Crc32c, 1500)]);
+}
+
+#[test]
+fn compressed_components_must_decode_to_their_length() {
+    let bytes = noise(5_000_000, 3);
+    let shape = [5_000_000];
+    let none = |p: make::Part| p.digest(None);
+    for data in [
+        part(Role::Data, DType::U8, bytes.clone()).zstd(),
+        part(Role::Data, DType::U8, bytes.clone()).one_frame(),
+        part(Role::Data, DType::U8, bytes.clone()).zstd().sha256(),
+        part(Role::Data, DType::U8, bytes.clone()).one_frame().sha256(),
+    ] {
+        let all = report(&file("ztensor", &[dense("t", &shape, data.clone())]));
+        assert_eq!((findings(&all), all.decoded), (vec![], 1));
+        assert_eq!(all.digests.len(), 1);
+
+        // A broken byte is a digest that does not match, and nothing more...
+        let at = data.stored.len() / 2;
+        let mut bytes =
+            bytes_of("ztensor", &Attributes::new(), &[dense("t", &shape, data.clone())]);
+        bytes[64 + at] ^= 0x10;
+        let all = report(&make::open(bytes));
+        assert_eq!((findings(&all), all.decoded), (vec![("file/digest", "t")], 0));
+
+        // ...and without a digest it shows in the data itself: every frame has a checksum.
+        let mut bytes =
+            bytes_of("ztensor", &Attributes::new(), &[dense("t", &shape, none(data.clone()))]);
+        bytes[64 + at] ^= 0x10;
+        let all = report(&make::open(bytes));
+        assert_eq!((findings(&all), all.decoded), (vec![("zstd/broken", "t")], 0));
+        assert_eq!(all.unverified_for(Reason::NoDigest), 1);
+    }
+    // Longer and shorter than declared.
+    for len in [1000, 5_000_000] {
+        for more in [-1i64, 1] {
+            let declared = (len as i64 + more) as u64;
+            let data = part(Role::Data, DType::U8, &bytes[..len]).one_frame().decoded_len(declared);
+            let all = report(&file("ztensor", &[dense("t", &[declared], data)]));
+            assert_eq!((findings(&all), all.decoded), (vec![("zstd/length", "t")], 0));
+        }
+    }
+}
+
+#[test]
+fn a_seek_table_that_lies_is_found() {
+    let bytes = noise(6 << 20, 5);
+    let mut data = part(Role::Data, DType::U8, bytes).zstd();
+    // Moves 1 byte from the first frame's decoded length to the second's.
+    let table = data.stored.len() - (8 + 3 * 8 + 9);
+    let entry = |n: usize| table + 8 + n * 8 + 4;
+    for (n, change) in [(0, -1i32), (1, 1)] {
+        let at = entry(n)..entry(n) + 4;
+        let old = i32::from_le_bytes(data.stored[at.clone()].try_into().unwrap());
+        data.stored[at].copy_from_slice(&(old + change).to_le_bytes());
+    }
+    let all = report(&file("ztensor", &[dense("t", &[6 << 20], data)]));
+    assert_eq!(findings(&all), [("zstd/length", "t")]);
+}
+
+#[test]
+fn bool_bytes_are_0_or_1() {
+    for len in [5usize, 10_000, 5_000_000] {
+        for bad in [None, Some(len - 1), Some(len / 2)] {
+            let mut bytes: Vec<u8> = noise(len, 1).into_iter().map(|b| b & 1).collect();
+            if let Some(at) = bad {
+                bytes[at] = 2;
+            }
+            let raw = part(Role::Data, DType::Bool, bytes);
+            for data in [raw.clone(), raw.clone().digest(None), raw.clone().zstd(), raw.one_frame()]
+            {
+                let all = report(&file("ztensor", &[dense("t", &[len as u64], data)]));
+                match bad {
+                    None => assert_eq!((findings(&all), all.bools), (vec![], 1)),
+                    Some(at) => {
+                        assert_eq!(findings(&all), [("layout/bool-byte", "t")]);
+                        let message = all.findings[0].message();
+                        assert!(message.contains(&format!("element {at} ")), "{message}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn shared_bytes_are_read_once_and_blamed_on_every_tensor() {
+    let data = part(Role::Data, DType::U8, noise(3_000_000, 9));
+    let shape = [3_000_000];
+    let tied = data.clone().shares("a", Role::Data);
+    let tensors =
+        [dense("a", &shape, data), dense("b", &shape, tied.clone()), dense("c", &shape, tied)];
+    let bytes = bytes_of("ztensor", &Attributes::new(), &tensors);
+    let all = report(&make::open(bytes.clone()));
+    assert_eq!((all.components, all.stored_len, all.read_len), (3, 3_000_000, 3_000_000));
+    assert_eq!(all.digests, [(Algorithm::Crc32c, 3)]);
+    let mut broken = bytes;
+    broken[1000] ^= 1;
+    let all = report(&make::open(broken));
+    assert_eq!(findings(&all), ["a", "b", "c"].map(|t| ("file/digest", t)));
+}
+
+#[test]
+fn says_what_could_not_be_verified() {
+    let plain = |bytes: &[u8]| part(Role::Data, DType::U8, bytes);
+    let unknown = Digest::from_text("blake3:00ff").unwrap();
+    let tensors = [
+        dense("a", &[3], plain(b"abc").digest(None)),
+        dense("b", &[3], plain(b"abc")),
+        dense("c", &[3], plain(b"abc").digest(Some(unknown))),
+        dense("d", &[3], plain(b"abc").logical(LogicalType::from_name("q7_x"))),
+        tensor("e", &[2, 2], Layout::from_name("strange"), vec![plain(b"xyz")]),
+        dense("f", &[3], plain(b"abc").digest(None)),
+    ];
+    let all = report(&file("ztensor", &tensors));
+    assert!(all.is_sound());
+    assert_eq!(all.digests, [(Algorithm::Crc32c, 3)]);
+    let list: Vec<_> =
+        all.unverified.iter().map(|u| (u.reason, u.tensor.as_str(), u.count)).collect();
+    assert_eq!(
+        list,
+        [
+            (Reason::NoDigest, "a", 2),
+            (Reason::UnknownDigest, "c", 1),
+            (Reason::UnknownLayout, "e", 1),
+            (Reason::UnknownLogicalType, "d", 1),
+        ]
+    );
+    assert!(all.unverified[1].message.contains("blake3"), "{}", all.unverified[1].message);
+
+    // Of safetensors files there is nothing to hold bytes against: nothing is read.
+    let all = report(&file("safetensors", &[dense("a", &[3], plain(b"abc"))]));
+    assert_eq!((all.unverified_for(Reason::NoDigest), all.read_len), (1, 0));
+}
+
+#[test]
+fn a_limit_is_not_a_finding() {
+    let data = part(Role::Data, DType::U8, noise(5_000_000, 2)).one_frame();
+    let bytes = bytes_of("ztensor", &Attributes::new(), &[dense("t", &[5_000_000], data)]);
+    let mut limits = holdall::Limits::default();
+    limits.decoded_len = 1000;
+    let file = OpenOptions::new().with_limits(limits).open_bytes(bytes, "made").unwrap();
+    let all = report(&file);
+    assert!(all.is_sound());
+    assert_eq!(all.digests, [(Algorithm::Crc32c, 1)]);
+    assert_eq!((all.decoded, all.unverified_for(Reason::Unsupported)), (0, 1));
+    assert_eq!(all.unverified[0].tensor, "t");
+}
+
+#[test]
+fn sparse_indices_are_checked() {
+    let sound = [
+        csr("csr", [3, 4], &[0, 2, 2, 3], &[0, 3, 1], &[1.0, 2.0, 3.0]),
+        coo("coo", &[2, 3], &[0, 1, 1, 2], &[1.0, 2.0]),
+    ];
+    let all = report(&file("ztensor", &sound));
+    assert_eq!((findings(&all), all.sparse), (vec![], 2));
+    let broken = [
+        csr("column", [3, 4], &[0, 2, 2, 3], &[0, 4, 1], &[1.0, 2.0, 3.0]),
+        coo("coord", &[2, 3], &[0, 2, 1, 2], &[1.0, 2.0]),
+        csr("end", [3, 4], &[0, 2, 2, 2], &[0, 3, 1], &[1.0, 2.0, 3.0]),
+        csr("order", [3, 4], &[0, 2, 1, 3], &[0, 3, 1], &[1.0, 2.0, 3.0]),
+        csr("start", [3, 4], &[1, 2, 2, 3], &[0, 3, 1], &[1.0, 2.0, 3.0]),
+    ];
+    let all = report(&file("ztensor", &broken));
+    let tensors: Vec<&str> = findings(&all).into_iter().map(|(_, t)| t).collect();
+    assert_eq!((tensors, all.sparse), (vec!["column", "coord", "end", "order", "start"], 0));
+    assert!(all.findings.iter().all(|e| e.kind() == Kind::Malformed));
+
+    // Broken bytes are reported as such, not as the broken indices that follow.
+    let mut bytes = bytes_of("ztensor", &Attributes::new(), &sound[..1]);
+    let file = make::open(bytes.clone());
+    let c = file.tensor("csr").unwrap().component(&Role::Indices).unwrap();
+    bytes[c.stored.start as usize] = 0xff;
+    assert_eq!(findings(&report(&make::open(bytes))), [("file/digest", "csr")]);
+}
+
+#[test]
+fn only_what_is_selected() {
+    let data = part(Role::Data, DType::F32, f32s(&[1.0, 2.0]));
+    let bad = data.clone().digest(Some(Digest::Crc32c(1)));
+    let file = file("ztensor", &[dense("a", &[2], data), dense("b", &[2], bad)]);
+    let only = |include: &[&str]| {
+        let select = Select::new(include, &[]).unwrap();
+        verify(&file, &VerifyOptions::new().with_select(select))
+    };
+    assert!(only(&["a"]).unwrap().is_sound());
+    assert_eq!(only(&["b"]).unwrap().finding_count, 1);
+    assert_eq!(only(&["x"]).unwrap_err().kind(), Kind::NotFound);
+}
+
+#[test]
+fn tells_how_far_along_it_is() {
+    #[derive(Default)]
+    struct Bytes(AtomicU64, AtomicU64);
+    impl Progress for Bytes {
+        fn begin(&self, total: u64) {
+            self.0.store(total, Ordering::Relaxed);
+        }
+        fn advance(&self, bytes: u64) {
+            self.1.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+    let tensors = [
+        dense("a", &[5 << 20], part(Role::Data, DType::U8, noise(5 << 20, 1))),
+        dense("b", &[5 << 20], part(Role::Data, DType::U8, noise(5 << 20, 2)).zstd()),
+        dense("c", &[5], part(Role::Data, DType::U8, noise(5, 2))),
+        tensor(
+            "d",
+            &[],
+            Layout::from_name("other"),
+            vec![part(Role::Data, DType::U64, u64s(&[1]))],
+        ),
+    ];
+    let file = file("ztensor", &tensors);
+    let progress = Arc::new(Bytes::default());
+    verify(&file, &VerifyOptions::new().with_progress(progress.clone())).unwrap();
+    let (total, done) = (progress.0.load(Ordering::Relaxed), progress.1.load(Ordering::Relaxed));
+    assert!(total > 10 << 20);
+    assert_eq!(total, done);
+}
