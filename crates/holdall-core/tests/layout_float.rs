@@ -125,7 +125,8 @@ fn every_dtype_is_a_number() {
     let n = 2500i64;
     macro_rules! check {
         ($dtype:ident, $t:ty) => {
-            let values: Vec<$t> = (0..n).map(|i| i.wrapping_mul(0x1234_5678_9abc_def1) as $t).collect();
+            let values: Vec<$t> =
+                (0..n).map(|i| i.wrapping_mul(0x1234_5678_9abc_def1) as $t).collect();
             let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
             let mut out = Vec::new();
             decode_f32(DType::$dtype, None, &bytes, |c| {

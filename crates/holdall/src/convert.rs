@@ -350,7 +350,7 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
         spec.attributes = tensor.attributes().clone();
     }
     let tensor = tensor.clone();
-    let make = move || -> Result<Bytes> { tensor.bytes(&Role::Data) };
+    let make = move || -> Result<Bytes> { Ok(tensor.to_dense()?.into_bytes()) };
     Ok(Item { spec, feeds: vec![Feed::Made(Box::new(make))] })
 }
 

@@ -176,9 +176,12 @@ impl<'a> Context<'a> {
             if checked_algorithm(c, self.check) == Some(Algorithm::Crc32c) {
                 let from = c.stored.start.max(offset);
                 let to = c.stored.end.min(end).max(from);
-                let bytes = &out[(from - offset) as usize..(to - offset) as usize];
-                let (start, len) = (from - c.stored.start, to - from);
-                sums.push(Sum { wanted, start, len, crc: crc32c(bytes) });
+                let crc = crc32c(&out[(from - offset) as usize..(to - offset) as usize]);
+                if (from..to) == c.stored {
+                    check_digest(c, Digest::Crc32c(crc)).map_err(|e| self.place(wanted, e))?;
+                } else {
+                    sums.push(Sum { wanted, start: from - c.stored.start, len: to - from, crc });
+                }
             }
         }
         self.add(sums);

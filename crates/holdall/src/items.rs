@@ -1,19 +1,15 @@
 //! Tensors on their way into a file: what a conversion or an edit writes, and from where each
 //! component's bytes come.
 
+use crate::copy::Copier;
 use crate::error::SAME_NAME;
 use crate::file::Tensor;
-use crate::open::Check;
-use crate::pieces::{Pieces, check_digest, checked_algorithm};
 use crate::progress::Listener;
 use crate::sink::Sink;
-use crate::source::Access;
 use crate::writer::Writer;
 use bytes::Bytes;
 use holdall_core::model::{Hasher, crc32c};
-use holdall_core::{
-    ByteOrder, Component, ComponentRef, Digest, Encode, Encoding, Error, Result, TensorSpec,
-};
+use holdall_core::{ByteOrder, Component, ComponentRef, Digest, Encode, Error, Result, TensorSpec};
 use std::collections::HashMap;
 use std::io::Read;
 
@@ -174,7 +170,7 @@ pub(crate) fn write<S: Sink>(
     keep_encoded: bool,
     listener: &Listener,
 ) -> Result<()> {
-    let mut scratch = Vec::new();
+    let mut copier = Copier::new(keep_encoded, listener);
     for Item { spec, feeds } in items {
         let owned: Vec<bool> = spec.components.iter().map(|c| c.shares.is_none()).collect();
         let name = spec.name.clone();
@@ -183,12 +179,10 @@ pub(crate) fn write<S: Sink>(
             match feed {
                 Feed::Component(feed) => {
                     let (tensor, c) = *feed;
-                    copy(writer, &tensor, &c, keep_encoded, &mut scratch, listener).map_err(
-                        |e| {
-                            let e = e.in_tensor(tensor.name()).in_component(&c.role);
-                            e.at(c.stored.clone()).in_source(tensor.file().name())
-                        },
-                    )?;
+                    copier.copy(writer, &tensor, &c).map_err(|e| {
+                        let e = e.in_tensor(tensor.name()).in_component(&c.role);
+                        e.at(c.stored.clone()).in_source(tensor.file().name())
+                    })?;
                 }
                 Feed::Made(make) => writer.write(&make()?)?,
                 Feed::Reader(from) => {
@@ -198,62 +192,4 @@ pub(crate) fn write<S: Sink>(
         }
     }
     Ok(())
-}
-
-/// Bytes of a raw component read at a time: few enough to stay in the processor's cache until they
-/// are digested and handed on.
-const READ_LEN: u64 = 1 << 20;
-
-fn copy<S: Sink>(
-    writer: &mut Writer<S>,
-    tensor: &Tensor,
-    c: &Component,
-    keep_encoded: bool,
-    scratch: &mut Vec<u8>,
-    listener: &Listener,
-) -> Result<()> {
-    let file = tensor.file();
-    let raw = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
-    if !raw && !keep_encoded {
-        let hasher = checked_algorithm(c, Check::All).map(Hasher::new);
-        for piece in Pieces::hashed(file, tensor.info(), c.clone(), hasher) {
-            let piece = piece?;
-            listener.advance(piece.len() as u64);
-            writer.write(&piece)?;
-        }
-        return Ok(());
-    }
-    if !raw {
-        // What is passed on unread would carry its damage along under a fresh digest.
-        for piece in Pieces::hashed(file, tensor.info(), c.clone(), None) {
-            piece?;
-        }
-        writer.as_is(c.encoding, c.stored_len())?;
-    }
-    let mut hasher = checked_algorithm(c, Check::All).map(Hasher::new);
-    let mut at = c.stored.start;
-    while at < c.stored.end {
-        let range = at..c.stored.end.min(at + READ_LEN);
-        let len = range.end - range.start;
-        at = range.end;
-        let borrowed: Bytes;
-        // A big read of a map is cheaper through the file than by page faults.
-        let bytes: &[u8] = if len < 64 << 10 && file.source().access() == Access::Borrowed {
-            borrowed = file.source().read_range(range)?;
-            &borrowed
-        } else {
-            scratch.resize(len as usize, 0);
-            file.source().read_into(range.start, scratch)?;
-            scratch
-        };
-        if let Some(hasher) = &mut hasher {
-            hasher.update(bytes);
-        }
-        writer.write(bytes)?;
-        listener.advance(len);
-    }
-    match hasher {
-        Some(hasher) => check_digest(c, hasher.finish()),
-        None => Ok(()),
-    }
 }

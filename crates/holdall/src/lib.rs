@@ -17,6 +17,7 @@
 pub mod buffer;
 mod compress;
 pub mod convert;
+mod copy;
 pub mod edit;
 pub mod error;
 mod file;
