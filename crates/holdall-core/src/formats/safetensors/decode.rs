@@ -72,6 +72,8 @@ struct Entry {
     element: &'static ElementType,
     /// Counted from the start of the data.
     range: Range<u64>,
+    /// Where the entry stands in the file.
+    at: Range<u64>,
 }
 
 impl Header<'_> {
@@ -108,7 +110,7 @@ impl Header<'_> {
             }
             let entry =
                 read_entry(&mut reader, &mut shape, self.limits).map_err(|e| e.in_tensor(name))?;
-            let stored = self.place(&entry).map_err(|e| e.in_tensor(name))?;
+            let stored = self.place(&entry).map_err(|e| e.in_tensor(name).at(entry.at.clone()))?;
             builder.tensor(name, &shape, Layout::Dense)?;
             if let Some(attributes) = restore.tensor(name, &shape, entry.element, &stored) {
                 builder.tensor_attributes(attributes);
@@ -199,9 +201,7 @@ impl Header<'_> {
         }
         Ok(())
     }
-}
 
-impl Header<'_> {
     /// The name of the tensor that comes as number `at`, for an error: reads the header again.
     #[cold]
     fn name_at(&self, at: usize) -> String {
@@ -302,9 +302,9 @@ fn read_entry(reader: &mut Reader<'_>, shape: &mut Vec<u64>, limits: &Limits) ->
     let range = range.ok_or_else(|| missing("data_offsets"))?;
     if product(shape).and_then(|count| count.checked_mul(element.bits)).is_none() {
         let message = format!("shape {shape:?} of {} passes 2^64 bits", element.name);
-        return Err(SHAPE_OVERFLOW.broken(message));
+        return Err(SHAPE_OVERFLOW.broken(message).at(start..reader.offset()));
     }
-    Ok(Entry { element, range })
+    Ok(Entry { element, range, at: start..reader.offset() })
 }
 
 /// The product from the left, as the reference takes it: a zero does not excuse what comes before.
