@@ -1,0 +1,87 @@
+//! Running other programs, in the repository's root, told on the terminal.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a task comes to; the error is a sentence for a person.
+pub(crate) type Outcome = Result<(), String>;
+
+/// The repository's root.
+pub(crate) fn root() -> &'static Path {
+    // This crate lies directly below it.
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// Where everything that is built goes, unless the environment says otherwise.
+pub(crate) fn target() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => root().join(dir),
+        None => root().join("target"),
+    }
+}
+
+/// A program about to run.
+pub(crate) struct Run(Command);
+
+/// `cargo` with these arguments.
+pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
+    program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args)
+}
+
+/// A program of that name or path.
+pub(crate) fn program(name: impl AsRef<OsStr>) -> Run {
+    let mut command = Command::new(name);
+    command.current_dir(root());
+    // What cargo tells a program it runs is about this package, not about the next.
+    for (key, _) in std::env::vars_os() {
+        let key_text = key.to_string_lossy();
+        if key_text.starts_with("CARGO_PKG_") || key_text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(key);
+        }
+    }
+    Run(command)
+}
+
+impl Run {
+    /// With these arguments too.
+    pub(crate) fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Run {
+        self.0.args(args);
+        self
+    }
+
+    /// With an environment variable.
+    pub(crate) fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Run {
+        self.0.env(key, value);
+        self
+    }
+
+    /// Runs it, its output on the terminal.
+    pub(crate) fn run(mut self) -> Outcome {
+        let line = self.line();
+        eprintln!("$ {line}");
+        match self.0.status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("`{line}` failed: {status}")),
+            Err(e) => Err(format!("`{line}` cannot be run: {e}")),
+        }
+    }
+
+    /// Runs it and gives what it printed.
+    pub(crate) fn output(mut self) -> Result<String, String> {
+        let line = self.line();
+        let out = self.0.stderr(Stdio::inherit()).output();
+        let out = out.map_err(|e| format!("`{line}` cannot be run: {e}"))?;
+        if !out.status.success() {
+            return Err(format!("`{line}` failed: {}", out.status));
+        }
+        String::from_utf8(out.stdout).map_err(|e| format!("`{line}` printed no text: {e}"))
+    }
+
+    fn line(&self) -> String {
+        let program = Path::new(self.0.get_program());
+        let name = program.file_stem().unwrap_or(program.as_os_str()).to_string_lossy();
+        let args = self.0.get_args().map(|a| a.to_string_lossy());
+        std::iter::once(name).chain(args).collect::<Vec<_>>().join(" ")
+    }
+}

@@ -1,0 +1,126 @@
+//! Tables of the docs that the code already holds: written from it, and compared with it.
+
+use crate::command::{Outcome, cargo, root};
+use holdall::{FORMATS, Kind, Value};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+const GENERATED: &str = "<!-- Written by `cargo xtask gen` from the tables in the code. -->\n";
+
+/// `cargo xtask gen [--check]`.
+pub(crate) fn write(args: &[String]) -> Outcome {
+    let check = match args {
+        [] => false,
+        [one] if one == "--check" => true,
+        _ => return Err("the only option is --check".into()),
+    };
+    let mut stale = Vec::new();
+    for (path, text) in [("docs/rules.md", rules_page()?), ("docs/formats.md", formats_page())] {
+        let at = root().join(path);
+        if std::fs::read_to_string(&at).is_ok_and(|found| found == text) {
+            continue;
+        }
+        if check {
+            stale.push(path);
+            continue;
+        }
+        std::fs::create_dir_all(root().join("docs"))
+            .and_then(|()| std::fs::write(&at, text))
+            .map_err(|e| format!("{path}: {e}"))?;
+        println!("wrote {path}");
+    }
+    match stale.is_empty() {
+        true => Ok(()),
+        false => Err(format!("not as the code says: {}; run `cargo xtask gen`", stale.join(", "))),
+    }
+}
+
+/// One rule as the docs show it.
+struct Row {
+    kind: String,
+    says: String,
+    hint: Option<String>,
+}
+
+/// Every rule by its code, as the command lists them: the formats', the library's and its own.
+fn rules() -> Result<BTreeMap<String, Row>, String> {
+    let json = cargo(["run", "--quiet", "--package", "holdall-cli", "--", "rules", "--json"]);
+    let odd = || "`holdall rules --json` prints something else than rules".to_owned();
+    let text = json.output()?;
+    let Ok(Value::Array(all)) = Value::from_json(text.trim(), 3) else { return Err(odd()) };
+    let row = |rule: &Value| {
+        let Value::Map(fields) = rule else { return None };
+        let field = |name: &str| {
+            let (_, value) = fields.iter().find(|(k, _)| k.as_text() == Some(name))?;
+            value.as_text().map(str::to_owned)
+        };
+        let row = Row { kind: field("kind")?, says: field("says")?, hint: field("hint") };
+        Some((field("code")?, row))
+    };
+    all.iter().map(row).collect::<Option<_>>().ok_or_else(odd)
+}
+
+fn rules_page() -> Result<String, String> {
+    let mut out = format!(
+        "# Rules\n\n{GENERATED}\n\
+         Every error has the code of the rule that was broken, in [brackets] after its text and as\n\
+         `error.code` in JSON. Codes never change; texts may. The rule says what a sound file, or a\n\
+         sound call, is like.\n\n\
+         | kind | whose fault | exit status |\n| --- | --- | --- |\n"
+    );
+    for (kind, fault, status) in [
+        (Kind::Malformed, "the file breaks a rule of its format", 1),
+        (Kind::Integrity, "the bytes are not the ones that were written", 1),
+        (Kind::NotFound, "there is no tensor, component or attribute of that name", 2),
+        (Kind::Misuse, "what was asked cannot be", 2),
+        (Kind::Io, "the operating system said no", 3),
+        (Kind::Unsupported, "outside of what this version can do", 4),
+        (Kind::Limit, "over one of the limits", 4),
+    ] {
+        line(&mut out, &format!("| {} | {fault} | {status} |", kind.as_str()));
+    }
+    let mut area = String::new();
+    for (code, rule) in rules()? {
+        let own = code.split('/').next().unwrap_or_default();
+        if own != area {
+            area = own.to_owned();
+            line(
+                &mut out,
+                &format!("\n## {area}\n\n| code | kind | the rule |\n| --- | --- | --- |"),
+            );
+        }
+        let hint = rule.hint.map(|h| format!(" *Hint: {}.*", cell(&h))).unwrap_or_default();
+        line(&mut out, &format!("| `{code}` | {} | {}{hint} |", rule.kind, cell(&rule.says)));
+    }
+    Ok(out)
+}
+
+fn formats_page() -> String {
+    let mut out = format!(
+        "# Formats\n\n{GENERATED}\n\
+         Formats are told apart by their content, never by their name; the name only says what to\n\
+         write. What each reads and refuses in detail is in `docs/spec/`.\n\n\
+         | format | `--to` | extensions | versions written |\n| --- | --- | --- | --- |\n"
+    );
+    for format in FORMATS {
+        let extensions: Vec<String> = format.extensions.iter().map(|e| format!("`.{e}`")).collect();
+        let versions = match (format.encode, format.versions) {
+            (None, _) => "read only".to_owned(),
+            (Some(_), []) => "it has none".to_owned(),
+            (Some(_), all) => all.join(", "),
+        };
+        let (name, id) = (format.name, format.id);
+        line(&mut out, &format!("| {name} | `{id}` | {} | {versions} |", extensions.join(", ")));
+    }
+    out
+}
+
+/// Text as one cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn line(out: &mut String, text: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "{text}");
+}

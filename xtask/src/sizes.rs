@@ -1,0 +1,37 @@
+//! Files that grow past the length a reader keeps in mind.
+
+use crate::command::{Outcome, program, root};
+use std::path::Path;
+
+/// Lines from which on a file is listed.
+const LISTED: usize = 400;
+/// Lines that a file outside of tests may have at most.
+const MOST: usize = 800;
+
+/// `cargo xtask sizes`.
+pub(crate) fn sizes(_args: &[String]) -> Outcome {
+    let listed = program("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.py", "*.js"])
+        .output()?;
+    let mut long = Vec::new();
+    for path in listed.lines() {
+        // A file that is deleted but not committed is still listed.
+        let Ok(text) = std::fs::read_to_string(root().join(path)) else { continue };
+        let lines = text.lines().count();
+        if lines > LISTED {
+            long.push((lines, path));
+        }
+    }
+    long.sort_by(|a, b| b.cmp(a));
+    let mut refused = 0;
+    for (lines, path) in long {
+        let is_test = Path::new(path).components().any(|c| c.as_os_str() == "tests");
+        let is_refused = lines > MOST && !is_test;
+        refused += usize::from(is_refused);
+        println!("{lines:>6}  {path}{}", if is_refused { "  (split it)" } else { "" });
+    }
+    match refused {
+        0 => Ok(()),
+        n => Err(format!("{n} files have more than {MOST} lines")),
+    }
+}

@@ -1,0 +1,19 @@
+//! All that must pass before a change lands.
+
+use crate::command::{Outcome, cargo};
+use crate::{check, docs, sizes};
+
+/// `cargo xtask test`: the quick checks first, the tests last.
+pub(crate) fn all(_args: &[String]) -> Outcome {
+    sizes::sizes(&[])?;
+    docs::write(&["--check".to_owned()])?;
+    check::check(&[])?;
+    check::features(&[])?;
+    hostile_in_release()?;
+    cargo(["test", "--workspace"]).run()
+}
+
+/// What hostile bytes do must be the same where arithmetic is not checked for overflow.
+fn hostile_in_release() -> Outcome {
+    cargo(["test", "--release", "--package", "holdall-core"]).run()
+}
