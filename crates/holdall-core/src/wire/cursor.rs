@@ -51,6 +51,31 @@ impl<'a> Cursor<'a> {
         Some(taken)
     }
 
+    /// The next byte less `base`, if that is below 24: how CBOR spells most numbers and lengths.
+    #[inline(always)]
+    pub fn small(&mut self, base: u8) -> Option<u8> {
+        let (&first, rest) = self.rest.split_first()?;
+        let small = first.wrapping_sub(base);
+        if small >= 24 {
+            return None;
+        }
+        self.rest = rest;
+        Some(small)
+    }
+
+    /// A string below 24 bytes after a byte that is `base` and its length.
+    #[inline(always)]
+    pub fn small_string(&mut self, base: u8) -> Option<&'a [u8]> {
+        let (&first, rest) = self.rest.split_first()?;
+        let len = first.wrapping_sub(base);
+        if len >= 24 {
+            return None;
+        }
+        let (taken, rest) = rest.split_at_checked(len.into())?;
+        self.rest = rest;
+        Some(taken)
+    }
+
     /// The next `N` bytes.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {

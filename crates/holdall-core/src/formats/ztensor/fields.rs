@@ -64,29 +64,32 @@ pub(super) fn required<T>(value: Option<T>, field: &'static str) -> Result<T> {
     value.ok_or_else(|| MISSING_FIELD.broken(format!("there is no `{field}`")))
 }
 
-/// The dtype of 1.1's spelling (`f32`).
-pub(super) fn short_dtype(name: &str) -> Result<DType> {
-    Ok(match name {
-        "f64" => DType::F64,
-        "f32" => DType::F32,
-        "f16" => DType::F16,
-        "bf16" => DType::Bf16,
-        "i64" => DType::I64,
-        "i32" => DType::I32,
-        "i16" => DType::I16,
-        "i8" => DType::I8,
-        "u64" => DType::U64,
-        "u32" => DType::U32,
-        "u16" => DType::U16,
-        "u8" => DType::U8,
-        "bool" => DType::Bool,
-        _ => return Err(unknown(&UNKNOWN_DTYPE, "dtype", name)),
+/// Reads a dtype of 1.1's spelling (`f32`).
+#[inline]
+pub(super) fn short_dtype(reader: &mut Reader<'_>) -> Result<DType> {
+    Ok(match reader.name("`dtype`")? {
+        b"f64" => DType::F64,
+        b"f32" => DType::F32,
+        b"f16" => DType::F16,
+        b"bf16" => DType::Bf16,
+        b"i64" => DType::I64,
+        b"i32" => DType::I32,
+        b"i16" => DType::I16,
+        b"i8" => DType::I8,
+        b"u64" => DType::U64,
+        b"u32" => DType::U32,
+        b"u16" => DType::U16,
+        b"u8" => DType::U8,
+        b"bool" => DType::Bool,
+        name => return Err(unknown(&UNKNOWN_DTYPE, "dtype", name)),
     })
 }
 
-/// The dtype of 0.1's and 1.0's spelling (`float32`).
-pub(super) fn long_dtype(name: &str) -> Result<DType> {
-    let found = DType::ALL.into_iter().find(|&dtype| long_name(dtype) == name);
+/// Reads a dtype of 0.1's and 1.0's spelling (`float32`).
+#[inline]
+pub(super) fn long_dtype(reader: &mut Reader<'_>) -> Result<DType> {
+    let name = reader.name("`dtype`")?;
+    let found = DType::ALL.into_iter().find(|&dtype| long_name(dtype).as_bytes() == name);
     found.ok_or_else(|| unknown(&UNKNOWN_DTYPE, "dtype", name))
 }
 
@@ -109,19 +112,22 @@ pub(super) const fn long_name(dtype: DType) -> &'static str {
     }
 }
 
-/// The encoding of that name.
-pub(super) fn encoding(name: &str) -> Result<Encoding> {
-    match name {
-        "raw" => Ok(Encoding::Raw),
-        "zstd" => Ok(Encoding::Zstd),
-        _ => Err(unknown(&UNKNOWN_ENCODING, "encoding", name)),
+/// Reads an encoding.
+#[inline]
+pub(super) fn encoding(reader: &mut Reader<'_>) -> Result<Encoding> {
+    match reader.name("`encoding`")? {
+        b"raw" => Ok(Encoding::Raw),
+        b"zstd" => Ok(Encoding::Zstd),
+        name => Err(unknown(&UNKNOWN_ENCODING, "encoding", name)),
     }
 }
 
-fn unknown(rule: &'static Rule, what: &str, name: &str) -> crate::error::Error {
-    let most = name.char_indices().nth(60).map_or(name.len(), |(at, _)| at);
-    let shown = name.get(..most).unwrap_or(name).escape_debug();
-    rule.broken(format!("{what} `{shown}` is not one this version knows"))
+/// A name that is not one of those known; of a long one, its start is shown.
+#[cold]
+pub(super) fn unknown(rule: &'static Rule, what: &str, name: &[u8]) -> crate::error::Error {
+    let shown = name.get(..60).unwrap_or(name);
+    let shown = String::from_utf8_lossy(shown);
+    rule.broken(format!("{what} `{}` is not one this version knows", shown.escape_debug()))
 }
 
 /// The digest that `text` stands for.

@@ -87,7 +87,7 @@ impl<'a> Entry<'a> {
                 }
                 key @ b"dtype" => {
                     self.keys.known(3, key)?;
-                    self.dtype = Some(fields::long_dtype(reader.text("`dtype`")?)?);
+                    self.dtype = Some(fields::long_dtype(reader)?);
                 }
                 key @ b"shape" => {
                     self.keys.known(4, key)?;
@@ -95,7 +95,7 @@ impl<'a> Entry<'a> {
                 }
                 key @ b"encoding" => {
                     self.keys.known(5, key)?;
-                    self.encoding = Some(fields::encoding(reader.text("`encoding`")?)?);
+                    self.encoding = Some(fields::encoding(reader)?);
                 }
                 key @ b"layout" => {
                     self.keys.known(6, key)?;
@@ -104,7 +104,7 @@ impl<'a> Entry<'a> {
                 key @ b"data_endianness" => {
                     self.keys.known(7, key)?;
                     if !reader.null() {
-                        self.byte_order = byte_order(reader.text("`data_endianness`")?)?;
+                        self.byte_order = byte_order(reader)?;
                     }
                 }
                 key @ b"checksum" => {
@@ -261,15 +261,12 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// 0.1's `data_endianness`.
-fn byte_order(name: &str) -> Result<ByteOrder> {
-    match name {
-        "little" => Ok(ByteOrder::Little),
-        "big" => Ok(ByteOrder::Big),
-        _ => Err(UNKNOWN_BYTE_ORDER.broken(format!(
-            "byte order `{}`",
-            name.chars().take(60).collect::<String>().escape_debug()
-        ))),
+/// Reads 0.1's `data_endianness`.
+fn byte_order(reader: &mut Reader<'_>) -> Result<ByteOrder> {
+    match reader.name("`data_endianness`")? {
+        b"little" => Ok(ByteOrder::Little),
+        b"big" => Ok(ByteOrder::Big),
+        name => Err(fields::unknown(&UNKNOWN_BYTE_ORDER, "byte order", name)),
     }
 }
 

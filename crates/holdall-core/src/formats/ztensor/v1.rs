@@ -206,7 +206,7 @@ impl<'a> Decoder<'a> {
                 }
                 key @ b"dtype" if !with_attributes => {
                     self.object_keys.known(4, key)?;
-                    dtype = Some(fields::long_dtype(reader.text("`dtype`")?)?);
+                    dtype = Some(fields::long_dtype(reader)?);
                 }
                 key => self.object_keys.unknown(key, reader)?,
             }
@@ -279,7 +279,7 @@ impl<'a> Decoder<'a> {
             match reader.key("a component")? {
                 key @ b"dtype" if typed => {
                     keys.known(0, key)?;
-                    draft.dtype = Some(fields::short_dtype(reader.text("`dtype`")?)?);
+                    draft.dtype = Some(fields::short_dtype(reader)?);
                 }
                 key @ b"offset" => {
                     keys.known(1, key)?;
@@ -292,7 +292,7 @@ impl<'a> Decoder<'a> {
                 key @ b"encoding" => {
                     keys.known(3, key)?;
                     if !reader.null() {
-                        draft.encoding = fields::encoding(reader.text("`encoding`")?)?;
+                        draft.encoding = fields::encoding(reader)?;
                     }
                 }
                 key @ b"digest" => {

@@ -80,26 +80,53 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn text(&mut self, place: &'static str) -> Result<&'a str> {
         let start = self.offset();
-        let bytes = self.string(TEXT, place)?;
+        let bytes = self.name(place)?;
         self.utf8(bytes, start)
     }
 
-    /// A map's key, as bytes: UTF-8 once [`Reader::utf8`] says so. A decoder that looks for names it
-    /// knows compares them first.
+    /// Text, as bytes: UTF-8 once [`Reader::utf8`] says so. A decoder that looks for names it knows
+    /// compares them first.
+    ///
+    /// # Errors
+    /// [`ITEM_KIND`], [`INDEFINITE_STRING`], [`TAGGED`], [`TRUNCATED`].
+    #[inline(always)]
+    pub fn name(&mut self, place: &'static str) -> Result<&'a [u8]> {
+        match self.cursor.small_string(TEXT << 5) {
+            Some(bytes) => Ok(bytes),
+            None => {
+                self.long_text(|reader, head, start| reader.unexpected("text", place, head, start))
+            }
+        }
+    }
+
+    /// A map's key, as bytes, as [`Reader::name`].
     ///
     /// # Errors
     /// [`KEY`], [`INDEFINITE_STRING`], [`TRUNCATED`].
-    #[inline]
+    #[inline(always)]
     pub fn key(&mut self, place: &'static str) -> Result<&'a [u8]> {
+        match self.cursor.small_string(TEXT << 5) {
+            Some(bytes) => Ok(bytes),
+            None => self.long_text(|reader, head, start| {
+                let found = found(head);
+                KEY.broken(format!("a key of {place} is {found}, not text")).at(reader.since(start))
+            }),
+        }
+    }
+
+    /// Text that is not known to be short, or `other` than text.
+    fn long_text(&mut self, other: impl FnOnce(&Self, Head, u64) -> Error) -> Result<&'a [u8]> {
         let start = self.offset();
         let head = self.head()?;
         if head.major != TEXT {
-            let found = found(head);
-            return Err(KEY
-                .broken(format!("a key of {place} is {found}, not text"))
+            return Err(other(self, head, start));
+        }
+        if head.info == INDEFINITE {
+            return Err(INDEFINITE_STRING
+                .broken("a string of indefinite length")
                 .at(self.since(start)));
         }
-        self.string_bytes(head, start, place)
+        self.take(head.arg, start)
     }
 
     /// `bytes` as text; they were read from offset `start` of the file.
@@ -116,8 +143,15 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`ITEM_KIND`], [`TAGGED`], [`TRUNCATED`].
-    #[inline]
+    #[inline(always)]
     pub fn u64(&mut self, place: &'static str) -> Result<u64> {
+        match self.cursor.small(UNSIGNED << 5) {
+            Some(n) => Ok(n.into()),
+            None => self.large_u64(place),
+        }
+    }
+
+    fn large_u64(&mut self, place: &'static str) -> Result<u64> {
         let start = self.offset();
         let head = self.head()?;
         if head.major != UNSIGNED {
@@ -159,7 +193,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`TRUNCATED`].
-    #[inline]
+    #[inline(always)]
     pub fn more(&mut self, items: &mut Items) -> Result<bool> {
         let more = match &mut items.left {
             Some(left) => match left.checked_sub(1) {
@@ -295,27 +329,6 @@ impl<'a> Reader<'a> {
             Some(arg) => Ok(Head { major, info, arg }),
             None => Err(self.truncated(start)),
         }
-    }
-
-    /// The bytes of a definite string of that major type.
-    #[inline]
-    fn string(&mut self, major: u8, place: &'static str) -> Result<&'a [u8]> {
-        let start = self.offset();
-        let head = self.head()?;
-        if head.major != major {
-            return Err(self.unexpected("text", place, head, start));
-        }
-        self.string_bytes(head, start, place)
-    }
-
-    #[inline]
-    fn string_bytes(&mut self, head: Head, start: u64, place: &'static str) -> Result<&'a [u8]> {
-        if head.info == INDEFINITE {
-            return Err(INDEFINITE_STRING
-                .broken(format!("text of indefinite length at {place}"))
-                .at(self.since(start)));
-        }
-        self.take(head.arg, start)
     }
 
     #[inline]
