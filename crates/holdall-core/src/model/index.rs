@@ -2,6 +2,7 @@
 
 use super::shape::element_count;
 use super::{Attributes, ByteOrder, Component, DType, Digest, Encoding, Layout, LogicalType, Role};
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,7 +38,8 @@ impl fmt::Display for Warning {
 
 /// The in-memory table of contents of a file: tensors and attributes. Cheap to clone.
 ///
-/// Memory is proportional to the manifest: about 100 bytes and the name for a dense tensor.
+/// Memory is proportional to the manifest: 52 bytes for a dense tensor, 8 for each dimension, and the
+/// name.
 #[derive(Clone)]
 pub struct Index(pub(super) Arc<Inner>);
 
@@ -56,7 +58,10 @@ pub(super) struct Inner {
     pub(super) tensors: Vec<TensorRow>,
     pub(super) components: Vec<ComponentRow>,
     pub(super) tensor_attributes: Vec<Attributes>,
+    /// Digests that do not fit into a row.
     pub(super) digests: Vec<Digest>,
+    /// Decoded lengths of compressed components; `u64::MAX` where one is not known.
+    pub(super) decoded_lens: Vec<u64>,
     /// Interned names of roles, layouts and logical types.
     pub(super) roles: Vec<Role>,
     pub(super) layouts: Vec<Layout>,
@@ -65,10 +70,11 @@ pub(super) struct Inner {
     pub(super) by_name: Vec<u32>,
 }
 
+/// One tensor. What it has of names, dimensions and components starts where the row before ends.
 pub(super) struct TensorRow {
-    pub(super) name: Range<u32>,
-    pub(super) dims: Range<u32>,
-    pub(super) components: Range<u32>,
+    pub(super) name_end: u32,
+    pub(super) dims_end: u32,
+    pub(super) components_end: u32,
     /// 1 + its place in `tensor_attributes`, or 0.
     pub(super) attributes: u32,
     pub(super) layout: u16,
@@ -77,16 +83,28 @@ pub(super) struct TensorRow {
 pub(super) struct ComponentRow {
     pub(super) offset: u64,
     pub(super) stored_len: u64,
-    /// `u64::MAX` where it is not known.
-    pub(super) decoded_len: u64,
-    /// 1 + its place in `digests`, or 0.
+    /// 1 + its place in `decoded_lens`, or 0 where the stored length is the decoded one too.
+    pub(super) decoded_len: u32,
+    /// What `digest_kind` says.
     pub(super) digest: u32,
     pub(super) role: u16,
     /// 1 + its place in `logical_types`, or 0.
     pub(super) logical_type: u16,
+    pub(super) digest_kind: DigestKind,
     pub(super) dtype: DType,
     pub(super) encoding: Encoding,
     pub(super) byte_order: ByteOrder,
+}
+
+/// What the number in a component's row says of its digest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum DigestKind {
+    /// Nothing: there is none.
+    None,
+    /// It is the CRC-32C.
+    Crc32c,
+    /// The digest is at that place in `digests`.
+    Other,
 }
 
 impl Index {
@@ -137,7 +155,7 @@ impl Index {
 
     /// Names in the file's own order.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.0.tensors.iter().map(|t| self.0.name(t))
+        (0..self.len()).map(|at| self.0.name(at))
     }
 
     /// Tensor number `at` in the file's own order.
@@ -153,13 +171,18 @@ impl Index {
     /// The number of the tensor of that name, in the file's own order.
     pub fn position(&self, name: &str) -> Option<usize> {
         let inner = &*self.0;
-        let key = |at: usize| inner.name(&inner.tensors[at]);
-        if inner.by_name.is_empty() {
-            inner.tensors.binary_search_by(|t| inner.name(t).cmp(name)).ok()
-        } else {
-            let found = inner.by_name.binary_search_by(|&at| key(at as usize).cmp(name));
-            found.ok().map(|i| inner.by_name[i] as usize)
+        let by_name = &inner.by_name;
+        let nth = |i: usize| by_name.get(i).map_or(i, |&at| at as usize);
+        let (mut low, mut high) = (0, inner.tensors.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match inner.name(nth(middle)).cmp(name) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+                Ordering::Equal => return Some(nth(middle)),
+            }
         }
+        None
     }
 }
 
@@ -174,8 +197,33 @@ impl fmt::Debug for Index {
 }
 
 impl Inner {
-    pub(super) fn name(&self, t: &TensorRow) -> &str {
-        &self.names[t.name.start as usize..t.name.end as usize]
+    /// Where what tensor number `at` has of something starts and ends, from where each row ends.
+    fn span(&self, at: usize, end: impl Fn(&TensorRow) -> u32) -> Range<usize> {
+        let start = at.checked_sub(1).map_or(0, |before| end(&self.tensors[before]));
+        start as usize..end(&self.tensors[at]) as usize
+    }
+
+    /// The name of tensor number `at`.
+    pub(super) fn name(&self, at: usize) -> &str {
+        &self.names[self.span(at, |t| t.name_end)]
+    }
+
+    /// The shape of tensor number `at`.
+    pub(super) fn dims(&self, at: usize) -> &[u64] {
+        &self.dims[self.span(at, |t| t.dims_end)]
+    }
+
+    /// The places in `components` of those of tensor number `at`.
+    pub(super) fn components_of(&self, at: usize) -> Range<usize> {
+        self.span(at, |t| t.components_end)
+    }
+
+    /// Bytes that a component decodes to, where that is known.
+    pub(super) fn decoded_len(&self, row: &ComponentRow) -> Option<u64> {
+        match row.decoded_len.checked_sub(1) {
+            Some(i) => Some(self.decoded_lens[i as usize]).filter(|&len| len != u64::MAX),
+            None => Some(row.stored_len),
+        }
     }
 
     fn component(&self, row: &ComponentRow) -> Component {
@@ -188,8 +236,12 @@ impl Inner {
             encoding: row.encoding,
             byte_order: row.byte_order,
             stored: row.offset..row.offset + row.stored_len,
-            decoded_len: (row.decoded_len != u64::MAX).then_some(row.decoded_len),
-            digest: (row.digest as usize).checked_sub(1).map(|i| self.digests[i].clone()),
+            decoded_len: self.decoded_len(row),
+            digest: match row.digest_kind {
+                DigestKind::None => None,
+                DigestKind::Crc32c => Some(Digest::Crc32c(row.digest)),
+                DigestKind::Other => Some(self.digests[row.digest as usize].clone()),
+            },
         }
     }
 }
@@ -232,7 +284,7 @@ impl TensorInfo {
 
     /// Its name, exactly as the file has it (it may hold NUL and control characters).
     pub fn name(&self) -> &str {
-        self.index.0.name(self.row())
+        self.index.0.name(self.at as usize)
     }
 
     /// Its number in the file's own order.
@@ -242,8 +294,7 @@ impl TensorInfo {
 
     /// Its dimensions, in elements; empty for a scalar.
     pub fn shape(&self) -> &[u64] {
-        let dims = &self.row().dims;
-        &self.index.0.dims[dims.start as usize..dims.end as usize]
+        self.index.0.dims(self.at as usize)
     }
 
     /// Logical elements: the product of the shape. It fits; the builder saw to that.
@@ -267,8 +318,7 @@ impl TensorInfo {
 
     /// Its components, in the file's own order.
     pub fn components(&self) -> impl ExactSizeIterator<Item = Component> {
-        let range = &self.row().components;
-        let rows = &self.index.0.components[range.start as usize..range.end as usize];
+        let rows = &self.index.0.components[self.index.0.components_of(self.at as usize)];
         rows.iter().map(|row| self.index.0.component(row))
     }
 

@@ -5,6 +5,7 @@ pub mod builder;
 mod digest;
 mod dtype;
 mod index;
+pub(crate) mod names;
 mod shape;
 mod tensor;
 

@@ -4,7 +4,7 @@
 use super::rules::*;
 use crate::error::{Result, Rule};
 use crate::model::{DType, Digest, Encoding, IndexBuilder};
-use crate::wire::cbor::{DUPLICATE_KEY, Reader, has_duplicates};
+use crate::wire::cbor::{DUPLICATE_KEY, Items, Reader, has_duplicates};
 
 /// Every component starts at a multiple of this many bytes.
 pub(super) const ALIGNMENT: u64 = 64;
@@ -57,6 +57,15 @@ impl<'a> Keys<'a> {
 
 fn twice(key: &[u8]) -> crate::error::Error {
     DUPLICATE_KEY.broken(format!("field `{}` comes twice", key.escape_ascii()))
+}
+
+/// Makes room for the tensors of a manifest that says how many it has. One takes at least some 50
+/// bytes in any file that is sound, so the count is held against the bytes left.
+pub(super) fn reserve(builder: &mut IndexBuilder, tensors: &Items, reader: &Reader<'_>) {
+    const LEAST: u64 = 48;
+    let most = reader.remaining().wrapping_div(LEAST);
+    let count = tensors.left().unwrap_or_default().min(most);
+    builder.reserve(usize::try_from(count).unwrap_or_default());
 }
 
 /// The value of a required field.

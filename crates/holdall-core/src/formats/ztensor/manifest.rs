@@ -7,6 +7,7 @@ use super::rules::*;
 use super::v0::{FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD, packed_nnz};
 use crate::encode::{ComponentSpec, Stored, TensorSpec};
 use crate::error::Result;
+use crate::model::names::in_order;
 use crate::model::{Attributes, Encoding, Layout};
 use crate::wire::cbor::Writer;
 use std::ops::Range;
@@ -65,19 +66,16 @@ impl Manifest {
     /// # Errors
     /// [`DECLARED`] for two tensors of one name, [`FILE_ATTRIBUTES`] for attributes of a 0.1 file
     /// without tensors.
-    pub(super) fn finish(mut self) -> Result<Vec<u8>> {
+    pub(super) fn finish(self) -> Result<Vec<u8>> {
         let all = self.entries.as_bytes();
         let bytes = |range: &Range<usize>| all.get(range.clone()).unwrap_or_default();
-        let mut by_name: Vec<&Row> = self.rows.iter().collect();
-        by_name.sort_by_key(|row| bytes(&row.name));
-        let twice = by_name.windows(2).find_map(|pair| match pair {
-            [a, b] if bytes(&a.name) == bytes(&b.name) => Some(bytes(&a.name)),
-            _ => None,
-        });
-        if let Some(name) = twice {
-            let name = String::from_utf8_lossy(name);
-            return Err(DECLARED.broken("two tensors have this name").in_tensor(name));
-        }
+        let row = |at: u32| usize::try_from(at).ok().and_then(|at| self.rows.get(at));
+        let name = |at: u32| row(at).map(|row| bytes(&row.name)).unwrap_or_default();
+        let count = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+        let by_name = in_order(count, name).map_err(|at| {
+            let name = String::from_utf8_lossy(name(at));
+            DECLARED.broken("two tensors have this name").in_tensor(name)
+        })?;
 
         let mut out = Writer::new();
         match self.version {
@@ -114,8 +112,7 @@ impl Manifest {
             }
         }
         out.map(by_name.len());
-        by_name.iter().for_each(|row| out.raw(bytes(&row.entry)));
-        self.rows.clear();
+        by_name.iter().filter_map(|&at| row(at)).for_each(|row| out.raw(bytes(&row.entry)));
         Ok(out.into_bytes())
     }
 

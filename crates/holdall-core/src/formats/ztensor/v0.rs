@@ -24,6 +24,7 @@ pub(super) fn decode(
     let mut entry = Entry::default();
     let mut is_first = true;
     let mut entries = reader.array("the root")?;
+    fields::reserve(&mut builder, &entries, &reader);
     while reader.more(&mut entries)? {
         let start = reader.offset();
         entry.clear();

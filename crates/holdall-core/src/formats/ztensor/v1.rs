@@ -160,6 +160,7 @@ impl<'a> Decoder<'a> {
     ) -> Result<()> {
         self.minor = minor;
         let mut tensors = reader.map("the table of tensors")?;
+        fields::reserve(builder, &tensors, reader);
         while reader.more(&mut tensors)? {
             let start = reader.offset();
             let key = reader.key("the table of tensors")?;

@@ -40,6 +40,13 @@ pub struct Items {
     left: Option<u64>,
 }
 
+impl Items {
+    /// How many items are left, where the file says so. The bytes left hold at least one for each.
+    pub fn left(&self) -> Option<u64> {
+        self.left
+    }
+}
+
 /// The first bytes of an item.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
@@ -65,6 +72,11 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn offset(&self) -> u64 {
         self.base.saturating_add(self.cursor.position())
+    }
+
+    /// Bytes not read yet.
+    pub fn remaining(&self) -> u64 {
+        self.cursor.remaining()
     }
 
     /// The bytes of the file from `start` to the next item.
@@ -164,26 +176,40 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`ITEM_KIND`], [`COUNT`], [`DEPTH`], [`TAGGED`], [`TRUNCATED`].
-    #[inline]
+    #[inline(always)]
     pub fn array(&mut self, place: &'static str) -> Result<Items> {
-        let start = self.offset();
-        let head = self.head()?;
-        if head.major != ARRAY {
-            return Err(self.unexpected("an array", place, head, start));
-        }
-        self.open(head, start)
+        self.container(ARRAY, place)
     }
 
     /// The start of a map. Each of its [`Items`] is a key and a value.
     ///
     /// # Errors
     /// As [`Reader::array`].
-    #[inline]
+    #[inline(always)]
     pub fn map(&mut self, place: &'static str) -> Result<Items> {
+        self.container(MAP, place)
+    }
+
+    #[inline(always)]
+    fn container(&mut self, major: u8, place: &'static str) -> Result<Items> {
+        let before = self.cursor.clone();
+        if let Some(count) = self.cursor.small(major << 5) {
+            let least = if major == MAP { count.wrapping_mul(2) } else { count };
+            if u64::from(least) <= self.cursor.remaining() && self.depth < self.max_depth {
+                self.depth = self.depth.wrapping_add(1);
+                return Ok(Items { left: Some(count.into()) });
+            }
+            self.cursor = before;
+        }
+        self.large_container(major, place)
+    }
+
+    fn large_container(&mut self, major: u8, place: &'static str) -> Result<Items> {
         let start = self.offset();
         let head = self.head()?;
-        if head.major != MAP {
-            return Err(self.unexpected("a map", place, head, start));
+        if head.major != major {
+            let wanted = if major == MAP { "a map" } else { "an array" };
+            return Err(self.unexpected(wanted, place, head, start));
         }
         self.open(head, start)
     }
@@ -319,11 +345,7 @@ impl<'a> Reader<'a> {
             26 => self.cursor.array().map(|b| u32::from_be_bytes(b).into()),
             27 => self.cursor.array().map(u64::from_be_bytes),
             INDEFINITE if major >= BYTES && major != TAG => Some(0),
-            _ => {
-                return Err(RESERVED
-                    .broken(format!("an item starts with the reserved byte 0x{first:02x}"))
-                    .at(self.since(start)));
-            }
+            _ => return Err(self.reserved(first, start)),
         };
         match arg {
             Some(arg) => Ok(Head { major, info, arg }),
@@ -415,6 +437,13 @@ impl<'a> Reader<'a> {
                 .at(self.since(start)));
         }
         Ok(())
+    }
+
+    #[cold]
+    fn reserved(&self, first: u8, start: u64) -> Error {
+        RESERVED
+            .broken(format!("an item starts with the reserved byte 0x{first:02x}"))
+            .at(self.since(start))
     }
 
     #[cold]
