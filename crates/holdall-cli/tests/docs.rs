@@ -1,0 +1,131 @@
+//! What the docs say the command prints is what it prints.
+//!
+//! Every block fenced as `console` is run, one document in one folder, from its first command to its
+//! last. `HOLDALL_BLESS=1 cargo test -p holdall-cli --test docs` writes what was printed into the
+//! documents.
+
+mod command;
+
+use std::path::{Path, PathBuf};
+
+/// A line that stands for any lines of output.
+const ANY: &str = "…";
+
+#[test]
+fn the_readme_shows_what_the_command_prints() {
+    check("README.md");
+}
+
+#[test]
+fn the_guide_shows_what_the_command_prints() {
+    check("docs/guide.md");
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs the commands of a document, and compares or writes what they print.
+#[track_caller]
+fn check(document: &str) {
+    let path = root().join(document);
+    let Ok(text) = std::fs::read_to_string(&path) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("examples")).unwrap();
+    let example = "examples/tiny.zt";
+    std::fs::copy(root().join(example), folder.path().join(example)).unwrap();
+
+    let mut shell = Shell { folder: folder.path(), status: 0 };
+    let mut written = String::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        push(&mut written, line);
+        if line != "```console" {
+            continue;
+        }
+        while let Some(line) = lines.next_if(|line| *line != "```") {
+            push(&mut written, line);
+            let Some(typed) = line.strip_prefix("$ ") else {
+                panic!("{document}: a console block starts with `$ `, not `{line}`");
+            };
+            let mut expected = Vec::new();
+            while let Some(line) = lines.next_if(|line| *line != "```" && !line.starts_with("$ ")) {
+                expected.push(line);
+            }
+            let printed = shell.run(typed);
+            let found: Vec<&str> = printed.lines().map(str::trim_end).collect();
+            if std::env::var_os("HOLDALL_BLESS").is_some() && !expected.contains(&ANY) {
+                found.iter().for_each(|line| push(&mut written, line));
+                continue;
+            }
+            expected.iter().for_each(|line| push(&mut written, line));
+            assert!(
+                fits(&expected, &found),
+                "{document}: `{typed}` prints\n{}\nand not\n{}",
+                found.join("\n"),
+                expected.join("\n")
+            );
+        }
+    }
+    if written != text {
+        std::fs::write(path, written).unwrap();
+    }
+}
+
+fn push(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+/// Whether `found` is what was expected, where [`ANY`] stands for any lines.
+fn fits(expected: &[&str], found: &[&str]) -> bool {
+    match expected.split_first() {
+        None => found.is_empty(),
+        Some((&ANY, rest)) => (0..=found.len()).any(|skipped| fits(rest, &found[skipped..])),
+        Some((first, rest)) => {
+            found.split_first().is_some_and(|(line, left)| line == first && fits(rest, left))
+        }
+    }
+}
+
+/// As much of a shell as the docs need.
+struct Shell<'a> {
+    folder: &'a Path,
+    status: i32,
+}
+
+impl Shell<'_> {
+    /// What a command prints, standard error after standard output.
+    fn run(&mut self, typed: &str) -> String {
+        let words = words(typed);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match words[..] {
+            ["holdall", ref args @ ..] => {
+                let ran = command::command(args).current_dir(self.folder).output().unwrap();
+                self.status = ran.status.code().unwrap_or(-1);
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                text(&ran.stdout) + &text(&ran.stderr)
+            }
+            ["cp", from, to] => {
+                std::fs::copy(self.folder.join(from), self.folder.join(to)).unwrap();
+                String::new()
+            }
+            ["echo", "$?"] => format!("{}\n", self.status),
+            _ => panic!("the docs use a command that this test does not know: {typed}"),
+        }
+    }
+}
+
+/// The words of a command, in single quotes or not.
+fn words(typed: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut is_quoted = false;
+    for c in typed.chars() {
+        match c {
+            '\'' => is_quoted = !is_quoted,
+            ' ' if !is_quoted => words.push(String::new()),
+            c => words.last_mut().unwrap().push(c),
+        }
+    }
+    words
+}
