@@ -41,6 +41,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     #[command(visible_aliases = ["info", "ls"])]
     Inspect(crate::inspect::InspectArgs),
+    Convert(crate::convert::ConvertArgs),
+    Edit(crate::edit::EditArgs),
     /// List the formats this build reads and writes
     Formats,
     Rules(crate::rules::RulesArgs),

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 /// Every rule of the command itself.
 pub(crate) static RULES: &[&Rule] =
-    &[&ARGUMENTS, &STDIN_TWICE, &STDIN_LEN, &OUTPUT, &NOT_TO_TERMINAL];
+    &[&ARGUMENTS, &STDIN_TWICE, &STDIN_LEN, &LENGTH, &OUTPUT, &NOT_TO_TERMINAL];
 
 /// The command line cannot be read.
 pub(crate) static ARGUMENTS: Rule = Rule::new(
@@ -29,6 +29,12 @@ pub(crate) static STDIN_LEN: Rule = Rule::new(
     "Standard input, which is read into memory, is at most `--limit stdin-len` long.",
 )
 .with_hint("give a file name instead of `-`, or raise the cap with `--limit stdin-len=…`");
+/// Elements given for a tensor are too many or too few.
+pub(crate) static LENGTH: Rule = Rule::new(
+    "input/length",
+    Kind::Misuse,
+    "A file of elements has as many bytes as their shape and type take.",
+);
 /// Standard output failed.
 pub(crate) static OUTPUT: Rule =
     Rule::new("output/failed", Kind::Io, "What is printed can be written to standard output.");

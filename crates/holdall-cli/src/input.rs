@@ -4,7 +4,7 @@ use crate::exit::{Failure, STDIN_LEN, STDIN_TWICE};
 use crate::session::Session;
 use holdall::source::{FileSource, MapSource};
 use holdall::{ByteSource, Check, File, Io, OpenOptions};
-use std::io::Read as _;
+use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,20 +28,50 @@ pub(crate) fn open_with(session: &Session, path: &Path, check: Check) -> Result<
     if let Some(source) = redirected(session.global.io.into())? {
         return Ok(options.open_source(source, STDIN)?);
     }
-    let cap = session.global.stdin_len();
-    let mut bytes = Vec::new();
+    Ok(options.open_bytes(all(session, &mut std::io::stdin().lock(), STDIN)?, STDIN)?)
+}
+
+/// The name of an input in output and errors.
+pub(crate) fn shown(path: &Path) -> String {
+    if path.as_os_str() == "-" { STDIN.to_owned() } else { path.display().to_string() }
+}
+
+/// A file, or standard input when it is `-`, to be read from its start; and its length in bytes.
+/// What is no plain file (a pipe) is read into memory, as standard input is.
+pub(crate) fn reader(
+    session: &Session,
+    path: &Path,
+) -> Result<(u64, Box<dyn Read + Send>), Failure> {
     let failed = |e: std::io::Error| {
         let rule = &holdall::error::IO;
-        rule.broken(format!("reading: {e}")).with_io(e).in_source(STDIN)
+        rule.broken(format!("opening: {e}")).with_io(e).in_source(path.display())
     };
-    std::io::stdin().lock().take(cap.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+    let bytes = if path.as_os_str() == "-" {
+        all(session, &mut std::io::stdin().lock(), STDIN)?
+    } else {
+        let mut file = std::fs::File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_file() {
+            return Ok((metadata.len(), Box::new(file)));
+        }
+        all(session, &mut file, &shown(path))?
+    };
+    Ok((bytes.len() as u64, Box::new(Cursor::new(bytes))))
+}
+
+/// Everything a reader gives, up to the cap on standard input.
+fn all(session: &Session, from: &mut dyn Read, name: &str) -> Result<Vec<u8>, Failure> {
+    let cap = session.global.stdin_len();
+    let mut bytes = Vec::new();
+    from.take(cap.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| {
+        let rule = &holdall::error::IO;
+        rule.broken(format!("reading: {e}")).with_io(e).in_source(name)
+    })?;
     if bytes.len() as u64 > cap {
-        return Err(STDIN_LEN
-            .broken(format!("there are more than {cap} bytes"))
-            .in_source(STDIN)
-            .into());
+        let e = STDIN_LEN.broken(format!("there are more than {cap} bytes"));
+        return Err(e.in_source(name).into());
     }
-    Ok(options.open_bytes(bytes, STDIN)?)
+    Ok(bytes)
 }
 
 /// Standard input where it is a file, from its start: that needs no copy in memory.

@@ -6,6 +6,8 @@
 
 mod args;
 mod completions;
+mod convert;
+mod edit;
 mod exit;
 mod formats;
 mod input;
@@ -14,6 +16,7 @@ mod output;
 mod progress;
 mod rules;
 mod session;
+mod writing;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, FromArgMatches};
@@ -41,6 +44,8 @@ fn main() -> ExitCode {
 fn run(session: &Session, command: Command) -> Result<Status, Failure> {
     match command {
         Command::Inspect(args) => inspect::run(session, &args),
+        Command::Convert(args) => convert::run(session, &args),
+        Command::Edit(args) => edit::run(session, &args),
         Command::Formats => formats::run(session),
         Command::Rules(args) => rules::run(session, &args),
         Command::Completions(args) => completions::run(session, &args),

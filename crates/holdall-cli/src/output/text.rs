@@ -159,7 +159,8 @@ pub(crate) fn tensor_type(t: &TensorInfo) -> Cow<'static, str> {
     type_name(t.dtype(), t.logical_type().as_ref())
 }
 
-fn type_name(dtype: Option<DType>, logical: Option<&LogicalType>) -> Cow<'static, str> {
+/// The name of a type: the logical one where there is one.
+pub(crate) fn type_name(dtype: Option<DType>, logical: Option<&LogicalType>) -> Cow<'static, str> {
     match (logical, dtype) {
         (Some(logical), _) => escape(logical.as_str()).into(),
         (None, Some(dtype)) => dtype.as_str().into(),

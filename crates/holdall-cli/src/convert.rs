@@ -1,0 +1,307 @@
+//! `holdall convert`.
+
+use crate::args::{Selecting, size};
+use crate::exit::{Failure, Status};
+use crate::input;
+use crate::output::json::{push_number, push_optional, push_string};
+use crate::output::style::Style;
+use crate::output::table::{self, Cell, Column};
+use crate::output::text::{Size, count, escape, printable, shape, type_name};
+use crate::progress::Bar;
+use crate::session::Session;
+use crate::writing::{self, Writing};
+use clap::{Args, ValueEnum};
+use holdall::{
+    Convert, ConvertReport, EncodeOptions, File, Format, Rename, Sharing, TensorSpec, formats,
+};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Write a file in another format, version, encoding or alignment
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall convert model.safetensors model.zt                     by extension
+  holdall convert model.zt small.zt --encoding zstd:9            compressed, on all cores
+  holdall convert model.zt old.zt --to ztensor@1.0               for an older reader
+  holdall convert in.zt out.zt -s 'encoder.*' --rename 'encoder.*=*'
+  holdall convert model.zt - --to safetensors | ssh host 'cat > model.safetensors'
+
+What the target cannot express is refused before a byte is written. An existing file is replaced
+only with --force, and only when the new one is whole.")]
+pub(crate) struct ConvertArgs {
+    /// A file, or `-`
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+
+    /// The file to write, or `-`
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+
+    /// Format to write, and its version: `ztensor@1.2`, `ztensor@1.0`, `ztensor@0.1`, `safetensors`
+    /// [default: that of OUT's extension, newest version]
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<String>,
+
+    #[command(flatten)]
+    writing: Writing,
+
+    /// Start every component at a multiple of N bytes, a power of two
+    #[arg(long, value_name = "N", value_parser = size)]
+    align: Option<u64>,
+
+    #[command(flatten)]
+    select: Selecting,
+
+    /// Rename tensors, `*` stands for the same text on both sides: 'model.*=*'; may be given again
+    #[arg(long, value_name = "OLD=NEW")]
+    rename: Vec<String>,
+
+    /// Tensors with the same bytes: keep (as they are), dedupe (store once) or copy (store each)
+    #[arg(long, value_name = "HOW", default_value = "keep", hide_possible_values = true)]
+    share: Share,
+
+    /// Write sparse tensors with their zeros and quantized ones as f32
+    #[arg(long)]
+    dense: bool,
+
+    /// Write types that the target does not have as the plain elements they are stored as
+    #[arg(long)]
+    raw_types: bool,
+
+    /// Replace OUT if it is there
+    #[arg(short, long)]
+    force: bool,
+
+    /// Show what would be written, and write nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+/// `--share`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Share {
+    Keep,
+    Dedupe,
+    Copy,
+}
+
+/// What will be written.
+struct Target {
+    format: &'static Format,
+    version: String,
+}
+
+/// Converts one file.
+pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failure> {
+    let to_stdout = args.output.as_os_str() == "-";
+    let (target, options) = options(session, args)?;
+    if to_stdout && !args.dry_run {
+        writing::check_stdout()?;
+    }
+    let file = input::open(session, &args.input)?;
+    if args.dry_run {
+        if !to_stdout && !args.force && args.output.exists() {
+            let e = holdall::error::EXISTS.broken("the file exists already");
+            return Err(e.in_source(args.output.display()).into());
+        }
+        let (specs, report) = holdall::convert::plan(&file, &args.output, &options)?;
+        dry_run(session, args, &file, &target, &specs, &report)?;
+        return Ok(Status::Fine);
+    }
+    let bar = Bar::new(session, "converting");
+    let options = match Bar::listener(&bar) {
+        Some(listener) => options.with_progress(listener),
+        None => options,
+    };
+    let report = if to_stdout {
+        holdall::convert_to(&file, &mut *session.out(), &options)?.0
+    } else {
+        holdall::convert(&file, &args.output, &options)?
+    };
+    drop(bar);
+    if to_stdout {
+        // Standard output has the file in it.
+        session.note(summary(&args.output, &target, &report));
+    } else if session.json() {
+        let text = report_json(&file, args, &target, &report, None);
+        writeln!(session.out(), "{text}")?;
+    } else {
+        session.note(summary(&args.output, &target, &report));
+    }
+    Ok(Status::Fine)
+}
+
+fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), Failure> {
+    let mut encode = EncodeOptions::new();
+    let mut write = args.writing.options(session).with_overwrite(args.force);
+    let format = match &args.to {
+        Some(to) => {
+            let (format, version) = writing::target(to)?;
+            encode.version = version;
+            Some(format)
+        }
+        None => {
+            let extension = args.output.extension().and_then(|e| e.to_str());
+            extension.and_then(formats::by_name).filter(|f| f.encode.is_some())
+        }
+    };
+    let Some(format) = format else {
+        let e = holdall::error::EXTENSION.broken(if args.output.as_os_str() == "-" {
+            "standard output has no extension that says the format"
+        } else {
+            "the file name says no format that can be written"
+        });
+        return Err(e.in_source(args.output.display()).into());
+    };
+    encode.align = args.align;
+    let newest = || format.versions.first().map_or(String::new(), |v| (*v).to_owned());
+    let version = encode.version.clone().unwrap_or_else(newest);
+    write = write.with_format(format).with_encode(encode);
+    let renames = args.rename.iter().map(|r| Rename::new(r)).collect::<holdall::Result<_>>()?;
+    let mut options = Convert::new(write)
+        .with_select(args.select.read()?)
+        .with_renames(renames)
+        .with_dense(args.dense)
+        .with_raw_types(args.raw_types)
+        .with_sharing(match args.share {
+            Share::Keep => Sharing::Keep,
+            Share::Dedupe => Sharing::Dedupe,
+            Share::Copy => Sharing::Copy,
+        });
+    if args.writing.has_encoding() {
+        options = options.with_encoding();
+    }
+    Ok((Target { format, version }, options))
+}
+
+/// `model.zt: zTensor 1.2, 104 tensors, 90.9 MB → 45.2 MB, compressed 2.01×`.
+fn summary(output: &Path, target: &Target, report: &ConvertReport) -> String {
+    let mut text = format!(
+        "{}: {}, {}, {} → {}",
+        printable(&output.display().to_string()),
+        format!("{} {}", target.format.name, target.version).trim_end(),
+        count(report.tensors, "tensor"),
+        Size(report.source_len),
+        Size(report.target_len),
+    );
+    // Against what it decodes to: a selection is not a compression.
+    let ratio = report.decoded_len as f64 / report.target_len.max(1) as f64;
+    if ratio > 1.005 {
+        text.push_str(&format!(", compressed {ratio:.2}×"));
+    }
+    if report.shared > 0 {
+        text.push_str(&format!(", {} shared", count(report.shared, "component")));
+    }
+    text
+}
+
+fn dry_run(
+    session: &Session,
+    args: &ConvertArgs,
+    file: &File,
+    target: &Target,
+    specs: &[TensorSpec],
+    report: &ConvertReport,
+) -> Result<(), Failure> {
+    let out = &mut *session.out();
+    if session.json() {
+        writeln!(out, "{}", report_json(file, args, target, report, Some(specs)))?;
+        return Ok(());
+    }
+    let columns = [
+        Column::left("name").cut(),
+        Column::left("dtype"),
+        Column::left("shape").cut_end(),
+        Column::right("decoded"),
+        Column::left("layout").dropped(1),
+        Column::left(if report.shared > 0 { "bytes of" } else { "" }).dropped(0),
+    ];
+    let row = |at: usize| {
+        let spec = &specs[at];
+        let main = spec.components.first();
+        let shares = main.and_then(|c| c.shares.as_ref());
+        let decoded = spec.components.iter().map(|c| c.decoded_len).sum();
+        vec![
+            Cell::new(escape(&spec.name)),
+            Cell::styled(
+                type_name(main.map(|c| c.dtype), main.and_then(|c| c.logical_type.as_ref())),
+                Style::Type,
+            ),
+            Cell::new(shape(&spec.shape)),
+            Cell::new(Size(decoded).to_string()),
+            Cell::new(escape(spec.layout.as_str())),
+            Cell::styled(shares.map_or(String::new(), |s| escape(&s.tensor)), Style::Dim),
+        ]
+    };
+    table::write(out, &columns, specs.len(), &row, 0, session.width(), session.paint())?;
+    let what = format!("{} {}", target.format.name, target.version);
+    writeln!(
+        out,
+        "\n{}: would be {}, {}, {} decoded",
+        printable(&args.output.display().to_string()),
+        what.trim_end(),
+        count(report.tensors, "tensor"),
+        Size(report.decoded_len),
+    )?;
+    Ok(())
+}
+
+fn report_json(
+    file: &File,
+    args: &ConvertArgs,
+    target: &Target,
+    report: &ConvertReport,
+    plan: Option<&[TensorSpec]>,
+) -> String {
+    let mut out = String::from("{\"source\":");
+    push_string(file.name(), &mut out);
+    out.push_str(",\"target\":");
+    push_string(&args.output.display().to_string(), &mut out);
+    out.push_str(",\"format\":");
+    push_string(target.format.id, &mut out);
+    out.push_str(",\"version\":");
+    push_string(&target.version, &mut out);
+    for (key, n) in [
+        ("tensors", report.tensors),
+        ("shared", report.shared),
+        ("decoded_len", report.decoded_len),
+        ("source_len", report.source_len),
+    ] {
+        out.push_str(&format!(",\"{key}\":"));
+        push_number(n, &mut out);
+    }
+    match plan {
+        None => {
+            out.push_str(",\"target_len\":");
+            push_number(report.target_len, &mut out);
+        }
+        Some(specs) => {
+            out.push_str(",\"plan\":[");
+            for (at, spec) in specs.iter().enumerate() {
+                out.push_str(if at > 0 { "," } else { "" });
+                push_spec(spec, &mut out);
+            }
+            out.push(']');
+        }
+    }
+    out.push('}');
+    out
+}
+
+fn push_spec(spec: &TensorSpec, out: &mut String) {
+    out.push_str("{\"name\":");
+    push_string(&spec.name, out);
+    out.push_str(&format!(",\"shape\":{:?},\"layout\":", spec.shape));
+    push_string(spec.layout.as_str(), out);
+    out.push_str(",\"components\":{");
+    for (at, c) in spec.components.iter().enumerate() {
+        out.push_str(if at > 0 { "," } else { "" });
+        push_string(c.role.as_str(), out);
+        out.push_str(&format!(":{{\"dtype\":\"{}\",\"logical_type\":", c.dtype));
+        push_optional(c.logical_type.as_ref().map(|t| t.as_str()), out);
+        out.push_str(&format!(",\"decoded_len\":{},\"shares\":", c.decoded_len));
+        push_optional(c.shares.as_ref().map(|s| s.tensor.as_str()), out);
+        out.push('}');
+    }
+    out.push_str("}}");
+}

@@ -1,0 +1,290 @@
+//! `holdall edit`: changing a file.
+
+mod elements;
+mod value;
+
+use crate::args::Selecting;
+use crate::exit::{ARGUMENTS, Failure, Status};
+use crate::input;
+use crate::output::json::push_string;
+use crate::output::text::{Size, count, printable};
+use crate::progress::Bar;
+use crate::session::Session;
+use crate::writing::Writing;
+use clap::{Args, Subcommand};
+use elements::From;
+use holdall::{Edit, EditReport, Rename, Result, Select, WriteOptions};
+use std::borrow::Cow;
+use std::io::Write as _;
+use std::path::PathBuf;
+use value::ValueType;
+
+/// Add, replace, remove and rename tensors, set attributes, compact
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall edit model.zt append adapter.safetensors --rename '*=adapter.*'
+  holdall edit model.zt remove 'lm_head.*' && holdall edit model.zt compact
+  holdall edit model.zt set license=MIT epoch=3
+  holdall edit model.zt replace embed.weight --from embed.npy
+
+The file is changed in place where its format and file system allow that, and written anew where
+not; what was done is said. Killed at any instant, it is the old file or the new one.")]
+pub(crate) struct EditArgs {
+    /// The file to change
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// What to change.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Add tensors of another file
+    Append {
+        /// A file of any format, or `-`
+        other: PathBuf,
+        #[command(flatten)]
+        select: Selecting,
+        /// Rename the tensors on the way: 'OLD=NEW'; may be given again
+        #[arg(long, value_name = "OLD=NEW")]
+        rename: Vec<String>,
+        /// Replace tensors that have the names already
+        #[arg(long)]
+        replace: bool,
+        #[command(flatten)]
+        writing: Writing,
+    },
+    /// Add one tensor from an .npy file or raw bytes
+    Add {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        from: From,
+        #[command(flatten)]
+        writing: Writing,
+    },
+    /// Give a tensor new elements; it keeps its name and attributes
+    Replace {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        from: From,
+        #[command(flatten)]
+        writing: Writing,
+    },
+    /// Remove tensors
+    Remove {
+        /// Names or globs
+        #[arg(required = true, value_name = "GLOB")]
+        globs: Vec<String>,
+    },
+    /// Rename tensors, `*` stands for the same text on both sides
+    Rename {
+        /// Rules; the first that matches a name gives the new one
+        #[arg(required = true, value_name = "OLD=NEW")]
+        rules: Vec<String>,
+    },
+    /// Set attributes of the file or of a tensor
+    Set {
+        /// Attributes
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        pairs: Vec<String>,
+        /// The tensor; without it they are the file's
+        #[arg(long, value_name = "NAME")]
+        tensor: Option<String>,
+        /// What the values are: text, json, int, float, bool or bytes (hex)
+        #[arg(
+            long = "type",
+            value_name = "TYPE",
+            default_value = "text",
+            hide_possible_values = true
+        )]
+        kind: ValueType,
+    },
+    /// Take attributes away from the file or from a tensor
+    Unset {
+        /// Keys
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+        /// The tensor; without it they are the file's
+        #[arg(long, value_name = "NAME")]
+        tensor: Option<String>,
+    },
+    /// Write the file anew without the bytes that belong to nothing
+    Compact {
+        #[command(flatten)]
+        writing: Writing,
+    },
+}
+
+/// Changes one file.
+pub(crate) fn run(session: &Session, args: &EditArgs) -> Result<Status, Failure> {
+    if args.file.as_os_str() == "-" {
+        return Err(ARGUMENTS.broken("standard input cannot be edited").into());
+    }
+    let bar = Bar::new(session, "writing");
+    let (done, report) = match &args.action {
+        Action::Compact { writing } => {
+            let write = writing.options(session);
+            ("compacted".to_owned(), holdall::compact(&args.file, write)?)
+        }
+        action => {
+            let mut edit = Edit::open(&args.file)?;
+            if let Some(listener) = Bar::listener(&bar) {
+                edit = edit.with_progress(listener);
+            }
+            let (done, write) = change(session, &mut edit, action)?;
+            (done, edit.with_write(write).commit()?)
+        }
+    };
+    drop(bar);
+    tell(session, args, &done, &report)?;
+    Ok(Status::Fine)
+}
+
+/// Makes the change, and says what it is and how new tensors are to be written.
+fn change(
+    session: &Session,
+    edit: &mut Edit,
+    action: &Action,
+) -> Result<(String, WriteOptions), Failure> {
+    let plain = WriteOptions::new();
+    let plain = match session.global.threads {
+        Some(threads) => plain.with_threads(threads.get()),
+        None => plain,
+    };
+    Ok(match action {
+        Action::Append { other, select, rename, replace, writing } => {
+            let added = append(session, edit, other, select, rename, *replace)?;
+            (format!("{} added", count(added, "tensor")), writing.options(session))
+        }
+        Action::Add { name, from, writing } => {
+            from.add(session, edit, name, None)?;
+            ("1 tensor added".to_owned(), writing.options(session))
+        }
+        Action::Replace { name, from, writing } => {
+            let old = edit.file().tensor(name)?;
+            edit.remove(name)?;
+            from.add(session, edit, name, Some(&old))?;
+            ("1 tensor replaced".to_owned(), writing.options(session))
+        }
+        Action::Remove { globs } => {
+            let tensors = Select::new(globs, &[])?.of(edit.file())?;
+            for tensor in &tensors {
+                edit.remove(tensor.name())?;
+            }
+            (format!("{} removed", count(tensors.len() as u64, "tensor")), plain)
+        }
+        Action::Rename { rules } => {
+            let renamed = rename(edit, rules)?;
+            (format!("{} renamed", count(renamed, "tensor")), plain)
+        }
+        Action::Set { pairs, tensor, kind } => {
+            for pair in pairs {
+                let (key, value) = kind.pair(pair)?;
+                match tensor {
+                    Some(tensor) => edit.set_tensor_attribute(tensor, key, value)?,
+                    None => edit.set_attribute(key, value),
+                }
+            }
+            (format!("{} set", count(pairs.len() as u64, "attribute")), plain)
+        }
+        Action::Unset { keys, tensor } => {
+            for key in keys {
+                match tensor {
+                    Some(tensor) => edit.unset_tensor_attribute(tensor, key)?,
+                    None => edit.unset_attribute(key)?,
+                }
+            }
+            (format!("{} taken away", count(keys.len() as u64, "attribute")), plain)
+        }
+        Action::Compact { writing } => ("compacted".to_owned(), writing.options(session)),
+    })
+}
+
+fn append(
+    session: &Session,
+    edit: &mut Edit,
+    other: &PathBuf,
+    select: &Selecting,
+    rename: &[String],
+    replace: bool,
+) -> Result<u64, Failure> {
+    let rules = rename.iter().map(|r| Rename::new(r)).collect::<Result<Vec<_>>>()?;
+    let other = input::open(session, other)?;
+    let tensors = select.read()?.of(&other)?;
+    for tensor in &tensors {
+        let name = Rename::first(&rules, tensor.name());
+        if replace && edit.file().index().get(&name).is_some() {
+            edit.remove(&name)?;
+        }
+        edit.append(tensor, &name)?;
+    }
+    Ok(tensors.len() as u64)
+}
+
+/// Renames every tensor that a rule is about; how many there were.
+fn rename(edit: &mut Edit, rules: &[String]) -> Result<u64, Failure> {
+    let rules = rules.iter().map(|r| Rename::new(r)).collect::<Result<Vec<_>>>()?;
+    let file = edit.file().clone();
+    let mut changes: Vec<(&str, Cow<'_, str>)> = Vec::new();
+    for name in file.names() {
+        let new = Rename::first(&rules, name);
+        if new != name {
+            changes.push((name, new));
+        }
+    }
+    if changes.is_empty() {
+        let rule = &holdall::error::SELECT;
+        let e = rule.broken(format!("no rule gives any of {} tensors a new name", file.len()));
+        return Err(e.in_source(file.name()).into());
+    }
+    // Names may go round in a circle: all old ones are given up before any new one is taken.
+    for (at, (old, _)) in changes.iter().enumerate() {
+        edit.rename(old, &passing_name(at))?;
+    }
+    for (at, (_, new)) in changes.iter().enumerate() {
+        edit.rename(&passing_name(at), new)?;
+    }
+    Ok(changes.len() as u64)
+}
+
+/// A name that no file has.
+fn passing_name(at: usize) -> String {
+    format!("\0holdall renames\0{at}")
+}
+
+fn tell(
+    session: &Session,
+    args: &EditArgs,
+    done: &str,
+    report: &EditReport,
+) -> Result<(), Failure> {
+    let name = args.file.display().to_string();
+    if session.json() {
+        let mut text = String::from("{\"source\":");
+        push_string(&name, &mut text);
+        text.push_str(&format!(
+            ",\"in_place\":{},\"written\":{},\"len\":{},\"dead\":{}}}",
+            report.in_place, report.written, report.len, report.dead
+        ));
+        writeln!(session.out(), "{text}")?;
+        return Ok(());
+    }
+    let how = match (report.in_place, report.written) {
+        (true, 0) => "nothing to write".to_owned(),
+        (true, written) => format!("in place, {} written", Size(written)),
+        (false, written) => format!("the file was written anew, {}", Size(written)),
+    };
+    let mut text = format!("{}: {done}; {how}", printable(&name));
+    if report.dead > 0 {
+        text.push_str(&format!("; {} belong to nothing", Size(report.dead)));
+        if report.dead > report.len / 10 {
+            text.push_str(" (`compact` gives them back)");
+        }
+    }
+    session.note(text);
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Attribute values from the command line.
+
+use crate::exit::ARGUMENTS;
+use clap::ValueEnum;
+use holdall::{Error, Limits, Result, Value};
+
+/// `--type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ValueType {
+    Text,
+    Json,
+    Int,
+    Float,
+    Bool,
+    Bytes,
+}
+
+impl ValueType {
+    /// Reads `KEY=VALUE`.
+    pub(super) fn pair<'a>(self, pair: &'a str) -> Result<(&'a str, Value)> {
+        let Some((key, text)) = pair.split_once('=') else {
+            let shown = pair.escape_debug();
+            return Err(ARGUMENTS.broken(format!("`{shown}` has no `=`; write KEY=VALUE")));
+        };
+        Ok((key, self.read(text)?))
+    }
+
+    fn read(self, text: &str) -> Result<Value> {
+        let wrong = |what: &str| -> Error {
+            ARGUMENTS.broken(format!("`{}` is no {what}", text.escape_debug()))
+        };
+        match self {
+            ValueType::Text => Ok(Value::Text(text.to_owned())),
+            ValueType::Json => Value::from_json(text, Limits::default().depth)
+                .map_err(|e| wrong("JSON").with_hint(e.message().to_owned())),
+            ValueType::Int => {
+                let fits = |n: &i128| (-(1 << 64)..1 << 64).contains(n);
+                let n = text.parse().ok().filter(fits);
+                n.map(Value::Integer).ok_or_else(|| wrong("integer from -2^64 to 2^64 - 1"))
+            }
+            ValueType::Float => {
+                text.parse().map(Value::Float).map_err(|_| wrong("floating-point number"))
+            }
+            ValueType::Bool => {
+                text.parse().map(Value::Bool).map_err(|_| wrong("bool: `true` or `false`"))
+            }
+            ValueType::Bytes => hex(text).map(Value::Bytes).ok_or_else(|| wrong("hex")),
+        }
+    }
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| char::from(b).to_digit(16);
+    let pair = |pair: &[u8]| match pair {
+        [high, low] => u8::try_from(digit(*high)? * 16 + digit(*low)?).ok(),
+        _ => None,
+    };
+    text.as_bytes().chunks(2).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_what_they_are_said_to_be() {
+        let read = |kind: ValueType, text| kind.read(text).ok();
+        assert_eq!(read(ValueType::Text, "1"), Some(Value::Text("1".into())));
+        assert_eq!(read(ValueType::Int, "-18446744073709551616"), Some(Value::Integer(-(1 << 64))));
+        assert_eq!(read(ValueType::Int, "18446744073709551616"), None);
+        assert_eq!(read(ValueType::Float, "2.5e-3"), Some(Value::Float(0.0025)));
+        assert_eq!(read(ValueType::Bool, "yes"), None);
+        assert_eq!(read(ValueType::Bytes, "00fF"), Some(Value::Bytes(vec![0, 255])));
+        assert_eq!(read(ValueType::Bytes, "0"), None);
+        let list = Value::Array(vec![Value::Integer(1), Value::Null]);
+        assert_eq!(read(ValueType::Json, "[1, null]"), Some(list));
+        assert_eq!(read(ValueType::Json, "[1"), None);
+        assert!(ValueType::Text.pair("novalue").is_err());
+        assert_eq!(ValueType::Text.pair("a=b=c").unwrap(), ("a", Value::Text("b=c".into())));
+    }
+}

@@ -1,0 +1,114 @@
+//! Options of the commands that write files.
+
+use crate::exit::{ARGUMENTS, Failure, NOT_TO_TERMINAL};
+use crate::session::Session;
+use clap::{Args, ValueEnum};
+use holdall::{Algorithm, Durability, FORMATS, Format, WriteOptions, formats};
+use std::io::{IsTerminal as _, stdout};
+
+/// How new components are written.
+#[derive(Debug, Args)]
+pub(crate) struct Writing {
+    /// `raw`, `zstd` or `zstd:LEVEL` (1 to 22, 3 unless given) [default: as they are]
+    #[arg(long, value_name = "ENCODING", value_parser = encoding)]
+    encoding: Option<EncodingChoice>,
+
+    /// Digest of every component: crc32c, sha256 or none
+    #[arg(long, value_name = "ALGORITHM", default_value = "crc32c", hide_possible_values = true)]
+    digest: DigestChoice,
+
+    /// Do not wait until the bytes are on the disk: faster, but a power cut may lose the file
+    #[arg(long)]
+    no_sync: bool,
+}
+
+impl Writing {
+    /// The options as the library wants them.
+    pub(crate) fn options(&self, session: &Session) -> WriteOptions {
+        let mut out = WriteOptions::new().with_digest(match self.digest {
+            DigestChoice::Crc32c => Some(Algorithm::Crc32c),
+            DigestChoice::Sha256 => Some(Algorithm::Sha256),
+            DigestChoice::None => None,
+        });
+        if let Some(EncodingChoice::Zstd(level)) = self.encoding {
+            out = out.with_zstd(level);
+        }
+        if let Some(threads) = session.global.threads {
+            out = out.with_threads(threads.get());
+        }
+        if self.no_sync { out.with_durability(Durability::System) } else { out }
+    }
+
+    /// Whether an encoding was asked for, rather than the one each component has.
+    pub(crate) fn has_encoding(&self) -> bool {
+        self.encoding.is_some()
+    }
+}
+
+/// `--encoding`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EncodingChoice {
+    Raw,
+    Zstd(i32),
+}
+
+fn encoding(text: &str) -> Result<EncodingChoice, String> {
+    const DEFAULT_LEVEL: i32 = 3;
+    match text.split_once(':') {
+        None if text == "raw" => Ok(EncodingChoice::Raw),
+        None if text == "zstd" => Ok(EncodingChoice::Zstd(DEFAULT_LEVEL)),
+        Some(("zstd", level)) => {
+            let level = level.parse().ok().filter(|l| (1..=22).contains(l));
+            level.map(EncodingChoice::Zstd).ok_or("a level is a number from 1 to 22".to_owned())
+        }
+        _ => Err("an encoding is `raw`, `zstd` or `zstd:LEVEL`".to_owned()),
+    }
+}
+
+/// `--digest`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DigestChoice {
+    Crc32c,
+    Sha256,
+    None,
+}
+
+/// A format to write and, after `@`, its version: `ztensor@1.2`.
+pub(crate) fn target(text: &str) -> Result<(&'static Format, Option<String>), Failure> {
+    let (name, version) = match text.split_once('@') {
+        Some((name, version)) => (name, Some(version.to_owned())),
+        None => (text, None),
+    };
+    match formats::by_name(name) {
+        Some(format) if format.encode.is_some() => Ok((format, version)),
+        _ => {
+            let e = ARGUMENTS.broken(format!("there is no format `{name}` to write"));
+            let all: Vec<&str> =
+                FORMATS.iter().filter(|f| f.encode.is_some()).map(|f| f.id).collect();
+            Err(e.with_hint(format!("name one of these: {}", all.join(", "))).into())
+        }
+    }
+}
+
+/// Refuses to write binary data to a terminal.
+pub(crate) fn check_stdout() -> Result<(), Failure> {
+    if stdout().is_terminal() {
+        return Err(NOT_TO_TERMINAL.broken("standard output is a terminal").into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encodings_are_read() {
+        assert_eq!(encoding("raw"), Ok(EncodingChoice::Raw));
+        assert_eq!(encoding("zstd"), Ok(EncodingChoice::Zstd(3)));
+        assert_eq!(encoding("zstd:19"), Ok(EncodingChoice::Zstd(19)));
+        for bad in ["", "zst", "raw:1", "zstd:", "zstd:0", "zstd:23", "zstd:x"] {
+            assert!(encoding(bad).is_err(), "{bad}");
+        }
+    }
+}
