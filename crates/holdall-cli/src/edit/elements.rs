@@ -69,7 +69,7 @@ impl From {
         let (len, mut reader) = input::reader(session, &self.from)?;
         let shown = input::shown(&self.from);
         let mut head = Vec::new();
-        let mut read_head = |reader: &mut dyn Read, most: u64, head: &mut Vec<u8>| {
+        let read_head = |reader: &mut dyn Read, most: u64, head: &mut Vec<u8>| {
             reader.take(most - head.len() as u64).read_to_end(head).map_err(|e| {
                 let e2 = holdall::error::IO.broken(format!("reading: {e}"));
                 e2.with_io(e).in_source(&shown)

@@ -2,8 +2,11 @@
 
 mod card;
 mod digests;
+mod elements;
 mod json;
 mod list;
+mod preview;
+mod tensor;
 
 use crate::args::Selecting;
 use crate::exit::{Failure, Status};
@@ -11,6 +14,7 @@ use crate::input;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::{File, Tensor};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 /// Show what is in a file: tensors, shapes, sizes, attributes
@@ -18,6 +22,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   holdall inspect model.safetensors                      all tensors, repeated layers as one row
   holdall inspect model.zt -s '*.mlp.*' --sort size      some of them, biggest first
+  holdall inspect model.zt -t lm_head.weight             one tensor and its values
   holdall inspect model.zt --json --digests              for programs, with SHA-256 of the content
 
 GLOB: `*` any characters (dots too), `?` one, `[a-z]` one of a class, `{a,b}` either, `{0..31}` a
@@ -33,6 +38,10 @@ pub(crate) struct InspectArgs {
     /// Order of the tensors: name, size or offset [default: the file's own]
     #[arg(long, value_name = "KEY", hide_possible_values = true)]
     sort: Option<Sort>,
+
+    /// One tensor in detail: components, offsets, and some of its values
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["include", "exclude", "plain"])]
+    tensor: Option<String>,
 
     /// A row for every tensor: repeated layers are not put together
     #[arg(long, visible_alias = "all")]
@@ -73,7 +82,10 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
             list::plain(session, &tensors, source)?;
         } else {
             if !std::mem::take(&mut first) {
-                std::io::Write::write_all(&mut *session.out(), b"\n")?;
+                session.out().write_all(b"\n")?;
+            }
+            if let (Some(_), [tensor]) = (&args.tensor, &tensors[..]) {
+                return tensor::write(session, tensor).map(|()| Status::Fine);
             }
             card::head(session, &file)?;
             list::table(session, &tensors, !args.no_group)?;
@@ -85,6 +97,9 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
 
 /// The tensors asked for, in the order asked for.
 fn chosen(file: &File, args: &InspectArgs) -> Result<Vec<Tensor>, Failure> {
+    if let Some(name) = &args.tensor {
+        return Ok(vec![file.tensor(name)?]);
+    }
     let mut tensors = args.select.read()?.of(file)?;
     match args.sort {
         None => {}

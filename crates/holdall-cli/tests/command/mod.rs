@@ -8,30 +8,30 @@ use std::process::{Command, Stdio};
 
 /// What a run printed, and how it ended.
 #[derive(Debug)]
-pub struct Ran {
-    pub status: i32,
-    pub out: String,
-    pub raw: Vec<u8>,
-    pub err: String,
+pub(crate) struct Ran {
+    pub(crate) status: i32,
+    pub(crate) out: String,
+    pub(crate) raw: Vec<u8>,
+    pub(crate) err: String,
 }
 
 impl Ran {
     /// The run, which must have ended with this status.
     #[track_caller]
-    pub fn ends_with(self, status: i32) -> Ran {
+    pub(crate) fn ends_with(self, status: i32) -> Ran {
         assert_eq!(self.status, status, "{self:#?}");
         self
     }
 
     /// The JSON on standard output.
     #[track_caller]
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"))
     }
 
     /// The one JSON object on standard error.
     #[track_caller]
-    pub fn error(&self) -> serde_json::Value {
+    pub(crate) fn error(&self) -> serde_json::Value {
         let all: serde_json::Value =
             serde_json::from_str(&self.err).unwrap_or_else(|e| panic!("{e}: {self:#?}"));
         all["error"].clone()
@@ -39,19 +39,19 @@ impl Ran {
 }
 
 /// The binary, away from whatever the environment says about colours.
-pub fn command(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+pub(crate) fn command(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdall"));
     command.args(args).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").stdin(Stdio::null());
     command
 }
 
 /// Runs `holdall` with these arguments.
-pub fn holdall(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Ran {
+pub(crate) fn holdall(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Ran {
     ran(command(args).output().unwrap())
 }
 
 /// Runs `holdall` with bytes on a pipe to its standard input.
-pub fn holdall_with(args: impl IntoIterator<Item = impl AsRef<OsStr>>, stdin: &[u8]) -> Ran {
+pub(crate) fn holdall_with(args: impl IntoIterator<Item = impl AsRef<OsStr>>, stdin: &[u8]) -> Ran {
     let mut command = command(args);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -74,17 +74,17 @@ fn ran(out: std::process::Output) -> Ran {
 }
 
 /// The corpus.
-pub fn corpus() -> PathBuf {
+pub(crate) fn corpus() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus")
 }
 
 /// A file of the corpus that is accepted, as an argument.
-pub fn accept(name: &str) -> String {
+pub(crate) fn accept(name: &str) -> String {
     corpus().join("accept").join(name).to_str().unwrap().to_owned()
 }
 
 /// Files in folders of `corpus/<kind>` that are no description of others, sorted.
-pub fn files(kind: &str) -> Vec<PathBuf> {
+pub(crate) fn files(kind: &str) -> Vec<PathBuf> {
     let mut out: Vec<PathBuf> = std::fs::read_dir(corpus().join(kind))
         .unwrap()
         .flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap())

@@ -125,7 +125,7 @@ impl Index {
 
     /// The bytes of the file that may hold components: all but its header, manifest and footer.
     pub fn data_range(&self) -> Range<u64> {
-        self.0.data.clone()
+        self.0.data.start..self.0.data.end.min(self.0.source_len)
     }
 
     /// The file's attributes.

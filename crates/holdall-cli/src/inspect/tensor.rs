@@ -1,0 +1,194 @@
+//! One tensor in detail: its components, where they lie, and some of its values.
+
+use super::elements;
+use super::preview::{Preview, texts};
+use crate::exit::Failure;
+use crate::output::style::Style;
+use crate::output::table::{self, Cell, Column};
+use crate::output::text::{
+    Grouped, Size, alignment, attributes, component_type, count, cut_end, escape, exact_size,
+    shape, tensor_type,
+};
+use crate::session::Session;
+use holdall::layout::dense::Dense;
+use holdall::{ByteOrder, Component, Kind, Layout, Result, Tensor};
+use std::io::Write as _;
+
+/// Entries of a sparse tensor that are shown from its start and from its end.
+const ENTRIES: usize = 5;
+/// Columns of the keys.
+const KEY: usize = 12;
+
+/// Writes everything about one tensor.
+pub(super) fn write(session: &Session, tensor: &Tensor) -> Result<(), Failure> {
+    let components: Vec<Component> = tensor.components().collect();
+    let (width, paint) = (session.width(), session.paint());
+    let text = values(tensor, &components)?;
+    let out = &mut *session.out();
+    writeln!(out, "{}", paint.on(escape(tensor.name()), Style::Title))?;
+    let mut lines = vec![("file", escape(tensor.file().name()))];
+    lines.push(("dtype", dtype_line(tensor)));
+    let elements = count(tensor.count(), "element");
+    lines.push(("shape", format!("{}, {elements}", shape(tensor.shape()))));
+    lines.push(("layout", escape(tensor.layout().as_str())));
+    lines.push(("size", size_line(tensor, &components)));
+    for (at, (key, value)) in attributes(tensor.attributes()).enumerate() {
+        lines.push((if at == 0 { "attributes" } else { "" }, format!("{key} = {value}")));
+    }
+    let room = width.unwrap_or(usize::MAX).saturating_sub(KEY + 2).max(20);
+    for (key, value) in lines {
+        let key = paint.on(format!("{key:KEY$}"), Style::Dim);
+        writeln!(out, "  {key}{}", cut_end(&value, room))?;
+    }
+    writeln!(out)?;
+    let columns = [
+        Column::left("component"),
+        Column::left("dtype"),
+        Column::right("offset"),
+        Column::right("aligned"),
+        Column::right("stored"),
+        Column::left("encoding"),
+        Column::right("decoded"),
+        Column::left("digest").cut(),
+    ];
+    let row = |at: usize| component_row(&components[at]);
+    table::write(out, &columns, components.len(), &row, 2, width, paint)?;
+    writeln!(out)?;
+    for line in text.lines() {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
+}
+
+fn dtype_line(tensor: &Tensor) -> String {
+    let own = tensor_type(tensor);
+    match (tensor.logical_type(), tensor.dtype()) {
+        (Some(_), Some(dtype)) => format!("{own}, stored as {dtype}"),
+        _ => own.into_owned(),
+    }
+}
+
+fn size_line(tensor: &Tensor, components: &[Component]) -> String {
+    let stored = tensor.stored_len();
+    let mut text = exact_size(stored);
+    let decoded = components.iter().try_fold(0u64, |n, c| n.checked_add(c.decoded_len?));
+    if let Some(decoded) = decoded.filter(|&d| d != stored) {
+        let ratio = decoded as f64 / stored.max(1) as f64;
+        text.push_str(&format!(" stored, {} decoded ({ratio:.2}×)", Size(decoded)));
+    }
+    text
+}
+
+fn component_row(c: &Component) -> Vec<Cell> {
+    let mut dtype = component_type(c).into_owned();
+    if c.byte_order == ByteOrder::Big {
+        dtype.push_str(" big-endian");
+    }
+    let digest = c.digest.as_ref().map_or("-".to_owned(), |d| escape(&d.to_string()));
+    vec![
+        Cell::new(escape(c.role.as_str())),
+        Cell::styled(dtype, Style::Type),
+        Cell::new(Grouped(c.stored.start).to_string()),
+        Cell::new(alignment(c.stored.start).to_string()),
+        Cell::new(Grouped(c.stored_len()).to_string()),
+        Cell::new(c.encoding.as_str()),
+        Cell::new(c.decoded_len.map_or("?".to_owned(), |n| Grouped(n).to_string())),
+        Cell::styled(digest, Style::Dim),
+    ]
+}
+
+/// Some of the values as text, or why there are none to show.
+fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
+    let shown = match tensor.layout() {
+        Layout::Dense => dense(tensor, components),
+        Layout::QuantizedGroup => quantized(tensor),
+        Layout::SparseCsr | Layout::PackedCsr => csr(tensor),
+        Layout::SparseCoo | Layout::PackedCoo => coo(tensor),
+        _ => Ok("no values to show: the layout is not known".to_owned()),
+    };
+    match shown {
+        Err(e) if matches!(e.kind(), Kind::Unsupported | Kind::Limit) => {
+            Ok(format!("no values to show: {} [{}]", e.message(), e.code()))
+        }
+        other => other,
+    }
+}
+
+fn dense(tensor: &Tensor, components: &[Component]) -> Result<String> {
+    let Some(c) = components.first() else { return Ok(String::new()) };
+    let width = c.dtype.width();
+    // The size of an unknown logical type's elements is not known: those of the storage are shown.
+    let unknown = c.logical_type.as_ref().is_some_and(|t| t.bits().is_none());
+    let preview = match c.decoded_len {
+        Some(len) if unknown && len != tensor.count().saturating_mul(width) => {
+            Preview::new(&[len / width])
+        }
+        _ => Preview::new(tensor.shape()),
+    };
+    let parts = elements::of_component(tensor, c, &preview.ranges())?;
+    preview.render(&parts)
+}
+
+fn quantized(tensor: &Tensor) -> Result<String> {
+    let preview = Preview::new(tensor.shape());
+    let parts = elements::of_quantized(tensor, &preview.ranges())?;
+    Ok(format!("dequantized\n{}", preview.render(&parts)?))
+}
+
+fn csr(tensor: &Tensor) -> Result<String> {
+    let view = tensor.csr()?;
+    let places = shown(view.count());
+    let mut lines = Vec::new();
+    let mut bytes = Vec::new();
+    for (_, entry) in view.entries().enumerate().filter(|(n, _)| places.contains(n)) {
+        lines.push(format!("({}, {})", entry.row, entry.column));
+        bytes.extend_from_slice(entry.value);
+    }
+    entries(tensor, view.count(), lines, view.values(), bytes)
+}
+
+fn coo(tensor: &Tensor) -> Result<String> {
+    let view = tensor.coo()?;
+    let places = shown(view.count());
+    let mut lines = Vec::new();
+    let mut bytes = Vec::new();
+    for (_, entry) in view.entries().enumerate().filter(|(n, _)| places.contains(n)) {
+        let coords: Vec<String> = entry.coords().map(|c| c.to_string()).collect();
+        lines.push(format!("({})", coords.join(", ")));
+        bytes.extend_from_slice(entry.value);
+    }
+    entries(tensor, view.count(), lines, view.values(), bytes)
+}
+
+/// The numbers of the entries shown.
+fn shown(count: usize) -> Vec<usize> {
+    if count <= 2 * ENTRIES + 1 {
+        return (0..count).collect();
+    }
+    (0..ENTRIES).chain(count - ENTRIES..count).collect()
+}
+
+/// A line for each entry shown: its place and its value.
+fn entries(
+    tensor: &Tensor,
+    all: usize,
+    places: Vec<String>,
+    values: &Dense,
+    bytes: Vec<u8>,
+) -> Result<String> {
+    let part =
+        Dense::new(values.dtype(), values.logical_type().cloned(), [places.len() as u64], bytes);
+    let texts = texts(&[part])?;
+    let texts = texts.first().map(Vec::as_slice).unwrap_or_default();
+    let width = |all: &mut dyn Iterator<Item = &String>| all.map(|s| s.len()).max().unwrap_or(0);
+    let (left, right) = (width(&mut places.iter()), width(&mut texts.iter()));
+    let total = tensor.count();
+    let mut out = format!("{} of {} elements are stored\n", Grouped(all as u64), Grouped(total));
+    for (number, (place, text)) in places.iter().zip(texts).enumerate() {
+        if number == ENTRIES && all > places.len() {
+            out.push_str("…\n");
+        }
+        out.push_str(&format!("{place:<left$}  {text:>right$}\n"));
+    }
+    Ok(out)
+}
