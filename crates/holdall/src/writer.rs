@@ -151,7 +151,8 @@ pub struct Writer<S: Sink> {
     /// The compressed component whose frames are arriving at the sink.
     arriving: Option<Arriving>,
     spare: Vec<Vec<u8>>,
-    placed: HashMap<ComponentRef, Stored>,
+    /// Where components are that others may share; `None` when it was declared that none do.
+    placed: Option<HashMap<ComponentRef, Stored>>,
 }
 
 struct Current {
@@ -225,7 +226,7 @@ impl<S: Sink> Writer<S> {
             slots: VecDeque::new(),
             arriving: None,
             spare: Vec::new(),
-            placed: HashMap::new(),
+            placed: Some(HashMap::new()),
         }
     }
 
@@ -237,6 +238,9 @@ impl<S: Sink> Writer<S> {
     pub fn declare(&mut self, tensors: &[TensorSpec]) -> Result<()> {
         self.encoder.check_attributes(&self.options.attributes)?;
         tensors.iter().try_for_each(|t| self.encoder.check_tensor(t))?;
+        if !tensors.iter().flat_map(|t| &t.components).any(|c| c.shares.is_some()) {
+            self.placed = None;
+        }
         self.begin(tensors)
     }
 
@@ -316,7 +320,7 @@ impl<S: Sink> Writer<S> {
         component: usize,
     ) -> Result<()> {
         self.drain(0)?;
-        let Some(stored) = self.placed.get(of).cloned() else {
+        let Some(stored) = self.placed.as_ref().and_then(|placed| placed.get(of).cloned()) else {
             let name = of.tensor.escape_debug();
             return Err(NOT_WRITTEN
                 .broken(format!("shares `{}` of tensor `{name}`, which was not written", of.role))
@@ -343,12 +347,11 @@ impl<S: Sink> Writer<S> {
     }
 
     fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
-        self.encoder.placed(tensor, component, stored.clone())?;
-        if let Some(spec) = tensor.components.get(component) {
+        if let (Some(placed), Some(spec)) = (&mut self.placed, tensor.components.get(component)) {
             let name = ComponentRef { tensor: tensor.name.clone(), role: spec.role.clone() };
-            self.placed.insert(name, stored);
+            placed.insert(name, stored.clone());
         }
-        Ok(())
+        self.encoder.placed(tensor, component, stored)
     }
 
     /// Says that the component to be given bytes next comes encoded already, in `stored_len` bytes

@@ -101,7 +101,7 @@ pub struct Hasher(State);
 
 #[derive(Clone)]
 enum State {
-    Crc32c(u32),
+    Crc32c(crc_fast::Digest),
     Sha256(Box<sha2::Sha256>),
 }
 
@@ -109,7 +109,9 @@ impl Hasher {
     /// A hasher that has seen nothing.
     pub fn new(algorithm: Algorithm) -> Hasher {
         Hasher(match algorithm {
-            Algorithm::Crc32c => State::Crc32c(0),
+            Algorithm::Crc32c => {
+                State::Crc32c(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
+            }
             Algorithm::Sha256 => State::Sha256(Box::default()),
         })
     }
@@ -117,7 +119,7 @@ impl Hasher {
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
-            State::Crc32c(crc) => *crc = crc32c_combine(*crc, crc32c(bytes), bytes.len() as u64),
+            State::Crc32c(state) => state.update(bytes),
             State::Sha256(state) => state.update(bytes),
         }
     }
@@ -125,7 +127,7 @@ impl Hasher {
     /// The digest of all bytes taken.
     pub fn finish(self) -> Digest {
         match self.0 {
-            State::Crc32c(crc) => Digest::Crc32c(crc),
+            State::Crc32c(state) => Digest::Crc32c(state.finalize() as u32),
             State::Sha256(state) => Digest::Sha256(state.finalize().into()),
         }
     }
