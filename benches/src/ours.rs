@@ -8,10 +8,11 @@ use crate::rows::touch::TOUCHES;
 use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use crate::workload::EMBEDDING;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use holdall::model::Algorithm;
 use holdall::{
-    Check, Convert, DType, Durability, Io, OpenOptions, Role, TensorSpec, WriteOptions, Writer,
+    Check, Convert, DType, Durability, Io, OpenOptions, Role, TensorSpec, VerifyOptions,
+    WriteOptions, Writer,
 };
 use safetensors::tensor::TensorView;
 use std::hint::black_box;
@@ -44,6 +45,16 @@ pub fn load(c: &Context, file: Workload, digests: Check) -> Result<Outcome> {
         check.tensor(tensor.info().name(), tensor.bytes(&Role::Data)?);
     }
     outcome.check = check.value();
+    Ok(outcome)
+}
+
+/// Verifies the file.
+pub fn verify(c: &Context, file: Workload) -> Result<Outcome> {
+    let (report, outcome) = timed(|| {
+        holdall::open(c.path(file)).and_then(|file| holdall::verify(&file, &VerifyOptions::new()))
+    })?;
+    let checked: u64 = report.digests.iter().map(|(_, count)| count).sum();
+    ensure!(report.is_sound() && checked == report.tensors, "{report:?}");
     Ok(outcome)
 }
 

@@ -1,8 +1,10 @@
 //! Checking the digests of a whole file.
 
-use super::{Cache, Comparison, Contestant, floor, peer};
+use super::Target::SpeedAtLeast;
+use super::{Cache, Comparison, Contestant, Goal, floor, ours, peer};
 use crate::files::Workload::*;
 use crate::floor::{cores, digest, read};
+use crate::ours;
 use crate::peers::{zt12, zt21};
 use crate::timing::{Outcome, timed};
 use crate::worker::Context;
@@ -18,7 +20,11 @@ pub const COMPARISONS: &[Comparison] = &[
         what: "Check the crc32c digest of every tensor: Llama shapes, warm.",
         files: &[LlamaZt12, LlamaZt21],
         contestants: CRC32C,
-        goals: &[],
+        goals: &[Goal {
+            ours: "holdall",
+            target: SpeedAtLeast(0.8, &["sum of the map, all cores"]),
+            note: "",
+        }],
     },
     Comparison {
         name: "verify-sha256",
@@ -28,11 +34,16 @@ pub const COMPARISONS: &[Comparison] = &[
                as many as there are cores of the bytes, on one thread.",
         files: &[LlamaZt12Sha256],
         contestants: SHA256,
-        goals: &[],
+        goals: &[Goal {
+            ours: "holdall",
+            target: SpeedAtLeast(0.9, &["sha2 × cores", "ring × cores"]),
+            note: "",
+        }],
     },
 ];
 
 const CRC32C: &[Contestant] = &[
+    ours("holdall", |c| ours::verify(c, LlamaZt12)),
     floor("sum of the map, all cores", |c| {
         let path = c.path(LlamaZt12);
         Ok(timed(|| digest::sum_on_all_cores(&path))?.1)
@@ -42,6 +53,7 @@ const CRC32C: &[Contestant] = &[
 ];
 
 const SHA256: &[Contestant] = &[
+    ours("holdall", |c| ours::verify(c, LlamaZt12Sha256)),
     floor("sha2 × cores", |c| stream(c, digest::sha2_stream)),
     floor("ring × cores", |c| stream(c, digest::ring_stream)),
     peer("ztensor 1.2, read checked", |c| zt12::load(c, LlamaZt12Sha256, true)),
