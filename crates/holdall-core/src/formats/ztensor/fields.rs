@@ -131,12 +131,16 @@ pub(super) fn encoding(reader: &mut Reader<'_>) -> Result<Encoding> {
     }
 }
 
-/// A name that is not one of those known; of a long one, its start is shown.
+/// A name that is not one of those known.
 #[cold]
 pub(super) fn unknown(rule: &'static Rule, what: &str, name: &[u8]) -> crate::error::Error {
-    let shown = name.get(..60).unwrap_or(name);
-    let shown = String::from_utf8_lossy(shown);
-    rule.broken(format!("{what} `{}` is not one this version knows", shown.escape_debug()))
+    rule.broken(format!("{what} `{}` is not one this version knows", shown(name)))
+}
+
+/// A file's text as it stands in an error: of a long one, the start.
+pub(super) fn shown(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text.get(..60).unwrap_or(text));
+    text.escape_debug().to_string()
 }
 
 /// The digest that `text` stands for.

@@ -24,7 +24,13 @@
 //! names and overlaps are checked by [`crate::IndexBuilder`].
 //!
 //! # Support
-//! Reads all four. Containers of 2.x are recognised and refused by name
+//! Writes 0.1, 1.0 and 1.2: what a version cannot hold is refused before a byte is written
+//! (`ztensor/layout`, `ztensor/logical-type`, `ztensor/file-attributes`,
+//! `ztensor/tensor-attributes`, `ztensor/reserved-field`, `ztensor/one-dtype`,
+//! `ztensor/wide-indices`), and so is what no reader would take (`ztensor/components`,
+//! `ztensor/align`, `ztensor/declared`). The same tensors give the same bytes.
+//!
+//! Reads all four generations. Containers of 2.x are recognised and refused by name
 //! (`ztensor/unsupported-container`). A higher minor version is read with a warning; unknown fields
 //! are ignored; unknown layouts and logical types are kept whole.
 //!
@@ -39,6 +45,13 @@
 //!   the whole component in units of its dtype, indices too; so do we.
 //! - 0.1 `data_endianness` on compressed data is ignored, as the crate ignores it.
 //! - A null is read as the absence of an optional field, as the crates' deserializers do.
+//! - 0.1 has no place for a file's attributes. They are written as the custom field
+//!   `holdall.file_attributes` of the first tensor and restored on reading.
+//! - 0.1 sparse tensors are written in the document's form, with the number of non-zero elements as
+//!   `nnz`, which alone tells what a compressed one decodes to. The 0.1 crate knows no such layout.
+//! - Past 1 MiB of data there may be up to 4095 zero bytes before the manifest, so that a later edit
+//!   replaces it without touching a page that holds data. The documents ask for no more padding than
+//!   alignment takes, and bound none.
 //! - 1.0's `generator` names the program that wrote the file and is not kept.
 //!
 //! # Untrusted input

@@ -92,7 +92,7 @@ fn wrong_table(generation: Generation) -> Error {
 fn check_version(version: &str, generation: Generation, builder: &mut IndexBuilder) -> Result<u64> {
     let mut parts = version.split('.');
     let mut number = || parts.next().and_then(|part| part.parse::<u64>().ok());
-    let shown = version.escape_debug();
+    let shown = fields::shown(version.as_bytes());
     let (Some(major), Some(minor)) = (number(), number()) else {
         return Err(VERSION_SYNTAX.broken(format!("version `{shown}`")));
     };
@@ -102,13 +102,13 @@ fn check_version(version: &str, generation: Generation, builder: &mut IndexBuild
     }
     if minor > NEWEST_MINOR {
         builder.warn(warnings::VERSION, None, None, || {
-            format!("version {version} is newer than 1.{NEWEST_MINOR}; what it adds is ignored")
+            format!("version {shown} is newer than 1.{NEWEST_MINOR}; what it adds is ignored")
                 .into()
         });
     } else if (minor == 0) != (generation == Generation::V1Tensors) {
         builder.warn(warnings::VERSION, None, None, || {
             let container = if minor == 0 { "1.1 and later" } else { "1.0" };
-            format!("the file says version {version} and is laid out as {container}").into()
+            format!("the file says version {shown} and is laid out as {container}").into()
         });
     }
     builder.version(version);
