@@ -158,6 +158,25 @@ fn strings_without_escapes_are_borrowed() {
     reader.end().unwrap();
 }
 
+/// Strings are scanned eight bytes at a time: each byte that ends a run, in every place of one.
+#[test]
+fn strings_end_anywhere() {
+    for len in 0..20 {
+        for at in 0..=len {
+            for middle in
+                ["\"", "\\", "\n", "\u{1f}", "\u{7f}", "é", " ", "!", "\u{80}", "\u{10ffff}"]
+            {
+                let text = format!("{}{middle}{}", "x".repeat(at), "~\"".repeat(len - at));
+                let json = serde_json::to_string(&text).unwrap();
+                assert_eq!(Value::from_json(&json, 1).unwrap(), Value::Text(text.clone()));
+                let bare = format!("\"{text}\"");
+                let theirs = serde_json::from_str::<serde_json::Value>(&bare).is_ok();
+                assert_eq!(Value::from_json(&bare, 1).is_ok(), theirs, "{bare:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn repeated_keys_are_found() {
     assert_eq!(duplicate(["a", "b", "a"]), Some("a"));

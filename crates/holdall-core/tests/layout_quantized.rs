@@ -400,7 +400,53 @@ fn any_layout() -> impl Strategy<Value = (Vec<u64>, Attributes, QuantizedParts)>
     )
 }
 
+fn any_attributes() -> impl Strategy<Value = Attributes> {
+    let number = prop_oneof![-3..20i64, any::<i64>()].prop_map(int);
+    let name = prop::sample::select(vec![
+        "8_per_i32",
+        "32_per_3_i32",
+        "2_per_u8",
+        "1_per_i8",
+        "8_per_i32_awq",
+        "16_per_i64",
+        "x",
+    ]);
+    let value = prop_oneof![
+        4 => number,
+        1 => prop::sample::select(vec!["awq", "4", "true"]).prop_map(text),
+        1 => name.prop_map(text),
+        1 => any::<bool>().prop_map(Value::Bool),
+    ];
+    let keys =
+        ["bits", "group_size", "packing", "axis", "pack_axis", "order", "sym", "zero_offset"];
+    let extra = (prop::sample::select(keys.to_vec()), value);
+    let base = (1..9i64, 1..9i64);
+    (base, prop::collection::vec(extra, 0..3)).prop_map(|((bits, size), extra)| {
+        let mut a = attributes(&[("bits", int(bits)), ("group_size", int(size))]);
+        extra.into_iter().for_each(|(key, value)| a.set(key, value));
+        a
+    })
+}
+
+fn any_component() -> impl Strategy<Value = Decoded> {
+    let dtype = prop::sample::select(&DType::ALL[..]);
+    (dtype, prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(d, bytes)| Decoded::new(d, bytes))
+}
+
 proptest! {
+    #[test]
+    fn anything_is_survived(
+        shape in prop::collection::vec(prop_oneof![4 => 0..6u64, 1 => any::<u64>()], 0..4),
+        a in any_attributes(),
+        [packed_weight, scales] in [any_component(), any_component()],
+        [zeros, g_idx] in [prop::option::of(any_component()), prop::option::of(any_component())],
+    ) {
+        let p = QuantizedParts { packed_weight, scales, zeros, g_idx };
+        if let Ok(view) = Quantized::new(&shape, &a, p) {
+            prop_assert_eq!(view.dequantize().unwrap().len() as u64, view.count());
+        }
+    }
+
     #[test]
     fn any_range_equals_the_whole(
         (shape, a, p) in any_layout(), from in any::<prop::sample::Index>(),

@@ -228,6 +228,7 @@ fn every_rule_is_broken_somewhere() {
         assert!(has, "nothing breaks {}", rule.code);
     }
     let rules: BTreeSet<&str> = formats::rules().map(|r| r.code).collect();
+    assert_eq!(rules.len(), formats::rules().count(), "a code stands twice in the tables");
     for code in &broken {
         assert!(rules.contains(code.as_str()), "{code} is in no table");
     }

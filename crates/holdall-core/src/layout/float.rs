@@ -143,8 +143,10 @@ pub fn decode_f32(
             let triples = whole::<3>(bytes, "groups of 4 elements in 3 bytes")?;
             for chunk in triples.chunks(CHUNK / 4) {
                 for (&[a, b, c], out) in chunk.iter().zip(buffer.as_chunks_mut::<4>().0) {
-                    let bits = u32::from_le_bytes([a, b, c, 0]);
-                    *out = [0, 6, 12, 18].map(|shift| table[(bits >> shift) as usize & 63]);
+                    out[0] = table[usize::from(a & 63)];
+                    out[1] = table[usize::from(a >> 6 | (b & 15) << 2)];
+                    out[2] = table[usize::from(b >> 4 | (c & 3) << 4)];
+                    out[3] = table[usize::from(c >> 2)];
                 }
                 sink(&buffer[..chunk.len() * 4]);
             }

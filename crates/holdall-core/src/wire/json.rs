@@ -504,9 +504,7 @@ impl<'a> Reader<'a> {
     fn take_plain(&mut self) -> &'a str {
         let start = self.at;
         let rest = self.text.as_bytes().get(start..).unwrap_or_default();
-        let stops = |b: &u8| *b == b'"' || *b == b'\\' || *b < 0x20;
-        let len = rest.iter().position(stops).unwrap_or(rest.len());
-        self.bump(len);
+        self.bump(plain_len(rest));
         // Both ends lie next to ASCII, so on character boundaries.
         self.text.get(start..self.at).unwrap_or_default()
     }
@@ -647,6 +645,33 @@ impl<'a> Reader<'a> {
             Err(e) => e,
         }
     }
+}
+
+/// Bytes before the first quote, backslash or control character.
+#[inline]
+fn plain_len(bytes: &[u8]) -> usize {
+    let stops = |b: &u8| *b == b'"' || *b == b'\\' || *b < 0x20;
+    // Eight bytes at a time. In `x - 1 & !x` the top bit of a byte is set where the byte is 0, and
+    // perhaps where it comes after one that is: the lowest is right, and the lowest is looked for.
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const TOPS: u64 = u64::from_le_bytes([0x80; 8]);
+    const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
+    const BACKSLASHES: u64 = u64::from_le_bytes([b'\\'; 8]);
+    const SPACES: u64 = u64::from_le_bytes([b' '; 8]);
+    let zeros = |x: u64| x.wrapping_sub(ONES) & !x;
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut len = 0usize;
+    for word in words {
+        let x = u64::from_le_bytes(*word);
+        let control = x.wrapping_sub(SPACES) & !x;
+        let found = (zeros(x ^ QUOTES) | zeros(x ^ BACKSLASHES) | control) & TOPS;
+        if found != 0 {
+            // At most 7: it fits any integer.
+            return len.saturating_add((found.trailing_zeros() / 8) as usize);
+        }
+        len = len.saturating_add(8);
+    }
+    len.saturating_add(rest.iter().position(stops).unwrap_or(rest.len()))
 }
 
 fn hex_digit(b: u8) -> Option<u8> {

@@ -94,6 +94,12 @@ impl Packing {
         self.word == DType::I8 && self.bits == 8 && (self.elements, self.words) == (1, 1)
     }
 
+    /// Whether elements follow one another without a gap, in their own order, unsigned.
+    fn fills_words(&self) -> bool {
+        let taken = self.elements * u64::from(self.bits);
+        taken == self.words * self.word.width() * 8 && !self.is_awq && !self.is_signed()
+    }
+
     /// The lowest bit of element `slot` in the stream of its words.
     fn bit(&self, slot: u64) -> u64 {
         let slot = if self.is_awq {
@@ -208,6 +214,18 @@ impl Packed {
     /// unused ones at the end of each group of words.
     fn unpack_flat(&self, at: u64, out: &mut [f32]) {
         let p = &self.packing;
+        if p.fills_words() && (at * u64::from(p.bits)).is_multiple_of(8) {
+            // Inside memory: the last of these elements is.
+            let start = (at * u64::from(p.bits) / 8) as usize;
+            let bytes = self.bytes.get(start..).unwrap_or_default();
+            match p.bits {
+                8 => return unpack_bytes::<8, 1>(bytes, out),
+                4 => return unpack_bytes::<4, 2>(bytes, out),
+                2 => return unpack_bytes::<2, 4>(bytes, out),
+                1 => return unpack_bytes::<1, 8>(bytes, out),
+                _ => {}
+            }
+        }
         let block_bits = p.words * p.word.width() * 8;
         let mut block = at / p.elements * block_bits;
         let mut slot = at % p.elements;
@@ -227,32 +245,65 @@ impl Packed {
     }
 
     /// Elements of one row, whose words lie above those of the rows below: for each column the same
-    /// bits of the same row of words.
+    /// bits of the same line of words.
     fn unpack_row(&self, row: u64, column: u64, columns: u64, out: &mut [f32]) {
-        let p = &self.packing;
-        let width = p.word.width();
-        let bit = p.bit(row % p.elements);
-        let (line, shift) = (bit / (width * 8), bit % (width * 8));
-        let line = row / p.elements * p.words + line;
-        // Where the element starts inside its word; the rest of it may be in the next line.
-        let byte = (shift / 8) as usize;
-        let in_word = width as usize - byte;
-        let start = ((line * columns + column) * width) as usize;
-        let next = start + (columns * width) as usize;
-        let straddles = shift + u64::from(p.bits) > width * 8;
-        for (i, x) in out.iter_mut().enumerate() {
-            let word = start + i * width as usize + byte;
-            let low = self.bytes.get(word).copied().unwrap_or_default();
-            let high = if in_word > 1 {
-                self.bytes.get(word + 1).copied().unwrap_or_default()
-            } else if straddles {
-                self.bytes.get(next + i * width as usize).copied().unwrap_or_default()
-            } else {
-                0
-            };
-            let q = u32::from(u16::from_le_bytes([low, high])) >> (shift % 8);
-            *x = p.number(q);
+        match self.packing.word.width() {
+            1 => self.unpack_line::<1>(row, column, columns, out),
+            2 => self.unpack_line::<2>(row, column, columns, out),
+            4 => self.unpack_line::<4>(row, column, columns, out),
+            _ => self.unpack_line::<8>(row, column, columns, out),
         }
+    }
+
+    fn unpack_line<const WIDTH: usize>(
+        &self,
+        row: u64,
+        column: u64,
+        columns: u64,
+        out: &mut [f32],
+    ) {
+        let p = &self.packing;
+        let word_bits = WIDTH as u64 * 8;
+        let bit = p.bit(row % p.elements);
+        let shift = bit % word_bits;
+        let line = row / p.elements * p.words + bit / word_bits;
+        let words = |line: u64| {
+            // There are as many as the shape takes, in memory.
+            let start = (line * columns + column) as usize * WIDTH;
+            self.bytes.get(start..).unwrap_or_default().as_chunks::<WIDTH>().0
+        };
+        let read = |word: &[u8; WIDTH]| {
+            let mut bytes = [0; 8];
+            bytes[..WIDTH].copy_from_slice(word);
+            u64::from_le_bytes(bytes)
+        };
+        if shift + u64::from(p.bits) <= word_bits {
+            for (x, word) in out.iter_mut().zip(words(line)) {
+                *x = p.number((read(word) >> shift) as u32);
+            }
+        } else {
+            // The rest of each element is at the bottom of the word in the next line.
+            for ((x, word), next) in out.iter_mut().zip(words(line)).zip(words(line + 1)) {
+                let low = read(word) >> shift;
+                let high = read(next) << (word_bits - shift);
+                *x = p.number((low | high) as u32);
+            }
+        }
+    }
+}
+
+/// Elements that lie `COUNT` to a byte, `BITS` each, low bits first.
+fn unpack_bytes<const BITS: u32, const COUNT: usize>(bytes: &[u8], out: &mut [f32]) {
+    let element = |byte: u8, i: usize| f32::from((byte >> (i as u32 * BITS)) & (255 >> (8 - BITS)));
+    let (whole, rest) = out.as_chunks_mut::<COUNT>();
+    let (bytes, last) = bytes.split_at(whole.len().min(bytes.len()));
+    for (xs, byte) in whole.iter_mut().zip(bytes) {
+        for (i, x) in xs.iter_mut().enumerate() {
+            *x = element(*byte, i);
+        }
+    }
+    for (i, x) in rest.iter_mut().enumerate() {
+        *x = element(last.first().copied().unwrap_or_default(), i);
     }
 }
 
