@@ -11,6 +11,7 @@ pub static RULES: &[&Rule] = &[
     &DIGEST,
     &CHANGED,
     &WRONG_LAYOUT,
+    &UNKNOWN_LAYOUT,
     &BUFFER_LEN,
     &EXISTS,
     &EXTENSION,
@@ -54,6 +55,13 @@ pub static WRONG_LAYOUT: Rule = Rule::new(
     Kind::Misuse,
     "A view is asked for that the tensor's layout has.",
 );
+/// A layout that means nothing here.
+pub static UNKNOWN_LAYOUT: Rule = Rule::new(
+    "file/unknown-layout",
+    Kind::Unsupported,
+    "The elements of a tensor are asked for when its layout is one that this version knows.",
+)
+.with_hint("read its components one by one, as bytes");
 /// A buffer of the wrong length.
 pub static BUFFER_LEN: Rule = Rule::new(
     "file/buffer-len",

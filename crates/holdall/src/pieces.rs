@@ -245,7 +245,12 @@ fn zstd_range(file: &File, tensor: &TensorInfo, c: &Component, range: Range<u64>
     Ok(out.into())
 }
 
-fn frames_range(file: &File, c: &Component, table: &SeekTable, range: Range<u64>) -> Result<Bytes> {
+pub(crate) fn frames_range(
+    file: &File,
+    c: &Component,
+    table: &SeekTable,
+    range: Range<u64>,
+) -> Result<Bytes> {
     let frames = table.covering(range.clone());
     let (Some(first), Some(last)) = (frames.first(), frames.last()) else {
         return Ok(Bytes::new());

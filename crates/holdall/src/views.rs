@@ -1,6 +1,6 @@
 //! What a tensor's components mean together: dense, sparse and quantized views.
 
-use crate::error::WRONG_LAYOUT;
+use crate::error::{UNKNOWN_LAYOUT, WRONG_LAYOUT};
 use crate::file::Tensor;
 use holdall_core::layout::dense::{Dense, row_range};
 use holdall_core::layout::quantized::Quantized;
@@ -88,7 +88,10 @@ impl Tensor {
             Layout::SparseCsr | Layout::PackedCsr => self.csr()?.to_dense(limits).map_err(placed),
             Layout::SparseCoo | Layout::PackedCoo => self.coo()?.to_dense(limits).map_err(placed),
             Layout::QuantizedGroup => self.quantized()?.to_dense(limits).map_err(placed),
-            _ => Err(self.wrong_layout("known", "read its components one by one with `bytes`")),
+            other => {
+                let layout = other.as_str().escape_debug();
+                Err(placed(UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` is not known"))))
+            }
         }
     }
 

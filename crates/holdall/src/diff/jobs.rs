@@ -1,0 +1,344 @@
+//! The work of comparing values: small pairs of tensors whole, big ones in pieces, on all threads.
+
+use super::structure::{Pair, family};
+use super::values::{Compare, Scratch, Side, Tally, unravel};
+use super::{ComponentDiff, DiffOptions, TensorDiff};
+use crate::file::Tensor;
+use crate::number::ElementType;
+use crate::scan::{Elements, step};
+use crate::workers;
+use holdall_core::layout::ELEMENT_SIZE;
+use holdall_core::{Component, Kind, Layout, Result, Role};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+/// Pairs of dense tensors up to this many bytes together are compared in one job.
+const SMALL: u64 = 4 << 20;
+/// Small pairs in one job.
+const MAX_BATCH: usize = 256;
+
+/// What a thread keeps between jobs.
+#[derive(Default)]
+struct Kept {
+    scratch: Scratch,
+    a: Vec<u8>,
+    b: Vec<u8>,
+}
+
+enum Job {
+    /// Everything about these pairs.
+    Pairs(Range<usize>),
+    /// Some elements of a big pair.
+    Piece { big: usize, range: Range<u64> },
+}
+
+/// A pair of dense tensors that is more than one job.
+struct Big {
+    pair: usize,
+    a: Elements,
+    b: Elements,
+    tally: Mutex<Tally>,
+}
+
+struct Context<'a> {
+    pairs: &'a [Pair],
+    big: Vec<Big>,
+    options: &'a DiffOptions,
+    /// Pairs that are not the same, with their numbers.
+    changed: Mutex<Vec<(usize, TensorDiff)>>,
+}
+
+/// Compares the values of all pairs. Answers those that differ in anything.
+pub(super) fn compare(pairs: &[Pair], options: &DiffOptions) -> Result<Vec<TensorDiff>> {
+    let mut context = Context { pairs, big: Vec::new(), options, changed: Mutex::default() };
+    let jobs = context.cut()?;
+    options.listener.begin(jobs.iter().map(|job| context.cost(job)).sum());
+    let threads = workers::threads(options.threads);
+    workers::for_each(threads, jobs, Kept::default, |kept, job| {
+        let cost = context.cost(&job);
+        context.run(kept, job)?;
+        options.listener.advance(cost);
+        Ok(())
+    })?;
+    let mut changed = context.changed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for big in context.big {
+        let pair = &pairs[big.pair];
+        let tally = big.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let values = tally.finish(|at| unravel(pair.a.shape(), at));
+        let found = TensorDiff { values, ..pair.diff.clone() };
+        if is_change(&found) {
+            changed.push((big.pair, found));
+        }
+    }
+    changed.sort_by_key(|(pair, _)| *pair);
+    Ok(changed.into_iter().map(|(_, diff)| diff).collect())
+}
+
+/// Whether there is anything to tell.
+fn is_change(diff: &TensorDiff) -> bool {
+    diff.types.is_some()
+        || diff.shapes.is_some()
+        || diff.layouts.is_some()
+        || !diff.attributes.is_empty()
+        || !diff.components.is_empty()
+        || diff.values.is_some()
+        || diff.incomparable.is_some()
+}
+
+impl Context<'_> {
+    /// Cuts the work into jobs: pairs that one thread must compare from start to end first, the
+    /// longest before the others, then everything else in the order of `a`.
+    fn cut(&mut self) -> Result<Vec<Job>> {
+        let (mut whole, mut jobs): (Vec<Job>, Vec<Job>) = (Vec::new(), Vec::new());
+        // Bytes in the batch that was begun last.
+        let mut batched = 0;
+        for at in 0..self.pairs.len() {
+            let len = self.pair_len(at);
+            if len <= SMALL {
+                batched += len;
+                match jobs.last_mut() {
+                    Some(Job::Pairs(batch))
+                        if batch.end == at && batch.len() < MAX_BATCH && batched <= SMALL =>
+                    {
+                        batch.end = at + 1;
+                    }
+                    _ => {
+                        jobs.push(Job::Pairs(at..at + 1));
+                        batched = len;
+                    }
+                }
+                continue;
+            }
+            let Some((a, b, count)) = self.open(at)? else {
+                whole.push(Job::Pairs(at..at + 1));
+                continue;
+            };
+            let step = step(&[&a.of, &b.of]);
+            let big = self.big.len();
+            self.big.push(Big { pair: at, a, b, tally: Mutex::default() });
+            let ranges = (0..count.div_ceil(step)).map(|i| i * step..count.min((i + 1) * step));
+            jobs.extend(ranges.map(|range| Job::Piece { big, range }));
+        }
+        whole.sort_by_key(|job| std::cmp::Reverse(self.cost(job)));
+        whole.append(&mut jobs);
+        Ok(whole)
+    }
+
+    /// A pair of dense tensors of which any elements can be had on their own.
+    fn open(&self, at: usize) -> Result<Option<(Elements, Elements, u64)>> {
+        let Pair { a, b, diff } = &self.pairs[at];
+        let dense = [a, b].iter().all(|t| *t.layout() == Layout::Dense);
+        if !dense || diff.shapes.is_some() {
+            return Ok(None);
+        }
+        let (a, b) = (stored(a, &Role::Data)?, stored(b, &Role::Data)?);
+        let open = a.is_random() && b.is_random() && is_comparable(&a.of, &b.of);
+        let count = a.count.filter(|_| open && a.count == b.count);
+        Ok(count.map(|count| (a, b, count)))
+    }
+
+    /// Bytes to be read for a pair.
+    fn pair_len(&self, at: usize) -> u64 {
+        let Pair { a, b, diff } = &self.pairs[at];
+        if diff.shapes.is_some() { 0 } else { a.stored_len().saturating_add(b.stored_len()) }
+    }
+
+    fn cost(&self, job: &Job) -> u64 {
+        match job {
+            Job::Pairs(pairs) => pairs.clone().map(|at| self.pair_len(at)).sum(),
+            Job::Piece { big, range } => {
+                let Big { a, b, .. } = &self.big[*big];
+                a.of.len_of(range.end - range.start) + b.of.len_of(range.end - range.start)
+            }
+        }
+    }
+
+    fn run(&self, kept: &mut Kept, job: Job) -> Result<()> {
+        match job {
+            Job::Pairs(pairs) => pairs.into_iter().try_for_each(|at| self.pair(kept, at)),
+            Job::Piece { big, range } => self.piece(kept, &self.big[big], range),
+        }
+    }
+
+    fn piece(&self, kept: &mut Kept, big: &Big, range: Range<u64>) -> Result<()> {
+        let pair = &self.pairs[big.pair];
+        let compare = self.comparison(pair, &big.a, &big.b);
+        let mut tally = Tally::default();
+        let Kept { scratch, a: memory_a, b: memory_b } = kept;
+        big.a.with(range.clone(), memory_a, |a| {
+            big.b.with(range.clone(), memory_b, |b| {
+                let count = range.end - range.start;
+                compare.elements(range.start, count, a, b, &mut tally, scratch)
+            })
+        })?;
+        big.tally.lock().unwrap_or_else(PoisonError::into_inner).add(tally);
+        Ok(())
+    }
+
+    fn comparison<'p>(&self, pair: &'p Pair, a: &'p Elements, b: &'p Elements) -> Compare<'p> {
+        Compare {
+            a: Side { tensor: &pair.a, of: &a.of },
+            b: Side { tensor: &pair.b, of: &b.of },
+            tolerance: self.options.tolerance,
+        }
+    }
+
+    /// Compares the values of a pair from start to end.
+    fn pair(&self, kept: &mut Kept, at: usize) -> Result<()> {
+        let pair = &self.pairs[at];
+        let mut found = pair.diff.clone();
+        if found.shapes.is_none() {
+            match self.values(kept, pair, &mut found) {
+                Ok(()) => {}
+                Err(e) if matches!(e.kind(), Kind::Unsupported | Kind::Limit) => {
+                    found.incomparable = Some(e);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        if is_change(&found) {
+            self.changed.lock().unwrap_or_else(PoisonError::into_inner).push((at, found));
+        }
+        Ok(())
+    }
+
+    fn values(&self, kept: &mut Kept, pair: &Pair, found: &mut TensorDiff) -> Result<()> {
+        let Pair { a, b, .. } = pair;
+        let shape = a.shape();
+        let by_place = |at| unravel(shape, at);
+        match (family(a.layout()), family(b.layout())) {
+            (Layout::SparseCsr, Layout::SparseCsr) => {
+                let (x, y) = (a.csr()?, b.csr()?);
+                if x.indptr() == y.indptr() && x.indices() == y.indices() {
+                    let place = |at: u64| {
+                        let row = x.indptr().partition_point(|&start| start <= at) - 1;
+                        vec![row as u64, x.indices()[at as usize]]
+                    };
+                    let (p, q) = (x.values().clone(), y.values().clone());
+                    let (p, q) = (Elements::held(p), Elements::held(q));
+                    found.values = self.through(kept, pair, &p, &q)?.finish(place);
+                    return Ok(());
+                }
+            }
+            (Layout::SparseCoo, Layout::SparseCoo) => {
+                let (x, y) = (a.coo()?, b.coo()?);
+                if x.indices() == y.indices() {
+                    let place =
+                        |at: u64| (0..shape.len()).map(|d| x.coords(d)[at as usize]).collect();
+                    let (p, q) = (x.values().clone(), y.values().clone());
+                    let (p, q) = (Elements::held(p), Elements::held(q));
+                    found.values = self.through(kept, pair, &p, &q)?.finish(place);
+                    return Ok(());
+                }
+            }
+            (Layout::QuantizedGroup, Layout::QuantizedGroup) => {
+                found.components = self.components(kept, pair)?;
+                if found.components.is_empty() && found.attributes.is_empty() {
+                    return Ok(());
+                }
+                // What they stand for may be the same all the same.
+                let (x, y) = (elements(a)?, elements(b)?);
+                found.values = Some(self.through(kept, pair, &x, &y)?.report(by_place));
+                return Ok(());
+            }
+            (Layout::Other(x), Layout::Other(y)) if x == y => {
+                found.components = self.components(kept, pair)?;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let (x, y) = (elements(a)?, elements(b)?);
+        if !is_comparable(&x.of, &y.of) {
+            let (x, y) = (&x.of, &y.of);
+            let message = format!("elements of {x} and of {y} cannot be told one by one");
+            return Err(ELEMENT_SIZE.broken(message));
+        }
+        found.values = self.through(kept, pair, &x, &y)?.finish(by_place);
+        Ok(())
+    }
+
+    /// Compares the components of two tensors, role by role. Answers those that are not the same.
+    fn components(&self, kept: &mut Kept, pair: &Pair) -> Result<Vec<ComponentDiff>> {
+        let mut out = Vec::new();
+        let type_of = |c: &Component| ElementType::new(c.dtype, c.logical_type.clone());
+        for c in pair.a.components() {
+            let other = pair.b.component(&c.role);
+            let mut diff = ComponentDiff {
+                role: c.role.clone(),
+                types: (Some(type_of(&c)), other.as_ref().map(type_of)),
+                lens: (c.decoded_len, other.as_ref().and_then(|c| c.decoded_len)),
+                values: None,
+            };
+            if other.is_some() {
+                let (x, y) = (stored(&pair.a, &c.role)?, stored(&pair.b, &c.role)?);
+                if x.count == y.count && is_comparable(&x.of, &y.of) {
+                    let tally = self.through(kept, pair, &x, &y)?;
+                    diff.values = tally.finish(|at| vec![at]);
+                }
+            }
+            let same = diff.types.0 == diff.types.1 && diff.lens.0 == diff.lens.1;
+            if !same || diff.values.is_some() {
+                out.push(diff);
+            }
+        }
+        for c in pair.b.components() {
+            if pair.a.component(&c.role).is_none() {
+                let (types, lens) = ((None, Some(type_of(&c))), (None, c.decoded_len));
+                out.push(ComponentDiff { role: c.role, types, lens, values: None });
+            }
+        }
+        Ok(out)
+    }
+
+    /// Compares all elements of both from the first to the last.
+    fn through(&self, kept: &mut Kept, pair: &Pair, a: &Elements, b: &Elements) -> Result<Tally> {
+        let compare = self.comparison(pair, a, b);
+        let step = step(&[&a.of, &b.of]);
+        let mut tally = Tally::default();
+        let (mut of_a, mut of_b) = (a.cursor(), b.cursor());
+        loop {
+            let start = tally.count;
+            let (x, y) = of_a.next(step, |x| {
+                of_b.next(step, |y| {
+                    let (n, m) = (count(x, &a.of), count(y, &b.of));
+                    let both = n.min(m);
+                    compare.elements(start, both, x, y, &mut tally, &mut kept.scratch)?;
+                    Ok((n, m))
+                })
+            })?;
+            if x != y {
+                // Only elements of unknown types can be more on one side.
+                let message =
+                    format!("{} elements on one side, {} on the other", start + x, start + y);
+                return Err(ELEMENT_SIZE.broken(message));
+            }
+            if x == 0 {
+                return Ok(tally);
+            }
+        }
+    }
+}
+
+fn count(bytes: &[u8], of: &ElementType) -> u64 {
+    bytes.len() as u64 * 8 / of.bits()
+}
+
+/// Whether elements of these types stand for each other one by one: those of an unknown type only for
+/// those of the same.
+fn is_comparable(a: &ElementType, b: &ElementType) -> bool {
+    a == b || (a.is_known() && b.is_known())
+}
+
+fn stored(tensor: &Tensor, role: &Role) -> Result<Elements> {
+    Elements::stored(tensor, tensor.require(role)?)
+}
+
+/// The elements that a tensor of a known layout stands for.
+fn elements(tensor: &Tensor) -> Result<Elements> {
+    Ok(match tensor.layout() {
+        Layout::Dense => stored(tensor, &Role::Data)?,
+        Layout::QuantizedGroup => Elements::quantized(tensor.quantized()?),
+        // Says so when the layout is not known.
+        _ => Elements::held(tensor.to_dense()?),
+    })
+}

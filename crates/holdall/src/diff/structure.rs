@@ -1,0 +1,137 @@
+//! What differs before a value is read: names, types, shapes, layouts, attributes.
+
+use super::{AttributeDiff, Diff, TensorDiff};
+use crate::file::{File, Tensor};
+use crate::number::ElementType;
+use crate::select::Select;
+use holdall_core::{Attributes, Layout, Result, TensorInfo, Value};
+use std::collections::HashMap;
+
+/// Two tensors of one name, and what differs between them so far.
+pub(super) struct Pair {
+    pub(super) a: Tensor,
+    pub(super) b: Tensor,
+    pub(super) diff: TensorDiff,
+}
+
+/// Compares all but the values.
+pub(super) fn compare(a: &File, b: &File, select: &Select) -> Result<(Diff, Vec<Pair>)> {
+    let mut out = Diff::default();
+    let mut pairs = Vec::new();
+    let chosen = |f: &File| f.tensors().filter(|t| select.takes(t.name())).collect::<Vec<_>>();
+    let (of_a, of_b) = (chosen(a), chosen(b));
+    if of_a.is_empty() && of_b.is_empty() {
+        // Says what was looked for in vain, if anything was.
+        select.of(a)?;
+    }
+    out.added = only_in(&of_b, a);
+    out.removed = only_in(&of_a, b);
+    for a in of_a {
+        // Asked first, because it costs a search for the nearest name to be told there is none.
+        if b.index().position(a.name()).is_some() {
+            let b = b.tensor(a.name())?;
+            let diff = tensors(&a, &b);
+            pairs.push(Pair { a, b, diff });
+        }
+    }
+    out.attributes = attributes(a.attributes(), b.attributes());
+    Ok((out, pairs))
+}
+
+fn only_in(tensors: &[Tensor], other: &File) -> Vec<TensorInfo> {
+    let missing = |t: &&Tensor| other.index().position(t.name()).is_none();
+    tensors.iter().filter(missing).map(|t| t.info().clone()).collect()
+}
+
+fn tensors(a: &Tensor, b: &Tensor) -> TensorDiff {
+    let type_of = |t: &Tensor| t.dtype().map(|dtype| ElementType::new(dtype, t.logical_type()));
+    let (of_a, of_b) = (type_of(a), type_of(b));
+    let shapes = || (a.shape().to_vec(), b.shape().to_vec());
+    let layouts = || (a.layout().clone(), b.layout().clone());
+    TensorDiff {
+        name: a.name().to_owned(),
+        types: (of_a != of_b).then_some((of_a, of_b)),
+        shapes: (a.shape() != b.shape()).then(shapes),
+        layouts: (family(a.layout()) != family(b.layout())).then(layouts),
+        attributes: attributes(a.attributes(), b.attributes()),
+        components: Vec::new(),
+        values: None,
+        incomparable: None,
+    }
+}
+
+/// Layouts that mean the same are one.
+pub(super) fn family(layout: &Layout) -> &Layout {
+    match layout {
+        Layout::PackedCsr => &Layout::SparseCsr,
+        Layout::PackedCoo => &Layout::SparseCoo,
+        other => other,
+    }
+}
+
+/// Attributes that are not the same: those of `a` in its order, then those that only `b` has.
+fn attributes(a: &Attributes, b: &Attributes) -> Vec<AttributeDiff> {
+    if a.is_empty() && b.is_empty() {
+        return Vec::new();
+    }
+    let mut left: HashMap<&str, &Value> = b.iter().collect();
+    let mut out = Vec::new();
+    for (key, value) in a.iter() {
+        let other = left.remove(key);
+        if !other.is_some_and(|other| same(value, other)) {
+            out.push(AttributeDiff {
+                key: key.to_owned(),
+                a: Some(value.clone()),
+                b: other.cloned(),
+            });
+        }
+    }
+    let added = b.iter().filter(|(key, _)| left.contains_key(key));
+    out.extend(added.map(|(key, value)| AttributeDiff {
+        key: key.to_owned(),
+        a: None,
+        b: Some(value.clone()),
+    }));
+    out
+}
+
+/// Whether two values are the same: floats by their bits, maps whatever the order of their keys.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (Value::Tag(n, a), Value::Tag(m, b)) => n == m && same(a, b),
+        (Value::Map(a), Value::Map(b)) => {
+            // Keys may be any value; their JSON tells them apart.
+            let by_key = |all: &'_ [(Value, Value)]| -> HashMap<String, Value> {
+                all.iter().map(|(k, v)| (k.to_json(), v.clone())).collect()
+            };
+            let (of_a, of_b) = (by_key(a), by_key(b));
+            a.len() == b.len()
+                && of_a.iter().all(|(k, v)| of_b.get(k).is_some_and(|other| same(v, other)))
+        }
+        _ => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_compared_by_meaning() {
+        let map = |pairs: &[(&str, f64)]| {
+            let pair = |&(k, v): &(&str, f64)| (Value::Text(k.into()), Value::Float(v));
+            Value::Map(pairs.iter().map(pair).collect())
+        };
+        assert!(same(&map(&[("a", f64::NAN), ("b", 1.0)]), &map(&[("b", 1.0), ("a", f64::NAN)])));
+        assert!(!same(&map(&[("a", 1.0)]), &map(&[("a", 2.0)])));
+        assert!(!same(&map(&[("a", 1.0)]), &map(&[("a", 1.0), ("b", 1.0)])));
+        assert!(!same(&Value::Integer(1), &Value::Float(1.0)));
+        assert!(!same(&Value::Float(0.0), &Value::Float(-0.0)));
+        let tag = |x| Value::Tag(1, Box::new(Value::Array(vec![Value::Float(x)])));
+        assert!(same(&tag(1.0), &tag(1.0)) && !same(&tag(1.0), &tag(2.0)));
+    }
+}

@@ -1,0 +1,250 @@
+//! Comparing elements.
+
+use super::{Differing, Tolerance, ValueDiff};
+use crate::file::Tensor;
+use crate::number::{Class, ElementType, Number};
+use holdall_core::{Error, Result};
+
+/// Elements that are decoded at a time: a multiple of 4, so that packed ones fill whole bytes.
+const BLOCK: u64 = 4096;
+
+/// How two runs of elements are compared.
+pub(super) struct Compare<'a> {
+    pub(super) a: Side<'a>,
+    pub(super) b: Side<'a>,
+    pub(super) tolerance: Tolerance,
+}
+
+/// What is compared, for errors, and what its elements are.
+pub(super) struct Side<'a> {
+    pub(super) tensor: &'a Tensor,
+    pub(super) of: &'a ElementType,
+}
+
+impl Side<'_> {
+    #[cold]
+    fn place(&self, e: Error) -> Error {
+        e.in_tensor(self.tensor.name()).in_source(self.tensor.file().name())
+    }
+}
+
+/// What was found so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally {
+    pub(super) count: u64,
+    unequal: u64,
+    differing: u64,
+    max_abs: f64,
+    max_rel: f64,
+    /// Its number in row-major order.
+    first: Option<(u64, Number, Number)>,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, other: Tally) {
+        self.count += other.count;
+        self.unequal += other.unequal;
+        self.differing += other.differing;
+        self.max_abs = self.max_abs.max(other.max_abs);
+        self.max_rel = self.max_rel.max(other.max_rel);
+        let at = |first: &Option<(u64, Number, Number)>| first.map_or(u64::MAX, |(at, ..)| at);
+        if at(&other.first) < at(&self.first) {
+            self.first = other.first;
+        }
+    }
+
+    /// What was found. `index` tells the place of an element.
+    pub(super) fn report(self, index: impl FnOnce(u64) -> Vec<u64>) -> ValueDiff {
+        ValueDiff {
+            count: self.count,
+            unequal: self.unequal,
+            differing: self.differing,
+            max_abs: self.max_abs,
+            max_rel: self.max_rel,
+            first: self.first.map(|(at, a, b)| Differing { index: index(at), a, b }),
+        }
+    }
+
+    /// The same, if anything is unequal.
+    pub(super) fn finish(self, index: impl FnOnce(u64) -> Vec<u64>) -> Option<ValueDiff> {
+        (self.unequal > 0).then(|| self.report(index))
+    }
+}
+
+/// Memory kept between calls.
+#[derive(Default)]
+pub(super) struct Scratch {
+    real: (Vec<f64>, Vec<f64>),
+    wide: (Vec<i128>, Vec<i128>),
+    complex: (Vec<[f64; 2]>, Vec<[f64; 2]>),
+}
+
+/// Two elements side by side.
+struct Both {
+    a: Number,
+    b: Number,
+    /// Whether they are the same number, or both NaN.
+    equal: bool,
+    /// `|a - b|`: NaN where one of them is.
+    abs: f64,
+    /// `|b|`.
+    of: f64,
+}
+
+impl Compare<'_> {
+    /// Compares `count` elements, of which the first has the number `start`, with their bytes.
+    ///
+    /// # Errors
+    /// `bool` bytes above 1 where they differ.
+    pub(super) fn elements(
+        &self,
+        start: u64,
+        count: u64,
+        a: &[u8],
+        b: &[u8],
+        tally: &mut Tally,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        tally.count += count;
+        let same_type = self.a.of == self.b.of;
+        if same_type && a == b {
+            return Ok(());
+        }
+        for from in (0..count).step_by(BLOCK as usize) {
+            let to = count.min(from + BLOCK);
+            let cut = |bytes, of: &ElementType| -> &[u8] { part(bytes, of, from, to) };
+            let (a, b) = (cut(a, self.a.of), cut(b, self.b.of));
+            if !(same_type && a == b) {
+                self.block(start + from, a, b, tally, scratch)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn block(
+        &self,
+        start: u64,
+        a: &[u8],
+        b: &[u8],
+        tally: &mut Tally,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let (x, y) = (self.a.of, self.b.of);
+        let (class_a, class_b) = (x.class(), y.class());
+        let wide = class_a == Class::Wide || class_b == Class::Wide;
+        if x.is_integer() && y.is_integer() && wide {
+            let (p, q) = &mut scratch.wide;
+            x.read_i128(a, p).map_err(|e| self.a.place(e))?;
+            y.read_i128(b, q).map_err(|e| self.b.place(e))?;
+            self.all(start, a, b, p, q, tally, |&p, &q| Both {
+                a: Number::Integer(p),
+                b: Number::Integer(q),
+                equal: p == q,
+                abs: p.abs_diff(q) as f64,
+                of: q.unsigned_abs() as f64,
+            });
+        } else if class_a == Class::Complex || class_b == Class::Complex {
+            let (p, q) = &mut scratch.complex;
+            x.read_complex(a, p).map_err(|e| self.a.place(e))?;
+            y.read_complex(b, q).map_err(|e| self.b.place(e))?;
+            let is_nan = |z: &[f64; 2]| z[0].is_nan() || z[1].is_nan();
+            self.all(start, a, b, p, q, tally, |p, q| Both {
+                a: Number::Complex(p[0], p[1]),
+                b: Number::Complex(q[0], q[1]),
+                equal: p == q || (is_nan(p) && is_nan(q)),
+                abs: (p[0] - q[0]).hypot(p[1] - q[1]),
+                of: q[0].hypot(q[1]),
+            });
+        } else {
+            let (p, q) = &mut scratch.real;
+            x.read_f64(a, p).map_err(|e| self.a.place(e))?;
+            y.read_f64(b, q).map_err(|e| self.b.place(e))?;
+            let number = |of: &ElementType, x: f64| {
+                if of.is_integer() { Number::Integer(x as i128) } else { Number::Float(x) }
+            };
+            self.all(start, a, b, p, q, tally, |&p, &q| Both {
+                a: number(x, p),
+                b: number(y, q),
+                equal: p == q || (p.is_nan() && q.is_nan()),
+                abs: (p - q).abs(),
+                of: q.abs(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Compares elements one by one, given both as bytes and as numbers.
+    #[allow(clippy::too_many_arguments)] // Both sides in two forms, and where they are.
+    fn all<T>(
+        &self,
+        start: u64,
+        a: &[u8],
+        b: &[u8],
+        p: &[T],
+        q: &[T],
+        tally: &mut Tally,
+        both: impl Fn(&T, &T) -> Both,
+    ) {
+        let width = (self.a.of.bits() / 8) as usize;
+        let same_type = self.a.of == self.b.of;
+        let exact = self.tolerance == Tolerance::default();
+        for (i, (p, q)) in p.iter().zip(q).enumerate() {
+            let both = both(p, q);
+            let equal = match width {
+                _ if !same_type => both.equal,
+                // Below 8 bits there is no NaN, and only zeros have two forms.
+                0 => both.equal && sign(both.a) == sign(both.b),
+                _ => a[i * width..][..width] == b[i * width..][..width],
+            };
+            if equal {
+                continue;
+            }
+            tally.unequal += 1;
+            if both.abs > tally.max_abs {
+                tally.max_abs = both.abs;
+            }
+            let rel = both.abs / both.of;
+            if both.of > 0.0 && rel > tally.max_rel {
+                tally.max_rel = rel;
+            }
+            if exact || !self.tolerance.holds(&both) {
+                tally.differing += 1;
+                if tally.first.is_none() {
+                    tally.first = Some((start + i as u64, both.a, both.b));
+                }
+            }
+        }
+    }
+}
+
+fn sign(x: Number) -> bool {
+    x.to_f64().is_sign_negative()
+}
+
+impl Tolerance {
+    fn holds(&self, both: &Both) -> bool {
+        // Next to an infinity only the same infinity is near; a difference with NaN is NaN.
+        both.equal
+            || (both.abs.is_finite()
+                && both.of.is_finite()
+                && both.abs <= self.atol + self.rtol * both.of)
+    }
+}
+
+/// The bytes of elements `from..to` of those in `bytes`.
+fn part<'b>(bytes: &'b [u8], of: &ElementType, from: u64, to: u64) -> &'b [u8] {
+    let end = bytes.len();
+    let (from, to) = (of.len_of(from) as usize, of.len_of(to) as usize);
+    &bytes[from.min(end)..to.min(end)]
+}
+
+/// The place of an element in a tensor of `shape`, from its number in row-major order.
+pub(super) fn unravel(shape: &[u64], mut at: u64) -> Vec<u64> {
+    let mut out = vec![0; shape.len()];
+    for (place, &size) in out.iter_mut().zip(shape).rev() {
+        if let (Some(rest), Some(whole)) = (at.checked_rem(size), at.checked_div(size)) {
+            (*place, at) = (rest, whole);
+        }
+    }
+    out
+}

@@ -1,0 +1,205 @@
+//! Going through the elements of a tensor in bounded memory: in any order where the stored form
+//! allows it, so that several threads can share the work, else from the start.
+//!
+//! No digest is checked on the way: that is what [`crate::verify()`] is for.
+
+use crate::file::Tensor;
+use crate::number::ElementType;
+use crate::pieces::{Pieces, frames_range, seek_table};
+use crate::source::Access;
+use bytes::Bytes;
+use holdall_core::codec::zstd::{FRAME_LEN, SeekTable};
+use holdall_core::layout::dense::Dense;
+use holdall_core::layout::quantized::Quantized;
+use holdall_core::{ByteOrder, Component, DType, Encoding, Result};
+use std::ops::Range;
+
+/// The elements of a tensor, in row-major order, wherever they are.
+pub(crate) struct Elements {
+    pub(crate) of: ElementType,
+    /// How many there are; `None` where only decoding tells.
+    pub(crate) count: Option<u64>,
+    place: Place,
+}
+
+enum Place {
+    /// In a component of a file.
+    File(Box<InFile>),
+    Memory(Bytes),
+    /// Computed when asked for, as f32.
+    Quantized(Box<Quantized>),
+}
+
+struct InFile {
+    tensor: Tensor,
+    component: Component,
+    table: Option<SeekTable>,
+}
+
+impl Elements {
+    /// The elements of a component, from where it is stored.
+    ///
+    /// # Errors
+    /// Io.
+    pub(crate) fn stored(tensor: &Tensor, component: Component) -> Result<Elements> {
+        let mut table = None;
+        if component.encoding == Encoding::Zstd {
+            let found = seek_table(tensor.file(), &component);
+            // Long frames would be decoded again for each of the ranges in them.
+            let short = |t: &SeekTable| t.frames().iter().all(|f| is_short(&f.decoded));
+            table = found.map_err(|e| tensor.place(e, &component))?.filter(short);
+        }
+        let of = ElementType::new(component.dtype, component.logical_type.clone());
+        let bits = u128::from(of.bits());
+        let count = component.decoded_len.map(|len| (u128::from(len) * 8 / bits) as u64);
+        let tensor = tensor.clone();
+        Ok(Elements {
+            of,
+            count,
+            place: Place::File(Box::new(InFile { tensor, component, table })),
+        })
+    }
+
+    /// Elements in memory.
+    pub(crate) fn held(dense: Dense) -> Elements {
+        let of = ElementType::new(dense.dtype(), dense.logical_type().cloned());
+        let bytes = dense.into_bytes();
+        let count = Some((bytes.len() as u128 * 8 / u128::from(of.bits())) as u64);
+        Elements { of, count, place: Place::Memory(bytes) }
+    }
+
+    /// What a quantized tensor stands for.
+    pub(crate) fn quantized(quantized: Quantized) -> Elements {
+        Elements {
+            of: ElementType::new(DType::F32, None),
+            count: Some(quantized.count()),
+            place: Place::Quantized(Box::new(quantized)),
+        }
+    }
+
+    /// Whether any range can be had without what lies before it.
+    pub(crate) fn is_random(&self) -> bool {
+        match &self.place {
+            Place::File(f) => f.component.encoding == Encoding::Raw || f.table.is_some(),
+            Place::Memory(_) | Place::Quantized(_) => true,
+        }
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn len(&self) -> Option<u64> {
+        self.count.map(|n| self.of.len_of(n))
+    }
+
+    /// Hands the bytes of elements `range`, which starts at a multiple of 4, to `work`. `memory` is
+    /// used where they do not lie ready.
+    ///
+    /// # Errors
+    /// What reading and decoding fail with, placed; what `work` fails with.
+    pub(crate) fn with<T>(
+        &self,
+        range: Range<u64>,
+        memory: &mut Vec<u8>,
+        work: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let bytes = self.of.len_of(range.start)..self.of.len_of(range.end);
+        match &self.place {
+            Place::Memory(all) => work(&all[bytes.start as usize..bytes.end as usize]),
+            Place::Quantized(q) => {
+                let mut values = vec![0f32; (range.end - range.start) as usize];
+                q.dequantize_range(range, &mut values)?;
+                memory.clear();
+                memory.extend(values.iter().flat_map(|x| x.to_le_bytes()));
+                work(memory)
+            }
+            Place::File(f) => f.with(bytes, memory, work),
+        }
+    }
+
+    /// A reader from the start.
+    pub(crate) fn cursor(&self) -> Cursor<'_> {
+        let pieces = match &self.place {
+            Place::File(f) if !self.is_random() => {
+                Some(Pieces::hashed(f.tensor.file(), f.tensor.info(), f.component.clone(), None))
+            }
+            _ => None,
+        };
+        Cursor { elements: self, at: 0, pieces, left: Vec::new(), memory: Vec::new() }
+    }
+}
+
+impl InFile {
+    fn with<T>(
+        &self,
+        range: Range<u64>,
+        memory: &mut Vec<u8>,
+        work: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let (file, c) = (self.tensor.file(), &self.component);
+        let placed = |e| self.tensor.place(e, c);
+        if let Some(table) = &self.table {
+            let bytes = frames_range(file, c, table, range).map_err(placed)?;
+            return work(&bytes);
+        }
+        let plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
+        if plain && file.source().access() == Access::Copied {
+            memory.resize((range.end - range.start) as usize, 0);
+            file.source().read_into(c.stored.start + range.start, memory).map_err(placed)?;
+            return work(memory);
+        }
+        let bytes = crate::pieces::range(file, self.tensor.info(), c, range).map_err(placed)?;
+        work(&bytes)
+    }
+}
+
+/// Reads elements from the start, as many at a time as the caller wants.
+pub(crate) struct Cursor<'a> {
+    elements: &'a Elements,
+    /// Elements handed out so far.
+    at: u64,
+    /// Where the elements can only be had in order.
+    pieces: Option<Pieces>,
+    /// Decoded bytes not handed out yet.
+    left: Vec<u8>,
+    memory: Vec<u8>,
+}
+
+impl Cursor<'_> {
+    /// Hands the bytes of the next `count` elements to `work`: of fewer at the end. `count` is a
+    /// multiple of 4.
+    ///
+    /// # Errors
+    /// As [`Elements::with`].
+    pub(crate) fn next<T>(
+        &mut self,
+        count: u64,
+        work: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let Some(pieces) = &mut self.pieces else {
+            let start = self.at;
+            self.at = self.elements.count.unwrap_or(0).min(start + count);
+            return self.elements.with(start..self.at, &mut self.memory, work);
+        };
+        let wanted = self.elements.of.len_of(count) as usize;
+        while self.left.len() < wanted {
+            let Some(piece) = pieces.next() else { break };
+            self.left.extend_from_slice(&piece?);
+        }
+        let now = wanted.min(self.left.len());
+        let out = work(&self.left[..now]);
+        self.left.drain(..now);
+        out
+    }
+}
+
+fn is_short(range: &Range<u64>) -> bool {
+    range.end - range.start <= 4 * FRAME_LEN
+}
+
+/// How many elements of these types are best handled at a time: a multiple of 4, so that packed ones
+/// fill whole bytes, and in each type a whole number of the frames that Holdall writes.
+pub(crate) fn step(types: &[&ElementType]) -> u64 {
+    let least = types.iter().map(|t| t.bits()).min().unwrap_or(8);
+    // 6 bits divide no power of two.
+    let frames = if types.iter().any(|t| t.bits() == 6) { 3 } else { 1 };
+    (FRAME_LEN * 8 * frames / least).next_multiple_of(4).max(4)
+}

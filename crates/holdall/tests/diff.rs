@@ -1,0 +1,455 @@
+//! What `diff` finds between files of any two formats.
+
+mod make;
+
+use holdall::diff::TensorDiff;
+use holdall::{
+    Attributes, DType, Diff, DiffOptions, File, Kind, Layout, LogicalType, Number, OpenOptions,
+    Role, Select, Value, diff,
+};
+use make::{Made, bytes_of, coo, csr, dense, f32s, file, noise, part, tensor, u64s};
+
+fn exact(a: &File, b: &File) -> Diff {
+    let one = diff(a, b, &DiffOptions::new().with_threads(1)).unwrap();
+    let many = diff(a, b, &DiffOptions::new().with_threads(4)).unwrap();
+    assert_eq!(format!("{one:?}"), format!("{many:?}"));
+    assert_eq!(many.is_identical(), {
+        many.identical == many.compared
+            && many.added.is_empty()
+            && many.removed.is_empty()
+            && many.attributes.is_empty()
+    });
+    many
+}
+
+fn near(a: &File, b: &File, rtol: f64, atol: f64) -> Diff {
+    diff(a, b, &DiffOptions::new().with_tolerance(rtol, atol)).unwrap()
+}
+
+fn zt(tensors: &[Made]) -> File {
+    file("ztensor", tensors)
+}
+
+fn f32_of(name: &str, values: &[f32]) -> Made {
+    dense(name, &[values.len() as u64], part(Role::Data, DType::F32, f32s(values)))
+}
+
+fn only(d: &Diff) -> &TensorDiff {
+    assert_eq!(d.changed.len(), 1, "{d:?}");
+    &d.changed[0]
+}
+
+#[test]
+fn how_something_is_stored_is_no_difference() {
+    let values: Vec<f32> = (0..1000).map(|i| i as f32).collect();
+    let data = part(Role::Data, DType::F32, f32s(&values));
+    let other = || dense("other", &[3], part(Role::Data, DType::U8, [1, 2, 3]));
+    let files = [
+        zt(&[dense("t", &[10, 100], data.clone()), other()]),
+        zt(&[other(), dense("t", &[10, 100], data.clone().zstd())]),
+        zt(&[dense("t", &[10, 100], data.clone().sha256()), other()]),
+        file("ztensor@1.0.0", &[dense("t", &[10, 100], data.clone()), other()]),
+        file("ztensor@0.1.0", &[dense("t", &[10, 100], data.clone().one_frame()), other()]),
+        file("safetensors", &[other(), dense("t", &[10, 100], data)]),
+    ];
+    for a in &files {
+        for b in &files {
+            let d = exact(a, b);
+            assert!(d.is_identical() && d.is_same() && d.values_agree(), "{d:?}");
+            assert_eq!((d.compared, d.identical), (2, 2));
+        }
+    }
+}
+
+#[test]
+fn every_file_of_the_corpus_is_itself() {
+    for path in make::corpus() {
+        let map = OpenOptions::new().with_io(holdall::Io::Map).open(&path).unwrap();
+        let read = OpenOptions::new().with_io(holdall::Io::Read).open(&path).unwrap();
+        let d = exact(&map, &read);
+        assert!(d.is_identical(), "{}: {d:?}", path.display());
+        assert_eq!(d.compared, map.len() as u64);
+    }
+}
+
+#[test]
+fn names_shapes_types_and_attributes() {
+    let u8s = |name: &str, shape: &[u64], n: usize| {
+        dense(name, shape, part(Role::Data, DType::U8, vec![7; n]))
+    };
+    let a = [
+        u8s("gone", &[1], 1),
+        u8s("shape", &[2, 3], 6),
+        u8s("type", &[2], 2),
+        u8s("z", &[1], 1)
+            .attribute("same", Value::Integer(1))
+            .attribute("changed", Value::Integer(1))
+            .attribute("gone", Value::Null),
+    ];
+    let i8s = dense("type", &[2], part(Role::Data, DType::I8, vec![7; 2]));
+    let b = [
+        u8s("new", &[1], 1),
+        u8s("shape", &[3, 2], 6),
+        i8s,
+        u8s("z", &[1], 1)
+            .attribute("new", Value::Bool(true))
+            .attribute("changed", Value::Float(1.0))
+            .attribute("same", Value::Integer(1)),
+    ];
+    let of_file = |pairs: &[(&str, i128)], tensors: &[Made]| {
+        let all = pairs.iter().map(|&(k, v)| (k.to_owned(), Value::Integer(v))).collect();
+        make::open(bytes_of("ztensor", &all, tensors))
+    };
+    let a = of_file(&[("x", 1), ("y", 2)], &a);
+    let b = of_file(&[("y", 3), ("z", 4)], &b);
+    let d = exact(&a, &b);
+    let names = |all: &[holdall::TensorInfo]| -> Vec<String> {
+        all.iter().map(|t| t.name().to_owned()).collect()
+    };
+    assert_eq!((names(&d.removed), names(&d.added)), (vec!["gone".into()], vec!["new".into()]));
+    assert_eq!((d.compared, d.identical), (3, 0));
+    let changed: Vec<&str> = d.changed.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(changed, ["shape", "type", "z"]);
+
+    assert_eq!(d.changed[0].shapes, Some((vec![2, 3], vec![3, 2])));
+    assert_eq!((&d.changed[0].types, &d.changed[0].values), (&None, &None));
+    assert!(!d.changed[0].values_agree());
+
+    let (x, y) = d.changed[1].types.clone().unwrap();
+    assert_eq!((x.unwrap().to_string(), y.unwrap().to_string()), ("u8".into(), "i8".into()));
+    // The same numbers all the same.
+    assert_eq!(d.changed[1].values, None);
+    assert!(d.changed[1].values_agree() && !d.changed[1].is_same());
+
+    let attributes: Vec<_> = d.changed[2]
+        .attributes
+        .iter()
+        .map(|x| (x.key.as_str(), x.a.clone(), x.b.clone()))
+        .collect();
+    assert_eq!(
+        attributes,
+        [
+            ("changed", Some(Value::Integer(1)), Some(Value::Float(1.0))),
+            ("gone", Some(Value::Null), None),
+            ("new", None, Some(Value::Bool(true))),
+        ]
+    );
+    let keys: Vec<&str> = d.attributes.iter().map(|x| x.key.as_str()).collect();
+    assert_eq!(keys, ["x", "y", "z"]);
+    assert!(!d.is_same() && !d.values_agree());
+}
+
+#[test]
+fn values_exactly_and_within_a_tolerance() {
+    let a = zt(&[f32_of("t", &[1.0, 2.0, 100.0, 0.0, f32::NAN, f32::INFINITY, 5.0])]);
+    let b = zt(&[f32_of("t", &[1.0, 2.5, 101.0, 0.0, f32::NAN, f32::INFINITY, 5.0])]);
+    let d = exact(&a, &b);
+    let v = only(&d).values.clone().unwrap();
+    assert_eq!((v.count, v.unequal, v.differing), (7, 2, 2));
+    assert_eq!((v.max_abs, v.max_rel), (1.0, 0.2));
+    let first = v.first.unwrap();
+    assert_eq!((first.index, first.a, first.b), (vec![1], Number::Float(2.0), Number::Float(2.5)));
+    // |a - b| <= atol + rtol * |b|, with b the second file.
+    let differing = |rtol, atol| {
+        let d = near(&a, &b, rtol, atol);
+        let v = only(&d).values.clone().unwrap();
+        assert_eq!(v.unequal, 2);
+        assert_eq!(v.differing == 0, d.is_same());
+        v.differing
+    };
+    assert_eq!(differing(0.0, 0.4), 2);
+    assert_eq!(differing(0.0, 0.5), 1);
+    assert_eq!(differing(0.0, 1.0), 0);
+    assert_eq!(differing(0.01, 0.0), 1);
+    assert_eq!(differing(0.2, 0.0), 0);
+    assert_eq!(differing(0.19, 0.025), 0);
+    assert_eq!(differing(0.19, 0.024), 1);
+}
+
+#[test]
+fn what_is_no_number_and_what_has_no_size() {
+    let nan = f32::from_bits(0x7fc0_0001);
+    let a = zt(&[f32_of("t", &[f32::NAN, 0.0, f32::NAN, f32::INFINITY, 1.0, f32::INFINITY])]);
+    let b = zt(&[f32_of("t", &[nan, -0.0, 1.0, f32::NEG_INFINITY, f32::INFINITY, f32::INFINITY])]);
+    // Exactly means bit for bit.
+    let v = only(&exact(&a, &b)).values.clone().unwrap();
+    assert_eq!((v.unequal, v.differing, v.first.map(|f| f.index)), (5, 5, Some(vec![0])));
+    assert_eq!((v.max_abs, v.max_rel), (f64::INFINITY, 0.0));
+    // Under a tolerance NaN agrees with NaN and 0 with -0, infinities only with themselves.
+    let v = only(&near(&a, &b, 1.0, 1e30)).values.clone().unwrap();
+    assert_eq!((v.unequal, v.differing, v.first.map(|f| f.index)), (5, 3, Some(vec![2])));
+}
+
+#[test]
+fn integers_are_compared_exactly() {
+    let a = dense("t", &[3], part(Role::Data, DType::U64, u64s(&[u64::MAX, 1 << 60, 5])));
+    let b = dense("t", &[3], part(Role::Data, DType::U64, u64s(&[u64::MAX - 1, 1 << 60, 7])));
+    let v = only(&exact(&zt(std::slice::from_ref(&a)), &zt(&[b]))).values.clone().unwrap();
+    assert_eq!((v.differing, v.max_abs), (2, 2.0));
+    assert_eq!(v.first.unwrap().a, Number::Integer(u64::MAX.into()));
+    // As i64 the first is -1.
+    let b = dense("t", &[3], part(Role::Data, DType::I64, u64s(&[u64::MAX, 1 << 60, 5])));
+    let d = exact(&zt(&[a]), &zt(&[b]));
+    let v = only(&d).values.clone().unwrap();
+    assert_eq!((v.differing, v.max_abs), (1, (1u128 << 64) as f64));
+    let first = v.first.unwrap();
+    assert_eq!((first.index, first.b), (vec![0], Number::Integer(-1)));
+    // Bools and bytes are numbers too.
+    let a = dense("t", &[2], part(Role::Data, DType::Bool, [0, 1]));
+    let b = dense("t", &[2], part(Role::Data, DType::I16, [0, 0, 2, 0]));
+    let v = only(&exact(&zt(&[a]), &zt(&[b]))).values.clone().unwrap();
+    assert_eq!((v.unequal, v.first.map(|f| f.b)), (1, Some(Number::Integer(2))));
+}
+
+#[test]
+fn a_conversion_to_another_precision() {
+    let values: Vec<f32> = noise(2_000_000, 8)
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|b| i32::from_le_bytes(*b) as f32 / 1e9)
+        .collect();
+    let bf16: Vec<u8> = values
+        .iter()
+        .flat_map(|x| {
+            let bits = x.to_bits();
+            let rounded = bits + 0x7fff + (bits >> 16 & 1);
+            ((rounded >> 16) as u16).to_le_bytes()
+        })
+        .collect();
+    let shape = [1000, 500];
+    let full = zt(&[dense("t", &shape, part(Role::Data, DType::F32, f32s(&values)))]);
+    let data = part(Role::Data, DType::Bf16, bf16);
+    for half in [data.clone(), data.clone().zstd(), data.one_frame()] {
+        let half = zt(&[dense("t", &shape, half)]);
+        let d = near(&full, &half, 1.0 / 256.0, 0.0);
+        assert!(d.values_agree() && !d.is_same(), "{d:?}");
+        let v = only(&d).values.clone().unwrap();
+        assert!(v.max_rel > 1.0 / 512.0 && v.max_rel <= 1.0 / 256.0, "{v:?}");
+        let (x, y) = only(&d).types.clone().unwrap();
+        assert_eq!((x.unwrap().to_string(), y.unwrap().to_string()), ("f32".into(), "bf16".into()));
+        assert!(!near(&full, &half, 1.0 / 600.0, 0.0).values_agree());
+    }
+}
+
+#[test]
+fn big_tensors_stored_in_every_way() {
+    let bytes = noise(5_400_000, 11);
+    let mut other = bytes.clone();
+    // In the second piece, and in the last.
+    other[4_000_004] ^= 0xff;
+    other[5_399_999] ^= 0x01;
+    let ways = |bytes: &[u8], t: &Option<LogicalType>| -> Vec<File> {
+        let dtype = if t.is_none() { DType::I16 } else { DType::U8 };
+        let bits = t.as_ref().map_or(16, |t| t.bits().unwrap());
+        let data = part(Role::Data, dtype, bytes);
+        let data = match t {
+            Some(t) => data.logical(t.clone()),
+            None => data,
+        };
+        let shape = [100, 5_400_000 / 100 * 8 / bits];
+        [data.clone(), data.clone().zstd(), data.one_frame()]
+            .map(|data| zt(&[dense("t", &shape, data)]))
+            .into()
+    };
+    // 16 bits, and 6, which do not divide pieces and frames evenly.
+    for (t, first) in [(None, 2_000_002), (Some(LogicalType::F6E2M3), 5_333_338)] {
+        let columns = if t.is_none() { 27_000 } else { 72_000 };
+        let (same, changed) = (ways(&bytes, &t), ways(&other, &t));
+        for a in &same {
+            assert!(exact(a, &same[1]).is_identical());
+            for b in &changed {
+                let d = diff(a, b, &DiffOptions::new()).unwrap();
+                let v = only(&d).values.clone().unwrap();
+                let index = v.first.unwrap().index;
+                assert_eq!(index, [first / columns, first % columns], "{t:?}");
+                assert_eq!(v.count, if t.is_none() { 2_700_000 } else { 7_200_000 });
+                assert!(v.differing == if t.is_none() { 2 } else { 3 }, "{}", v.differing);
+            }
+        }
+    }
+}
+
+#[test]
+fn sparse_tensors_by_place() {
+    let base = || csr("m", [3, 4], &[0, 2, 2, 3], &[0, 3, 1], &[1.0, 2.0, 3.0]);
+    let changed = csr("m", [3, 4], &[0, 2, 2, 3], &[0, 3, 1], &[1.0, 2.5, 3.5]);
+    let v = only(&exact(&zt(&[base()]), &zt(&[changed]))).values.clone().unwrap();
+    assert_eq!((v.count, v.differing, v.max_abs), (3, 2, 0.5));
+    assert_eq!(v.first.unwrap().index, [0, 3]);
+    // The same matrix with its entries in another order, and with another entry.
+    let turned = csr("m", [3, 4], &[0, 2, 2, 3], &[3, 0, 1], &[2.0, 1.0, 3.0]);
+    assert!(exact(&zt(&[base()]), &zt(&[turned])).is_identical());
+    let more = csr("m", [3, 4], &[0, 2, 3, 4], &[0, 3, 2, 1], &[1.0, 2.0, 9.0, 3.0]);
+    let v = only(&exact(&zt(&[base()]), &zt(&[more]))).values.clone().unwrap();
+    assert_eq!((v.count, v.differing, v.first.unwrap().index), (12, 1, vec![1, 2]));
+    // As coordinates, and dense.
+    let by_place = coo("m", &[3, 4], &[2, 0, 0, 1, 0, 3], &[3.0, 1.0, 2.0]);
+    let d = exact(&zt(&[base()]), &zt(&[by_place]));
+    assert_eq!(only(&d).layouts, Some((Layout::SparseCsr, Layout::SparseCoo)));
+    assert!(d.values_agree() && !d.is_same());
+    let mut all = [0.0; 12];
+    (all[0], all[3], all[9]) = (1.0, 2.0, 3.0);
+    let full = || dense("m", &[3, 4], part(Role::Data, DType::F32, f32s(&all)));
+    let d = exact(&zt(&[full()]), &zt(&[base()]));
+    assert_eq!(only(&d).layouts, Some((Layout::Dense, Layout::SparseCsr)));
+    assert!(d.values_agree());
+    // zTensor 0.1's form of the same layout.
+    let corpus = make::corpus();
+    let old = holdall::open(corpus.iter().find(|p| p.ends_with("v0.1-sparse_layouts.zt")).unwrap());
+    let old = old.unwrap();
+    let t = old.tensor("csr_f64").unwrap();
+    let view = t.csr().unwrap();
+    let parts = vec![
+        part(Role::Values, DType::F64, &view.values().bytes()[..]),
+        part(Role::Indices, DType::U64, u64s(view.indices())),
+        part(Role::Indptr, DType::U64, u64s(view.indptr())),
+    ];
+    let new = zt(&[tensor("csr_f64", t.shape(), Layout::SparseCsr, parts)]);
+    let select = Select::new(&["csr_f64"], &[]).unwrap();
+    assert!(diff(&old, &new, &DiffOptions::new().with_select(select)).unwrap().is_identical());
+}
+
+fn quantized(words: [u8; 4], scales: make::Part) -> Made {
+    tensor(
+        "q",
+        &[2, 4],
+        Layout::QuantizedGroup,
+        vec![
+            part(Role::PackedWeight, DType::I32, words),
+            scales,
+            part(Role::Zeros, DType::F32, f32s(&[0.0, 4.0])),
+        ],
+    )
+    .attribute("bits", Value::Integer(4))
+    .attribute("group_size", Value::Integer(4))
+    .attribute("packing", Value::Text("8_per_i32".into()))
+}
+
+#[test]
+fn quantized_tensors_by_what_they_stand_for() {
+    let scales = || part(Role::Scales, DType::F32, f32s(&[1.0, 10.0]));
+    let a = || quantized([0x10, 0x32, 0x54, 0x76], scales());
+    assert!(exact(&zt(&[a()]), &zt(&[a()])).is_identical());
+    let b = quantized([0x10, 0x32, 0x54, 0x77], scales());
+    let d = exact(&zt(&[a()]), &zt(&[b]));
+    let t = only(&d);
+    let roles: Vec<&Role> = t.components.iter().map(|c| &c.role).collect();
+    assert_eq!(roles, [&Role::PackedWeight]);
+    let v = t.values.clone().unwrap();
+    assert_eq!((v.count, v.differing, v.max_abs), (8, 1, 10.0));
+    assert_eq!(v.first.unwrap().index, [1, 2]);
+    // Scales of another type that say the same.
+    let half = part(Role::Scales, DType::F16, [0x00, 0x3c, 0x00, 0x49]);
+    let d = exact(&zt(&[a()]), &zt(&[quantized([0x10, 0x32, 0x54, 0x76], half)]));
+    assert_eq!(only(&d).components[0].role, Role::Scales);
+    assert!(d.values_agree());
+    // And dense.
+    let all = [0.0, 1.0, 2.0, 3.0, 0.0, 10.0, 20.0, 30.0];
+    let full = dense("q", &[2, 4], part(Role::Data, DType::F32, f32s(&all)));
+    assert!(exact(&zt(&[a()]), &zt(&[full])).values_agree());
+}
+
+#[test]
+fn complex_and_small_floats() {
+    let complex =
+        |parts: &[f32]| part(Role::Data, DType::F32, f32s(parts)).logical(LogicalType::Complex64);
+    let a = zt(&[dense("t", &[2], complex(&[0.0, 0.0, 3.0, 4.0]))]);
+    let b = zt(&[dense("t", &[2], complex(&[3.0, 4.0, 3.0, 4.0]))]);
+    let v = only(&exact(&a, &b)).values.clone().unwrap();
+    assert_eq!((v.differing, v.max_abs, v.max_rel), (1, 5.0, 1.0));
+    assert_eq!(v.first.unwrap().b, Number::Complex(3.0, 4.0));
+    let f4 = |bytes: [u8; 2]| {
+        dense("t", &[4], part(Role::Data, DType::U8, bytes).logical(LogicalType::F4E2M1))
+    };
+    // 0 and -0 are other bits.
+    let (a, b) = (zt(&[f4([0x10, 0x72])]), zt(&[f4([0x18, 0x62])]));
+    let v = only(&exact(&a, &b)).values.clone().unwrap();
+    assert_eq!((v.unequal, v.max_abs), (2, 2.0));
+    assert_eq!(only(&near(&a, &b, 0.5, 0.0)).values.clone().unwrap().differing, 0);
+    // As other types.
+    let full = zt(&[dense("t", &[4], part(Role::Data, DType::F32, f32s(&[0.0, 0.5, 1.0, 6.0])))]);
+    assert!(exact(&a, &full).values_agree());
+}
+
+#[test]
+fn unknown_layouts_and_types_by_their_components() {
+    let other = |data: make::Part, extra: Option<make::Part>| {
+        let parts = [Some(data), extra].into_iter().flatten().collect();
+        tensor("t", &[9], Layout::from_name("other"), parts)
+    };
+    let role = Role::from_name("lookup");
+    let data = |bytes: &[u8]| part(Role::Data, DType::U8, bytes);
+    let a = zt(&[other(data(b"abc"), Some(part(role.clone(), DType::U8, [1])))]);
+    assert!(exact(&a, &a).is_identical());
+    let b = zt(&[other(data(b"abd"), None)]);
+    let d = exact(&a, &b);
+    let t = only(&d);
+    let by_role = |r: &Role| t.components.iter().find(|c| c.role == *r).unwrap();
+    let v = by_role(&Role::Data).values.clone().unwrap();
+    assert_eq!((v.count, v.first.unwrap().index), (3, vec![2]));
+    assert_eq!((by_role(&role).types.1.clone(), by_role(&role).lens), (None, (Some(1), None)));
+    assert!(!d.values_agree());
+    // Next to a known layout there is nothing to compare.
+    let d = exact(&a, &zt(&[dense("t", &[9], part(Role::Data, DType::U8, [0; 9]))]));
+    let e = only(&d).incomparable.clone().unwrap();
+    assert_eq!((e.kind(), e.tensor()), (Kind::Unsupported, Some("t")));
+    assert!(!d.values_agree());
+
+    let strange = |bytes: &[u8], name: &str| {
+        zt(&[dense("t", &[2], data(bytes).logical(LogicalType::from_name(name)))])
+    };
+    assert!(exact(&strange(b"abc", "q7"), &strange(b"abc", "q7")).is_identical());
+    let v = only(&exact(&strange(b"abc", "q7"), &strange(b"xbc", "q7"))).values.clone().unwrap();
+    assert_eq!((v.count, v.differing), (3, 1));
+    for b in [strange(b"abc", "q8"), strange(b"abcd", "q7")] {
+        let d = exact(&strange(b"abc", "q7"), &b);
+        assert_eq!(only(&d).incomparable.as_ref().map(|e| e.kind()), Some(Kind::Unsupported));
+    }
+}
+
+#[test]
+fn a_selection() {
+    let a = zt(&[f32_of("a", &[1.0]), f32_of("b", &[1.0]), f32_of("c", &[1.0])]);
+    let b = zt(&[f32_of("a", &[2.0]), f32_of("b", &[2.0]), f32_of("d", &[1.0])]);
+    let of = |include: &[&str]| {
+        let select = Select::new(include, &[]).unwrap();
+        diff(&a, &b, &DiffOptions::new().with_select(select))
+    };
+    let d = of(&["b", "d"]).unwrap();
+    assert_eq!((d.compared, d.changed.len(), d.added.len(), d.removed.len()), (1, 1, 1, 0));
+    assert_eq!(of(&["x"]).unwrap_err().kind(), Kind::NotFound);
+}
+
+#[test]
+fn broken_data_is_an_error_of_its_file() {
+    let good = zt(&[dense("t", &[2], part(Role::Data, DType::Bool, [0, 1]))]);
+    let bad = bytes_of(
+        "ztensor",
+        &Attributes::new(),
+        &[dense("t", &[2], part(Role::Data, DType::Bool, [0, 3]))],
+    );
+    let bad = OpenOptions::new().open_bytes(bad, "bad").unwrap();
+    let e = diff(&good, &bad, &DiffOptions::new()).unwrap_err();
+    assert_eq!((e.kind(), e.tensor(), e.source_name()), (Kind::Malformed, Some("t"), Some("bad")));
+}
+
+#[test]
+fn many_small_tensors() {
+    let all = |change: bool| {
+        let tensors: Vec<Made> = (0..5000)
+            .map(|i| {
+                f32_of(
+                    &format!("t{i}"),
+                    &[i as f32, if change && i % 1000 == 7 { 1.0 } else { 0.0 }],
+                )
+            })
+            .collect();
+        zt(&tensors)
+    };
+    let d = exact(&all(false), &all(true));
+    let mut names: Vec<&str> = d.changed.iter().map(|t| t.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["t1007", "t2007", "t3007", "t4007", "t7"]);
+    assert_eq!((d.compared, d.identical), (5000, 4995));
+}
