@@ -10,8 +10,16 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// Every rule of the command itself.
-pub(crate) static RULES: &[&Rule] =
-    &[&ARGUMENTS, &STDIN_TWICE, &STDIN_LEN, &LENGTH, &OUTPUT, &NOT_TO_TERMINAL];
+pub(crate) static RULES: &[&Rule] = &[
+    &ARGUMENTS,
+    &STDIN_TWICE,
+    &STDIN_LEN,
+    &LENGTH,
+    &WHICH_COMPONENT,
+    &WHICH_FORMAT,
+    &OUTPUT,
+    &NOT_TO_TERMINAL,
+];
 
 /// The command line cannot be read.
 pub(crate) static ARGUMENTS: Rule = Rule::new(
@@ -35,6 +43,19 @@ pub(crate) static LENGTH: Rule = Rule::new(
     Kind::Misuse,
     "A file of elements has as many bytes as their shape and type take.",
 );
+/// A tensor of several components, and no word on which.
+pub(crate) static WHICH_COMPONENT: Rule = Rule::new(
+    "extract/which-component",
+    Kind::Misuse,
+    "One component of a tensor that has several is named, or all are made into a dense tensor.",
+);
+/// Nothing says the format of the output.
+pub(crate) static WHICH_FORMAT: Rule = Rule::new(
+    "extract/which-format",
+    Kind::Misuse,
+    "The extension of the file to write is npy, raw or bin, or its format is named.",
+)
+.with_hint("add `--format npy` or `--format raw`");
 /// Standard output failed.
 pub(crate) static OUTPUT: Rule =
     Rule::new("output/failed", Kind::Io, "What is printed can be written to standard output.");

@@ -8,7 +8,9 @@ mod args;
 mod completions;
 mod convert;
 mod edit;
+mod elements;
 mod exit;
+mod extract;
 mod formats;
 mod input;
 mod inspect;
@@ -46,6 +48,7 @@ fn run(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Inspect(args) => inspect::run(session, &args),
         Command::Convert(args) => convert::run(session, &args),
         Command::Edit(args) => edit::run(session, &args),
+        Command::Extract(args) => extract::run(session, &args),
         Command::Formats => formats::run(session),
         Command::Rules(args) => rules::run(session, &args),
         Command::Completions(args) => completions::run(session, &args),

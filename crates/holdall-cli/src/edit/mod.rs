@@ -1,6 +1,6 @@
 //! `holdall edit`: changing a file.
 
-mod elements;
+mod from;
 mod value;
 
 use crate::args::Selecting;
@@ -12,7 +12,7 @@ use crate::progress::Bar;
 use crate::session::Session;
 use crate::writing::Writing;
 use clap::{Args, Subcommand};
-use elements::From;
+use from::From;
 use holdall::{Edit, EditReport, Rename, Result, Select, WriteOptions};
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -280,9 +280,9 @@ fn tell(
     };
     let mut text = format!("{}: {done}; {how}", printable(&name));
     if report.dead > 0 {
-        text.push_str(&format!("; {} belong to nothing", Size(report.dead)));
+        text.push_str(&format!("; {} unused", Size(report.dead)));
         if report.dead > report.len / 10 {
-            text.push_str(" (`compact` gives them back)");
+            text.push_str(" (`compact` gives it back)");
         }
     }
     session.note(text);

@@ -2,7 +2,6 @@
 
 mod card;
 mod digests;
-mod elements;
 mod json;
 mod list;
 mod preview;

@@ -1,7 +1,7 @@
 //! One tensor in detail: its components, where they lie, and some of its values.
 
-use super::elements;
 use super::preview::{Preview, texts};
+use crate::elements;
 use crate::exit::Failure;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};

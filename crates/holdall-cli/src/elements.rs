@@ -1,12 +1,13 @@
 //! Some elements of a tensor, reading no more than holds them.
 
+use crate::exit::Failure;
 use holdall::codec::zstd::{SEEK_FOOTER_LEN, SINGLE_FRAME_MAX, SeekTable};
 use holdall::layout::dense::Dense;
 use holdall::{Bytes, Component, DType, Encoding, LogicalType, Result, Role, Tensor};
 use std::ops::Range;
 
 /// Elements `ranges` of one component, in row-major order; ranges rise and do not overlap.
-pub(super) fn of_component(
+pub(crate) fn of_component(
     tensor: &Tensor,
     c: &Component,
     ranges: &[Range<u64>],
@@ -27,7 +28,7 @@ pub(super) fn of_component(
 }
 
 /// Elements `ranges` of a quantized tensor, as f32.
-pub(super) fn of_quantized(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
+pub(crate) fn of_quantized(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let view = tensor.quantized()?;
     let one = |range: &Range<u64>| {
         // What is shown is little.
@@ -37,6 +38,43 @@ pub(super) fn of_quantized(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec
         Ok(Dense::new(DType::F32, None, [out.len() as u64], bytes))
     };
     ranges.iter().map(one).collect()
+}
+
+/// Hands the decoded bytes `range` of a component to `sink`, in pieces of whole elements. Its digest is
+/// checked when the range is the whole.
+pub(crate) fn stream(
+    tensor: &Tensor,
+    c: &Component,
+    range: Option<Range<u64>>,
+    mut sink: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    /// Bytes handed on at a time; a multiple of every element's width, and of 3.
+    const PIECE: u64 = 3 << 20;
+    match range {
+        Some(range) if c.encoding == Encoding::Raw || is_seekable(tensor, c)? => {
+            let mut at = range.start;
+            while at < range.end {
+                let end = range.end.min(at + PIECE);
+                sink(&tensor.bytes_range(&c.role, at..end)?)?;
+                at = end;
+            }
+        }
+        range => {
+            let range = range.unwrap_or(0..u64::MAX);
+            let mut at = 0;
+            for piece in tensor.pieces(&c.role)? {
+                let piece = piece?;
+                let end = at + piece.len() as u64;
+                let (from, to) = (range.start.clamp(at, end), range.end.clamp(at, end));
+                sink(&piece[(from - at) as usize..(to - at) as usize])?;
+                at = end;
+                if at >= range.end {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The fewest elements that are whole bytes.

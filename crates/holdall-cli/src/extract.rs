@@ -1,0 +1,382 @@
+//! `holdall extract`.
+
+use crate::elements;
+use crate::exit::{Failure, Status, WHICH_COMPONENT, WHICH_FORMAT};
+use crate::input;
+use crate::output::json::{push_optional, push_string};
+use crate::output::text::{Size, escape, printable, shape, type_name};
+use crate::progress::Bar;
+use crate::session::Session;
+use crate::writing;
+use clap::{Args, ValueEnum};
+use holdall::layout::dense::{Dense, row_range};
+use holdall::layout::float::{decode_f32, decode_f64};
+use holdall::model::{element_count, stored_size};
+use holdall::wire::npy;
+use holdall::{
+    Component, DType, Durability, FileSink, Layout, LogicalType, Progress as _, Result, Role, Sink,
+    Tensor,
+};
+use std::io::Write as _;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// Write one tensor to a .npy file, a raw file or standard output
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall extract model.zt lm_head.weight -o lm_head.npy
+  holdall extract model.zt embed.weight --rows 0..64 -o first.npy
+  holdall extract model.zt embed.weight --as f32 -o embed.npy        NumPy has no bf16
+  holdall extract model.zt adjacency --dense -o adjacency.npy
+  holdall extract model.zt adjacency --component indices -o - --format raw | xxd")]
+pub(crate) struct ExtractArgs {
+    /// A file, or `-`
+    file: PathBuf,
+
+    /// Name of the tensor
+    tensor: String,
+
+    /// The file to write, or `-`
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+
+    /// npy or raw (little-endian elements and nothing else) [default: by OUT's extension]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
+
+    /// One component of a tensor that has several: values, indices, scales …
+    #[arg(long, value_name = "ROLE", conflicts_with = "dense")]
+    component: Option<String>,
+
+    /// Only rows A to B (not included) of the first dimension; A or B may be left out
+    #[arg(long, value_name = "A..B", value_parser = rows)]
+    rows: Option<Rows>,
+
+    /// Sparse tensors with their zeros, quantized ones as f32
+    #[arg(long)]
+    dense: bool,
+
+    /// Convert the elements to f32 or f64
+    #[arg(long = "as", value_name = "DTYPE", hide_possible_values = true)]
+    convert: Option<Float>,
+
+    /// Replace OUT if it is there
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// `--format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Npy,
+    Raw,
+}
+
+/// `--as`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Float {
+    F32,
+    F64,
+}
+
+/// `--rows`: either end may be open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rows {
+    start: Option<u64>,
+    end: Option<u64>,
+}
+
+fn rows(text: &str) -> Result<Rows, String> {
+    let number = |s: &str| match s.trim() {
+        "" => Ok(None),
+        s => s.parse().map(Some).map_err(|_| format!("`{s}` is no row number")),
+    };
+    match text.split_once("..") {
+        Some((start, end)) => Ok(Rows { start: number(start)?, end: number(end)? }),
+        None => Err("write A..B, for example 0..64".to_owned()),
+    }
+}
+
+impl Rows {
+    /// The rows of a first dimension of this size; whether they are inside is for others to say.
+    fn range(self, shape: &[u64]) -> Range<u64> {
+        let all = shape.first().copied().unwrap_or(0);
+        self.start.unwrap_or(0)..self.end.unwrap_or(all)
+    }
+}
+
+/// What is written: where it comes from, and what it is.
+struct Extraction {
+    from: From,
+    dtype: DType,
+    logical_type: Option<LogicalType>,
+    shape: Vec<u64>,
+    /// Bytes read from `from`.
+    len: u64,
+}
+
+enum From {
+    /// A component, or these of its decoded bytes.
+    Component(Component, Option<Range<u64>>),
+    Made(Dense),
+}
+
+/// Extracts one tensor.
+pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failure> {
+    let format = format(args)?;
+    let to_stdout = args.output.as_os_str() == "-";
+    if to_stdout {
+        writing::check_stdout()?;
+    }
+    let file = input::open(session, &args.file)?;
+    let tensor = file.tensor(&args.tensor)?;
+    let extraction = choose(&tensor, args).map_err(|e| match e {
+        Failure::Error(e) => Failure::Error(e.in_tensor(tensor.name()).in_source(file.name())),
+        other => other,
+    })?;
+    let (dtype, logical_type) = match args.convert {
+        Some(Float::F32) => (DType::F32, None),
+        Some(Float::F64) => (DType::F64, None),
+        None => (extraction.dtype, extraction.logical_type.clone()),
+    };
+    let header = match format {
+        Format::Raw => Vec::new(),
+        Format::Npy => {
+            npy::header(dtype, logical_type.as_ref(), &extraction.shape).map_err(|e| {
+                let e = e.in_tensor(tensor.name()).in_source(file.name());
+                e.with_hint(
+                    "add `--as f32` to convert, or `--format raw` for the bytes as they are",
+                )
+            })?
+        }
+    };
+    let bar = Bar::new(session, "extracting");
+    if let Some(bar) = &bar {
+        bar.begin(extraction.len);
+    }
+    let advance = |n: usize| {
+        if let Some(bar) = &bar {
+            bar.advance(n as u64);
+        }
+    };
+    let len = if to_stdout {
+        let mut out = session.out();
+        out.write_all(&header)?;
+        let mut len = header.len() as u64;
+        write(&tensor, &extraction, args.convert, &mut |bytes| {
+            len += bytes.len() as u64;
+            advance(bytes.len());
+            Ok(out.write_all(bytes)?)
+        })?;
+        len
+    } else {
+        // Nothing is lost with a power cut that cannot be extracted again.
+        let mut sink = FileSink::create(&args.output, args.force, Durability::System)?;
+        sink.append(&header)?;
+        write(&tensor, &extraction, args.convert, &mut |bytes| {
+            advance(bytes.len());
+            Ok(sink.append(bytes)?)
+        })?;
+        let len = sink.len();
+        sink.finish()?;
+        len
+    };
+    drop(bar);
+    let type_name = type_name(Some(dtype), logical_type.as_ref());
+    if session.json() && !to_stdout {
+        let text = report(args, &tensor, &extraction, dtype, logical_type.as_ref(), len);
+        writeln!(session.out(), "{text}")?;
+    } else if !to_stdout {
+        let (name, shape) = (args.output.display().to_string(), shape(&extraction.shape));
+        session.note(format!("{}: {type_name} {shape}, {}", printable(&name), Size(len)));
+    }
+    Ok(Status::Fine)
+}
+
+fn format(args: &ExtractArgs) -> Result<Format, Failure> {
+    let extension = || args.output.extension()?.to_str();
+    match (args.format, extension()) {
+        (Some(format), _) => Ok(format),
+        (None, Some("npy")) => Ok(Format::Npy),
+        (None, Some("raw" | "bin")) => Ok(Format::Raw),
+        (None, _) => {
+            let shown = args.output.display();
+            Err(WHICH_FORMAT.broken(format!("`{shown}` says no format")).into())
+        }
+    }
+}
+
+/// Decides what is written.
+fn choose(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
+    if args.dense && *tensor.layout() != Layout::Dense {
+        return made(tensor, args);
+    }
+    let c = component(tensor, args.component.as_deref())?;
+    let whole = *tensor.layout() == Layout::Dense && c.role == Role::Data;
+    let shape = if whole {
+        tensor.shape().to_vec()
+    } else {
+        let len = match c.decoded_len {
+            Some(len) => len,
+            // Old versions do not say what compressed sparse components decode to.
+            None => tensor.pieces(&c.role)?.try_fold(0, |n, p| p.map(|p| n + p.len() as u64))?,
+        };
+        vec![len / bytes_of_element(&c)]
+    };
+    let logical = c.logical_type.as_ref();
+    let (range, shape) = match args.rows {
+        None => (None, shape),
+        Some(rows) => {
+            let rows = rows.range(&shape);
+            let mut of_rows = shape.clone();
+            let range = row_range(&shape, c.dtype, logical, rows.clone())?;
+            if let Some(first) = of_rows.first_mut() {
+                *first = rows.end - rows.start;
+            }
+            (Some(range), of_rows)
+        }
+    };
+    let len = match &range {
+        Some(range) => range.end - range.start,
+        None => {
+            let count = element_count(&shape).unwrap_or(0);
+            stored_size(count, c.dtype, logical).ok().flatten().or(c.decoded_len).unwrap_or(0)
+        }
+    };
+    let (dtype, logical_type) = (c.dtype, c.logical_type.clone());
+    Ok(Extraction { from: From::Component(c, range), dtype, logical_type, shape, len })
+}
+
+fn bytes_of_element(c: &Component) -> u64 {
+    match c.logical_type.as_ref().and_then(LogicalType::bits) {
+        Some(bits) if bits >= 8 => bits / 8,
+        _ => c.dtype.width(),
+    }
+}
+
+fn made(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
+    let mut dense = tensor.to_dense()?;
+    if let Some(rows) = args.rows {
+        dense = dense.rows(rows.range(dense.shape()))?;
+    }
+    Ok(Extraction {
+        dtype: dense.dtype(),
+        logical_type: dense.logical_type().cloned(),
+        shape: dense.shape().to_vec(),
+        len: dense.bytes().len() as u64,
+        from: From::Made(dense),
+    })
+}
+
+/// The component named, or the only one.
+fn component(tensor: &Tensor, role: Option<&str>) -> Result<Component, Failure> {
+    let mut all = tensor.components();
+    if let Some(role) = role {
+        let role = Role::from_name(role);
+        if let Some(c) = all.find(|c| c.role == role) {
+            return Ok(c);
+        }
+    } else if let (Some(only), None) = (all.next(), all.next()) {
+        return Ok(only);
+    }
+    let roles: Vec<String> = tensor.components().map(|c| escape(c.role.as_str())).collect();
+    let roles = roles.join(", ");
+    let e = match role {
+        Some(role) => {
+            let shown = escape(role);
+            holdall::error::NO_COMPONENT
+                .broken(format!("there is no component `{shown}`, only {roles}"))
+        }
+        None => WHICH_COMPONENT
+            .broken(format!("it is {} and has the components {roles}", tensor.layout()))
+            .with_hint("name one with `--component`, or add `--dense`"),
+    };
+    Err(e.into())
+}
+
+/// Hands on the bytes to be written, after the header.
+fn write(
+    tensor: &Tensor,
+    extraction: &Extraction,
+    convert: Option<Float>,
+    sink: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (dtype, logical) = (extraction.dtype, extraction.logical_type.as_ref());
+    let mut converted = Vec::new();
+    // Elements of 6 bits come in groups of 3 bytes, which pieces may cut.
+    let six = matches!(logical, Some(LogicalType::F6E2M3 | LogicalType::F6E3M2));
+    let mut group = Vec::new();
+    let mut pass = |bytes: &[u8]| -> Result<(), Failure> {
+        let Some(float) = convert else { return sink(bytes) };
+        let mut bytes = bytes;
+        if six {
+            group.extend_from_slice(bytes);
+            bytes = &group[..group.len() / 3 * 3];
+        }
+        converted.clear();
+        match float {
+            Float::F32 => decode_f32(dtype, logical, bytes, |part| {
+                part.iter().for_each(|x| converted.extend_from_slice(&x.to_le_bytes()));
+            })?,
+            Float::F64 => decode_f64(dtype, logical, bytes, |part| {
+                part.iter().for_each(|x| converted.extend_from_slice(&x.to_le_bytes()));
+            })?,
+        }
+        let used = bytes.len();
+        if six {
+            group.drain(..used);
+        }
+        sink(&converted)
+    };
+    let done = match &extraction.from {
+        From::Made(dense) => dense.bytes().chunks(3 << 20).try_for_each(pass),
+        From::Component(c, range) => elements::stream(tensor, c, range.clone(), &mut pass),
+    };
+    done.map_err(|e| match e {
+        Failure::Error(e) => Failure::Error(e.in_tensor(tensor.name())),
+        other => other,
+    })
+}
+
+fn report(
+    args: &ExtractArgs,
+    tensor: &Tensor,
+    extraction: &Extraction,
+    dtype: DType,
+    logical_type: Option<&LogicalType>,
+    len: u64,
+) -> String {
+    let mut out = String::from("{\"source\":");
+    push_string(&input::shown(&args.file), &mut out);
+    out.push_str(",\"tensor\":");
+    push_string(tensor.name(), &mut out);
+    out.push_str(",\"component\":");
+    push_optional(
+        match &extraction.from {
+            From::Component(c, _) => Some(c.role.as_str()),
+            From::Made(_) => None,
+        },
+        &mut out,
+    );
+    out.push_str(",\"target\":");
+    push_string(&args.output.display().to_string(), &mut out);
+    out.push_str(&format!(",\"dtype\":\"{dtype}\",\"logical_type\":"));
+    push_optional(logical_type.map(|t| t.as_str()), &mut out);
+    out.push_str(&format!(",\"shape\":{:?},\"len\":{len}}}", extraction.shape));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_ranges_may_be_open() {
+        let range = |text| rows(text).map(|r: Rows| r.range(&[10, 3]));
+        assert_eq!(range("2..4"), Ok(2..4));
+        assert_eq!(range("..4"), Ok(0..4));
+        assert_eq!(range("2.."), Ok(2..10));
+        assert_eq!(range(".."), Ok(0..10));
+        assert!(range("2").is_err() && range("a..b").is_err() && range("-1..2").is_err());
+    }
+}
