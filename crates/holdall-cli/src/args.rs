@@ -41,6 +41,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     #[command(visible_aliases = ["info", "ls"])]
     Inspect(crate::inspect::InspectArgs),
+    Verify(crate::verify::VerifyArgs),
     Convert(crate::convert::ConvertArgs),
     Extract(crate::extract::ExtractArgs),
     Edit(crate::edit::EditArgs),

@@ -1,6 +1,6 @@
 //! Exit statuses, and how errors are told.
 
-use crate::output::json::JsonString;
+use crate::output::json::push_error;
 use crate::output::style::{Paint, Style, When};
 use crate::output::text::printable;
 use clap::error::{ContextKind, ErrorKind};
@@ -132,7 +132,9 @@ pub(crate) fn code_of(kind: Kind) -> u8 {
 pub(crate) fn report(e: &Error, json: bool, paint: Paint) -> u8 {
     let mut text = String::new();
     if json {
-        error_json(e, &mut text);
+        text.push_str("{\"error\":");
+        push_error(e, &mut text);
+        text.push('}');
     } else {
         text = format!("{} {}", paint.on("error:", Style::Bad), printable(&e.to_string()));
         if let Some(hint) = e.hint() {
@@ -143,23 +145,6 @@ pub(crate) fn report(e: &Error, json: bool, paint: Paint) -> u8 {
     // There is no one left to tell.
     let _ = io::stderr().write_all(text.as_bytes());
     code(e)
-}
-
-/// The JSON object of an error.
-pub(crate) fn error_json(e: &Error, out: &mut String) {
-    let text = |s: Option<&str>| s.map_or("null".to_owned(), |s| JsonString(s).to_string());
-    let range = e.range().map_or("null".to_owned(), |r| format!("[{},{}]", r.start, r.end));
-    out.push_str(&format!(
-        "{{\"error\":{{\"kind\":\"{}\",\"code\":\"{}\",\"message\":{},\"source\":{},\"tensor\":{},\
-         \"component\":{},\"range\":{range},\"hint\":{}}}}}",
-        e.kind().as_str(),
-        e.code(),
-        JsonString(e.message()),
-        text(e.source_name()),
-        text(e.tensor()),
-        text(e.component()),
-        text(e.hint()),
-    ));
 }
 
 /// What must be known to tell that the arguments cannot be read: looked for before they are.

@@ -18,6 +18,7 @@ mod output;
 mod progress;
 mod rules;
 mod session;
+mod verify;
 mod writing;
 
 use args::{Cli, Command};
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
 fn run(session: &Session, command: Command) -> Result<Status, Failure> {
     match command {
         Command::Inspect(args) => inspect::run(session, &args),
+        Command::Verify(args) => verify::run(session, &args),
         Command::Convert(args) => convert::run(session, &args),
         Command::Edit(args) => edit::run(session, &args),
         Command::Extract(args) => extract::run(session, &args),

@@ -63,8 +63,8 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
 
 /// Every rule there is: the formats', the library's, the command's own.
 fn all() -> impl Iterator<Item = &'static Rule> {
-    let library = holdall::error::RULES.iter().copied();
-    holdall::formats::rules().chain(library).chain(crate::exit::RULES.iter().copied())
+    let others = [holdall::wire::npy::RULES, holdall::error::RULES, crate::exit::RULES];
+    holdall::formats::rules().chain(others.into_iter().flatten().copied())
 }
 
 fn fault(rule: &Rule) -> String {

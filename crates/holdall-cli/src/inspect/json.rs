@@ -2,9 +2,9 @@
 
 use super::digests::Digests;
 use crate::exit::Failure;
-use crate::output::json::{push_digest, push_number, push_optional, push_string};
+use crate::output::json::{push_digest, push_number, push_optional, push_string, push_warnings};
 use crate::session::Session;
-use holdall::{Component, File, Tensor, Warning};
+use holdall::{Component, File, Tensor};
 use std::io::Write as _;
 
 /// Writes the object of one file as one line.
@@ -35,14 +35,9 @@ pub(super) fn write(
         out.write_all(text.as_bytes())?;
         text.clear();
     }
-    text.push_str("],\"files\":[],\"warnings\":[");
-    for (at, warning) in file.warnings().iter().enumerate() {
-        if at > 0 {
-            text.push(',');
-        }
-        push_warning(warning, &mut text);
-    }
-    text.push_str("]}\n");
+    text.push_str("],\"files\":[],\"warnings\":");
+    push_warnings(file.warnings(), &mut text);
+    text.push_str("}\n");
     out.write_all(text.as_bytes())?;
     Ok(())
 }
@@ -104,19 +99,5 @@ fn push_component(c: &Component, digests: &Digests, out: &mut String) {
         out.push_str(",\"sha256\":");
         push_string(text.strip_prefix("sha256:").unwrap_or(&text), out);
     }
-    out.push('}');
-}
-
-fn push_warning(w: &Warning, out: &mut String) {
-    out.push_str("{\"code\":");
-    push_string(w.code, out);
-    out.push_str(",\"message\":");
-    push_string(&w.message, out);
-    out.push_str(",\"tensor\":");
-    push_optional(w.tensor.as_deref(), out);
-    out.push_str(",\"component\":");
-    push_optional(w.component.as_deref(), out);
-    out.push_str(",\"count\":");
-    push_number(w.count, out);
     out.push('}');
 }

@@ -1,6 +1,6 @@
 //! JSON, written as it is made.
 
-use holdall::Digest;
+use holdall::{Digest, Error, Warning};
 use std::fmt::{self, Write as _};
 
 /// A string as JSON text, quotes included.
@@ -49,4 +49,52 @@ pub(crate) fn push_digest(digest: &Digest, out: &mut String) {
             let _ = write!(out, "\"{plain}\"");
         }
     }
+}
+
+/// Appends an error as an object; the value of `error` in what is printed on standard error.
+pub(crate) fn push_error(e: &Error, out: &mut String) {
+    out.push_str("{\"kind\":");
+    push_string(e.kind().as_str(), out);
+    out.push_str(",\"code\":");
+    push_string(e.code(), out);
+    out.push_str(",\"message\":");
+    push_string(e.message(), out);
+    for (key, value) in
+        [("source", e.source_name()), ("tensor", e.tensor()), ("component", e.component())]
+    {
+        out.push_str(",\"");
+        out.push_str(key);
+        out.push_str("\":");
+        push_optional(value, out);
+    }
+    out.push_str(",\"range\":");
+    match e.range() {
+        Some(range) => {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "[{},{}]", range.start, range.end);
+        }
+        None => out.push_str("null"),
+    }
+    out.push_str(",\"hint\":");
+    push_optional(e.hint(), out);
+    out.push('}');
+}
+
+/// Appends warnings as an array.
+pub(crate) fn push_warnings(all: &[Warning], out: &mut String) {
+    out.push('[');
+    for (at, w) in all.iter().enumerate() {
+        out.push_str(if at > 0 { ",{\"code\":" } else { "{\"code\":" });
+        push_string(w.code, out);
+        out.push_str(",\"message\":");
+        push_string(&w.message, out);
+        out.push_str(",\"tensor\":");
+        push_optional(w.tensor.as_deref(), out);
+        out.push_str(",\"component\":");
+        push_optional(w.component.as_deref(), out);
+        out.push_str(",\"count\":");
+        push_number(w.count, out);
+        out.push('}');
+    }
+    out.push(']');
 }

@@ -1,0 +1,188 @@
+//! `holdall verify`.
+
+use crate::args::Selecting;
+use crate::exit::{Failure, Status};
+use crate::input;
+use crate::output::json::{push_error, push_number, push_optional, push_string, push_warnings};
+use crate::output::style::Style;
+use crate::output::text::{Grouped, Size, count, escape, plural, printable};
+use crate::progress::Bar;
+use crate::session::Session;
+use clap::Args;
+use holdall::verify::{Reason, Unverified};
+use holdall::{File, VerifyOptions, VerifyReport};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Check structure, digests, compressed data, indices and bool bytes
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall verify model.zt                       exit status 0: sound, 1: bad
+  holdall verify *.safetensors --quiet          say nothing but what is wrong
+  holdall verify model.zt --json | jq .unverified
+
+What could not be verified is said too: a file without digests can be sound in form and changed in
+content.")]
+pub(crate) struct VerifyArgs {
+    /// Files, or `-`
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    select: Selecting,
+}
+
+/// Verifies each file.
+pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failure> {
+    input::check_once(&args.files)?;
+    session.each(&args.files, |path| {
+        let file = input::open(session, path)?;
+        let bar = Bar::new(session, "verifying");
+        let mut options = VerifyOptions::new().with_select(args.select.read()?);
+        if let Some(threads) = session.global.threads {
+            options = options.with_threads(threads.get());
+        }
+        if let Some(listener) = Bar::listener(&bar) {
+            options = options.with_progress(listener);
+        }
+        let report = holdall::verify(&file, &options)?;
+        drop(bar);
+        if session.json() {
+            writeln!(session.out(), "{}", json(&file, &report))?;
+        } else {
+            text(session, &file, &report)?;
+        }
+        Ok(if report.is_sound() { Status::Fine } else { Status::Bad })
+    })
+}
+
+fn text(session: &Session, file: &File, report: &VerifyReport) -> Result<(), Failure> {
+    let out = &mut *session.out();
+    let paint = session.paint();
+    let name = escape(file.name());
+    for finding in &report.findings {
+        writeln!(out, "{} {}", paint.on("bad:", Style::Bad), printable(&finding.to_string()))?;
+    }
+    let more = report.finding_count - report.findings.len() as u64;
+    if more > 0 {
+        writeln!(out, "{} and {} more", paint.on("bad:", Style::Bad), Grouped(more))?;
+    }
+    if session.global.quiet {
+        return Ok(());
+    }
+    let verdict = if report.is_sound() {
+        format!("{} {}", paint.on("sound:", Style::Good), paint.on(&name, Style::Title))
+    } else {
+        let found = count(report.finding_count, "finding");
+        format!("{} {}, {found}", paint.on("bad:", Style::Bad), paint.on(&name, Style::Title))
+    };
+    writeln!(out, "{verdict}")?;
+    for (key, value) in lines(report) {
+        writeln!(out, "  {}{value}", paint.on(format!("{key:<14}"), Style::Dim))?;
+    }
+    for (at, unverified) in report.unverified.iter().enumerate() {
+        let key = if at == 0 { "not verified" } else { "" };
+        let key = paint.on(format!("{key:<14}"), Style::Warn);
+        writeln!(out, "  {key}{}", unverified_line(unverified))?;
+    }
+    for warning in &report.warnings {
+        let text = printable(&warning.to_string());
+        writeln!(out, "  {} {text}", paint.on("warning:", Style::Warn))?;
+    }
+    Ok(())
+}
+
+/// What was checked, each kind of check that there was something for.
+fn lines(report: &VerifyReport) -> Vec<(&'static str, String)> {
+    let what =
+        format!("{}, {}", count(report.tensors, "tensor"), count(report.components, "component"));
+    let read = format!("{} of {} read", Size(report.read_len), Size(report.stored_len));
+    let mut out = vec![("checked", format!("{what}, {read}"))];
+    if !report.digests.is_empty() {
+        let one = |(a, n): &(holdall::Algorithm, u64)| format!("{} {}", Grouped(*n), a.as_str());
+        let all: Vec<String> = report.digests.iter().map(one).collect();
+        out.push(("digests", format!("{} match", all.join(", "))));
+    }
+    if report.decoded > 0 {
+        out.push(("compressed", format!("{} decode as declared", Grouped(report.decoded))));
+    }
+    if report.bools > 0 {
+        out.push(("bool", format!("{} hold only 0 and 1", count(report.bools, "component"))));
+    }
+    if report.sparse > 0 {
+        let tensors = count(report.sparse, "tensor");
+        out.push(("sparse", format!("{tensors} with indices inside the shape")));
+    }
+    if report.quantized > 0 {
+        let tensors = count(report.quantized, "tensor");
+        out.push(("quantized", format!("{tensors} with components that fit the shape")));
+    }
+    out
+}
+
+fn unverified_line(u: &Unverified) -> String {
+    let n = Grouped(u.count);
+    let s = plural(u.count);
+    let place = match &u.component {
+        Some(component) => format!("`{}`, `{}`", escape(&u.tensor), escape(component)),
+        None => format!("`{}`", escape(&u.tensor)),
+    };
+    let what = match u.reason {
+        Reason::NoDigest => {
+            format!("{n} component{s} without a digest: changed bytes would not show")
+        }
+        Reason::UnknownDigest => format!("{n} component{s} with a digest of an unknown algorithm"),
+        Reason::UnknownLayout => format!("{n} tensor{s} of a layout that is not known"),
+        Reason::UnknownLogicalType => {
+            format!("{n} component{s} of a logical type that is not known")
+        }
+        _ => format!("{n}: {}", printable(&u.message)),
+    };
+    if u.count == 1 { format!("{what} ({place})") } else { format!("{what} (the first: {place})") }
+}
+
+fn json(file: &File, report: &VerifyReport) -> String {
+    let mut out = String::from("{\"source\":");
+    push_string(file.name(), &mut out);
+    out.push_str(",\"format\":");
+    push_string(file.format(), &mut out);
+    out.push_str(",\"version\":");
+    push_string(file.version(), &mut out);
+    out.push_str(if report.is_sound() { ",\"sound\":true" } else { ",\"sound\":false" });
+    for (key, n) in [
+        ("tensors", report.tensors),
+        ("components", report.components),
+        ("stored_len", report.stored_len),
+        ("read_len", report.read_len),
+        ("decoded", report.decoded),
+        ("bools", report.bools),
+        ("sparse", report.sparse),
+        ("quantized", report.quantized),
+    ] {
+        out.push_str(&format!(",\"{key}\":{n}"));
+    }
+    let digests: Vec<String> =
+        report.digests.iter().map(|(a, n)| format!("\"{}\":{n}", a.as_str())).collect();
+    out.push_str(&format!(",\"digests\":{{{}}},\"finding_count\":", digests.join(",")));
+    push_number(report.finding_count, &mut out);
+    out.push_str(",\"findings\":[");
+    for (at, finding) in report.findings.iter().enumerate() {
+        out.push_str(if at > 0 { "," } else { "" });
+        push_error(finding, &mut out);
+    }
+    out.push_str("],\"unverified\":[");
+    for (at, u) in report.unverified.iter().enumerate() {
+        out.push_str(if at > 0 { "," } else { "" });
+        out.push_str(&format!("{{\"reason\":\"{}\",\"message\":", u.reason.as_str()));
+        push_string(&u.message, &mut out);
+        out.push_str(",\"tensor\":");
+        push_string(&u.tensor, &mut out);
+        out.push_str(",\"component\":");
+        push_optional(u.component.as_deref(), &mut out);
+        out.push_str(&format!(",\"count\":{}}}", u.count));
+    }
+    out.push_str("],\"warnings\":");
+    push_warnings(&report.warnings, &mut out);
+    out.push('}');
+    out
+}

@@ -1,0 +1,162 @@
+//! `convert`: files turned into others and back, and what is refused.
+
+mod command;
+
+use command::{accept, holdall, holdall_with};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What a file holds, whatever holds it: by name and role, shape, type and SHA-256.
+fn content(path: &str) -> BTreeMap<String, (Json, Json)> {
+    let found = holdall(["inspect", "--json", "--digests", path]).ends_with(0).json();
+    let mut out = BTreeMap::new();
+    for tensor in found["tensors"].as_array().unwrap() {
+        for (role, c) in tensor["components"].as_object().unwrap() {
+            let key = format!("{}:{role}", tensor["name"].as_str().unwrap());
+            let what = json!([tensor["shape"], tensor["layout"], c["dtype"], c["logical_type"]]);
+            out.insert(key, (what, c["sha256"].clone()));
+        }
+    }
+    out
+}
+
+fn path(dir: &tempfile::TempDir, name: &str) -> String {
+    dir.path().join(name).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_version_there_and_back_keeps_every_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = accept("safetensors/st_dense_all.safetensors");
+    let before = content(&source);
+    assert!(before.len() > 10);
+    for (name, args) in [
+        ("a.zt", &[][..]),
+        ("b.zt", &["--to", "ztensor@1.0"]),
+        ("c.zt", &["--to", "ztensor@0.1", "--digest", "sha256"]),
+        ("d.zt", &["--encoding", "zstd:7", "--align", "4096"]),
+        ("e.zt", &["--share", "dedupe", "--no-sync", "--threads", "1"]),
+    ] {
+        let (there, back) = (path(&dir, name), path(&dir, &format!("{name}.safetensors")));
+        // Old versions have no logical types to say complex or f8 with.
+        let raw = if name == "b.zt" || name == "c.zt" { &["--raw-types"][..] } else { &[] };
+        holdall([&["convert", &source, &there], args, raw].concat()).ends_with(0);
+        holdall(["convert", &there, &back]).ends_with(0);
+        for file in [&there, &back] {
+            let after = content(file);
+            assert_eq!(after.len(), before.len(), "{file}");
+            for (key, (what, sha)) in &before {
+                assert_eq!(&after[key].1, sha, "{file} {key}");
+                if raw.is_empty() {
+                    assert_eq!(&after[key].0, what, "{file} {key}");
+                }
+            }
+        }
+    }
+    let aligned = holdall(["inspect", "--json", &path(&dir, "d.zt")]).json();
+    for tensor in aligned["tensors"].as_array().unwrap() {
+        let c = &tensor["components"]["data"];
+        assert_eq!(c["offset"].as_u64().unwrap() % 4096, 0);
+        assert_eq!(c["encoding"], "zstd");
+    }
+}
+
+#[test]
+fn the_report_says_what_was_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (accept("ztensor/v1.2-dense_all.zt"), path(&dir, "x.safetensors"));
+    let found = holdall(["convert", &source, &target, "-s", "t_f*", "--json"]).ends_with(0);
+    let report = found.json();
+    assert_eq!((&report["source"], &report["target"]), (&json!(source), &json!(target)));
+    assert_eq!((&report["format"], &report["tensors"]), (&json!("safetensors"), &json!(3)));
+    assert_eq!(report["decoded_len"], 30 + 60 + 120);
+    assert_eq!(report["target_len"], std::fs::metadata(&target).unwrap().len());
+    let text = holdall(["convert", &source, &target, "-f", "-x", "t_f*"]).ends_with(0);
+    assert!(text.out.is_empty() && text.err.contains("safetensors, 10 tensors, 2.06 kB → "));
+    let quiet = holdall(["convert", &source, &target, "-f", "-q"]).ends_with(0);
+    assert!(quiet.out.is_empty() && quiet.err.is_empty());
+}
+
+#[test]
+fn nothing_is_written_when_something_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let sparse = accept("ztensor/v1.2-sparse.zt");
+    let target = path(&dir, "x.safetensors");
+    let error = holdall(["convert", &sparse, &target, "--json"]).ends_with(4).error();
+    assert_eq!(error["code"], "convert/cannot-hold");
+    assert!(error["hint"].as_str().unwrap().contains("--dense"), "{error}");
+    assert!(!Path::new(&target).exists());
+    holdall(["convert", &sparse, &target, "--dense", "-s", "csr_f32"]).ends_with(0);
+
+    // A file that is there stays, unless it is to be replaced.
+    let dense = accept("ztensor/v1.2-dense_all.zt");
+    let before = std::fs::read(&target).unwrap();
+    let error = holdall(["convert", &dense, &target, "--json"]).ends_with(2).error();
+    assert_eq!((&error["code"], &error["source"]), (&json!("write/exists"), &json!(target)));
+    holdall(["convert", &dense, &target, "-n"]).ends_with(2);
+    assert_eq!(std::fs::read(&target).unwrap(), before);
+    holdall(["convert", &dense, &target, "--force"]).ends_with(0);
+    assert_ne!(std::fs::read(&target).unwrap(), before);
+
+    // A broken source leaves nothing under the name.
+    let mut bytes = std::fs::read(accept("ztensor/v1.1-zstd.zt")).unwrap();
+    let found = holdall(["inspect", "--plain", &accept("ztensor/v1.1-zstd.zt")]).out;
+    let line = found.lines().find(|l| l.contains("\tzstd\t")).unwrap();
+    let offset: usize = line.split('\t').next_back().unwrap().parse().unwrap();
+    bytes[offset] ^= 0xff;
+    let (bad, out) = (path(&dir, "bad.zt"), path(&dir, "out.safetensors"));
+    std::fs::write(&bad, bytes).unwrap();
+    holdall(["convert", &bad, &out]).ends_with(1);
+    assert!(!Path::new(&out).exists());
+
+    for (args, status, code) in [
+        (&["x.unknown"][..], 2, "write/extension"),
+        (&["-"], 2, "write/extension"),
+        (&["x.zt", "--to", "ztensor@1.1"], 2, "format/unknown-version"),
+        (&["x.zt", "--to", "gguf"], 2, "usage/arguments"),
+        (&["x.zt", "--align", "3"], 2, "ztensor/align"),
+        (&["x.zt", "--rename", "a*=b"], 0, ""),
+        (&["x.zt", "--rename", "a"], 2, "select/pattern"),
+        (&["x.zt", "--rename", "*=same"], 2, "write/same-name"),
+        (&["no/such/dir/x.zt"], 3, "io/failed"),
+    ] {
+        let mut all = vec!["convert".to_owned(), "--json".to_owned(), dense.clone()];
+        let out = if args[0] == "-" { "-".to_owned() } else { path(&dir, args[0]) };
+        all.push(out);
+        all.extend(args[1..].iter().map(|s| (*s).to_owned()));
+        let found = holdall(all).ends_with(status);
+        if status > 0 {
+            assert_eq!(found.error()["code"], code, "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn pipes_on_both_sides() {
+    let source = accept("safetensors/st_fp8.safetensors");
+    let bytes = std::fs::read(&source).unwrap();
+    let args = ["convert", "-", "-", "--to", "ztensor"];
+    let packed = holdall_with(args, &bytes).ends_with(0);
+    assert!(packed.raw.starts_with(b"ZTEN1000"));
+    assert!(packed.err.starts_with("-: zTensor 1.2, 5 tensors"), "{}", packed.err);
+    let args = ["convert", "-", "-", "--to", "safetensors"];
+    let back = holdall_with(args, &packed.raw).ends_with(0);
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("back"), back.raw).unwrap();
+    assert_eq!(content(&path(&dir, "back")), content(&source));
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (accept("ztensor/v1.2-dense_all.zt"), path(&dir, "x.zt"));
+    let rename = ["--rename", "t_*=tensor.*"];
+    let args = ["convert", &source, &target, "--dry-run", "-s", "t_f32"];
+    let found = holdall([&args[..], &rename].concat()).ends_with(0);
+    assert!(found.out.contains("tensor.f32  f32    [3, 5]     60 B  dense"), "{}", found.out);
+    let found = holdall([&args[..], &rename, &["--json"]].concat()).ends_with(0).json();
+    assert_eq!(found["plan"][0]["name"], "tensor.f32");
+    assert_eq!(found["plan"][0]["components"]["data"]["decoded_len"], 60);
+    assert!(!Path::new(&target).exists());
+}

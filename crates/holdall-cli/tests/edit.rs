@@ -1,0 +1,168 @@
+//! `edit`: each action, and files that stay whole when it fails.
+
+mod command;
+
+use command::{accept, holdall, holdall_with};
+use serde_json::{Value as Json, json};
+
+struct Edited {
+    dir: tempfile::TempDir,
+    path: String,
+}
+
+impl Edited {
+    /// A copy of a file of the corpus.
+    fn new(name: &str) -> Edited {
+        let dir = tempfile::tempdir().unwrap();
+        let source = accept(name);
+        let extension = source.rsplit('.').next().unwrap();
+        let path = dir.path().join(format!("copy.{extension}")).to_str().unwrap().to_owned();
+        std::fs::write(&path, std::fs::read(source).unwrap()).unwrap();
+        Edited { dir, path }
+    }
+
+    fn edit(&self, args: &[&str]) -> command::Ran {
+        holdall([&["edit", &self.path], args].concat())
+    }
+
+    fn inspect(&self) -> Json {
+        holdall(["verify", &self.path]).ends_with(0);
+        holdall(["inspect", "--json", "--digests", &self.path]).ends_with(0).json()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let all = self.inspect();
+        let names = all["tensors"].as_array().unwrap().iter();
+        names.map(|t| t["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn tensor(&self, name: &str) -> Json {
+        let all = self.inspect();
+        let mut tensors = all["tensors"].as_array().unwrap().iter();
+        tensors.find(|t| t["name"] == name).unwrap_or_else(|| panic!("{name}")).clone()
+    }
+}
+
+#[test]
+fn tensors_come_go_and_change_their_names() {
+    for name in ["ztensor/v1.2-dense_all.zt", "safetensors/st_dense_all.safetensors"] {
+        let file = Edited::new(name);
+        let before = file.names().len();
+        let first = file.names()[0].clone();
+        let sha = file.tensor(&first)["components"]["data"]["sha256"].clone();
+
+        file.edit(&["rename", &format!("{first}=renamed")]).ends_with(0);
+        assert_eq!(file.tensor("renamed")["components"]["data"]["sha256"], sha);
+        file.edit(&["remove", "t_i*"]).ends_with(0);
+        let removed = before - file.names().len();
+        assert!(removed >= 4, "{:?}", file.names());
+        let other = accept("safetensors/st_fp8.safetensors");
+        file.edit(&["append", &other, "--rename", "t_*=fp8/*", "-s", "*e4m3*"]).ends_with(0);
+        assert_eq!(file.tensor("fp8/float8_e4m3fn")["components"]["data"]["decoded_len"], 256);
+        // A name that is taken, unless it is to be replaced.
+        let args = ["append", &other, "--rename", "t_*=fp8/*"];
+        assert!(file.edit(&args).ends_with(2).err.contains("[edit/cannot]"));
+        file.edit(&[&args[..], &["--replace"]].concat()).ends_with(0);
+        assert_eq!(file.names().len(), before - removed + 5);
+    }
+}
+
+#[test]
+fn names_may_go_round_in_a_circle() {
+    let file = Edited::new("ztensor/v1.2-dense_all.zt");
+    let sha = |name: &str| file.tensor(name)["components"]["data"]["sha256"].clone();
+    let (f32, f64) = (sha("t_f32"), sha("t_f64"));
+    file.edit(&["rename", "t_f32=t_f64", "t_f64=t_f32"]).ends_with(0);
+    assert_eq!((sha("t_f64"), sha("t_f32")), (f32, f64));
+    let error = file.edit(&["rename", "nothing=x", "--json"]).ends_with(2).error();
+    assert_eq!(error["code"], "select/nothing");
+}
+
+#[test]
+fn elements_come_from_npy_files_raw_files_and_pipes() {
+    let file = Edited::new("ztensor/v1.2-dense_all.zt");
+    let npy = file.dir.path().join("t.npy");
+    let npy = npy.to_str().unwrap();
+    holdall(["extract", &file.path, "t_f64", "-o", npy]).ends_with(0);
+    file.edit(&["add", "a", "--from", npy, "--encoding", "zstd", "--digest", "sha256"])
+        .ends_with(0);
+    let (a, original) = (file.tensor("a"), file.tensor("t_f64"));
+    assert_eq!(a["shape"], original["shape"]);
+    let c = &a["components"]["data"];
+    assert_eq!(c["sha256"], original["components"]["data"]["sha256"]);
+    assert_eq!(c["encoding"], "zstd");
+    assert!(c["digest"].as_str().unwrap().starts_with("sha256:"));
+
+    let from_pipe = |args: &[&str]| {
+        let all = [&["edit", &file.path], args, &["--from", "-"]].concat();
+        holdall_with(all, b"\x01\x02\x03\x04\x05\x06")
+    };
+    from_pipe(&["add", "b", "--dtype", "f8_e5m2", "--shape", "2,3"]).ends_with(0);
+    let b = file.tensor("b");
+    assert_eq!(
+        (&b["shape"], &b["components"]["data"]["logical_type"]),
+        (&json!([2, 3]), &json!("f8_e5m2"))
+    );
+    file.edit(&["set", "why=because", "--tensor", "b"]).ends_with(0);
+    // Type, shape and attributes stay those of the tensor that is replaced.
+    from_pipe(&["replace", "b"]).ends_with(0);
+    assert_eq!(file.tensor("b")["attributes"], json!({"why": "because"}));
+    assert_eq!(file.tensor("b")["components"]["data"]["logical_type"], "f8_e5m2");
+
+    let before = std::fs::read(&file.path).unwrap();
+    for (args, status, code) in [
+        (&["add", "c"][..], 2, "usage/arguments"),
+        (&["add", "c", "--dtype", "u8"], 2, "usage/arguments"),
+        (&["add", "c", "--dtype", "u8", "--shape", "7"], 2, "input/length"),
+        (
+            &["add", "c", "--dtype", "u16", "--shape", "4294967296,4294967296,2"],
+            2,
+            "usage/arguments",
+        ),
+        (&["add", "b", "--dtype", "u8", "--shape", "6"], 2, "edit/cannot"),
+        (&["replace", "t_f32"], 2, "input/length"),
+        (&["replace", "nothing"], 2, "file/no-tensor"),
+    ] {
+        let found = from_pipe(&[args, &["--json"]].concat()).ends_with(status);
+        assert_eq!(found.error()["code"], code, "{args:?}");
+    }
+    assert_eq!(std::fs::read(&file.path).unwrap(), before);
+}
+
+#[test]
+fn attributes_of_every_type() {
+    let file = Edited::new("ztensor/v1.2-append.zt");
+    file.edit(&["set", "text=1=2", "other= x"]).ends_with(0);
+    file.edit(&["set", "n=-5", "--type", "int"]).ends_with(0);
+    file.edit(&["set", "x=0.5", "--type", "float"]).ends_with(0);
+    file.edit(&["set", "yes=true", "--type", "bool"]).ends_with(0);
+    file.edit(&["set", "b=00ff", "--type", "bytes"]).ends_with(0);
+    file.edit(&["set", r#"j={"a":[1,null]}"#, "--type", "json"]).ends_with(0);
+    file.edit(&["unset", "a", "other"]).ends_with(0);
+    let expected = json!({
+        "text": "1=2", "n": -5, "x": 0.5, "yes": true, "b": {"$bytes": "00ff"},
+        "j": {"a": [1, null]},
+    });
+    assert_eq!(file.inspect()["attributes"], expected);
+    file.edit(&["set", "k=v", "--tensor", "second"]).ends_with(0);
+    assert_eq!(file.tensor("second")["attributes"], json!({"k": "v"}));
+    file.edit(&["unset", "k", "--tensor", "second"]).ends_with(0);
+    assert_eq!(file.tensor("second")["attributes"], json!({}));
+    file.edit(&["unset", "nothing"]).ends_with(2);
+    file.edit(&["set", "n=x", "--type", "int"]).ends_with(2);
+    file.edit(&["set", "k=v", "--tensor", "secnd"]).ends_with(2);
+}
+
+#[test]
+fn what_was_done_is_said() {
+    let file = Edited::new("ztensor/v1.2-append.zt");
+    let found = file.edit(&["remove", "third_csr", "--json"]).ends_with(0).json();
+    assert_eq!(found["source"], file.path);
+    assert!(found["in_place"].is_boolean() && found["written"].is_u64());
+    assert_eq!(found["len"], std::fs::metadata(&file.path).unwrap().len());
+    let found = file.edit(&["compact"]).ends_with(0);
+    assert!(found.err.contains("compacted; the file was written anew"), "{found:?}");
+    let found = file.edit(&["compact", "--quiet"]).ends_with(0);
+    assert_eq!((found.out.as_str(), found.err.as_str()), ("", ""));
+    holdall(["edit", "-", "compact"]).ends_with(2);
+}

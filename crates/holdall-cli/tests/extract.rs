@@ -1,0 +1,125 @@
+//! `extract`: `.npy`, raw bytes, rows, components, conversions.
+
+mod command;
+
+use command::{accept, holdall};
+
+const DENSE: &str = "ztensor/v1.2-dense_all.zt";
+
+/// What `extract` writes to a pipe.
+fn raw(file: &str, args: &[&str]) -> Vec<u8> {
+    let path = accept(file);
+    let all = [&["extract", &path], args, &["-o", "-", "--format", "raw"]].concat();
+    holdall(all).ends_with(0).raw
+}
+
+fn f32s(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+#[test]
+fn raw_bytes_are_those_of_the_component() {
+    let all = raw(DENSE, &["t_i16"]);
+    assert_eq!(all.len(), 30);
+    assert_eq!(raw(DENSE, &["t_i16", "--rows", "1..2"]), all[10..20]);
+    assert_eq!(raw(DENSE, &["t_i16", "--rows", "..1"]), all[..10]);
+    assert_eq!(raw(DENSE, &["t_i16", "--rows", "3.."]), b"");
+    // Compressed ones too.
+    let (zstd, name) = ("ztensor/v1.1-zstd.zt", "z_f32");
+    let listed = holdall(["inspect", "--plain", &accept(zstd)]).out;
+    let name = listed
+        .lines()
+        .find(|l| l.contains("\tzstd\t"))
+        .map_or(name, |l| l.split('\t').next().unwrap());
+    let all = raw(zstd, &[name]);
+    let found = holdall(["inspect", "--json", &accept(zstd), "-t", name]).json();
+    let tensor = &found["tensors"][0];
+    assert_eq!(tensor["components"]["data"]["decoded_len"], all.len() as u64);
+    if let Some(rows) = tensor["shape"][0].as_u64().filter(|r| *r > 1) {
+        let row = all.len() / rows as usize;
+        assert_eq!(raw(zstd, &[name, "--rows", "1..2"]), all[row..2 * row]);
+    }
+}
+
+#[test]
+fn npy_files_have_a_header_and_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("t.npy");
+    let out = out.to_str().unwrap();
+    let found = holdall(["extract", &accept(DENSE), "t_u16", "-o", out]).ends_with(0);
+    assert!(found.err.ends_with("t.npy: u16 [3, 5], 158 B\n"), "{found:?}");
+    let bytes = std::fs::read(out).unwrap();
+    let (header, elements) = bytes.split_at(128);
+    assert!(header.starts_with(b"\x93NUMPY\x01\x00\x76\x00{'descr': '<u2', "));
+    assert_eq!(elements, raw(DENSE, &["t_u16"]));
+    // What is there stays.
+    holdall(["extract", &accept(DENSE), "t_u8", "-o", out]).ends_with(2);
+    assert_eq!(std::fs::read(out).unwrap(), bytes);
+    let report = holdall(["extract", &accept(DENSE), "t_u8", "-o", out, "-f", "--json"]);
+    let report = report.ends_with(0).json();
+    assert_eq!((&report["dtype"], &report["len"]), (&"u8".into(), &(128 + 15).into()));
+}
+
+#[test]
+fn types_that_numpy_lacks_are_converted_when_asked() {
+    let path = accept(DENSE);
+    let args = ["extract", &path, "t_bf16", "-o", "-", "--format", "npy"];
+    let found = holdall([&args[..], &["--json"]].concat()).ends_with(4);
+    assert_eq!(found.error()["code"], "npy/no-such-type");
+    assert!(found.raw.is_empty());
+    let found = holdall([&args[..], &["--as", "f32"]].concat()).ends_with(0);
+    assert!(found.raw[..128].windows(3).any(|w| w == b"<f4"));
+    // A bf16 is the upper half of an f32.
+    let halves = raw(DENSE, &["t_bf16"]);
+    let expected: Vec<f32> = halves
+        .chunks_exact(2)
+        .map(|b| f32::from_bits(u32::from(u16::from_le_bytes([b[0], b[1]])) << 16))
+        .collect();
+    let bits = |all: &[f32]| all.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(&f32s(&found.raw[128..])), bits(&expected));
+}
+
+#[test]
+fn components_and_dense_forms_of_sparse_tensors() {
+    let sparse = "ztensor/v1.2-sparse.zt";
+    let error = holdall(["extract", &accept(sparse), "csr_f32", "-o", "x.npy", "--json"]);
+    assert_eq!(error.ends_with(2).error()["code"], "extract/which-component");
+    let indices = raw(sparse, &["csr_f32", "--component", "indices"]);
+    let columns: Vec<u64> =
+        indices.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect();
+    assert_eq!(columns, [1, 4, 0, 2, 5]);
+    let dense = f32s(&raw(sparse, &["csr_f32", "--dense"]));
+    assert_eq!(
+        (dense.len(), dense[12], dense[20], dense[23]),
+        (24, 1.5, f32::INFINITY, f32::NEG_INFINITY)
+    );
+    assert_eq!(f32s(&raw(sparse, &["csr_f32", "--dense", "--rows", "2..3"])), dense[12..18]);
+    let error = holdall([
+        "extract",
+        &accept(sparse),
+        "csr_f32",
+        "--component",
+        "x",
+        "-o",
+        "x.raw",
+        "--json",
+    ]);
+    assert_eq!(error.ends_with(2).error()["code"], "file/no-component");
+}
+
+#[test]
+fn what_cannot_be_is_misuse() {
+    for (args, code) in [
+        (&["t_f32", "-o", "-"][..], "extract/which-format"),
+        (&["t_f32", "-o", "x.txt"], "extract/which-format"),
+        (&["t_f33", "-o", "x.npy"], "file/no-tensor"),
+        (&["t_f32", "-o", "x.npy", "--rows", "2..4"], "layout/rows"),
+        (&["t_f32", "-o", "x.npy", "--rows", "2..1"], "layout/rows"),
+        (&["t_f32", "-o", "x.npy", "--rows", "2"], "usage/arguments"),
+        (&["t_f32"], "usage/arguments"),
+    ] {
+        let path = accept(DENSE);
+        let all = [&["extract", &path, "--json"], args].concat();
+        assert_eq!(holdall(all).ends_with(2).error()["code"], code, "{args:?}");
+    }
+}

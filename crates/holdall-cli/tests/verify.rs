@@ -1,0 +1,67 @@
+//! `verify`: sound files, bad ones, and what could not be verified.
+
+mod command;
+
+use command::{accept, files, holdall, holdall_with};
+use serde_json::json;
+
+#[test]
+fn every_accepted_file_is_sound() {
+    for path in files("accept") {
+        let path = path.to_str().unwrap();
+        let report = holdall(["verify", "--json", path]).ends_with(0).json();
+        assert_eq!((&report["sound"], &report["findings"]), (&json!(true), &json!([])), "{path}");
+        assert_eq!(report["source"], path);
+    }
+}
+
+#[test]
+fn changed_bytes_are_found_and_the_status_says_so() {
+    let path = accept("ztensor/v1.2-sparse.zt");
+    let all = holdall(["inspect", "--json", &path]).json();
+    let tensors = all["tensors"].as_array().unwrap();
+    let tensor = tensors.iter().find(|t| t["name"] == "csr_i8_crc").unwrap();
+    let offset = tensor["components"]["values"]["offset"].as_u64().unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[offset as usize] ^= 1;
+
+    let report = holdall_with(["verify", "--json", "-"], &bytes).ends_with(1).json();
+    assert_eq!((&report["sound"], &report["finding_count"]), (&json!(false), &json!(1)));
+    let finding = &report["findings"][0];
+    assert_eq!((&finding["code"], &finding["kind"]), (&json!("file/digest"), &json!("integrity")));
+    assert_eq!(
+        (&finding["tensor"], &finding["component"]),
+        (&json!("csr_i8_crc"), &json!("values"))
+    );
+    assert_eq!(report["digests"], json!({"crc32c": 4, "sha256": 5}));
+
+    let text = holdall_with(["verify", "-"], &bytes).ends_with(1);
+    assert!(text.out.contains("bad: <stdin>, 1 finding\n"), "{}", text.out);
+    // Only what is wrong.
+    let quiet = holdall_with(["verify", "-", "-q"], &bytes).ends_with(1);
+    assert!(quiet.out.lines().count() == 1 && quiet.out.contains("[file/digest]"), "{quiet:?}");
+    // Of other tensors there is nothing bad to say.
+    holdall_with(["verify", "-", "-x", "csr_i8_crc"], &bytes).ends_with(0);
+}
+
+#[test]
+fn what_was_not_verified_is_said() {
+    let path = accept("ztensor/v1.2-dense_all.zt");
+    let report = holdall(["verify", "--json", &path]).ends_with(0).json();
+    let unverified = &report["unverified"][0];
+    assert_eq!((&unverified["reason"], &unverified["count"]), (&json!("no_digest"), &json!(13)));
+    let text = holdall(["verify", &path]).ends_with(0).out;
+    assert!(text.contains("13 components without a digest"), "{text}");
+    let quiet = holdall(["verify", "-q", &path]).ends_with(0);
+    assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("", ""));
+}
+
+#[test]
+fn one_bad_file_of_several_ends_with_1() {
+    let (good, bad) = (
+        accept("ztensor/v1.0-empty.zt"),
+        command::corpus().join("reject/ztensor/index.overlap.inside.zt"),
+    );
+    let found = holdall(["verify", bad.to_str().unwrap(), &good]).ends_with(1);
+    assert!(found.out.starts_with("sound: ") && found.err.contains("[index/overlap]"), "{found:?}");
+}
