@@ -286,3 +286,20 @@ fn version_1_0_gives_the_dtype_of_the_tensor_to_its_components() {
     assert_eq!(dtypes, ["values f32", "indices u64", "indptr u64"]);
     assert!(index.attributes().is_empty(), "`generator` is not kept");
 }
+
+#[test]
+fn a_decoded_length_that_follows_from_the_shape_is_one_that_the_bytes_can_reach() {
+    let big = array(&[uint(1 << 36)]);
+    let part = [("offset", uint(64)), ("length", uint(16)), ("encoding", text("zstd"))];
+    let tensor = with(tensor_1_0(), "components", map(&[("data", map(&part))]));
+    let tensor = with(tensor, "shape", big.clone());
+    let entry = with(with(entry(), "encoding", text("zstd")), "shape", big);
+    for bytes in [file_1_0(&map(&root_1_0(&tensor))), of_entry(&entry)] {
+        let e = decode(&bytes).unwrap_err();
+        assert_eq!(
+            (e.code(), e.tensor(), e.component()),
+            ("index/expansion", Some("w"), Some("data"))
+        );
+        assert_eq!(e.range(), Some(64..80));
+    }
+}

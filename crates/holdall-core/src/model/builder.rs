@@ -320,15 +320,8 @@ impl IndexBuilder {
         }
         match (c.encoding, c.decoded_len) {
             (Encoding::Raw, _) => c.decoded_len = Some(c.stored_len()),
-            (Encoding::Zstd, Some(decoded)) => {
-                let most = c.stored_len().saturating_mul(ZSTD_MAX_EXPANSION);
-                if decoded > most {
-                    return Err(EXPANSION.broken(format!(
-                        "{} stored bytes cannot decode to {decoded}: at most {most}",
-                        c.stored_len()
-                    )));
-                }
-            }
+            (Encoding::Zstd, Some(decoded)) => check_expansion(c.stored_len(), decoded)?,
+            // What follows from the shape is checked when the tensor is closed.
             (Encoding::Zstd, None) => {}
         }
         Ok(())
@@ -407,6 +400,11 @@ impl IndexBuilder {
         let inner = &mut self.inner;
         let row = &inner.components[at];
         let Some(found) = inner.decoded_len(row) else {
+            if let Err(e) = check_expansion(row.stored_len, expected) {
+                let e = e.at(row.offset..row.offset + row.stored_len);
+                let role = inner.roles[row.role as usize].clone();
+                return Err(self.blame_last(e).in_component(role));
+            }
             let place = (row.decoded_len as usize).saturating_sub(1);
             inner.decoded_lens[place] = expected;
             return Ok(());
@@ -501,6 +499,17 @@ impl IndexBuilder {
         }
         e.at(b.0..b.1)
     }
+}
+
+/// Refuses a decoded length that so many bytes of zstd cannot reach.
+fn check_expansion(stored_len: u64, decoded_len: u64) -> Result<()> {
+    let most = stored_len.saturating_mul(ZSTD_MAX_EXPANSION);
+    if decoded_len <= most {
+        return Ok(());
+    }
+    let message =
+        format!("{stored_len} stored bytes cannot decode to {decoded_len}: at most {most}");
+    Err(EXPANSION.broken(message))
 }
 
 /// The components without which a layout means nothing.
