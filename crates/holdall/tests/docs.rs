@@ -1,0 +1,81 @@
+//! The docs speak of rules that there are, and of all of them.
+
+use holdall::formats;
+use holdall::formats::ztensor::rules::warnings;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Codes of warnings, which are in no table of rules.
+const WARNINGS: [&str; 10] = [
+    warnings::VERSION,
+    warnings::ALIGNMENT,
+    warnings::UNKNOWN_DIGEST,
+    warnings::INDEX_DTYPE,
+    warnings::UNCOMPRESSED_LENGTH,
+    warnings::PACKED_SPARSE,
+    warnings::SPARSE_FORMAT,
+    warnings::BYTE_ORDER,
+    "index/logical-type",
+    "safetensors/restore",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every document: those of the root, and those of `docs`.
+fn documents() -> Vec<(PathBuf, String)> {
+    let mut paths = Vec::new();
+    for folder in ["", "docs", "docs/spec"] {
+        for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+            paths.push(entry.unwrap().path());
+        }
+    }
+    paths.retain(|path| path.extension().is_some_and(|e| e == "md"));
+    paths.sort();
+    assert!(paths.len() > 4, "{paths:?}");
+    paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// What stands between backticks on one line.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+#[test]
+fn codes_in_the_docs_are_codes_of_rules() {
+    let rules = formats::rules().chain(holdall::error::RULES.iter().copied()).map(|r| r.code);
+    let known: BTreeSet<&str> = rules.chain(WARNINGS).collect();
+    let areas: BTreeSet<&str> = known.iter().filter_map(|code| code.split('/').next()).collect();
+    let is_code = |text: &&str| {
+        text.split_once('/').is_some_and(|(area, what)| {
+            let is_word = |c: char| c.is_ascii_lowercase() || c == '-';
+            areas.contains(area) && !what.is_empty() && what.chars().all(is_word)
+        })
+    };
+    for (path, text) in documents() {
+        // Written from the tables, the command's own rules among them.
+        if path.ends_with("docs/rules.md") {
+            continue;
+        }
+        for code in quoted(&text).filter(is_code) {
+            assert!(known.contains(code), "{}: there is no rule `{code}`", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_specification_names_every_rule_of_the_formats() {
+    let spec: String = documents()
+        .into_iter()
+        .filter(|(path, _)| path.parent().is_some_and(|p| p.ends_with("docs/spec")))
+        .map(|(_, text)| text)
+        .collect();
+    let named: BTreeSet<&str> = quoted(&spec).collect();
+    let missing: Vec<&str> =
+        formats::rules().map(|r| r.code).filter(|code| !named.contains(code)).collect();
+    assert!(missing.is_empty(), "docs/spec does not speak of {missing:?}");
+    for code in WARNINGS {
+        assert!(named.contains(code), "docs/spec does not speak of the warning {code}");
+    }
+}
