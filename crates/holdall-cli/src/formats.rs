@@ -29,7 +29,7 @@ pub(crate) fn run(session: &Session) -> Result<Status, Failure> {
             Cell::styled(f.id, Style::Title),
             Cell::new(f.name),
             Cell::new(f.extensions.iter().map(|e| format!(".{e}")).collect::<Vec<_>>().join(" ")),
-            Cell::new("yes"),
+            Cell::new(if f.reads.is_empty() { "yes".to_owned() } else { f.reads.join(", ") }),
             Cell::new(writes(f)),
         ]
     };
@@ -40,11 +40,8 @@ pub(crate) fn run(session: &Session) -> Result<Status, Failure> {
 fn writes(f: &Format) -> String {
     match (f.encode, f.versions) {
         (None, _) => "no".to_owned(),
-        (Some(_), []) => format!("--to {}", f.id),
-        (Some(_), versions) => {
-            let all: Vec<String> = versions.iter().map(|v| format!("{}@{v}", f.id)).collect();
-            format!("--to {}", all.join(", "))
-        }
+        (Some(_), []) => "yes".to_owned(),
+        (Some(_), versions) => versions.join(", "),
     }
 }
 
@@ -54,11 +51,12 @@ fn json(f: &Format) -> String {
         format!("[{}]", all.join(","))
     };
     format!(
-        "{{\"id\":{},\"name\":{},\"extensions\":{},\"read\":true,\"write\":{},\"versions\":{}}}",
+        "{{\"id\":{},\"name\":{},\"extensions\":{},\"reads\":{},\"writes\":{},\"writable\":{}}}",
         JsonString(f.id),
         JsonString(f.name),
         list(f.extensions),
-        f.encode.is_some(),
+        list(f.reads),
         list(f.versions),
+        f.encode.is_some(),
     )
 }

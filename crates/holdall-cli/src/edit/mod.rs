@@ -16,7 +16,7 @@ use from::From;
 use holdall::{Edit, EditReport, Rename, Result, Select, WriteOptions};
 use std::borrow::Cow;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use value::ValueType;
 
 /// Add, replace, remove and rename tensors, set attributes, compact
@@ -207,7 +207,7 @@ fn change(
 fn append(
     session: &Session,
     edit: &mut Edit,
-    other: &PathBuf,
+    other: &Path,
     select: &Selecting,
     rename: &[String],
     replace: bool,

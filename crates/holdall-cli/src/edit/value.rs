@@ -17,7 +17,7 @@ pub(super) enum ValueType {
 
 impl ValueType {
     /// Reads `KEY=VALUE`.
-    pub(super) fn pair<'a>(self, pair: &'a str) -> Result<(&'a str, Value)> {
+    pub(super) fn pair(self, pair: &str) -> Result<(&str, Value)> {
         let Some((key, text)) = pair.split_once('=') else {
             let shown = pair.escape_debug();
             return Err(ARGUMENTS.broken(format!("`{shown}` has no `=`; write KEY=VALUE")));

@@ -54,18 +54,16 @@ impl Preview {
     }
 
     /// The parts of a dimension of this length that are shown: all of it, or its two ends.
-    fn shown(&self, dimension: usize, len: u64) -> Vec<Range<u64>> {
+    fn shown(&self, dimension: usize, len: u64) -> impl Iterator<Item = Range<u64>> {
         let edge = match self.shape.len() - dimension {
             1 => EDGE,
             2 => ROW_EDGE,
             _ => OUTER_EDGE,
         };
         // Leaving out one is no gain.
-        if self.whole || len <= 2 * edge + 1 {
-            vec![0..len]
-        } else {
-            vec![0..edge, len - edge..len]
-        }
+        let whole = self.whole || len <= 2 * edge + 1;
+        let (first, last) = if whole { (0..len, None) } else { (0..edge, Some(len - edge..len)) };
+        std::iter::once(first).chain(last)
     }
 
     /// The text, from the elements of each of [`Preview::ranges`].
@@ -97,7 +95,7 @@ impl Preview {
         // Lines between two members: one more for each dimension they have themselves.
         let lines = self.shape.len() - dimension - 1;
         let between = format!("{}{}", "\n".repeat(lines), " ".repeat(dimension + 1));
-        for (number, part) in self.shown(dimension, len).into_iter().enumerate() {
+        for (number, part) in self.shown(dimension, len).enumerate() {
             if number > 0 {
                 out.push_str(if is_row { " " } else { &between });
                 out.push('…');

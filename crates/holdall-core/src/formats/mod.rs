@@ -26,6 +26,8 @@ pub struct Format {
     pub name: &'static str,
     /// File name extensions without the dot.
     pub extensions: &'static [&'static str],
+    /// Versions that can be read, newest first; empty where the format has none.
+    pub reads: &'static [&'static str],
     /// Versions that can be written, newest first; empty where the format has none.
     pub versions: &'static [&'static str],
     /// Whether the bytes are of this format. It claims a file as soon as it would be the right one

@@ -71,6 +71,7 @@ pub static FORMAT: Format = Format {
     id: "safetensors",
     name: "safetensors",
     extensions: &["safetensors"],
+    reads: &[],
     versions: &[],
     detect,
     decode: decode::decode,

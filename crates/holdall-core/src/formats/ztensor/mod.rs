@@ -81,6 +81,7 @@ pub static FORMAT: Format = Format {
     id: "ztensor",
     name: "zTensor",
     extensions: &["zt"],
+    reads: &["1.2", "1.1", "1.0", "0.1"],
     versions: &["1.2", "1.0", "0.1"],
     detect: footer::detect,
     decode,
