@@ -42,6 +42,7 @@ pub(crate) enum Command {
     #[command(visible_aliases = ["info", "ls"])]
     Inspect(crate::inspect::InspectArgs),
     Verify(crate::verify::VerifyArgs),
+    Diff(crate::diff::DiffArgs),
     Convert(crate::convert::ConvertArgs),
     Extract(crate::extract::ExtractArgs),
     Edit(crate::edit::EditArgs),

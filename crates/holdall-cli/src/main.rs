@@ -7,6 +7,7 @@
 mod args;
 mod completions;
 mod convert;
+mod diff;
 mod edit;
 mod elements;
 mod exit;
@@ -14,6 +15,7 @@ mod extract;
 mod formats;
 mod input;
 mod inspect;
+mod number;
 mod output;
 mod progress;
 mod rules;
@@ -48,6 +50,7 @@ fn run(session: &Session, command: Command) -> Result<Status, Failure> {
     match command {
         Command::Inspect(args) => inspect::run(session, &args),
         Command::Verify(args) => verify::run(session, &args),
+        Command::Diff(args) => diff::run(session, &args),
         Command::Convert(args) => convert::run(session, &args),
         Command::Edit(args) => edit::run(session, &args),
         Command::Extract(args) => extract::run(session, &args),

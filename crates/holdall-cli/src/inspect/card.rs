@@ -14,8 +14,8 @@ use std::io::Write as _;
 
 /// Attributes shown before the rest is left to `--json`.
 const ATTRIBUTES_SHOWN: usize = 24;
-/// Columns of a value where there is no terminal to say.
-const VALUE_WIDTH: usize = 120;
+/// Columns of an attribute's value where there is no terminal to say.
+const VALUE_WIDTH: usize = 200;
 /// Columns of the keys.
 const KEY: usize = 12;
 
@@ -105,7 +105,8 @@ pub(super) fn head(session: &Session, file: &File) -> Result<(), Failure> {
     }
     let all = file.attributes();
     for (at, (key, value)) in attributes(all).take(ATTRIBUTES_SHOWN).enumerate() {
-        lines.push((if at == 0 { "attributes" } else { "" }, format!("{key} = {value}")));
+        let line = cut_end(&format!("{key} = {value}"), VALUE_WIDTH);
+        lines.push((if at == 0 { "attributes" } else { "" }, line));
     }
     if all.len() > ATTRIBUTES_SHOWN {
         let more = count((all.len() - ATTRIBUTES_SHOWN) as u64, "more attribute");
@@ -114,7 +115,7 @@ pub(super) fn head(session: &Session, file: &File) -> Result<(), Failure> {
 
     let out = &mut *session.out();
     let paint = session.paint();
-    let room = session.width().unwrap_or(VALUE_WIDTH).saturating_sub(KEY + 2).max(20);
+    let room = session.width().unwrap_or(usize::MAX).saturating_sub(KEY + 2).max(20);
     writeln!(out, "{}", paint.on(escape(file.name()), Style::Title))?;
     for (key, value) in lines {
         let key = paint.on(format!("{key:KEY$}"), Style::Dim);
@@ -132,9 +133,10 @@ fn format_line(file: &File) -> String {
 fn tensors_line(file: &File, sums: &Sums) -> String {
     let mut text =
         format!("{}, {}", Grouped(file.len() as u64), count(sums.parameters, "parameter"));
-    if sums.shared > 0 {
-        let tied = count(sums.shared, "tensor");
-        text.push_str(&format!(" ({tied} more share the bytes of others)"));
+    match sums.shared {
+        0 => {}
+        1 => text.push_str(", 1 tensor shares the bytes of another"),
+        n => text.push_str(&format!(", {} tensors share the bytes of others", Grouped(n))),
     }
     text
 }

@@ -1,6 +1,7 @@
 //! The JSON of `inspect`: a contract, described field by field in `docs/cli.md`.
 
 use super::digests::Digests;
+use super::stats;
 use crate::exit::Failure;
 use crate::output::json::{push_digest, push_number, push_optional, push_string, push_warnings};
 use crate::session::Session;
@@ -13,9 +14,11 @@ pub(super) fn write(
     file: &File,
     tensors: &[Tensor],
     with_sha256: bool,
+    with_stats: bool,
 ) -> Result<(), Failure> {
     // Read first: what fails must not leave half an object behind.
     let digests = Digests::of(session, tensors, with_sha256)?;
+    let stats = with_stats.then(|| stats::of(session, tensors, true)).transpose()?;
     let out = &mut *session.out();
     let mut text = String::with_capacity(1 << 10);
     text.push_str("{\"source\":");
@@ -32,6 +35,11 @@ pub(super) fn write(
             text.push(',');
         }
         push_tensor(tensor, &digests, &mut text);
+        if let Some(stats) = &stats {
+            text.push_str(",\"stats\":");
+            stats::push(stats[at].as_ref(), &mut text);
+        }
+        text.push('}');
         out.write_all(text.as_bytes())?;
         text.clear();
     }
@@ -42,6 +50,7 @@ pub(super) fn write(
     Ok(())
 }
 
+/// Appends a tensor but for the last bracket.
 fn push_tensor(tensor: &Tensor, digests: &Digests, out: &mut String) {
     out.push_str("{\"name\":");
     push_string(tensor.name(), out);
@@ -69,7 +78,7 @@ fn push_tensor(tensor: &Tensor, digests: &Digests, out: &mut String) {
         out.push(':');
         push_component(&c, digests, out);
     }
-    out.push_str("}}");
+    out.push('}');
 }
 
 fn push_component(c: &Component, digests: &Digests, out: &mut String) {

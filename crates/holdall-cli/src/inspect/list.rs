@@ -1,10 +1,12 @@
 //! The table of tensors, and the plain lines for scripts.
 
+use super::stats;
 use crate::exit::Failure;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, escape, printable, shape, tensor_type};
 use crate::session::Session;
+use holdall::stats::Stats;
 use holdall::{Digest, Group, Layout, Tensor, groups};
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -32,6 +34,30 @@ pub(super) fn table(session: &Session, tensors: &[Tensor], group: bool) -> Resul
     };
     let (width, paint) = (session.width(), session.paint());
     table::write(&mut *session.out(), &columns, rows, &row, 2, width, paint)?;
+    Ok(())
+}
+
+/// Writes a table with the statistics of each tensor.
+pub(super) fn stats_table(
+    session: &Session,
+    tensors: &[Tensor],
+    all: &[Option<Stats>],
+) -> Result<(), Failure> {
+    let mut columns =
+        vec![Column::left("name").cut(), Column::left("dtype"), Column::left("shape").dropped(1)];
+    columns.extend(stats::columns());
+    let row = |at: usize| {
+        let t = &tensors[at];
+        let mut cells = vec![
+            Cell::new(escape(t.name())),
+            Cell::styled(tensor_type(t), Style::Type),
+            Cell::new(shape(t.shape())),
+        ];
+        cells.extend(stats::cells(all[at].as_ref()));
+        cells
+    };
+    let (width, paint) = (session.width(), session.paint());
+    table::write(&mut *session.out(), &columns, tensors.len(), &row, 2, width, paint)?;
     Ok(())
 }
 

@@ -5,11 +5,13 @@ mod digests;
 mod json;
 mod list;
 mod preview;
+mod stats;
 mod tensor;
 
 use crate::args::Selecting;
 use crate::exit::{Failure, Status};
 use crate::input;
+use crate::output::text::printable;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::{File, Tensor};
@@ -46,6 +48,10 @@ pub(crate) struct InspectArgs {
     #[arg(long, visible_alias = "all")]
     no_group: bool,
 
+    /// Add minimum, maximum, mean, deviation, zeros, NaN and infinities; with -t a histogram
+    #[arg(long, conflicts_with = "plain")]
+    stats: bool,
+
     /// Tab-separated, a line for each tensor: name, dtype, shape, stored bytes, layout, encoding,
     /// digest, offset
     #[arg(long, conflicts_with = "json")]
@@ -75,19 +81,24 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
         let file = input::open(session, path)?;
         let tensors = chosen(&file, args)?;
         if session.json() {
-            json::write(session, &file, &tensors, args.digests)?;
+            json::write(session, &file, &tensors, args.digests, args.stats)?;
         } else if args.plain {
             let source = (args.files.len() > 1).then(|| file.name());
             list::plain(session, &tensors, source)?;
+            file.warnings().iter().for_each(|w| session.warn(printable(&w.to_string())));
         } else {
             if !std::mem::take(&mut first) {
                 session.out().write_all(b"\n")?;
             }
             if let (Some(_), [tensor]) = (&args.tensor, &tensors[..]) {
-                return tensor::write(session, tensor).map(|()| Status::Fine);
+                return tensor::write(session, tensor, args.stats).map(|()| Status::Fine);
             }
+            let stats = args.stats.then(|| stats::of(session, &tensors, false)).transpose()?;
             card::head(session, &file)?;
-            list::table(session, &tensors, !args.no_group)?;
+            match &stats {
+                Some(stats) => list::stats_table(session, &tensors, stats)?,
+                None => list::table(session, &tensors, !args.no_group)?,
+            }
             card::foot(session, &file, &tensors)?;
         }
         Ok(Status::Fine)

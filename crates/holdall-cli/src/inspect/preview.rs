@@ -215,11 +215,6 @@ impl Look {
     }
 }
 
-/// One float on its own, in five digits.
-pub(crate) fn number(x: f64) -> String {
-    Look::of(std::iter::once(x)).text(x)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! One tensor in detail: its components, where they lie, and some of its values.
 
 use super::preview::{Preview, texts};
+use super::stats;
 use crate::elements;
 use crate::exit::Failure;
 use crate::output::style::Style;
@@ -20,10 +21,15 @@ const ENTRIES: usize = 5;
 const KEY: usize = 12;
 
 /// Writes everything about one tensor.
-pub(super) fn write(session: &Session, tensor: &Tensor) -> Result<(), Failure> {
+pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(), Failure> {
     let components: Vec<Component> = tensor.components().collect();
     let (width, paint) = (session.width(), session.paint());
     let text = values(tensor, &components)?;
+    let stats = if stats {
+        stats::of(session, std::slice::from_ref(tensor), true)?.pop().flatten()
+    } else {
+        None
+    };
     let out = &mut *session.out();
     writeln!(out, "{}", paint.on(escape(tensor.name()), Style::Title))?;
     let mut lines = vec![("file", escape(tensor.file().name()))];
@@ -54,6 +60,12 @@ pub(super) fn write(session: &Session, tensor: &Tensor) -> Result<(), Failure> {
     let row = |at: usize| component_row(&components[at]);
     table::write(out, &columns, components.len(), &row, 2, width, paint)?;
     writeln!(out)?;
+    if let Some(stats) = &stats {
+        for (key, value) in stats::lines(stats) {
+            writeln!(out, "  {}{value}", paint.on(format!("{key:KEY$}"), Style::Dim))?;
+        }
+        writeln!(out)?;
+    }
     for line in text.lines() {
         writeln!(out, "  {line}")?;
     }

@@ -1,6 +1,6 @@
 //! JSON, written as it is made.
 
-use holdall::{Digest, Error, Warning};
+use holdall::{Digest, Error, Number, Value, Warning};
 use std::fmt::{self, Write as _};
 
 /// A string as JSON text, quotes included.
@@ -38,6 +38,22 @@ pub(crate) fn push_optional(s: Option<&str>, out: &mut String) {
 pub(crate) fn push_number(n: u64, out: &mut String) {
     // Writing to a String cannot fail.
     let _ = write!(out, "{n}");
+}
+
+/// Appends a float; what JSON cannot say is `{"$float": "nan" | "inf" | "-inf"}`.
+pub(crate) fn push_f64(x: f64, out: &mut String) {
+    Value::Float(x).write_json(out);
+}
+
+/// Appends an element: a number, or the two parts of a complex one.
+pub(crate) fn push_element(n: Number, out: &mut String) {
+    match n {
+        Number::Integer(i) => Value::Integer(i).write_json(out),
+        Number::Complex(re, im) => {
+            Value::Array(vec![Value::Float(re), Value::Float(im)]).write_json(out);
+        }
+        real => push_f64(real.to_f64(), out),
+    }
 }
 
 /// Appends a digest as text.

@@ -1,0 +1,400 @@
+//! `holdall diff`.
+
+use crate::args::Selecting;
+use crate::exit::{Failure, Status};
+use crate::input;
+use crate::number::short;
+use crate::output::json::{push_element, push_error, push_f64, push_optional, push_string};
+use crate::output::style::Style;
+use crate::output::table::{self, Cell, Column};
+use crate::output::text::{Grouped, count, escape, printable, shape, tensor_type, value};
+use crate::progress::Bar;
+use crate::session::Session;
+use clap::Args;
+use holdall::diff::{AttributeDiff, ComponentDiff, TensorDiff, ValueDiff};
+use holdall::{Diff, DiffOptions, ElementType, File, Number, TensorInfo};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Compare two files of any formats: names, types, shapes, attributes, values
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall diff model.safetensors model.zt                  exit status 0: the same, 1: they differ
+  holdall diff before.zt after.zt -s '*.mlp.*'             some tensors only
+  holdall diff f32.zt bf16.zt --rtol 0.01 --atol 1e-6      values that are near enough agree
+
+How something is stored is no difference: format, encoding, digests, offsets, order.")]
+pub(crate) struct DiffArgs {
+    /// A file, or `-`
+    #[arg(value_name = "A")]
+    a: PathBuf,
+
+    /// The file to compare it with, or `-`
+    #[arg(value_name = "B")]
+    b: PathBuf,
+
+    #[command(flatten)]
+    select: Selecting,
+
+    /// Values agree when |a - b| <= ATOL + RTOL * |b|
+    #[arg(long, value_name = "RTOL", default_value_t = 0.0, value_parser = tolerance)]
+    rtol: f64,
+
+    /// See --rtol
+    #[arg(long, value_name = "ATOL", default_value_t = 0.0, value_parser = tolerance)]
+    atol: f64,
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|x: &f64| *x >= 0.0 && x.is_finite());
+    number.ok_or_else(|| format!("`{text}` is no number from 0 on"))
+}
+
+/// Compares the two files.
+pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure> {
+    input::check_once([&args.a, &args.b])?;
+    let (a, b) = (input::open(session, &args.a)?, input::open(session, &args.b)?);
+    let bar = Bar::new(session, "comparing");
+    let mut options =
+        DiffOptions::new().with_select(args.select.read()?).with_tolerance(args.rtol, args.atol);
+    if let Some(threads) = session.global.threads {
+        options = options.with_threads(threads.get());
+    }
+    if let Some(listener) = Bar::listener(&bar) {
+        options = options.with_progress(listener);
+    }
+    let diff = holdall::diff(&a, &b, &options)?;
+    drop(bar);
+    if session.json() {
+        writeln!(session.out(), "{}", json(&a, &b, &diff))?;
+    } else if !session.global.quiet {
+        text(session, &a, &b, &diff)?;
+    }
+    Ok(if diff.is_same() { Status::Fine } else { Status::Bad })
+}
+
+/// One row of the table.
+enum Row<'a> {
+    Removed(&'a TensorInfo),
+    Added(&'a TensorInfo),
+    Changed(&'a TensorDiff),
+    Attribute(&'a AttributeDiff),
+}
+
+fn text(session: &Session, a: &File, b: &File, diff: &Diff) -> Result<(), Failure> {
+    let out = &mut *session.out();
+    let (width, paint) = (session.width(), session.paint());
+    let rows: Vec<Row<'_>> = diff
+        .attributes
+        .iter()
+        .map(Row::Attribute)
+        .chain(diff.removed.iter().map(Row::Removed))
+        .chain(diff.added.iter().map(Row::Added))
+        .chain(diff.changed.iter().map(Row::Changed))
+        .collect();
+    if !rows.is_empty() {
+        let columns = [
+            Column::left(""),
+            Column::left("name").cut(),
+            Column::left("dtype"),
+            Column::left("shape"),
+            Column::left("difference").cut_end(),
+        ];
+        let row = |at: usize| cells(a, &rows[at]);
+        table::write(out, &columns, rows.len(), &row, 0, width, paint)?;
+        writeln!(out)?;
+    }
+    let names = format!("{} and {}", escape(a.name()), escape(b.name()));
+    let within = diff.changed.iter().filter(|t| t.is_same()).count() as u64;
+    let verdict = if diff.is_identical() {
+        let all = count(diff.compared, "tensor");
+        format!("{} {names}, {all}, bit for bit", paint.on("same:", Style::Good))
+    } else if diff.is_same() {
+        format!(
+            "{} {names}, {}: {} bit for bit, {} within the tolerance",
+            paint.on("same:", Style::Good),
+            count(diff.compared, "tensor"),
+            Grouped(diff.identical),
+            Grouped(within),
+        )
+    } else {
+        let mut parts = vec![];
+        for (n, what) in [
+            (diff.removed.len() as u64, "only in the first"),
+            (diff.added.len() as u64, "only in the second"),
+            (diff.changed.len() as u64 - within, "changed"),
+            (within, "within the tolerance"),
+            (diff.identical, "the same"),
+        ] {
+            if n > 0 {
+                parts.push(format!("{} {what}", Grouped(n)));
+            }
+        }
+        if !diff.attributes.is_empty() {
+            parts
+                .push(format!("{} of the files", count(diff.attributes.len() as u64, "attribute")));
+        }
+        format!("{} {names}: {}", paint.on("differ:", Style::Bad), parts.join(", "))
+    };
+    writeln!(out, "{verdict}")?;
+    Ok(())
+}
+
+fn cells(a: &File, row: &Row<'_>) -> Vec<Cell> {
+    let one = |mark, style, t: &TensorInfo, what: &'static str| {
+        vec![
+            Cell::styled(mark, style),
+            Cell::styled(escape(t.name()), style),
+            Cell::styled(tensor_type(t), Style::Type),
+            Cell::new(shape(t.shape())),
+            Cell::new(what),
+        ]
+    };
+    match row {
+        Row::Removed(t) => one("-", Style::Bad, t, "only in the first"),
+        Row::Added(t) => one("+", Style::Good, t, "only in the second"),
+        Row::Attribute(d) => vec![
+            Cell::styled("~", Style::Warn),
+            Cell::styled(format!("attribute {}", escape(&d.key)), Style::Warn),
+            Cell::default(),
+            Cell::default(),
+            Cell::new(attribute(d)),
+        ],
+        Row::Changed(d) => {
+            let style = if d.is_same() { Style::Plain } else { Style::Warn };
+            let old = a.index().get(&d.name);
+            let of = |t: &Option<ElementType>| {
+                t.as_ref().map_or("-".to_owned(), |t| escape(&t.to_string()))
+            };
+            let dtype = match (&d.types, &old) {
+                (Some((x, y)), _) => format!("{} → {}", of(x), of(y)),
+                (None, Some(t)) => tensor_type(t).into_owned(),
+                (None, None) => String::new(),
+            };
+            let dims = match (&d.shapes, &old) {
+                (Some((x, y)), _) => format!("{} → {}", shape(x), shape(y)),
+                (None, Some(t)) => shape(t.shape()),
+                (None, None) => String::new(),
+            };
+            vec![
+                Cell::styled(if d.is_same() { "≈" } else { "~" }, style),
+                Cell::styled(escape(&d.name), style),
+                Cell::styled(dtype, Style::Type),
+                Cell::new(dims),
+                Cell::new(difference(d)),
+            ]
+        }
+    }
+}
+
+/// What differs between two tensors, but for types and shapes.
+fn difference(d: &TensorDiff) -> String {
+    let mut parts = Vec::new();
+    if let Some((a, b)) = &d.layouts {
+        parts.push(format!("{} → {}", escape(a.as_str()), escape(b.as_str())));
+    }
+    if let Some(values) = &d.values {
+        parts.push(values_line(values));
+    }
+    if let Some(e) = &d.incomparable {
+        parts.push(format!("values not compared: {} [{}]", printable(e.message()), e.code()));
+    }
+    // What quantized components stand for was said.
+    for c in d.components.iter().filter(|_| d.values.is_none()) {
+        parts.push(component(c));
+    }
+    for attribute_diff in &d.attributes {
+        let key = escape(&attribute_diff.key);
+        parts.push(format!("attribute {key}: {}", attribute(attribute_diff)));
+    }
+    if parts.is_empty() && d.types.is_some() {
+        parts.push("equal values".to_owned());
+    }
+    parts.join("; ")
+}
+
+fn values_line(v: &ValueDiff) -> String {
+    let n = if v.differing > 0 { v.differing } else { v.unequal };
+    let mut text = format!("{} of {} differ", Grouped(n), Grouped(v.count));
+    if v.differing == 0 {
+        text.push_str(" within the tolerance");
+    }
+    text.push_str(&format!(", by at most {}", short(v.max_abs)));
+    if v.max_rel > 0.0 {
+        text.push_str(&format!(" ({} relative)", short(v.max_rel)));
+    }
+    if let Some(first) = &v.first {
+        let (a, b) = (element(first.a), element(first.b));
+        text.push_str(&format!(", first at {:?}: {a} → {b}", first.index));
+    }
+    text
+}
+
+fn element(n: Number) -> String {
+    match n {
+        Number::Float(x) => short(x),
+        other => other.to_string(),
+    }
+}
+
+fn component(c: &ComponentDiff) -> String {
+    let role = escape(c.role.as_str());
+    match (&c.types, &c.values) {
+        ((Some(_), None), _) => format!("{role} only in the first"),
+        ((None, _), _) => format!("{role} only in the second"),
+        ((Some(a), Some(b)), _) if a != b => format!("{role}: {a} → {b}"),
+        (_, Some(values)) => format!("{role}: {}", values_line(values)),
+        _ => format!("{role}: other lengths"),
+    }
+}
+
+/// `pt → np`, `none → np`.
+fn attribute(d: &AttributeDiff) -> String {
+    let side = |v: &Option<holdall::Value>| v.as_ref().map_or("none".to_owned(), value);
+    format!("{} → {}", side(&d.a), side(&d.b))
+}
+
+fn json(a: &File, b: &File, diff: &Diff) -> String {
+    let mut out = String::from("{");
+    for (key, file) in [("a", a), ("b", b)] {
+        out.push_str(&format!("\"{key}\":{{\"source\":"));
+        push_string(file.name(), &mut out);
+        out.push_str(",\"format\":");
+        push_string(file.format(), &mut out);
+        out.push_str(",\"version\":");
+        push_string(file.version(), &mut out);
+        out.push_str("},");
+    }
+    out.push_str(&format!(
+        "\"identical\":{},\"same\":{},\"values_agree\":{},\"compared\":{},\"unchanged\":{}",
+        diff.is_identical(),
+        diff.is_same(),
+        diff.values_agree(),
+        diff.compared,
+        diff.identical,
+    ));
+    push_list("removed", &diff.removed, push_info, &mut out);
+    push_list("added", &diff.added, push_info, &mut out);
+    push_list("changed", &diff.changed, push_tensor, &mut out);
+    push_list("attributes", &diff.attributes, push_attribute, &mut out);
+    out.push('}');
+    out
+}
+
+fn push_list<T>(key: &str, all: &[T], push: impl Fn(&T, &mut String), out: &mut String) {
+    out.push_str(&format!(",\"{key}\":["));
+    for (at, item) in all.iter().enumerate() {
+        out.push_str(if at > 0 { "," } else { "" });
+        push(item, out);
+    }
+    out.push(']');
+}
+
+fn push_info(t: &TensorInfo, out: &mut String) {
+    out.push_str("{\"name\":");
+    push_string(t.name(), out);
+    out.push_str(",\"dtype\":");
+    push_optional(t.dtype().map(|d| d.as_str()), out);
+    out.push_str(",\"logical_type\":");
+    push_optional(t.logical_type().as_ref().map(|t| t.as_str()), out);
+    out.push_str(&format!(",\"shape\":{:?},\"layout\":", t.shape()));
+    push_string(t.layout().as_str(), out);
+    out.push('}');
+}
+
+fn push_tensor(d: &TensorDiff, out: &mut String) {
+    out.push_str("{\"name\":");
+    push_string(&d.name, out);
+    out.push_str(&format!(",\"same\":{},\"types\":", d.is_same()));
+    match &d.types {
+        None => out.push_str("null"),
+        Some((a, b)) => push_pair(a.as_ref(), b.as_ref(), push_type, out),
+    }
+    out.push_str(",\"shapes\":");
+    match &d.shapes {
+        None => out.push_str("null"),
+        Some((a, b)) => out.push_str(&format!("[{a:?},{b:?}]")),
+    }
+    out.push_str(",\"layouts\":");
+    match &d.layouts {
+        None => out.push_str("null"),
+        Some((a, b)) => {
+            push_pair(Some(a), Some(b), |layout, out| push_string(layout.as_str(), out), out);
+        }
+    }
+    push_list("attributes", &d.attributes, push_attribute, out);
+    push_list("components", &d.components, push_component, out);
+    out.push_str(",\"values\":");
+    push_values(d.values.as_ref(), out);
+    out.push_str(",\"incomparable\":");
+    match &d.incomparable {
+        None => out.push_str("null"),
+        Some(e) => push_error(e, out),
+    }
+    out.push('}');
+}
+
+fn push_pair<T>(a: Option<&T>, b: Option<&T>, push: impl Fn(&T, &mut String), out: &mut String) {
+    for (bracket, side) in [('[', a), (',', b)] {
+        out.push(bracket);
+        match side {
+            None => out.push_str("null"),
+            Some(side) => push(side, out),
+        }
+    }
+    out.push(']');
+}
+
+fn push_type(t: &ElementType, out: &mut String) {
+    out.push_str(&format!("{{\"dtype\":\"{}\",\"logical_type\":", t.dtype));
+    push_optional(t.logical_type.as_ref().map(|t| t.as_str()), out);
+    out.push('}');
+}
+
+fn push_component(c: &ComponentDiff, out: &mut String) {
+    out.push_str("{\"role\":");
+    push_string(c.role.as_str(), out);
+    out.push_str(",\"types\":");
+    push_pair(c.types.0.as_ref(), c.types.1.as_ref(), push_type, out);
+    out.push_str(",\"lens\":");
+    push_pair(c.lens.0.as_ref(), c.lens.1.as_ref(), |n, out| out.push_str(&n.to_string()), out);
+    out.push_str(",\"values\":");
+    push_values(c.values.as_ref(), out);
+    out.push('}');
+}
+
+fn push_values(v: Option<&ValueDiff>, out: &mut String) {
+    let Some(v) = v else { return out.push_str("null") };
+    let (count, unequal, differing) = (v.count, v.unequal, v.differing);
+    out.push_str(&format!(
+        "{{\"count\":{count},\"unequal\":{unequal},\"differing\":{differing},\"max_abs\":"
+    ));
+    push_f64(v.max_abs, out);
+    out.push_str(",\"max_rel\":");
+    push_f64(v.max_rel, out);
+    out.push_str(",\"first\":");
+    match &v.first {
+        None => out.push_str("null"),
+        Some(first) => {
+            out.push_str(&format!("{{\"index\":{:?},\"a\":", first.index));
+            push_element(first.a, out);
+            out.push_str(",\"b\":");
+            push_element(first.b, out);
+            out.push('}');
+        }
+    }
+    out.push('}');
+}
+
+fn push_attribute(d: &AttributeDiff, out: &mut String) {
+    out.push_str("{\"key\":");
+    push_string(&d.key, out);
+    // A side that does not have it is left out: null is a value.
+    for (key, side) in [("a", &d.a), ("b", &d.b)] {
+        if let Some(value) = side {
+            out.push_str(&format!(",\"{key}\":"));
+            value.write_json(out);
+        }
+    }
+    out.push('}');
+}

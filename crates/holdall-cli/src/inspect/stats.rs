@@ -1,0 +1,236 @@
+//! `--stats`: what the values of tensors are like, as columns, as lines with a histogram, as JSON.
+
+use crate::exit::Failure;
+use crate::number;
+use crate::output::json::{push_f64, push_number};
+use crate::output::style::Style;
+use crate::output::table::{Cell, Column};
+use crate::output::text::Grouped;
+use crate::progress::Bar;
+use crate::session::Session;
+use holdall::stats::{Histogram, Measure, Stats};
+use holdall::{Kind, Number, Progress, StatsOptions, Tensor};
+use std::sync::Arc;
+
+/// Bins of a histogram, which are its columns.
+const BINS: usize = 48;
+/// Lines of a histogram.
+const LINES: u64 = 3;
+
+/// Statistics of each tensor; none where the layout is not known.
+pub(super) fn of(
+    session: &Session,
+    tensors: &[Tensor],
+    histogram: bool,
+) -> Result<Vec<Option<Stats>>, Failure> {
+    let bar = Bar::new(session, "reading");
+    let mut options = StatsOptions::new().with_bins(if histogram { BINS } else { 0 });
+    if let Some(threads) = session.global.threads {
+        options = options.with_threads(threads.get());
+    }
+    if let Some(bar) = &bar {
+        let passes = if histogram { 2 } else { 1 };
+        let lens = tensors.iter().flat_map(|t| t.components().collect::<Vec<_>>());
+        let total: u64 = lens.map(|c| c.decoded_len.unwrap_or(0)).sum();
+        bar.begin(total.saturating_mul(passes));
+        options = options.with_progress(Arc::new(Part(bar.clone())));
+    }
+    let one = |tensor: &Tensor| match holdall::stats::stats(tensor, &options) {
+        Ok(stats) => Ok(Some(stats)),
+        Err(e) if e.kind() == Kind::Unsupported => Ok(None),
+        Err(e) => Err(e.into()),
+    };
+    tensors.iter().map(one).collect()
+}
+
+/// The progress of one tensor among others.
+struct Part(Arc<Bar>);
+
+impl Progress for Part {
+    fn begin(&self, _: u64) {}
+
+    fn advance(&self, bytes: u64) {
+        self.0.advance(bytes);
+    }
+}
+
+/// The columns of a table of statistics, after name, dtype and shape.
+pub(super) fn columns() -> [Column; 7] {
+    [
+        Column::right("min"),
+        Column::right("max"),
+        Column::right("mean"),
+        Column::right("std"),
+        Column::right("zeros").dropped(0),
+        Column::right("NaN"),
+        Column::right("inf"),
+    ]
+}
+
+/// The cells of those columns.
+pub(super) fn cells(stats: Option<&Stats>) -> [Cell; 7] {
+    let Some(s) = stats else { return std::array::from_fn(|_| Cell::styled("-", Style::Dim)) };
+    let number = |x: Option<f64>| Cell::new(x.map_or("-".to_owned(), number::short));
+    let bad = |n: u64| {
+        let style = if n > 0 { Style::Warn } else { Style::Dim };
+        Cell::styled(Grouped(n).to_string(), style)
+    };
+    [
+        Cell::new(extreme(s.min)),
+        Cell::new(extreme(s.max)),
+        number(s.mean),
+        number(s.std),
+        Cell::new(share(s.zeros, s.count)),
+        bad(s.nan),
+        bad(s.inf + s.neg_inf),
+    ]
+}
+
+fn extreme(x: Option<Number>) -> String {
+    match x {
+        None => "-".to_owned(),
+        Some(Number::Integer(i)) => i.to_string(),
+        Some(x) => number::short(x.to_f64()),
+    }
+}
+
+/// `12.5%`; `0` when there are none.
+fn share(n: u64, all: u64) -> String {
+    if n == 0 {
+        return "0".to_owned();
+    }
+    let percent = n as f64 / all.max(1) as f64 * 100.0;
+    if n < all && percent > 99.9 {
+        return ">99.9%".to_owned();
+    }
+    if percent < 0.1 { "<0.1%".to_owned() } else { format!("{percent:.1}%") }
+}
+
+/// Statistics as lines of key and value, and the lines of the histogram.
+pub(super) fn lines(s: &Stats) -> Vec<(&'static str, String)> {
+    let float = |x: Option<f64>| x.map_or("-".to_owned(), number::short);
+    let of = match s.measure {
+        Measure::Magnitude => " (of magnitudes)",
+        _ => "",
+    };
+    let mut out = vec![
+        ("range", format!("{} to {}{of}", extreme(s.min), extreme(s.max))),
+        ("mean", format!("{}, standard deviation {}", float(s.mean), float(s.std))),
+        (
+            "zeros",
+            format!("{} of {} ({})", Grouped(s.zeros), Grouped(s.count), share(s.zeros, s.count)),
+        ),
+    ];
+    let odd = [("NaN", s.nan), ("inf", s.inf), ("-inf", s.neg_inf)];
+    let odd: Vec<String> = odd
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| format!("{} {name}", Grouped(*n)))
+        .collect();
+    out.push(("not finite", if odd.is_empty() { "none".to_owned() } else { odd.join(", ") }));
+    // Of values that are all the same there is nothing to see.
+    if let Some(h) = s.histogram.as_ref().filter(|h| h.counts.len() > 1) {
+        for (at, line) in histogram(h).into_iter().enumerate() {
+            out.push((if at == 0 { "histogram" } else { "" }, line));
+        }
+    }
+    out
+}
+
+fn zeros_line(s: &Stats) -> String {
+    if s.zeros == 0 {
+        return "none".to_owned();
+    }
+    let mut text =
+        format!("{} of {} ({})", Grouped(s.zeros), Grouped(s.count), share(s.zeros, s.count));
+    if s.implied_zeros > 0 {
+        text.push_str(&format!(", {} of them not stored", Grouped(s.implied_zeros)));
+    }
+    text
+}
+
+/// A histogram of block characters, and below it the ends of its range.
+fn histogram(h: &Histogram) -> Vec<String> {
+    const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = h.counts.iter().copied().max().unwrap_or(0).max(1);
+    // Eighths of a line, at least one where there is any value at all.
+    let height = |n: u64| {
+        let full = u128::from(LINES * 8);
+        let eighths = (u128::from(n) * full / u128::from(most)) as u64;
+        if n > 0 { eighths.max(1) } else { 0 }
+    };
+    let mut out = Vec::new();
+    for line in (0..LINES).rev() {
+        let block = |n: &u64| BLOCKS[height(*n).saturating_sub(line * 8).min(8) as usize];
+        out.push(h.counts.iter().map(block).collect::<String>().trim_end().to_owned());
+    }
+    let (low, high) = (number::short(h.low), number::short(h.high));
+    let room = h.counts.len().saturating_sub(low.len() + high.len()).max(1);
+    out.push(format!("{low}{}{high}", " ".repeat(room)));
+    out
+}
+
+/// Appends statistics as a JSON object, or `null`.
+pub(super) fn push(stats: Option<&Stats>, out: &mut String) {
+    let Some(s) = stats else { return out.push_str("null") };
+    out.push_str("{\"measure\":");
+    out.push_str(match s.measure {
+        Measure::Magnitude => "\"magnitude\"",
+        _ => "\"value\"",
+    });
+    for (key, n) in [
+        ("count", s.count),
+        ("zeros", s.zeros),
+        ("implied_zeros", s.implied_zeros),
+        ("nan", s.nan),
+        ("inf", s.inf),
+        ("neg_inf", s.neg_inf),
+    ] {
+        out.push_str(&format!(",\"{key}\":{n}"));
+    }
+    for (key, n) in [("min", s.min), ("max", s.max)] {
+        out.push_str(&format!(",\"{key}\":"));
+        match n {
+            Some(n) => crate::output::json::push_element(n, out),
+            None => out.push_str("null"),
+        }
+    }
+    for (key, x) in [("mean", s.mean), ("std", s.std)] {
+        out.push_str(&format!(",\"{key}\":"));
+        match x {
+            Some(x) => push_f64(x, out),
+            None => out.push_str("null"),
+        }
+    }
+    out.push_str(",\"histogram\":");
+    match &s.histogram {
+        None => out.push_str("null"),
+        Some(h) => {
+            out.push_str("{\"low\":");
+            push_f64(h.low, out);
+            out.push_str(",\"high\":");
+            push_f64(h.high, out);
+            out.push_str(",\"counts\":[");
+            for (at, n) in h.counts.iter().enumerate() {
+                out.push_str(if at > 0 { "," } else { "" });
+                push_number(*n, out);
+            }
+            out.push_str("]}");
+        }
+    }
+    out.push('}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_never_say_none_or_all_when_it_is_not_so() {
+        assert_eq!(share(0, 10), "0");
+        assert_eq!(share(1, 1_000_000), "<0.1%");
+        assert_eq!(share(999_999, 1_000_000), ">99.9%");
+        assert_eq!(share(10, 10), "100.0%");
+        assert_eq!(share(1, 8), "12.5%");
+    }
+}
