@@ -97,6 +97,7 @@ impl Global {
                 LimitName::Rank => out.rank = small,
                 LimitName::Depth => out.depth = small,
                 LimitName::DecodedLen => out.decoded_len = n,
+                LimitName::Expansion => out.expansion = n,
                 LimitName::ZstdWindowLog => {
                     out.zstd_window_log = u32::try_from(n).unwrap_or(u32::MAX);
                 }
@@ -128,6 +129,7 @@ enum LimitName {
     Rank,
     Depth,
     DecodedLen,
+    Expansion,
     ZstdWindowLog,
     StdinLen,
 }

@@ -17,8 +17,11 @@ pub struct Limits {
     pub depth: usize,
     /// Values in all the attributes of one file; keys, items of arrays and entries of maps count too.
     pub attribute_values: u64,
-    /// Bytes that one compressed component may decode to.
+    /// Bytes that compressed components may decode to (each, and all that are loaded at once)
+    /// whatever they store. Also the most bytes of a dense copy of a sparse or quantized tensor.
     pub decoded_len: u64,
+    /// Beyond `decoded_len`, compressed components may decode to this many times what they store.
+    pub expansion: u64,
     /// Base-2 logarithm of the largest window a zstd frame may ask for. Level 22 asks for 27.
     pub zstd_window_log: u32,
 }
@@ -32,7 +35,8 @@ impl Default for Limits {
             rank: 64,
             depth: 64,
             attribute_values: 1 << 22,
-            decoded_len: 64 << 30,
+            decoded_len: 4 << 30,
+            expansion: 64,
             zstd_window_log: 27,
         }
     }

@@ -145,6 +145,8 @@ impl<'a> Copier<'a> {
         c: &Component,
         table: &SeekTable,
     ) -> Result<()> {
+        let decoded_len = table.frames().last().map_or(0, |f| f.decoded.end);
+        zstd::check_decoded_len(decoded_len, c.stored_len(), file.limits())?;
         let mut hasher = hasher(c);
         let mut rest = table.frames();
         let mut stored_end = 0;
@@ -161,7 +163,6 @@ impl<'a> Copier<'a> {
                 hasher.update(&stored);
             }
             let len = last.decoded.end - first.decoded.start;
-            zstd::check_decoded_len(len, file.limits())?;
             self.scratch.resize(len as usize, 0);
             decode_window(file, window, &stored, &mut self.scratch)?;
             writer.write(&self.scratch)?;

@@ -328,13 +328,15 @@ type Slab = Vec<(usize, Range<usize>)>;
 
 /// Memory for components that are decoded: big ones alone, small ones together.
 fn slabs(file: &File, wanted: &[Wanted], own: &[usize]) -> Result<(Vec<Slab>, Vec<Buffer>)> {
+    let (mut stored, mut decoded) = (0u64, 0u64);
+    for c in own.iter().map(|&i| &wanted[i].component).filter(|c| c.encoding != Encoding::Raw) {
+        stored = stored.saturating_add(c.stored_len());
+        decoded = decoded.saturating_add(c.decoded_len.unwrap_or(0));
+    }
+    holdall_core::codec::zstd::check_decoded_len(decoded, stored, file.limits())?;
     let mut slabs: Vec<Slab> = Vec::new();
     for &i in own {
-        let c = &wanted[i].component;
-        let len = c.decoded_len.unwrap_or(0);
-        if c.encoding != Encoding::Raw {
-            holdall_core::codec::zstd::check_decoded_len(len, file.limits())?;
-        }
+        let len = wanted[i].component.decoded_len.unwrap_or(0);
         let last_end = slabs.last().and_then(|s| s.last()).map(|(_, r)| r.end);
         match (last_end, slabs.last_mut()) {
             (Some(end), Some(slab)) if end as u64 + len <= OWN_REGION => {

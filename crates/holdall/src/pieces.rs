@@ -104,8 +104,11 @@ impl Pieces {
     }
 
     fn decode(&mut self) -> Result<Bytes> {
-        let most = self.component.decoded_len.unwrap_or(self.file.limits().decoded_len);
-        zstd::check_decoded_len(most, self.file.limits())?;
+        let stored_len = self.component.stored_len();
+        let limits = self.file.limits();
+        let allowed = zstd::most_decoded(stored_len, limits);
+        let most = self.component.decoded_len.unwrap_or(allowed);
+        zstd::check_decoded_len(most, stored_len, limits)?;
         // One byte more than there should be, to find out when there are more.
         let room = (most - self.decoded).saturating_add(1).min(PIECE_LEN);
         let mut out = vec![0; room as usize];
@@ -130,9 +133,8 @@ impl Pieces {
                 Err(zstd::LENGTH
                     .broken(format!("decodes to more than the declared {declared} bytes")))
             }
-            None if total > most => {
-                zstd::check_decoded_len(total, self.file.limits()).map(|()| Bytes::new())
-            }
+            None if total > most => zstd::check_decoded_len(total, stored_len, self.file.limits())
+                .map(|()| Bytes::new()),
             _ => Ok(out.into()),
         }
     }
@@ -220,7 +222,7 @@ pub(crate) fn range(
 /// Decoded bytes of a zstd component: the frames that hold them when it has a seek table, else
 /// everything up to them.
 fn zstd_range(file: &File, tensor: &TensorInfo, c: &Component, range: Range<u64>) -> Result<Bytes> {
-    zstd::check_decoded_len(range.end - range.start, file.limits())?;
+    zstd::check_decoded_len(range.end - range.start, c.stored_len(), file.limits())?;
     if let Some(table) = seek_table(file, c)? {
         return frames_range(file, c, &table, range);
     }

@@ -245,6 +245,7 @@ fn a_limit_is_not_a_finding() {
     let bytes = bytes_of("ztensor", &Attributes::new(), &[dense("t", &[5_000_000], data)]);
     let mut limits = holdall::Limits::default();
     limits.decoded_len = 1000;
+    limits.expansion = 0;
     let file = OpenOptions::new().with_limits(limits).open_bytes(bytes, "made").unwrap();
     let all = report(&file);
     assert!(all.is_sound());

@@ -174,3 +174,26 @@ fn a_stream_is_the_same_file() {
     }
     assert!(writer.finish().unwrap() == std::fs::read(&path).unwrap());
 }
+
+#[test]
+fn a_bomb_is_over_a_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.zt");
+    let mut writer = Writer::create(&path, &options("ztensor", "1.2").with_zstd(3)).unwrap();
+    for i in 0..3 {
+        let spec = TensorSpec::dense(format!("z{i}"), DType::U8, [40 << 20]);
+        writer.add(spec, &[&vec![0; 40 << 20]]).unwrap();
+    }
+    writer.finish().unwrap();
+    let mut limits = holdall::Limits::default();
+    limits.decoded_len = 100 << 20;
+    let file = OpenOptions::new().with_limits(limits.clone()).open(&path).unwrap();
+    // One alone is within the limit, all at once are not.
+    assert_eq!(file.tensor("z0").unwrap().bytes(&Role::Data).unwrap().len(), 40 << 20);
+    assert_eq!(file.load_all().err().unwrap().code(), "zstd/decoded-len");
+    limits.decoded_len = 30 << 20;
+    let file = OpenOptions::new().with_limits(limits).open(&path).unwrap();
+    let tensor = file.tensor("z0").unwrap();
+    assert_eq!(tensor.bytes(&Role::Data).unwrap_err().code(), "zstd/decoded-len");
+    assert!(tensor.pieces(&Role::Data).unwrap().any(|piece| piece.is_err()));
+}

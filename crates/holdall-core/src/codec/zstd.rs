@@ -40,8 +40,10 @@ pub static WINDOW: Rule = Rule::new(
 pub static DECODED_LEN: Rule = Rule::new(
     "zstd/decoded-len",
     Kind::Limit,
-    "A compressed component decodes to at most `Limits::decoded_len` bytes.",
-);
+    "Compressed components decode to at most `Limits::decoded_len` bytes, or `Limits::expansion` times \
+     what they store if that is more: each of them, and all that are loaded at once.",
+)
+.with_hint("if the file is to be trusted, raise the limit: `--limit decoded-len=100GiB`");
 /// The library refused to compress.
 pub static ENCODE: Rule =
     Rule::new("zstd/encode", Kind::Misuse, "The compression level is one that zstd has.");
@@ -56,15 +58,22 @@ const SEEK_MAGIC: u32 = 0x8F92_EAB1;
 /// Bytes at the end of a seek table that tell how long it is.
 pub const SEEK_FOOTER_LEN: u64 = 9;
 
-/// Checks a length that is about to be decoded against the caller's limit.
+/// The most bytes that `stored_len` bytes may decode to: `Limits::decoded_len`, or
+/// `Limits::expansion` times what is stored where that is more.
+pub fn most_decoded(stored_len: u64, limits: &Limits) -> u64 {
+    limits.decoded_len.max(stored_len.saturating_mul(limits.expansion))
+}
+
+/// Checks a length that `stored_len` bytes are about to be decoded to against the caller's limits.
 ///
 /// # Errors
 /// [`DECODED_LEN`].
-pub fn check_decoded_len(len: u64, limits: &Limits) -> Result<()> {
-    if len > limits.decoded_len {
-        return Err(DECODED_LEN
-            .broken(format!("{len} decoded bytes, at most {} are allowed", limits.decoded_len))
-            .with_hint("raise `Limits::decoded_len` if the file is to be trusted"));
+pub fn check_decoded_len(len: u64, stored_len: u64, limits: &Limits) -> Result<()> {
+    let most = most_decoded(stored_len, limits);
+    if len > most {
+        return Err(DECODED_LEN.broken(format!(
+            "{stored_len} stored bytes decode to {len}, at most {most} are allowed"
+        )));
     }
     Ok(())
 }

@@ -370,9 +370,12 @@ impl Context<'_> {
         }
         if let Some(first) = unit.zstd {
             let len = self.members[first].component.decoded_len.unwrap_or(0);
-            out.resize(len as usize, 0);
-            let checked = zstd::check_decoded_len(len, self.file.limits());
-            match checked.and_then(|()| decoder.decode_into(bytes, out)) {
+            let checked = zstd::check_decoded_len(len, bytes.len() as u64, self.file.limits());
+            let decoded = checked.and_then(|()| {
+                out.resize(len as usize, 0);
+                decoder.decode_into(bytes, out)
+            });
+            match decoded {
                 Err(e) => found.decode = Some((0, e)),
                 Ok(()) if unit.decoded_bool => found.decoded_bool = not_bool(out, 0),
                 Ok(()) => {}
