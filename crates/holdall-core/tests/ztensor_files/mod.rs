@@ -1,6 +1,8 @@
 //! Builds zTensor files of every generation byte by byte, sound ones and others.
 #![allow(dead_code)] // Each test crate uses some of it.
 
+pub(crate) mod rejects;
+
 use holdall_core::wire::cbor::Writer;
 use holdall_core::{Bytes, Error, Index, Limits, Stop, Window, formats};
 

@@ -1,0 +1,113 @@
+//! Every file of the corpus that is refused is refused with the code it is named after, and every rule
+//! that bytes can break has such a file.
+
+mod corpus_files;
+
+use corpus_files::{code_of, error_of, files};
+use holdall::{Io, Kind, Limits, OpenOptions, Rule, formats};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rules that no small file breaks, and why.
+const EXCUSED: &[(&str, &str)] = &[
+    ("cbor/too-many-values", LIMIT),
+    ("index/too-many-tensors", LIMIT),
+    ("layout/dense-limit", LIMIT),
+    ("safetensors/header-limit", LIMIT),
+    ("zstd/decoded-len", LIMIT),
+    ("ztensor/manifest-len", LIMIT),
+    ("convert/cannot-hold", WRITING),
+    ("safetensors/alias", WRITING),
+    ("safetensors/components", WRITING),
+    ("safetensors/encoding", WRITING),
+    ("safetensors/layout", WRITING),
+    ("safetensors/logical-type", WRITING),
+    ("safetensors/reserved-name", WRITING),
+    ("ztensor/file-attributes", WRITING),
+    ("ztensor/layout", WRITING),
+    ("ztensor/logical-type", WRITING),
+    ("ztensor/one-dtype", WRITING),
+    ("ztensor/reserved-field", WRITING),
+    ("ztensor/tensor-attributes", WRITING),
+    ("ztensor/wide-indices", WRITING),
+    ("json/duplicate-key", RESTORED),
+    ("json/lossless", RESTORED),
+    (
+        "file/unknown-layout",
+        "a tensor of a layout that is not known is kept whole; the file is sound",
+    ),
+    ("layout/element-size", "found when elements are asked for one by one, not by reading a file"),
+    ("safetensors/too-short", "a file below 8 bytes is of no format: `format/unknown`"),
+    ("sparse/index-dtype", "zTensor refuses such indices on opening: `ztensor/index-dtype`"),
+    ("window/outside", "every decoder checks bounds before it asks for bytes"),
+];
+
+/// A file that is over it is no small one: [`limits_are_kept`] lowers the limit instead.
+const LIMIT: &str = "a limit";
+/// What a format cannot hold is found before a byte is written; tests of the encoders have it.
+const WRITING: &str = "found in writing";
+/// JSON that Holdall keeps in safetensors metadata; what is not as it writes it stays text.
+const RESTORED: &str = "a warning, not an error";
+
+#[test]
+fn corpus_files_are_refused_with_the_code_they_are_named_after() {
+    let mut wrong = Vec::new();
+    for path in files("reject") {
+        for io in [Io::Map, Io::Read, Io::Direct] {
+            let found = error_of(&path, io);
+            let code = found.as_ref().map_or("nothing", |e| e.code());
+            if code != code_of(&path) {
+                wrong.push(format!("{} ({io:?}): {code}: {found:?}", path.display()));
+                break;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} files:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn corpus_breaks_every_rule() {
+    let rules: BTreeMap<&str, &Rule> = formats::rules()
+        .chain(holdall::error::RULES.iter().copied())
+        .map(|r| (r.code, r))
+        .collect();
+    let broken: BTreeSet<String> = files("reject").iter().map(|p| code_of(p)).collect();
+    for code in &broken {
+        assert!(rules.contains_key(code.as_str()), "{code} is in no table of rules");
+    }
+    let excused: BTreeMap<&str, &str> = EXCUSED.iter().copied().collect();
+    for (code, rule) in &rules {
+        // What a caller asks for, and what the operating system does, is not in a file.
+        let of_bytes = !matches!(rule.kind, Kind::Misuse | Kind::NotFound | Kind::Io);
+        let has = broken.contains(*code);
+        let is_excused = excused.contains_key(code);
+        assert!(has || is_excused || !of_bytes, "no file in corpus/reject breaks {code}");
+        assert!(!(has && is_excused), "{code} is excused, but a file breaks it");
+    }
+    for code in excused.keys() {
+        assert!(rules.contains_key(code), "{code} is excused, but no rule");
+    }
+}
+
+#[test]
+fn limits_are_kept() {
+    type Lower = fn(&mut Limits);
+    let cases: [(&str, &str, Lower); 6] = [
+        ("cbor/too-many-values", "ztensor/v1.2-quantized.zt", |l| l.attribute_values = 3),
+        ("index/too-many-tensors", "ztensor/v1.2-dense_all.zt", |l| l.tensors = 5),
+        ("layout/dense-limit", "ztensor/v1.2-sparse.zt", |l| l.decoded_len = 40),
+        ("safetensors/header-limit", "safetensors/st_fp8.safetensors", |l| l.header_len = 100),
+        ("zstd/decoded-len", "ztensor/v1.1-zstd.zt", |l| l.decoded_len = 40),
+        ("ztensor/manifest-len", "ztensor/v1.2-dense_all.zt", |l| l.manifest_len = 1000),
+    ];
+    for (code, name, lower) in cases {
+        let mut limits = Limits::default();
+        lower(&mut limits);
+        let path = corpus_files::root().join("accept").join(name);
+        let opened = OpenOptions::new().with_limits(limits).open(&path);
+        let e = opened.map_or_else(Some, |file| corpus_files::error_in(&file));
+        assert_eq!(e.as_ref().map(|e| e.code()), Some(code), "{e:?}");
+        assert_eq!(corpus_files::error_of(&path, Io::Auto).map(|e| e.code()), None, "{name}");
+    }
+    let limits = EXCUSED.iter().filter(|(_, why)| *why == LIMIT).map(|(code, _)| *code);
+    assert!(limits.eq(cases.iter().map(|(code, ..)| *code)), "a limit is not tested");
+}

@@ -1,0 +1,53 @@
+//! The files of the corpus, and everything that can be found out about one.
+#![allow(dead_code)] // Each test file uses some of it.
+
+use holdall::{Error, File, Io, OpenOptions, Tensor, VerifyOptions, verify};
+use std::path::{Path, PathBuf};
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus")
+}
+
+/// Files in the folders of `corpus/<kind>` that are no description of others, sorted.
+pub(crate) fn files(kind: &str) -> Vec<PathBuf> {
+    let folders =
+        root().join(kind).read_dir().expect("the corpus is there").map(|f| f.unwrap().path());
+    let mut all: Vec<PathBuf> = folders
+        .flat_map(|folder| folder.read_dir().unwrap().map(|f| f.unwrap().path()))
+        .filter(|path| path.extension().is_none_or(|e| e != "json"))
+        .collect();
+    all.sort();
+    assert!(all.len() > 10, "the corpus is missing");
+    all
+}
+
+/// The code that a file of `corpus/reject` is named after: `area.what.case.zt` breaks `area/what`.
+pub(crate) fn code_of(path: &Path) -> String {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let mut parts = name.split('.');
+    format!("{}/{}", parts.next().unwrap(), parts.next().unwrap())
+}
+
+/// What is wrong with a file: the first error of opening it, of verifying it, or of making each of
+/// its tensors dense.
+pub(crate) fn error_of(path: &Path, io: Io) -> Option<Error> {
+    let file = match OpenOptions::new().with_io(io).open(path) {
+        Ok(file) => file,
+        Err(e) => return Some(e),
+    };
+    error_in(&file)
+}
+
+/// The same of an open file.
+pub(crate) fn error_in(file: &File) -> Option<Error> {
+    let report = match verify(file, &VerifyOptions::new().with_threads(2)) {
+        Ok(report) => report,
+        Err(e) => return Some(e),
+    };
+    if let Some(e) = report.findings.into_iter().next() {
+        return Some(e);
+    }
+    let dense = |tensor: Tensor| tensor.to_dense().err();
+    let is_fault = |e: &Error| !matches!(e.code(), "file/wrong-layout" | "file/unknown-layout");
+    file.tensors().find_map(|t| dense(t).filter(is_fault))
+}
