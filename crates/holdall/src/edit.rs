@@ -260,6 +260,10 @@ impl Edit {
             return Ok(EditReport { in_place: true, written: 0, len, dead });
         }
         let format = writable(&self.file)?;
+        // A new file could take the place of one that may not be written; an edit must not.
+        std::fs::File::options().write(true).open(&self.path).map_err(|e| {
+            crate::error::io(e, "opening for writing").in_source(self.path.display())
+        })?;
         let mut write = self.write.clone().with_overwrite(true).with_format(format);
         write.attributes = self.attributes.clone();
         write.encode.version = version_to_write(&self.file);
