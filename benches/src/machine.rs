@@ -24,7 +24,7 @@ pub fn describe(args: &Args) -> Result<Machine> {
     let facts = vec![
         ("processor", format!("{}, {} cores", field("/proc/cpuinfo", "model name"), cores())),
         ("memory", memory()),
-        ("kernel", line("/proc/sys/kernel/osrelease")),
+        ("kernel", kernel()),
         ("file system", file_system(&args.dir)),
         ("transparent huge pages", line("/sys/kernel/mm/transparent_hugepage/enabled")),
         ("disk, direct reads", format!("{disk_read:.2} GB/s")),
@@ -51,6 +51,12 @@ fn disk_speed(dir: &Path) -> Result<(f64, f64)> {
 
 fn line(path: &str) -> String {
     read_to_string(path).map(|s| s.trim().to_owned()).unwrap_or_else(|_| "unknown".into())
+}
+
+/// The version without what a distribution adds to it.
+fn kernel() -> String {
+    let release = line("/proc/sys/kernel/osrelease");
+    format!("Linux {}", release.split('-').next().unwrap_or_default())
 }
 
 fn field(path: &str, key: &str) -> String {

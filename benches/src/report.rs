@@ -52,7 +52,8 @@ impl Report<'_> {
              Written by `cargo xtask bench --write docs/benchmarks.md`; do not edit. `cargo xtask bench --list` \
              names every comparison, `benches/` holds the code.\n\n\
              Contestants of one comparison run one after the other, round after round, each run in a process of its \
-             own that times itself. A *floor* is the barest code that moves the same bytes. Times are medians; a \
+             own that times itself. Memory is taken and freed before each run, so that a virtual machine has it at \
+             hand. A *floor* is the barest code that moves the same bytes. Times are medians; a \
              multiple (×) is the ratio of medians to the fastest floor, or to the fastest peer where there is no \
              floor. *Cores* is processor time over wall time, *memory* the peak of anonymous memory.\n\n",
         );
