@@ -1,8 +1,11 @@
 //! Globs, renames, grouping and suggestions.
 
+mod make;
+
 use holdall::group::group_names;
 use holdall::select::nearest;
-use holdall::{Glob, Kind, Rename, Select};
+use holdall::{DType, Glob, Kind, Rename, Role, Select, groups};
+use make::{dense, part};
 use std::time::{Duration, Instant};
 
 fn matches(pattern: &str, name: &str) -> bool {
@@ -238,4 +241,30 @@ fn suggesting_costs_little_whatever_the_names() {
     let long = vec!["x".repeat(4096); 2000];
     nearest(&"y".repeat(512), long.iter().map(String::as_str));
     assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn selections_and_groups_of_a_file() {
+    let u8s =
+        |name: &str, n: u64| dense(name, &[n], part(Role::Data, DType::U8, vec![0; n as usize]));
+    let all = [u8s("h.0.w", 2), u8s("h.1.w", 2), u8s("h.2.w", 3), u8s("h.3.w", 2), u8s("x[0]", 1)];
+    let file = make::file("ztensor", &all);
+    let of = |include: &[&str]| -> holdall::Result<Vec<String>> {
+        let chosen = Select::new(include, &[]).unwrap().of(&file)?;
+        Ok(chosen.iter().map(|t| t.name().to_owned()).collect())
+    };
+    assert_eq!(of(&[]).unwrap().len(), 5);
+    assert_eq!(of(&["h.{1..2}.w", "x\\[0]"]).unwrap(), ["h.1.w", "h.2.w", "x[0]"]);
+    assert_eq!(of(&["x[0]"]).unwrap(), ["x[0]"]);
+    let e = of(&["h.0.w", "h.0.v"]).unwrap_err();
+    assert_eq!(
+        (e.kind(), e.code(), e.source_name()),
+        (Kind::NotFound, "select/nothing", Some("made"))
+    );
+    assert!(e.hint().is_some_and(|h| h.contains("`h.0.w`")), "{:?}", e.hint());
+    assert_eq!(of(&["z*"]).unwrap_err().code(), "select/nothing");
+
+    let tensors: Vec<_> = file.tensors().collect();
+    let names: Vec<String> = groups(&tensors).into_iter().map(|g| g.name).collect();
+    assert_eq!(names, ["h.{0,1,3}.w", "h.2.w", "x[0]"]);
 }

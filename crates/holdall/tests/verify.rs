@@ -15,6 +15,8 @@ fn report(file: &File) -> VerifyReport {
     let one = verify(file, &VerifyOptions::new().with_threads(1)).unwrap();
     let many = verify(file, &VerifyOptions::new().with_threads(4)).unwrap();
     assert_eq!(format!("{one:?}"), format!("{many:?}"));
+    let copied = verify(&make::copied(file), &VerifyOptions::new()).unwrap();
+    assert_eq!(format!("{copied:?}"), format!("{many:?}"));
     many
 }
 

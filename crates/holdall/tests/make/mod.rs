@@ -4,9 +4,12 @@
 use holdall::codec::zstd;
 use holdall::model::{Hasher, crc32c};
 use holdall::{
-    Algorithm, Attributes, Bytes, ComponentRef, ComponentSpec, DType, Digest, EncodeOptions,
-    Encoding, File, Layout, LogicalType, OpenOptions, Role, Stored, TensorSpec, Value, formats,
+    Algorithm, Attributes, ByteSource, Bytes, ComponentRef, ComponentSpec, DType, Digest,
+    EncodeOptions, Encoding, File, Layout, LogicalType, OpenOptions, Role, Stored, TensorSpec,
+    Value, formats,
 };
+use std::ops::Range;
+use std::sync::Arc;
 
 /// A component to be written.
 #[derive(Clone)]
@@ -205,6 +208,24 @@ pub(crate) fn file(format: &str, tensors: &[Made]) -> File {
 
 pub(crate) fn open(bytes: Vec<u8>) -> File {
     OpenOptions::new().open_bytes(Bytes::from(bytes), "made").unwrap()
+}
+
+/// The same file from a source of which every read is a copy.
+pub(crate) fn copied(file: &File) -> File {
+    struct Copied(Bytes);
+    impl ByteSource for Copied {
+        fn len(&self) -> u64 {
+            self.0.len() as u64
+        }
+        fn read(&self, ranges: &[Range<u64>]) -> holdall::Result<Vec<Bytes>> {
+            let one =
+                |r: &Range<u64>| Bytes::copy_from_slice(&self.0[r.start as usize..r.end as usize]);
+            Ok(ranges.iter().map(one).collect())
+        }
+    }
+    let bytes = file.source().read_range(0..file.source().len()).unwrap();
+    let options = OpenOptions::new().with_limits(file.limits().clone());
+    options.open_source(Arc::new(Copied(bytes)), file.name()).unwrap()
 }
 
 /// Bytes that neither repeat nor compress well.
