@@ -118,26 +118,38 @@ impl ElementType {
         (u128::from(elements) * u128::from(self.bits()) / 8) as u64
     }
 
-    /// The elements of `bytes` as f64, in place of what `out` held. Integers of 64 bits may be
+    /// Hands the elements of `bytes` to `sink` as f64, up to 1024 at a time. Integers of 64 bits may be
     /// rounded; complex ones become their magnitude.
     ///
     /// # Errors
     /// `bool` bytes above 1.
+    pub(crate) fn each_f64(&self, bytes: &[u8], mut sink: impl FnMut(&[f64])) -> Result<()> {
+        if self.class() != Class::Complex {
+            return decode_f64(self.dtype, self.logical_type.as_ref(), bytes, sink);
+        }
+        let mut out = Vec::new();
+        for bytes in bytes.chunks(1024 * (self.bits() / 8) as usize) {
+            out.clear();
+            self.each_complex(bytes, |re, im| out.push(re.hypot(im)));
+            sink(&out);
+        }
+        Ok(())
+    }
+
+    /// The elements of `bytes` as f64, in place of what `out` held. See [`ElementType::each_f64`].
+    ///
+    /// # Errors
+    /// As [`ElementType::each_f64`].
     pub(crate) fn read_f64(&self, bytes: &[u8], out: &mut Vec<f64>) -> Result<()> {
         out.clear();
-        if self.class() == Class::Complex {
-            self.each_complex(bytes, |re, im| out.push(re.hypot(im)));
-            return Ok(());
-        }
-        let logical = self.logical_type.as_ref();
-        decode_f64(self.dtype, logical, bytes, |chunk| out.extend_from_slice(chunk))
+        self.each_f64(bytes, |chunk| out.extend_from_slice(chunk))
     }
 
     /// The elements as pairs of parts, in place of what `out` held; the imaginary part of a real
     /// number is 0.
     ///
     /// # Errors
-    /// As [`ElementType::read_f64`].
+    /// As [`ElementType::each_f64`].
     pub(crate) fn read_complex(&self, bytes: &[u8], out: &mut Vec<[f64; 2]>) -> Result<()> {
         out.clear();
         if self.class() == Class::Complex {
@@ -169,7 +181,7 @@ impl ElementType {
     /// The elements of an [integer type](ElementType::is_integer), in place of what `out` held.
     ///
     /// # Errors
-    /// As [`ElementType::read_f64`].
+    /// As [`ElementType::each_f64`].
     pub(crate) fn read_i128(&self, bytes: &[u8], out: &mut Vec<i128>) -> Result<()> {
         out.clear();
         match self.dtype {

@@ -81,15 +81,55 @@ pub(super) struct Scratch {
 
 /// Two elements side by side.
 struct Both {
-    a: Number,
-    b: Number,
     /// Whether they are the same number, or both NaN.
     equal: bool,
+    /// Whether the same bits follow from that, in elements of one type.
+    plain: bool,
     /// `|a - b|`: NaN where one of them is.
     abs: f64,
     /// `|b|`.
     of: f64,
 }
+
+/// How elements of one class are compared.
+struct How<T> {
+    both: fn(&T, &T) -> Both,
+    number: fn(&ElementType, &T) -> Number,
+}
+
+static WIDE: How<i128> = How {
+    both: |&p, &q| Both {
+        equal: p == q,
+        plain: true,
+        abs: p.abs_diff(q) as f64,
+        of: q.unsigned_abs() as f64,
+    },
+    number: |_, &p| Number::Integer(p),
+};
+
+static COMPLEX: How<[f64; 2]> = How {
+    both: |p, q| {
+        let is_nan = |z: &[f64; 2]| z[0].is_nan() || z[1].is_nan();
+        Both {
+            equal: p == q || (is_nan(p) && is_nan(q)),
+            plain: false,
+            abs: (p[0] - q[0]).hypot(p[1] - q[1]),
+            of: q[0].hypot(q[1]),
+        }
+    },
+    number: |_, p| Number::Complex(p[0], p[1]),
+};
+
+static REAL: How<f64> = How {
+    both: |&p, &q| Both {
+        equal: p == q || (p.is_nan() && q.is_nan()),
+        // Only zeros and NaN have more than one form.
+        plain: p == q && p != 0.0,
+        abs: (p - q).abs(),
+        of: q.abs(),
+    },
+    number: |of, &p| if of.is_integer() { Number::Integer(p as i128) } else { Number::Float(p) },
+};
 
 impl Compare<'_> {
     /// Compares `count` elements, of which the first has the number `start`, with their bytes.
@@ -132,71 +172,43 @@ impl Compare<'_> {
         let (x, y) = (self.a.of, self.b.of);
         let (class_a, class_b) = (x.class(), y.class());
         let wide = class_a == Class::Wide || class_b == Class::Wide;
+        let at = At { start, a, b };
         if x.is_integer() && y.is_integer() && wide {
             let (p, q) = &mut scratch.wide;
             x.read_i128(a, p).map_err(|e| self.a.place(e))?;
             y.read_i128(b, q).map_err(|e| self.b.place(e))?;
-            self.all(start, a, b, p, q, tally, |&p, &q| Both {
-                a: Number::Integer(p),
-                b: Number::Integer(q),
-                equal: p == q,
-                abs: p.abs_diff(q) as f64,
-                of: q.unsigned_abs() as f64,
-            });
+            self.all(at, p, q, tally, &WIDE);
         } else if class_a == Class::Complex || class_b == Class::Complex {
             let (p, q) = &mut scratch.complex;
             x.read_complex(a, p).map_err(|e| self.a.place(e))?;
             y.read_complex(b, q).map_err(|e| self.b.place(e))?;
-            let is_nan = |z: &[f64; 2]| z[0].is_nan() || z[1].is_nan();
-            self.all(start, a, b, p, q, tally, |p, q| Both {
-                a: Number::Complex(p[0], p[1]),
-                b: Number::Complex(q[0], q[1]),
-                equal: p == q || (is_nan(p) && is_nan(q)),
-                abs: (p[0] - q[0]).hypot(p[1] - q[1]),
-                of: q[0].hypot(q[1]),
-            });
+            self.all(at, p, q, tally, &COMPLEX);
         } else {
             let (p, q) = &mut scratch.real;
             x.read_f64(a, p).map_err(|e| self.a.place(e))?;
             y.read_f64(b, q).map_err(|e| self.b.place(e))?;
-            let number = |of: &ElementType, x: f64| {
-                if of.is_integer() { Number::Integer(x as i128) } else { Number::Float(x) }
-            };
-            self.all(start, a, b, p, q, tally, |&p, &q| Both {
-                a: number(x, p),
-                b: number(y, q),
-                equal: p == q || (p.is_nan() && q.is_nan()),
-                abs: (p - q).abs(),
-                of: q.abs(),
-            });
+            self.all(at, p, q, tally, &REAL);
         }
         Ok(())
     }
 
-    /// Compares elements one by one, given both as bytes and as numbers.
-    #[allow(clippy::too_many_arguments)] // Both sides in two forms, and where they are.
-    fn all<T>(
-        &self,
-        start: u64,
-        a: &[u8],
-        b: &[u8],
-        p: &[T],
-        q: &[T],
-        tally: &mut Tally,
-        both: impl Fn(&T, &T) -> Both,
-    ) {
+    /// Compares elements one by one.
+    #[inline(always)]
+    fn all<T>(&self, at: At<'_>, p: &[T], q: &[T], tally: &mut Tally, how: &How<T>) {
         let width = (self.a.of.bits() / 8) as usize;
         let same_type = self.a.of == self.b.of;
         let exact = self.tolerance == Tolerance::default();
         for (i, (p, q)) in p.iter().zip(q).enumerate() {
-            let both = both(p, q);
-            let equal = match width {
-                _ if !same_type => both.equal,
-                // Below 8 bits there is no NaN, and only zeros have two forms.
-                0 => both.equal && sign(both.a) == sign(both.b),
-                _ => a[i * width..][..width] == b[i * width..][..width],
+            let both = (how.both)(p, q);
+            let bits = || match width {
+                // Below 8 bits there is no NaN, and zeros differ in their sign.
+                0 => {
+                    let negative = |x| (how.number)(self.a.of, x).to_f64().is_sign_negative();
+                    negative(p) == negative(q)
+                }
+                _ => at.a[i * width..][..width] == at.b[i * width..][..width],
             };
-            if equal {
+            if both.equal && (!same_type || both.plain || bits()) {
                 continue;
             }
             tally.unequal += 1;
@@ -204,21 +216,26 @@ impl Compare<'_> {
                 tally.max_abs = both.abs;
             }
             let rel = both.abs / both.of;
-            if both.of > 0.0 && rel > tally.max_rel {
+            if rel > tally.max_rel && both.of > 0.0 {
                 tally.max_rel = rel;
             }
             if exact || !self.tolerance.holds(&both) {
                 tally.differing += 1;
                 if tally.first.is_none() {
-                    tally.first = Some((start + i as u64, both.a, both.b));
+                    let number = how.number;
+                    let (a, b) = (number(self.a.of, p), number(self.b.of, q));
+                    tally.first = Some((at.start + i as u64, a, b));
                 }
             }
         }
     }
 }
 
-fn sign(x: Number) -> bool {
-    x.to_f64().is_sign_negative()
+/// Elements as they are stored, and the number of the first.
+struct At<'a> {
+    start: u64,
+    a: &'a [u8],
+    b: &'a [u8],
 }
 
 impl Tolerance {
