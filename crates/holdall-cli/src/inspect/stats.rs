@@ -116,10 +116,7 @@ pub(super) fn lines(s: &Stats) -> Vec<(&'static str, String)> {
     let mut out = vec![
         ("range", format!("{} to {}{of}", extreme(s.min), extreme(s.max))),
         ("mean", format!("{}, standard deviation {}", float(s.mean), float(s.std))),
-        (
-            "zeros",
-            format!("{} of {} ({})", Grouped(s.zeros), Grouped(s.count), share(s.zeros, s.count)),
-        ),
+        ("zeros", zeros_line(s)),
     ];
     let odd = [("NaN", s.nan), ("inf", s.inf), ("-inf", s.neg_inf)];
     let odd: Vec<String> = odd

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 /// Between two columns.
 const GAP: usize = 2;
 /// A flexible column is not cut below this while others can still be left out.
-const FLEX_MIN: usize = 28;
+const FLEX_MIN: usize = 56;
 
 /// A column.
 pub(crate) struct Column {

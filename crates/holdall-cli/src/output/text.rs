@@ -48,13 +48,14 @@ pub(crate) fn columns(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.width() }
 }
 
-/// `text` in at most `most` columns: the middle gives way, because names differ at their ends.
+/// `text` in at most `most` columns: the middle gives way, and more of it towards the start, because
+/// names differ at their ends.
 pub(crate) fn cut_middle(text: &str, most: usize) -> String {
     if columns(text) <= most {
         return text.to_owned();
     }
     let room = most.saturating_sub(1);
-    let (head, tail) = (room / 2, room - room / 2);
+    let (head, tail) = (room / 3, room - room / 3);
     let head_end = fitting(text.char_indices().map(|(i, c)| (i + c.len_utf8(), c)), head);
     let tail_start =
         text.len() - fitting(text.char_indices().rev().map(|(i, c)| (text.len() - i, c)), tail);
@@ -202,8 +203,8 @@ mod tests {
     #[test]
     fn names_are_cut_in_the_middle_at_whole_characters() {
         assert_eq!(cut_middle("abc", 3), "abc");
-        assert_eq!(cut_middle("abcdefgh", 5), "ab…gh");
-        assert_eq!(cut_middle("重重重重", 5), "重…重");
+        assert_eq!(cut_middle("abcdefgh", 5), "a…fgh");
+        assert_eq!(cut_middle("重重重重", 7), "重…重重");
         assert_eq!(cut_end("abcdefgh", 5), "abcd…");
         assert_eq!(cut_middle("abcdefgh", 0), "…");
     }
