@@ -107,7 +107,10 @@ fn lines(report: &VerifyReport) -> Vec<(&'static str, String)> {
         out.push(("compressed", format!("{} decode as declared", Grouped(report.decoded))));
     }
     if report.bools > 0 {
-        out.push(("bool", format!("{} hold only 0 and 1", count(report.bools, "component"))));
+        out.push((
+            "bool",
+            format!("{} with nothing but 0 and 1", count(report.bools, "component")),
+        ));
     }
     if report.sparse > 0 {
         let tensors = count(report.sparse, "tensor");

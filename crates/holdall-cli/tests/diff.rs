@@ -95,6 +95,14 @@ fn values_within_a_tolerance_agree() {
         assert!(text.contains("0 bit for bit, 1 within the tolerance"), "{text}");
     }
     holdall(["diff", &a, &b, "--atol", "0.4"]).ends_with(1);
+    // Another precision, which holds these values exactly.
+    let f64s = [1.0f64, 2.0, 3.0].map(f64::to_le_bytes).concat();
+    let args = ["edit", &b, "replace", "w", "--from", "-", "--dtype", "f64", "--shape", "3"];
+    holdall_with(args, &f64s).ends_with(0);
+    let text = holdall(["diff", &a, &b]).ends_with(1).out;
+    assert!(text.contains("f32 → f64") && text.contains("equal values"), "{text}");
+    let text = holdall(["diff", &a, &b, "--values-only"]).ends_with(0).out;
+    assert!(text.contains("0 bit for bit, 1 with values that agree"), "{text}");
     for bad in ["-1", "nan", "inf", "x"] {
         holdall(["diff", &a, &b, &format!("--atol={bad}")]).ends_with(2);
     }

@@ -21,6 +21,11 @@ fn the_guide_shows_what_the_command_prints() {
     check("docs/guide.md");
 }
 
+#[test]
+fn the_page_of_the_command_shows_what_it_prints() {
+    check("docs/cli.md");
+}
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

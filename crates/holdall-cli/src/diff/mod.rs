@@ -1,10 +1,11 @@
 //! `holdall diff`.
 
+mod json;
+
 use crate::args::Selecting;
 use crate::exit::{Failure, Status};
 use crate::input;
 use crate::number::short;
-use crate::output::json::{push_element, push_error, push_f64, push_optional, push_string};
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Grouped, count, escape, printable, shape, tensor_type, value};
@@ -21,7 +22,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   holdall diff model.safetensors model.zt                  exit status 0: the same, 1: they differ
   holdall diff before.zt after.zt -s '*.mlp.*'             some tensors only
-  holdall diff f32.zt bf16.zt --rtol 0.01 --atol 1e-6      values that are near enough agree
+  holdall diff f32.zt bf16.zt --values-only --rtol 0.01    is the other precision near enough
 
 How something is stored is no difference: format, encoding, digests, offsets, order.")]
 pub(crate) struct DiffArgs {
@@ -43,6 +44,10 @@ pub(crate) struct DiffArgs {
     /// See --rtol
     #[arg(long, value_name = "ATOL", default_value_t = 0.0, value_parser = tolerance)]
     atol: f64,
+
+    /// Only names, shapes and values count: types, layouts and attributes may differ
+    #[arg(long)]
+    values_only: bool,
 }
 
 fn tolerance(text: &str) -> Result<f64, String> {
@@ -66,11 +71,13 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
     let diff = holdall::diff(&a, &b, &options)?;
     drop(bar);
     if session.json() {
-        writeln!(session.out(), "{}", json(&a, &b, &diff))?;
+        writeln!(session.out(), "{}", json::report(&a, &b, &diff))?;
     } else if !session.global.quiet {
-        text(session, &a, &b, &diff)?;
+        let same = |d: &TensorDiff| if args.values_only { d.values_agree() } else { d.is_same() };
+        text(session, &a, &b, &diff, args.values_only, &same)?;
     }
-    Ok(if diff.is_same() { Status::Fine } else { Status::Bad })
+    let same = if args.values_only { diff.values_agree() } else { diff.is_same() };
+    Ok(if same { Status::Fine } else { Status::Bad })
 }
 
 /// One row of the table.
@@ -81,11 +88,19 @@ enum Row<'a> {
     Attribute(&'a AttributeDiff),
 }
 
-fn text(session: &Session, a: &File, b: &File, diff: &Diff) -> Result<(), Failure> {
+/// `same` tells which changed tensors count as the same.
+fn text(
+    session: &Session,
+    a: &File,
+    b: &File,
+    diff: &Diff,
+    values_only: bool,
+    same: &dyn Fn(&TensorDiff) -> bool,
+) -> Result<(), Failure> {
     let out = &mut *session.out();
     let (width, paint) = (session.width(), session.paint());
-    let rows: Vec<Row<'_>> = diff
-        .attributes
+    let attributes = if values_only { &[][..] } else { &diff.attributes[..] };
+    let rows: Vec<Row<'_>> = attributes
         .iter()
         .map(Row::Attribute)
         .chain(diff.removed.iter().map(Row::Removed))
@@ -100,18 +115,23 @@ fn text(session: &Session, a: &File, b: &File, diff: &Diff) -> Result<(), Failur
             Column::left("shape"),
             Column::left("difference").cut_end(),
         ];
-        let row = |at: usize| cells(a, &rows[at]);
+        let row = |at: usize| cells(a, &rows[at], same);
         table::write(out, &columns, rows.len(), &row, 0, width, paint)?;
         writeln!(out)?;
     }
     let names = format!("{} and {}", escape(a.name()), escape(b.name()));
-    let within = diff.changed.iter().filter(|t| t.is_same()).count() as u64;
-    let verdict = if diff.is_identical() {
+    let within = diff.changed.iter().filter(|t| same(t)).count() as u64;
+    let near = if values_only { "with values that agree" } else { "within the tolerance" };
+    let all_same = within == diff.changed.len() as u64
+        && diff.removed.is_empty()
+        && diff.added.is_empty()
+        && attributes.is_empty();
+    let verdict = if all_same && within == 0 {
         let all = count(diff.compared, "tensor");
         format!("{} {names}, {all}, bit for bit", paint.on("same:", Style::Good))
-    } else if diff.is_same() {
+    } else if all_same {
         format!(
-            "{} {names}, {}: {} bit for bit, {} within the tolerance",
+            "{} {names}, {}: {} bit for bit, {} {near}",
             paint.on("same:", Style::Good),
             count(diff.compared, "tensor"),
             Grouped(diff.identical),
@@ -123,7 +143,7 @@ fn text(session: &Session, a: &File, b: &File, diff: &Diff) -> Result<(), Failur
             (diff.removed.len() as u64, "only in the first"),
             (diff.added.len() as u64, "only in the second"),
             (diff.changed.len() as u64 - within, "changed"),
-            (within, "within the tolerance"),
+            (within, near),
             (diff.identical, "the same"),
         ] {
             if n > 0 {
@@ -131,8 +151,7 @@ fn text(session: &Session, a: &File, b: &File, diff: &Diff) -> Result<(), Failur
             }
         }
         if !diff.attributes.is_empty() {
-            parts
-                .push(format!("{} of the files", count(diff.attributes.len() as u64, "attribute")));
+            parts.push(count(diff.attributes.len() as u64, "file attribute"));
         }
         format!("{} {names}: {}", paint.on("differ:", Style::Bad), parts.join(", "))
     };
@@ -140,7 +159,7 @@ fn text(session: &Session, a: &File, b: &File, diff: &Diff) -> Result<(), Failur
     Ok(())
 }
 
-fn cells(a: &File, row: &Row<'_>) -> Vec<Cell> {
+fn cells(a: &File, row: &Row<'_>, same: &dyn Fn(&TensorDiff) -> bool) -> Vec<Cell> {
     let one = |mark, style, t: &TensorInfo, what: &'static str| {
         vec![
             Cell::styled(mark, style),
@@ -161,7 +180,7 @@ fn cells(a: &File, row: &Row<'_>) -> Vec<Cell> {
             Cell::new(attribute(d)),
         ],
         Row::Changed(d) => {
-            let style = if d.is_same() { Style::Plain } else { Style::Warn };
+            let style = if same(d) { Style::Plain } else { Style::Warn };
             let old = a.index().get(&d.name);
             let of = |t: &Option<ElementType>| {
                 t.as_ref().map_or("-".to_owned(), |t| escape(&t.to_string()))
@@ -177,7 +196,7 @@ fn cells(a: &File, row: &Row<'_>) -> Vec<Cell> {
                 (None, None) => String::new(),
             };
             vec![
-                Cell::styled(if d.is_same() { "≈" } else { "~" }, style),
+                Cell::styled(if same(d) { "≈" } else { "~" }, style),
                 Cell::styled(escape(&d.name), style),
                 Cell::styled(dtype, Style::Type),
                 Cell::new(dims),
@@ -252,149 +271,4 @@ fn component(c: &ComponentDiff) -> String {
 fn attribute(d: &AttributeDiff) -> String {
     let side = |v: &Option<holdall::Value>| v.as_ref().map_or("none".to_owned(), value);
     format!("{} → {}", side(&d.a), side(&d.b))
-}
-
-fn json(a: &File, b: &File, diff: &Diff) -> String {
-    let mut out = String::from("{");
-    for (key, file) in [("a", a), ("b", b)] {
-        out.push_str(&format!("\"{key}\":{{\"source\":"));
-        push_string(file.name(), &mut out);
-        out.push_str(",\"format\":");
-        push_string(file.format(), &mut out);
-        out.push_str(",\"version\":");
-        push_string(file.version(), &mut out);
-        out.push_str("},");
-    }
-    out.push_str(&format!(
-        "\"identical\":{},\"same\":{},\"values_agree\":{},\"compared\":{},\"unchanged\":{}",
-        diff.is_identical(),
-        diff.is_same(),
-        diff.values_agree(),
-        diff.compared,
-        diff.identical,
-    ));
-    push_list("removed", &diff.removed, push_info, &mut out);
-    push_list("added", &diff.added, push_info, &mut out);
-    push_list("changed", &diff.changed, push_tensor, &mut out);
-    push_list("attributes", &diff.attributes, push_attribute, &mut out);
-    out.push('}');
-    out
-}
-
-fn push_list<T>(key: &str, all: &[T], push: impl Fn(&T, &mut String), out: &mut String) {
-    out.push_str(&format!(",\"{key}\":["));
-    for (at, item) in all.iter().enumerate() {
-        out.push_str(if at > 0 { "," } else { "" });
-        push(item, out);
-    }
-    out.push(']');
-}
-
-fn push_info(t: &TensorInfo, out: &mut String) {
-    out.push_str("{\"name\":");
-    push_string(t.name(), out);
-    out.push_str(",\"dtype\":");
-    push_optional(t.dtype().map(|d| d.as_str()), out);
-    out.push_str(",\"logical_type\":");
-    push_optional(t.logical_type().as_ref().map(|t| t.as_str()), out);
-    out.push_str(&format!(",\"shape\":{:?},\"layout\":", t.shape()));
-    push_string(t.layout().as_str(), out);
-    out.push('}');
-}
-
-fn push_tensor(d: &TensorDiff, out: &mut String) {
-    out.push_str("{\"name\":");
-    push_string(&d.name, out);
-    out.push_str(&format!(",\"same\":{},\"types\":", d.is_same()));
-    match &d.types {
-        None => out.push_str("null"),
-        Some((a, b)) => push_pair(a.as_ref(), b.as_ref(), push_type, out),
-    }
-    out.push_str(",\"shapes\":");
-    match &d.shapes {
-        None => out.push_str("null"),
-        Some((a, b)) => out.push_str(&format!("[{a:?},{b:?}]")),
-    }
-    out.push_str(",\"layouts\":");
-    match &d.layouts {
-        None => out.push_str("null"),
-        Some((a, b)) => {
-            push_pair(Some(a), Some(b), |layout, out| push_string(layout.as_str(), out), out);
-        }
-    }
-    push_list("attributes", &d.attributes, push_attribute, out);
-    push_list("components", &d.components, push_component, out);
-    out.push_str(",\"values\":");
-    push_values(d.values.as_ref(), out);
-    out.push_str(",\"incomparable\":");
-    match &d.incomparable {
-        None => out.push_str("null"),
-        Some(e) => push_error(e, out),
-    }
-    out.push('}');
-}
-
-fn push_pair<T>(a: Option<&T>, b: Option<&T>, push: impl Fn(&T, &mut String), out: &mut String) {
-    for (bracket, side) in [('[', a), (',', b)] {
-        out.push(bracket);
-        match side {
-            None => out.push_str("null"),
-            Some(side) => push(side, out),
-        }
-    }
-    out.push(']');
-}
-
-fn push_type(t: &ElementType, out: &mut String) {
-    out.push_str(&format!("{{\"dtype\":\"{}\",\"logical_type\":", t.dtype));
-    push_optional(t.logical_type.as_ref().map(|t| t.as_str()), out);
-    out.push('}');
-}
-
-fn push_component(c: &ComponentDiff, out: &mut String) {
-    out.push_str("{\"role\":");
-    push_string(c.role.as_str(), out);
-    out.push_str(",\"types\":");
-    push_pair(c.types.0.as_ref(), c.types.1.as_ref(), push_type, out);
-    out.push_str(",\"lens\":");
-    push_pair(c.lens.0.as_ref(), c.lens.1.as_ref(), |n, out| out.push_str(&n.to_string()), out);
-    out.push_str(",\"values\":");
-    push_values(c.values.as_ref(), out);
-    out.push('}');
-}
-
-fn push_values(v: Option<&ValueDiff>, out: &mut String) {
-    let Some(v) = v else { return out.push_str("null") };
-    let (count, unequal, differing) = (v.count, v.unequal, v.differing);
-    out.push_str(&format!(
-        "{{\"count\":{count},\"unequal\":{unequal},\"differing\":{differing},\"max_abs\":"
-    ));
-    push_f64(v.max_abs, out);
-    out.push_str(",\"max_rel\":");
-    push_f64(v.max_rel, out);
-    out.push_str(",\"first\":");
-    match &v.first {
-        None => out.push_str("null"),
-        Some(first) => {
-            out.push_str(&format!("{{\"index\":{:?},\"a\":", first.index));
-            push_element(first.a, out);
-            out.push_str(",\"b\":");
-            push_element(first.b, out);
-            out.push('}');
-        }
-    }
-    out.push('}');
-}
-
-fn push_attribute(d: &AttributeDiff, out: &mut String) {
-    out.push_str("{\"key\":");
-    push_string(&d.key, out);
-    // A side that does not have it is left out: null is a value.
-    for (key, side) in [("a", &d.a), ("b", &d.b)] {
-        if let Some(value) = side {
-            out.push_str(&format!(",\"{key}\":"));
-            value.write_json(out);
-        }
-    }
-    out.push('}');
 }
