@@ -36,9 +36,11 @@ fn check(document: &str) {
     let path = root().join(document);
     let Ok(text) = std::fs::read_to_string(&path) else { return };
     let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("examples")).unwrap();
-    let example = "examples/tiny.zt";
-    std::fs::copy(root().join(example), folder.path().join(example)).unwrap();
+    for file in ["examples/tiny.zt", "corpus/reject/ztensor/index.overlap.in-part.zt"] {
+        let there = folder.path().join(file);
+        std::fs::create_dir_all(there.parent().unwrap()).unwrap();
+        std::fs::copy(root().join(file), there).unwrap();
+    }
 
     let mut shell = Shell { folder: folder.path(), status: 0 };
     let mut written = String::new();

@@ -79,3 +79,38 @@ fn the_specification_names_every_rule_of_the_formats() {
         assert!(named.contains(code), "docs/spec does not speak of the warning {code}");
     }
 }
+
+#[path = "../examples/guide.rs"]
+mod guide;
+
+#[test]
+fn the_snippets_run() {
+    let folder = tempfile::tempdir().unwrap();
+    guide::run(&root().canonicalize().unwrap().join("examples/tiny.zt"), folder.path()).unwrap();
+}
+
+#[test]
+fn every_snippet_in_the_docs_is_of_a_program_that_runs() {
+    let example = |name| std::fs::read_to_string(root().join("crates/holdall/examples").join(name));
+    let programs = [example("guide.rs").unwrap(), example("make_example.rs").unwrap()];
+    let mut count = 0;
+    for (path, text) in documents() {
+        for snippet in text.split("\n```rust\n").skip(1) {
+            let snippet = snippet.split("\n```").next().unwrap();
+            let found = programs.iter().any(|program| contains(program, snippet));
+            assert!(found, "{}: in no example program:\n{snippet}", path.display());
+            count += 1;
+        }
+    }
+    assert!(count > 10, "{count}");
+}
+
+/// Whether the lines of `snippet` stand in `program` one after the other, indented by the same.
+fn contains(program: &str, snippet: &str) -> bool {
+    let (lines, wanted): (Vec<&str>, Vec<&str>) =
+        (program.lines().collect(), snippet.lines().collect());
+    lines.windows(wanted.len()).any(|window| {
+        let indent = window[0].len() - window[0].trim_start().len();
+        window.iter().zip(&wanted).all(|(line, wanted)| line.get(indent..).unwrap_or("") == *wanted)
+    })
+}
