@@ -34,9 +34,13 @@ fn every_rejected_file_fails_with_the_code_it_is_named_after() {
                 let in_brackets = format!("[{code}]");
                 let beyond = unverified
                     .any(|u| u["message"].as_str().is_some_and(|m| m.contains(&in_brackets)));
-                assert!(bad || beyond, "{path}: {report}");
                 assert_eq!(found.status, i32::from(bad), "{path}");
-                continue;
+                if bad || beyond {
+                    continue;
+                }
+                // What is left cannot be made into a dense tensor.
+                let args = ["--dense", "--json", "--format", "raw", "-o", "-"];
+                found = holdall([&["extract", path, "w"], &args[..]].concat());
             }
         }
         let error = found.error();
