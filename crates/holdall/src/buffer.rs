@@ -47,8 +47,10 @@ impl Buffer {
             .map_err(|e| io(e, format_args!("taking {len} bytes of memory")))?;
         #[cfg(target_os = "linux")]
         if len >= HUGE_PAGE {
-            // Advice: a kernel without huge pages refuses it, and the memory works all the same.
-            let _ = map.advise(memmap2::Advice::HugePage);
+            // The rest in small pages, so that no more memory is taken than asked for. This is advice: a
+            // kernel without huge pages refuses it, and the memory works all the same.
+            let whole = len / HUGE_PAGE * HUGE_PAGE;
+            let _ = map.advise_range(memmap2::Advice::HugePage, 0, whole);
         }
         Ok(Buffer { memory: Memory::Map(map), len })
     }

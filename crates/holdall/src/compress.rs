@@ -11,26 +11,25 @@ use std::thread::JoinHandle;
 
 /// Threads that compress. Frames come back in the order in which they were given.
 pub(crate) struct Compressor {
-    jobs: Option<Sender<(u64, Vec<u8>)>>,
-    done: Receiver<(u64, Result<Compressed>)>,
+    jobs: Option<Sender<(u64, Buffers)>>,
+    done: Receiver<(u64, Result<Buffers>)>,
     threads: Vec<JoinHandle<()>>,
     given: u64,
     taken: u64,
-    early: BTreeMap<u64, Result<Compressed>>,
+    early: BTreeMap<u64, Result<Buffers>>,
 }
 
-/// One frame.
-pub(crate) struct Compressed {
+/// What goes into a frame and what comes out. Used again and again: most of the cost of fresh memory
+/// is that it is fresh.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    pub(crate) decoded: Vec<u8>,
     pub(crate) frame: Vec<u8>,
-    /// Bytes it decodes to.
-    pub(crate) decoded_len: u64,
-    /// The memory that held them, to be used again.
-    pub(crate) spare: Vec<u8>,
 }
 
 impl Compressor {
     pub(crate) fn new(level: i32, threads: Option<usize>) -> Result<Compressor> {
-        let (jobs, queue) = channel::<(u64, Vec<u8>)>();
+        let (jobs, queue) = channel::<(u64, Buffers)>();
         let (give, done) = channel();
         let queue = Arc::new(Mutex::new(queue));
         let count = workers::threads(threads);
@@ -41,12 +40,9 @@ impl Compressor {
             threads.push(std::thread::spawn(move || {
                 loop {
                     let job = queue.lock().unwrap_or_else(|p| p.into_inner()).recv();
-                    let Ok((number, bytes)) = job else { return };
-                    let mut frame = Vec::new();
-                    let result = encoder.frame(&bytes, &mut frame).map(|()| {
-                        frame.shrink_to_fit();
-                        Compressed { frame, decoded_len: bytes.len() as u64, spare: bytes }
-                    });
+                    let Ok((number, mut buffers)) = job else { return };
+                    let result =
+                        encoder.frame(&buffers.decoded, &mut buffers.frame).map(|()| buffers);
                     if give.send((number, result)).is_err() {
                         return;
                     }
@@ -73,16 +69,16 @@ impl Compressor {
         self.in_flight() < self.threads.len() as u64 * 2 + 1
     }
 
-    pub(crate) fn give(&mut self, bytes: Vec<u8>) {
+    pub(crate) fn give(&mut self, buffers: Buffers) {
         if let Some(jobs) = &self.jobs {
             // The threads live as long as this sender.
-            let _ = jobs.send((self.given, bytes));
+            let _ = jobs.send((self.given, buffers));
             self.given += 1;
         }
     }
 
     /// The next frame, waiting for it; `None` when none is in flight.
-    pub(crate) fn take(&mut self) -> Option<Result<Compressed>> {
+    pub(crate) fn take(&mut self) -> Option<Result<Buffers>> {
         if self.in_flight() == 0 {
             return None;
         }

@@ -71,7 +71,8 @@ impl<'a> Copier<'a> {
             let len = range.end - range.start;
             at = range.end;
             let borrowed: Bytes;
-            let bytes: &[u8] = if len < TOUCH_LEN && file.source().access() == Access::Borrowed {
+            let touch = len < TOUCH_LEN || writer.compresses();
+            let bytes: &[u8] = if touch && file.source().access() == Access::Borrowed {
                 borrowed = file.source().read_range(range)?;
                 &borrowed
             } else {

@@ -12,8 +12,13 @@ use holdall_core::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Res
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// Bytes in one job: few enough that a digest of them finds them in the processor's cache.
+/// Bytes in one job.
 const JOB_LEN: usize = 2 << 20;
+/// Bytes read at a time when they are digested: few enough that the digest finds them in the
+/// processor's cache.
+const STEP_LEN: usize = 128 << 10;
+/// Reads under way for each thread when they go past the system's cache, to keep the disk busy.
+const DIRECT_DEPTH: usize = 4;
 
 /// A component to be read, and the tensor it is of (its number in the file).
 pub(crate) struct Wanted {
@@ -86,9 +91,8 @@ pub(crate) fn fill(
         );
     }
     let kept = || Kept { decoder: Decoder::new(file.limits()), scratch: Vec::new() };
-    workers::for_each(workers::threads(options.threads), jobs, kept, |kept, job| {
-        context.run(kept, job)
-    })?;
+    let threads = workers::threads(options.threads) * if direct { DIRECT_DEPTH } else { 1 };
+    workers::for_each(threads, jobs, kept, |kept, job| context.run(kept, job))?;
     context.compare()
 }
 
@@ -100,13 +104,10 @@ impl<'a> Context<'a> {
                 let mut at = offset;
                 for out in out.chunks_mut(JOB_LEN) {
                     let end = at + out.len() as u64;
-                    let stored = |i: &usize| &self.wanted[*i].component.stored;
                     // Components are in offset order, and only equal ones overlap.
-                    let from = parts.partition_point(|i| stored(i).end <= at);
-                    parts = &parts[from..];
-                    let to = parts.partition_point(|i| stored(i).start < end);
-                    jobs.push(Job::Read { offset: at, parts: &parts[..to], out });
-                    at = end;
+                    let (now, rest) = self.between(parts, at, end);
+                    jobs.push(Job::Read { offset: at, parts: now, out });
+                    (parts, at) = (rest, end);
                 }
                 Ok(())
             }
@@ -165,27 +166,57 @@ impl<'a> Context<'a> {
 
     fn read(&self, offset: u64, parts: &[usize], out: &mut [u8]) -> Result<()> {
         let source = self.file.source();
-        let direct = self.direct.then(|| source.read_direct(offset, out)).flatten();
-        // A region that is read direct may reach past the end of the file, to the end of a page.
-        let end = source.len().min(offset + out.len() as u64);
-        let inside = (end - offset) as usize;
-        direct.unwrap_or_else(|| source.read_into(offset, &mut out[..inside]))?;
-        let mut sums = Vec::new();
-        for &wanted in parts {
-            let c = &self.wanted[wanted].component;
-            if checked_algorithm(c, self.check) == Some(Algorithm::Crc32c) {
-                let from = c.stored.start.max(offset);
-                let to = c.stored.end.min(end).max(from);
-                let crc = crc32c(&out[(from - offset) as usize..(to - offset) as usize]);
-                if (from..to) == c.stored {
-                    check_digest(c, Digest::Crc32c(crc)).map_err(|e| self.place(wanted, e))?;
-                } else {
-                    sums.push(Sum { wanted, start: from - c.stored.start, len: to - from, crc });
-                }
+        let len = out.len() as u64;
+        if let Some(done) = self.direct.then(|| source.read_direct(offset, out)).flatten() {
+            done?;
+            self.sum_parts(offset, parts, out)?;
+        } else {
+            // A region that was to be read direct may reach past the end of the file.
+            let inside = source.len().saturating_sub(offset).min(len) as usize;
+            let out = &mut out[..inside];
+            let sums = |&i: &usize| self.wants_sum(i);
+            // A digest is cheap only while the bytes are in the processor's cache.
+            let step = if parts.iter().any(sums) { STEP_LEN } else { out.len().max(1) };
+            let mut at = offset;
+            let mut rest = parts;
+            for out in out.chunks_mut(step) {
+                source.read_into(at, out)?;
+                let end = at + out.len() as u64;
+                let (now, after) = self.between(rest, at, end);
+                self.sum_parts(at, now, out)?;
+                (rest, at) = (after, end);
             }
         }
-        self.add(sums);
-        self.options.listener.advance(out.len() as u64);
+        self.options.listener.advance(len);
+        Ok(())
+    }
+
+    /// Of parts in offset order, those that have bytes in `from..to`, and those from there on.
+    fn between<'p>(&self, parts: &'p [usize], from: u64, to: u64) -> (&'p [usize], &'p [usize]) {
+        let stored = |i: &usize| &self.wanted[*i].component.stored;
+        let parts = &parts[parts.partition_point(|i| stored(i).end <= from)..];
+        (&parts[..parts.partition_point(|i| stored(i).start < to)], parts)
+    }
+
+    fn wants_sum(&self, wanted: usize) -> bool {
+        checked_algorithm(&self.wanted[wanted].component, self.check) == Some(Algorithm::Crc32c)
+    }
+
+    /// Checks the parts that lie in these bytes whole, and takes the sums of what there is of others.
+    fn sum_parts(&self, offset: u64, parts: &[usize], bytes: &[u8]) -> Result<()> {
+        let end = offset + bytes.len() as u64;
+        for &wanted in parts.iter().filter(|&&i| self.wants_sum(i)) {
+            let c = &self.wanted[wanted].component;
+            let from = c.stored.start.max(offset);
+            let to = c.stored.end.min(end).max(from);
+            let bytes = &bytes[(from - offset) as usize..(to - offset) as usize];
+            if (from..to) == c.stored {
+                check_digest(c, Digest::Crc32c(crc32c(bytes)))
+                    .map_err(|e| self.place(wanted, e))?;
+            } else {
+                self.sum_bytes(wanted, from - c.stored.start, bytes);
+            }
+        }
         Ok(())
     }
 
@@ -200,8 +231,13 @@ impl<'a> Context<'a> {
         let source = self.file.source();
         let absolute = c.stored.start + stored.start..c.stored.start + stored.end;
         if c.encoding == Encoding::Raw {
-            source.read_into(absolute.start, out)?;
-            self.sum_bytes(wanted, stored.start, out);
+            let step = if self.wants_sum(wanted) { STEP_LEN } else { out.len().max(1) };
+            let mut at = stored.start;
+            for out in out.chunks_mut(step) {
+                source.read_into(c.stored.start + at, out)?;
+                self.sum_bytes(wanted, at, out);
+                at += out.len() as u64;
+            }
         } else if source.access() == Access::Borrowed {
             let bytes = source.read_range(absolute)?;
             self.sum_bytes(wanted, stored.start, &bytes);
@@ -229,10 +265,9 @@ impl<'a> Context<'a> {
 
     /// Takes the sum of stored bytes that start at `start` of their component, if it is to be checked.
     fn sum_bytes(&self, wanted: usize, start: u64, bytes: &[u8]) {
-        if checked_algorithm(&self.wanted[wanted].component, self.check) == Some(Algorithm::Crc32c)
-        {
-            let len = bytes.len() as u64;
-            self.add(vec![Sum { wanted, start, len, crc: crc32c(bytes) }]);
+        if self.wants_sum(wanted) {
+            let sum = Sum { wanted, start, len: bytes.len() as u64, crc: crc32c(bytes) };
+            self.sums.lock().unwrap_or_else(|p| p.into_inner()).push(sum);
         }
     }
 
@@ -247,12 +282,6 @@ impl<'a> Context<'a> {
             at = end;
         }
         check_digest(c, hasher.finish())
-    }
-
-    fn add(&self, sums: Vec<Sum>) {
-        if !sums.is_empty() {
-            self.sums.lock().unwrap_or_else(|p| p.into_inner()).extend(sums);
-        }
     }
 
     /// Puts the sums of each component together and compares them with the file's.

@@ -306,7 +306,7 @@ fn regions(wanted: &[Wanted], direct: bool) -> Vec<Region> {
                 Some(last) if open && part.range.end <= last.file.end => {
                     last.parts.push(part.wanted)
                 }
-                Some(last) if open && !big && len(&last.file) < OWN_REGION as usize => {
+                Some(last) if open && !big && part.range.end - last.file.start <= OWN_REGION => {
                     last.file.end = part.range.end;
                     last.parts.push(part.wanted);
                 }

@@ -1,7 +1,7 @@
 //! Opening a file: how its bytes are fetched, what it may ask for, and finding what it contains.
 
 use crate::file::File;
-use crate::source::{ByteSource, FileSource, MapSource, MemorySource};
+use crate::source::{Access, ByteSource, FileSource, MapSource, MemorySource};
 use bytes::Bytes;
 use holdall_core::{Index, Limits, Result, Stop, Window, formats};
 use std::path::Path;
@@ -134,26 +134,25 @@ const FIRST_FETCH: u64 = 64 << 10;
 /// Decodes the index of what `source` holds, fetching what the decoder asks for.
 fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
     let len = source.len();
-    let mut window = match source.access() {
-        crate::source::Access::Borrowed => Window::whole(source.read_range(0..len)?),
-        crate::source::Access::Copied => {
-            let head = 0..len.min(FIRST_FETCH);
-            let tail = head.end.max(len.saturating_sub(FIRST_FETCH))..len;
-            let mut window = Window::new(len);
-            for (range, bytes) in
-                [&head, &tail].iter().zip(source.read(&[head.clone(), tail.clone()])?)
-            {
-                window.add(range.start, bytes);
-            }
-            window
-        }
+    let head = 0..len.min(FIRST_FETCH);
+    let tail = head.end.max(len.saturating_sub(FIRST_FETCH))..len;
+    let at_hand = source.access() == Access::Borrowed
+        && !source.is_cold(head.clone())
+        && !source.is_cold(tail.clone());
+    let mut window = if at_hand {
+        Window::whole(source.read_range(0..len)?)
+    } else {
+        let mut window = Window::new(len);
+        window.add(head.start, source.read_part(head)?);
+        window.add(tail.start, source.read_part(tail)?);
+        window
     };
     loop {
         match formats::decode(&window, limits) {
             Ok(index) => return Ok(index),
             Err(Stop::Fail(e)) => return Err(e),
             Err(Stop::Need(range)) => {
-                window.add(range.start, source.read_range(range.clone())?);
+                window.add(range.start, source.read_part(range.clone())?);
             }
         }
     }

@@ -207,7 +207,7 @@ pub(crate) fn range(
         _ => {
             let end = c.stored.end.min(c.stored.start + whole.end);
             let stored = c.stored.start + whole.start..end;
-            file.source().read_range(stored)?
+            file.source().read_part(stored)?
         }
     };
     if c.byte_order == ByteOrder::Big {
@@ -258,7 +258,7 @@ pub(crate) fn frames_range(
         return Ok(Bytes::new());
     };
     let stored = c.stored.start + first.stored.start..c.stored.start + last.stored.end;
-    let stored = file.source().read_range(stored)?;
+    let stored = file.source().read_part(stored)?;
     let mut out = crate::buffer::Buffer::new((last.decoded.end - first.decoded.start) as usize)?;
     zstd::Decoder::new(file.limits()).decode_into(&stored, out.as_mut())?;
     let from = (range.start - first.decoded.start) as usize;
@@ -274,7 +274,7 @@ pub(crate) fn seek_table(file: &File, c: &Component) -> Result<Option<SeekTable>
     }
     let tail = |len: u64| {
         let range = c.stored.end - len..c.stored.end;
-        file.source().read_range(range)
+        file.source().read_part(range)
     };
     let Some(len) = SeekTable::len_from_footer(&tail(SEEK_FOOTER_LEN)?, stored_len) else {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! Writing a file tensor by tensor, in bounded memory.
 
-use crate::compress::Compressor;
+use crate::compress::{Buffers, Compressor};
 use crate::error::{DECLARE, EXTENSION, NOT_WRITTEN, WRITE_LEN};
 use crate::sink::{Durability, FileSink, Sink, StreamSink};
 use holdall_core::codec::zstd;
@@ -150,7 +150,7 @@ pub struct Writer<S: Sink> {
     slots: VecDeque<Slot>,
     /// The compressed component whose frames are arriving at the sink.
     arriving: Option<Arriving>,
-    spare: Vec<Vec<u8>>,
+    spare: Vec<Buffers>,
     /// Where components are that others may share; `None` when it was declared that none do.
     placed: Option<HashMap<ComponentRef, Stored>>,
 }
@@ -167,7 +167,7 @@ enum To {
     /// Straight to the sink; where it started, and its digest so far.
     Sink { start: u64, hasher: Option<Hasher> },
     /// Into frames: the one being filled, and how long it and those after it shall be.
-    Frames { frame: Vec<u8>, frame_len: u64, first: bool },
+    Frames { buffers: Buffers, frame_len: u64, first: bool },
 }
 
 /// A frame being compressed.
@@ -249,9 +249,10 @@ impl<S: Sink> Writer<S> {
         self.begun = true;
         let own = |c: &&holdall_core::ComponentSpec| c.shares.is_none();
         let components = declared.iter().flat_map(|t| &t.components).filter(own);
-        if self.options.encoding == Encoding::Raw {
-            let total = components.fold(head.len() as u64, |n, c| n.saturating_add(c.decoded_len));
-            self.sink.reserve(total)?;
+        let total = components.fold(head.len() as u64, |n, c| n.saturating_add(c.decoded_len));
+        match self.options.encoding {
+            Encoding::Raw => self.sink.reserve(total)?,
+            _ => self.sink.expect(total / 2),
         }
         self.sink.append(&head)
     }
@@ -286,7 +287,7 @@ impl<S: Sink> Writer<S> {
                 Encoding::Zstd => {
                     let (mut lens, _) = zstd::frame_lens(spec.decoded_len);
                     let frame_len = lens.next().unwrap_or(0);
-                    To::Frames { frame: self.frame(frame_len), frame_len, first: true }
+                    To::Frames { buffers: self.buffers(frame_len), frame_len, first: true }
                 }
                 _ => self.straight(&tensor, component)?,
             };
@@ -306,11 +307,11 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
-    fn frame(&mut self, len: u64) -> Vec<u8> {
-        let mut frame = self.spare.pop().unwrap_or_default();
-        frame.clear();
-        frame.reserve_exact(len as usize);
-        frame
+    fn buffers(&mut self, len: u64) -> Buffers {
+        let mut buffers = self.spare.pop().unwrap_or_default();
+        buffers.decoded.clear();
+        buffers.decoded.reserve(len as usize);
+        buffers
     }
 
     fn share(
@@ -354,12 +355,17 @@ impl<S: Sink> Writer<S> {
         self.encoder.placed(tensor, component, stored)
     }
 
+    /// Whether the bytes given next are compressed.
+    pub(crate) fn compresses(&self) -> bool {
+        matches!(&self.current, Some(Current { to: To::Frames { .. }, .. }))
+    }
+
     /// Says that the component to be given bytes next comes encoded already, in `stored_len` bytes
     /// that decode to what was declared. The caller has made sure of that.
     pub(crate) fn as_is(&mut self, encoding: Encoding, stored_len: u64) -> Result<()> {
         let Some(mut current) = self.current.take() else { return Ok(()) };
-        if let To::Frames { frame, .. } = current.to {
-            self.spare.push(frame);
+        if let To::Frames { buffers, .. } = current.to {
+            self.spare.push(buffers);
             let tensor = Arc::clone(&current.tensor);
             current.to = self.straight(&tensor, current.component)?;
         }
@@ -410,18 +416,19 @@ impl<S: Sink> Writer<S> {
                 }
                 Ok(bytes.len())
             }
-            To::Frames { frame, frame_len, first } => {
-                let room = (*frame_len - frame.len() as u64).min(bytes.len() as u64) as usize;
-                frame.extend_from_slice(&bytes[..room]);
-                if frame.len() as u64 == *frame_len {
-                    let last = current.left == room as u64;
-                    let full = std::mem::take(frame);
+            To::Frames { buffers, frame_len, first } => {
+                let filled = buffers.decoded.len() as u64;
+                let room = (*frame_len - filled).min(bytes.len() as u64) as usize;
+                buffers.decoded.extend_from_slice(&bytes[..room]);
+                if filled + room as u64 == *frame_len {
+                    let left = current.left - room as u64;
+                    let full = std::mem::take(buffers);
                     let is_first = std::mem::take(first);
-                    *frame_len = (*frame_len).min(current.left - room as u64);
+                    *frame_len = (*frame_len).min(left);
                     let next_len = *frame_len;
-                    self.compress(full, &current.tensor, current.component, is_first, last)?;
-                    if !last {
-                        *frame = self.frame(next_len);
+                    self.compress(full, &current.tensor, current.component, is_first, left == 0)?;
+                    if left > 0 {
+                        *buffers = self.buffers(next_len);
                     }
                 }
                 Ok(room)
@@ -431,7 +438,7 @@ impl<S: Sink> Writer<S> {
 
     fn compress(
         &mut self,
-        frame: Vec<u8>,
+        buffers: Buffers,
         tensor: &Arc<TensorSpec>,
         component: usize,
         first: bool,
@@ -443,7 +450,7 @@ impl<S: Sink> Writer<S> {
         loop {
             match &mut self.compressor {
                 Some(c) if c.has_room() => {
-                    c.give(frame);
+                    c.give(buffers);
                     break;
                 }
                 _ => self.take_frame()?,
@@ -465,18 +472,16 @@ impl<S: Sink> Writer<S> {
     fn take_frame(&mut self) -> Result<()> {
         let next = self.compressor.as_mut().and_then(Compressor::take);
         let (Some(result), Some(slot)) = (next, self.slots.pop_front()) else { return Ok(()) };
-        let compressed = result.map_err(|e| e.in_tensor(slot.tensor.name.as_str()))?;
+        let buffers = result.map_err(|e| e.in_tensor(slot.tensor.name.as_str()))?;
         if slot.first {
             let start = self.place(&slot.tensor, slot.component)?;
             let hasher = self.options.digest.map(Hasher::new);
             self.arriving = Some(Arriving { start, frames: Vec::new(), hasher });
         }
         let Some(mut arriving) = self.arriving.take() else { return Ok(()) };
-        arriving.frames.push((compressed.frame.len() as u64, compressed.decoded_len));
-        arriving.append(&mut self.sink, &compressed.frame)?;
-        if self.spare.len() < 4 {
-            self.spare.push(compressed.spare);
-        }
+        arriving.frames.push((buffers.frame.len() as u64, buffers.decoded.len() as u64));
+        arriving.append(&mut self.sink, &buffers.frame)?;
+        self.spare.push(buffers);
         if !slot.last {
             self.arriving = Some(arriving);
             return Ok(());
@@ -504,8 +509,8 @@ impl<S: Sink> Writer<S> {
                 self.placed(&tensor, component, Stored { range, encoding, digest })
             }
             // An empty component is one frame of nothing; others went out when they were full.
-            To::Frames { frame, first: true, .. } => {
-                self.compress(frame, &tensor, component, true, true)
+            To::Frames { buffers, first: true, .. } => {
+                self.compress(buffers, &tensor, component, true, true)
             }
             To::Frames { .. } => Ok(()),
         }

@@ -91,8 +91,52 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 /// CRC-32C of `a` followed by `b`, from `crc32c(a)`, `crc32c(b)` and the length of `b` in bytes.
 /// This is what lets the pieces of one component be checked on several threads.
 pub fn crc32c_combine(a: u32, b: u32, b_len: u64) -> u32 {
-    let algorithm = crc_fast::CrcAlgorithm::Crc32Iscsi;
-    crc_fast::checksum_combine(algorithm, a.into(), b.into(), b_len) as u32
+    if a == 0 {
+        return b;
+    }
+    // A CRC is a remainder of polynomials over GF(2): appending n zero bytes multiplies it by x^(8n).
+    let mut shifted = a;
+    let mut bits = b_len;
+    let mut power = 3;
+    while bits != 0 {
+        if bits & 1 == 1 {
+            shifted = multiply(POWERS[power], shifted);
+        }
+        bits >>= 1;
+        power += 1;
+    }
+    shifted ^ b
+}
+
+/// The polynomial of CRC-32C without its x^32, the coefficient of x^31 in bit 0.
+const POLYNOMIAL: u32 = 0x82f6_3b78;
+
+/// x^(2^n) modulo the polynomial.
+static POWERS: [u32; 67] = powers();
+
+const fn powers() -> [u32; 67] {
+    let mut out = [1 << 30; 67];
+    let mut n = 1;
+    while n < out.len() {
+        out[n] = multiply(out[n - 1], out[n - 1]);
+        n += 1;
+    }
+    out
+}
+
+/// The product of two polynomials modulo that of CRC-32C.
+const fn multiply(a: u32, mut b: u32) -> u32 {
+    let mut out = 0;
+    let mut bit = 1u32 << 31;
+    while bit != 0 {
+        if a & bit != 0 {
+            out ^= b;
+        }
+        let carry = if b & 1 == 1 { POLYNOMIAL } else { 0 };
+        b = (b >> 1) ^ carry;
+        bit >>= 1;
+    }
+    out
 }
 
 /// A digest being computed piece by piece.
@@ -101,7 +145,7 @@ pub struct Hasher(State);
 
 #[derive(Clone)]
 enum State {
-    Crc32c(crc_fast::Digest),
+    Crc32c(u32),
     Sha256(Box<sha2::Sha256>),
 }
 
@@ -109,9 +153,7 @@ impl Hasher {
     /// A hasher that has seen nothing.
     pub fn new(algorithm: Algorithm) -> Hasher {
         Hasher(match algorithm {
-            Algorithm::Crc32c => {
-                State::Crc32c(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
-            }
+            Algorithm::Crc32c => State::Crc32c(0),
             Algorithm::Sha256 => State::Sha256(Box::default()),
         })
     }
@@ -119,7 +161,7 @@ impl Hasher {
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
-            State::Crc32c(state) => state.update(bytes),
+            State::Crc32c(crc) => *crc = crc32c_combine(*crc, crc32c(bytes), bytes.len() as u64),
             State::Sha256(state) => state.update(bytes),
         }
     }
@@ -127,8 +169,32 @@ impl Hasher {
     /// The digest of all bytes taken.
     pub fn finish(self) -> Digest {
         match self.0 {
-            State::Crc32c(state) => Digest::Crc32c(state.finalize() as u32),
+            State::Crc32c(crc) => Digest::Crc32c(crc),
             State::Sha256(state) => Digest::Sha256(state.finalize().into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_combine_to_the_whole() {
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(i) >> 3) as u8).collect();
+        for at in [0, 1, 7, 64, 4096, 65_537, 99_999, 100_000] {
+            let (a, b) = bytes.split_at(at);
+            let whole = crc32c_combine(crc32c(a), crc32c(b), b.len() as u64);
+            assert_eq!(whole, crc32c(&bytes), "{at}");
+        }
+        // The check value of the algorithm's definition.
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
+
+    #[test]
+    fn long_parts_combine() {
+        // 2^40 zero bytes at once, and half of them twice.
+        let zeros = |crc, n| crc32c_combine(crc, 0, n);
+        assert_eq!(zeros(0xdead_beef, 1 << 40), zeros(zeros(0xdead_beef, 1 << 39), 1 << 39));
     }
 }

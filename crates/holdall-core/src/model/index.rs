@@ -318,36 +318,42 @@ impl TensorInfo {
 
     /// Its components, in the file's own order.
     pub fn components(&self) -> impl ExactSizeIterator<Item = Component> {
-        let rows = &self.index.0.components[self.index.0.components_of(self.at as usize)];
-        rows.iter().map(|row| self.index.0.component(row))
+        self.rows().iter().map(|row| self.index.0.component(row))
     }
 
     /// The component of that role.
     pub fn component(&self, role: &Role) -> Option<Component> {
-        self.components().find(|c| c.role == *role)
+        let inner = &self.index.0;
+        let row = self.rows().iter().find(|row| inner.roles[row.role as usize] == *role)?;
+        Some(inner.component(row))
     }
 
     /// The storage dtype of its elements: of `data`, `values` or `packed_weight`, else of the first
     /// component. `None` for a tensor without components.
     pub fn dtype(&self) -> Option<DType> {
-        self.main_component().map(|c| c.dtype)
+        self.main_row().map(|row| row.dtype)
     }
 
     /// The logical type of its elements, found as [`TensorInfo::dtype`] is.
     pub fn logical_type(&self) -> Option<LogicalType> {
-        self.main_component().and_then(|c| c.logical_type)
+        let i = (self.main_row()?.logical_type as usize).checked_sub(1)?;
+        Some(self.index.0.logical_types[i].clone())
     }
 
     /// Bytes on disk of all its components.
     pub fn stored_len(&self) -> u64 {
-        self.components().fold(0, |n, c| n.saturating_add(c.stored_len()))
+        self.rows().iter().fold(0, |n, row| n.saturating_add(row.stored_len))
     }
 
-    fn main_component(&self) -> Option<Component> {
-        [Role::Data, Role::Values, Role::PackedWeight]
-            .iter()
-            .find_map(|r| self.component(r))
-            .or_else(|| self.components().next())
+    fn rows(&self) -> &[ComponentRow] {
+        &self.index.0.components[self.index.0.components_of(self.at as usize)]
+    }
+
+    fn main_row(&self) -> Option<&ComponentRow> {
+        let rows = self.rows();
+        let of =
+            |role: &Role| rows.iter().find(|row| self.index.0.roles[row.role as usize] == *role);
+        [Role::Data, Role::Values, Role::PackedWeight].iter().find_map(of).or_else(|| rows.first())
     }
 }
 

@@ -41,7 +41,7 @@ pub struct FileSink {
     durability: Durability,
     file: Unpublished,
     len: u64,
-    reserved: u64,
+    expected: u64,
     filling: Option<Buffer>,
     filled: usize,
     writer: Option<Background>,
@@ -83,7 +83,7 @@ impl FileSink {
             durability,
             file,
             len: 0,
-            reserved: 0,
+            expected: 0,
             filling: None,
             filled: 0,
             writer: None,
@@ -105,7 +105,7 @@ impl FileSink {
         if self.writer.is_none() {
             let file = self.as_file().try_clone().map_err(|e| self.failed(e))?;
             let direct = self.durability == Durability::Disk
-                && self.reserved.max(self.len) >= DIRECT_MIN
+                && self.expected.max(self.len) >= DIRECT_MIN
                 && set_direct(&file, true);
             let (full, jobs) = sync_channel::<(Buffer, usize)>(PIECES);
             let (back, empty) = sync_channel(PIECES);
@@ -179,8 +179,12 @@ impl Sink for FileSink {
         self.len
     }
 
+    fn expect(&mut self, bytes: u64) {
+        self.expected = bytes;
+    }
+
     fn reserve(&mut self, bytes: u64) -> Result<()> {
-        self.reserved = bytes;
+        self.expect(bytes);
         #[cfg(target_os = "linux")]
         if bytes >= DIRECT_MIN {
             use rustix::fs::{FallocateFlags, fallocate};

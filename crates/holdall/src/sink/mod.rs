@@ -21,7 +21,15 @@ pub trait Sink {
         self.len() == 0
     }
 
-    /// Told once, before the first byte, about how many bytes will come.
+    /// Told, before the first byte, about how many bytes may come.
+    fn expect(&mut self, bytes: u64) {
+        let _ = bytes;
+    }
+
+    /// Told, before the first byte, how many bytes will come at least; makes room for them.
+    ///
+    /// # Errors
+    /// Io, when there is no room.
     fn reserve(&mut self, bytes: u64) -> Result<()> {
         let _ = bytes;
         Ok(())

@@ -136,15 +136,15 @@ impl ByteSource for FileSource {
     #[cfg(target_os = "linux")]
     fn is_cold(&self, range: Range<u64>) -> bool {
         use rustix::io::{Errno, ReadWriteFlags, preadv2};
-        const PROBES: u64 = 16;
         let span = range.end.min(self.len).saturating_sub(range.start);
+        let probes = (span >> 20).clamp(1, 16);
         let missing = |i: &u64| {
             let mut byte = [0u8; 1];
             let into = &mut [std::io::IoSliceMut::new(&mut byte)];
-            let at = range.start + span / PROBES * i;
+            let at = range.start + span / probes * i;
             preadv2(&self.file, into, at, ReadWriteFlags::NOWAIT) == Err(Errno::AGAIN)
         };
-        (0..PROBES).filter(missing).count() as u64 > PROBES / 2
+        (0..probes).filter(missing).count() as u64 > probes / 2
     }
 }
 

@@ -48,6 +48,13 @@ impl ByteSource for MapSource {
         ranges.iter().map(|r| slice(&self.bytes, r)).collect()
     }
 
+    fn read_part(&self, range: Range<u64>) -> Result<Bytes> {
+        if self.file.is_cold(range.clone()) {
+            return self.file.read_range(range);
+        }
+        self.read_range(range)
+    }
+
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         // Copying through the mapping would take a page fault for every 64 KiB; reading does not.
         self.file.read_into(offset, out)

@@ -38,6 +38,16 @@ pub trait ByteSource: Send + Sync {
         Ok(all.pop().unwrap_or_default())
     }
 
+    /// The bytes of a range that is a small part of the source: as [`ByteSource::read_range`], except
+    /// that a map whose pages are not in memory is read instead of touched, because the system would
+    /// fetch megabytes around each touch.
+    ///
+    /// # Errors
+    /// As [`ByteSource::read`].
+    fn read_part(&self, range: Range<u64>) -> Result<Bytes> {
+        self.read_range(range)
+    }
+
     /// Fills `out` with the bytes from `offset`.
     ///
     /// # Errors
