@@ -49,7 +49,7 @@ fn codes_in_the_docs_are_codes_of_rules() {
     let areas: BTreeSet<&str> = known.iter().filter_map(|code| code.split('/').next()).collect();
     let is_code = |text: &&str| {
         text.split_once('/').is_some_and(|(area, what)| {
-            let is_word = |c: char| c.is_ascii_lowercase() || c == '-';
+            let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             areas.contains(area) && !what.is_empty() && what.chars().all(is_word)
         })
     };
