@@ -96,6 +96,7 @@ impl Global {
                 LimitName::Tensors => out.tensors = n,
                 LimitName::Rank => out.rank = small,
                 LimitName::Depth => out.depth = small,
+                LimitName::AttributeValues => out.attribute_values = n,
                 LimitName::DecodedLen => out.decoded_len = n,
                 LimitName::Expansion => out.expansion = n,
                 LimitName::ZstdWindowLog => {
@@ -128,6 +129,7 @@ enum LimitName {
     Tensors,
     Rank,
     Depth,
+    AttributeValues,
     DecodedLen,
     Expansion,
     ZstdWindowLog,

@@ -53,16 +53,23 @@ impl Preview {
         }
     }
 
-    /// The parts of a dimension of this length that are shown: all of it, or its two ends.
+    /// The parts of a dimension of this length that are shown: all of it, or its two ends. Of the
+    /// outer dimensions of a tensor that has many only the first member, and an empty part for the
+    /// rest.
     fn shown(&self, dimension: usize, len: u64) -> impl Iterator<Item = Range<u64>> {
         let edge = match self.shape.len() - dimension {
             1 => EDGE,
             2 => ROW_EDGE,
-            _ => OUTER_EDGE,
+            3 | 4 => OUTER_EDGE,
+            _ => 0,
         };
         // Leaving out one is no gain.
         let whole = self.whole || len <= 2 * edge + 1;
-        let (first, last) = if whole { (0..len, None) } else { (0..edge, Some(len - edge..len)) };
+        let (first, last) = match (whole, edge) {
+            (true, _) => (0..len, None),
+            (false, 0) => (0..1, Some(len..len)),
+            (false, _) => (0..edge, Some(len - edge..len)),
+        };
         std::iter::once(first).chain(last)
     }
 
@@ -92,13 +99,16 @@ impl Preview {
         };
         out.push('[');
         let is_row = dimension + 1 == self.shape.len();
-        // Lines between two members: one more for each dimension they have themselves.
-        let lines = self.shape.len() - dimension - 1;
+        // Line ends between two members: one for each dimension they have themselves, within reason.
+        let lines = (self.shape.len() - dimension - 1).min(3);
         let between = format!("{}{}", "\n".repeat(lines), " ".repeat(dimension + 1));
         for (number, part) in self.shown(dimension, len).enumerate() {
             if number > 0 {
                 out.push_str(if is_row { " " } else { &between });
                 out.push('…');
+                if part.is_empty() {
+                    continue;
+                }
                 out.push_str(if is_row { " " } else { &between });
             }
             if is_row {
@@ -250,6 +260,14 @@ mod tests {
         assert_eq!(text.matches('…').count(), 1 + 2 + 2 * 6);
         assert!(text.starts_with("[[[  0   1   2   3 …   6   7   8   9]\n  [ 10"), "{text}");
         assert!(text.contains("\n\n …\n\n [[900"), "{text}");
+    }
+
+    #[test]
+    fn many_dimensions_are_not_many_lines() {
+        let text = shown(&[2; 24]);
+        assert!(text.lines().count() < 200, "{}", text.lines().count());
+        assert_eq!(text.matches('[').count(), text.matches(']').count());
+        assert!(shown(&[1; 64]).ends_with(&format!("0{}", "]".repeat(64))));
     }
 
     fn float_texts(values: &[f64]) -> Vec<String> {

@@ -1,4 +1,5 @@
-//! Tables: columns aligned, cut to the width of a terminal, never to that of a pipe.
+//! Tables: columns aligned, cut to the width of a terminal. A pipe gets every column, and texts whole
+//! unless they are absurd.
 //!
 //! Rows are made twice, once to measure and once to write, so a table of any length takes no memory.
 
@@ -11,6 +12,12 @@ use std::io::{self, Write};
 const GAP: usize = 2;
 /// A flexible column is not cut below this while others can still be left out.
 const FLEX_MIN: usize = 56;
+
+/// The widest that a column gets, wherever it goes: one long name must not pad a million rows. The
+/// last column pads nothing.
+const WIDEST: usize = 160;
+/// The same for columns that are not made to be cut.
+const WIDEST_KEPT: usize = 80;
 
 /// A column.
 pub(crate) struct Column {
@@ -109,6 +116,10 @@ pub(crate) fn write(
         for (width, cell) in widths.iter_mut().zip(row(at)) {
             *width = (*width).max(cell.columns());
         }
+    }
+    let last = all.len().saturating_sub(1);
+    for (column, width) in all.iter().zip(&mut widths).take(last) {
+        *width = (*width).min(if column.is_cut() { WIDEST } else { WIDEST_KEPT });
     }
     let shown = fit(all, &mut widths, width.map(|w| w.saturating_sub(indent)));
     let head: Vec<Cell> = all.iter().map(|c| Cell::styled(c.title, Style::Dim)).collect();
@@ -212,6 +223,18 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].contains("query_projection.weight     4 B  crc32c:0x00000000"));
         assert!(lines.iter().all(|l| !l.ends_with(' ')));
+    }
+
+    #[test]
+    fn an_absurd_name_does_not_pad_every_row() {
+        let all = [Column::left("name").cut(), Column::left("layout"), Column::left("rule")];
+        let row = |at: usize| {
+            let long = if at == 0 { "x".repeat(1 << 20) } else { "short".to_owned() };
+            vec![Cell::new(long.clone()), Cell::new(long.clone()), Cell::new(long)]
+        };
+        let mut out = Vec::new();
+        write(&mut out, &all, 50, &row, 0, None, Paint::off()).unwrap();
+        assert!(out.len() < (1 << 20) + 51 * 300, "{}", out.len());
     }
 
     #[test]
