@@ -33,6 +33,7 @@ const TASKS: &[Task] = &[
     task("check", "formatting, clippy and docs, warnings as errors", check::check),
     task("features", "builds with each format alone, none and all", check::features),
     task("corpus", "tests the corpus; --make writes what comes from tables first", corpus::corpus),
+    task("bless", "writes what `inspect` says of each accepted file beside it", corpus::bless),
     task("sizes", "lists files over 400 lines, refuses them over 800", sizes::sizes),
     task("gen", "writes the generated tables in docs/; --check compares them", docs::write),
     task("bench", "measures against the peers; arguments go to benches/", bench),

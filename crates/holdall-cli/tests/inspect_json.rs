@@ -2,14 +2,12 @@
 
 mod command;
 
-use command::{accept, files, holdall, holdall_with};
+use command::{accept, golden, holdall, holdall_with};
 use serde_json::{Value as Json, json};
 
 #[test]
-fn every_accepted_file_is_what_is_written_beside_it() {
-    for path in files("accept") {
-        let beside = std::fs::read(format!("{}.expect.json", path.display())).unwrap();
-        let expected: Json = serde_json::from_slice(&beside).unwrap();
+fn golden_files_are_what_is_written_beside_them() {
+    for (path, expected) in golden() {
         let path = path.to_str().unwrap();
         let found = holdall(["inspect", "--json", "--digests", path]).ends_with(0).json();
         let keys: Vec<&str> = found.as_object().unwrap().keys().map(String::as_str).collect();

@@ -38,8 +38,8 @@ fn a_tensor_in_detail() {
 }
 
 #[test]
-fn every_tensor_of_the_corpus_has_a_preview() {
-    for path in command::files("accept") {
+fn every_tensor_of_golden_files_has_a_preview() {
+    for (path, _) in command::golden() {
         let path = path.to_str().unwrap();
         for line in holdall(["inspect", "--plain", path]).ends_with(0).out.lines() {
             let name = line.split('\t').next().unwrap();

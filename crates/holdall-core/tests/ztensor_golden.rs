@@ -75,8 +75,8 @@ fn golden() -> Vec<(PathBuf, Json)> {
     let mut out = Vec::new();
     for entry in std::fs::read_dir(corpus().join("accept/ztensor")).unwrap() {
         let file = entry.unwrap().path();
-        if file.extension().is_some_and(|e| e == "zt") {
-            let expect = std::fs::read(format!("{}.expect.json", file.display())).unwrap();
+        let expect = std::fs::read(format!("{}.expect.json", file.display()));
+        if let Ok(expect) = expect {
             out.push((file, serde_json::from_slice(&expect).unwrap()));
         }
     }

@@ -111,3 +111,15 @@ fn limits_are_kept() {
     let limits = EXCUSED.iter().filter(|(_, why)| *why == LIMIT).map(|(code, _)| *code);
     assert!(limits.eq(cases.iter().map(|(code, ..)| *code)), "a limit is not tested");
 }
+
+#[test]
+fn corpus_files_are_accepted() {
+    for path in files("accept") {
+        for io in [Io::Map, Io::Read, Io::Direct] {
+            let found = error_of(&path, io);
+            // A wide sparse tensor is as sound as any, though there is no room for all its zeros.
+            let found = found.filter(|e| e.code() != "layout/dense-limit");
+            assert!(found.is_none(), "{} ({io:?}): {found:?}", path.display());
+        }
+    }
+}

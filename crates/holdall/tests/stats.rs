@@ -221,6 +221,10 @@ fn every_tensor_of_the_corpus() {
     for path in make::corpus() {
         let file = holdall::open(&path).unwrap();
         for t in file.tensors() {
+            if let Err(e) = stats(&t, &StatsOptions::new()) {
+                assert!(make::is_odd(&e), "{e}");
+                continue;
+            }
             let s = of(&file, t.name());
             assert_eq!(s.count, t.count(), "{} {}", path.display(), t.name());
         }

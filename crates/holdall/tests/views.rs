@@ -103,8 +103,10 @@ fn every_tensor_of_the_corpus_has_its_view() {
         for io in [Io::Map, Io::Read] {
             let file = OpenOptions::new().with_io(io).open(&path).unwrap();
             for t in file.tensors() {
-                let dense = t.to_dense().unwrap_or_else(|e| panic!("{e}"));
-                assert_eq!(dense.shape(), t.shape());
+                match t.to_dense() {
+                    Ok(dense) => assert_eq!(dense.shape(), t.shape()),
+                    Err(e) => assert!(make::is_odd(&e), "{e}"),
+                }
             }
         }
     }

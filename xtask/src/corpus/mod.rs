@@ -7,6 +7,7 @@
 
 mod bounds;
 mod content;
+mod sound;
 mod zt;
 
 use crate::command::{Outcome, cargo, root};
@@ -36,6 +37,11 @@ pub(crate) fn corpus(args: &[String]) -> Outcome {
     cargo(["test", "--package", "xtask", "corpus"]).run()?;
     let packages = ["--package", "holdall", "--package", "holdall-cli"];
     cargo(["test"]).args(packages).args(["--test", "corpus*"]).run()
+}
+
+/// `cargo xtask bless`: writes what `inspect` says of every accepted file beside it.
+pub(crate) fn bless(_args: &[String]) -> Outcome {
+    cargo(["test", "--package", "holdall-cli", "--test", "corpus"]).env("HOLDALL_BLESS", "1").run()
 }
 
 /// Writes every file that comes from a table, and removes those that no longer do.
@@ -68,6 +74,7 @@ fn all() -> Vec<Made> {
     }));
     all.extend(bounds::rejects());
     all.extend(content::rejects());
+    all.extend(sound::accepts());
     all
 }
 

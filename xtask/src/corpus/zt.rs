@@ -64,6 +64,11 @@ impl Part {
         self
     }
 
+    /// The same bytes as elements of another dtype.
+    pub(crate) fn of(self, dtype: &'static str) -> Part {
+        Part { dtype, ..self }
+    }
+
     /// The component, compressed; 1.2 also says to what it decodes.
     pub(crate) fn zstd(self, decoded: u64) -> Part {
         self.with("encoding", text("zstd")).with("uncompressed_length", uint(decoded))

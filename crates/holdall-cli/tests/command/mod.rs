@@ -95,3 +95,14 @@ pub(crate) fn files(kind: &str) -> Vec<PathBuf> {
     assert!(!out.is_empty());
     out
 }
+
+/// Accepted files of other writers that come with a description by somebody else, and those.
+pub fn golden() -> Vec<(PathBuf, serde_json::Value)> {
+    let described = |path: PathBuf| {
+        let text = std::fs::read(format!("{}.expect.json", path.display())).ok()?;
+        Some((path, serde_json::from_slice(&text).unwrap()))
+    };
+    let all: Vec<_> = files("accept").into_iter().filter_map(described).collect();
+    assert!(all.len() >= 14, "{} files are described", all.len());
+    all
+}

@@ -44,7 +44,7 @@ struct Unit {
     sha: bool,
     /// Whether the bytes as they are stored are those of a bool component.
     stored_bool: bool,
-    /// The first compressed member.
+    /// The compressed member that says most: the first that tells what it decodes to, or the first.
     zstd: Option<usize>,
     /// Whether what it decodes to is that of a bool component.
     decoded_bool: bool,
@@ -186,13 +186,16 @@ fn units(members: &[Member]) -> Vec<Unit> {
         let any = |test: &dyn Fn(&Component) -> bool| same.iter().any(|m| test(&m.component));
         let has =
             |a: Algorithm| any(&|c| c.digest.as_ref().is_some_and(|d| d.algorithm() == Some(a)));
+        let first =
+            |test: &dyn Fn(&Component) -> bool| same.iter().position(|m| test(&m.component));
+        let compressed = first(&|c| is_zstd(c) && c.decoded_len.is_some());
         units.push(Unit {
             stored: same[0].component.stored.clone(),
             members: start..end,
             crc: has(Algorithm::Crc32c),
             sha: has(Algorithm::Sha256),
             stored_bool: any(&|c| c.encoding == Encoding::Raw && is_bool(c)),
-            zstd: same.iter().position(|m| is_zstd(&m.component)).map(|at| start + at),
+            zstd: compressed.or_else(|| first(&is_zstd)).map(|at| start + at),
             decoded_bool: any(&|c| is_zstd(c) && is_bool(c)),
         });
         start = end;
@@ -511,12 +514,11 @@ impl Context<'_> {
                     fault(e.rule().broken(e.message().to_owned()))?;
                     continue;
                 }
-                if c.decoded_len != decoded_len {
-                    let len = |len: Option<u64>| len.map_or("none".to_owned(), |n| n.to_string());
+                if let (Some(own), Some(other)) = (c.decoded_len, decoded_len)
+                    && own != other
+                {
                     fault(zstd::LENGTH.broken(format!(
-                        "declares {} decoded bytes, another component of the same bytes {}",
-                        len(c.decoded_len),
-                        len(decoded_len)
+                        "declares {own} decoded bytes, another component of the same bytes {other}"
                     )))?;
                     continue;
                 }
