@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A table is a hint from an untrusted file. [`SeekTable::read`] accepts one only if its frames tile
-//! the stored bytes and the decoded length exactly, and [`decode_into`] accepts a frame only if it
-//! decodes to exactly its share; together that gives the same bytes as decoding from the start.
+//! the stored bytes and the decoded length exactly, and [`Decoder::decode_into`] accepts a frame only
+//! if it decodes to exactly its share; together that gives the same bytes as decoding from the start.
 
 use crate::error::{Error, Kind, Result, Rule};
 use crate::limits::Limits;
