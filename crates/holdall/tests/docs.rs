@@ -80,6 +80,59 @@ fn the_specification_names_every_rule_of_the_formats() {
     }
 }
 
+/// The bytes of a `hex` block: offset, bytes (or `00 × n` for zeros) and what they are, two spaces
+/// between the columns.
+fn hex_block(text: &str) -> Vec<u8> {
+    let block =
+        text.split("\n```hex\n").nth(1).and_then(|rest| rest.split("\n```").next()).unwrap();
+    let mut out = Vec::new();
+    for line in block.lines() {
+        let (offset, rest) = line.trim_start().split_once("  ").unwrap();
+        assert_eq!(offset.parse(), Ok(out.len()), "{line}");
+        let bytes = rest.split("  ").next().unwrap();
+        match bytes.split_once(" × ") {
+            Some(("00", count)) => out.resize(out.len() + count.parse::<usize>().unwrap(), 0),
+            _ => out.extend(bytes.split(' ').map(|b| u8::from_str_radix(b, 16).unwrap())),
+        }
+    }
+    out
+}
+
+#[test]
+fn the_files_in_the_specification_are_sound() {
+    for (page, format) in [("ztensor.md", "ztensor"), ("safetensors.md", "safetensors")] {
+        let text = std::fs::read_to_string(root().join("docs/spec").join(page)).unwrap();
+        let bytes = hex_block(&text);
+        let file = holdall::OpenOptions::new().open_bytes(bytes.clone(), page).unwrap();
+        assert_eq!((file.format(), file.len(), file.warnings().len()), (format, 1, 0));
+        let report = holdall::verify(&file, &holdall::VerifyOptions::new()).unwrap();
+        assert!(report.is_sound());
+        let w = file.tensor("w").unwrap().dense().unwrap();
+        assert_eq!(w.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+
+        // And they are what is written.
+        let format = formats::by_name(format).unwrap();
+        let options = holdall::WriteOptions::new().with_format(format);
+        let convert = holdall::Convert::new(options);
+        assert_eq!(holdall::convert_to(&file, Vec::new(), &convert).unwrap().1, bytes, "{page}");
+    }
+}
+
+#[test]
+fn links_in_the_docs_lead_somewhere() {
+    for (path, text) in documents() {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap();
+            // The measurements are written by `cargo xtask bench`.
+            if target.is_empty() || target.contains("://") || target.ends_with("benchmarks.md") {
+                continue;
+            }
+            let there = path.parent().unwrap().join(target);
+            assert!(there.exists(), "{}: there is no {target}", path.display());
+        }
+    }
+}
+
 #[path = "../examples/guide.rs"]
 mod guide;
 
