@@ -8,6 +8,7 @@
 mod bounds;
 mod content;
 mod sound;
+mod written;
 mod zt;
 
 use crate::command::{Outcome, cargo, root};
@@ -75,6 +76,7 @@ fn all() -> Vec<Made> {
     all.extend(bounds::rejects());
     all.extend(content::rejects());
     all.extend(sound::accepts());
+    all.extend(written::accepts());
     all
 }
 
