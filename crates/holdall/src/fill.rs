@@ -305,7 +305,7 @@ impl<'a> Context<'a> {
 }
 
 #[cold]
-fn place(file: &File, wanted: &Wanted, e: Error) -> Error {
+pub(crate) fn place(file: &File, wanted: &Wanted, e: Error) -> Error {
     let e = match file.index().at(wanted.tensor) {
         Some(tensor) => e.in_tensor(tensor.name()),
         None => e,

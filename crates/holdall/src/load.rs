@@ -8,7 +8,7 @@
 use crate::buffer::Buffer;
 use crate::error::{BUFFER_LEN, NO_COMPONENT};
 use crate::file::File;
-use crate::fill::{Fill, Wanted, fill};
+use crate::fill::{Fill, Wanted, fill, place};
 use crate::open::{Check, Io};
 use crate::pieces::{Pieces, check_digest, checked_algorithm};
 use crate::progress::{Listener, Progress};
@@ -203,6 +203,11 @@ struct Region {
 fn components(file: &File, wanted: &[Wanted], options: &LoadOptions) -> Result<Vec<Bytes>> {
     let total = wanted.iter().fold(0u64, |n, w| n.saturating_add(w.component.stored_len()));
     options.listener.begin(total);
+    let check = options.check.unwrap_or(file.check());
+    // Nothing is read for these, but they may have a digest all the same.
+    for w in wanted.iter().filter(|w| w.component.stored.is_empty()) {
+        check_nothing(&w.component, check).map_err(|e| place(file, w, e))?;
+    }
     let direct = go_direct(file, wanted, total);
     let regions = regions(wanted, direct);
     let (own, unknown, same) = decoded_apart(wanted);
@@ -245,12 +250,20 @@ fn components(file: &File, wanted: &[Wanted], options: &LoadOptions) -> Result<V
         }
     }
     for i in unknown {
-        out[i] = of_unknown_len(file, &wanted[i])?;
+        out[i] = of_unknown_len(file, &wanted[i], check)?;
     }
     for (i, first) in same {
         out[i] = out[first].clone();
     }
     Ok(out)
+}
+
+/// Compares the digest of a component without stored bytes.
+fn check_nothing(c: &Component, check: Check) -> Result<()> {
+    match checked_algorithm(c, check) {
+        Some(algorithm) => check_digest(c, Hasher::new(algorithm).finish()),
+        None => Ok(()),
+    }
 }
 
 fn is_plain(c: &Component) -> bool {
@@ -265,6 +278,7 @@ fn decoded_apart(wanted: &[Wanted]) -> (Vec<usize>, Vec<usize>, Vec<(usize, usiz
     for (i, w) in wanted.iter().enumerate().filter(|(_, w)| !is_plain(&w.component)) {
         let c = &w.component;
         let bytes = (c.stored.clone(), c.encoding, c.byte_order, c.dtype.width(), c.decoded_len);
+        let bytes = (bytes, c.digest.clone());
         match seen.entry(bytes) {
             Entry::Occupied(first) => same.push((i, *first.get())),
             Entry::Vacant(place) => {
@@ -352,10 +366,12 @@ fn slabs(file: &File, wanted: &[Wanted], own: &[usize]) -> Result<(Vec<Slab>, Ve
 }
 
 /// A compressed component of which nothing tells how long it decodes to.
-fn of_unknown_len(file: &File, wanted: &Wanted) -> Result<Bytes> {
+fn of_unknown_len(file: &File, wanted: &Wanted, check: Check) -> Result<Bytes> {
     let Some(tensor) = file.index().at(wanted.tensor) else { return Ok(Bytes::new()) };
+    let c = wanted.component.clone();
+    let hasher = checked_algorithm(&c, check).map(Hasher::new);
     let mut out = Vec::new();
-    for piece in Pieces::new(file, &tensor, wanted.component.clone()) {
+    for piece in Pieces::hashed(file, &tensor, c, hasher) {
         out.extend_from_slice(&piece?);
     }
     Ok(out.into())

@@ -54,6 +54,18 @@ fn digests() -> Vec<Made> {
         let part = f.part("u8", &bytes).digest("crc32c:deadbeef");
         f.dense("w", &[100], part);
     }));
+    // Two tensors of the same bytes, of which the second says something else about them.
+    for (name, compressed) in
+        [("file.digest.second-of-two", false), ("file.digest.second-of-two-compressed", true)]
+    {
+        all.push(v1_2(name, &|f| {
+            let stored = if compressed { frame(&bytes, 1) } else { bytes.clone() };
+            let part = f.part("u8", &stored).digest(&digest_of(Algorithm::Crc32c, &stored));
+            let part = if compressed { part.zstd(100) } else { part };
+            f.dense("a", &[100], part.clone());
+            f.dense("b", &[100], part.digest("crc32c:0x00000000"));
+        }));
+    }
     all.push(v1_2("file.digest.of-indices", &|f| {
         let values = f.part("f32", &f32s(&[1.0]));
         let indices = f.part("u64", &u64s(&[2])).digest("crc32c:0x00000000");

@@ -97,10 +97,11 @@ impl Decoder {
     /// Decodes whole frames into exactly `out`.
     ///
     /// # Errors
-    /// [`BROKEN`], and [`LENGTH`] when the frames hold more or fewer bytes than `out`.
+    /// [`BROKEN`], [`WINDOW`], and [`LENGTH`] when the frames hold more or fewer bytes than `out`.
     pub fn decode_into(&mut self, stored: &[u8], out: &mut [u8]) -> Result<()> {
-        let wanted = out.len();
-        let found = self.context.decompress(out, stored).map_err(|code| explain(code, wanted))?;
+        let (wanted, log) = (out.len(), self.limits.zstd_window_log);
+        let found =
+            self.context.decompress(out, stored).map_err(|code| explain(code, wanted, log))?;
         if found != wanted {
             return Err(LENGTH.broken(format!("decodes to {found} bytes, declared {wanted}")));
         }
@@ -151,12 +152,12 @@ impl Stream {
     }
 }
 
-fn explain(code: usize, wanted: usize) -> Error {
+fn explain(code: usize, wanted: usize, log: u32) -> Error {
     let name = zstd_safe::get_error_name(code);
     if name.contains("Destination buffer is too small") {
         return LENGTH.broken(format!("decodes to more than the declared {wanted} bytes"));
     }
-    BROKEN.broken(format!("zstd says: {name}"))
+    explain_stream(code, log)
 }
 
 fn explain_stream(code: usize, log: u32) -> Error {
