@@ -97,7 +97,7 @@ pub(crate) fn files(kind: &str) -> Vec<PathBuf> {
 }
 
 /// Accepted files of other writers that come with a description by somebody else, and those.
-pub fn golden() -> Vec<(PathBuf, serde_json::Value)> {
+pub(crate) fn golden() -> Vec<(PathBuf, serde_json::Value)> {
     let described = |path: PathBuf| {
         let text = std::fs::read(format!("{}.expect.json", path.display())).ok()?;
         Some((path, serde_json::from_slice(&text).unwrap()))

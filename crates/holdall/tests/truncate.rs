@@ -1,0 +1,172 @@
+//! Sound files that were cut short or had one byte changed: an error, or a shorter truth; never a
+//! panic, and never other bytes than those that were digested.
+
+mod corpus_files;
+
+use corpus_files::files;
+use holdall::model::Hasher;
+use holdall::{
+    Bytes, Check, Component, Encoding, File, Kind, LoadOptions, Loaded, OpenOptions, Result,
+    Tensor, VerifyOptions, VerifyReport, verify,
+};
+use std::io::Read as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Files up to this many bytes are cut and changed at every byte; longer ones at as many places as
+/// this and around the edges of their structure. Checked arithmetic is slow, so there are fewer in a
+/// debug build; `cargo xtask test` runs both.
+const EVERY: usize = if cfg!(debug_assertions) { 200 } else { 8 << 10 };
+/// How many of a byte's bits are changed: one, then all.
+const FLIPS: usize = if cfg!(debug_assertions) { 1 } else { 2 };
+/// The most bytes that are decoded for one file, give or take.
+const DECODED: usize = if cfg!(debug_assertions) { 256 << 20 } else { 4 << 30 };
+
+/// Runs `work` on every accepted file, on all cores.
+fn on_every_file(work: impl Fn(&Path, Bytes) + Sync) {
+    let queue: Mutex<Vec<PathBuf>> = Mutex::new(files("accept"));
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let Some(path) = queue.lock().unwrap().pop() else { return };
+                    work(&path, std::fs::read(&path).unwrap().into());
+                }
+            });
+        }
+    });
+}
+
+fn open(bytes: Bytes) -> Result<File> {
+    OpenOptions::new().with_check(Check::All).open_bytes(bytes, "changed")
+}
+
+fn load(file: &File) -> Result<Loaded> {
+    let names: Vec<&str> = file.names().collect();
+    file.load(names, &LoadOptions::new().with_threads(1))
+}
+
+fn verified(file: &File) -> VerifyReport {
+    verify(file, &VerifyOptions::new().with_threads(1)).expect("bytes in memory can be read")
+}
+
+fn components(file: &File) -> impl Iterator<Item = (Tensor, Component)> {
+    file.tensors().flat_map(|t| t.components().map(|c| (t.clone(), c)).collect::<Vec<_>>())
+}
+
+/// Where to cut or change: every byte of a short file; of a longer one the bytes around every edge of
+/// its structure, and others spread evenly.
+fn places(bytes: &Bytes) -> Vec<usize> {
+    let file = open(bytes.clone()).expect("accepted files are sound");
+    let decoded: u64 = components(&file).filter_map(|(_, c)| c.decoded_len).sum();
+    let count = EVERY.min(DECODED / (decoded as usize + 1));
+    if bytes.len() <= count {
+        return (0..bytes.len()).collect();
+    }
+    let mut all: Vec<usize> = (0..count).map(|i| i * bytes.len() / count).collect();
+    let edges = components(&file).flat_map(|(_, c)| [c.stored.start, c.stored.end]);
+    let ends = [0, 16, bytes.len() as u64 - 8, bytes.len() as u64];
+    for edge in edges.take(count / 16).chain(ends) {
+        all.extend((edge.saturating_sub(2)..edge + 2).map(|at| at as usize));
+    }
+    all.retain(|&at| at < bytes.len());
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Goes through everything that can be asked of a file. What it gives is of no interest here.
+fn exercise(file: &File) -> (VerifyReport, Result<Loaded>) {
+    let report = verified(file);
+    for tensor in file.tensors() {
+        let _ = tensor.to_dense().map(|dense| dense.shape().len());
+    }
+    (report, load(file))
+}
+
+#[test]
+fn every_prefix_is_an_error_or_a_shorter_truth() {
+    on_every_file(|path, bytes| {
+        let whole = open(bytes.clone()).unwrap();
+        let all = load(&whole).unwrap();
+        for len in places(&bytes) {
+            let Ok(file) = open(bytes.slice(..len)) else { continue };
+            let place = format!("{} cut to {len} bytes", path.display());
+            let (_, loaded) = exercise(&file);
+            let loaded = loaded.unwrap_or_else(|e| panic!("{place}: {e}"));
+            for (tensor, c) in components(&file) {
+                let name = tensor.name();
+                let known = whole.tensor(name).unwrap_or_else(|e| panic!("{place}: {e}"));
+                assert_eq!((known.shape(), known.layout()), (tensor.shape(), tensor.layout()));
+                let own = loaded.get(name).unwrap().bytes(&c.role).unwrap();
+                assert_eq!(own, all.get(name).unwrap().bytes(&c.role).unwrap(), "{place}: {name}");
+            }
+        }
+    });
+}
+
+#[test]
+fn every_changed_byte_is_found_or_does_no_harm() {
+    on_every_file(|path, bytes| {
+        let whole = open(bytes.clone()).unwrap();
+        // What a digest that we can compute watches over, and what data lies in at all.
+        let is_watched = |c: &Component| c.digest.as_ref().is_some_and(|d| d.algorithm().is_some());
+        let watched: Vec<Range<u64>> =
+            components(&whole).filter(|(_, c)| is_watched(c)).map(|(_, c)| c.stored).collect();
+        let data: Vec<Range<u64>> = components(&whole).map(|(_, c)| c.stored).collect();
+        let mut changed = bytes.to_vec();
+        for at in places(&bytes) {
+            let here = at as u64;
+            let sure = watched.iter().any(|range| range.contains(&here));
+            let in_data = data.iter().any(|range| range.contains(&here));
+            for flip in [1 << (at % 8), 0xff].into_iter().take(FLIPS) {
+                changed[at] ^= flip;
+                let place = format!("{} with byte {at} ^ {flip:#x}", path.display());
+                match open(Bytes::copy_from_slice(&changed)) {
+                    Ok(file) => {
+                        let (report, loaded) = exercise(&file);
+                        if sure {
+                            assert!(!report.is_sound(), "{place}: nothing found");
+                            assert!(loaded.is_err(), "{place}: it loads");
+                        }
+                        check_loaded(&file, &report, loaded, &place);
+                    }
+                    Err(e) => assert!(!in_data, "{place}: {e}"),
+                }
+                changed[at] ^= flip;
+            }
+        }
+    });
+}
+
+/// Holds what was loaded against digests and decoding done here.
+fn check_loaded(file: &File, report: &VerifyReport, loaded: Result<Loaded>, place: &str) {
+    let loaded = match loaded {
+        Ok(loaded) => loaded,
+        Err(e) => {
+            let beyond_us = matches!(e.kind(), Kind::Limit | Kind::Unsupported);
+            assert!(beyond_us || !report.is_sound(), "{place}: verified, but does not load: {e}");
+            return;
+        }
+    };
+    for (tensor, c) in components(file) {
+        let stored = tensor.stored(&c.role).unwrap();
+        let bytes = loaded.get(tensor.name()).unwrap().bytes(&c.role).unwrap();
+        if let Some(algorithm) = c.digest.as_ref().and_then(|d| d.algorithm()) {
+            let mut hasher = Hasher::new(algorithm);
+            hasher.update(&stored);
+            assert_eq!(Some(hasher.finish()), c.digest, "{place}: {}", tensor.name());
+        }
+        let len = c.decoded_len.unwrap_or(bytes.len() as u64);
+        assert_eq!(bytes.len() as u64, len, "{place}: {}", tensor.name());
+        if c.encoding == Encoding::Zstd && len <= 64 << 10 {
+            let mut decoder = zstd::Decoder::new(&stored[..]).unwrap();
+            decoder.window_log_max(31).unwrap();
+            let mut decoded = Vec::new();
+            decoder.read_to_end(&mut decoded).expect("it decodes elsewhere too");
+            assert_eq!(bytes, &decoded, "{place}: {}", tensor.name());
+        }
+    }
+}
