@@ -133,6 +133,19 @@ fn links_in_the_docs_lead_somewhere() {
     }
 }
 
+#[test]
+fn the_menu_is_in_contributing() {
+    let read = |path| std::fs::read_to_string(root().join(path)).unwrap();
+    let (menu, page) = (read("xtask/src/main.rs"), read("CONTRIBUTING.md"));
+    let tasks: Vec<&str> =
+        menu.split("task(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(tasks.contains(&"test"), "{tasks:?}");
+    for task in tasks {
+        let entry = format!("`cargo xtask {task}`");
+        assert!(page.contains(&entry), "CONTRIBUTING.md does not speak of {entry}");
+    }
+}
+
 #[path = "../examples/guide.rs"]
 mod guide;
 
