@@ -1,5 +1,5 @@
 //! The menu: everything a contributor or a machine runs on this repository, one task each. `.ci/run`
-//! calls [`test`], which calls the others; what they need they set up themselves.
+//! calls [`mod@test`], which calls the others; what they need they set up themselves.
 
 mod check;
 mod command;

@@ -74,7 +74,7 @@ impl Edit {
     /// Begins changes to the file at `path`.
     ///
     /// # Errors
-    /// As [`crate::open`]; Misuse for a format that cannot be written.
+    /// As [`crate::open()`]; Misuse for a format that cannot be written.
     pub fn open(path: impl AsRef<Path>) -> Result<Edit> {
         // Reading, not mapping: the file changes under it.
         let path = path.as_ref();
