@@ -16,7 +16,7 @@ use std::io::Write as _;
   holdall rules index/overlap            what one means
   holdall rules --json                   the same for programs")]
 pub(crate) struct RulesArgs {
-    /// The code, as it stands in [brackets] after an error
+    /// The code, as it stands in brackets after an error
     code: Option<String>,
 }
 
