@@ -66,7 +66,7 @@ impl WriteOptions {
         self
     }
 
-    /// Compresses every component with zstd at `level`, in independent frames of 2 MiB with a seek
+    /// Compresses every component with zstd at `level`, in independent frames of 1 MiB with a seek
     /// table when it has more than 4 MiB.
     pub fn with_zstd(mut self, level: i32) -> WriteOptions {
         (self.encoding, self.level) = (Encoding::Zstd, level);

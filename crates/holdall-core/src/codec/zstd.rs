@@ -48,8 +48,9 @@ pub static DECODED_LEN: Rule = Rule::new(
 pub static ENCODE: Rule =
     Rule::new("zstd/encode", Kind::Misuse, "The compression level is one that zstd has.");
 
-/// Decoded bytes of one frame of a component that is stored as many.
-pub const FRAME_LEN: u64 = 2 << 20;
+/// Decoded bytes of one frame of a component that is stored as many: a slice of a tensor costs the
+/// decoding of the frames it lies in.
+pub const FRAME_LEN: u64 = 1 << 20;
 /// Components up to this many decoded bytes are one frame without a seek table.
 pub const SINGLE_FRAME_MAX: u64 = 4 << 20;
 

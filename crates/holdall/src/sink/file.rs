@@ -2,8 +2,8 @@
 //!
 //! Bytes go to a file without a name where the system has such (so that a killed process leaves
 //! nothing), else to a temporary one beside the target; only when all are written and on the disk
-//! does it take the target's name, in one step. Writing happens on a thread of its own, in pieces of
-//! 4 MiB, past the system's cache when they must reach the disk anyway.
+//! does it take the target's name, in one step. Bytes that must reach the disk are written on a thread
+//! of their own, in pieces of 4 MiB, past the system's cache; others go into the cache as they come.
 
 use super::Sink;
 use crate::buffer::Buffer;
@@ -18,6 +18,8 @@ use std::thread::JoinHandle;
 const PIECE: usize = 4 << 20;
 /// Pieces in memory: one being filled, the others being written.
 const PIECES: usize = 3;
+/// From this many bytes on, copying them into a piece costs more than a write of their own.
+const STRAIGHT_MIN: usize = 128 << 10;
 /// What direct writes want offsets, lengths and addresses to be multiples of.
 const PAGE: usize = 4096;
 /// Files expected to be smaller are written through the cache: going past it does not pay.
@@ -41,6 +43,8 @@ pub struct FileSink {
     durability: Durability,
     file: Unpublished,
     len: u64,
+    /// Bytes that this thread has written, where it is the one that writes.
+    written: u64,
     expected: u64,
     filling: Option<Buffer>,
     filled: usize,
@@ -83,6 +87,7 @@ impl FileSink {
             durability,
             file,
             len: 0,
+            written: 0,
             expected: 0,
             filling: None,
             filled: 0,
@@ -135,6 +140,13 @@ impl FileSink {
     }
 
     fn send(&mut self, piece: Buffer, filled: usize) -> Result<()> {
+        if self.durability == Durability::System {
+            write_at(self.as_file(), &piece.as_ref()[..filled], self.written)
+                .map_err(|e| self.failed(e))?;
+            self.written += filled as u64;
+            self.filling = Some(piece);
+            return Ok(());
+        }
         let writer = self.start_writer()?;
         if writer.full.send((piece, filled)).is_ok() {
             return Ok(());
@@ -201,6 +213,16 @@ impl Sink for FileSink {
 
     fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.len += bytes.len() as u64;
+        if self.durability == Durability::System && bytes.len() >= STRAIGHT_MIN {
+            // Into the system's cache straight from the caller's memory.
+            if let Some(piece) = self.filling.take() {
+                let filled = std::mem::take(&mut self.filled);
+                self.send(piece, filled)?;
+            }
+            write_at(self.as_file(), bytes, self.written).map_err(|e| self.failed(e))?;
+            self.written += bytes.len() as u64;
+            return Ok(());
+        }
         while !bytes.is_empty() {
             let mut piece = match self.filling.take() {
                 Some(piece) => piece,
