@@ -2,7 +2,7 @@
 
 use crate::error::CANNOT_HOLD;
 use crate::file::{File, Tensor};
-use crate::items::{self, Feed, Item, Sharing};
+use crate::items::{self, Feed, Item, Keep, Sharing};
 use crate::pieces::Pieces;
 use crate::progress::{Listener, Progress};
 use crate::rename::Rename;
@@ -181,6 +181,9 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     }
     refuse(file, encoder.check_attributes(&write.attributes).err(), refused)?;
     items::check_names(&items).map_err(|e| e.in_source(file.name()))?;
+    if options.keep_encoding && encoder.can_compress() {
+        items.iter_mut().for_each(|item| item.keep = Keep::Encoding);
+    }
     let items = items::arrange(items, &*encoder, options.sharing)?;
     Ok((items, encoder, write))
 }
@@ -223,12 +226,11 @@ fn run<S: Sink>(
 ) -> Result<(ConvertReport, S::Done)> {
     let mut report = report(file, &items, 0);
     options.listener.begin(report.decoded_len);
-    let keep = options.keep_encoding && encoder.can_compress();
     let mut writer = Writer::new(sink, encoder, write);
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     writer.declare(&specs)?;
     drop(specs);
-    items::write(&mut writer, items, keep, &options.listener)?;
+    items::write(&mut writer, items, &options.listener)?;
     let (len, done) = writer.finish_with_len()?;
     report.target_len = len;
     Ok((report, done))
@@ -307,7 +309,7 @@ pub(crate) fn as_it_is(tensor: &Tensor) -> Result<Item> {
         }
         feeds.push(Feed::component(tensor, c));
     }
-    Ok(Item { spec, feeds })
+    Ok(Item { spec, feeds, keep: Keep::Nothing })
 }
 
 /// The tensor as it is; decoded lengths that are not known are 0.
@@ -351,7 +353,7 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
     }
     let tensor = tensor.clone();
     let make = move || -> Result<Bytes> { Ok(tensor.to_dense()?.into_bytes()) };
-    Ok(Item { spec, feeds: vec![Feed::Made(Box::new(make))] })
+    Ok(Item { spec, feeds: vec![Feed::Made(Box::new(make))], keep: Keep::Nothing })
 }
 
 /// Makes a dense tensor one of plain storage elements, with a shape that counts them.

@@ -1,13 +1,14 @@
 //! A component of an open file to the writer of another, in bounded memory.
 
 use crate::file::{File, Tensor};
+use crate::items::Keep;
 use crate::open::Check;
 use crate::pieces::{Pieces, check_digest, checked_algorithm, seek_table};
 use crate::progress::Listener;
 use crate::sink::Sink;
 use crate::source::Access;
 use crate::workers;
-use crate::writer::Writer;
+use crate::writer::{AsIs, Writer};
 use bytes::Bytes;
 use holdall_core::codec::zstd::{self, Decoder, Frame, SeekTable};
 use holdall_core::model::Hasher;
@@ -24,16 +25,14 @@ const WINDOW_LEN: u64 = 16 << 20;
 /// Copies components, keeping its memory from one to the next. Every digest that can be computed is
 /// checked: what is written gets a fresh one, which must not vouch for damage.
 pub(crate) struct Copier<'a> {
-    /// Whether compressed components are passed on as they are.
-    keep_encoded: bool,
     listener: &'a Listener,
     scratch: Vec<u8>,
     decoder: Option<Decoder>,
 }
 
 impl<'a> Copier<'a> {
-    pub(crate) fn new(keep_encoded: bool, listener: &'a Listener) -> Copier<'a> {
-        Copier { keep_encoded, listener, scratch: Vec::new(), decoder: None }
+    pub(crate) fn new(listener: &'a Listener) -> Copier<'a> {
+        Copier { listener, scratch: Vec::new(), decoder: None }
     }
 
     /// Gives the writer's current component the bytes of `c`.
@@ -42,9 +41,14 @@ impl<'a> Copier<'a> {
         writer: &mut Writer<S>,
         tensor: &Tensor,
         c: &Component,
+        keep: Keep,
     ) -> Result<()> {
+        if c.decoded_len == Some(0) {
+            // The writer wrote it in its own way when it came to it.
+            return Ok(());
+        }
         let zstd = c.encoding == Encoding::Zstd;
-        if c.byte_order == ByteOrder::Big || (zstd && !self.keep_encoded) {
+        if c.byte_order == ByteOrder::Big || (zstd && keep == Keep::Nothing) {
             return self.decoded(writer, tensor, c);
         }
         if zstd {
@@ -52,7 +56,13 @@ impl<'a> Copier<'a> {
             for piece in Pieces::hashed(tensor.file(), tensor.info(), c.clone(), None) {
                 piece?;
             }
-            writer.as_is(c.encoding, c.stored_len())?;
+        }
+        if zstd || keep == Keep::All {
+            let digest = (keep == Keep::All).then(|| c.digest.clone());
+            writer.as_is(AsIs { encoding: c.encoding, stored_len: c.stored_len(), digest })?;
+        }
+        if c.stored.is_empty() {
+            return Ok(());
         }
         self.stored(writer, tensor.file(), c)
     }

@@ -17,7 +17,7 @@
 
 use crate::error::{CANNOT_EDIT, NOT_FOUND};
 use crate::file::{File, Tensor};
-use crate::items::{self, Feed, Item, Sharing};
+use crate::items::{self, Feed, Item, Keep, Sharing};
 use crate::open::{Io, OpenOptions};
 use crate::progress::{Listener, Progress};
 use crate::select::nearest;
@@ -206,7 +206,7 @@ impl Edit {
     /// # Errors
     /// As [`Edit::add`].
     pub fn append(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
-        let Item { mut spec, feeds } = crate::convert::as_it_is(tensor)?;
+        let Item { mut spec, feeds, .. } = crate::convert::as_it_is(tensor)?;
         spec.name = name.to_owned();
         self.insert(spec, feeds)
     }
@@ -267,6 +267,7 @@ impl Edit {
         let mut write = self.write.clone().with_overwrite(true).with_format(format);
         write.attributes = self.attributes.clone();
         write.encode.version = version_to_write(&self.file);
+        write.encode.align = write.encode.align.or_else(|| alignment(&self.file));
         let encoder = write.encoder(format)?;
         encoder.check_attributes(&write.attributes).map_err(|e| e.in_source(self.file.name()))?;
         for entry in self.entries.iter().flatten() {
@@ -295,6 +296,7 @@ pub fn compact(path: impl AsRef<Path>, write: WriteOptions) -> Result<EditReport
     let mut write = write.with_overwrite(true).with_format(format);
     write.attributes = file.attributes().clone();
     write.encode.version = version_to_write(&file);
+    write.encode.align = write.encode.align.or_else(|| alignment(&file));
     let entries = file
         .tensors()
         .map(|t| Entry { spec: crate::convert::spec_of(&t), from: From::Kept(t) })
@@ -333,10 +335,11 @@ fn rewrite(
     let mut items = Vec::new();
     for Entry { spec, from } in entries {
         items.push(match from {
-            From::New(feeds) => Item { spec, feeds },
+            From::New(feeds) => Item { spec, feeds, keep: Keep::Encoding },
             From::Kept(tensor) => {
                 let mut item = crate::convert::as_it_is(&tensor)?;
                 (item.spec.name, item.spec.attributes) = (spec.name, spec.attributes);
+                item.keep = Keep::All;
                 item
             }
         });
@@ -350,15 +353,17 @@ fn rewrite(
     });
     let format = writable(file)?;
     let encoder = write.encoder(format)?;
-    let items = items::arrange(items, &*encoder, Sharing::Keep)?;
+    let mut items = items::arrange(items, &*encoder, Sharing::Keep)?;
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
-    let keep = encoder.can_compress();
+    if !encoder.can_compress() {
+        items.iter_mut().for_each(|item| item.keep = Keep::Nothing);
+    }
     let total = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
     listener.begin(total.fold(0, |n, c| n.saturating_add(c.decoded_len)));
     let sink = FileSink::create(path, true, write.durability)?;
     let mut writer = Writer::new(sink, encoder, write);
     writer.declare(&specs)?;
-    items::write(&mut writer, items, keep, listener)?;
+    items::write(&mut writer, items, listener)?;
     writer.finish()
 }
 
@@ -376,6 +381,18 @@ fn version_to_write(file: &File) -> Option<String> {
     let format = formats::by_name(file.format())?;
     let own = format.versions.iter().find(|v| file.version().starts_with(**v));
     own.or(format.versions.first()).map(|v| (*v).to_owned())
+}
+
+/// The alignment a file was written with, as far as its offsets show: more than the format's own only
+/// when all of several components have it.
+fn alignment(file: &File) -> Option<u64> {
+    let offsets: Vec<u64> = file
+        .tensors()
+        .flat_map(|t| t.components().map(|c| c.stored.start).collect::<Vec<_>>())
+        .collect();
+    let bits = offsets.iter().fold(0, |all, offset| all | offset);
+    let align = 1u64 << bits.trailing_zeros().min(16);
+    (file.format() == "ztensor" && offsets.len() > 1 && align > 64).then_some(align)
 }
 
 #[cold]

@@ -155,6 +155,24 @@ impl File {
         crate::load::load(self, wanted, options)
     }
 
+    /// Decodes many components into the caller's memory, each buffer exactly as long as its component,
+    /// in the order of the file and on several threads.
+    ///
+    /// # Errors
+    /// As [`File::load`]; Misuse for a buffer of another length.
+    pub fn load_into<'a>(
+        &self,
+        buffers: impl IntoIterator<Item = (&'a str, Role, &'a mut [u8])>,
+        options: &LoadOptions,
+    ) -> Result<()> {
+        let mut wanted = Vec::new();
+        for (name, role, out) in buffers {
+            let tensor = self.tensor(name)?;
+            wanted.push((tensor.position(), tensor.require(&role)?, out));
+        }
+        crate::load::load_into(self, wanted, options).map_err(|e| e.in_source(self.name()))
+    }
+
     #[cold]
     fn no_tensor(&self, name: &str) -> Error {
         let e = NOT_FOUND.broken("there is no tensor of this name").in_tensor(name);

@@ -3,7 +3,7 @@
 use crate::edit::{Entry, From};
 use crate::error::{LOCKED, io};
 use crate::file::File;
-use crate::items::{self, Item, Sharing};
+use crate::items::{self, Item, Keep, Sharing};
 use crate::progress::Listener;
 use crate::sink::{Durability, Sink};
 use crate::writer::{WriteOptions, Writer};
@@ -82,7 +82,7 @@ impl Hole {
         let mut items = Vec::new();
         for Entry { spec, from } in entries {
             match from {
-                From::New(feeds) => items.push(Item { spec, feeds }),
+                From::New(feeds) => items.push(Item { spec, feeds, keep: Keep::Encoding }),
                 From::Kept(tensor) => {
                     for (at, c) in tensor.components().enumerate() {
                         let (range, encoding, digest) = (c.stored, c.encoding, c.digest);
@@ -95,7 +95,7 @@ impl Hole {
         let components = items.iter().flat_map(|i| &i.spec.components);
         listener.begin(components.fold(0, |n, c| n.saturating_add(c.decoded_len)));
         let mut writer = Writer::resumed(self, encoder, write);
-        items::write(&mut writer, items, true, listener)?;
+        items::write(&mut writer, items, listener)?;
         let (hole, mut encoder) = writer.into_parts()?;
         let data_end = hole.len.next_multiple_of(PAGE);
         // A multiple of the page needs no padding, so this is the manifest and the footer alone.

@@ -31,6 +31,19 @@ pub(crate) struct Item {
     pub(crate) spec: TensorSpec,
     /// One for each component of `spec`.
     pub(crate) feeds: Vec<Feed>,
+    /// What becomes of the encoding and the digest of components of open files.
+    pub(crate) keep: Keep,
+}
+
+/// How much of a component stays as it is in the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Nothing but what it decodes to.
+    Nothing,
+    /// Its encoding, if it is compressed.
+    Encoding,
+    /// Its encoding and its digest.
+    All,
 }
 
 /// Where a component's bytes come from.
@@ -162,16 +175,14 @@ fn same_bytes(a: &Feed, b: &Feed, sharing: Sharing) -> Result<bool> {
     }
 }
 
-/// Writes items that were [arranged](arrange), their feeds one after the other. `keep_encoded` passes
-/// compressed components on as they are.
+/// Writes items that were [arranged](arrange), their feeds one after the other.
 pub(crate) fn write<S: Sink>(
     writer: &mut Writer<S>,
     items: Vec<Item>,
-    keep_encoded: bool,
     listener: &Listener,
 ) -> Result<()> {
-    let mut copier = Copier::new(keep_encoded, listener);
-    for Item { spec, feeds } in items {
+    let mut copier = Copier::new(listener);
+    for Item { spec, feeds, keep } in items {
         let owned: Vec<bool> = spec.components.iter().map(|c| c.shares.is_none()).collect();
         let name = spec.name.clone();
         writer.tensor(spec)?;
@@ -179,7 +190,7 @@ pub(crate) fn write<S: Sink>(
             match feed {
                 Feed::Component(feed) => {
                     let (tensor, c) = *feed;
-                    copier.copy(writer, &tensor, &c).map_err(|e| {
+                    copier.copy(writer, &tensor, &c, keep).map_err(|e| {
                         let e = e.in_tensor(tensor.name()).in_component(&c.role);
                         e.at(c.stored.clone()).in_source(tensor.file().name())
                     })?;

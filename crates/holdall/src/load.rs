@@ -192,6 +192,32 @@ pub(crate) fn component_into(
     fill(file, &wanted, vec![Fill::Component { wanted: 0, out }], false, &LoadOptions::new())
 }
 
+/// Many components into the caller's memory.
+pub(crate) fn load_into(
+    file: &File,
+    mut buffers: Vec<(usize, Component, &mut [u8])>,
+    options: &LoadOptions,
+) -> Result<()> {
+    buffers.sort_by_key(|(_, c, _)| c.stored.start);
+    let (mut wanted, mut fills) = (Vec::new(), Vec::new());
+    let mut stored = 0u64;
+    for (at, (tensor, component, out)) in buffers.into_iter().enumerate() {
+        stored = stored.saturating_add(component.stored_len());
+        if component.decoded_len != Some(out.len() as u64) {
+            let Some(info) = file.index().at(tensor) else { continue };
+            // Of unknown length, or wrong: the way for one component says which.
+            component_into(file, &info, &component, out)
+                .map_err(|e| e.in_tensor(info.name()).in_component(&component.role))?;
+            wanted.push(Wanted { tensor, component });
+            continue;
+        }
+        wanted.push(Wanted { tensor, component });
+        fills.push(Fill::Component { wanted: at, out });
+    }
+    options.listener.begin(stored);
+    fill(file, &wanted, fills, false, options)
+}
+
 /// A stretch of the file and the raw components in it.
 struct Region {
     file: Range<u64>,

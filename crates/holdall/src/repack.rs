@@ -2,7 +2,7 @@
 //! and one for each kind of index, which are 64 bits wide.
 
 use crate::file::Tensor;
-use crate::items::{Feed, Item};
+use crate::items::{Feed, Item, Keep};
 use bytes::Bytes;
 use holdall_core::layout::dense::Dense;
 use holdall_core::{ComponentSpec, DType, Layout, Result, Role, TensorSpec};
@@ -47,7 +47,7 @@ pub(crate) fn repacked(tensor: &Tensor, packed: bool) -> Result<Item> {
         let tensor = tensor.clone();
         feeds.push(Feed::Made(Box::new(move || bytes_of(&tensor, by_rows, of))));
     }
-    Ok(Item { spec, feeds })
+    Ok(Item { spec, feeds, keep: Keep::Nothing })
 }
 
 struct Part {

@@ -159,8 +159,16 @@ struct Current {
     tensor: Arc<TensorSpec>,
     component: usize,
     left: u64,
-    as_is: Option<Encoding>,
+    as_is: Option<AsIs>,
     to: To,
+}
+
+/// Bytes that come encoded already.
+pub(crate) struct AsIs {
+    pub(crate) encoding: Encoding,
+    pub(crate) stored_len: u64,
+    /// Their digest, or none, where that is to stay as it is; else it is computed.
+    pub(crate) digest: Option<Option<Digest>>,
 }
 
 enum To {
@@ -360,17 +368,21 @@ impl<S: Sink> Writer<S> {
         matches!(&self.current, Some(Current { to: To::Frames { .. }, .. }))
     }
 
-    /// Says that the component to be given bytes next comes encoded already, in `stored_len` bytes
-    /// that decode to what was declared. The caller has made sure of that.
-    pub(crate) fn as_is(&mut self, encoding: Encoding, stored_len: u64) -> Result<()> {
+    /// Says that the component to be given bytes next comes encoded already, and decodes to what was
+    /// declared. The caller has made sure of that.
+    pub(crate) fn as_is(&mut self, as_is: AsIs) -> Result<()> {
         let Some(mut current) = self.current.take() else { return Ok(()) };
         if let To::Frames { buffers, .. } = current.to {
             self.spare.push(buffers);
             let tensor = Arc::clone(&current.tensor);
             current.to = self.straight(&tensor, current.component)?;
         }
-        (current.as_is, current.left) = (Some(encoding), stored_len);
-        if stored_len == 0 {
+        if let (To::Sink { hasher, .. }, Some(_)) = (&mut current.to, &as_is.digest) {
+            *hasher = None;
+        }
+        current.left = as_is.stored_len;
+        current.as_is = Some(as_is);
+        if current.left == 0 {
             return self.complete(current);
         }
         self.current = Some(current);
@@ -503,8 +515,11 @@ impl<S: Sink> Writer<S> {
         let Current { tensor, component, as_is, to, .. } = current;
         match to {
             To::Sink { start, hasher } => {
-                let digest: Option<Digest> = hasher.map(Hasher::finish);
-                let encoding = as_is.unwrap_or_default();
+                let computed = hasher.map(Hasher::finish);
+                let (encoding, digest) = match as_is {
+                    Some(as_is) => (as_is.encoding, as_is.digest.unwrap_or(computed)),
+                    None => (Encoding::Raw, computed),
+                };
                 let range = start..self.sink.len();
                 self.placed(&tensor, component, Stored { range, encoding, digest })
             }

@@ -116,6 +116,46 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn what_stays_keeps_its_encoding_digest_and_alignment() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.zt");
+    let options = WriteOptions::new()
+        .with_overwrite(true)
+        .with_encode(EncodeOptions::new().with_align(1024))
+        .with_digest(Some(holdall::Algorithm::Sha256));
+    for (zstd, digest) in [(false, true), (true, true), (false, false)] {
+        let mut options = if zstd { options.clone().with_zstd(3) } else { options.clone() };
+        if !digest {
+            options = options.with_digest(None);
+        }
+        let mut writer = Writer::create(&path, &options).unwrap();
+        for n in [1000, 0, 70_000] {
+            writer.add(spec(&format!("t{n}"), n), &[&bytes_of(n)]).unwrap();
+        }
+        writer.finish().unwrap();
+        let before = holdall::open(&path).unwrap();
+        let mut edit = Edit::open(&path).unwrap().with_write(WriteOptions::new().with_zstd(9));
+        edit.add(spec("new", 500), vec![Bytes::from(bytes_of(500))]).unwrap();
+        assert!(!edit.commit().unwrap().in_place);
+        compact(&path, WriteOptions::new()).unwrap();
+        let after = holdall::open(&path).unwrap();
+        // What has no bytes is written anew.
+        for old in before.tensors().filter(|t| t.count() > 0) {
+            let (old, new) = (
+                old.component(&Role::Data).unwrap(),
+                after.tensor(old.name()).unwrap().component(&Role::Data).unwrap(),
+            );
+            assert_eq!((old.encoding, &old.digest), (new.encoding, &new.digest));
+            assert_eq!(old.stored_len(), new.stored_len());
+            assert!(new.stored.start.is_multiple_of(1024));
+        }
+        let new = after.tensor("new").unwrap();
+        assert_eq!(new.component(&Role::Data).unwrap().encoding, holdall::Encoding::Zstd);
+        assert_eq!(new.bytes(&Role::Data).unwrap(), bytes_of(500));
+    }
+}
+
+#[test]
 fn no_change_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f.zt");

@@ -76,6 +76,10 @@ fn check(file: &File) {
             pieces.extend_from_slice(&piece.unwrap());
         }
         assert_eq!(pieces, bytes);
+        let mut many = vec![vec![0; bytes.len()]; 2];
+        let into = many.iter_mut().map(|out| (&*spec.name, Role::Data, &mut out[..]));
+        file.load_into(into, &holdall::LoadOptions::new()).unwrap();
+        assert!(many.iter().all(|out| out == bytes));
         let (from, to) = (bytes.len() / 3, bytes.len() * 2 / 3);
         let range = tensor.bytes_range(&Role::Data, from as u64..to as u64).unwrap();
         assert_eq!(range, bytes[from..to]);
