@@ -68,6 +68,10 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     raw_types: bool,
 
+    /// Leave out attributes that the target cannot hold
+    #[arg(long)]
+    drop_attributes: bool,
+
     /// Replace OUT if it is there
     #[arg(short, long)]
     force: bool,
@@ -163,6 +167,7 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
         .with_renames(renames)
         .with_dense(args.dense)
         .with_raw_types(args.raw_types)
+        .with_drop_attributes(args.drop_attributes)
         .with_sharing(match args.share {
             Share::Keep => Sharing::Keep,
             Share::Dedupe => Sharing::Dedupe,

@@ -12,7 +12,7 @@ use crate::writer::{WriteOptions, Writer};
 use bytes::Bytes;
 use holdall_core::{
     Attributes, Component, ComponentSpec, DType, Encode, Error, Layout, LogicalType, Result, Role,
-    TensorSpec,
+    TensorSpec, Value,
 };
 use std::io::Write;
 use std::path::Path;
@@ -28,6 +28,7 @@ pub struct Convert {
     sharing: Sharing,
     dense: bool,
     raw_types: bool,
+    drop_attributes: bool,
     attributes: Option<Attributes>,
     listener: Listener,
 }
@@ -44,6 +45,7 @@ impl Convert {
             sharing: Sharing::Keep,
             dense: false,
             raw_types: false,
+            drop_attributes: false,
             attributes: None,
             listener: Listener::default(),
         }
@@ -85,6 +87,12 @@ impl Convert {
     /// complex tensor gets a last dimension of 2, sub-byte types count bytes.
     pub fn with_raw_types(mut self, raw_types: bool) -> Convert {
         self.raw_types = raw_types;
+        self
+    }
+
+    /// Leaves out the attributes, of the file and of tensors, that the target cannot hold.
+    pub fn with_drop_attributes(mut self, drop: bool) -> Convert {
+        self.drop_attributes = drop;
         self
     }
 
@@ -160,6 +168,13 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     let mut write = options.write.clone();
     write.attributes = options.attributes.clone().unwrap_or_else(|| file.attributes().clone());
     let encoder = write.encoder(write.format_for(path)?)?;
+    if options.drop_attributes {
+        let alone = |(key, value): (&str, &Value)| {
+            let one = Attributes::from_iter([(key.to_owned(), value.clone())]);
+            encoder.check_attributes(&one).is_ok().then(|| (key.to_owned(), value.clone()))
+        };
+        write.attributes = write.attributes.iter().filter_map(alone).collect();
+    }
     let forms = SparseForms::of(&*encoder);
     let mut items = Vec::new();
     let mut refused: Vec<Error> = Vec::new();
@@ -170,6 +185,9 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         let mut item = item(&tensor, &forms, options)?;
         if let Some(name) = options.renames.iter().find_map(|r| r.apply(tensor.name())) {
             item.spec.name = name;
+        }
+        if options.drop_attributes {
+            drop_tensor_attributes(&mut item.spec, &*encoder);
         }
         if options.raw_types && encoder.check_tensor(&item.spec).is_err() {
             drop_logical_types(&mut item.spec);
@@ -354,6 +372,23 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
     let tensor = tensor.clone();
     let make = move || -> Result<Bytes> { Ok(tensor.to_dense()?.into_bytes()) };
     Ok(Item { spec, feeds: vec![Feed::Made(Box::new(make))], keep: Keep::Nothing })
+}
+
+/// Takes away the attributes that the target cannot hold.
+fn drop_tensor_attributes(spec: &mut TensorSpec, encoder: &dyn Encode) {
+    let mut probe = spec.clone();
+    probe.attributes = Attributes::new();
+    // A tensor may be refused for other reasons; an attribute is at fault when it changes the answer.
+    let answer = |spec: &TensorSpec| encoder.check_tensor(spec).map_err(|e| e.code());
+    let without = answer(&probe);
+    let mut kept = Attributes::new();
+    for (key, value) in spec.attributes.iter() {
+        probe.attributes = Attributes::from_iter([(key.to_owned(), value.clone())]);
+        if answer(&probe) == without {
+            kept.push(key, value.clone());
+        }
+    }
+    spec.attributes = kept;
 }
 
 /// Makes a dense tensor one of plain storage elements, with a shape that counts them.

@@ -226,6 +226,36 @@ fn logical_types_can_be_dropped() {
 }
 
 #[test]
+fn attributes_can_be_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("attributes.zt");
+    let mut attributes = Attributes::new();
+    attributes.set("license", Value::Text("MIT".into()));
+    attributes.set("epoch", Value::Integer(3));
+    let mut writer =
+        Writer::create(&path, &target("ztensor", None).with_attributes(attributes)).unwrap();
+    let mut spec = TensorSpec::dense("w", DType::U8, [3]);
+    spec.attributes.set("scale", Value::Float(0.5));
+    writer.add(spec, &[&[1, 2, 3]]).unwrap();
+    writer.finish().unwrap();
+    let source = holdall::open(&path).unwrap();
+    let out = dir.path().join("out.zt");
+    let options = Convert::new(target("ztensor", Some("1.0")));
+    let e = convert(&source, &out, &options).unwrap_err();
+    assert!(e.hint().unwrap().contains("--drop-attributes"), "{e}");
+    convert(&source, &out, &options.with_drop_attributes(true)).unwrap();
+    let file = holdall::open(&out).unwrap();
+    assert_eq!(file.attributes().to_json(), r#"{"license":"MIT"}"#);
+    assert!(file.tensor("w").unwrap().attributes().is_empty());
+    // What the target can hold stays.
+    let options = Convert::new(target("ztensor", Some("0.1"))).with_drop_attributes(true);
+    convert(&source, &out, &options).unwrap();
+    let file = holdall::open(&out).unwrap();
+    assert_eq!(file.attributes(), source.attributes());
+    assert_eq!(file.tensor("w").unwrap().attributes().len(), 1);
+}
+
+#[test]
 fn shared_bytes_stay_shared_or_not() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tied.zt");

@@ -161,21 +161,21 @@ pub static FILE_ATTRIBUTES: Rule = Rule::new(
     Kind::Unsupported,
     "A file's attributes are text in 1.0, and in 0.1 there is a tensor to hold them.",
 )
-.with_hint("version 1.2 keeps any value");
+.with_hint("version 1.2 keeps any value; `--drop-attributes` leaves out what cannot be kept");
 /// Attributes of a tensor that the version written cannot hold.
 pub static TENSOR_ATTRIBUTES: Rule = Rule::new(
     "ztensor/tensor-attributes",
     Kind::Unsupported,
     "A tensor written as 1.0 has no attributes.",
 )
-.with_hint("versions 1.2 and 0.1 keep them; `--exclude` leaves the tensor out");
+.with_hint("versions 1.2 and 0.1 keep them; `--drop-attributes` leaves them out");
 /// An attribute that would stand where 0.1 has a field of its own.
 pub static RESERVED_FIELD: Rule = Rule::new(
     "ztensor/reserved-field",
     Kind::Unsupported,
     "No attribute of a tensor written as 0.1 has the name of one of 0.1's fields.",
 )
-.with_hint("version 1.2 keeps it; or rename the attribute");
+.with_hint("version 1.2 keeps it; rename the attribute, or leave it out with `--drop-attributes`");
 /// Components of two dtypes in a version that has one dtype per tensor.
 pub static ONE_DTYPE: Rule = Rule::new(
     "ztensor/one-dtype",
