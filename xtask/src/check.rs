@@ -8,9 +8,7 @@ use std::path::PathBuf;
 pub(crate) fn check(_args: &[String]) -> Outcome {
     cargo(["fmt", "--all", "--check"]).run()?;
     cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
-    cargo(["doc", "--workspace", "--no-deps", "--document-private-items"])
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .run()?;
+    cargo(["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings").run()?;
     for manifest in other_workspaces()? {
         let path = ["--manifest-path".into(), manifest];
         cargo(["fmt", "--check"]).args(&path).run()?;
