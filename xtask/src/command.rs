@@ -67,6 +67,12 @@ impl Run {
         }
     }
 
+    /// Runs it quietly; whether it could be run and succeeded.
+    pub(crate) fn succeeds(mut self) -> bool {
+        self.0.stdout(Stdio::null()).stderr(Stdio::null());
+        self.0.status().is_ok_and(|s| s.success())
+    }
+
     /// Runs it and gives what it printed.
     pub(crate) fn output(mut self) -> Result<String, String> {
         let line = self.line();

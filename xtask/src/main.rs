@@ -5,6 +5,7 @@ mod check;
 mod command;
 mod corpus;
 mod docs;
+mod interop;
 mod sizes;
 mod test;
 
@@ -34,6 +35,7 @@ const TASKS: &[Task] = &[
     task("features", "builds with each format alone, none and all", check::features),
     task("corpus", "tests the corpus; --make writes what comes from tables first", corpus::corpus),
     task("bless", "writes what `inspect` says of each accepted file beside it", corpus::bless),
+    task("interop", "compares with the published packages, which it fetches", interop::interop),
     task("sizes", "lists files over 400 lines, refuses them over 800", sizes::sizes),
     task("gen", "writes the generated tables in docs/; --check compares them", docs::write),
     task("bench", "measures against the peers; arguments go to benches/", bench),

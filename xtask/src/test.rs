@@ -1,7 +1,7 @@
 //! All that must pass before a change lands.
 
 use crate::command::{Outcome, cargo};
-use crate::{check, docs, sizes};
+use crate::{check, docs, interop, sizes};
 
 /// `cargo xtask test`: the quick checks first, the tests last.
 pub(crate) fn all(_args: &[String]) -> Outcome {
@@ -10,10 +10,14 @@ pub(crate) fn all(_args: &[String]) -> Outcome {
     check::check(&[])?;
     check::features(&[])?;
     hostile_in_release()?;
+    interop::interop(&[])?;
     cargo(["test", "--workspace"]).run()
 }
 
 /// What hostile bytes do must be the same where arithmetic is not checked for overflow.
 fn hostile_in_release() -> Outcome {
-    cargo(["test", "--release", "--package", "holdall-core"]).run()
+    cargo(["test", "--release", "--package", "holdall-core"]).run()?;
+    cargo(["test", "--release", "--package", "holdall"])
+        .args(["--test", "corpus*", "--test", "truncate", "--test", "windowed"])
+        .run()
 }

@@ -1,114 +1,261 @@
-//! A conversion or an edit that is killed at any instant leaves the old file or the new one, whole.
+//! The command is killed at any instant while it replaces or edits a file: afterwards the file is the
+//! old one or the new one, whole, and can be edited again.
+#![cfg(unix)]
 
-use holdall::{DType, Role, TensorSpec, WriteOptions, Writer};
-use std::path::Path;
-use std::process::{Command, Stdio};
+mod command;
+
+use command::{command, holdall};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Tries of each kind.
-const TRIES: u32 = 24;
+/// How often each is killed.
+const KILLS: u32 = 40;
 
-fn bytes_of(len: usize, seed: u64) -> Vec<u8> {
-    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        (x >> 56) as u8
-    };
-    (0..len).map(|_| next()).collect()
+/// A folder with what the cases need.
+struct Place {
+    dir: tempfile::TempDir,
+    instants: Instants,
 }
 
-fn write(path: &Path, tensors: &[(&str, &[u8])]) {
-    let options = WriteOptions::new().with_overwrite(true);
-    let mut writer = Writer::create(path, &options).unwrap();
-    let spec = |name: &str, bytes: &[u8]| TensorSpec::dense(name, DType::U8, [bytes.len() as u64]);
-    let specs: Vec<_> = tensors.iter().map(|(name, bytes)| spec(name, bytes)).collect();
-    writer.declare(&specs).unwrap();
-    for (spec, (_, bytes)) in specs.into_iter().zip(tensors) {
-        writer.add(spec, &[bytes]).unwrap();
-    }
-    writer.finish().unwrap();
-}
+/// Instants that look random and are the same every time, as parts of the whole run.
+struct Instants(u64);
 
-/// Runs the command whole once to learn how long it takes, then again and again, killed a little later
-/// each time; `begin` restores what it works on, `check` looks at what a kill left and says whether
-/// that was the new file.
-fn kill_at_every_instant(args: &[&str], begin: impl Fn(), check: impl Fn() -> bool) {
-    let run = || {
-        Command::new(env!("CARGO_BIN_EXE_holdall"))
-            .args(args)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap()
-    };
-    begin();
-    let start = Instant::now();
-    assert!(run().wait().unwrap().success());
-    let whole = start.elapsed();
-    assert!(check());
-    for attempt in 0..TRIES {
-        begin();
-        let mut child = run();
-        std::thread::sleep(Duration::min(whole, Duration::from_secs(2)) * attempt / TRIES);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        check();
+impl Instants {
+    fn next(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// Whether the file holds these tensors and no others, every byte and digest right.
-fn holds(path: &Path, tensors: &[(&str, &[u8])]) -> bool {
-    let file = holdall::open(path).unwrap();
-    let loaded = file.load_all().unwrap();
-    file.len() == tensors.len()
-        && tensors.iter().all(|(name, bytes)| {
-            loaded.get(name).is_some_and(|t| *t.bytes(&Role::Data).unwrap() == **bytes)
-        })
+/// How a kill left things.
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
+enum Left {
+    #[default]
+    Old,
+    New,
+}
+
+impl Place {
+    fn new(seed: u64) -> Place {
+        Place { dir: tempfile::tempdir().unwrap(), instants: Instants(seed) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A file of a dozen tensors of about 4 kB for each row.
+    fn write(&self, name: &str, format: &str, rows: u64, seed: u64) -> PathBuf {
+        use holdall::{DType, TensorSpec, WriteOptions, Writer, formats};
+        let path = self.path(name);
+        let options = WriteOptions::new().with_format(formats::by_name(format).unwrap());
+        let mut writer = Writer::create(&path, &options).unwrap();
+        let spec = |i: u64| TensorSpec::dense(format!("w{i}"), DType::F32, [rows, 1000 + i]);
+        let all: Vec<TensorSpec> = (0..12).map(spec).collect();
+        writer.declare(&all).unwrap();
+        let mut noise = Instants(seed);
+        for spec in all {
+            let count = spec.shape.iter().product::<u64>();
+            let bytes: Vec<u8> =
+                (0..count).flat_map(|_| (noise.next() as f32).to_le_bytes()).collect();
+            writer.add(spec, &[&bytes]).unwrap();
+        }
+        writer.finish().unwrap();
+        path
+    }
+
+    /// Runs `holdall` with these arguments again and again, each time after `before`, and kills it at
+    /// some instant. `after` says what it left behind. Prints how often which, and how many files with
+    /// other names lie around.
+    fn kill(
+        &mut self,
+        what: &str,
+        args: &[&str],
+        before: impl Fn(),
+        after: impl Fn() -> Left,
+    ) -> BTreeMap<Left, u32> {
+        before();
+        let begun = Instant::now();
+        let found = holdall(args).ends_with(0);
+        let whole = begun.elapsed();
+        assert_eq!(after(), Left::New, "{what}: {found:?}");
+        let kept = self.names();
+        let mut counts = BTreeMap::new();
+        let mut strays = 0;
+        for _ in 0..KILLS {
+            before();
+            let mut child =
+                command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let instant = whole.mul_f64(1.1 * self.instants.next());
+            std::thread::sleep(instant.min(Duration::from_secs(5)));
+            // It may be done by now.
+            let _ = child.kill();
+            child.wait().unwrap();
+            *counts.entry(after()).or_default() += 1;
+            for name in self.names() {
+                if !kept.contains(&name) {
+                    strays += 1;
+                    std::fs::remove_file(self.path(&name)).unwrap();
+                }
+            }
+        }
+        println!("{what}: {counts:?}, {strays} temporary files left in {KILLS} kills of {whole:?}");
+        assert!(strays <= KILLS, "{what}: more than one file for each kill");
+        counts
+    }
+
+    fn names(&self) -> Vec<String> {
+        let name = |e: std::io::Result<std::fs::DirEntry>| e.unwrap().file_name();
+        self.dir.path().read_dir().unwrap().map(|e| name(e).into_string().unwrap()).collect()
+    }
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    match holdall([Path::new("diff"), a, b]) {
+        ran if ran.status == 0 => true,
+        ran if ran.status == 1 && ran.err.is_empty() => false,
+        ran => panic!("{ran:?}"),
+    }
+}
+
+/// Which of the two files `path` is, after it was found sound.
+fn which(path: &Path, old: &Path, new: &Path) -> Left {
+    let found = holdall([Path::new("verify"), path]);
+    assert_eq!(found.status, 0, "{found:?}");
+    match (is_same(path, old), is_same(path, new)) {
+        (true, false) => Left::Old,
+        (false, true) => Left::New,
+        both => panic!("{}: {both:?}", path.display()),
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::copy(from, to).unwrap();
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
 }
 
 #[test]
-fn a_killed_conversion_leaves_the_old_file_or_the_new_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let (source, target) = (dir.path().join("source.zt"), dir.path().join("target.zt"));
-    let (old, new) = (bytes_of(100_000, 1), bytes_of(24 << 20, 2));
-    let (old, new) = ([("old", &old[..])], [("new", &new[..])]);
-    write(&source, &new);
+fn convert_over_a_file() {
     for encoding in ["raw", "zstd:1"] {
-        let args = ["convert", "--force", "--encoding", encoding];
-        let paths = [source.to_str().unwrap(), target.to_str().unwrap()];
-        kill_at_every_instant(
-            &[&args[..], &paths].concat(),
-            || write(&target, &old),
-            || {
-                let is_new = holds(&target, &new);
-                assert!(is_new || holds(&target, &old));
-                is_new
-            },
-        );
+        let mut place = Place::new(1);
+        let old = place.write("old.zt", "ztensor", 256, 1);
+        let new = place.write("new.safetensors", "safetensors", 256, 2);
+        let target = place.path("target.zt");
+        let args = ["convert", text(&new), text(&target), "--force", "--encoding", encoding];
+        let before = || copy(&old, &target);
+        let whole_new = || {
+            let bytes = std::fs::read(&target).unwrap();
+            (bytes != std::fs::read(&old).unwrap()).then_some(bytes)
+        };
+        before();
+        holdall(args).ends_with(0);
+        let expected = whole_new().expect("the target is another file");
+        place.kill(&format!("convert, {encoding}"), &args, before, || match whole_new() {
+            None => Left::Old,
+            Some(found) if found == expected => Left::New,
+            Some(found) => panic!("{} bytes are neither the old file nor the new", found.len()),
+        });
     }
 }
 
 #[test]
-fn a_killed_edit_leaves_the_old_file_or_the_new_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let (file, other) = (dir.path().join("file.zt"), dir.path().join("other.zt"));
-    let added = bytes_of(6 << 20, 3);
-    write(&other, &[("added", &added)]);
-    // Above 1 MiB an edit is made in place where the system can, below it writes a new file.
-    for len in [3 << 20, 500_000] {
-        let kept = bytes_of(len, len as u64);
-        let old = [("kept", &kept[..])];
-        let new = [("kept", &kept[..]), ("added", &added[..])];
-        kill_at_every_instant(
-            &["edit", file.to_str().unwrap(), "append", other.to_str().unwrap()],
-            || write(&file, &old),
-            || {
-                let is_new = holds(&file, &new);
-                assert!(is_new || holds(&file, &old));
-                is_new
-            },
-        );
-    }
+fn convert_to_a_name_that_is_free() {
+    let mut place = Place::new(2);
+    let from = place.write("from.zt", "ztensor", 256, 1);
+    let target = place.path("target.safetensors");
+    let args = ["convert", text(&from), text(&target)];
+    let before = || drop(std::fs::remove_file(&target));
+    place.kill("convert to a free name", &args, before, || match target.exists() {
+        false => Left::Old,
+        true if is_same(&from, &target) => Left::New,
+        true => panic!("a file under the final name that is not whole"),
+    });
+    // What was there before the next `before` is of no interest.
+    let _ = std::fs::remove_file(&target);
+}
+
+/// Kills an edit of a file of this format and length; `args` come after its name.
+fn edits(what: &str, seed: u64, format: &str, rows: u64, args: &[&str]) {
+    let mut place = Place::new(seed);
+    let extension = if format == "ztensor" { "zt" } else { format };
+    let old = place.write(&format!("old.{extension}"), format, rows, 1);
+    let more = place.write("more.zt", "ztensor", 256, 3);
+    let edited = place.path(&format!("edited.{extension}"));
+    let new = place.path(&format!("new.{extension}"));
+    let more = text(&more).to_owned();
+    let with = |path: &Path| {
+        let own = args.iter().map(|a| if *a == "MORE" { more.clone() } else { (*a).to_owned() });
+        ["edit".to_owned(), text(path).to_owned()].into_iter().chain(own).collect::<Vec<_>>()
+    };
+    std::fs::copy(&old, &new).unwrap();
+    holdall(with(&new)).ends_with(0);
+    let args = with(&edited);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    place.kill(
+        what,
+        &args,
+        || copy(&old, &edited),
+        || {
+            let left = which(&edited, &old, &new);
+            // The next edit finds no lock, and nothing to stumble over.
+            holdall(["edit", text(&edited), "set", "after=1"]).ends_with(0);
+            holdall(["edit", text(&edited), "unset", "after"]).ends_with(0);
+            assert_eq!(which(&edited, &old, &new), left);
+            left
+        },
+    );
+}
+
+const APPEND: [&str; 4] = ["append", "MORE", "--rename", "*=more.*"];
+
+#[test]
+fn append_in_place() {
+    edits("append in place", 3, "ztensor", 256, &APPEND);
+}
+
+#[test]
+fn set_attributes_in_place() {
+    edits("set in place", 4, "ztensor", 256, &["set", "license=MIT"]);
+}
+
+#[test]
+fn remove_in_place() {
+    edits("remove in place", 5, "ztensor", 256, &["remove", "w3", "w4"]);
+}
+
+/// A short file is not edited in place.
+#[test]
+fn append_to_a_short_file() {
+    edits("append to a short file", 6, "ztensor", 8, &APPEND);
+}
+
+#[test]
+fn append_by_writing_anew() {
+    edits("append, written anew", 7, "safetensors", 256, &APPEND);
+}
+
+#[test]
+fn compact() {
+    let mut place = Place::new(8);
+    let old = place.write("old.zt", "ztensor", 256, 1);
+    holdall(["edit", text(&old), "remove", "w1", "w5"]).ends_with(0);
+    let path = place.path("compacted.zt");
+    let len = |path: &Path| path.metadata().unwrap().len();
+    place.kill(
+        "compact",
+        &["edit", text(&path), "compact"],
+        || copy(&old, &path),
+        || {
+            holdall([Path::new("verify"), &path]).ends_with(0);
+            assert!(is_same(&path, &old));
+            if len(&path) == len(&old) { Left::Old } else { Left::New }
+        },
+    );
 }

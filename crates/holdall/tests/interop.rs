@@ -1,0 +1,325 @@
+//! What we write, the published packages of the same version read, bit for bit; what they write, we do.
+//!
+//! The packages are pinned, and called as programs: see `interop/README.md`. `cargo xtask interop`
+//! builds them, says where they are and runs these tests; without it they are ignored.
+
+mod corpus_files;
+
+use holdall::{
+    Algorithm, Convert, DType, EncodeOptions, File, Select, TensorSpec, Value, WriteOptions,
+    Writer, convert, formats,
+};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A component by tensor and role: shape, layout, dtype, logical type and decoded bytes.
+type Contents = BTreeMap<(String, String), (Vec<u64>, String, String, String, Vec<u8>)>;
+
+/// A program that reads and writes files with a published package.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Peer {
+    /// The `ztensor` crate of this version.
+    Crate(&'static str),
+    /// Python, with `ztensor` 1.2.3 and `safetensors` 0.8.
+    Python,
+}
+
+const CRATES: [Peer; 4] =
+    [Peer::Crate("0.1.0"), Peer::Crate("1.0.0"), Peer::Crate("1.1.1"), Peer::Crate("1.2.3")];
+
+impl Peer {
+    fn command(self) -> Command {
+        let place = |key: &str| {
+            PathBuf::from(std::env::var_os(key).expect("`cargo xtask interop` runs these tests"))
+        };
+        match self {
+            Peer::Crate(version) => {
+                let name = format!("ztensor-{}", version.replace('.', "-"));
+                Command::new(place("HOLDALL_PEERS").join(name))
+            }
+            Peer::Python => {
+                let mut command = Command::new(place("HOLDALL_PYTHON"));
+                let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+                command.arg(root.join("interop/python/peer.py"));
+                command
+            }
+        }
+    }
+
+    /// What the peer finds in a file, or what it says when it cannot read it.
+    fn read(self, path: &Path) -> Result<Contents, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let out = self.command().arg("read").arg(path).arg(folder.path()).output().unwrap();
+        if !out.status.success() {
+            return Err(String::from_utf8_lossy(&out.stderr).into_owned());
+        }
+        let line = |line: &str| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let [number, name, shape, layout, role, dtype, logical] = fields[..] else {
+                panic!("{self:?}: {line}");
+            };
+            let dims = shape.split(',').filter(|d| !d.is_empty());
+            let shape: Vec<u64> = dims.map(|d| d.parse().unwrap()).collect();
+            let bytes = std::fs::read(folder.path().join(number)).unwrap();
+            let (dtype, logical) = our_names(dtype, logical);
+            ((of_hex(name), role.to_owned()), (shape, layout.to_owned(), dtype, logical, bytes))
+        };
+        Ok(String::from_utf8(out.stdout).unwrap().lines().map(line).collect())
+    }
+
+    /// The files that the peer writes.
+    fn write(self, folder: &Path) -> Vec<PathBuf> {
+        let out = self.command().arg("write").arg(folder).output().unwrap();
+        assert!(out.status.success(), "{self:?}: {}", String::from_utf8_lossy(&out.stderr));
+        let mut all: Vec<PathBuf> =
+            folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+        all.sort();
+        assert!(all.len() >= 3, "{self:?}: {all:?}");
+        all
+    }
+}
+
+fn of_hex(text: &str) -> String {
+    let byte = |i: usize| u8::from_str_radix(&text[i..i + 2], 16).unwrap();
+    String::from_utf8((0..text.len()).step_by(2).map(byte).collect()).unwrap()
+}
+
+/// What we call a dtype that goes by its long name in 0.1 and 1.0, or by safetensors' names.
+fn our_names(dtype: &str, logical: &str) -> (String, String) {
+    let dtype = dtype.to_lowercase();
+    let (dtype, logical) = match dtype.as_str() {
+        "f4" => ("u8", "f4_e2m1"),
+        "f8_e4m3" => ("u8", "f8_e4m3fn"),
+        "c64" => ("f32", "complex64"),
+        own if own.starts_with("f8_") || own.starts_with("f6_") => ("u8", own),
+        own => (own, logical),
+    };
+    let mut short = dtype.to_owned();
+    for (long, letter) in [("uint", "u"), ("int", "i"), ("bfloat", "bf"), ("float", "f")] {
+        if let Some(bits) = dtype.strip_prefix(long) {
+            short = format!("{letter}{bits}");
+            break;
+        }
+    }
+    (short, logical.to_owned())
+}
+
+/// What we find in a file.
+fn ours(path: &Path) -> Contents {
+    let file = holdall::open(path).unwrap_or_else(|e| panic!("{e}"));
+    let loaded = file.load_all().unwrap_or_else(|e| panic!("{e}"));
+    let mut all = Contents::new();
+    for tensor in file.tensors() {
+        for c in tensor.components() {
+            let bytes = loaded.get(tensor.name()).unwrap().bytes(&c.role).unwrap().to_vec();
+            let logical = c.logical_type.as_ref().map_or("-", |t| t.as_str()).to_owned();
+            let (shape, layout) = (tensor.shape().to_vec(), tensor.layout().to_string());
+            let entry = (shape, layout, c.dtype.to_string(), logical, bytes);
+            all.insert((tensor.name().to_owned(), c.role.to_string()), entry);
+        }
+    }
+    all
+}
+
+#[track_caller]
+fn compare(peer: Peer, path: &Path) {
+    let theirs = peer.read(path).unwrap_or_else(|e| panic!("{peer:?} {}: {e}", path.display()));
+    let mut ours = ours(path);
+    if peer == Peer::Python {
+        // It takes the shape of a complex tensor for that of the stored elements.
+        let is_complex = |logical: &str| logical.starts_with("complex");
+        let is_zt = path.extension().is_some_and(|e| e == "zt");
+        ours.retain(|_, (_, layout, _, logical, _)| {
+            !(is_zt && layout == "dense" && is_complex(logical))
+        });
+    }
+    if path.extension().is_some_and(|e| e == "safetensors") {
+        // Tensors that share the bytes of another are text in the metadata to other readers.
+        let is_alias = |all: &Contents, name: &(String, String)| {
+            !theirs.contains_key(name)
+                && all.keys().any(|other| other != name && all[other] == all[name])
+        };
+        let all = ours.clone();
+        ours.retain(|name, _| !is_alias(&all, name));
+    }
+    let place = path.display();
+    assert!(theirs.keys().eq(ours.keys()), "{peer:?} {place}: {:?}", theirs.keys());
+    for (name, their) in &theirs {
+        assert!(their == &ours[name], "{peer:?} {place}: {name:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs the peers: cargo xtask interop"]
+fn what_crates_write_we_read() {
+    for peer in CRATES {
+        let folder = tempfile::tempdir().unwrap();
+        for path in peer.write(folder.path()) {
+            compare(peer, &path);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the peers: cargo xtask interop"]
+fn python_writes_what_we_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in Peer::Python.write(folder.path()) {
+        compare(Peer::Python, &path);
+    }
+}
+
+/// What peers cannot read of the odd files in the corpus, though it is sound, and why.
+const BEYOND_PEERS: [(&str, &str); 8] = [
+    // The document's spelling, other layouts than those it knows.
+    ("made-0.1-sparse.zt", "unknown variant"),
+    ("made-0.1-unaligned.zt", "InvalidAlignment"),
+    ("made-1.0-unaligned.zt", "InvalidAlignment"),
+    ("made-1.1-unaligned.zt", "InvalidAlignment"),
+    ("made-1.2-unaligned.zt", "InvalidAlignment"),
+    ("made-1.2-attributes.zt", "expected known simple value"),
+    ("made-1.2-nulls.zt", "invalid type: null"),
+    ("made-0.1-custom_fields.zt", "CborDeserialize"),
+];
+
+/// Every accepted file, by the crate of its version.
+#[test]
+#[ignore = "needs the peers: cargo xtask interop"]
+fn crates_read_the_corpus() {
+    let (mut read, mut wrong) = (0, Vec::new());
+    for path in corpus_files::files("accept") {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let version = ["0.1", "1.0", "1.1", "1.2"].into_iter().find(|v| name.contains(v));
+        let Some(at) = version.and_then(|v| CRATES.iter().position(|p| peer_is(*p, v))) else {
+            continue;
+        };
+        let peer = CRATES[at];
+        let documented_sparse = name.starts_with("made-0.1-written_") && has_sparse(&path);
+        let why = BEYOND_PEERS.iter().find(|(beyond, _)| *beyond == name).map(|(_, why)| *why);
+        match why.or(documented_sparse.then_some("unknown variant")) {
+            None => match peer.read(&path) {
+                Ok(_) => compare(peer, &path),
+                Err(e) => wrong.push(format!("{name}: {e}")),
+            },
+            Some(why) => match peer.read(&path) {
+                Ok(_) => wrong.push(format!("{name}: it is read")),
+                Err(e) if !e.contains(why) => wrong.push(format!("{name}: {e}")),
+                Err(_) => drop(ours(&path)),
+            },
+        }
+        read += 1;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(read > 60, "{read} files");
+}
+
+fn peer_is(peer: Peer, version: &str) -> bool {
+    matches!(peer, Peer::Crate(own) if own.starts_with(version))
+}
+
+fn has_sparse(path: &Path) -> bool {
+    holdall::open(path).unwrap().tensors().any(|t| t.layout().as_str().starts_with("sparse"))
+}
+
+/// A file with tensors of every dtype and of lengths around those that are treated differently.
+fn source(folder: &Path) -> File {
+    let path = folder.join("source.zt");
+    let mut attributes = holdall::Attributes::new();
+    attributes.set("license", Value::Text("MIT".into()));
+    let options = WriteOptions::new().with_attributes(attributes);
+    let mut writer = Writer::create(&path, &options).unwrap();
+    for (i, dtype) in DType::ALL.into_iter().enumerate() {
+        for count in [0, 1, 37, 1 << 16] {
+            let mut bytes = noise(count * dtype.width() as usize, i as u64 + 1);
+            if dtype == DType::Bool {
+                bytes.iter_mut().for_each(|b| *b &= 1);
+            }
+            let spec = TensorSpec::dense(format!("{dtype}.{count}"), dtype, [count as u64]);
+            writer.add(spec, &[&bytes]).unwrap();
+        }
+    }
+    for len in [(4 << 20) - 4, 4 << 20, (4 << 20) + 4, (9 << 20) + 12] {
+        let bytes = noise(len, 99);
+        let spec = TensorSpec::dense(format!("long.{len}"), DType::F32, [len as u64 / 4]);
+        writer.add(spec, &[&bytes]).unwrap();
+    }
+    writer.add(TensorSpec::dense("scalar", DType::F64, []), &[&1.5f64.to_le_bytes()]).unwrap();
+    writer.finish().unwrap();
+    holdall::open(path).unwrap()
+}
+
+/// Bytes that look like nothing, but compress a little.
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        (x >> 59) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Writes the source as this version with every option; each file goes to `check`.
+fn with_every_option(format: &str, version: &str, mut check: impl FnMut(&Path)) {
+    let folder = tempfile::tempdir().unwrap();
+    let source = source(folder.path());
+    let expected = ours(&folder.path().join("source.zt"));
+    for level in [None, Some(1), Some(19)] {
+        for digest in [None, Some(Algorithm::Crc32c), Some(Algorithm::Sha256)] {
+            for align in [64, 4096] {
+                let is_safetensors = format == "safetensors";
+                if (level == Some(19) && align != 64) || (is_safetensors && level.is_some()) {
+                    continue;
+                }
+                let mut encode = EncodeOptions::new().with_align(align);
+                if !version.is_empty() {
+                    encode = encode.with_version(version);
+                }
+                let mut options = WriteOptions::new()
+                    .with_format(formats::by_name(format).unwrap())
+                    .with_encode(encode)
+                    .with_digest(digest)
+                    .with_overwrite(true);
+                if let Some(level) = level {
+                    options = options.with_zstd(level);
+                }
+                let extension = formats::by_name(format).unwrap().extensions[0];
+                let path = folder.path().join(format!("written.{extension}"));
+                // Level 19 takes its time; the long ones are no different with it.
+                let exclude: &[&str] = if level == Some(19) { &["long.*"] } else { &[] };
+                let options = Convert::new(options)
+                    .with_encoding()
+                    .with_select(Select::new(&[] as &[&str], exclude).unwrap());
+                convert(&source, &path, &options).unwrap();
+                let mut expected = expected.clone();
+                expected.retain(|(name, _), _| level != Some(19) || !name.starts_with("long."));
+                assert!(ours(&path) == expected, "we read something else: {options:?}");
+                check(&path);
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the peers: cargo xtask interop"]
+fn what_we_write_crates_read() {
+    for (version, peer) in [("0.1", "0.1.0"), ("1.0", "1.0.0"), ("1.2", "1.1.1"), ("1.2", "1.2.3")]
+    {
+        with_every_option("ztensor", version, |path| compare(Peer::Crate(peer), path));
+    }
+}
+
+#[test]
+#[ignore = "needs the peers: cargo xtask interop"]
+fn python_reads_what_we_write() {
+    with_every_option("ztensor", "1.2", |path| compare(Peer::Python, path));
+    with_every_option("safetensors", "", |path| compare(Peer::Python, path));
+    for path in corpus_files::files("accept") {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if name.starts_with("made-1.2-written_") || name.ends_with(".safetensors") {
+            compare(Peer::Python, &path);
+        }
+    }
+}

