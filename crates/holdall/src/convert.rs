@@ -358,6 +358,13 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
         (true, _) | (_, None) => (DType::F32, None),
         (false, Some(dtype)) => (dtype, tensor.logical_type()),
     };
+    let most = tensor.file().limits().decoded_len;
+    if tensor.count().checked_mul(dtype.width()).is_none_or(|len| len > most) {
+        return Err(holdall_core::layout::DENSE_LIMIT
+            .broken(format!("a dense copy of shape {:?} passes {most} bytes", tensor.shape()))
+            .in_tensor(tensor.name())
+            .in_source(tensor.file().name()));
+    }
     let mut spec = TensorSpec::dense(tensor.name(), dtype, tensor.shape());
     if let Some(t) = logical {
         let len = holdall_core::model::stored_size(tensor.count(), dtype, Some(&t));

@@ -43,10 +43,6 @@ impl<'a> Copier<'a> {
         c: &Component,
         keep: Keep,
     ) -> Result<()> {
-        if c.decoded_len == Some(0) {
-            // The writer wrote it in its own way when it came to it.
-            return Ok(());
-        }
         let zstd = c.encoding == Encoding::Zstd;
         if c.byte_order == ByteOrder::Big || (zstd && keep == Keep::Nothing) {
             return self.decoded(writer, tensor, c);

@@ -18,6 +18,7 @@
 use crate::error::{CANNOT_EDIT, NOT_FOUND};
 use crate::file::{File, Tensor};
 use crate::items::{self, Feed, Item, Keep, Sharing};
+use crate::lock::{self, Stamp};
 use crate::open::{Io, OpenOptions};
 use crate::progress::{Listener, Progress};
 use crate::select::nearest;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 /// Changes to a file, collected.
 pub struct Edit {
     path: PathBuf,
+    stamp: Stamp,
     file: File,
     write: WriteOptions,
     listener: Listener,
@@ -78,6 +80,7 @@ impl Edit {
     pub fn open(path: impl AsRef<Path>) -> Result<Edit> {
         // Reading, not mapping: the file changes under it.
         let path = path.as_ref();
+        let stamp = Stamp::of(path)?;
         let file = OpenOptions::new().with_io(Io::Read).open(path)?;
         let entries: Vec<Option<Entry>> = file
             .tensors()
@@ -88,7 +91,17 @@ impl Edit {
         let write = WriteOptions::new();
         let path = path.to_owned();
         let listener = Listener::default();
-        Ok(Edit { path, file, write, listener, attributes, entries, by_name, changed: false })
+        Ok(Edit {
+            path,
+            stamp,
+            file,
+            write,
+            listener,
+            attributes,
+            entries,
+            by_name,
+            changed: false,
+        })
     }
 
     /// The file as it is.
@@ -260,10 +273,7 @@ impl Edit {
             return Ok(EditReport { in_place: true, written: 0, len, dead });
         }
         let format = writable(&self.file)?;
-        // A new file could take the place of one that may not be written; an edit must not.
-        std::fs::File::options().write(true).open(&self.path).map_err(|e| {
-            crate::error::io(e, "opening for writing").in_source(self.path.display())
-        })?;
+        let target = lock::open(&self.path, &self.stamp)?;
         let mut write = self.write.clone().with_overwrite(true).with_format(format);
         write.attributes = self.attributes.clone();
         write.encode.version = version_to_write(&self.file);
@@ -275,12 +285,14 @@ impl Edit {
         }
         let entries: Vec<Entry> = self.entries.into_iter().flatten().collect();
         #[cfg(target_os = "linux")]
-        if let Some(hole) = crate::in_place::Hole::open(&self.file, &self.path, &entries)? {
+        if let Some(hole) = crate::in_place::Hole::open(&self.file, &self.path, &target, &entries)?
+        {
             let written = hole.commit(entries, encoder, &write, &self.listener)?;
             return report(&self.path, Some(written));
         }
         drop(encoder);
         rewrite(&self.file, &self.path, entries, &write, &self.listener)?;
+        drop(target);
         report(&self.path, None)
     }
 }
@@ -291,7 +303,9 @@ impl Edit {
 /// As [`Edit::commit`].
 pub fn compact(path: impl AsRef<Path>, write: WriteOptions) -> Result<EditReport> {
     let path = path.as_ref();
+    let stamp = Stamp::of(path)?;
     let file = OpenOptions::new().with_io(Io::Read).open(path)?;
+    let target = lock::open(path, &stamp)?;
     let format = writable(&file)?;
     let mut write = write.with_overwrite(true).with_format(format);
     write.attributes = file.attributes().clone();
@@ -302,6 +316,7 @@ pub fn compact(path: impl AsRef<Path>, write: WriteOptions) -> Result<EditReport
         .map(|t| Entry { spec: crate::convert::spec_of(&t), from: From::Kept(t) })
         .collect();
     rewrite(&file, path, entries, &write, &Listener::default())?;
+    drop(target);
     report(path, None)
 }
 

@@ -24,6 +24,8 @@ pub static RULES: &[&Rule] = &[
     &CANNOT_EDIT,
     &CANNOT_HOLD,
     &LOCKED,
+    &CHANGED_SINCE,
+    &NOT_REGULAR,
 ];
 
 /// The operating system failed.
@@ -120,6 +122,22 @@ pub static CANNOT_HOLD: Rule = Rule::new(
 /// Another process is editing the file.
 pub static LOCKED: Rule = Rule::new("edit/locked", Kind::Io, "One process at a time edits a file.")
     .with_hint("another process is editing the file; try again when it is done");
+/// The file was changed by someone else.
+pub static CHANGED_SINCE: Rule = Rule::new(
+    "edit/changed",
+    Kind::Io,
+    "A file is changed by nobody else between reading it and editing it.",
+)
+.with_hint("another process changed the file meanwhile; try again");
+/// The name belongs to something that is not a file of bytes.
+pub static NOT_REGULAR: Rule = Rule::new(
+    "io/not-regular",
+    Kind::Io,
+    "A name given for a file is that of a regular file.",
+)
+.with_hint(
+    "for a pipe or a device give `-` and redirect: `holdall … - < PIPE`, `holdall … - > PIPE`",
+);
 /// An edit that the file or its format does not allow.
 pub static CANNOT_EDIT: Rule = Rule::new(
     "edit/cannot",

@@ -1,14 +1,14 @@
 //! Editing a file in place: see [`crate::edit`] for why that is safe at any instant.
 
 use crate::edit::{Entry, From};
-use crate::error::{LOCKED, io};
+use crate::error::io;
 use crate::file::File;
 use crate::items::{self, Item, Keep, Sharing};
 use crate::progress::Listener;
 use crate::sink::{Durability, Sink};
 use crate::writer::{WriteOptions, Writer};
 use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored};
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::fs::{FallocateFlags, fallocate};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -35,8 +35,13 @@ impl Hole {
     /// Opens a hole in `file`, if an edit that leads to these entries can be made in place.
     ///
     /// # Errors
-    /// [`LOCKED`].
-    pub(crate) fn open(file: &File, path: &Path, entries: &[Entry]) -> Result<Option<Hole>> {
+    /// Io.
+    pub(crate) fn open(
+        file: &File,
+        path: &Path,
+        target: &std::fs::File,
+        entries: &[Entry],
+    ) -> Result<Option<Hole>> {
         // Only a footer at the very end keeps the old file valid until the end is cut off.
         if file.format() != "ztensor" {
             return Ok(None);
@@ -54,17 +59,12 @@ impl Hole {
         if start > data.end || !sayable {
             return Ok(None);
         }
-        let Ok(target) = std::fs::File::options().read(true).write(true).open(path) else {
-            return Ok(None);
-        };
-        if flock(&target, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(LOCKED.broken("the file is locked").in_source(path.display()));
-        }
-        if fallocate(&target, FallocateFlags::INSERT_RANGE, start, PAGE).is_err() {
+        if fallocate(target, FallocateFlags::INSERT_RANGE, start, PAGE).is_err() {
             return Ok(None);
         }
         let name = path.display().to_string();
         let end = start + PAGE;
+        let target = target.try_clone().map_err(|e| io(e, "opening").in_source(&name))?;
         Ok(Some(Hole { file: target, name, start, end, len: start, published: false }))
     }
 

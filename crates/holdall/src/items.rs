@@ -9,7 +9,9 @@ use crate::sink::Sink;
 use crate::writer::Writer;
 use bytes::Bytes;
 use holdall_core::model::{Hasher, crc32c};
-use holdall_core::{ByteOrder, Component, ComponentRef, Digest, Encode, Error, Result, TensorSpec};
+use holdall_core::{
+    ByteOrder, Component, ComponentRef, ComponentSpec, Digest, Encode, Error, Result, TensorSpec,
+};
 use std::collections::HashMap;
 use std::io::Read;
 
@@ -183,14 +185,20 @@ pub(crate) fn write<S: Sink>(
 ) -> Result<()> {
     let mut copier = Copier::new(listener);
     for Item { spec, feeds, keep } in items {
-        let owned: Vec<bool> = spec.components.iter().map(|c| c.shares.is_none()).collect();
+        // The writer writes what is empty or shared when it comes to it.
+        let given = |c: &ComponentSpec| c.shares.is_none() && c.decoded_len > 0;
+        let given: Vec<bool> = spec.components.iter().map(given).collect();
         let name = spec.name.clone();
         writer.tensor(spec)?;
-        for (feed, _) in feeds.into_iter().zip(owned).filter(|(_, owned)| *owned) {
+        for (feed, _) in feeds.into_iter().zip(given).filter(|(_, given)| *given) {
             match feed {
                 Feed::Component(feed) => {
                     let (tensor, c) = *feed;
                     copier.copy(writer, &tensor, &c, keep).map_err(|e| {
+                        if e.source_name().is_some_and(|name| name != tensor.file().name()) {
+                            // The target's fault, not that of the bytes on their way to it.
+                            return e;
+                        }
                         let e = e.in_tensor(tensor.name()).in_component(&c.role);
                         e.at(c.stored.clone()).in_source(tensor.file().name())
                     })?;

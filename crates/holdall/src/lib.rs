@@ -29,6 +29,7 @@ pub mod group;
 mod in_place;
 mod items;
 mod load;
+mod lock;
 mod number;
 mod open;
 mod pieces;

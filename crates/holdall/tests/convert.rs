@@ -177,6 +177,58 @@ fn sparse_tensors_go_through_every_generation() {
 }
 
 #[test]
+fn empty_sparse_tensors_of_unknown_length_pass_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("empty.zt");
+    // 1.0 says nothing of decoded lengths, and nothing else tells that of an empty component.
+    let mut writer = Writer::create(&path, &target("ztensor", Some("1.0")).with_zstd(3)).unwrap();
+    let spec = TensorSpec {
+        name: "empty".into(),
+        shape: vec![2, 3],
+        layout: Layout::SparseCsr,
+        attributes: Attributes::new(),
+        components: vec![
+            ComponentSpec::new(Role::Values, DType::F32, 0),
+            ComponentSpec::new(Role::Indices, DType::U64, 0),
+            ComponentSpec::new(Role::Indptr, DType::U64, 24),
+        ],
+    };
+    writer.add(spec, &[&u64s(&[0, 0, 0])]).unwrap();
+    writer.finish().unwrap();
+    let source = holdall::open(&path).unwrap();
+    for version in ["1.2", "1.0", "0.1"] {
+        let out = dir.path().join("out.zt");
+        convert(&source, &out, &Convert::new(target("ztensor", Some(version)))).unwrap();
+        let tensor = holdall::open(&out).unwrap().tensor("empty").unwrap();
+        assert_eq!(tensor.to_dense().unwrap().to_f32().unwrap(), [0.0; 6]);
+    }
+    holdall::compact(&path, WriteOptions::new()).unwrap();
+}
+
+#[test]
+fn packed_bools_are_sound() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("bools.zt"), dir.path().join("out.zt"));
+    let mut writer = Writer::create(&path, &target("ztensor", None)).unwrap();
+    let spec = TensorSpec {
+        name: "mask".into(),
+        shape: vec![1, 9],
+        layout: Layout::SparseCoo,
+        attributes: Attributes::new(),
+        components: vec![
+            ComponentSpec::new(Role::Values, DType::Bool, 2),
+            ComponentSpec::new(Role::Coords, DType::U64, 32),
+        ],
+    };
+    writer.add(spec, &[&[1, 1], &u64s(&[0, 0, 5, 8])]).unwrap();
+    writer.finish().unwrap();
+    let source = holdall::open(&path).unwrap();
+    convert(&source, &out, &Convert::new(target("ztensor", Some("0.1")))).unwrap();
+    let report = holdall::verify(&holdall::open(&out).unwrap(), &holdall::VerifyOptions::new());
+    assert!(report.unwrap().is_sound());
+}
+
+#[test]
 fn what_a_target_cannot_hold_is_refused_before_writing() {
     let dir = tempfile::tempdir().unwrap();
     let source = sparse_file(dir.path());

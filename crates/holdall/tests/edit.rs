@@ -156,6 +156,35 @@ fn what_stays_keeps_its_encoding_digest_and_alignment() {
 }
 
 #[test]
+fn an_edit_is_of_the_file_that_was_read() {
+    let dir = tempfile::tempdir().unwrap();
+    for len in [100, 2 << 20] {
+        let path = dir.path().join("f.zt");
+        make(&path, "ztensor", None, len);
+        let open = |key: &str| {
+            let mut edit = Edit::open(&path).unwrap();
+            edit.set_attribute(key, Value::Null);
+            edit
+        };
+        let (first, second) = (open("first"), open("second"));
+        first.commit().unwrap();
+        assert_eq!(second.commit().unwrap_err().code(), "edit/changed");
+        let file = holdall::open(&path).unwrap();
+        assert!(file.attributes().get("first").is_some());
+        assert!(file.attributes().get("second").is_none());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_device_is_not_replaced_by_a_file() {
+    assert_eq!(holdall::open("/dev/null").unwrap_err().code(), "io/not-regular");
+    let options =
+        WriteOptions::new().with_format(formats::by_name("ztensor").unwrap()).with_overwrite(true);
+    assert_eq!(Writer::create("/dev/null", &options).err().unwrap().code(), "io/not-regular");
+}
+
+#[test]
 fn no_change_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f.zt");

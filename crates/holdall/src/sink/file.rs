@@ -7,7 +7,7 @@
 
 use super::Sink;
 use crate::buffer::Buffer;
-use crate::error::{EXISTS, IO, io};
+use crate::error::{EXISTS, IO, NOT_REGULAR, io};
 use holdall_core::{Error, Result};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -71,6 +71,11 @@ impl FileSink {
     /// # Errors
     /// Misuse when there is a file and `overwrite` is not set, Io when its folder cannot be written.
     pub fn create(target: &Path, overwrite: bool, durability: Durability) -> Result<FileSink> {
+        if target.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+            return Err(NOT_REGULAR
+                .broken("this is a pipe or a device, not a file")
+                .in_source(target.display()));
+        }
         let target = match target.canonicalize() {
             Ok(there) if !overwrite => return Err(exists(&there)),
             Ok(there) if there.is_dir() => {

@@ -29,11 +29,11 @@ impl<W: Write> Sink for StreamSink<W> {
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.len += bytes.len() as u64;
-        self.to.write_all(bytes).map_err(|e| io(e, "writing"))
+        self.to.write_all(bytes).map_err(|e| io(e, "writing").in_source("the output"))
     }
 
     fn finish(mut self) -> Result<W> {
-        self.to.flush().map_err(|e| io(e, "writing"))?;
+        self.to.flush().map_err(|e| io(e, "writing").in_source("the output"))?;
         Ok(self.to)
     }
 }

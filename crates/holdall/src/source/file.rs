@@ -2,7 +2,7 @@
 
 use super::{ByteSource, outside};
 use crate::buffer::Buffer;
-use crate::error::{CHANGED, io};
+use crate::error::{CHANGED, NOT_REGULAR, io};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
 use std::fs::File;
@@ -27,11 +27,16 @@ impl FileSource {
     /// # Errors
     /// Io; also for a directory, which opens but cannot be read.
     pub fn open(path: &Path) -> Result<FileSource> {
-        let file = File::open(path).map_err(|e| io(e, "opening"))?;
-        let meta = file.metadata().map_err(|e| io(e, "opening"))?;
+        let meta = path.metadata().map_err(|e| io(e, "opening"))?;
         if meta.is_dir() {
             return Err(io(std::io::ErrorKind::IsADirectory.into(), "opening"));
         }
+        // Looked at before it is opened: opening a pipe takes its bytes, or waits for them.
+        if !meta.is_file() {
+            return Err(NOT_REGULAR.broken("this is a pipe or a device, not a file"));
+        }
+        let file = File::open(path).map_err(|e| io(e, "opening"))?;
+        let meta = file.metadata().map_err(|e| io(e, "opening"))?;
         Ok(FileSource { file, len: meta.len(), path: path.to_owned(), direct: OnceLock::new() })
     }
 

@@ -13,7 +13,7 @@ use holdall_core::codec::zstd::{self, Decoder, Frame, SeekTable};
 use holdall_core::layout::BOOL_BYTE;
 use holdall_core::model::{Hasher, crc32c, crc32c_combine};
 use holdall_core::{
-    Algorithm, Component, DType, Digest, Encoding, Error, LogicalType, Result, TensorInfo,
+    Algorithm, Component, DType, Digest, Encoding, Error, Layout, LogicalType, Result, TensorInfo,
 };
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -33,6 +33,8 @@ const MAX_FRAME: u64 = 16 << 20;
 struct Member {
     tensor: usize,
     component: Component,
+    /// Whether its bytes are bools and nothing else. A packed sparse tensor has indices among them.
+    bools: bool,
 }
 
 /// Components of the same stored bytes, and what is to be found out about those.
@@ -113,7 +115,11 @@ pub(super) fn check(
     let mut members: Vec<Member> = Vec::new();
     for tensor in tensors {
         let at = tensor.position();
-        members.extend(tensor.components().map(|component| Member { tensor: at, component }));
+        let packed = matches!(tensor.layout(), Layout::PackedCsr | Layout::PackedCoo);
+        members.extend(tensor.components().map(|component| {
+            let bools = !packed && is_bool(&component);
+            Member { tensor: at, component, bools }
+        }));
     }
     report.components = members.len() as u64;
     for m in &members {
@@ -194,9 +200,9 @@ fn units(members: &[Member]) -> Vec<Unit> {
             members: start..end,
             crc: has(Algorithm::Crc32c),
             sha: has(Algorithm::Sha256),
-            stored_bool: any(&|c| c.encoding == Encoding::Raw && is_bool(c)),
+            stored_bool: same.iter().any(|m| m.bools && m.component.encoding == Encoding::Raw),
             zstd: compressed.or_else(|| first(&is_zstd)).map(|at| start + at),
-            decoded_bool: any(&|c| is_zstd(c) && is_bool(c)),
+            decoded_bool: same.iter().any(|m| m.bools && is_zstd(&m.component)),
         });
         start = end;
     }
@@ -524,7 +530,7 @@ impl Context<'_> {
                 }
                 counts.decoded += 1;
             }
-            if is_bool(c) {
+            if m.bools {
                 match bad {
                     Some((at, value)) => fault(
                         BOOL_BYTE.broken(format!("element {at} is {value}; a bool is 0 or 1")),

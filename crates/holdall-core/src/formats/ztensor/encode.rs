@@ -14,6 +14,8 @@ use crate::model::{Algorithm, Attributes, Encoding};
 use bytes::Bytes;
 use std::collections::HashSet;
 
+/// The largest alignment: that of a huge page. More would fill files with padding.
+const MAX_ALIGN: u64 = 2 << 20;
 /// From this many bytes of data on, the manifest starts a page of its own.
 const PAGED_FROM: u64 = 1 << 20;
 /// Bytes of a page. A page boundary between data and manifest lets a later edit replace the manifest
@@ -33,8 +35,10 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
             .with_hint(format!("versions that can be written: {}", FORMAT.versions.join(", "))));
     };
     let align = options.align.unwrap_or(ALIGNMENT);
-    if !align.is_power_of_two() || align < ALIGNMENT {
-        return Err(ALIGN.broken(format!("an alignment of {align} bytes")));
+    if !align.is_power_of_two() || !(ALIGNMENT..=MAX_ALIGN).contains(&align) {
+        return Err(ALIGN.broken(format!(
+            "an alignment of {align} bytes is not a power of two from {ALIGNMENT} to {MAX_ALIGN}"
+        )));
     }
     Ok(Box::new(Encoder {
         version,

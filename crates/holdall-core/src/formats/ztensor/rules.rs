@@ -201,7 +201,7 @@ pub static COMPONENTS: Rule = Rule::new(
 pub static ALIGN: Rule = Rule::new(
     "ztensor/align",
     Kind::Misuse,
-    "An alignment asked for is a power of two, at least 64.",
+    "An alignment asked for is a power of two from 64 to 2097152 (2 MiB).",
 );
 /// The encoder was not told the truth.
 pub static DECLARED: Rule = Rule::new(
