@@ -110,7 +110,12 @@ impl Pieces {
         let most = self.component.decoded_len.unwrap_or(allowed);
         zstd::check_decoded_len(most, stored_len, limits)?;
         // One byte more than there should be, to find out when there are more.
-        let room = (most - self.decoded).saturating_add(1).min(PIECE_LEN);
+        let guess = match self.component.decoded_len {
+            Some(_) => PIECE_LEN,
+            // Where nothing tells the length, memory for a piece is too much for most.
+            None => (stored_len.saturating_mul(64)).clamp(64 << 10, PIECE_LEN).next_multiple_of(64),
+        };
+        let room = (most - self.decoded).saturating_add(1).min(guess);
         let mut out = vec![0; room as usize];
         let mut filled = 0;
         while filled < out.len() {
