@@ -13,7 +13,6 @@
 
 pub mod codec;
 pub mod encode;
-pub mod error;
 pub mod formats;
 pub mod layout;
 pub mod limits;
@@ -26,6 +25,8 @@ pub use bytes::Bytes;
 pub use encode::{ComponentRef, ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 pub use error::{Error, Kind, Result, Rule};
 pub use formats::{FORMATS, Format};
+/// One error type: whose fault, which rule, where, and what to do about it.
+pub use holdall_error as error;
 pub use limits::Limits;
 pub use model::{
     Algorithm, Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder,

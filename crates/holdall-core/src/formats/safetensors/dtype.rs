@@ -1,6 +1,7 @@
 //! The names of element types in a header, and what they are here.
 
 use crate::model::{DType, LogicalType};
+use holdall_schema::TensorDType as T;
 
 /// One element type of the format.
 #[derive(Debug)]
@@ -14,12 +15,12 @@ pub(super) struct ElementType {
 }
 
 impl ElementType {
-    const fn plain(name: &'static str, dtype: DType) -> ElementType {
-        ElementType { name, dtype, logical_type: None, bits: dtype.width().saturating_mul(8) }
+    const fn plain(named: T, dtype: DType) -> ElementType {
+        ElementType { name: named.as_str(), dtype, logical_type: None, bits: named.bits() }
     }
 
-    const fn logical(name: &'static str, bits: u64, dtype: DType, t: LogicalType) -> ElementType {
-        ElementType { name, dtype, logical_type: Some(t), bits }
+    const fn logical(named: T, dtype: DType, t: LogicalType) -> ElementType {
+        ElementType { name: named.as_str(), dtype, logical_type: Some(t), bits: named.bits() }
     }
 
     /// Where it stands in [`ELEMENT_TYPES`]: writers put the last first.
@@ -31,28 +32,28 @@ impl ElementType {
 /// All of them, in the reference's order of rising alignment.
 #[rustfmt::skip]
 pub(super) static ELEMENT_TYPES: [ElementType; 22] = [
-    ElementType::plain("BOOL", DType::Bool),
-    ElementType::logical("F4", 4, DType::U8, LogicalType::F4E2M1),
-    ElementType::logical("F6_E2M3", 6, DType::U8, LogicalType::F6E2M3),
-    ElementType::logical("F6_E3M2", 6, DType::U8, LogicalType::F6E3M2),
-    ElementType::plain("U8", DType::U8),
-    ElementType::plain("I8", DType::I8),
-    ElementType::logical("F8_E5M2", 8, DType::U8, LogicalType::F8E5M2),
-    ElementType::logical("F8_E4M3", 8, DType::U8, LogicalType::F8E4M3Fn),
-    ElementType::logical("F8_E8M0", 8, DType::U8, LogicalType::F8E8M0),
-    ElementType::logical("F8_E4M3FNUZ", 8, DType::U8, LogicalType::F8E4M3FnUz),
-    ElementType::logical("F8_E5M2FNUZ", 8, DType::U8, LogicalType::F8E5M2FnUz),
-    ElementType::plain("I16", DType::I16),
-    ElementType::plain("U16", DType::U16),
-    ElementType::plain("F16", DType::F16),
-    ElementType::plain("BF16", DType::Bf16),
-    ElementType::plain("I32", DType::I32),
-    ElementType::plain("U32", DType::U32),
-    ElementType::plain("F32", DType::F32),
-    ElementType::logical("C64", 64, DType::F32, LogicalType::Complex64),
-    ElementType::plain("F64", DType::F64),
-    ElementType::plain("I64", DType::I64),
-    ElementType::plain("U64", DType::U64),
+    ElementType::plain(T::Bool, DType::Bool),
+    ElementType::logical(T::F4, DType::U8, LogicalType::F4E2M1),
+    ElementType::logical(T::F6_E2M3, DType::U8, LogicalType::F6E2M3),
+    ElementType::logical(T::F6_E3M2, DType::U8, LogicalType::F6E3M2),
+    ElementType::plain(T::U8, DType::U8),
+    ElementType::plain(T::I8, DType::I8),
+    ElementType::logical(T::F8_E5M2, DType::U8, LogicalType::F8E5M2),
+    ElementType::logical(T::F8_E4M3, DType::U8, LogicalType::F8E4M3Fn),
+    ElementType::logical(T::F8_E8M0, DType::U8, LogicalType::F8E8M0),
+    ElementType::logical(T::F8_E4M3Fnuz, DType::U8, LogicalType::F8E4M3FnUz),
+    ElementType::logical(T::F8_E5M2Fnuz, DType::U8, LogicalType::F8E5M2FnUz),
+    ElementType::plain(T::I16, DType::I16),
+    ElementType::plain(T::U16, DType::U16),
+    ElementType::plain(T::F16, DType::F16),
+    ElementType::plain(T::Bf16, DType::Bf16),
+    ElementType::plain(T::I32, DType::I32),
+    ElementType::plain(T::U32, DType::U32),
+    ElementType::plain(T::F32, DType::F32),
+    ElementType::logical(T::C64, DType::F32, LogicalType::Complex64),
+    ElementType::plain(T::F64, DType::F64),
+    ElementType::plain(T::I64, DType::I64),
+    ElementType::plain(T::U64, DType::U64),
 ];
 
 /// The element type of that name in a header.

@@ -1,5 +1,7 @@
 //! One error type: whose fault, which rule, where, and what to do about it.
 
+#![forbid(unsafe_code)]
+
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
@@ -18,7 +20,7 @@ pub enum Kind {
     Integrity,
     /// The file, or what was asked of it, is outside what this version can do.
     Unsupported,
-    /// A number in the file is over one of the [`crate::Limits`].
+    /// A number in the file is over one of the `Limits`.
     Limit,
     /// There is no tensor, component or attribute of that name.
     NotFound,
@@ -46,7 +48,7 @@ impl Kind {
 /// One thing that can be wrong, with a code that never changes.
 ///
 /// Rules are data: each module that can fail lists its own in a table (see
-/// [`crate::formats::rules`]), and the list of codes in the docs, the corpus of broken files and
+/// `formats::rules` of `holdall-core`), and the list of codes in the docs, the corpus of broken files and
 /// the JSON of the command line all come from those tables.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {

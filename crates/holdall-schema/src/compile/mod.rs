@@ -1,0 +1,138 @@
+//! From JSON to a compiled schema.
+
+mod nodes;
+mod read;
+mod types;
+
+use crate::error::Result;
+use crate::extent::{Symbols, sized};
+use crate::kinds::{Align, Kind, Type, TypeId};
+use crate::limits::SchemaLimits;
+use crate::refs::Defs;
+use crate::rules::DEPTH;
+use crate::schema::{Node, NodeId, Root, Schema};
+use read::Place;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+impl Schema {
+    /// The schema of a file's `tensors`: where references stand, and how the records of datasets are
+    /// laid out. Takes time and memory in proportion to the schema.
+    ///
+    /// # Errors
+    /// The `schema/…` rules.
+    pub fn compile(schema: &Value, limits: &SchemaLimits) -> Result<Schema> {
+        let mut compiler = Compiler::new(schema, limits)?;
+        let root = compiler.node(schema, &Place::root(), 1)?;
+        Ok(compiler.finish(Root::References(root)))
+    }
+
+    /// The schema of one record: its root has a kind, and what it describes is bytes.
+    ///
+    /// # Errors
+    /// The `schema/…` rules.
+    pub fn compile_record(schema: &Value, limits: &SchemaLimits) -> Result<Schema> {
+        let mut compiler = Compiler::new(schema, limits)?;
+        let root = compiler.ty(schema, &Place::root(), 1)?;
+        Ok(compiler.finish(Root::Record(root)))
+    }
+}
+
+struct Compiler<'v> {
+    defs: Defs<'v>,
+    max_depth: usize,
+    types: Vec<Type>,
+    nodes: Vec<NodeEntry>,
+    symbols: BTreeSet<Arc<str>>,
+    /// Types that may be met again, by the address of their node.
+    known_types: HashMap<usize, Found<TypeId>>,
+    /// Nodes that a `$ref` leads to, by their address.
+    known_nodes: HashMap<usize, Found<NodeId>>,
+}
+
+/// A node, and what its parents need to know of it.
+struct NodeEntry {
+    node: Node,
+    /// Whether references are among what it describes.
+    leads: Leads,
+    /// Levels below, this one included.
+    height: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leads {
+    ToReferences,
+    Nowhere,
+}
+
+/// How far a shared node is.
+enum Found<Id> {
+    /// It is being looked at: whoever meets it now is inside it.
+    Open,
+    /// It was met inside itself.
+    Inside,
+    Done(Id),
+}
+
+impl<'v> Compiler<'v> {
+    fn new(schema: &'v Value, limits: &SchemaLimits) -> Result<Compiler<'v>> {
+        Ok(Compiler {
+            defs: Defs::checked(schema, limits)?,
+            max_depth: limits.max_depth(),
+            types: Vec::new(),
+            nodes: Vec::new(),
+            symbols: BTreeSet::new(),
+            known_types: HashMap::new(),
+            known_nodes: HashMap::new(),
+        })
+    }
+
+    fn finish(self, root: Root) -> Schema {
+        Schema {
+            types: self.types,
+            nodes: self.nodes.into_iter().map(|e| e.node).collect(),
+            root,
+            symbols: self.symbols.into_iter().collect(),
+        }
+    }
+
+    /// Adds a type.
+    fn add_type(&mut self, kind: Kind, align: Option<Align>, at: &Place<'_>) -> Result<TypeId> {
+        let ty = sized(kind, align, &self.types, &Symbols::new());
+        let ty = ty.map_err(|e| at.locate(e))?;
+        // The number of nodes is bounded below 2^31.
+        let id = TypeId(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
+        self.types.push(ty);
+        Ok(id)
+    }
+
+    /// Adds a node.
+    fn add_node(&mut self, node: Node, leads: Leads, below: usize) -> NodeId {
+        // As for types.
+        let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        self.nodes.push(NodeEntry { node, leads, height: below.saturating_add(1) });
+        id
+    }
+
+    fn entry(&self, id: NodeId) -> Option<&NodeEntry> {
+        self.nodes.get(usize::try_from(id.0).ok()?)
+    }
+
+    fn leads(&self, id: NodeId) -> Leads {
+        self.entry(id).map_or(Leads::Nowhere, |e| e.leads)
+    }
+
+    fn height(&self, id: NodeId) -> usize {
+        self.entry(id).map_or(0, |e| e.height)
+    }
+
+    fn check_depth(&self, depth: usize, below: usize, at: &Place<'_>) -> Result<()> {
+        let most = self.max_depth;
+        if depth.saturating_add(below) > most.saturating_add(1) {
+            let message = format!("the schema nests more than {most} levels deep, at {at}");
+            return Err(DEPTH.broken(message));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,327 @@
+//! The keywords of one node.
+
+use crate::dtype::TensorDType;
+use crate::error::{Error, Result, Rule};
+use crate::json::duplicate;
+use crate::kinds::{Align, Content, Dim, Enum, Len, PlaceWidth, TensorType};
+use crate::rules::{ALIGN, BLOB, ENUM, KEYWORD, KIND, STRUCT, TENSOR};
+use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::Arc;
+
+pub(super) type Keywords = Map<String, Value>;
+
+/// Where a node stands in the schema.
+pub(super) struct Place<'p> {
+    parent: Option<&'p Place<'p>>,
+    keyword: &'static str,
+    name: Option<&'p str>,
+}
+
+impl<'p> Place<'p> {
+    pub(super) fn root() -> Place<'static> {
+        Place { parent: None, keyword: "", name: None }
+    }
+
+    pub(super) fn below(&'p self, keyword: &'static str) -> Place<'p> {
+        Place { parent: Some(self), keyword, name: None }
+    }
+
+    pub(super) fn member(&'p self, keyword: &'static str, name: &'p str) -> Place<'p> {
+        Place { parent: Some(self), keyword, name: Some(name) }
+    }
+
+    /// One of `$defs`, below the root.
+    pub(super) fn def(root: &'p Place<'p>, name: &'p str) -> Place<'p> {
+        Place { parent: Some(root), keyword: "$defs", name: Some(name) }
+    }
+
+    /// The JSON pointer; a node behind a `$ref` has that of its place in `$defs`.
+    pub(super) fn pointer(&self) -> String {
+        let mut out = String::new();
+        self.push(&mut out);
+        out
+    }
+
+    fn push(&self, out: &mut String) {
+        let Some(parent) = self.parent else { return };
+        parent.push(out);
+        out.push('/');
+        out.push_str(self.keyword);
+        if let Some(name) = self.name {
+            out.push('/');
+            out.push_str(&name.replace('~', "~0").replace('/', "~1"));
+        }
+    }
+
+    /// An error here.
+    #[cold]
+    pub(super) fn broken(&self, rule: &'static Rule, message: impl fmt::Display) -> Error {
+        rule.broken(format!("{message}, at {self}"))
+    }
+
+    /// The same error, said to be here.
+    #[cold]
+    pub(super) fn locate(&self, error: Error) -> Error {
+        self.broken(error.rule(), error.message())
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.parent {
+            None => f.write_str("the root"),
+            Some(_) => write!(f, "`{}`", self.pointer().escape_debug()),
+        }
+    }
+}
+
+/// The kind of a node: what follows `TypeDef:`, and the keyword's value.
+pub(super) fn kind<'v>(node: &'v Keywords, at: &Place<'_>) -> Result<Option<(&'v str, &'v Value)>> {
+    let mut kinds = node.iter().filter_map(|(k, v)| Some((k.strip_prefix("TypeDef:")?, v)));
+    let found = kinds.next();
+    match kinds.next() {
+        None => Ok(found),
+        Some((second, _)) => {
+            let first = found.map_or("", |(k, _)| k);
+            let message = format!(
+                "`TypeDef:{}` and `TypeDef:{}`",
+                first.escape_debug(),
+                second.escape_debug()
+            );
+            Err(at.broken(&KIND, message))
+        }
+    }
+}
+
+/// Checks that a kind's keyword has the value `true`.
+pub(super) fn is_true(name: &str, value: &Value, at: &Place<'_>) -> Result<()> {
+    match value {
+        Value::Bool(true) => Ok(()),
+        _ => Err(at.broken(&KIND, format!("`TypeDef:{name}` has another value than `true`"))),
+    }
+}
+
+/// Checks that a keyword, where it is there, has that value.
+pub(super) fn agrees(
+    node: &Keywords,
+    keyword: &str,
+    wanted: impl Into<Value>,
+    at: &Place<'_>,
+) -> Result<()> {
+    let wanted = wanted.into();
+    let Some(found) = node.get(keyword) else { return Ok(()) };
+    let is_same_count = count(Some(found)).is_some_and(|n| Some(n) == count(Some(&wanted)));
+    if *found == wanted || is_same_count {
+        return Ok(());
+    }
+    let message = format!("`{keyword}` is {}, the kind has {wanted}", shorten(found));
+    Err(at.broken(&KEYWORD, message))
+}
+
+/// The keyword `align`.
+pub(super) fn align(node: &Keywords, at: &Place<'_>) -> Result<Option<Align>> {
+    let Some(value) = node.get("align") else { return Ok(None) };
+    if value.as_str() == Some("natural") {
+        return Ok(Some(Align::Natural));
+    }
+    let bytes = count(Some(value)).filter(|b| b.is_power_of_two() && *b <= 65536);
+    match bytes.and_then(|b| u32::try_from(b).ok()) {
+        Some(bytes) => Ok(Some(Align::Bytes(bytes))),
+        None => {
+            let message = format!("`align` is {}, not a power of two to 65536", shorten(value));
+            Err(at.broken(&ALIGN, message))
+        }
+    }
+}
+
+/// A whole number from 0, which JSON may write with a point.
+pub(super) fn count(value: Option<&Value>) -> Option<u64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let value = value?;
+    if let Some(n) = value.as_u64() {
+        return Some(n);
+    }
+    let float = value.as_f64().filter(|x| x.fract() == 0.0 && (0.0..=EXACT).contains(x))?;
+    // Whole numbers up to 2^53 print without a point.
+    format!("{float:.0}").parse().ok()
+}
+
+/// A keyword that is a count, or absent.
+fn count_keyword(node: &Keywords, keyword: &str, at: &Place<'_>) -> Result<Option<u64>> {
+    match node.get(keyword) {
+        None => Ok(None),
+        found => match count(found) {
+            Some(n) => Ok(Some(n)),
+            None => Err(at.broken(&KEYWORD, format!("`{keyword}` is not a count"))),
+        },
+    }
+}
+
+/// `minItems` and `maxItems`.
+pub(super) fn bounds(node: &Keywords, at: &Place<'_>) -> Result<(u64, Option<u64>)> {
+    let min = count_keyword(node, "minItems", at)?;
+    Ok((min.unwrap_or(0), count_keyword(node, "maxItems", at)?))
+}
+
+/// The number of elements of an array with a kind.
+pub(super) fn len(node: &Keywords, at: &Place<'_>) -> Result<Len> {
+    let (min, max) = bounds(node, at)?;
+    Ok(match max {
+        Some(max) if max == min && node.contains_key("minItems") => Len::Fixed(max),
+        _ => Len::Variable { min, max },
+    })
+}
+
+/// The keyword `enum` of an enum.
+pub(super) fn enum_values(node: &Keywords, at: &Place<'_>) -> Result<Enum> {
+    let list = node.get("enum").and_then(Value::as_array);
+    let values: Option<Vec<Arc<str>>> =
+        list.and_then(|l| l.iter().map(|v| v.as_str().map(Arc::from)).collect());
+    let values = match values {
+        Some(values) if !values.is_empty() => values,
+        _ => return Err(at.broken(&ENUM, "`enum` is not a list of one or more strings")),
+    };
+    let Ok(count) = u32::try_from(values.len()) else {
+        return Err(at.broken(&ENUM, "`enum` has more than 2^32 values"));
+    };
+    let mut sorted: Vec<(&str, u32)> = values.iter().map(|v| &**v).zip(0..count).collect();
+    sorted.sort_unstable();
+    if let Some(twice) = duplicate(values.iter().map(|v| &**v)) {
+        return Err(at.broken(&ENUM, format!("`{}` is there twice", twice.escape_debug())));
+    }
+    let sorted = sorted.iter().map(|(_, place)| *place).collect();
+    Ok(Enum { width: PlaceWidth::of(values.len()), values: values.into(), sorted })
+}
+
+/// A struct's members in order, each with its schema, and whether it is required.
+pub(super) struct RawMember<'v> {
+    pub(super) name: &'v str,
+    pub(super) schema: &'v Value,
+    pub(super) is_required: bool,
+}
+
+/// The keywords of a struct (3.5.1), but for the kinds of its members.
+pub(super) fn members<'v>(
+    node: &'v Keywords,
+    keyword: &'v Value,
+    at: &Place<'_>,
+) -> Result<Vec<RawMember<'v>>> {
+    let list = keyword.as_array().map(|l| l.iter().map(Value::as_str).collect());
+    let Some(Some(names)) = list.map(|l: Option<Vec<&str>>| l) else {
+        return Err(at.broken(&STRUCT, "`TypeDef:Struct` is not a list of names"));
+    };
+    let empty = Map::new();
+    let properties = match node.get("properties") {
+        None => None,
+        Some(Value::Object(properties)) => Some(properties),
+        Some(_) => return Err(at.broken(&STRUCT, "`properties` is not an object")),
+    };
+    let mut required = strings(node, "required", at)?;
+    required.sort_unstable();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    if let Some(twice) = duplicate(names.iter().copied()) {
+        return Err(at.broken(&STRUCT, format!("`{}` is listed twice", twice.escape_debug())));
+    }
+    let keys = properties.unwrap_or(&empty).keys().map(String::as_str);
+    let mut all = keys.chain(required.iter().copied());
+    if let Some(stray) = all.find(|name| sorted.binary_search(name).is_err()) {
+        let message = format!("`{}` is not listed as a member", stray.escape_debug());
+        return Err(at.broken(&STRUCT, message));
+    }
+    let member = |name: &'v str| match properties.and_then(|p| p.get(name)) {
+        Some(schema) => {
+            let is_required = required.binary_search(&name).is_ok();
+            Ok(RawMember { name, schema, is_required })
+        }
+        None => {
+            let message = format!("`{}` is not in `properties`", name.escape_debug());
+            Err(at.broken(&STRUCT, message))
+        }
+    };
+    names.into_iter().map(member).collect()
+}
+
+/// A keyword that is a list of strings; none where it is absent.
+fn strings<'v>(node: &'v Keywords, keyword: &str, at: &Place<'_>) -> Result<Vec<&'v str>> {
+    let Some(value) = node.get(keyword) else { return Ok(Vec::new()) };
+    let list = value.as_array().map(|l| l.iter().map(Value::as_str).collect());
+    match list {
+        Some(Some(names)) => Ok(names),
+        _ => Err(at.broken(&STRUCT, format!("`{keyword}` is not a list of names"))),
+    }
+}
+
+/// The value of `TypeDef:Tensor`.
+pub(super) fn tensor(keyword: &Value, at: &Place<'_>) -> Result<TensorType> {
+    let Some(keyword) = keyword.as_object() else {
+        return Err(at.broken(&TENSOR, "`TypeDef:Tensor` is not an object"));
+    };
+    if let Some(other) = keyword.keys().find(|k| !matches!(k.as_str(), "dtype" | "shape")) {
+        let message = format!("`TypeDef:Tensor` has `{}`", other.escape_debug());
+        return Err(at.broken(&TENSOR, message));
+    }
+    let dtype = match keyword.get("dtype") {
+        None | Some(Value::Null) => None,
+        Some(name) => match name.as_str().and_then(TensorDType::from_name) {
+            Some(dtype) => Some(dtype),
+            None => return Err(at.broken(&TENSOR, format!("there is no dtype {}", shorten(name)))),
+        },
+    };
+    let shape = match keyword.get("shape") {
+        None | Some(Value::Null) => None,
+        Some(Value::Array(dims)) => {
+            let dims: Option<Vec<Dim>> = dims.iter().map(dim).collect();
+            match dims {
+                Some(dims) => Some(dims),
+                None => {
+                    let message = "a dimension is no count, `null` or name of a symbol";
+                    return Err(at.broken(&TENSOR, message));
+                }
+            }
+        }
+        Some(_) => return Err(at.broken(&TENSOR, "`shape` is not an array")),
+    };
+    Ok(TensorType { dtype, shape })
+}
+
+fn dim(value: &Value) -> Option<Dim> {
+    match value {
+        Value::Null => Some(Dim::Any),
+        Value::String(name) if !name.is_empty() => Some(Dim::Symbol(name.as_str().into())),
+        number => count(Some(number)).map(Dim::Known),
+    }
+}
+
+/// The value of `TypeDef:Blob`.
+pub(super) fn content(keyword: &Value, at: &Place<'_>) -> Result<Content> {
+    let content = keyword.as_object().and_then(|k| k.get("content"));
+    match content.and_then(Value::as_str) {
+        Some("utf-8") => return Ok(Content::Utf8),
+        Some("bytes") => return Ok(Content::Bytes),
+        Some("json") => return Ok(Content::Json),
+        _ => {}
+    }
+    let dtype = content.and_then(Value::as_str).and_then(TensorDType::from_name);
+    match dtype.filter(|d| d.bits().is_multiple_of(8)) {
+        Some(dtype) => Ok(Content::Elements(dtype)),
+        None => {
+            let found = content.map_or("absent".to_owned(), shorten);
+            Err(at.broken(&BLOB, format!("`content` is {found}")))
+        }
+    }
+}
+
+/// A value for an error message, cut where it is long.
+pub(super) fn shorten(value: &Value) -> String {
+    let text = match value {
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(60) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}

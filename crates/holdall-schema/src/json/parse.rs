@@ -1,0 +1,73 @@
+//! Whole values.
+
+use super::{DUPLICATE_KEY, NUMBER, Number, Reader, Token};
+use crate::error::Result;
+use serde_json::{Map, Value};
+
+/// The value of JSON text, nesting at most `max_depth` levels. Keys are unique, and every number
+/// with a point or an exponent, or of more than 64 bits, is the nearest double.
+///
+/// # Errors
+/// Those of [`Reader`]; [`DUPLICATE_KEY`]; [`NUMBER`] for a number that passes a double.
+pub fn parse(text: &[u8], max_depth: usize) -> Result<Value> {
+    let mut reader = Reader::new(text, 0, max_depth)?;
+    let mut scratch = String::new();
+    let value = read(&mut reader, &mut scratch)?;
+    reader.end()?;
+    Ok(value)
+}
+
+/// Takes any value; the reader bounds the recursion.
+fn read(reader: &mut Reader<'_>, scratch: &mut String) -> Result<Value> {
+    match reader.peek()? {
+        Token::Null => reader.null().map(|()| Value::Null),
+        Token::Bool => reader.bool().map(Value::Bool),
+        Token::String => Ok(Value::String(reader.string(scratch)?.to_owned())),
+        Token::Number => {
+            let start = reader.offset();
+            let number = reader.number()?;
+            read_number(number).map_err(|e| e.at(start..reader.offset()))
+        }
+        Token::Array => {
+            let mut items = Vec::new();
+            reader.begin_array()?;
+            while reader.next_item()? {
+                items.push(read(reader, scratch)?);
+            }
+            Ok(Value::Array(items))
+        }
+        Token::Object => {
+            let start = reader.offset();
+            let mut members = Map::new();
+            reader.begin_object()?;
+            while let Some(key) = reader.next_key(scratch)? {
+                let key = key.to_owned();
+                let value = read(reader, scratch)?;
+                let before = members.len();
+                members.insert(key, value);
+                if members.len() == before {
+                    let message = "a key of this object comes twice";
+                    return Err(DUPLICATE_KEY.broken(message).at(start..reader.offset()));
+                }
+            }
+            Ok(Value::Object(members))
+        }
+    }
+}
+
+/// An integer where 64 bits hold it, else the nearest double.
+fn read_number(number: Number<'_>) -> Result<Value> {
+    if number.is_integer && number.text != "-0" {
+        if let Ok(n) = number.text.parse::<u64>() {
+            return Ok(n.into());
+        }
+        if let Ok(n) = number.text.parse::<i64>() {
+            return Ok(n.into());
+        }
+    }
+    match number.text.parse::<f64>() {
+        // Finite floats are all that serde_json's numbers hold.
+        Ok(x) if x.is_finite() => Ok(x.into()),
+        _ => Err(NUMBER.broken("the number passes the range of a double")),
+    }
+}

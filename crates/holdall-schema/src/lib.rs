@@ -1,0 +1,34 @@
+//! Metatensor's schemas (`docs/spec/metatensor.md`): what the values of a file are made of, and
+//! where their bytes lie. Pure: no I/O, and nothing is ever fetched.
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used
+)]
+
+mod compile;
+mod dtype;
+mod extent;
+pub mod json;
+mod kinds;
+mod layout;
+mod limits;
+mod path;
+mod refs;
+pub mod rules;
+mod schema;
+
+pub use dtype::TensorDType;
+pub use extent::Symbols;
+pub use holdall_error as error;
+pub use holdall_error::{Error, Result, Rule};
+pub use kinds::{
+    Align, Array, Content, Dim, Enum, Kind, Len, Member, PlaceWidth, Scalar, Struct, TensorType,
+    Type, TypeId, Union, Variant,
+};
+pub use layout::{Layout, LayoutItem, PresenceBit};
+pub use limits::SchemaLimits;
+pub use path::{Path, Segment, write_name};
+pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, Root, Schema};

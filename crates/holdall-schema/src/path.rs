@@ -1,0 +1,149 @@
+//! Paths: `conv1.weight`, `layers[0].w`, `a\.b` (section 6.8).
+
+use crate::error::Result;
+use crate::rules::PATH;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The way from a value to a part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct Path(pub Vec<Segment>);
+
+/// One step of a path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Segment {
+    /// Into a member of that name, or the variant of a union with that key.
+    Name(Arc<str>),
+    /// To the element of an array at that place.
+    Index(u64),
+    /// To any element of an array: `[]`.
+    Each,
+}
+
+impl Path {
+    /// The value itself.
+    pub fn root() -> Path {
+        Path::default()
+    }
+
+    /// Whether it is the value itself.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The path with one more step.
+    pub fn then(&self, segment: Segment) -> Path {
+        let mut path = self.clone();
+        path.0.push(segment);
+        path
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, segment) in self.0.iter().enumerate() {
+            match segment {
+                Segment::Name(name) => {
+                    if at > 0 {
+                        f.write_str(".")?;
+                    }
+                    write_name(name, f)?;
+                }
+                Segment::Index(i) => write!(f, "[{i}]")?,
+                Segment::Each => f.write_str("[]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes a name as it stands in a path.
+pub fn write_name(name: &str, out: &mut impl fmt::Write) -> fmt::Result {
+    if name.is_empty() {
+        return out.write_str("\\_");
+    }
+    let mut rest = name;
+    while let Some(at) = rest.find(['.', '[', '\\']) {
+        let (before, from) = rest.split_at(at);
+        let mut after = from.chars();
+        out.write_str(before)?;
+        out.write_str("\\")?;
+        if let Some(c) = after.next() {
+            out.write_char(c)?;
+        }
+        rest = after.as_str();
+    }
+    out.write_str(rest)
+}
+
+impl FromStr for Path {
+    type Err = crate::Error;
+
+    /// # Errors
+    /// [`PATH`].
+    fn from_str(text: &str) -> Result<Path> {
+        let mut segments = Vec::new();
+        let mut rest = text.chars();
+        let wrong = |what: &str| PATH.broken(format!("`{}` {what}", text.escape_debug()));
+        let mut ahead = rest.clone().next();
+        while let Some(c) = ahead {
+            if c == '[' {
+                rest.next();
+                let Some((inside, after)) = rest.as_str().split_once(']') else {
+                    return Err(wrong("has a `[` without its `]`"));
+                };
+                segments.push(match inside {
+                    "" => Segment::Each,
+                    digits => Segment::Index(index(digits).ok_or_else(|| {
+                        wrong("has something else than a number between `[` and `]`")
+                    })?),
+                });
+                rest = after.chars();
+            } else {
+                if !segments.is_empty() && rest.next() != Some('.') {
+                    return Err(wrong("has a name without `.` before it"));
+                }
+                let name = take_name(&mut rest).ok_or_else(|| wrong("has an unknown escape"))?;
+                let Some(name) = name else {
+                    return Err(wrong("has an empty name, which is written `\\_`"));
+                };
+                segments.push(Segment::Name(name.into()));
+            }
+            ahead = rest.clone().next();
+        }
+        Ok(Path(segments))
+    }
+}
+
+/// A number without leading zeros.
+fn index(digits: &str) -> Option<u64> {
+    let plain = digits.bytes().all(|b| b.is_ascii_digit());
+    let leads = digits.len() > 1 && digits.starts_with('0');
+    if plain && !leads { digits.parse().ok() } else { None }
+}
+
+/// A name up to a `.` or `[`, which is left; `None` for a wrong escape, `Some(None)` for no name.
+fn take_name(rest: &mut std::str::Chars<'_>) -> Option<Option<String>> {
+    let mut name = String::new();
+    let mut is_written_empty = false;
+    while let Some(c) = rest.clone().next() {
+        match c {
+            '.' | '[' => break,
+            _ if is_written_empty => return None,
+            '\\' => {
+                rest.next();
+                match rest.next()? {
+                    '_' if name.is_empty() => is_written_empty = true,
+                    c @ ('.' | '[' | '\\') => name.push(c),
+                    _ => return None,
+                }
+            }
+            _ => {
+                rest.next();
+                name.push(c);
+            }
+        }
+    }
+    Some((is_written_empty || !name.is_empty()).then_some(name))
+}

@@ -1,0 +1,204 @@
+//! `$ref` and `$defs`: what is checked of the whole schema before its kinds are looked at.
+
+use crate::error::Result;
+use crate::limits::SchemaLimits;
+use crate::rules::{CYCLE, DEPTH, INVALID, MISSING_REF, REF_SIBLINGS, REMOTE_REF, TOO_LARGE};
+use percent::decode_name;
+use serde_json::{Map, Value};
+
+/// The keywords that may stand beside `$ref` (section 2.4).
+const REF_SIBLINGS_ALLOWED: [&str; 10] = [
+    "$ref",
+    "title",
+    "description",
+    "$comment",
+    "default",
+    "examples",
+    "deprecated",
+    "$defs",
+    "$schema",
+    "$id",
+];
+
+/// Keywords whose value is a schema.
+const ONE: [&str; 12] = [
+    "additionalProperties",
+    "items",
+    "contains",
+    "not",
+    "if",
+    "then",
+    "else",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contentSchema",
+    "additionalItems",
+];
+/// Keywords whose value is an array of schemas.
+const MANY: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+/// Keywords whose value is an object of schemas.
+const NAMED: [&str; 6] =
+    ["properties", "$defs", "patternProperties", "dependentSchemas", "definitions", "mapping"];
+
+/// The `$defs` of a schema whose references were all checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Defs<'v> {
+    defs: Option<&'v Map<String, Value>>,
+    max_hops: usize,
+}
+
+impl<'v> Defs<'v> {
+    /// Checks each `$ref` of the schema, the nesting and the number of its nodes, in one pass that
+    /// does not recurse.
+    pub(crate) fn checked(root: &'v Value, limits: &SchemaLimits) -> Result<Defs<'v>> {
+        let defs = match root.get("$defs") {
+            None => None,
+            Some(Value::Object(defs)) => Some(defs),
+            Some(_) => return Err(INVALID.broken("`$defs` is not an object")),
+        };
+        let found = Defs { defs, max_hops: limits.max_depth() };
+        let mut nodes = 0u64;
+        let mut open: Vec<(&Value, usize)> = vec![(root, 1)];
+        while let Some((node, depth)) = open.pop() {
+            nodes = nodes.saturating_add(1);
+            if nodes > limits.max_nodes() {
+                let most = limits.max_nodes();
+                return Err(TOO_LARGE.broken(format!("the schema has more than {most} nodes")));
+            }
+            if depth > limits.max_depth() {
+                let most = limits.max_depth();
+                return Err(DEPTH.broken(format!("the schema nests more than {most} levels deep")));
+            }
+            match node {
+                Value::Object(node) => {
+                    found.check_ref(node)?;
+                    let below = depth.saturating_add(1);
+                    for (keyword, value) in node {
+                        // Anything may be called `mapping` where there is no union.
+                        if keyword != "mapping" || node.contains_key("TypeDef:Union") {
+                            children(keyword, value, |child| open.push((child, below)));
+                        }
+                    }
+                }
+                Value::Bool(_) => {}
+                _ => return Err(INVALID.broken("a schema is neither an object nor a boolean")),
+            }
+        }
+        Ok(found)
+    }
+
+    fn check_ref(&self, node: &Map<String, Value>) -> Result<()> {
+        let Some(target) = node.get("$ref") else { return Ok(()) };
+        let Some(text) = target.as_str() else {
+            return Err(REMOTE_REF.broken("`$ref` is not a string"));
+        };
+        if let Some(key) = node.keys().find(|k| !REF_SIBLINGS_ALLOWED.contains(&k.as_str())) {
+            let message =
+                format!("`{}` beside `$ref` to `{}`", key.escape_debug(), text.escape_debug());
+            return Err(REF_SIBLINGS.broken(message));
+        }
+        let Some(name) = text.strip_prefix("#/$defs/").and_then(decode_name) else {
+            let message = format!("`$ref` is `{}`, not `#/$defs/` and a name", text.escape_debug());
+            return Err(REMOTE_REF.broken(message));
+        };
+        match self.defs.and_then(|d| d.get(&name)) {
+            Some(_) => Ok(()),
+            None => {
+                let message = format!("`$defs` has no `{}`", name.escape_debug());
+                Err(MISSING_REF.broken(message))
+            }
+        }
+    }
+
+    /// What the node stands for: itself, or what its `$ref` leads to in the end.
+    pub(crate) fn resolve(&self, node: &'v Value) -> Result<Resolved<'v>> {
+        let mut found = Resolved { node, default: node.get("default"), name: None };
+        for _ in 0..=self.max_hops {
+            let Some(target) = found.node.get("$ref").and_then(Value::as_str) else {
+                return Ok(found);
+            };
+            let name = target.strip_prefix("#/$defs/").and_then(decode_name);
+            let next = name.as_ref().and_then(|n| self.defs?.get(n));
+            let Some(next) = next else {
+                return Err(MISSING_REF.broken(format!("`{}`", target.escape_debug())));
+            };
+            if std::ptr::eq(next, node) {
+                let message = format!("`$ref` to `{}` leads to itself", target.escape_debug());
+                return Err(CYCLE.broken(message));
+            }
+            found.node = next;
+            found.default = found.default.or_else(|| next.get("default"));
+            found.name = name;
+        }
+        // A ring that the node is not on is told from a chain by following it once around.
+        let mut at = found.node;
+        for _ in 0..self.defs.map_or(0, Map::len) {
+            let target = at.get("$ref").and_then(Value::as_str);
+            let name = target.and_then(|t| t.strip_prefix("#/$defs/")).and_then(decode_name);
+            let Some(next) = name.and_then(|n| self.defs?.get(&n)) else {
+                let most = self.max_hops;
+                return Err(DEPTH.broken(format!("more than {most} `$ref` in a row")));
+            };
+            at = next;
+        }
+        Err(CYCLE.broken("`$ref` leads to itself"))
+    }
+}
+
+/// A node, without the references that led to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Resolved<'v> {
+    /// The node itself.
+    pub(crate) node: &'v Value,
+    /// The `default` nearest to where it is used.
+    pub(crate) default: Option<&'v Value>,
+    /// Its name among `$defs`, where a `$ref` led to it, as others may.
+    pub(crate) name: Option<String>,
+}
+
+/// Hands out the schemas that stand directly in one keyword of a node.
+pub(crate) fn children<'v>(keyword: &str, value: &'v Value, mut each: impl FnMut(&'v Value)) {
+    if ONE.contains(&keyword) {
+        each(value);
+    } else if MANY.contains(&keyword) {
+        value.as_array().into_iter().flatten().for_each(each);
+    } else if NAMED.contains(&keyword) {
+        value.as_object().into_iter().flat_map(Map::values).for_each(each);
+    }
+}
+
+mod percent {
+    use crate::json::hex_digit;
+
+    /// The name in the end of a `$ref`: `%` and two digits are a byte, `~1` is `/`, `~0` is `~`.
+    /// `None` where it is more than one name, or none.
+    pub(super) fn decode_name(text: &str) -> Option<String> {
+        if !text.contains(['%', '~', '/']) {
+            return Some(text.to_owned());
+        }
+        let mut bytes = Vec::with_capacity(text.len());
+        let mut rest = text.bytes();
+        while let Some(b) = rest.next() {
+            bytes.push(match b {
+                b'%' => (hex_digit(rest.next()?)? << 4) | hex_digit(rest.next()?)?,
+                _ => b,
+            });
+        }
+        let pointer = String::from_utf8(bytes).ok()?;
+        let mut name = String::with_capacity(pointer.len());
+        let mut rest = pointer.chars();
+        while let Some(c) = rest.next() {
+            name.push(match c {
+                '/' => return None,
+                '~' => match rest.next()? {
+                    '0' => '~',
+                    '1' => '/',
+                    _ => return None,
+                },
+                _ => c,
+            });
+        }
+        Some(name)
+    }
+}
