@@ -28,7 +28,7 @@ const MAX_ALIGN: u64 = 1 << 26;
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     if let Some(version) = &options.version {
         let message = format!("safetensors has no versions, `{version}` was asked for");
-        return Err(UNKNOWN_VERSION.broken(message));
+        return Err(UNKNOWN_VERSION.broken(message).with_hint("write `--to safetensors`"));
     }
     let align = options.align.unwrap_or(OWN_ALIGN);
     if !align.is_power_of_two() || align > MAX_ALIGN {
@@ -301,19 +301,26 @@ fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)
     }
     if tensor.layout != Layout::Dense {
         let layout = tensor.layout.as_str().escape_debug();
-        return Err(blame(LAYOUT.broken(format!("the layout is `{layout}`"))));
+        let e = LAYOUT.broken(format!("safetensors has no layout `{layout}`"));
+        return Err(blame(match tensor.layout {
+            // What is not known cannot be made dense either.
+            Layout::Other(_) => e.with_hint("`--exclude` leaves tensors out"),
+            _ => e,
+        }));
     }
     let data = match tensor.components.as_slice() {
         [data] if data.role == Role::Data => data,
         all => {
             let roles: Vec<String> =
                 all.iter().map(|c| c.role.as_str().escape_debug().to_string()).collect();
-            return Err(blame(COMPONENTS.broken(format!("its components: {}", roles.join(", ")))));
+            let message =
+                format!("safetensors has one component for a tensor, not {}", roles.join(", "));
+            return Err(blame(COMPONENTS.broken(message)));
         }
     };
     let Some(element) = by_meaning(data.dtype, data.logical_type.as_ref()) else {
         let name = data.logical_type.as_ref().map_or("", |t| t.as_str()).escape_debug();
-        let message = format!("logical type `{name}` over {} has no name there", data.dtype);
+        let message = format!("safetensors has no logical type `{name}` over {}", data.dtype);
         return Err(blame(LOGICAL_TYPE.broken(message)).in_component(Role::Data));
     };
     let expected = product(&tensor.shape)
