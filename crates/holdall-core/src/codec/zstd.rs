@@ -54,6 +54,8 @@ pub const FRAME_LEN: u64 = 1 << 20;
 /// Components up to this many decoded bytes are one frame without a seek table.
 pub const SINGLE_FRAME_MAX: u64 = 4 << 20;
 
+/// The most bytes of a frame's header.
+const HEADER_MAX: usize = 18;
 const SKIPPABLE_MAGIC: u32 = 0x184D_2A5E;
 const SEEK_MAGIC: u32 = 0x8F92_EAB1;
 /// Bytes at the end of a seek table that tell how long it is.
@@ -115,12 +117,16 @@ pub struct Stream {
     decoder: Decoder,
     /// Whether the input so far ends where a frame ends.
     whole: bool,
+    /// The first bytes of the frame: enough for its header.
+    head: Vec<u8>,
+    /// Bytes that the frame decoded to so far.
+    decoded: u64,
 }
 
 impl Stream {
     /// Nothing decoded yet.
     pub fn new(limits: &Limits) -> Stream {
-        Stream { decoder: Decoder::new(limits), whole: true }
+        Stream { decoder: Decoder::new(limits), whole: true, head: Vec::new(), decoded: 0 }
     }
 
     /// Decodes from `input` into `out`; returns how many bytes of each were used. Nothing written
@@ -142,9 +148,37 @@ impl Stream {
             .map_err(|code| explain_stream(code, log))?;
         let done = (from.pos(), to.pos());
         if done != (0, 0) {
+            self.note(input.get(..done.0).unwrap_or_default(), done.1);
             self.whole = left == 0;
+            if self.whole {
+                self.check_frame()?;
+            }
         }
         Ok(done)
+    }
+
+    /// Takes note of what was read and how much was written. zstd stops where a frame ends, so both
+    /// belong to one frame.
+    fn note(&mut self, read: &[u8], written: usize) {
+        if self.whole {
+            self.head.clear();
+            self.decoded = 0;
+        }
+        let missing = HEADER_MAX.saturating_sub(self.head.len()).min(read.len());
+        self.head.extend_from_slice(read.get(..missing).unwrap_or_default());
+        self.decoded = self.decoded.saturating_add(written as u64);
+    }
+
+    /// Holds the length that a frame states against the one it has. zstd does so itself where it decodes
+    /// a frame at once, but not in a stream whose last block is empty.
+    fn check_frame(&self) -> Result<()> {
+        match zstd_safe::get_frame_content_size(&self.head) {
+            Ok(Some(stated)) if stated != self.decoded => {
+                let found = self.decoded;
+                Err(BROKEN.broken(format!("a frame states {stated} bytes and has {found}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether the input so far ends where a frame ends.
