@@ -11,7 +11,7 @@ use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::{Error, Result};
 use crate::formats::UNKNOWN_VERSION;
 use crate::model::{Algorithm, Attributes, Encoding, Layout, Role, stored_size};
-use crate::wire::json::write_string;
+use crate::wire::json::{self, write_string};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -19,6 +19,9 @@ use std::ops::Range;
 
 /// Bytes that the header may have, by the format.
 const MAX_HEADER_LEN: u64 = 100_000_000;
+/// The deepest attribute value written. Its JSON, up to three levels for each, stays within what is read
+/// under the default [`crate::Limits::depth`].
+const MAX_VALUE_DEPTH: usize = 60;
 /// The alignment of the data that the format asks of writers.
 const OWN_ALIGN: u64 = 8;
 /// A larger alignment would fill the header with padding.
@@ -69,12 +72,20 @@ impl Encode for Encoder {
         false
     }
 
-    /// Everything can be held, one way or the other.
-    fn check_attributes(&self, _: &Attributes) -> Result<()> {
-        Ok(())
+    /// Everything that can be read back can be held, one way or the other.
+    fn check_attributes(&self, attributes: &Attributes) -> Result<()> {
+        attributes.iter().try_for_each(|(_, value)| json::check(value, MAX_VALUE_DEPTH))?;
+        match json::duplicate(attributes.iter().map(|(key, _)| key)) {
+            Some(key) => {
+                let message = format!("the attribute `{}` comes twice", key.escape_debug());
+                Err(json::NOT_JSON.broken(message))
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
+        self.check_attributes(&tensor.attributes).map_err(|e| e.in_tensor(&tensor.name))?;
         element(tensor).map(|_| ())
     }
 
