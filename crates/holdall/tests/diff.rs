@@ -408,6 +408,27 @@ fn unknown_layouts_and_types_by_their_components() {
     }
 }
 
+#[test]
+fn components_are_compared_role_by_role() {
+    let of = |dtype| part(Role::from_name("b"), dtype, [1, 2]);
+    let other = |parts| zt(&[tensor("t", &[2], Layout::from_name("other"), parts)]);
+    let first = || part(Role::from_name("a"), DType::Bool, [1, 0, 1]);
+    let a = other(vec![first(), of(DType::U16)]);
+    assert!(exact(&a, &other(vec![of(DType::U16), first()])).is_identical());
+    // Another type still is one.
+    for parts in [vec![first(), of(DType::I16)], vec![of(DType::I16), first()]] {
+        let d = exact(&a, &other(parts));
+        let t = only(&d);
+        assert_eq!((t.components.len(), &t.components[0].role), (1, &Role::from_name("b")));
+        assert!(!d.is_same());
+    }
+    // One that is missing does not make the next one another.
+    let d = exact(&a, &other(vec![of(DType::U16)]));
+    let t = only(&d);
+    assert_eq!((&t.types, t.components.len(), t.is_same()), (&None, 1, false));
+    assert_eq!((&t.components[0].role, &t.components[0].types.1), (&Role::from_name("a"), &None));
+}
+
 /// Version 1.0 does not say what compressed components of layouts unknown to it decode to.
 #[test]
 fn lengths_that_only_decoding_tells() {
