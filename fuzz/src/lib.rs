@@ -8,6 +8,7 @@
 //! number or a run of bytes at a time ([`Take`]). Next to `run` each says how a file of the corpus
 //! becomes such bytes.
 
+mod frames;
 mod limits;
 mod take;
 mod targets;
