@@ -81,6 +81,15 @@ pub fn check_decoded_len(len: u64, stored_len: u64, limits: &Limits) -> Result<(
     Ok(())
 }
 
+/// What is done with the checksums in frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checksums {
+    /// They are compared.
+    Compare,
+    /// They are passed over.
+    Ignore,
+}
+
 /// A decoder that keeps its tables between calls.
 pub struct Decoder {
     context: DCtx<'static>,
@@ -95,6 +104,15 @@ impl Decoder {
         // same 27 bits, stays.
         let _ = context.set_parameter(DParameter::WindowLogMax(limits.zstd_window_log));
         Decoder { context, limits: limits.clone() }
+    }
+
+    /// Whether frames are held against zstd's own checksum of what they decode to, which costs about a
+    /// twelfth of the decoding. They are unless told otherwise: right where a digest of the stored bytes
+    /// is checked anyway, or where the caller wants no checks.
+    pub fn set_checksums(&mut self, checksums: Checksums) {
+        // The parameter exists in every zstd that the bindings were built with.
+        let ignore = checksums == Checksums::Ignore;
+        let _ = self.context.set_parameter(DParameter::ForceIgnoreChecksum(ignore));
     }
 
     /// Decodes whole frames into exactly `out`.
