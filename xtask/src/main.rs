@@ -5,6 +5,7 @@ mod check;
 mod command;
 mod corpus;
 mod docs;
+mod fuzz;
 mod interop;
 mod sizes;
 mod test;
@@ -35,6 +36,11 @@ const TASKS: &[Task] = &[
     task("features", "builds with each format alone, none and all", check::features),
     task("corpus", "tests the corpus; --make writes what comes from tables first", corpus::corpus),
     task("bless", "writes what `inspect` says of each accepted file beside it", corpus::bless),
+    task(
+        "fuzz-smoke",
+        "tries changed bytes, the same ones each time; --help says more",
+        fuzz::smoke,
+    ),
     task("interop", "compares with the published packages, which it fetches", interop::interop),
     task("sizes", "lists files over 400 lines, refuses them over 800", sizes::sizes),
     task("gen", "writes the generated tables in docs/; --check compares them", docs::write),

@@ -1,7 +1,7 @@
 //! All that must pass before a change lands.
 
 use crate::command::{Outcome, cargo};
-use crate::{check, docs, interop, sizes};
+use crate::{check, docs, fuzz, interop, sizes};
 
 /// `cargo xtask test`: the quick checks first, the tests last.
 pub(crate) fn all(_args: &[String]) -> Outcome {
@@ -10,6 +10,7 @@ pub(crate) fn all(_args: &[String]) -> Outcome {
     check::check(&[])?;
     check::features(&[])?;
     hostile_in_release()?;
+    fuzz::smoke(&[])?;
     interop::interop(&[])?;
     cargo(["test", "--workspace"]).run()
 }

@@ -75,10 +75,11 @@ pub(crate) struct Global {
     pub(crate) io: IoChoice,
 
     /// Threads to use [default: one for each core]
-    #[arg(long, global = true, value_name = "N", help_heading = GLOBAL)]
+    #[arg(long, global = true, value_name = "N", value_parser = threads, help_heading = GLOBAL)]
     pub(crate) threads: Option<NonZero<usize>>,
 
-    /// Raise or lower a cap, as `decoded-len=100GiB`; may be given again
+    /// Raise or lower a cap, as `decoded-len=100GiB`: manifest-len, header-len, decoded-len, stdin-len
+    /// (bytes), tensors, rank, depth, attribute-values, expansion, zstd-window-log; may be given again
     #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limit, help_heading = GLOBAL)]
     pub(crate) limits: Vec<Limit>,
 }
@@ -145,11 +146,28 @@ fn limit(text: &str) -> Result<Limit, String> {
             .collect();
         format!("there is no limit `{name}`, only {}", all.join(", "))
     })?;
-    Ok(Limit { name, value: size(value)? })
+    let value = size(value).map_err(|e| match name {
+        LimitName::ManifestLen
+        | LimitName::HeaderLen
+        | LimitName::DecodedLen
+        | LimitName::StdinLen => e,
+        _ => format!("`{value}` is no whole number; write for example `tensors=1000000`"),
+    })?;
+    Ok(Limit { name, value })
+}
+
+fn threads(text: &str) -> Result<NonZero<usize>, String> {
+    text.parse().map_err(|_| "write a whole number from 1 on, for example 4".to_owned())
 }
 
 /// A number of bytes: `4096`, `64KiB` or `64K`, `5GB`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || {
+        format!(
+            "`{text}` is no number of bytes; write a whole number with or without one of the units \
+             KiB, MiB, GiB, TiB, KB, MB, GB, TB: for example 4096, 64KiB or 5GB"
+        )
+    };
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = &text[digits.len()..];
     let (power, base) = match unit.to_ascii_lowercase().as_str() {
@@ -162,15 +180,11 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         "mb" => (2, 1000),
         "gb" => (3, 1000),
         "tb" => (4, 1000),
-        _ => {
-            return Err(format!(
-                "`{unit}` is no unit of bytes: KiB, MiB, GiB, TiB, KB, MB, GB, TB"
-            ));
-        }
+        _ => return Err(wrong()),
     };
-    let n: u64 = digits.parse().map_err(|_| format!("`{digits}` is no whole number"))?;
+    let n: u64 = digits.parse().map_err(|_| wrong())?;
     let scale = u64::pow(base, power);
-    n.checked_mul(scale).ok_or_else(|| format!("`{text}` passes 2^64"))
+    n.checked_mul(scale).ok_or_else(|| format!("`{text}` is more than 2^64 - 1 bytes"))
 }
 
 /// `--io`.
@@ -196,7 +210,7 @@ impl From<IoChoice> for Io {
 /// Which tensors a command is about.
 #[derive(Debug, Args)]
 pub(crate) struct Selecting {
-    /// Only tensors whose name matches; may be given again
+    /// Only tensors whose name matches, as 'layers.*.weight'; may be given again
     #[arg(short = 's', long = "select", value_name = "GLOB")]
     include: Vec<String>,
 

@@ -29,11 +29,11 @@ use std::path::{Path, PathBuf};
 What the target cannot express is refused before a byte is written. An existing file is replaced
 only with --force, and only when the new one is whole.")]
 pub(crate) struct ConvertArgs {
-    /// A file, or `-`
+    /// A file, or `-` for standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
 
-    /// The file to write, or `-`
+    /// The file to write, or `-` for standard output
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
@@ -45,7 +45,7 @@ pub(crate) struct ConvertArgs {
     #[command(flatten)]
     writing: Writing,
 
-    /// Start every component at a multiple of N bytes, a power of two
+    /// Start every component at a multiple of N bytes, a power of two, as 4096 or 64KiB
     #[arg(long, value_name = "N", value_parser = size)]
     align: Option<u64>,
 

@@ -181,9 +181,14 @@ impl Early {
 pub(crate) fn usage(e: &clap::Error, early: &Early) -> ExitCode {
     let is_help = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_help || !early.json {
-        // Nobody reads our output any more: not an error.
-        let _ = e.print();
-        return ExitCode::from(if is_help { 0 } else { 2 });
+        let printed = e.print().and_then(|()| io::stdout().flush());
+        return match printed.map_err(Failure::from) {
+            Err(Failure::Error(e)) if is_help => {
+                ExitCode::from(report(&e, early.json, Paint::off()))
+            }
+            // Nobody reads our output any more, or our errors: nothing to be told.
+            _ => ExitCode::from(if is_help { 0 } else { 2 }),
+        };
     }
     let rendered = e.render().to_string();
     let message = match e.kind() {

@@ -30,13 +30,13 @@ use std::path::PathBuf;
   holdall extract model.zt adjacency --dense -o adjacency.npy
   holdall extract model.zt adjacency --component indices -o - --format raw | xxd")]
 pub(crate) struct ExtractArgs {
-    /// A file, or `-`
+    /// A file, or `-` for standard input
     file: PathBuf,
 
     /// Name of the tensor
     tensor: String,
 
-    /// The file to write, or `-`
+    /// The file to write, or `-` for standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
@@ -44,12 +44,12 @@ pub(crate) struct ExtractArgs {
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     format: Option<Format>,
 
-    /// One component of a tensor that has several: values, indices, scales …
+    /// One component of a tensor that has several, as values, indices or scales
     #[arg(long, value_name = "ROLE", conflicts_with = "dense")]
     component: Option<String>,
 
-    /// Only rows A to B (not included) of the first dimension; A or B may be left out
-    #[arg(long, value_name = "A..B", value_parser = rows)]
+    /// Only rows A to B (not included) of the first dimension, as 0..64, ..64 or 64..
+    #[arg(long, value_name = "A..B", value_parser = rows, allow_hyphen_values = true)]
     rows: Option<Rows>,
 
     /// Sparse tensors with their zeros, quantized ones as f32
@@ -59,6 +59,10 @@ pub(crate) struct ExtractArgs {
     /// Convert the elements to f32 or f64
     #[arg(long = "as", value_name = "DTYPE", hide_possible_values = true)]
     convert: Option<Float>,
+
+    /// Do not wait until the bytes are on the disk: faster, but a power cut may lose the file
+    #[arg(long)]
+    no_sync: bool,
 
     /// Replace OUT if it is there
     #[arg(short, long)]
@@ -89,11 +93,19 @@ struct Rows {
 fn rows(text: &str) -> Result<Rows, String> {
     let number = |s: &str| match s.trim() {
         "" => Ok(None),
-        s => s.parse().map(Some).map_err(|_| format!("`{s}` is no row number")),
+        s => s
+            .parse()
+            .map(Some)
+            .map_err(|_| format!("`{s}` is no row number; write for example 0..64, ..64 or 64..")),
     };
-    match text.split_once("..") {
-        Some((start, end)) => Ok(Rows { start: number(start)?, end: number(end)? }),
-        None => Err("write A..B, for example 0..64".to_owned()),
+    let Some((start, end)) = text.split_once("..") else {
+        return Err("write A..B, for example 0..64, ..64 or 64..".to_owned());
+    };
+    match (number(start)?, number(end)?) {
+        (Some(start), Some(end)) if start > end => Err(format!(
+            "row {start} comes after row {end}; write the lower one first, for example {end}..{start}"
+        )),
+        (start, end) => Ok(Rows { start, end }),
     }
 }
 
@@ -170,8 +182,9 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
         })?;
         len
     } else {
-        // Nothing is lost with a power cut that cannot be extracted again.
-        let mut sink = FileSink::create(&args.output, args.force, Durability::System)?;
+        let durability = if args.no_sync { Durability::System } else { Durability::Disk };
+        let mut sink = FileSink::create(&args.output, args.force, durability)?;
+        sink.expect(header.len() as u64 + extraction.len);
         sink.append(&header)?;
         write(&tensor, &extraction, args.convert, &mut |bytes| {
             advance(bytes.len());
@@ -377,6 +390,8 @@ mod tests {
         assert_eq!(range("..4"), Ok(0..4));
         assert_eq!(range("2.."), Ok(2..10));
         assert_eq!(range(".."), Ok(0..10));
+        assert_eq!(range("4..4"), Ok(4..4));
+        assert!(range("5..2").is_err());
         assert!(range("2").is_err() && range("a..b").is_err() && range("-1..2").is_err());
     }
 }

@@ -18,10 +18,7 @@ pub(crate) fn open(session: &Session, path: &Path) -> Result<File, Failure> {
 
 /// Like [`open`], checking these digests.
 pub(crate) fn open_with(session: &Session, path: &Path, check: Check) -> Result<File, Failure> {
-    let options = OpenOptions::new()
-        .with_io(session.global.io.into())
-        .with_limits(session.global.limits())
-        .with_check(check);
+    let options = options(session).with_check(check);
     if path.as_os_str() != "-" {
         return Ok(options.open(path)?);
     }
@@ -29,6 +26,11 @@ pub(crate) fn open_with(session: &Session, path: &Path, check: Check) -> Result<
         return Ok(options.open_source(source, STDIN)?);
     }
     Ok(options.open_bytes(all(session, &mut std::io::stdin().lock(), STDIN)?, STDIN)?)
+}
+
+/// How the user wants files to be opened.
+pub(crate) fn options(session: &Session) -> OpenOptions {
+    OpenOptions::new().with_io(session.global.io.into()).with_limits(session.global.limits())
 }
 
 /// The name of an input in output and errors.

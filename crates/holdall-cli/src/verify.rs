@@ -24,7 +24,7 @@ use std::path::PathBuf;
 What could not be verified is said too: a file without digests can be sound in form and changed in
 content.")]
 pub(crate) struct VerifyArgs {
-    /// Files, or `-`
+    /// Files, or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -139,7 +139,8 @@ fn unverified_line(u: &Unverified) -> String {
         Reason::UnknownLogicalType => {
             format!("{n} component{s} of a logical type that is not known")
         }
-        _ => format!("{n}: {}", printable(&u.message)),
+        _ if u.count == 1 => printable(&u.message),
+        _ => format!("{}, and {} more", printable(&u.message), Grouped(u.count - 1)),
     };
     if u.count == 1 { format!("{what} ({place})") } else { format!("{what} (the first: {place})") }
 }

@@ -13,9 +13,10 @@ pub(crate) struct Writing {
     #[arg(long, value_name = "ENCODING", value_parser = encoding)]
     encoding: Option<EncodingChoice>,
 
-    /// Digest of every component: crc32c, sha256 or none
-    #[arg(long, value_name = "ALGORITHM", default_value = "crc32c", hide_possible_values = true)]
-    digest: DigestChoice,
+    /// Digest of every component: crc32c, sha256 or none [default: crc32c, where the format has a
+    /// place for it]
+    #[arg(long, value_name = "ALGORITHM", hide_possible_values = true)]
+    digest: Option<DigestChoice>,
 
     /// Do not wait until the bytes are on the disk: faster, but a power cut may lose the file
     #[arg(long)]
@@ -25,11 +26,14 @@ pub(crate) struct Writing {
 impl Writing {
     /// The options as the library wants them.
     pub(crate) fn options(&self, session: &Session) -> WriteOptions {
-        let mut out = WriteOptions::new().with_digest(match self.digest {
-            DigestChoice::Crc32c => Some(Algorithm::Crc32c),
-            DigestChoice::Sha256 => Some(Algorithm::Sha256),
-            DigestChoice::None => None,
-        });
+        let mut out = WriteOptions::new();
+        if let Some(digest) = self.digest {
+            out = out.with_digest(match digest {
+                DigestChoice::Crc32c => Some(Algorithm::Crc32c),
+                DigestChoice::Sha256 => Some(Algorithm::Sha256),
+                DigestChoice::None => None,
+            });
+        }
         if let Some(EncodingChoice::Zstd(level)) = self.encoding {
             out = out.with_zstd(level);
         }
@@ -54,14 +58,15 @@ enum EncodingChoice {
 
 fn encoding(text: &str) -> Result<EncodingChoice, String> {
     const DEFAULT_LEVEL: i32 = 3;
+    let wrong = || "write raw, zstd or zstd:LEVEL, for example zstd:9 (levels 1 to 22)".to_owned();
     match text.split_once(':') {
         None if text == "raw" => Ok(EncodingChoice::Raw),
         None if text == "zstd" => Ok(EncodingChoice::Zstd(DEFAULT_LEVEL)),
         Some(("zstd", level)) => {
             let level = level.parse().ok().filter(|l| (1..=22).contains(l));
-            level.map(EncodingChoice::Zstd).ok_or("a level is a number from 1 to 22".to_owned())
+            level.map(EncodingChoice::Zstd).ok_or_else(wrong)
         }
-        _ => Err("an encoding is `raw`, `zstd` or `zstd:LEVEL`".to_owned()),
+        _ => Err(wrong()),
     }
 }
 

@@ -160,3 +160,130 @@ fn a_dry_run_writes_nothing() {
     assert_eq!(found["plan"][0]["components"]["data"]["decoded_len"], 60);
     assert!(!Path::new(&target).exists());
 }
+
+#[test]
+fn what_was_asked_for_and_cannot_be_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = accept("safetensors/st_dense_all.safetensors");
+    let out = path(&dir, "out.safetensors");
+    for option in [["--encoding", "zstd"], ["--digest", "sha256"], ["--digest", "crc32c"]] {
+        let args = ["convert", &source, &out, option[0], option[1]];
+        for more in [&[][..], &["--dry-run"]] {
+            let error = holdall([&args[..], more, &["--json"]].concat()).ends_with(2).error();
+            assert_eq!(error["code"], "write/not-in-format", "{option:?}");
+            assert!(error["hint"].as_str().unwrap().contains(option[0]), "{error}");
+        }
+        let piped = ["convert", &source, "-", "--to", "safetensors", option[0], option[1]];
+        assert_eq!(holdall(piped).ends_with(2).raw, b"");
+        let edit = path(&dir, "edited.safetensors");
+        std::fs::copy(&source, &edit).unwrap();
+        let before = std::fs::read(&edit).unwrap();
+        holdall(["edit", &edit, "compact", option[0], option[1]]).ends_with(2);
+        assert_eq!(std::fs::read(&edit).unwrap(), before);
+        std::fs::remove_file(&edit).unwrap();
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0, "{option:?}");
+    }
+    // Nothing is lacking then, nor where nothing was asked for.
+    for option in [&["--encoding", "raw"][..], &["--digest", "none"], &[]] {
+        holdall([&["convert", &source, &out, "--force"], option].concat()).ends_with(0);
+    }
+}
+
+#[test]
+fn refusals_are_sentences_that_do_not_repeat_themselves() {
+    let dir = tempfile::tempdir().unwrap();
+    let tiny = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tiny.zt");
+    let out = path(&dir, "out");
+    let refused = |source: &str, to: &str| {
+        let args = ["convert", source, &out, "--to", to, "--json"];
+        let error = holdall(args).ends_with(4).error();
+        let text = |key: &str| error[key].as_str().unwrap().to_owned();
+        (text("message"), text("hint"))
+    };
+    let (message, hint) = refused(tiny, "ztensor@1.0");
+    let expected = "the target cannot hold all of it: \
+        zTensor 1.0 keeps text only, not attribute `config`; \
+        zTensor 1.0 keeps no attributes of tensors, not `scale` (`layers.0.mlp.up.weight`, \
+        `layers.0.mlp.down.weight`, `layers.1.mlp.up.weight` and 5 more); \
+        zTensor 1.0 has no layout `quantized_group` (`experts.gate.weight`)";
+    assert_eq!(message, expected);
+    let expected = "`--to ztensor@1.2` keeps them; \
+        `--drop-attributes` leaves out what cannot be kept; \
+        `--dense` writes sparse and quantized tensors as dense ones; \
+        `--exclude` leaves tensors out";
+    assert_eq!(hint, expected);
+
+    // What is not known cannot be made dense.
+    let layouts = accept("ztensor/crate-1.2.3-layouts.zt");
+    for (to, name) in [("safetensors", "safetensors"), ("ztensor@0.1", "zTensor 0.1")] {
+        let args = ["convert", &layouts, &out, "--to", to, "-s", "ragged", "--json"];
+        let error = holdall(args).ends_with(4).error();
+        assert_eq!(error["message"], format!("{name} has no layout `ragged`"));
+        assert_eq!(error["hint"], "`--exclude` leaves tensors out");
+    }
+    for source in command::files("accept") {
+        for to in ["safetensors", "ztensor@0.1", "ztensor@1.0", "ztensor@1.2"] {
+            let source = source.to_str().unwrap();
+            let found = holdall(["convert", source, "-n", "--to", to, "--json", &out]);
+            if found.status == 0 {
+                continue;
+            }
+            let error = found.ends_with(4).error();
+            let advice: Vec<&str> = error["hint"].as_str().unwrap().split("; ").collect();
+            let mut once = advice.clone();
+            once.sort_unstable();
+            once.dedup();
+            assert_eq!(once.len(), advice.len(), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = accept("safetensors/st_dense_all.safetensors");
+    let target = path(&dir, "none/out.zt");
+    let found = holdall(["convert", &source, &target]).ends_with(3);
+    let expected = format!("the folder `{}` does not exist", path(&dir, "none"));
+    assert!(found.err.contains(&expected) && found.err.contains(&target), "{found:?}");
+    std::fs::write(path(&dir, "none"), "").unwrap();
+    let other = holdall(["convert", &source, &target]).ends_with(3);
+    assert!(other.err.contains("is a file, not a folder"), "{other:?}");
+    assert!(!(found.err + &other.err).contains(".part"));
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_followed_and_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = accept("safetensors/st_dense_all.safetensors");
+    let (link, file) = (path(&dir, "link.zt"), path(&dir, "file.zt"));
+    std::os::unix::fs::symlink("file.zt", &link).unwrap();
+    let is_link = || Path::new(&link).symlink_metadata().unwrap().is_symlink();
+    for args in [&[][..], &["--force"]] {
+        holdall([&["convert", &source, &link], args].concat()).ends_with(0);
+        assert!(is_link() && Path::new(&file).symlink_metadata().unwrap().is_file());
+    }
+    holdall(["edit", &link, "compact"]).ends_with(0);
+    assert!(is_link() && Path::new(&file).symlink_metadata().unwrap().is_file());
+    assert_eq!(content(&file), content(&source));
+}
+
+/// What a killed conversion leaves where there are no files without names.
+#[cfg(unix)]
+#[test]
+fn what_killed_writes_left_goes_with_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = accept("safetensors/st_dense_all.safetensors");
+    let target = path(&dir, "out.zt");
+    let (stale, held) = (path(&dir, ".holdall-Ab3dEf.part"), path(&dir, ".holdall-123456.part"));
+    std::fs::write(&target, "old").unwrap();
+    std::fs::write(&stale, "half").unwrap();
+    let other = std::fs::File::create(&held).unwrap();
+    other.lock().unwrap();
+    holdall(["convert", &source, &target, "--force"]).ends_with(0);
+    assert!(!Path::new(&stale).exists() && Path::new(&held).exists());
+    drop(other);
+    holdall(["convert", &source, &target, "--force"]).ends_with(0);
+    assert_eq!(dir.path().read_dir().unwrap().count(), 1);
+}

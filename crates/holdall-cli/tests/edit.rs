@@ -166,3 +166,38 @@ fn what_was_done_is_said() {
     assert_eq!((found.out.as_str(), found.err.as_str()), ("", ""));
     holdall(["edit", "-", "compact"]).ends_with(2);
 }
+
+#[test]
+fn names_and_attributes_are_refused_in_words() {
+    let file = Edited::new("ztensor/v1.2-dense_all.zt");
+    let before = std::fs::read(&file.path).unwrap();
+    let names = file.names();
+    let refused = |args: &[&str], code: &str| {
+        let error = file.edit(&[args, &["--json"]].concat()).ends_with(2).error();
+        assert_eq!(error["code"], code, "{args:?}: {error}");
+        error["message"].as_str().unwrap().to_owned()
+    };
+    let message = refused(&["unset", "nothing"], "edit/no-attribute");
+    assert_eq!(message, "there is no attribute `nothing`");
+    refused(&["unset", "nothing", "--tensor", "t_f32"], "edit/no-attribute");
+    let message = refused(&["rename", "*=y"], "write/same-name");
+    assert_eq!(message, format!("the rules name both `{}` and `{}` `y`", names[0], names[1]));
+    let message = refused(&["rename", "t_f32=t_f64"], "write/same-name");
+    assert_eq!(message, "the rules name `t_f32` `t_f64`, as another tensor is named already");
+    let message = refused(&["set", "a=1", "b=2", "a=2"], "usage/arguments");
+    assert_eq!(message, "attribute `a` is given twice");
+    refused(&["unset", "a", "a"], "usage/arguments");
+    assert_eq!(std::fs::read(&file.path).unwrap(), before);
+}
+
+#[test]
+fn limits_and_ways_of_reading_are_those_asked_for() {
+    let file = Edited::new("ztensor/v1.2-dense_all.zt");
+    for action in [&["set", "a=1"][..], &["compact"]] {
+        let found = file.edit(&[action, &["--limit", "tensors=1"]].concat()).ends_with(4);
+        assert!(found.err.contains("tensors"), "{found:?}");
+        let found = file.edit(&[action, &["--io", "map"]].concat()).ends_with(2);
+        assert!(found.err.contains("hint: leave `--io` out"), "{found:?}");
+        file.edit(&[action, &["--io", "direct"]].concat()).ends_with(0);
+    }
+}

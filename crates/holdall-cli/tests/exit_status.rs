@@ -142,3 +142,67 @@ fn rules_explain_every_code() {
     let error = holdall(["rules", "--json", "index/overlaps"]).ends_with(2).error();
     assert_eq!(error["hint"], "did you mean `index/overlap`?");
 }
+
+/// Each message names the option, what was given, and what is accepted, with an example.
+#[test]
+fn values_that_cannot_be_read_are_answered_with_an_example() {
+    let path = accept("ztensor/v1.2-dense_all.zt");
+    let extract = ["extract", &path, "t_i16", "-o", "-", "--rows"];
+    let convert = ["convert", &path, "never.zt"];
+    for (args, option, given, example) in [
+        (vec!["inspect", &path, "--limit", "tensors=abc"], "--limit", "abc", "tensors=1000000"),
+        (vec!["inspect", &path, "--limit", "decoded-len=1Q"], "--limit", "1Q", "5GB"),
+        (vec!["inspect", &path, "--limit", "tensors"], "--limit", "tensors", "tensors=1000"),
+        (vec!["inspect", &path, "--threads", "0"], "--threads", "0", "for example 4"),
+        ([&extract[..], &["5..2"]].concat(), "--rows", "5..2", "2..5"),
+        ([&extract[..], &["-1..2"]].concat(), "--rows", "-1..2", "0..64"),
+        ([&extract[..], &["a..b"]].concat(), "--rows", "a..b", "0..64"),
+        ([&extract[..], &["2"]].concat(), "--rows", "2", "0..64"),
+        ([&convert[..], &["--align", "abc"]].concat(), "--align", "abc", "64KiB"),
+        ([&convert[..], &["--encoding", "gzip"]].concat(), "--encoding", "gzip", "zstd:9"),
+        ([&convert[..], &["--encoding", "zstd:99"]].concat(), "--encoding", "zstd:99", "zstd:9"),
+        ([&convert[..], &["--digest", "md5"]].concat(), "--digest", "md5", "sha256"),
+        (vec!["diff", &path, &path, "--rtol", "-1"], "--rtol", "-1", "1e-5"),
+        (vec!["diff", &path, &path, "--atol", "x"], "--atol", "x", "1e-5"),
+    ] {
+        let found = holdall(&args).ends_with(2);
+        let first = found.err.split("\n\nFor more").next().unwrap();
+        for part in [option, given, example] {
+            assert!(first.contains(part), "{args:?}: {part} is not in {first}");
+        }
+    }
+}
+
+/// A full disk is told, also of by what prints no data.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_ends_with_3() {
+    use std::process::Stdio;
+    let path = accept("ztensor/v1.2-dense_all.zt");
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    for args in [
+        &["inspect", &path][..],
+        &["inspect", &path, "--json"],
+        &["verify", &path],
+        &["extract", &path, "t_i16", "-o", "-", "--format", "raw"],
+        &["convert", &path, "-", "--to", "ztensor"],
+        &["rules"],
+        &["man"],
+        &["--help"],
+        &["inspect", "--help"],
+        &["--version"],
+    ] {
+        let found = command::command(args).stdout(full()).stderr(Stdio::piped()).output().unwrap();
+        let err = String::from_utf8(found.stderr).unwrap();
+        assert_eq!(found.status.code(), Some(3), "{args:?}: {err}");
+        assert!(err.contains("No space left"), "{args:?}: {err}");
+
+        // Nobody reads: nothing is wrong, and nothing is said.
+        let (read, write) = std::io::pipe().unwrap();
+        drop(read);
+        let found = command::command(args).stdout(write).stderr(Stdio::piped()).output().unwrap();
+        let err = String::from_utf8(found.stderr).unwrap();
+        assert_eq!(found.status.code(), Some(0), "{args:?}: {err}");
+        assert!(!err.contains("error") && !err.contains("panic"), "{args:?}: {err}");
+    }
+}

@@ -114,7 +114,7 @@ fn what_cannot_be_is_misuse() {
         (&["t_f32", "-o", "x.txt"], "extract/which-format"),
         (&["t_f33", "-o", "x.npy"], "file/no-tensor"),
         (&["t_f32", "-o", "x.npy", "--rows", "2..4"], "layout/rows"),
-        (&["t_f32", "-o", "x.npy", "--rows", "2..1"], "layout/rows"),
+        (&["t_f32", "-o", "x.npy", "--rows", "2..1"], "usage/arguments"),
         (&["t_f32", "-o", "x.npy", "--rows", "2"], "usage/arguments"),
         (&["t_f32"], "usage/arguments"),
     ] {

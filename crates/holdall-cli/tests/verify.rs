@@ -65,3 +65,43 @@ fn one_bad_file_of_several_ends_with_1() {
     let found = holdall(["verify", bad.to_str().unwrap(), &good]).ends_with(1);
     assert!(found.out.starts_with("sound: ") && found.err.contains("[index/overlap]"), "{found:?}");
 }
+
+/// Of 32 × 16 elements of 4 bits in groups of 16, with an attribute that is not theirs.
+#[test]
+fn attributes_that_cannot_be_are_findings() {
+    let dir = tempfile::tempdir().unwrap();
+    let tiny = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tiny.zt");
+    let path = dir.path().join("changed.zt").to_str().unwrap().to_owned();
+    let verify = |key: &str, value: &str, kind: &str| {
+        std::fs::copy(tiny, &path).unwrap();
+        let pair = format!("{key}={value}");
+        let name = "experts.gate.weight";
+        holdall(["edit", &path, "set", "--tensor", name, "--type", kind, &pair]).ends_with(0);
+        (holdall(["verify", "--json", &path]), holdall(["verify", &path]))
+    };
+    for (key, value, kind, code) in [
+        ("bits", "0", "int", "quantized/attribute"),
+        ("bits", "-4", "int", "quantized/attribute"),
+        ("bits", "8", "int", "quantized/fit"),
+        ("bits", "16", "int", "quantized/counts"),
+        ("group_size", "0", "int", "quantized/attribute"),
+        ("group_size", "7", "int", "quantized/counts"),
+        ("packing", "9_per_i32", "text", "quantized/fit"),
+        ("packing", "4_per_i16", "text", "quantized/fit"),
+        ("axis", "7", "int", "quantized/attribute"),
+    ] {
+        let (report, text) = verify(key, value, kind);
+        let report = report.ends_with(1).json();
+        assert_eq!(report["findings"][0]["code"], code, "{key}={value}");
+        assert_eq!((&report["sound"], &report["unverified"]), (&json!(false), &json!([])));
+        let line = text.ends_with(1).out.lines().next().unwrap().to_owned();
+        assert!(line.contains("`experts.gate.weight`") && line.contains(code), "{line}");
+    }
+    // What may be right and is not known here: said, and no finding.
+    let (report, text) = verify("packing", "marlin", "text");
+    assert_eq!(report.ends_with(0).json()["unverified"][0]["reason"], "unsupported");
+    let expected = "  not verified  the packing `marlin` is not known [quantized/packing] \
+        (`experts.gate.weight`)\n";
+    let text = text.ends_with(0).out;
+    assert!(text.contains(expected), "{text}");
+}

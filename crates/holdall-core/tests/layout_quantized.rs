@@ -259,9 +259,17 @@ fn what_does_not_fit_is_refused() {
     };
     assert_eq!(without("bits"), "quantized/attribute");
     assert_eq!(without("group_size"), "quantized/attribute");
-    for bits in [0, -4, 9, i64::MAX] {
-        assert_eq!(with("bits", int(bits)), "quantized/bits");
+    for bits in [0, -4, i64::MIN] {
+        assert_eq!(with("bits", int(bits)), "quantized/attribute");
     }
+    // There is no room for them, whatever they are.
+    for bits in [9, 64, i64::MAX] {
+        assert_eq!(with("bits", int(bits)), "quantized/counts");
+    }
+    let (mut wide, mut roomy) = (a.clone(), p.clone());
+    wide.set("bits", int(16));
+    roomy.packed_weight = Decoded::new(DType::I32, vec![0; 64]);
+    assert_eq!(code(&[4, 8], &wide, roomy), "quantized/bits");
     assert_eq!(with("bits", text("four")), "quantized/attribute");
     assert_eq!(with("group_size", int(0)), "quantized/attribute");
     assert_eq!(with("group_size", int(-2)), "quantized/attribute");
@@ -275,22 +283,25 @@ fn what_does_not_fit_is_refused() {
         "8_per_",
         "_per_i32",
         "8_per_f32",
-        "8_per_i64",
-        "9_per_i32",
-        "0_per_i32",
-        "8_per_0_i32",
         "99999999999999999999_per_i32",
-        "18446744073709551615_per_i32",
+        "65_per_65_i32",
         "8_per_1_2_i32",
         "6_per_i32_awq",
     ] {
         assert_eq!(with("packing", text(packing)), "quantized/packing", "{packing}");
     }
+    // They can be read, but not be true.
+    for packing in
+        ["8_per_i64", "9_per_i32", "0_per_i32", "8_per_0_i32", "18446744073709551615_per_i32"]
+    {
+        assert_eq!(with("packing", text(packing)), "quantized/fit", "{packing}");
+    }
+    assert_eq!(with("bits", int(8)), "quantized/fit");
     assert_eq!(with("packing", text("4_per_i32")), "quantized/counts");
     assert_eq!(with("packing", int(8)), "quantized/attribute");
     assert_eq!(with("order", text("marlin")), "quantized/packing");
     for axis in [2, -3, i64::MAX, i64::MIN] {
-        assert_eq!(with("axis", int(axis)), "quantized/axis");
+        assert_eq!(with("axis", int(axis)), "quantized/attribute");
     }
     assert_eq!(
         code(

@@ -390,6 +390,49 @@ fn alias(name: &str, of: &TensorSpec) -> (TensorSpec, Vec<u8>) {
 }
 
 #[test]
+fn attributes_that_would_not_come_back_are_refused() {
+    let twice = vec![(Value::Integer(1), Value::Null), (Value::Integer(1), Value::Bool(true))];
+    let deep = |levels: usize| (0..levels).fold(Value::Null, |v, _| Value::Tag(1, Box::new(v)));
+    let map = |levels: usize| {
+        (0..levels).fold(Value::Null, |v, _| Value::Map(vec![(Value::Integer(1), v)]))
+    };
+    for bad in [
+        Value::Map(twice.clone()),
+        Value::Array(vec![Value::Map(twice)]),
+        Value::Integer(1 << 64),
+        Value::Integer(-(1 << 64) - 1),
+        deep(61),
+    ] {
+        let attributes = Attributes::from_iter([("a".to_owned(), bad)]);
+        let e = encode(&attributes, &[], &EncodeOptions::new()).unwrap_err();
+        assert_eq!(e.code(), "json/not-json");
+        let mut spec = Plain::new("t", Dtype::F32, &[1], 1).spec();
+        spec.attributes = attributes;
+        let e = encode(&Attributes::new(), &[(spec, vec![0; 4])], &EncodeOptions::new());
+        let e = e.unwrap_err();
+        assert_eq!((e.code(), e.tensor()), ("json/not-json", Some("t")));
+    }
+    let mut twice = Attributes::new();
+    twice.push("a", Value::Null);
+    twice.push("a", Value::Bool(true));
+    let e = encode(&twice, &[], &EncodeOptions::new()).unwrap_err();
+    assert_eq!(e.code(), "json/not-json");
+    // The deepest, and the greatest, that do come back.
+    let both = [deep(60), map(60), Value::Integer((1 << 64) - 1), Value::Integer(-(1 << 64))];
+    let attributes = Attributes::from_iter([("a".to_owned(), Value::Array(Vec::new()))]);
+    for good in both {
+        let mut spec = Plain::new("t", Dtype::F32, &[1], 1).spec();
+        spec.attributes.set("a", good.clone());
+        let mut attributes = attributes.clone();
+        attributes.set("a", good);
+        let bytes = encode(&attributes, &[(spec, vec![0; 4])], &EncodeOptions::new()).unwrap();
+        let index = decode(&bytes).unwrap();
+        assert_eq!(index.attributes(), &attributes);
+        assert_eq!(index.get("t").unwrap().attributes(), &attributes);
+    }
+}
+
+#[test]
 fn what_text_cannot_hold_comes_back() {
     let mut head = Plain::new("head", Dtype::F32, &[2, 2], 1).spec();
     head.attributes.set("scale", Value::Float(0.5));

@@ -14,6 +14,7 @@ use holdall_core::{
     Attributes, Component, ComponentSpec, DType, Encode, Error, Layout, LogicalType, Result, Role,
     TensorSpec, Value,
 };
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -208,30 +209,55 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
 
 /// One error for all that the target cannot hold.
 fn refuse(file: &File, attributes: Option<Error>, tensors: Vec<Error>) -> Result<()> {
-    const SHOWN: usize = 8;
     let mut all = attributes.into_iter().chain(tensors).map(|e| e.in_source(file.name()));
     let Some(first) = all.next() else { return Ok(()) };
     let others: Vec<Error> = all.collect();
     if others.is_empty() {
         return Err(first);
     }
-    let line = |e: &Error| match e.tensor() {
-        Some(t) => format!("`{}` ({})", t.escape_debug(), e.message()),
-        None => e.message().to_owned(),
-    };
-    let mut lines: Vec<String> =
-        std::iter::once(&first).chain(&others).take(SHOWN).map(line).collect();
-    if others.len() >= SHOWN {
-        lines.push(format!("and {} more", others.len() + 1 - SHOWN));
-    }
+    let all = || std::iter::once(&first).chain(&others);
+    let e = CANNOT_HOLD.broken(format!("the target cannot hold all of it: {}", reasons(all())));
+    // Hints are pieces of advice with `; ` between them, of which many are the same.
     let mut hints: Vec<&str> = Vec::new();
-    for hint in std::iter::once(&first).chain(&others).filter_map(Error::hint) {
+    for hint in all().filter_map(Error::hint).flat_map(|hint| hint.split("; ")) {
         if !hints.contains(&hint) {
             hints.push(hint);
         }
     }
-    let e = CANNOT_HOLD.broken(format!("the target cannot hold {}", lines.join("; ")));
-    Err(e.with_hint(hints.join("; or ")).in_source(file.name()))
+    Err(e.with_hint(hints.join("; ")).in_source(file.name()))
+}
+
+/// What stands in the way, each reason once with some of the tensors it is true of.
+fn reasons<'e>(all: impl Iterator<Item = &'e Error>) -> String {
+    const REASONS: usize = 8;
+    const TENSORS: usize = 3;
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for e in all {
+        let at = *places.entry(e.message()).or_insert(reasons.len());
+        if at == reasons.len() {
+            reasons.push((e.message(), Vec::new()));
+        }
+        if let (Some((_, tensors)), Some(tensor)) = (reasons.get_mut(at), e.tensor()) {
+            tensors.push(tensor);
+        }
+    }
+    let more = |count: usize, shown: usize| match count.saturating_sub(shown) {
+        0 => None,
+        left => Some(format!(" and {left} more")),
+    };
+    let one = |(reason, tensors): &(&str, Vec<&str>)| {
+        if tensors.is_empty() {
+            return (*reason).to_owned();
+        }
+        let names: Vec<String> =
+            tensors.iter().take(TENSORS).map(|t| format!("`{}`", t.escape_debug())).collect();
+        let rest = more(tensors.len(), TENSORS).unwrap_or_default();
+        format!("{reason} ({}{rest})", names.join(", "))
+    };
+    let shown: Vec<String> = reasons.iter().take(REASONS).map(one).collect();
+    let rest = more(reasons.len(), REASONS).map_or(String::new(), |m| format!(";{m}"));
+    format!("{}{rest}", shown.join("; "))
 }
 
 fn run<S: Sink>(

@@ -114,7 +114,8 @@ impl Diff {
 pub struct TensorDiff {
     /// Their name.
     pub name: String,
-    /// The types of their elements, if they are not the same.
+    /// The types of their elements, if they are not the same. Of layouts that are not known only
+    /// [`TensorDiff::components`] tells.
     pub types: Option<(Option<ElementType>, Option<ElementType>)>,
     /// Their shapes, if they are not the same; values are not compared then.
     pub shapes: Option<(Vec<u64>, Vec<u64>)>,

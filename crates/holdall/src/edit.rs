@@ -15,11 +15,11 @@
 //! data | gap | new data, new manifest                  the new file: cut off in one step
 //! ```
 
-use crate::error::{CANNOT_EDIT, NOT_FOUND};
+use crate::error::{CANNOT_EDIT, NO_ATTRIBUTE, NOT_FOUND};
 use crate::file::{File, Tensor};
 use crate::items::{self, Feed, Item, Keep, Sharing};
 use crate::lock::{self, Stamp};
-use crate::open::{Io, OpenOptions};
+use crate::open::OpenOptions;
 use crate::progress::{Listener, Progress};
 use crate::select::nearest;
 use crate::sink::FileSink;
@@ -35,6 +35,7 @@ use std::sync::Arc;
 pub struct Edit {
     path: PathBuf,
     stamp: Stamp,
+    options: OpenOptions,
     file: File,
     write: WriteOptions,
     listener: Listener,
@@ -78,10 +79,19 @@ impl Edit {
     /// # Errors
     /// As [`crate::open()`]; Misuse for a format that cannot be written.
     pub fn open(path: impl AsRef<Path>) -> Result<Edit> {
-        // Reading, not mapping: the file changes under it.
+        Edit::open_with(path, &OpenOptions::new())
+    }
+
+    /// As [`Edit::open`], with these options. The file is never mapped, because it changes under the
+    /// map: where they ask for that, it is read.
+    ///
+    /// # Errors
+    /// As [`Edit::open`].
+    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Edit> {
         let path = path.as_ref();
+        let options = options.unmapped();
         let stamp = Stamp::of(path)?;
-        let file = OpenOptions::new().with_io(Io::Read).open(path)?;
+        let file = options.open(path)?;
         let entries: Vec<Option<Entry>> = file
             .tensors()
             .map(|t| Some(Entry { spec: crate::convert::spec_of(&t), from: From::Kept(t) }))
@@ -94,6 +104,7 @@ impl Edit {
         Ok(Edit {
             path,
             stamp,
+            options,
             file,
             write,
             listener,
@@ -288,12 +299,12 @@ impl Edit {
         if let Some(hole) = crate::in_place::Hole::open(&self.file, &self.path, &target, &entries)?
         {
             let written = hole.commit(entries, encoder, &write, &self.listener)?;
-            return report(&self.path, Some(written));
+            return report(&self.path, &self.options, Some(written));
         }
         drop(encoder);
         rewrite(&self.file, &self.path, entries, &write, &self.listener)?;
         drop(target);
-        report(&self.path, None)
+        report(&self.path, &self.options, None)
     }
 }
 
@@ -302,9 +313,22 @@ impl Edit {
 /// # Errors
 /// As [`Edit::commit`].
 pub fn compact(path: impl AsRef<Path>, write: WriteOptions) -> Result<EditReport> {
+    compact_with(path, write, &OpenOptions::new())
+}
+
+/// As [`compact`], opening the file as [`Edit::open_with`] does.
+///
+/// # Errors
+/// As [`Edit::commit`].
+pub fn compact_with(
+    path: impl AsRef<Path>,
+    write: WriteOptions,
+    options: &OpenOptions,
+) -> Result<EditReport> {
     let path = path.as_ref();
+    let options = options.unmapped();
     let stamp = Stamp::of(path)?;
-    let file = OpenOptions::new().with_io(Io::Read).open(path)?;
+    let file = options.open(path)?;
     let target = lock::open(path, &stamp)?;
     let format = writable(&file)?;
     let mut write = write.with_overwrite(true).with_format(format);
@@ -317,12 +341,12 @@ pub fn compact(path: impl AsRef<Path>, write: WriteOptions) -> Result<EditReport
         .collect();
     rewrite(&file, path, entries, &write, &Listener::default())?;
     drop(target);
-    report(path, None)
+    report(path, &options, None)
 }
 
 /// What there is after an edit that wrote `in_place` bytes in place, or the file anew.
-fn report(path: &Path, in_place: Option<u64>) -> Result<EditReport> {
-    let file = OpenOptions::new().with_io(Io::Read).open(path)?;
+fn report(path: &Path, options: &OpenOptions, in_place: Option<u64>) -> Result<EditReport> {
+    let file = options.open(path)?;
     let (len, dead) = (file.index().source_len(), dead_bytes(&file));
     Ok(EditReport { in_place: in_place.is_some(), written: in_place.unwrap_or(len), len, dead })
 }
@@ -412,5 +436,5 @@ fn alignment(file: &File) -> Option<u64> {
 
 #[cold]
 fn no_attribute(key: &str) -> Error {
-    NOT_FOUND.broken(format!("there is no attribute `{}`", key.escape_debug()))
+    NO_ATTRIBUTE.broken(format!("there is no attribute `{}`", key.escape_debug()))
 }

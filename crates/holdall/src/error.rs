@@ -8,6 +8,7 @@ pub static RULES: &[&Rule] = &[
     &IO,
     &NOT_FOUND,
     &NO_COMPONENT,
+    &NO_ATTRIBUTE,
     &DIGEST,
     &CHANGED,
     &WRONG_LAYOUT,
@@ -23,6 +24,7 @@ pub static RULES: &[&Rule] = &[
     &SAME_NAME,
     &CANNOT_EDIT,
     &CANNOT_HOLD,
+    &NOT_IN_FORMAT,
     &LOCKED,
     &CHANGED_SINCE,
     &NOT_REGULAR,
@@ -40,6 +42,13 @@ pub static NO_COMPONENT: Rule = Rule::new(
     Kind::NotFound,
     "A component asked for by role is in the tensor.",
 );
+/// No such attribute.
+pub static NO_ATTRIBUTE: Rule = Rule::new(
+    "edit/no-attribute",
+    Kind::NotFound,
+    "An attribute that is to be taken away is there.",
+)
+.with_hint("`holdall inspect` lists the attributes of a file, with `-t NAME` those of a tensor");
 /// Stored bytes are not the ones that were written.
 pub static DIGEST: Rule = Rule::new(
     "file/digest",
@@ -118,6 +127,12 @@ pub static CANNOT_HOLD: Rule = Rule::new(
     "convert/cannot-hold",
     Kind::Unsupported,
     "The target format can hold every tensor and attribute that is written to it.",
+);
+/// An encoding or a digest is asked for that the target format lacks.
+pub static NOT_IN_FORMAT: Rule = Rule::new(
+    "write/not-in-format",
+    Kind::Misuse,
+    "An encoding and a digest that are asked for are ones that the format written has.",
 );
 /// Another process is editing the file.
 pub static LOCKED: Rule = Rule::new("edit/locked", Kind::Io, "One process at a time edits a file.")

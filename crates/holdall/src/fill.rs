@@ -6,7 +6,7 @@ use crate::open::Check;
 use crate::pieces::{check_digest, checked_algorithm, seek_table, swap_bytes};
 use crate::source::Access;
 use crate::workers;
-use holdall_core::codec::zstd::{Decoder, Frame};
+use holdall_core::codec::zstd::{Checksums, Decoder, Frame};
 use holdall_core::model::{Hasher, crc32c, crc32c_combine};
 use holdall_core::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Result};
 use std::ops::Range;
@@ -67,6 +67,7 @@ struct Context<'a> {
 /// What a thread keeps between jobs.
 struct Kept {
     decoder: Decoder,
+    checksums: Checksums,
     scratch: Vec<u8>,
 }
 
@@ -90,7 +91,11 @@ pub(crate) fn fill(
             (0..wanted.len()).filter(|&i| long(&wanted[i])).map(|wanted| Job::Digest { wanted }),
         );
     }
-    let kept = || Kept { decoder: Decoder::new(file.limits()), scratch: Vec::new() };
+    let kept = || Kept {
+        decoder: Decoder::new(file.limits()),
+        checksums: Checksums::Compare,
+        scratch: Vec::new(),
+    };
     let threads = workers::threads(options.threads) * if direct { DIRECT_DEPTH } else { 1 };
     workers::for_each(threads, jobs, kept, |kept, job| context.run(kept, job))?;
     context.compare()
@@ -239,13 +244,16 @@ impl<'a> Context<'a> {
                 at += out.len() as u64;
             }
         } else if source.access() == Access::Borrowed {
+            source.expect(absolute.clone());
             let bytes = source.read_range(absolute)?;
             self.sum_bytes(wanted, stored.start, &bytes);
+            self.set_checksums(kept, wanted);
             kept.decoder.decode_into(&bytes, out)?;
         } else {
             kept.scratch.resize((stored.end - stored.start) as usize, 0);
             source.read_into(absolute.start, &mut kept.scratch)?;
             self.sum_bytes(wanted, stored.start, &kept.scratch);
+            self.set_checksums(kept, wanted);
             kept.decoder.decode_into(&kept.scratch, out)?;
         }
         if c.byte_order == ByteOrder::Big {
@@ -253,6 +261,18 @@ impl<'a> Context<'a> {
         }
         self.options.listener.advance(stored.end - stored.start);
         Ok(())
+    }
+
+    /// Frames need not be held against zstd's checksums where the digest vouches for them, or where no
+    /// checks are wanted.
+    fn set_checksums(&self, kept: &mut Kept, wanted: usize) {
+        let vouched = self.check == Check::Off
+            || checked_algorithm(&self.wanted[wanted].component, self.check).is_some();
+        let checksums = if vouched { Checksums::Ignore } else { Checksums::Compare };
+        if kept.checksums != checksums {
+            kept.checksums = checksums;
+            kept.decoder.set_checksums(checksums);
+        }
     }
 
     fn sum(&self, wanted: usize, stored: Range<u64>) -> Result<()> {

@@ -78,7 +78,10 @@ pub(crate) fn check_names(items: &[Item]) -> Result<()> {
     let mut names: Vec<&str> = items.iter().map(|i| i.spec.name.as_str()).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(SAME_NAME.broken("two tensors would have this name").in_tensor(pair[0])),
+        Some(pair) => Err(SAME_NAME
+            .broken("two tensors would have this name")
+            .with_hint("as many `*` after `=` as before it keep names apart: 'OLD.*=NEW.*'")
+            .in_tensor(pair[0])),
         None => Ok(()),
     }
 }

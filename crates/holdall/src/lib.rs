@@ -48,7 +48,7 @@ mod writer;
 
 pub use convert::{Convert, ConvertReport, convert, convert_to};
 pub use diff::{Diff, DiffOptions, diff};
-pub use edit::{Edit, EditReport, compact};
+pub use edit::{Edit, EditReport, compact, compact_with};
 pub use file::{File, Tensor};
 pub use group::{Group, groups};
 pub use holdall_core::*;

@@ -80,6 +80,15 @@ impl OpenOptions {
         self
     }
 
+    /// The same for a file that will change while it is open: read where it would be mapped.
+    pub(crate) fn unmapped(&self) -> OpenOptions {
+        let io = match self.io {
+            Io::Auto | Io::Map => Io::Read,
+            other => other,
+        };
+        OpenOptions { io, ..self.clone() }
+    }
+
     /// Opens a file of the file system.
     ///
     /// # Errors

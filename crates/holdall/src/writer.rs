@@ -1,7 +1,7 @@
 //! Writing a file tensor by tensor, in bounded memory.
 
 use crate::compress::{Buffers, Compressor};
-use crate::error::{DECLARE, EXTENSION, NOT_WRITTEN, WRITE_LEN};
+use crate::error::{DECLARE, EXTENSION, NOT_IN_FORMAT, NOT_WRITTEN, WRITE_LEN};
 use crate::sink::{Durability, FileSink, Sink, StreamSink};
 use holdall_core::codec::zstd;
 use holdall_core::model::Hasher;
@@ -25,7 +25,7 @@ pub struct WriteOptions {
     pub(crate) attributes: Attributes,
     pub(crate) encoding: Encoding,
     pub(crate) level: i32,
-    pub(crate) digest: Option<Algorithm>,
+    digest: Digesting,
     pub(crate) threads: Option<usize>,
     pub(crate) overwrite: bool,
     pub(crate) durability: Durability,
@@ -41,7 +41,7 @@ impl WriteOptions {
             attributes: Attributes::new(),
             encoding: Encoding::Raw,
             level: DEFAULT_LEVEL,
-            digest: Some(Algorithm::Crc32c),
+            digest: Digesting::Usual,
             threads: None,
             overwrite: false,
             durability: Durability::Disk,
@@ -67,15 +67,16 @@ impl WriteOptions {
     }
 
     /// Compresses every component with zstd at `level`, in independent frames of 1 MiB with a seek
-    /// table when it has more than 4 MiB.
+    /// table when it has more than 4 MiB. A format that cannot compress is then refused.
     pub fn with_zstd(mut self, level: i32) -> WriteOptions {
         (self.encoding, self.level) = (Encoding::Zstd, level);
         self
     }
 
-    /// Gives every component a digest of this algorithm, or none.
+    /// Gives every component a digest of this algorithm, or none. A format without a place for it is
+    /// then refused.
     pub fn with_digest(mut self, digest: Option<Algorithm>) -> WriteOptions {
-        self.digest = digest;
+        self.digest = Digesting::Asked(digest);
         self
     }
 
@@ -114,7 +115,39 @@ impl WriteOptions {
         let Some(encode) = format.encode else {
             return Err(EXTENSION.broken(format!("{} cannot be written", format.name)));
         };
-        encode(&self.encode)
+        let encoder = encode(&self.encode)?;
+        let name = format.name;
+        if self.encoding == Encoding::Zstd && !encoder.can_compress() {
+            let e = NOT_IN_FORMAT.broken(format!("{name} has no compression; zstd was asked for"));
+            return Err(e.with_hint("leave `--encoding` out, or write zTensor, which has it"));
+        }
+        if let Digesting::Asked(Some(algorithm)) = self.digest
+            && !encoder.can_digest(algorithm)
+        {
+            let asked = algorithm.as_str();
+            let e = NOT_IN_FORMAT
+                .broken(format!("{name} has no place for a digest; {asked} was asked for"));
+            return Err(e.with_hint("leave `--digest` out, or write zTensor, which has it"));
+        }
+        Ok(encoder)
+    }
+}
+
+/// Which digest components get.
+#[derive(Debug, Clone, Copy)]
+enum Digesting {
+    /// CRC-32C, where the format has a place for it.
+    Usual,
+    /// What was asked for.
+    Asked(Option<Algorithm>),
+}
+
+impl Digesting {
+    fn algorithm(self, encoder: &dyn Encode) -> Option<Algorithm> {
+        match self {
+            Digesting::Usual => Some(Algorithm::Crc32c).filter(|a| encoder.can_digest(*a)),
+            Digesting::Asked(algorithm) => algorithm,
+        }
     }
 }
 
@@ -143,6 +176,7 @@ pub struct Writer<S: Sink> {
     sink: S,
     encoder: Box<dyn Encode>,
     options: WriteOptions,
+    digest: Option<Algorithm>,
     begun: bool,
     /// Component to be given bytes next.
     current: Option<Current>,
@@ -219,15 +253,11 @@ impl<W: Write> Writer<StreamSink<W>> {
 impl<S: Sink> Writer<S> {
     /// A writer of what `encoder` lays out, to `sink`.
     pub(crate) fn new(sink: S, encoder: Box<dyn Encode>, options: &WriteOptions) -> Writer<S> {
-        let mut options = options.clone();
-        if !encoder.can_compress() {
-            options.encoding = Encoding::Raw;
-        }
-        options.digest = options.digest.filter(|&a| encoder.can_digest(a));
         Writer {
             sink,
+            digest: options.digest.algorithm(&*encoder),
             encoder,
-            options,
+            options: options.clone(),
             begun: false,
             current: None,
             compressor: None,
@@ -342,7 +372,7 @@ impl<S: Sink> Writer<S> {
     fn straight(&mut self, tensor: &TensorSpec, component: usize) -> Result<To> {
         self.drain(0)?;
         let start = self.place(tensor, component)?;
-        Ok(To::Sink { start, hasher: self.options.digest.map(Hasher::new) })
+        Ok(To::Sink { start, hasher: self.digest.map(Hasher::new) })
     }
 
     fn place(&mut self, tensor: &TensorSpec, component: usize) -> Result<u64> {
@@ -487,7 +517,7 @@ impl<S: Sink> Writer<S> {
         let buffers = result.map_err(|e| e.in_tensor(slot.tensor.name.as_str()))?;
         if slot.first {
             let start = self.place(&slot.tensor, slot.component)?;
-            let hasher = self.options.digest.map(Hasher::new);
+            let hasher = self.digest.map(Hasher::new);
             self.arriving = Some(Arriving { start, frames: Vec::new(), hasher });
         }
         let Some(mut arriving) = self.arriving.take() else { return Ok(()) };

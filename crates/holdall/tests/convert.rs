@@ -1,9 +1,9 @@
 //! Conversions between all formats and versions: what comes through, what is refused and why.
 
 use holdall::{
-    Attributes, ComponentSpec, Convert, DType, EncodeOptions, Encoding, File, Layout, LogicalType,
-    OpenOptions, Rename, Role, Select, Sharing, TensorSpec, Value, WriteOptions, Writer, convert,
-    convert_to, formats,
+    Attributes, ComponentSpec, Convert, DType, EncodeOptions, Encoding, File, Kind, Layout,
+    LogicalType, OpenOptions, Rename, Role, Select, Sharing, TensorSpec, Value, WriteOptions,
+    Writer, convert, convert_to, formats,
 };
 use std::path::{Path, PathBuf};
 
@@ -72,6 +72,11 @@ fn dense_tensors_go_everywhere_and_back() {
                 write = write.with_zstd(3);
             }
             let there = dir.path().join("there");
+            if zstd && format == "safetensors" {
+                let e = convert(&source, &there, &Convert::new(write)).unwrap_err();
+                assert_eq!((e.code(), e.kind()), ("write/not-in-format", Kind::Misuse));
+                continue;
+            }
             convert(&source, &there, &Convert::new(write).with_encoding()).unwrap();
             let middle = holdall::open(&there).unwrap();
             same(&source, &middle);

@@ -266,8 +266,9 @@ fn quantized() -> Vec<Made> {
         scales: usize,
         zeros: Option<(&'static str, usize)>,
         g_idx: Option<Vec<i32>>,
+        shape: &'static [u64],
     }
-    let plain = || Of { words: 2, scales: 2, zeros: Some(("f16", 4)), g_idx: None };
+    let plain = || Of { words: 2, scales: 2, zeros: Some(("f16", 4)), g_idx: None, shape: &[2, 8] };
     let of = |name: &str, attributes: &[(&'static str, Vec<u8>)], of: Of| {
         zt(Version::V1_2, name, |f| {
             let mut parts = vec![
@@ -280,7 +281,7 @@ fn quantized() -> Vec<Made> {
             if let Some(g_idx) = &of.g_idx {
                 parts.push(("g_idx", f.part("i32", &i32s(g_idx))));
             }
-            let tensor = f.tensor("w", &[2, 8], "quantized_group", &parts);
+            let tensor = f.tensor("w", of.shape, "quantized_group", &parts);
             for (key, value) in attributes {
                 tensor.attribute(key, value.clone());
             }
@@ -297,7 +298,8 @@ fn quantized() -> Vec<Made> {
         all.retain(|(k, _)| *k != key);
         all
     };
-    let down = |g_idx: Vec<i32>| Of { words: 8, scales: 8, zeros: None, g_idx: Some(g_idx) };
+    let down =
+        |g_idx: Vec<i32>| Of { words: 8, scales: 8, zeros: None, g_idx: Some(g_idx), ..plain() };
     vec![
         of("quantized.attribute.no-bits", &without("bits"), plain()),
         of("quantized.attribute.no-group-size", &without("group_size"), plain()),
@@ -305,19 +307,18 @@ fn quantized() -> Vec<Made> {
         of("quantized.attribute.group-size-0", &with("group_size", int(0)), plain()),
         of("quantized.attribute.group-size-minus-2", &with("group_size", minus(2)), plain()),
         of("quantized.attribute.packing-number", &with("packing", int(8)), plain()),
-        of("quantized.bits.none", &with("bits", int(0)), plain()),
-        of("quantized.bits.nine", &with("bits", int(9)), plain()),
-        of("quantized.bits.most", &with("bits", int(u64::MAX)), plain()),
+        of("quantized.attribute.bits-0", &with("bits", int(0)), plain()),
+        of("quantized.attribute.axis-2", &with("axis", int(2)), plain()),
+        of("quantized.bits.nine", &with("bits", int(9)), Of { words: 5, ..plain() }),
+        of("quantized.counts.bits-nine", &with("bits", int(9)), plain()),
+        of("quantized.counts.bits-most", &with("bits", int(u64::MAX)), plain()),
         of("quantized.packing.words", &with("packing", text("eight per i32")), plain()),
-        of("quantized.packing.too-many", &with("packing", text("9_per_i32")), plain()),
-        of("quantized.packing.width", &with("packing", text("2_per_u8")), plain()),
-        of("quantized.packing.none", &with("packing", text("0_per_i32")), plain()),
-        of(
-            "quantized.packing.most",
-            &with("packing", text("18446744073709551615_per_i32")),
-            plain(),
-        ),
-        of("quantized.axis.two", &with("axis", int(2)), plain()),
+        of("quantized.packing.long", &with("packing", text("65_per_65_i32")), plain()),
+        of("quantized.fit.too-many", &with("packing", text("9_per_i32")), plain()),
+        of("quantized.fit.width", &with("packing", text("2_per_u8")), plain()),
+        of("quantized.fit.none", &with("packing", text("0_per_i32")), plain()),
+        of("quantized.fit.most", &with("packing", text("18446744073709551615_per_i32")), plain()),
+        of("quantized.axis.cube", &with("axis", int(0)), Of { shape: &[1, 2, 8], ..plain() }),
         of("quantized.counts.fewer-words", sound, Of { words: 1, ..plain() }),
         of("quantized.counts.more-words", sound, Of { words: 3, ..plain() }),
         of("quantized.counts.fewer-scales", sound, Of { scales: 1, ..plain() }),

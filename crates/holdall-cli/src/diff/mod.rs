@@ -26,7 +26,7 @@ use std::path::PathBuf;
 
 How something is stored is no difference: format, encoding, digests, offsets, order.")]
 pub(crate) struct DiffArgs {
-    /// A file, or `-`
+    /// A file, or `-` for standard input
     #[arg(value_name = "A")]
     a: PathBuf,
 
@@ -38,11 +38,11 @@ pub(crate) struct DiffArgs {
     select: Selecting,
 
     /// Values agree when |a - b| <= ATOL + RTOL * |b|
-    #[arg(long, value_name = "RTOL", default_value_t = 0.0, value_parser = tolerance)]
+    #[arg(long, value_name = "RTOL", default_value_t = 0.0, value_parser = tolerance, allow_negative_numbers = true)]
     rtol: f64,
 
-    /// See --rtol
-    #[arg(long, value_name = "ATOL", default_value_t = 0.0, value_parser = tolerance)]
+    /// See --rtol; both as 1e-5
+    #[arg(long, value_name = "ATOL", default_value_t = 0.0, value_parser = tolerance, allow_negative_numbers = true)]
     atol: f64,
 
     /// Only names, shapes and values count: types, layouts and attributes may differ
@@ -52,7 +52,7 @@ pub(crate) struct DiffArgs {
 
 fn tolerance(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|x: &f64| *x >= 0.0 && x.is_finite());
-    number.ok_or_else(|| format!("`{text}` is no number from 0 on"))
+    number.ok_or_else(|| "write a number from 0 on, for example 1e-5".to_owned())
 }
 
 /// Compares the two files.

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// Where the elements come from.
 #[derive(Debug, Args)]
 pub(super) struct From {
-    /// An .npy file, a file of raw little-endian elements, or `-`
+    /// An .npy file, a file of raw little-endian elements, or `-` for standard input
     #[arg(long, value_name = "PATH")]
     from: PathBuf,
 
@@ -22,7 +22,7 @@ pub(super) struct From {
     dtype: Option<ElementType>,
 
     /// Dimensions of raw elements: `3,4`; nothing for a scalar
-    #[arg(long, value_parser = shape, requires = "dtype")]
+    #[arg(long, value_parser = shape, requires = "dtype", allow_hyphen_values = true)]
     shape: Option<Shape>,
 }
 
@@ -44,7 +44,7 @@ fn element_type(text: &str) -> std::result::Result<ElementType, String> {
         None => {
             let all: Vec<&str> = DType::ALL.iter().map(|d| d.as_str()).collect();
             let logical: Vec<&str> = LogicalType::KNOWN.iter().map(|t| t.as_str()).collect();
-            Err(format!("there is only {}, {}", all.join(", "), logical.join(", ")))
+            Err(format!("write one of {}, {}", all.join(", "), logical.join(", ")))
         }
     }
 }
@@ -52,7 +52,8 @@ fn element_type(text: &str) -> std::result::Result<ElementType, String> {
 fn shape(text: &str) -> std::result::Result<Shape, String> {
     let text = text.trim_start_matches(['[', '(']).trim_end_matches([']', ')']);
     let dims = text.split([',', 'x']).map(str::trim).filter(|dim| !dim.is_empty());
-    let read = |dim: &str| dim.parse().map_err(|_| format!("`{dim}` is no dimension"));
+    let wrong = |dim: &str| format!("`{dim}` is no dimension; write for example 3,4");
+    let read = |dim: &str| dim.parse().map_err(|_| wrong(dim));
     dims.map(read).collect::<std::result::Result<_, _>>().map(Shape)
 }
 

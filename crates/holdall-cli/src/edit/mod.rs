@@ -3,7 +3,7 @@
 mod from;
 mod value;
 
-use crate::args::Selecting;
+use crate::args::{IoChoice, Selecting};
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::json::push_string;
@@ -13,8 +13,9 @@ use crate::session::Session;
 use crate::writing::Writing;
 use clap::{Args, Subcommand};
 use from::From;
-use holdall::{Edit, EditReport, Rename, Result, Select, WriteOptions};
+use holdall::{Edit, EditReport, File, Rename, Result, Select, WriteOptions};
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use value::ValueType;
@@ -43,11 +44,11 @@ pub(crate) struct EditArgs {
 enum Action {
     /// Add tensors of another file
     Append {
-        /// A file of any format, or `-`
+        /// A file of any format, or `-` for standard input
         other: PathBuf,
         #[command(flatten)]
         select: Selecting,
-        /// Rename the tensors on the way: 'OLD=NEW'; may be given again
+        /// Rename the tensors on the way, as '*=adapter.*'; may be given again
         #[arg(long, value_name = "OLD=NEW")]
         rename: Vec<String>,
         /// Replace tensors that have the names already
@@ -76,19 +77,19 @@ enum Action {
     },
     /// Remove tensors
     Remove {
-        /// Names or globs
+        /// Names or globs, as 'layers.3.*'
         #[arg(required = true, value_name = "GLOB")]
         globs: Vec<String>,
     },
     /// Rename tensors, `*` stands for the same text on both sides
     Rename {
-        /// Rules; the first that matches a name gives the new one
+        /// Rules, as 'model.*=*'; the first that matches a name gives the new one
         #[arg(required = true, value_name = "OLD=NEW")]
         rules: Vec<String>,
     },
     /// Set attributes of the file or of a tensor
     Set {
-        /// Attributes
+        /// Attributes, as license=MIT
         #[arg(required = true, value_name = "KEY=VALUE")]
         pairs: Vec<String>,
         /// The tensor; without it they are the file's
@@ -124,14 +125,19 @@ pub(crate) fn run(session: &Session, args: &EditArgs) -> Result<Status, Failure>
     if args.file.as_os_str() == "-" {
         return Err(ARGUMENTS.broken("standard input cannot be edited").into());
     }
+    let options = input::options(session);
+    if session.global.io == IoChoice::Map {
+        let e = ARGUMENTS.broken("`--io map` is given, but a file that is edited cannot be mapped");
+        return Err(e.with_hint("leave `--io` out, or give `read` or `direct`").into());
+    }
     let bar = Bar::new(session, "writing");
     let (done, report) = match &args.action {
         Action::Compact { writing } => {
             let write = writing.options(session);
-            ("compacted".to_owned(), holdall::compact(&args.file, write)?)
+            ("compacted".to_owned(), holdall::compact_with(&args.file, write, &options)?)
         }
         action => {
-            let mut edit = Edit::open(&args.file)?;
+            let mut edit = Edit::open_with(&args.file, &options)?;
             if let Some(listener) = Bar::listener(&bar) {
                 edit = edit.with_progress(listener);
             }
@@ -182,16 +188,19 @@ fn change(
             (format!("{} renamed", count(renamed, "tensor")), plain)
         }
         Action::Set { pairs, tensor, kind } => {
-            for pair in pairs {
-                let (key, value) = kind.pair(pair)?;
+            let pairs: Vec<_> = pairs.iter().map(|p| kind.pair(p)).collect::<Result<_>>()?;
+            check_once(pairs.iter().map(|(key, _)| *key))?;
+            let set = count(pairs.len() as u64, "attribute");
+            for (key, value) in pairs {
                 match tensor {
                     Some(tensor) => edit.set_tensor_attribute(tensor, key, value)?,
                     None => edit.set_attribute(key, value),
                 }
             }
-            (format!("{} set", count(pairs.len() as u64, "attribute")), plain)
+            (format!("{set} set"), plain)
         }
         Action::Unset { keys, tensor } => {
+            check_once(keys.iter().map(String::as_str))?;
             for key in keys {
                 match tensor {
                     Some(tensor) => edit.unset_tensor_attribute(tensor, key)?,
@@ -202,6 +211,18 @@ fn change(
         }
         Action::Compact { writing } => ("compacted".to_owned(), writing.options(session)),
     })
+}
+
+/// Refuses to set or take away an attribute twice.
+fn check_once<'k>(keys: impl Iterator<Item = &'k str>) -> Result<()> {
+    let mut seen = HashSet::new();
+    for key in keys {
+        if !seen.insert(key) {
+            let shown = key.escape_debug();
+            return Err(ARGUMENTS.broken(format!("attribute `{shown}` is given twice")));
+        }
+    }
+    Ok(())
 }
 
 fn append(
@@ -241,6 +262,7 @@ fn rename(edit: &mut Edit, rules: &[String]) -> Result<u64, Failure> {
         let e = rule.broken(format!("no rule gives any of {} tensors a new name", file.len()));
         return Err(e.in_source(file.name()).into());
     }
+    check_names(&file, &changes)?;
     // Names may go round in a circle: all old ones are given up before any new one is taken.
     for (at, (old, _)) in changes.iter().enumerate() {
         edit.rename(old, &passing_name(at))?;
@@ -249,6 +271,30 @@ fn rename(edit: &mut Edit, rules: &[String]) -> Result<u64, Failure> {
         edit.rename(&passing_name(at), new)?;
     }
     Ok(changes.len() as u64)
+}
+
+/// Refuses to give two tensors one name.
+fn check_names(file: &File, changes: &[(&str, Cow<'_, str>)]) -> Result<()> {
+    let shown = |name: &str| format!("`{}`", name.escape_debug());
+    let refuse = |message: String| {
+        let e = holdall::error::SAME_NAME.broken(message).in_source(file.name());
+        Err(e.with_hint("as many `*` after `=` as before it keep names apart: 'OLD.*=NEW.*'"))
+    };
+    let olds: HashSet<&str> = changes.iter().map(|(old, _)| *old).collect();
+    let mut news: HashMap<&str, &str> = HashMap::new();
+    for (old, new) in changes {
+        if let Some(other) = news.insert(new, old) {
+            let (other, old, new) = (shown(other), shown(old), shown(new));
+            return refuse(format!("the rules name both {other} and {old} {new}"));
+        }
+        if file.index().get(new).is_some() && !olds.contains(&**new) {
+            let (old, new) = (shown(old), shown(new));
+            return refuse(format!(
+                "the rules name {old} {new}, as another tensor is named already"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A name that no file has.

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 GLOB: `*` any characters (dots too), `?` one, `[a-z]` one of a class, `{a,b}` either, `{0..31}` a
 number of a range. `-` reads standard input.")]
 pub(crate) struct InspectArgs {
-    /// Files, or `-`
+    /// Files, or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 

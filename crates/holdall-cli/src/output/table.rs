@@ -1,5 +1,5 @@
-//! Tables: columns aligned, cut to the width of a terminal. A pipe gets every column, and texts whole
-//! unless they are absurd.
+//! Tables: columns aligned, cut to the width of a terminal. A pipe gets every column and every text
+//! whole; one that is much longer than others stands out rather than padding all rows.
 //!
 //! Rows are made twice, once to measure and once to write, so a table of any length takes no memory.
 
@@ -15,9 +15,7 @@ const FLEX_MIN: usize = 56;
 
 /// The widest that a column gets, wherever it goes: one long name must not pad a million rows. The
 /// last column pads nothing.
-const WIDEST: usize = 160;
-/// The same for columns that are not made to be cut.
-const WIDEST_KEPT: usize = 80;
+const WIDEST: usize = 80;
 
 /// A column.
 pub(crate) struct Column {
@@ -118,14 +116,19 @@ pub(crate) fn write(
         }
     }
     let last = all.len().saturating_sub(1);
+    let overflow = if width.is_some() { Overflow::Cut } else { Overflow::Keep };
     for (column, width) in all.iter().zip(&mut widths).take(last) {
-        *width = (*width).min(if column.is_cut() { WIDEST } else { WIDEST_KEPT });
+        // A terminal has room to give to what can be cut.
+        if overflow == Overflow::Keep || !column.is_cut() {
+            *width = (*width).min(WIDEST);
+        }
     }
     let shown = fit(all, &mut widths, width.map(|w| w.saturating_sub(indent)));
+    let fitted = Fitted { shown, widths, overflow };
     let head: Vec<Cell> = all.iter().map(|c| Cell::styled(c.title, Style::Dim)).collect();
-    write_row(out, all, &shown, &widths, head, indent, paint)?;
+    write_row(out, all, &fitted, head, indent, paint)?;
     for at in 0..count {
-        write_row(out, all, &shown, &widths, row(at), indent, paint)?;
+        write_row(out, all, &fitted, row(at), indent, paint)?;
     }
     Ok(())
 }
@@ -165,21 +168,35 @@ fn fit(all: &[Column], widths: &mut [usize], room: Option<usize>) -> Vec<bool> {
     shown
 }
 
+/// What becomes of a text that is wider than its column.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overflow {
+    Cut,
+    Keep,
+}
+
+/// The columns as they are written.
+struct Fitted {
+    shown: Vec<bool>,
+    widths: Vec<usize>,
+    overflow: Overflow,
+}
+
 fn write_row(
     out: &mut dyn Write,
     all: &[Column],
-    shown: &[bool],
-    widths: &[usize],
+    fitted: &Fitted,
     cells: Vec<Cell>,
     indent: usize,
     paint: Paint,
 ) -> io::Result<()> {
     // Spaces are written before the next text only, so that lines do not end in them.
     let mut pending = indent;
-    let columns_of = all.iter().zip(shown).zip(widths).zip(cells);
+    let columns_of = all.iter().zip(&fitted.shown).zip(&fitted.widths).zip(cells);
     for (((column, _), &width), cell) in columns_of.filter(|(((_, shown), _), _)| **shown) {
         let room = width.saturating_sub(columns(&cell.suffix));
         let text = match column.fit {
+            _ if fitted.overflow == Overflow::Keep => cell.text.into_owned(),
             Fit::Cut { middle: false } => cut_end(&cell.text, room),
             _ => cut_middle(&cell.text, room),
         };
@@ -230,11 +247,16 @@ mod tests {
         let all = [Column::left("name").cut(), Column::left("layout"), Column::left("rule")];
         let row = |at: usize| {
             let long = if at == 0 { "x".repeat(1 << 20) } else { "short".to_owned() };
-            vec![Cell::new(long.clone()), Cell::new(long.clone()), Cell::new(long)]
+            vec![Cell::new(long.clone()), Cell::new("dense"), Cell::new("-")]
         };
         let mut out = Vec::new();
         write(&mut out, &all, 50, &row, 0, None, Paint::off()).unwrap();
-        assert!(out.len() < (1 << 20) + 51 * 300, "{}", out.len());
+        // Whole in a pipe.
+        assert!(out.len() > 1 << 20 && out.len() < (1 << 20) + 51 * 100, "{}", out.len());
+        out.clear();
+        write(&mut out, &all, 50, &row, 0, Some(120), Paint::off()).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|l| columns(l) <= 120) && text.contains('…'));
     }
 
     #[test]

@@ -20,6 +20,10 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 fn escaped(text: &str, backslash: bool) -> String {
+    // Nearly every name is plain.
+    if text.bytes().all(|b| (b' '..0x7f).contains(&b) && !(backslash && b == b'\\')) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -54,6 +54,8 @@ pub const FRAME_LEN: u64 = 1 << 20;
 /// Components up to this many decoded bytes are one frame without a seek table.
 pub const SINGLE_FRAME_MAX: u64 = 4 << 20;
 
+/// The most bytes of a frame's header.
+const HEADER_MAX: usize = 18;
 const SKIPPABLE_MAGIC: u32 = 0x184D_2A5E;
 const SEEK_MAGIC: u32 = 0x8F92_EAB1;
 /// Bytes at the end of a seek table that tell how long it is.
@@ -79,6 +81,15 @@ pub fn check_decoded_len(len: u64, stored_len: u64, limits: &Limits) -> Result<(
     Ok(())
 }
 
+/// What is done with the checksums in frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checksums {
+    /// They are compared.
+    Compare,
+    /// They are passed over.
+    Ignore,
+}
+
 /// A decoder that keeps its tables between calls.
 pub struct Decoder {
     context: DCtx<'static>,
@@ -93,6 +104,15 @@ impl Decoder {
         // same 27 bits, stays.
         let _ = context.set_parameter(DParameter::WindowLogMax(limits.zstd_window_log));
         Decoder { context, limits: limits.clone() }
+    }
+
+    /// Whether frames are held against zstd's own checksum of what they decode to, which costs about a
+    /// twelfth of the decoding. They are unless told otherwise: right where a digest of the stored bytes
+    /// is checked anyway, or where the caller wants no checks.
+    pub fn set_checksums(&mut self, checksums: Checksums) {
+        // The parameter exists in every zstd that the bindings were built with.
+        let ignore = checksums == Checksums::Ignore;
+        let _ = self.context.set_parameter(DParameter::ForceIgnoreChecksum(ignore));
     }
 
     /// Decodes whole frames into exactly `out`.
@@ -115,12 +135,16 @@ pub struct Stream {
     decoder: Decoder,
     /// Whether the input so far ends where a frame ends.
     whole: bool,
+    /// The first bytes of the frame: enough for its header.
+    head: Vec<u8>,
+    /// Bytes that the frame decoded to so far.
+    decoded: u64,
 }
 
 impl Stream {
     /// Nothing decoded yet.
     pub fn new(limits: &Limits) -> Stream {
-        Stream { decoder: Decoder::new(limits), whole: true }
+        Stream { decoder: Decoder::new(limits), whole: true, head: Vec::new(), decoded: 0 }
     }
 
     /// Decodes from `input` into `out`; returns how many bytes of each were used. Nothing written
@@ -142,9 +166,37 @@ impl Stream {
             .map_err(|code| explain_stream(code, log))?;
         let done = (from.pos(), to.pos());
         if done != (0, 0) {
+            self.note(input.get(..done.0).unwrap_or_default(), done.1);
             self.whole = left == 0;
+            if self.whole {
+                self.check_frame()?;
+            }
         }
         Ok(done)
+    }
+
+    /// Takes note of what was read and how much was written. zstd stops where a frame ends, so both
+    /// belong to one frame.
+    fn note(&mut self, read: &[u8], written: usize) {
+        if self.whole {
+            self.head.clear();
+            self.decoded = 0;
+        }
+        let missing = HEADER_MAX.saturating_sub(self.head.len()).min(read.len());
+        self.head.extend_from_slice(read.get(..missing).unwrap_or_default());
+        self.decoded = self.decoded.saturating_add(written as u64);
+    }
+
+    /// Holds the length that a frame states against the one it has. zstd does so itself where it decodes
+    /// a frame at once, but not in a stream whose last block is empty.
+    fn check_frame(&self) -> Result<()> {
+        match zstd_safe::get_frame_content_size(&self.head) {
+            Ok(Some(stated)) if stated != self.decoded => {
+                let found = self.decoded;
+                Err(BROKEN.broken(format!("a frame states {stated} bytes and has {found}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether the input so far ends where a frame ends.

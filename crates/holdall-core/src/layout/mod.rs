@@ -57,6 +57,7 @@ pub static RULES: &[&Rule] = &[
     &quantized::ATTRIBUTE,
     &quantized::BITS,
     &quantized::PACKING,
+    &quantized::FIT,
     &quantized::AXIS,
     &quantized::COUNTS,
     &quantized::ZEROS,

@@ -48,6 +48,7 @@ pub static RULES: &[&Rule] = &[
     &DEPTH,
     &DUPLICATE_KEY,
     &LOSSLESS,
+    &NOT_JSON,
 ];
 
 /// The text is not UTF-8.
@@ -100,4 +101,11 @@ pub static LOSSLESS: Rule = Rule::new(
     "json/lossless",
     Kind::Malformed,
     "An object with a key that starts with `$` is one of the forms that stand for values JSON lacks.",
+);
+/// A value handed to a writer that would not be read back.
+pub static NOT_JSON: Rule = Rule::new(
+    "json/not-json",
+    Kind::Misuse,
+    "A value to be written as JSON is read back as it is: integers from -2^64 to 2^64 - 1, keys that are \
+     unique, and no deeper than readers go.",
 );

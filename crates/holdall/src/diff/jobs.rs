@@ -5,6 +5,7 @@ use super::values::{Compare, Scratch, Side, Tally, unravel};
 use super::{ComponentDiff, DiffOptions, TensorDiff};
 use crate::file::Tensor;
 use crate::number::ElementType;
+use crate::pieces::Pieces;
 use crate::scan::{Elements, step};
 use crate::workers;
 use holdall_core::layout::ELEMENT_SIZE;
@@ -269,9 +270,13 @@ impl Context<'_> {
                 lens: (c.decoded_len, other.as_ref().and_then(|c| c.decoded_len)),
                 values: None,
             };
-            if other.is_some() {
+            if let Some(other) = other {
+                // A length that only decoding tells is no other length.
+                let lens = (decoded_len(&pair.a, &c)?, decoded_len(&pair.b, &other)?);
+                diff.lens = (Some(lens.0), Some(lens.1));
                 let (x, y) = (stored(&pair.a, &c.role)?, stored(&pair.b, &c.role)?);
-                if x.count == y.count && is_comparable(&x.of, &y.of) {
+                let counts = (lens.0 * 8 / x.of.bits(), lens.1 * 8 / y.of.bits());
+                if counts.0 == counts.1 && is_comparable(&x.of, &y.of) {
                     let tally = self.through(kept, pair, &x, &y)?;
                     diff.values = tally.finish(|at| vec![at]);
                 }
@@ -327,6 +332,15 @@ fn count(bytes: &[u8], of: &ElementType) -> u64 {
 /// those of the same.
 fn is_comparable(a: &ElementType, b: &ElementType) -> bool {
     a == b || (a.is_known() && b.is_known())
+}
+
+/// Bytes that a component decodes to, found out by decoding it where nothing else tells.
+fn decoded_len(tensor: &Tensor, c: &Component) -> Result<u64> {
+    if let Some(len) = c.decoded_len {
+        return Ok(len);
+    }
+    let mut pieces = Pieces::hashed(tensor.file(), tensor.info(), c.clone(), None);
+    pieces.try_fold(0, |len, piece| Ok(len + piece?.len() as u64))
 }
 
 fn stored(tensor: &Tensor, role: &Role) -> Result<Elements> {

@@ -6,6 +6,7 @@
 //! of their own, in pieces of 4 MiB, past the system's cache; others go into the cache as they come.
 
 use super::Sink;
+use super::unpublished::{Unpublished, folder, sync_folder};
 use crate::buffer::Buffer;
 use crate::error::{EXISTS, IO, NOT_REGULAR, io};
 use holdall_core::{Error, Result};
@@ -51,12 +52,6 @@ pub struct FileSink {
     writer: Option<Background>,
 }
 
-/// The file before it has its name.
-enum Unpublished {
-    Nameless(File),
-    Named(tempfile::NamedTempFile),
-}
-
 /// The thread that writes, and the pieces that go to it full and come back empty.
 struct Background {
     full: SyncSender<(Buffer, usize)>,
@@ -83,9 +78,9 @@ impl FileSink {
                     .in_source(target.display()));
             }
             Ok(there) => there,
-            Err(_) => target.to_owned(),
+            Err(_) => followed(target),
         };
-        let file = begin(&target).map_err(|e| io(e, "creating").in_source(target.display()))?;
+        let file = Unpublished::begin(&target).map_err(|e| not_created(e, &target))?;
         Ok(FileSink {
             target,
             overwrite,
@@ -101,10 +96,7 @@ impl FileSink {
     }
 
     fn as_file(&self) -> &File {
-        match &self.file {
-            Unpublished::Nameless(file) => file,
-            Unpublished::Named(file) => file.as_file(),
-        }
+        self.file.as_file()
     }
 
     fn failed(&self, e: std::io::Error) -> Error {
@@ -172,18 +164,9 @@ impl FileSink {
     }
 
     fn publish(self) -> std::io::Result<()> {
-        let target = self.target;
-        match self.file {
-            Unpublished::Named(file) if self.overwrite => {
-                file.persist(&target).map_err(|e| e.error)?;
-            }
-            Unpublished::Named(file) => {
-                file.persist_noclobber(&target).map_err(|e| e.error)?;
-            }
-            Unpublished::Nameless(file) => link(&file, &target, self.overwrite)?,
-        }
+        self.file.publish(&self.target, self.overwrite)?;
         if self.durability == Durability::Disk {
-            sync_folder(&target)?;
+            sync_folder(&self.target)?;
         }
         Ok(())
     }
@@ -263,7 +246,7 @@ impl Sink for FileSink {
         let (target, overwrite) = (self.target.clone(), self.overwrite);
         self.publish().map_err(|e| match e.kind() {
             std::io::ErrorKind::AlreadyExists if !overwrite => exists(&target),
-            _ => io(e, "publishing").in_source(target.display()),
+            _ => io(system(e), "publishing").in_source(target.display()),
         })
     }
 }
@@ -271,6 +254,41 @@ impl Sink for FileSink {
 #[cold]
 fn exists(target: &Path) -> Error {
     EXISTS.broken("the file exists already").in_source(target.display())
+}
+
+/// Where the symbolic links at `target` lead, when there is no file yet.
+fn followed(target: &Path) -> PathBuf {
+    const MOST_LINKS: usize = 40;
+    let mut at = target.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(to) = at.read_link() else { break };
+        at = folder(&at).join(to);
+    }
+    at
+}
+
+/// Names the file asked for: the temporary one beside it means nothing to anybody.
+#[cold]
+fn not_created(e: std::io::Error, target: &Path) -> Error {
+    let folder = folder(target);
+    let e = match folder.metadata() {
+        Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => IO
+            .broken(format!("the folder `{}` does not exist", folder.display()))
+            .with_hint("create the folder first")
+            .with_io(missing),
+        Ok(meta) if !meta.is_dir() => {
+            IO.broken(format!("`{}` is a file, not a folder", folder.display())).with_io(e)
+        }
+        _ => io(system(e), "creating"),
+    };
+    e.in_source(target.display())
+}
+
+/// The operating system's own error, without the temporary name that was put around it.
+fn system(e: std::io::Error) -> std::io::Error {
+    let inner = e.get_ref().and_then(std::error::Error::source);
+    let code = inner.and_then(|e| e.downcast_ref::<std::io::Error>()?.raw_os_error());
+    code.map_or(e, std::io::Error::from_raw_os_error)
 }
 
 fn write_pieces(
@@ -323,84 +341,4 @@ fn set_direct(file: &File, on: bool) -> bool {
 #[cfg(not(target_os = "linux"))]
 fn set_direct(_: &File, _: bool) -> bool {
     false
-}
-
-fn folder(target: &Path) -> &Path {
-    match target.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
-fn begin(target: &Path) -> std::io::Result<Unpublished> {
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
-        let nameless = File::options()
-            .read(true)
-            .write(true)
-            .custom_flags(flags)
-            .mode(0o666)
-            .open(folder(target));
-        if let Ok(file) = nameless {
-            keep_mode(&file, target);
-            return Ok(Unpublished::Nameless(file));
-        }
-    }
-    let file = named(target).tempfile_in(folder(target))?;
-    keep_mode(file.as_file(), target);
-    Ok(Unpublished::Named(file))
-}
-
-fn named(target: &Path) -> tempfile::Builder<'static, 'static> {
-    let _ = target;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".holdall-").suffix(".part");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder
-}
-
-/// A file that replaces another keeps its mode. Failing to is no reason not to write.
-fn keep_mode(file: &File, target: &Path) {
-    if let Ok(old) = target.metadata() {
-        let _ = file.set_permissions(old.permissions());
-    }
-}
-
-/// Gives a nameless file its name.
-#[cfg(target_os = "linux")]
-fn link(file: &File, target: &Path, overwrite: bool) -> std::io::Result<()> {
-    use rustix::fs::{AtFlags, CWD, linkat};
-    use std::os::fd::AsRawFd;
-    let of = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let link_to = |name: &Path| linkat(CWD, &of, CWD, name, AtFlags::SYMLINK_FOLLOW);
-    if !overwrite || !target.exists() {
-        match link_to(target) {
-            Err(rustix::io::Errno::EXIST) if overwrite => {}
-            done => return Ok(done?),
-        }
-    }
-    // A link cannot replace a file, a rename can: take a free name first.
-    let temporary = named(target).make_in(folder(target), |name| Ok(link_to(name)?))?;
-    temporary.persist(target).map_err(|e| e.error)?;
-    Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn link(_: &File, _: &Path, _: bool) -> std::io::Result<()> {
-    Err(std::io::ErrorKind::Unsupported.into())
-}
-
-/// Makes a rename durable.
-fn sync_folder(target: &Path) -> std::io::Result<()> {
-    #[cfg(unix)]
-    File::open(folder(target))?.sync_all()?;
-    #[cfg(not(unix))]
-    let _ = target;
-    Ok(())
 }

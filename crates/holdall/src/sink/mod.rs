@@ -2,6 +2,7 @@
 
 mod file;
 mod stream;
+mod unpublished;
 
 pub use file::{Durability, FileSink};
 pub use stream::StreamSink;

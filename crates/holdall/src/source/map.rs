@@ -4,7 +4,9 @@ use super::memory::slice;
 use super::{Access, ByteSource, FileSource};
 use bytes::Bytes;
 use holdall_core::Result;
+use memmap2::Mmap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A file mapped read-only. Views into it cost nothing until they are touched and keep the mapping
 /// alive after the source is gone.
@@ -15,7 +17,18 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct MapSource {
     bytes: Bytes,
+    /// The owner of the bytes; `None` where there are none.
+    map: Option<Shared>,
     file: FileSource,
+}
+
+#[derive(Debug, Clone)]
+struct Shared(Arc<Mmap>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 impl MapSource {
@@ -26,7 +39,7 @@ impl MapSource {
     pub fn new(file: FileSource) -> Result<MapSource> {
         if file.is_empty() {
             // An empty range cannot be mapped.
-            return Ok(MapSource { bytes: Bytes::new(), file });
+            return Ok(MapSource { bytes: Bytes::new(), map: None, file });
         }
         // SAFETY: the mapping is read-only and private to this struct and the `Bytes` that own it, so
         // nothing in this process writes through it. Another process may change the file under it:
@@ -35,7 +48,8 @@ impl MapSource {
         let map =
             unsafe { memmap2::MmapOptions::new().len(file.len() as usize).map(file.as_file()) }
                 .map_err(|e| crate::error::io(e, "mapping the file"))?;
-        Ok(MapSource { bytes: Bytes::from_owner(map), file })
+        let map = Shared(Arc::new(map));
+        Ok(MapSource { bytes: Bytes::from_owner(map.clone()), map: Some(map), file })
     }
 }
 
@@ -53,6 +67,17 @@ impl ByteSource for MapSource {
             return self.file.read_range(range);
         }
         self.read_range(range)
+    }
+
+    fn expect(&self, range: Range<u64>) {
+        let inside = range.start <= range.end && range.end <= self.len();
+        #[cfg(target_os = "linux")]
+        if let (Some(map), true) = (&self.map, inside) {
+            // Systems without it take a fault for every few pages, as they would have.
+            let (at, len) = (range.start as usize, (range.end - range.start) as usize);
+            let _ = map.0.advise_range(memmap2::Advice::PopulateRead, at, len);
+        }
+        let _ = inside;
     }
 
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {

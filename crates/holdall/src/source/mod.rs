@@ -48,6 +48,13 @@ pub trait ByteSource: Send + Sync {
         self.read_range(range)
     }
 
+    /// Told that these bytes are about to be gone over, all of them, as [`ByteSource::read`] hands them
+    /// out. A map gets them ready in one step instead of at every touch. Keep it to a few megabytes at a
+    /// time.
+    fn expect(&self, range: Range<u64>) {
+        let _ = range;
+    }
+
     /// Fills `out` with the bytes from `offset`.
     ///
     /// # Errors

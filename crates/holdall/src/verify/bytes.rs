@@ -335,6 +335,7 @@ impl Context<'_> {
     ) -> Result<T> {
         let source = self.file.source();
         if source.access() == Access::Borrowed {
+            source.expect(range.clone());
             return source.read_range(range).map(|bytes| work(&bytes));
         }
         memory.resize((range.end - range.start) as usize, 0);

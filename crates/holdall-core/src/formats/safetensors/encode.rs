@@ -11,7 +11,7 @@ use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::{Error, Result};
 use crate::formats::UNKNOWN_VERSION;
 use crate::model::{Algorithm, Attributes, Encoding, Layout, Role, stored_size};
-use crate::wire::json::write_string;
+use crate::wire::json::{self, write_string};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -19,6 +19,9 @@ use std::ops::Range;
 
 /// Bytes that the header may have, by the format.
 const MAX_HEADER_LEN: u64 = 100_000_000;
+/// The deepest attribute value written. Its JSON, up to three levels for each, stays within what is read
+/// under the default [`crate::Limits::depth`].
+const MAX_VALUE_DEPTH: usize = 60;
 /// The alignment of the data that the format asks of writers.
 const OWN_ALIGN: u64 = 8;
 /// A larger alignment would fill the header with padding.
@@ -28,7 +31,7 @@ const MAX_ALIGN: u64 = 1 << 26;
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     if let Some(version) = &options.version {
         let message = format!("safetensors has no versions, `{version}` was asked for");
-        return Err(UNKNOWN_VERSION.broken(message));
+        return Err(UNKNOWN_VERSION.broken(message).with_hint("write `--to safetensors`"));
     }
     let align = options.align.unwrap_or(OWN_ALIGN);
     if !align.is_power_of_two() || align > MAX_ALIGN {
@@ -69,12 +72,20 @@ impl Encode for Encoder {
         false
     }
 
-    /// Everything can be held, one way or the other.
-    fn check_attributes(&self, _: &Attributes) -> Result<()> {
-        Ok(())
+    /// Everything that can be read back can be held, one way or the other.
+    fn check_attributes(&self, attributes: &Attributes) -> Result<()> {
+        attributes.iter().try_for_each(|(_, value)| json::check(value, MAX_VALUE_DEPTH))?;
+        match json::duplicate(attributes.iter().map(|(key, _)| key)) {
+            Some(key) => {
+                let message = format!("the attribute `{}` comes twice", key.escape_debug());
+                Err(json::NOT_JSON.broken(message))
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
+        self.check_attributes(&tensor.attributes).map_err(|e| e.in_tensor(&tensor.name))?;
         element(tensor).map(|_| ())
     }
 
@@ -301,19 +312,26 @@ fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)
     }
     if tensor.layout != Layout::Dense {
         let layout = tensor.layout.as_str().escape_debug();
-        return Err(blame(LAYOUT.broken(format!("the layout is `{layout}`"))));
+        let e = LAYOUT.broken(format!("safetensors has no layout `{layout}`"));
+        return Err(blame(match tensor.layout {
+            // What is not known cannot be made dense either.
+            Layout::Other(_) => e.with_hint("`--exclude` leaves tensors out"),
+            _ => e,
+        }));
     }
     let data = match tensor.components.as_slice() {
         [data] if data.role == Role::Data => data,
         all => {
             let roles: Vec<String> =
                 all.iter().map(|c| c.role.as_str().escape_debug().to_string()).collect();
-            return Err(blame(COMPONENTS.broken(format!("its components: {}", roles.join(", ")))));
+            let message =
+                format!("safetensors has one component for a tensor, not {}", roles.join(", "));
+            return Err(blame(COMPONENTS.broken(message)));
         }
     };
     let Some(element) = by_meaning(data.dtype, data.logical_type.as_ref()) else {
         let name = data.logical_type.as_ref().map_or("", |t| t.as_str()).escape_debug();
-        let message = format!("logical type `{name}` over {} has no name there", data.dtype);
+        let message = format!("safetensors has no logical type `{name}` over {}", data.dtype);
         return Err(blame(LOGICAL_TYPE.broken(message)).in_component(Role::Data));
     };
     let expected = product(&tensor.shape)

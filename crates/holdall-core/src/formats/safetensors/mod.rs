@@ -181,23 +181,28 @@ pub static TRAILING_DATA: Rule = Rule::new(
     "The file ends where its last tensor ends.",
 );
 /// A layout that the format lacks.
-pub static LAYOUT: Rule =
-    Rule::new("safetensors/layout", Kind::Unsupported, "safetensors holds dense tensors only.")
-        .with_hint("`--dense` writes sparse and quantized tensors as dense ones");
+pub static LAYOUT: Rule = Rule::new(
+    "safetensors/layout",
+    Kind::Unsupported,
+    "safetensors holds dense tensors only.",
+)
+.with_hint(
+    "`--dense` writes sparse and quantized tensors as dense ones; `--exclude` leaves tensors out",
+);
 /// A dense tensor with more than its data.
 pub static COMPONENTS: Rule = Rule::new(
     "safetensors/components",
     Kind::Unsupported,
     "A tensor in safetensors has one component, `data`.",
 )
-.with_hint("`--exclude` leaves the tensor out");
+.with_hint("`--exclude` leaves tensors out");
 /// A logical type that the format lacks.
 pub static LOGICAL_TYPE: Rule = Rule::new(
     "safetensors/logical-type",
     Kind::Unsupported,
     "A tensor's logical type is one that safetensors has a name for.",
 )
-.with_hint("`--raw-types` writes the storage elements and drops the logical type");
+.with_hint("`--raw-types` writes the storage elements without logical types");
 /// The name that stands for the metadata.
 pub static RESERVED_NAME: Rule = Rule::new(
     "safetensors/reserved-name",

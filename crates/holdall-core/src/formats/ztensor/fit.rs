@@ -45,8 +45,10 @@ pub(super) fn check_attributes(version: Version, attributes: &Attributes) -> Res
     if version == Version::V1_0
         && let Some((key, _)) = attributes.iter().find(|(_, value)| value.as_text().is_none())
     {
-        return Err(FILE_ATTRIBUTES
-            .broken(format!("attribute `{}` is not text, as 1.0 has it", key.escape_debug())));
+        return Err(FILE_ATTRIBUTES.broken(format!(
+            "zTensor 1.0 keeps text only, not attribute `{}`",
+            key.escape_debug()
+        )));
     }
     Ok(())
 }
@@ -87,8 +89,13 @@ fn check_layout(version: Version, layout: &Layout) -> Result<()> {
         return Ok(());
     }
     let version = version.as_str();
-    let layout = layout.as_str().escape_debug();
-    Err(LAYOUT.broken(format!("zTensor {version} has no place for layout `{layout}`")))
+    let name = layout.as_str().escape_debug();
+    let e = LAYOUT.broken(format!("zTensor {version} has no layout `{name}`"));
+    Err(match layout {
+        // What is not known cannot be made dense either.
+        Layout::Other(_) => e.with_hint("`--exclude` leaves tensors out"),
+        _ => e,
+    })
 }
 
 fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> {
@@ -98,9 +105,14 @@ fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> 
         Version::V1_2 => {}
         Version::V1_0 => {
             if let Some((key, _)) = attributes.iter().next() {
-                let (count, key) = (attributes.len(), key.escape_debug());
-                return Err(TENSOR_ATTRIBUTES
-                    .broken(format!("{count} attributes, the first of them `{key}`")));
+                let others = match attributes.len() {
+                    1 => String::new(),
+                    count => format!(" and {} more", count.saturating_sub(1)),
+                };
+                return Err(TENSOR_ATTRIBUTES.broken(format!(
+                    "zTensor 1.0 keeps no attributes of tensors, not `{}`{others}",
+                    key.escape_debug()
+                )));
             }
         }
         Version::V0_1 => {
@@ -110,7 +122,7 @@ fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> 
             };
             if let Some((key, _)) = attributes.iter().find(|(key, _)| reserved(key)) {
                 return Err(RESERVED_FIELD
-                    .broken(format!("attribute `{key}` has the name of a field of 0.1")));
+                    .broken(format!("zTensor 0.1 has a field of its own named `{key}`")));
             }
         }
     }
@@ -134,8 +146,9 @@ fn check_components(version: Version, tensor: &TensorSpec) -> Result<()> {
     }
     match version {
         Version::V0_1 if components.len() > 1 => {
-            let message = format!("{} components, in 0.1 a tensor has one", components.len());
-            Err(LAYOUT.broken(message))
+            let count = components.len();
+            let message = format!("zTensor 0.1 has one component for a tensor, not {count}");
+            Err(LAYOUT.broken(message).with_hint("`--exclude` leaves tensors out"))
         }
         Version::V1_0 => one_dtype(tensor).map(|_| ()),
         _ => Ok(()),
@@ -147,10 +160,11 @@ fn check_component(version: Version, tensor: &TensorSpec, c: &ComponentSpec) -> 
         && version != Version::V1_2
     {
         let name = t.as_str().escape_debug();
-        return Err(LOGICAL_TYPE.broken(format!("logical type `{name}` over {}", c.dtype)));
+        let version = version.as_str();
+        return Err(LOGICAL_TYPE.broken(format!("zTensor {version} has no logical type `{name}`")));
     }
     if indexes(&tensor.layout, c.role.as_str()) && c.dtype != DType::U64 {
-        return Err(WIDE_INDICES.broken(format!("indices of dtype {}", c.dtype)));
+        return Err(WIDE_INDICES.broken(format!("indices are written as u64, not {}", c.dtype)));
     }
     let (shape, dtype, len) = (&tensor.shape, c.dtype, c.decoded_len);
     let fits = match &tensor.layout {
@@ -188,7 +202,8 @@ pub(super) fn one_dtype(tensor: &TensorSpec) -> Result<DType> {
     let first = dtypes.next().ok_or_else(|| ONE_DTYPE.broken("no component has a dtype"))?;
     match dtypes.find(|&dtype| dtype != first) {
         None => Ok(first),
-        Some(other) => Err(ONE_DTYPE.broken(format!("components of {first} and of {other}"))),
+        Some(other) => Err(ONE_DTYPE
+            .broken(format!("zTensor 1.0 has one dtype for a tensor, not {first} and {other}"))),
     }
 }
 

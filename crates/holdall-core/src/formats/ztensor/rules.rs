@@ -146,7 +146,7 @@ pub static LAYOUT: Rule = Rule::new(
      sparse_csr, sparse_coo; 1.2 quantized_group too; 1.x any layout that is unknown.",
 )
 .with_hint(
-    "`--dense` writes sparse and quantized tensors as dense ones, `--exclude` leaves them out",
+    "`--dense` writes sparse and quantized tensors as dense ones; `--exclude` leaves tensors out",
 );
 /// A logical type that the version written lacks.
 pub static LOGICAL_TYPE: Rule = Rule::new(
@@ -154,42 +154,46 @@ pub static LOGICAL_TYPE: Rule = Rule::new(
     Kind::Unsupported,
     "A component written as 0.1 or 1.0 has no logical type.",
 )
-.with_hint("`--raw-types` writes the storage elements and drops the logical type; 1.2 keeps it");
+.with_hint(
+    "`--to ztensor@1.2` keeps them; `--raw-types` writes the storage elements without logical types",
+);
 /// Attributes of the file that the version written cannot hold.
 pub static FILE_ATTRIBUTES: Rule = Rule::new(
     "ztensor/file-attributes",
     Kind::Unsupported,
     "A file's attributes are text in 1.0, and in 0.1 there is a tensor to hold them.",
 )
-.with_hint("version 1.2 keeps any value; `--drop-attributes` leaves out what cannot be kept");
+.with_hint("`--to ztensor@1.2` keeps them; `--drop-attributes` leaves out what cannot be kept");
 /// Attributes of a tensor that the version written cannot hold.
 pub static TENSOR_ATTRIBUTES: Rule = Rule::new(
     "ztensor/tensor-attributes",
     Kind::Unsupported,
     "A tensor written as 1.0 has no attributes.",
 )
-.with_hint("versions 1.2 and 0.1 keep them; `--drop-attributes` leaves them out");
+.with_hint("`--to ztensor@1.2` keeps them; `--drop-attributes` leaves out what cannot be kept");
 /// An attribute that would stand where 0.1 has a field of its own.
 pub static RESERVED_FIELD: Rule = Rule::new(
     "ztensor/reserved-field",
     Kind::Unsupported,
     "No attribute of a tensor written as 0.1 has the name of one of 0.1's fields.",
 )
-.with_hint("version 1.2 keeps it; rename the attribute, or leave it out with `--drop-attributes`");
+.with_hint("`--to ztensor@1.2` keeps them; `--drop-attributes` leaves out what cannot be kept");
 /// Components of two dtypes in a version that has one dtype per tensor.
 pub static ONE_DTYPE: Rule = Rule::new(
     "ztensor/one-dtype",
     Kind::Unsupported,
     "The components of a tensor written as 1.0 have one dtype, but for sparse indices, which are u64.",
 )
-.with_hint("version 1.2 has a dtype for each component; `--exclude` leaves the tensor out");
+.with_hint("`--to ztensor@1.2` keeps them; `--exclude` leaves tensors out");
 /// Sparse indices to be written that are not u64.
 pub static WIDE_INDICES: Rule = Rule::new(
     "ztensor/wide-indices",
     Kind::Unsupported,
     "`indices`, `indptr` and `coords` are written as u64.",
 )
-.with_hint("`--dense` writes the tensor as a dense one, `--exclude` leaves it out");
+.with_hint(
+    "`--dense` writes sparse and quantized tensors as dense ones; `--exclude` leaves tensors out",
+);
 /// A tensor to be written that no decoder would accept.
 pub static COMPONENTS: Rule = Rule::new(
     "ztensor/components",

@@ -48,7 +48,8 @@ use std::ops::Range;
 pub static ATTRIBUTE: Rule = Rule::new(
     "quantized/attribute",
     Kind::Malformed,
-    "A quantized tensor has `bits` and `group_size`, and its attributes have their types.",
+    "A quantized tensor has `bits` and `group_size`, and its attributes have their types and are in \
+     their ranges: neither `bits` nor `group_size` is 0, and an axis is one of the shape's.",
 );
 /// A number of bits that is not known.
 pub static BITS: Rule =
@@ -57,8 +58,13 @@ pub static BITS: Rule =
 pub static PACKING: Rule = Rule::new(
     "quantized/packing",
     Kind::Unsupported,
-    "A packing is `n_per_t` or `n_per_w_t`, its elements fit its words, and `t` is as wide as the \
-     dtype of the words.",
+    "A packing is `n_per_t` or `n_per_w_t` of integer words, in an order that is known.",
+);
+/// A packing that cannot be: elements that have no room in their words.
+pub static FIT: Rule = Rule::new(
+    "quantized/fit",
+    Kind::Malformed,
+    "The elements of a packing fit its words, and its words are as wide as the dtype of the component.",
 );
 /// A direction that is not known.
 pub static AXIS: Rule = Rule::new(
@@ -159,7 +165,7 @@ impl Quantized {
     /// A view of these components of a tensor.
     ///
     /// # Errors
-    /// [`ATTRIBUTE`], [`BITS`], [`PACKING`], [`AXIS`], [`COUNTS`], [`ZEROS`], [`GROUP_INDEX`].
+    /// [`ATTRIBUTE`], [`BITS`], [`PACKING`], [`FIT`], [`AXIS`], [`COUNTS`], [`ZEROS`], [`GROUP_INDEX`].
     pub fn new(shape: &[u64], attributes: &Attributes, parts: QuantizedParts) -> Result<Quantized> {
         let count = element_count(shape)
             .ok_or_else(|| LENGTH.broken(format!("shape {shape:?} passes 2^64 elements")))?;
@@ -352,10 +358,7 @@ impl Plan {
         let Some(bits) = integer(attributes, "bits")? else {
             return Err(ATTRIBUTE.broken("there is no attribute `bits`"));
         };
-        let bits = u32::try_from(bits).ok().filter(|bits| (1..=8).contains(bits));
-        let Some(bits) = bits else {
-            return Err(BITS.broken("`bits` is not from 1 to 8"));
-        };
+        let bits = known_bits(bits, shape, &parts.packed_weight)?;
         let group_size = match integer(attributes, "group_size")? {
             None => return Err(ATTRIBUTE.broken("there is no attribute `group_size`")),
             Some(-1) => None,
@@ -420,6 +423,25 @@ impl Plan {
     }
 }
 
+/// The attribute `bits`, where it is a number that is known.
+fn known_bits(bits: i128, shape: &[u64], words: &Decoded) -> Result<u32> {
+    if bits < 1 {
+        return Err(ATTRIBUTE.broken(format!("`bits` is {bits}")));
+    }
+    if let Ok(known @ 1..=8) = u32::try_from(bits) {
+        return Ok(known);
+    }
+    // However they are packed, there must be room for them.
+    let len = words.bytes.len();
+    let room = (len as u128).saturating_mul(8);
+    let count = u128::from(element_count(shape).unwrap_or(u64::MAX));
+    if count.saturating_mul(bits.unsigned_abs()) > room {
+        let message = format!("{count} elements of {bits} bits have no room in {len} bytes");
+        return Err(COUNTS.broken(message).in_component(Role::PackedWeight));
+    }
+    Err(BITS.broken(format!("elements of {bits} bits are not known, only of 1 to 8")))
+}
+
 /// Numbers, one for each group, as `f32`.
 fn one_each(component: &Decoded, count: u64) -> Result<Vec<f32>> {
     let len = component.bytes.len();
@@ -475,6 +497,10 @@ fn rows_of_groups(
 fn runs_down(shape: &[u64], attributes: &Attributes, key: &str) -> Result<Option<bool>> {
     let Some(axis) = integer(attributes, key)? else { return Ok(None) };
     let rank = shape.len() as i128;
+    if !(-rank..rank).contains(&axis) {
+        let dimensions = if rank == 1 { "dimension" } else { "dimensions" };
+        return Err(ATTRIBUTE.broken(format!("`{key}` is {axis}, with {rank} {dimensions}")));
+    }
     let axis = if axis < 0 { axis.saturating_add(rank) } else { axis };
     if axis == rank - 1 {
         return Ok(Some(false));

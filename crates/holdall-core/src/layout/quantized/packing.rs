@@ -1,6 +1,6 @@
 //! Elements of a few bits in words.
 
-use super::{COUNTS, PACKING};
+use super::{COUNTS, FIT, PACKING};
 use crate::error::{Error, Result};
 use crate::model::DType;
 use bytes::Bytes;
@@ -30,7 +30,8 @@ impl Packing {
             None => natural(bits, word_bits),
             Some((_, Some((elements, words, named)))) => {
                 if bits_of_word(named)? != word_bits {
-                    return Err(PACKING.broken(format!("words of {named}, stored as {word}")));
+                    let message = format!("the packing has words of {named}, stored as {word}");
+                    return Err(FIT.broken(message));
                 }
                 (elements, words)
             }
@@ -47,7 +48,7 @@ impl Packing {
     pub(super) fn with_word(&self, word: DType) -> Result<Packing> {
         if bits_of_word(word)? != self.word.width() * 8 {
             let message = format!("zero points of {word} are packed in words of {}", self.word);
-            return Err(PACKING.broken(message));
+            return Err(FIT.broken(message));
         }
         Ok(Packing { word, ..self.clone() })
     }
@@ -56,10 +57,21 @@ impl Packing {
         let room = self.words.checked_mul(self.word.width() * 8);
         let taken = self.elements.checked_mul(u64::from(self.bits));
         let fits = taken.zip(room).is_some_and(|(taken, room)| taken <= room);
-        if self.elements == 0 || self.words == 0 || self.words > MAX_WORDS || !fits {
-            return Err(PACKING.broken(format!(
-                "{} elements of {} bits in {} words of {}",
-                self.elements, self.bits, self.words, self.word
+        let rule = if self.elements == 0 || self.words == 0 || !fits {
+            Some(&FIT)
+        } else {
+            (self.words > MAX_WORDS).then_some(&PACKING)
+        };
+        if let Some(rule) = rule {
+            let plural = |n: u64| if n == 1 { "" } else { "s" };
+            return Err(rule.broken(format!(
+                "{} element{} of {} bits in {} word{} of {}",
+                self.elements,
+                plural(self.elements),
+                self.bits,
+                self.words,
+                plural(self.words),
+                self.word
             )));
         }
         if self.is_awq && (self.bits, self.elements, self.words) != (4, 8, 1) {
@@ -124,7 +136,7 @@ impl Packing {
 fn bits_of_word(word: DType) -> Result<u64> {
     match word {
         DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::Bool => {
-            Err(PACKING.broken(format!("words of {word}")))
+            Err(PACKING.broken(format!("elements packed in words of {word} are not known")))
         }
         _ => Ok(word.width() * 8),
     }

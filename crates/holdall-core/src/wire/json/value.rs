@@ -1,6 +1,8 @@
 //! Attribute values back from the lossless JSON they are written as.
 
-use super::{DUPLICATE_KEY, LOSSLESS, NUMBER, Number, Reader, Token, duplicate, hex_digit};
+use super::{
+    DUPLICATE_KEY, LOSSLESS, NOT_JSON, NUMBER, Number, Reader, Token, duplicate, hex_digit,
+};
 use crate::error::{Error, Result};
 use crate::model::{Attributes, Value};
 
@@ -86,9 +88,43 @@ fn owned_string(reader: &mut Reader<'_>) -> Result<String> {
     Ok(text.to_owned())
 }
 
+/// Checks that `value`, at most `depth` arrays, maps and tags deep, is read back as it is from what
+/// [`Value::to_json`] gives.
+///
+/// # Errors
+/// [`NOT_JSON`].
+pub fn check(value: &Value, depth: usize) -> Result<()> {
+    let inner = depth.saturating_sub(1);
+    match value {
+        Value::Array(_) | Value::Map(_) | Value::Tag(..) if depth == 0 => {
+            return Err(NOT_JSON.broken("it nests too deep to be read back"));
+        }
+        Value::Integer(n) if !(LEAST..=MOST).contains(n) => {
+            return Err(NOT_JSON.broken(format!("the integer {n} is not in -2^64..2^64")));
+        }
+        Value::Array(items) => items.iter().try_for_each(|item| check(item, inner))?,
+        Value::Tag(_, item) => check(item, inner)?,
+        Value::Map(pairs) => {
+            for (key, value) in pairs {
+                check(key, inner)?;
+                check(value, inner)?;
+            }
+            let keys: Vec<String> = pairs.iter().map(|(k, _)| k.to_json()).collect();
+            if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
+                let message = format!("a map has the key {} twice", key.escape_debug());
+                return Err(NOT_JSON.broken(message));
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Integers that are not floats.
+const LEAST: i128 = -(1 << 64);
+const MOST: i128 = (1 << 64) - 1;
+
 fn read_number(number: Number<'_>) -> Result<Value> {
-    const LEAST: i128 = -(1 << 64);
-    const MOST: i128 = (1 << 64) - 1;
     let text = number.text;
     let integer = text.parse::<i128>().ok().filter(|i| (LEAST..=MOST).contains(i));
     if let Some(i) = integer.filter(|_| number.is_integer && text != "-0") {

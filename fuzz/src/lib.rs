@@ -1,0 +1,182 @@
+//! What must hold whatever bytes Holdall is given: one module for each target, whose `run` panics where
+//! it does not hold.
+//!
+//! Two fuzzers call them. `cargo xtask fuzz-smoke` runs on stable, repeats itself exactly, and is part
+//! of `cargo xtask test`; `libfuzzer/` is for those who have a nightly compiler and time.
+//!
+//! Targets of views and of round trips do not take a file: they read a tensor out of their bytes, a
+//! number or a run of bytes at a time ([`Take`]). Next to `run` each says how a file of the corpus
+//! becomes such bytes.
+
+mod frames;
+mod limits;
+mod take;
+mod targets;
+mod walk;
+
+pub use take::Take;
+
+pub use targets::*;
+
+/// One thing that must hold.
+#[derive(Debug)]
+pub struct Target {
+    /// Its name, also that of its folder in `regressions/`.
+    pub name: &'static str,
+    /// Panics where it does not hold.
+    pub run: fn(&[u8]),
+    /// Folders with files to start from, in the repository.
+    pub seeds: &'static [&'static str],
+    /// The seeds that one such file gives.
+    pub of_file: fn(&[u8]) -> Vec<Vec<u8>>,
+    /// What its bytes are, for those who change them.
+    pub form: Form,
+    /// Inputs that are tried before a change lands. Each target takes a few seconds.
+    pub runs: u64,
+}
+
+/// What the bytes of a target are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Just bytes.
+    Bytes,
+    /// A file, in which a number says how long its header or manifest is.
+    File,
+    /// Two of those: the length of the first as u32, little-endian, and both.
+    Pair,
+}
+
+/// Everything that is tried.
+pub static TARGETS: &[Target] = &[
+    Target {
+        name: "decode_ztensor",
+        run: decode_ztensor::run,
+        seeds: &["corpus/accept/ztensor", "corpus/reject/ztensor"],
+        of_file: whole,
+        form: Form::File,
+        runs: 200_000,
+    },
+    Target {
+        name: "decode_safetensors",
+        run: decode_safetensors::run,
+        seeds: &["corpus/accept/safetensors", "corpus/reject/safetensors"],
+        of_file: whole,
+        form: Form::File,
+        runs: 200_000,
+    },
+    Target {
+        name: "windowed",
+        run: windowed::run,
+        seeds: FILES,
+        of_file: whole,
+        form: Form::File,
+        runs: 100_000,
+    },
+    Target {
+        name: "cbor",
+        run: cbor::run,
+        seeds: &["corpus/accept/ztensor", "corpus/reject/ztensor"],
+        of_file: cbor::seeds,
+        form: Form::Bytes,
+        runs: 200_000,
+    },
+    Target {
+        name: "json",
+        run: json::run,
+        seeds: FILES,
+        of_file: json::seeds,
+        form: Form::Bytes,
+        runs: 200_000,
+    },
+    Target {
+        name: "npy",
+        run: npy::run,
+        seeds: &["corpus/accept/ztensor", "corpus/accept/safetensors"],
+        of_file: npy::seeds,
+        form: Form::Bytes,
+        runs: 500_000,
+    },
+    Target {
+        name: "zstd_seekable",
+        run: zstd_seekable::run,
+        seeds: &["corpus/accept/ztensor"],
+        of_file: zstd_seekable::seeds,
+        form: Form::Bytes,
+        runs: 100_000,
+    },
+    Target {
+        name: "views_dense",
+        run: views_dense::run,
+        seeds: &["corpus/accept/ztensor", "corpus/accept/safetensors"],
+        of_file: views_dense::seeds,
+        form: Form::Bytes,
+        runs: 200_000,
+    },
+    Target {
+        name: "views_sparse",
+        run: views_sparse::run,
+        seeds: &["corpus/accept/ztensor", "corpus/reject/ztensor"],
+        of_file: views_sparse::seeds,
+        form: Form::Bytes,
+        runs: 200_000,
+    },
+    Target {
+        name: "views_quantized",
+        run: views_quantized::run,
+        seeds: &["corpus/accept/ztensor", "corpus/reject/ztensor"],
+        of_file: views_quantized::seeds,
+        form: Form::Bytes,
+        runs: 200_000,
+    },
+    Target {
+        name: "roundtrip",
+        run: roundtrip::run,
+        seeds: &["corpus/accept/ztensor"],
+        of_file: roundtrip::seeds,
+        form: Form::Bytes,
+        runs: 20_000,
+    },
+    Target {
+        name: "file",
+        run: file::run,
+        seeds: FILES,
+        of_file: whole,
+        form: Form::File,
+        runs: 20_000,
+    },
+    Target {
+        name: "diff",
+        run: diff::run,
+        seeds: &["corpus/accept/ztensor", "corpus/accept/safetensors"],
+        of_file: diff::seeds,
+        form: Form::Pair,
+        runs: 20_000,
+    },
+];
+
+const FILES: &[&str] = &[
+    "corpus/accept/ztensor",
+    "corpus/reject/ztensor",
+    "corpus/accept/safetensors",
+    "corpus/reject/safetensors",
+];
+
+/// The target of that name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|t| t.name == name)
+}
+
+/// A file of the corpus as it is, unless it is only a description of another.
+fn whole(file: &[u8]) -> Vec<Vec<u8>> {
+    if is_description(file) { Vec::new() } else { vec![file.to_vec()] }
+}
+
+/// Whether a file of the corpus says what is in the one beside it.
+fn is_description(file: &[u8]) -> bool {
+    file.starts_with(b"{")
+}
+
+/// A file of the corpus, opened, where it can be.
+fn open(file: &[u8]) -> Option<holdall::File> {
+    holdall::OpenOptions::new().open_bytes(file.to_vec(), "a seed").ok()
+}

@@ -1,0 +1,20 @@
+//! Limits under which a small file can take no more than a few MiB.
+
+use holdall::Limits;
+
+/// Bytes that anything may decode to.
+pub(crate) const DECODED_LEN: u64 = 4 << 20;
+
+pub(crate) fn tight() -> Limits {
+    let mut limits = Limits::default();
+    limits.manifest_len = 1 << 20;
+    limits.header_len = 1 << 20;
+    limits.tensors = 4096;
+    limits.rank = 16;
+    limits.depth = 32;
+    limits.attribute_values = 1 << 14;
+    limits.decoded_len = DECODED_LEN;
+    limits.expansion = 16;
+    limits.zstd_window_log = 20;
+    limits
+}

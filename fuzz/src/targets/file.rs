@@ -1,0 +1,98 @@
+//! Whatever is done with a file that opens ends in an answer or in an error, and all the ways to the
+//! bytes of a component give the same.
+
+use crate::frames::is_wide_block;
+use crate::limits;
+use holdall::verify::Reason;
+use holdall::{
+    Bytes, Check, Component, Error, File, Kind, LoadOptions, OpenOptions, StatsOptions, Tensor,
+    VerifyOptions, stats, verify,
+};
+
+/// Panics where it does not hold.
+pub fn run(data: &[u8]) {
+    let options = OpenOptions::new().with_limits(limits::tight()).with_check(Check::All);
+    let file = match options.open_bytes(Bytes::copy_from_slice(data), "input") {
+        Ok(file) => file,
+        Err(e) => return crate::walk::is_of_the_file(&e),
+    };
+    let report = verify(&file, &VerifyOptions::new().with_threads(1)).expect("it is in memory");
+    for finding in &report.findings {
+        let kind = finding.kind();
+        assert!(matches!(kind, Kind::Malformed | Kind::Integrity), "{kind:?}: {finding}");
+    }
+    for t in file.tensors() {
+        for c in t.components() {
+            component(&t, &c, data.len());
+        }
+        if let Ok(dense) = t.to_dense() {
+            assert_eq!(dense.shape(), t.shape());
+        }
+        let _ = stats(&t, &StatsOptions::new().with_threads(1).with_bins(4));
+    }
+    // A limit may keep a stream from being verified, which is told, and is not found to be wrong then.
+    let is_verified = report.is_sound() && report.unverified_for(Reason::Unsupported) == 0;
+    load(&file, is_verified);
+}
+
+fn component(t: &Tensor, c: &Component, len: usize) {
+    let stored = t.stored(&c.role).expect("it is in memory");
+    assert!(stored.len() <= len);
+    let whole = t.bytes(&c.role);
+    let mut pieced = Vec::new();
+    let end: holdall::Result<()> = t.pieces(&c.role).expect("it is there").try_for_each(|piece| {
+        pieced.extend_from_slice(&piece?);
+        Ok(())
+    });
+    let Ok(whole) = whole else {
+        // What is wrong may be no more than the digest, which a range is not held against.
+        let _ = t.bytes_range(&c.role, 0..1);
+        return;
+    };
+    if let Some(len) = c.decoded_len {
+        assert_eq!(whole.len() as u64, len);
+    }
+    // A window is needed for pieces only.
+    let of_stream = |e: &Error| e.kind() == Kind::Limit || is_wide_block(e, &stored);
+    match end {
+        Ok(()) => assert!(pieced == whole, "other bytes in pieces"),
+        Err(e) => assert!(of_stream(&e), "{e}"),
+    }
+    let len = whole.len() as u64;
+    for range in [0..len, 0..len.min(1), len / 3..len / 2, len.saturating_sub(1)..len] {
+        match t.bytes_range(&c.role, range.clone()) {
+            Ok(bytes) => {
+                let own = &whole[range.start as usize..range.end as usize];
+                assert!(bytes == own, "other bytes in {range:?}");
+            }
+            Err(e) => assert!(of_stream(&e), "{range:?}: {e}"),
+        }
+    }
+    t.bytes_range(&c.role, 0..len + 1).expect_err("there are not so many");
+    let mut out = vec![0; whole.len()];
+    match t.read_into(&c.role, &mut out) {
+        Ok(()) => assert!(out == whole, "other bytes read into memory"),
+        Err(e) => assert_eq!(e.kind(), Kind::Limit, "{e}"),
+    }
+}
+
+fn load(file: &File, is_verified: bool) {
+    let names: Vec<&str> = file.names().collect();
+    match file.load(names, &LoadOptions::new().with_threads(1)) {
+        Ok(loaded) => {
+            for t in file.tensors() {
+                let own = loaded.get(t.name()).expect("it was asked for");
+                for c in t.components() {
+                    let found = own.bytes(&c.role).expect("it was loaded");
+                    // Big tensors may be above a limit together and not each; never the other way.
+                    let whole = t.bytes(&c.role).expect("what can be loaded can be read");
+                    assert!(whole == *found, "other bytes loaded");
+                }
+            }
+        }
+        Err(e) => {
+            let beyond_us = matches!(e.kind(), Kind::Limit | Kind::Unsupported);
+            assert!(beyond_us || !is_verified, "verified, but does not load: {e}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The targets. Those that decode come first, then what formats are made of, then what is done with
+//! tensors.
+
+pub mod cbor;
+pub mod decode_safetensors;
+pub mod decode_ztensor;
+pub mod diff;
+pub mod file;
+pub mod json;
+pub mod npy;
+pub mod roundtrip;
+pub mod views_dense;
+pub mod views_quantized;
+pub mod views_sparse;
+pub mod windowed;
+pub mod zstd_seekable;
+
+use crate::limits;
+use crate::walk::{is_of_the_file, walk};
+use holdall::{Bytes, Format, Stop, Window};
+
+/// Decodes a whole file as one of `format`, whatever it says it is, and walks what was decoded.
+fn decode(format: &Format, data: &[u8]) {
+    let window = Window::whole(Bytes::copy_from_slice(data));
+    match (format.decode)(&window, &limits::tight()) {
+        Ok(index) => walk(&index, data.len() as u64),
+        Err(Stop::Fail(e)) => is_of_the_file(&e),
+        Err(Stop::Need(range)) => panic!("a whole window lacks {range:?}"),
+    }
+}

@@ -1,0 +1,136 @@
+//! What a sparse view hands out lies inside its shape, and its dense form is what its entries say.
+
+use crate::limits;
+use crate::take::{Put, Take};
+use holdall::layout::Decoded;
+use holdall::layout::dense::Dense;
+use holdall::layout::sparse::{Coo, Csr};
+use holdall::{Layout, Limits, Result, Role};
+use std::collections::BTreeMap;
+
+/// A place, one number for each dimension, and the bytes of the value there.
+type Entry<'a> = (Vec<u64>, &'a [u8]);
+
+/// Panics where it does not hold.
+pub fn run(data: &[u8]) {
+    let limits = limits::tight();
+    let mut take = Take::new(data);
+    let kind = take.below(4);
+    let shape = take.shape();
+    match kind {
+        0 => {
+            let (values, indices, indptr) = (take.component(), take.component(), take.component());
+            csr(Csr::new(&shape, indptr, indices, values, &limits), &limits);
+        }
+        1 => {
+            let (values, coords) = (take.component(), take.component());
+            coo(Coo::new(&shape, coords, values, &limits), &limits);
+        }
+        2 => csr(Csr::from_packed(&shape, take.component(), &limits), &limits),
+        _ => coo(Coo::from_packed(&shape, take.component()), &limits),
+    }
+}
+
+fn csr(view: Result<Csr>, limits: &Limits) {
+    let Ok(view) = view.map_err(|e| check(&e)) else { return };
+    let [rows, columns] = view.shape();
+    assert_eq!(view.indptr().len() as u64, rows + 1);
+    assert!(view.indices().iter().all(|c| *c < columns));
+    assert_eq!(view.indptr().last(), Some(&(view.count() as u64)));
+    assert!(view.indptr().is_sorted() && view.indptr()[0] == 0);
+    let entries: Vec<Entry<'_>> =
+        view.entries().map(|e| (vec![e.row, e.column], e.value)).collect();
+    assert_eq!(entries.len(), view.count());
+    for (number, (place, _)) in entries.iter().enumerate() {
+        let row = place[0] as usize;
+        let own = view.indptr()[row]..view.indptr()[row + 1];
+        assert!(own.contains(&(number as u64)));
+    }
+    is_dense(&[rows, columns], &entries, view.to_dense(limits));
+    let packed = Decoded { bytes: view.to_packed().into(), ..of(view.values()) };
+    let back = Csr::from_packed(&[rows, columns], packed, limits);
+    assert_eq!(back.expect("what was packed can be unpacked"), view);
+}
+
+fn coo(view: Result<Coo>, limits: &Limits) {
+    let Ok(view) = view.map_err(|e| check(&e)) else { return };
+    let shape = view.shape();
+    for (d, size) in shape.iter().enumerate() {
+        assert_eq!(view.coords(d).len(), view.count());
+        assert!(view.coords(d).iter().all(|c| c < size));
+    }
+    assert!(view.coords(shape.len()).is_empty());
+    let entries: Vec<Entry<'_>> = view.entries().map(|e| (e.coords().collect(), e.value)).collect();
+    assert_eq!(entries.len(), view.count());
+    is_dense(shape, &entries, view.to_dense(limits));
+    let packed = Decoded { bytes: view.to_packed().into(), ..of(view.values()) };
+    let back = Coo::from_packed(shape, packed).expect("what was packed can be unpacked");
+    assert_eq!(back, view);
+}
+
+/// Errors of a view of whatever bytes are those of the bytes.
+fn check(e: &holdall::Error) {
+    // Bytes that are no whole elements are found when a file is opened.
+    assert!(e.code() == "layout/length" || !e.to_string().is_empty());
+    if e.code() != "layout/length" {
+        crate::walk::is_of_the_file(e);
+    }
+}
+
+fn of(values: &Dense) -> Decoded {
+    let (dtype, logical_type) = (values.dtype(), values.logical_type().cloned());
+    Decoded { dtype, logical_type, bytes: Default::default() }
+}
+
+/// The dense form has each value at its place, where no two share one, and zeros elsewhere.
+fn is_dense(shape: &[u64], entries: &[Entry<'_>], dense: Result<Dense>) {
+    let Ok(dense) = dense.map_err(|e| check(&e)) else { return };
+    assert_eq!(dense.shape(), shape);
+    assert!(dense.bytes().len() as u64 <= limits::DECODED_LEN);
+    let Some(width) = entries.first().map(|(_, value)| value.len()) else {
+        return assert!(dense.bytes().iter().all(|b| *b == 0));
+    };
+    let mut places: BTreeMap<usize, Option<&[u8]>> = BTreeMap::new();
+    for (place, value) in entries {
+        let at = place.iter().zip(shape).fold(0, |at, (p, size)| at * size + p) as usize;
+        // Two values of one place are summed.
+        places.entry(at).and_modify(|v| *v = None).or_insert(Some(value));
+    }
+    let mut filled = 0;
+    for (at, value) in &places {
+        let found = &dense.bytes()[at * width..(at + 1) * width];
+        filled += usize::from(found.iter().any(|b| *b != 0));
+        assert!(value.is_none_or(|value| value == found));
+    }
+    let all = dense.bytes().chunks_exact(width).filter(|v| v.iter().any(|b| *b != 0)).count();
+    assert_eq!(all, filled, "there is something where no value is");
+}
+
+/// Every sparse tensor.
+pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
+    let Some(file) = crate::open(file) else { return Vec::new() };
+    let mut out = Vec::new();
+    for t in file.tensors() {
+        let (kind, roles): (u8, &[Role]) = match t.layout() {
+            Layout::SparseCsr => (0, &[Role::Values, Role::Indices, Role::Indptr]),
+            Layout::SparseCoo => (1, &[Role::Values, Role::Coords]),
+            Layout::PackedCsr => (2, &[Role::Data]),
+            Layout::PackedCoo => (3, &[Role::Data]),
+            _ => continue,
+        };
+        let mut put = Put::default();
+        put.u8(kind);
+        if !put.shape(t.shape()) {
+            continue;
+        }
+        for role in roles {
+            if let (Some(c), Ok(bytes)) = (t.component(role), t.bytes(role)) {
+                put.component(&c, &bytes);
+            }
+        }
+        if put.0.len() <= 8192 {
+            out.push(put.0);
+        }
+    }
+    out
+}

@@ -1,0 +1,40 @@
+//! Decoding a range at a time gives the index of the whole file, or its error.
+
+use crate::limits;
+use crate::walk::said;
+use holdall::{Bytes, Error, Index, Limits, Stop, Window, formats};
+
+/// Ranges that a decoder may ask for, one after the other. Each is a round trip.
+const MOST_RANGES: usize = 6;
+
+/// Panics where it does not hold.
+pub fn run(data: &[u8]) {
+    let bytes = Bytes::copy_from_slice(data);
+    let limits = limits::tight();
+    let whole = match formats::decode(&Window::whole(bytes.clone()), &limits) {
+        Ok(index) => Ok(index),
+        Err(Stop::Fail(e)) => Err(e),
+        Err(Stop::Need(range)) => panic!("a whole window lacks {range:?}"),
+    };
+    match (whole, by_ranges(&bytes, &limits)) {
+        (Ok(whole), Ok(found)) => assert_eq!(said(&whole), said(&found)),
+        (Err(whole), Err(found)) => assert_eq!(whole.to_string(), found.to_string()),
+        (whole, found) => panic!("whole {whole:?}, by ranges {found:?}"),
+    }
+}
+
+fn by_ranges(bytes: &Bytes, limits: &Limits) -> Result<Index, Error> {
+    let mut window = Window::new(bytes.len() as u64);
+    for _ in 0..=MOST_RANGES {
+        match formats::decode(&window, limits) {
+            Ok(index) => return Ok(index),
+            Err(Stop::Fail(e)) => return Err(e),
+            Err(Stop::Need(range)) => {
+                assert!(!range.is_empty(), "it asks for nothing");
+                assert!(range.end <= bytes.len() as u64, "it asks for {range:?}");
+                window.add(range.start, bytes.slice(range.start as usize..range.end as usize));
+            }
+        }
+    }
+    panic!("it asks for more than {MOST_RANGES} ranges");
+}

@@ -1,0 +1,121 @@
+//! A component of zstd frames decodes to the same bytes at once, from its start piece by piece, and by
+//! its seek table; or not at all.
+
+use crate::frames::{is_wide_block, may_have_empty_block};
+use crate::limits;
+use crate::take::{Put, Take};
+use holdall::codec::zstd::{Decoder, SEEK_FOOTER_LEN, SeekTable, Stream};
+use holdall::{Encoding, Kind, Result};
+
+/// Bytes that are declared at most, less 1.
+const MOST: u32 = 1 << 20;
+
+/// Panics where it does not hold.
+pub fn run(data: &[u8]) {
+    let mut take = Take::new(data);
+    let declared = (take.u32() % MOST) as usize;
+    let (input_step, output_step) = (1 + take.below(200), 1 + usize::from(take.u16()));
+    let stored = take.bytes(usize::MAX);
+    let limits = limits::tight();
+    let mut decoder = Decoder::new(&limits);
+    let mut whole = vec![0; declared];
+    let at_once = decoder.decode_into(stored, &mut whole);
+    let streamed = stream(stored, declared, input_step, output_step);
+    match (&at_once, streamed) {
+        (Ok(()), Ok(Some(bytes))) => assert!(bytes == whole, "other bytes from a stream"),
+        (Ok(()), Ok(None)) => panic!("decodes to {declared} bytes at once, not as a stream"),
+        // Decoding at once needs no window.
+        (Ok(()), Err(e)) => {
+            assert!(e.kind() == Kind::Limit || is_wide_block(&e, stored), "{e}");
+        }
+        (Err(_), Ok(Some(_))) if may_have_empty_block(stored) => {}
+        (Err(e), Ok(Some(_))) => panic!("decodes as a stream, not at once: {e}"),
+        (Err(_), _) => {}
+    }
+    if let Some(bytes) = by_table(&mut decoder, stored, declared) {
+        assert!(at_once.is_ok(), "decodes by its table, not at once");
+        assert!(bytes == whole, "other bytes by the table");
+    }
+}
+
+/// The decoded bytes, where there are as many as were declared and the last frame is whole.
+fn stream(stored: &[u8], declared: usize, step: usize, room: usize) -> Result<Option<Vec<u8>>> {
+    let mut stream = Stream::new(&limits::tight());
+    let mut out = Vec::new();
+    let mut piece = vec![0; room];
+    let (mut at, mut end) = (0, step.min(stored.len()));
+    loop {
+        let (read, written) = stream.decode(&stored[at..end], &mut piece)?;
+        at += read;
+        out.extend_from_slice(&piece[..written]);
+        if out.len() > declared {
+            return Ok(None);
+        }
+        if (read, written) == (0, 0) {
+            if end == stored.len() {
+                break;
+            }
+            end = stored.len().min(end + step);
+        }
+    }
+    Ok((at == stored.len() && stream.is_whole() && out.len() == declared).then_some(out))
+}
+
+/// All frames of the seek table, where there is one and each decodes to its share.
+fn by_table(decoder: &mut Decoder, stored: &[u8], declared: usize) -> Option<Vec<u8>> {
+    let footer = stored.get(stored.len().checked_sub(SEEK_FOOTER_LEN as usize)?..)?;
+    let len = SeekTable::len_from_footer(footer, stored.len() as u64)? as usize;
+    let table = &stored[stored.len() - len..];
+    let table = SeekTable::read(table, stored.len() as u64, declared as u64)?;
+    let mut out = vec![0; declared];
+    let mut end = (0, 0);
+    for frame in table.frames() {
+        assert_eq!((frame.stored.start, frame.decoded.start), end, "frames follow one another");
+        end = (frame.stored.end, frame.decoded.end);
+        let covering = table.covering(frame.decoded.clone());
+        assert!(frame.decoded.is_empty() || covering.contains(frame));
+        let stored = &stored[frame.stored.start as usize..frame.stored.end as usize];
+        let out = &mut out[frame.decoded.start as usize..frame.decoded.end as usize];
+        decoder.decode_into(stored, out).ok()?;
+    }
+    assert_eq!(end, ((stored.len() - len) as u64, declared as u64), "frames tile it");
+    Some(out)
+}
+
+/// Every compressed component.
+pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
+    let Some(file) = crate::open(file) else { return Vec::new() };
+    let mut out = Vec::new();
+    for t in file.tensors() {
+        for c in t.components().filter(|c| c.encoding == Encoding::Zstd) {
+            let (Ok(decoded), Ok(stored)) = (t.bytes(&c.role), t.stored(&c.role)) else { continue };
+            if decoded.len() < MOST as usize {
+                let mut put = Put::default();
+                put.0.extend((decoded.len() as u32).to_le_bytes());
+                put.0.extend([16, 0, 1]);
+                put.0.extend_from_slice(&stored);
+                out.push(put.0);
+            }
+        }
+    }
+    out.extend(seekable());
+    out
+}
+
+/// Small frames with a seek table, which Holdall writes for long components only.
+fn seekable() -> Option<Vec<u8>> {
+    let mut encoder = holdall::codec::zstd::Encoder::new(1).ok()?;
+    let (mut frames, mut frame, mut stored, mut len) = (Vec::new(), Vec::new(), Vec::new(), 0u32);
+    for i in 0..4u8 {
+        let bytes = vec![i; 50 + usize::from(i)];
+        encoder.frame(&bytes, &mut frame).ok()?;
+        frames.push((frame.len() as u64, bytes.len() as u64));
+        stored.extend_from_slice(&frame);
+        len += bytes.len() as u32;
+    }
+    stored.extend(holdall::codec::zstd::seek_table(&frames).ok()?);
+    let mut out = len.to_le_bytes().to_vec();
+    out.extend([16, 0, 1]);
+    out.extend(stored);
+    Some(out)
+}

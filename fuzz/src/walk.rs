@@ -1,0 +1,57 @@
+//! Everything that an index says, and what must hold for each that was decoded.
+
+use holdall::model::element_count;
+use holdall::{Attributes, Error, Index, Kind, TensorSpec};
+
+/// Everything that it says, in words.
+pub(crate) fn said(index: &Index) -> String {
+    let mut out = format!(
+        "{} {} {:?} {:?}\n",
+        index.format(),
+        index.version(),
+        index.attributes().to_json(),
+        index.warnings()
+    );
+    for t in index.tensors() {
+        out.push_str(&format!("{t:?} {}\n", t.attributes().to_json()));
+    }
+    out
+}
+
+/// Goes through an index; panics where it contradicts itself or points outside its file.
+pub(crate) fn walk(index: &Index, len: u64) {
+    assert_eq!(index.source_len(), len);
+    let room = index.data_range();
+    assert!(room.end <= len);
+    assert_eq!(index.names().len(), index.len());
+    for (at, t) in index.tensors().enumerate() {
+        assert_eq!(index.position(t.name()), Some(at), "{:?} is found by its name", t.name());
+        assert_eq!(element_count(t.shape()), Some(t.count()));
+        for c in t.components() {
+            assert!(c.stored.start <= c.stored.end && c.stored.end <= len, "{c:?}");
+            let inside = room.start <= c.stored.start && c.stored.end <= room.end;
+            assert!(inside || c.stored.is_empty(), "{c:?} is not inside {room:?}");
+            assert_eq!(t.component(&c.role).as_ref(), Some(&c), "the role is its own");
+        }
+        let _ = TensorSpec::of(&t);
+        check_json(t.attributes());
+    }
+    check_json(index.attributes());
+    for warning in index.warnings() {
+        assert!(warning.count > 0 && !warning.to_string().is_empty());
+    }
+}
+
+/// The JSON of attributes is without loss.
+fn check_json(attributes: &Attributes) {
+    let json = attributes.to_json();
+    let back = Attributes::from_json(&json, 512).expect("it was written here");
+    assert_eq!(back.to_json(), json);
+}
+
+/// An error that a file's bytes led to is never called the caller's fault, or the system's.
+pub(crate) fn is_of_the_file(e: &Error) {
+    let of_file = matches!(e.kind(), Kind::Malformed | Kind::Unsupported | Kind::Limit);
+    assert!(of_file, "{:?}: {e}", e.kind());
+    assert!(!e.to_string().is_empty());
+}
