@@ -187,6 +187,14 @@ pub(crate) fn fit(size: Option<u64>) -> Result<u64> {
     size.filter(|s| i64::try_from(*s).is_ok()).ok_or_else(overflow)
 }
 
+/// A size of what lies in memory as a whole.
+pub(crate) fn in_memory(size: u64) -> Result<usize> {
+    match isize::try_from(size).ok().and_then(|s| usize::try_from(s).ok()) {
+        Some(size) => Ok(size),
+        None => Err(SIZE_OVERFLOW.broken(format!("{size} bytes do not fit memory"))),
+    }
+}
+
 #[cold]
 fn overflow() -> Error {
     SIZE_OVERFLOW.broken("a size passes 2^63 - 1 bytes")

@@ -8,6 +8,7 @@
     clippy::unwrap_used
 )]
 
+mod access;
 mod compile;
 mod dtype;
 mod extent;
@@ -16,10 +17,12 @@ mod kinds;
 mod layout;
 mod limits;
 mod path;
+pub mod record;
 mod refs;
 pub mod rules;
 mod schema;
 
+pub use access::{Accessor, Column, ReadScalar, Typed};
 pub use dtype::TensorDType;
 pub use extent::Symbols;
 pub use holdall_error as error;
@@ -31,4 +34,10 @@ pub use kinds::{
 pub use layout::{Layout, LayoutItem, PresenceBit};
 pub use limits::SchemaLimits;
 pub use path::{Path, Segment, write_name};
+pub use record::{Elements, Encoder, Entry, Heap};
 pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, Root, Schema};
+
+/// Every rule of this crate, but for those of JSON text.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    [rules::RULES, record::rules::RULES].into_iter().flatten().copied()
+}

@@ -8,6 +8,8 @@ pub struct SchemaLimits {
     pub nodes: u64,
     /// Levels of nesting, of a schema and of JSON.
     pub depth: usize,
+    /// Bytes of a heap that the entries of one record may stand for, shared ones counted each time.
+    pub decoded_len: u64,
 }
 
 /// Types are walked recursively: no limit lets them nest deeper.
@@ -26,6 +28,16 @@ impl SchemaLimits {
         self
     }
 
+    /// Limits with that many bytes of one record's heap.
+    pub fn with_decoded_len(mut self, bytes: u64) -> SchemaLimits {
+        self.decoded_len = bytes;
+        self
+    }
+
+    pub(crate) fn json_depth(&self) -> usize {
+        self.depth
+    }
+
     pub(crate) fn max_nodes(&self) -> u64 {
         self.nodes.min(u64::from(u32::MAX >> 1))
     }
@@ -37,6 +49,6 @@ impl SchemaLimits {
 
 impl Default for SchemaLimits {
     fn default() -> SchemaLimits {
-        SchemaLimits { nodes: 1 << 20, depth: 64 }
+        SchemaLimits { nodes: 1 << 20, depth: 64, decoded_len: 4 << 30 }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::extent::{Symbols, get, sized};
-use crate::kinds::{Content, Len, TensorType, Type, TypeId};
+use crate::kinds::{Content, Dim, Len, TensorType, Type, TypeId};
 use crate::rules::OPEN_SHAPE;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub struct Schema {
     pub(crate) nodes: Vec<Node>,
     pub(crate) root: Root,
     pub(crate) symbols: Vec<Arc<str>>,
+    /// The numbers of symbols that have one.
+    pub(crate) bound: Symbols,
 }
 
 /// What the schema as a whole describes.
@@ -188,7 +190,13 @@ impl Schema {
         for ty in &self.types {
             types.push(sized(ty.kind.clone(), ty.align_keyword, &types, symbols)?);
         }
-        Ok(Schema { types, ..self.clone() })
+        Ok(Schema {
+            types,
+            nodes: self.nodes.clone(),
+            root: self.root,
+            symbols: self.symbols.clone(),
+            bound: symbols.clone(),
+        })
     }
 
     /// Size and stride of a type in bytes.
@@ -205,6 +213,17 @@ impl Schema {
                 self.symbols.join(", ")
             ))),
         }
+    }
+
+    /// The dimensions of a tensor in a record.
+    pub(crate) fn dims(&self, tensor: &TensorType) -> Result<Vec<u64>> {
+        let number = |dim: &Dim| match dim {
+            Dim::Known(n) => Some(*n),
+            Dim::Symbol(name) => self.bound.get(name).copied(),
+            Dim::Any => None,
+        };
+        let dims = tensor.shape.iter().flatten().map(number).collect::<Option<Vec<u64>>>();
+        dims.ok_or_else(|| OPEN_SHAPE.broken("a tensor whose shape is not known"))
     }
 }
 

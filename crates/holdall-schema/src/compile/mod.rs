@@ -94,6 +94,7 @@ impl<'v> Compiler<'v> {
             nodes: self.nodes.into_iter().map(|e| e.node).collect(),
             root,
             symbols: self.symbols.into_iter().collect(),
+            bound: Symbols::new(),
         }
     }
 

@@ -26,7 +26,8 @@ pub enum Token {
 }
 
 impl Token {
-    fn name(self) -> &'static str {
+    /// What it is called in messages: `an object`.
+    pub fn name(self) -> &'static str {
         match self {
             Token::Object => "an object",
             Token::Array => "an array",
@@ -52,7 +53,8 @@ pub struct Number<'a> {
 /// A value is taken by the call for its type, or by [`Reader::skip`]. Objects go
 /// `begin_object`, then `next_key` and a value until `None`; arrays `begin_array`, then `next_item`
 /// and a value until `false`. [`Reader::end`] checks that nothing follows.
-#[derive(Debug)]
+/// A copy of the reader reads the same again.
+#[derive(Debug, Clone)]
 pub struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -342,6 +344,12 @@ impl<'a> Reader<'a> {
                 Err(TRAILING.broken(format!("{left} bytes follow the value")).at(self.here()))
             }
         }
+    }
+
+    /// The text from `start`, an earlier [`Reader::offset`], up to here.
+    pub fn text_from(&self, start: u64) -> &'a str {
+        let start = usize::try_from(start.saturating_sub(self.offset)).unwrap_or(usize::MAX);
+        self.text.get(start..self.at).unwrap_or_default()
     }
 
     /// The offset in the file of the next byte.

@@ -1,0 +1,431 @@
+//! Members of records by their bytes: the path is looked up once, then reading takes a few
+//! instructions, no allocation and no name.
+
+mod scalar;
+
+pub use scalar::{ReadScalar, Typed};
+
+use crate::error::Result;
+use crate::extent::{get, in_memory};
+use crate::kinds::{Enum, Kind, Len, PlaceWidth, TypeId, Variant};
+use crate::limits::SchemaLimits;
+use crate::path::{Path, Segment};
+use crate::record::number::le;
+use crate::record::rules::{ACCESS, LENGTH, UNION_TAG};
+use crate::record::walk::{enum_value, object, read_place, text};
+use crate::record::{Elements, Entry};
+use crate::rules::UNKNOWN_PATH;
+use crate::schema::{Extent, Schema};
+use std::sync::Arc;
+
+/// The way to one part of the records of a type: see [`Schema::accessor`].
+#[derive(Debug, Clone)]
+pub struct Accessor {
+    ty: TypeId,
+    start: usize,
+    size: usize,
+    record: Extent,
+    guards: Box<[Guard]>,
+    /// Whether the last step is to an optional member, whose bit is the last guard.
+    last_is_optional: bool,
+    leaf: Leaf,
+}
+
+/// What says whether a part is there.
+#[derive(Debug, Clone)]
+enum Guard {
+    /// A presence bit.
+    Bit { byte: usize, mask: u8 },
+    /// The tag of a union whose bytes are `at..end`, and those of its variants `start..end`.
+    Tag { at: usize, width: PlaceWidth, tag: u32, variants: usize, start: usize, end: usize },
+}
+
+/// What the part is, and what reading it needs.
+#[derive(Debug, Clone)]
+enum Leaf {
+    Scalar(crate::Scalar),
+    Enum(Enum),
+    String,
+    Bytes,
+    Record,
+    Elements(Extent),
+    Fixed(Extent),
+    Union { width: PlaceWidth, variants: Arc<[Variant]> },
+    Whole,
+}
+
+/// A part of all records of a dataset, as a strided view: element `i` is the `size` bytes from
+/// `offset + i * stride` of the dataset's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Bytes from the start of the dataset to the first.
+    pub offset: u64,
+    /// Bytes from one to the next.
+    pub stride: u64,
+    /// How many there are.
+    pub count: u64,
+    /// Bytes of each.
+    pub size: u64,
+}
+
+impl Schema {
+    /// The way to a part of the records of that type. Indices go into fixed arrays and names of
+    /// variants into unions; the elements of variable arrays have records of their own.
+    ///
+    /// # Errors
+    /// `schema/unknown-path`; `schema/open-shape` where a symbol has no number; `schema/size-overflow`
+    /// where a record does not fit memory.
+    pub fn accessor(&self, record: TypeId, path: &Path) -> Result<Accessor> {
+        let whole = self.extent(record)?;
+        in_memory(whole.size)?;
+        let (mut ty, mut start, mut guards) = (record, 0u64, Vec::new());
+        let mut last_is_optional = false;
+        for segment in &path.0 {
+            let wrong = |what: &str| UNKNOWN_PATH.broken(format!("`{path}` goes {what}"));
+            last_is_optional = false;
+            match (&get(&self.types, ty)?.kind, segment) {
+                (Kind::Struct(fields), Segment::Name(name)) => {
+                    let member = fields.place(name).and_then(|at| fields.members.get(at));
+                    let Some(member) = member else {
+                        let name = name.escape_debug();
+                        return Err(wrong(&format!("to `{name}`, which the struct does not have")));
+                    };
+                    if let Some(bit) = member.presence {
+                        let byte = in_memory(start.saturating_add(u64::from(bit / 8)))?;
+                        guards.push(Guard::Bit { byte, mask: 1 << (bit % 8) });
+                        last_is_optional = true;
+                    }
+                    start = start.saturating_add(member.offset.unwrap_or(0));
+                    ty = member.ty;
+                }
+                (Kind::Union(union), Segment::Name(key)) => {
+                    let Some(tag) = union.tag(key) else {
+                        let key = key.escape_debug();
+                        return Err(wrong(&format!("to the variant `{key}`, which there is not")));
+                    };
+                    let at = in_memory(start)?;
+                    let end = in_memory(start.saturating_add(self.extent(ty)?.size))?;
+                    start = start.saturating_add(u64::from(union.start));
+                    guards.push(Guard::Tag {
+                        at,
+                        width: union.width,
+                        tag: u32::try_from(tag).unwrap_or(u32::MAX),
+                        variants: union.variants.len(),
+                        start: in_memory(start)?,
+                        end,
+                    });
+                    ty = union.variants.get(tag).map_or(ty, |v| v.ty);
+                }
+                (Kind::Array(array), Segment::Index(at)) => {
+                    let Len::Fixed(len) = array.len else {
+                        return Err(wrong("into a variable array, whose elements lie in the heap"));
+                    };
+                    if *at >= len {
+                        return Err(wrong(&format!("to element {at} of an array of {len}")));
+                    }
+                    // Within the record, whose size fits memory.
+                    let step = at.saturating_mul(self.extent(array.items)?.stride);
+                    start = start.saturating_add(step);
+                    ty = array.items;
+                }
+                (kind, _) => {
+                    return Err(wrong(&format!("into a `TypeDef:{}`", kind.as_str())));
+                }
+            }
+        }
+        Ok(Accessor {
+            ty,
+            start: in_memory(start)?,
+            size: in_memory(self.extent(ty)?.size)?,
+            record: whole,
+            guards: guards.into(),
+            last_is_optional,
+            leaf: self.leaf(ty)?,
+        })
+    }
+
+    fn leaf(&self, ty: TypeId) -> Result<Leaf> {
+        Ok(match &get(&self.types, ty)?.kind {
+            Kind::Scalar(scalar) => Leaf::Scalar(*scalar),
+            Kind::Enum(e) => Leaf::Enum(e.clone()),
+            Kind::String => Leaf::String,
+            Kind::Bytes => Leaf::Bytes,
+            Kind::Record => Leaf::Record,
+            Kind::Array(array) => {
+                let items = self.extent(array.items)?;
+                match array.len {
+                    Len::Fixed(_) => Leaf::Fixed(items),
+                    Len::Variable { .. } => Leaf::Elements(items),
+                }
+            }
+            Kind::Union(union) => {
+                Leaf::Union { width: union.width, variants: union.variants.as_slice().into() }
+            }
+            Kind::Struct(_) | Kind::Tensor(_) => Leaf::Whole,
+        })
+    }
+}
+
+impl Accessor {
+    /// The type of the part.
+    pub fn ty(&self) -> TypeId {
+        self.ty
+    }
+
+    /// Where the part starts, in bytes from the start of the record.
+    pub fn offset(&self) -> usize {
+        self.start
+    }
+
+    /// Bytes of the part.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Whether every record has the part: no optional member and no variant is on the way.
+    pub fn is_always_there(&self) -> bool {
+        self.guards.is_empty()
+    }
+
+    /// The part of all records of a dataset. Where it is not always there, its bytes are zero in records
+    /// without it, or another variant's.
+    pub fn column(&self, count: u64) -> Column {
+        Column {
+            offset: self.start as u64,
+            stride: self.record.stride,
+            count,
+            size: self.size as u64,
+        }
+    }
+
+    /// Whether the record has the part.
+    ///
+    /// # Errors
+    /// `record/union-tag`; `record/length` where the bytes are fewer than a record's.
+    #[inline]
+    pub fn is_there(&self, record: &[u8]) -> Result<bool> {
+        for guard in &self.guards {
+            match guard {
+                Guard::Bit { byte, mask } => match record.get(*byte) {
+                    Some(bits) if bits & mask == 0 => return Ok(false),
+                    Some(_) => {}
+                    None => return Err(self.short(record)),
+                },
+                Guard::Tag { at, width, tag, variants, .. } => {
+                    let Some(bytes) = record.get(*at..) else { return Err(self.short(record)) };
+                    let found = read_place(*width, bytes);
+                    if found == *tag {
+                        continue;
+                    }
+                    if found as usize >= *variants {
+                        return Err(bad_tag(found, *variants));
+                    }
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The bytes of the part itself: of a fixed array, a tensor, a struct; of an entry its 16.
+    ///
+    /// # Errors
+    /// As [`Accessor::is_there`].
+    #[inline]
+    pub fn raw<'r>(&self, record: &'r [u8]) -> Result<Option<&'r [u8]>> {
+        if !self.guards.is_empty() && !self.is_there(record)? {
+            return Ok(None);
+        }
+        match record.get(self.start..).and_then(|r| r.get(..self.size)) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => Err(self.short(record)),
+        }
+    }
+
+    /// The entry of a string, bytes, a record or a variable array.
+    ///
+    /// # Errors
+    /// `record/access`, and as [`Accessor::is_there`].
+    #[inline]
+    pub fn entry(&self, record: &[u8]) -> Result<Option<Entry>> {
+        match self.leaf {
+            Leaf::String | Leaf::Bytes | Leaf::Record | Leaf::Elements(_) => {}
+            _ => return Err(self.not("an entry")),
+        }
+        Ok(self.raw(record)?.map(|bytes| Entry::from_bytes(le(bytes))))
+    }
+
+    /// What the entry of a string, bytes, a record or a variable array points at.
+    ///
+    /// # Errors
+    /// `record/entry-bounds`, and as [`Accessor::entry`].
+    #[inline]
+    pub fn bytes<'h>(&self, record: &[u8], heap: &'h [u8]) -> Result<Option<&'h [u8]>> {
+        match self.entry(record)? {
+            Some(entry) => entry.bytes(heap).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A string.
+    ///
+    /// # Errors
+    /// `record/utf8`, and as [`Accessor::bytes`].
+    #[inline]
+    pub fn string<'h>(&self, record: &[u8], heap: &'h [u8]) -> Result<Option<&'h str>> {
+        if !matches!(self.leaf, Leaf::String) {
+            return Err(self.not("a string"));
+        }
+        match self.bytes(record, heap)? {
+            Some(bytes) => text(bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The text of a `TypeDef:Record`: one JSON object.
+    ///
+    /// # Errors
+    /// `record/json`, and as [`Accessor::bytes`].
+    pub fn json<'h>(
+        &self,
+        record: &[u8],
+        heap: &'h [u8],
+        limits: &SchemaLimits,
+    ) -> Result<Option<&'h str>> {
+        if !matches!(self.leaf, Leaf::Record) {
+            return Err(self.not("a JSON object"));
+        }
+        match self.bytes(record, heap)? {
+            Some(bytes) => object(bytes, limits.json_depth()).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The elements of an array: of a fixed one from the record, of a variable one from the heap.
+    ///
+    /// # Errors
+    /// `record/entry-length`, `record/entry-align`, and as [`Accessor::bytes`].
+    #[inline]
+    pub fn elements<'h>(&self, record: &'h [u8], heap: &'h [u8]) -> Result<Option<Elements<'h>>> {
+        match &self.leaf {
+            Leaf::Elements(items) => match self.entry(record)? {
+                Some(entry) => entry.elements(heap, *items).map(Some),
+                None => Ok(None),
+            },
+            Leaf::Fixed(items) => {
+                let (stride, size) = (in_memory(items.stride)?, in_memory(items.size)?);
+                Ok(self.raw(record)?.map(|bytes| Elements::new(bytes, stride, size)))
+            }
+            _ => Err(self.not("an array")),
+        }
+    }
+
+    /// The string of an enum.
+    ///
+    /// # Errors
+    /// `record/enum-index`, `record/access`, and as [`Accessor::is_there`].
+    #[inline]
+    pub fn enum_value(&self, record: &[u8]) -> Result<Option<&str>> {
+        let Leaf::Enum(e) = &self.leaf else { return Err(self.not("an enum")) };
+        match self.raw(record)? {
+            Some(bytes) => enum_value(e, bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The key of the variant that a union holds.
+    ///
+    /// # Errors
+    /// `record/union-tag`, `record/access`, and as [`Accessor::is_there`].
+    #[inline]
+    pub fn variant(&self, record: &[u8]) -> Result<Option<&str>> {
+        let Leaf::Union { width, variants } = &self.leaf else { return Err(self.not("a union")) };
+        let Some(bytes) = self.raw(record)? else { return Ok(None) };
+        let tag = read_place(*width, bytes);
+        match variants.get(tag as usize) {
+            Some(variant) => Ok(Some(&variant.key)),
+            None => Err(bad_tag(tag, variants.len())),
+        }
+    }
+
+    /// Makes the part be there, all zero if it was not: sets presence bits and tags. A variant that was
+    /// there instead is wiped out.
+    ///
+    /// # Errors
+    /// `record/length`.
+    pub fn make_there(&self, record: &mut [u8]) -> Result<()> {
+        let len = record.len();
+        let short = || LENGTH.broken(format!("{len} bytes for a record of {}", self.record.size));
+        for guard in &self.guards {
+            match guard {
+                Guard::Bit { byte, mask } => *record.get_mut(*byte).ok_or_else(short)? |= mask,
+                Guard::Tag { at, width, tag, start, end, .. } => {
+                    let own = record.get_mut(*at..*end).ok_or_else(short)?;
+                    if read_place(*width, own) == *tag {
+                        continue;
+                    }
+                    let payload = start.saturating_sub(*at);
+                    own.get_mut(payload..).unwrap_or_default().fill(0);
+                    let width = width.bytes() as usize;
+                    for (slot, b) in own.iter_mut().zip(tag.to_le_bytes()).take(width) {
+                        *slot = b;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes an optional member be absent, its bytes zero. What is absent already stays as it is.
+    ///
+    /// # Errors
+    /// `record/access` where the last step is not to an optional member, and as
+    /// [`Accessor::is_there`].
+    pub fn clear(&self, record: &mut [u8]) -> Result<()> {
+        let Some(Guard::Bit { byte, mask }) = self.own_bit() else {
+            return Err(self.not("an optional member"));
+        };
+        if !self.is_there(record)? {
+            return Ok(());
+        }
+        let (byte, mask) = (*byte, *mask);
+        let len = record.len();
+        let Some(bytes) = record.get_mut(self.start..).and_then(|r| r.get_mut(..self.size)) else {
+            return Err(LENGTH.broken(format!("{len} bytes for a record of {}", self.record.size)));
+        };
+        bytes.fill(0);
+        if let Some(bits) = record.get_mut(byte) {
+            *bits &= !mask;
+        }
+        Ok(())
+    }
+
+    fn own_bit(&self) -> Option<&Guard> {
+        self.guards.last().filter(|g| matches!(g, Guard::Bit { .. }) && self.last_is_optional)
+    }
+
+    #[cold]
+    fn short(&self, record: &[u8]) -> crate::Error {
+        LENGTH.broken(format!("{} bytes for a record of {}", record.len(), self.record.size))
+    }
+
+    #[cold]
+    fn not(&self, what: &str) -> crate::Error {
+        let kind = match &self.leaf {
+            Leaf::Scalar(scalar) => scalar.as_str(),
+            Leaf::Enum(_) => "Enum",
+            Leaf::String => "String",
+            Leaf::Bytes => "Bytes",
+            Leaf::Record => "Record",
+            Leaf::Elements(_) | Leaf::Fixed(_) => "Array",
+            Leaf::Union { .. } => "Union",
+            Leaf::Whole => "Struct or Tensor",
+        };
+        ACCESS.broken(format!("a `TypeDef:{kind}` is not {what}"))
+    }
+}
+
+#[cold]
+fn bad_tag(tag: u32, variants: usize) -> crate::Error {
+    UNION_TAG.broken(format!("tag {tag} of a union with {variants} variants"))
+}

@@ -1,0 +1,292 @@
+//! Numbers, booleans and times by their Rust types.
+
+use super::{Accessor, Leaf};
+use crate::error::Result;
+use crate::kinds::Scalar;
+use crate::record::float::{self, SmallFloat};
+use crate::record::number::le;
+use crate::record::rules::{LENGTH, RANGE};
+use crate::record::walk::check_bool;
+use std::marker::PhantomData;
+
+/// The way to a part that is read and written as a `T`: see [`Accessor::typed`].
+#[derive(Debug, Clone)]
+pub struct Typed<T> {
+    accessor: Accessor,
+    form: Form,
+    of: PhantomData<fn() -> T>,
+}
+
+/// How a Rust type lies in a record.
+#[derive(Debug, Clone, Copy)]
+#[doc(hidden)]
+pub enum Form {
+    /// As it is.
+    Own,
+    /// A boolean.
+    Bool,
+    /// A float of 32 bits read as one of 64.
+    Single,
+    /// A float of 16 bits.
+    Small16(&'static SmallFloat),
+    /// A float of 8 bits.
+    Small8(&'static SmallFloat),
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A Rust type that parts of records are read as: integers as their own type, times as `i64`
+/// (nanoseconds since 1970), floats as `f32` and `f64` where these hold every value of the kind,
+/// complex numbers as `[real, imaginary]`, booleans as `bool`.
+pub trait ReadScalar: sealed::Sealed + Copy {
+    /// How values of that kind lie, if they are values of this type.
+    #[doc(hidden)]
+    fn form(scalar: Scalar) -> Option<Form>;
+    /// The value of bytes, which are as many as the kind has.
+    #[doc(hidden)]
+    fn read(form: Form, bytes: &[u8]) -> Result<Self>;
+    /// The bytes of the value, into as many as the kind has.
+    #[doc(hidden)]
+    fn write(self, form: Form, out: &mut [u8]) -> Result<()>;
+}
+
+impl Accessor {
+    /// The same way, for reading and writing as a `T`.
+    ///
+    /// # Errors
+    /// `record/access` where the kind is not one of `T`.
+    pub fn typed<T: ReadScalar>(&self) -> Result<Typed<T>> {
+        let form = match &self.leaf {
+            Leaf::Scalar(scalar) => T::form(*scalar),
+            _ => None,
+        };
+        match form {
+            Some(form) => Ok(Typed { accessor: self.clone(), form, of: PhantomData }),
+            None => Err(self.not(&format!("read as {}", std::any::type_name::<T>()))),
+        }
+    }
+}
+
+impl<T: ReadScalar> Typed<T> {
+    /// The value in a record; `None` where an optional member on the way is absent, or a union holds
+    /// another variant.
+    ///
+    /// # Errors
+    /// `record/bool-byte`, and as [`Accessor::is_there`].
+    #[inline]
+    pub fn read(&self, record: &[u8]) -> Result<Option<T>> {
+        match self.accessor.raw(record)? {
+            Some(bytes) => T::read(self.form, bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Puts the value into a record, and makes it be there: see [`Accessor::make_there`].
+    ///
+    /// # Errors
+    /// `record/range` where the kind does not have the value; `record/length`. The record is then as
+    /// it was.
+    #[inline]
+    pub fn write(&self, record: &mut [u8], value: T) -> Result<()> {
+        let a = &self.accessor;
+        let mut bytes = [0; 16];
+        let bytes = bytes.get_mut(..a.size).unwrap_or_default();
+        value.write(self.form, bytes)?;
+        if record.len() as u64 != a.record.size {
+            return Err(a.short(record));
+        }
+        if !a.guards.is_empty() {
+            a.make_there(record)?;
+        }
+        match record.get_mut(a.start..).and_then(|r| r.get_mut(..a.size)) {
+            Some(slot) => {
+                slot.copy_from_slice(bytes);
+                Ok(())
+            }
+            None => Err(LENGTH.broken("a part leaves its record")),
+        }
+    }
+
+    /// The way itself.
+    pub fn accessor(&self) -> &Accessor {
+        &self.accessor
+    }
+}
+
+macro_rules! integers {
+    ($($ty:ty: $($scalar:ident)|+;)+) => {$(
+        impl sealed::Sealed for $ty {}
+
+        impl ReadScalar for $ty {
+            fn form(scalar: Scalar) -> Option<Form> {
+                matches!(scalar, $(Scalar::$scalar)|+).then_some(Form::Own)
+            }
+
+            #[inline]
+            fn read(_form: Form, bytes: &[u8]) -> Result<$ty> {
+                Ok(<$ty>::from_le_bytes(le(bytes)))
+            }
+
+            #[inline]
+            fn write(self, _form: Form, out: &mut [u8]) -> Result<()> {
+                out.copy_from_slice(&self.to_le_bytes());
+                Ok(())
+            }
+        }
+    )+};
+}
+
+integers! {
+    i8: Int8;
+    i16: Int16;
+    i32: Int32;
+    i64: Int64 | Timestamp;
+    u8: Uint8;
+    u16: Uint16;
+    u32: Uint32;
+    u64: Uint64;
+}
+
+impl sealed::Sealed for bool {}
+
+impl ReadScalar for bool {
+    fn form(scalar: Scalar) -> Option<Form> {
+        (scalar == Scalar::Boolean).then_some(Form::Bool)
+    }
+
+    #[inline]
+    fn read(_form: Form, bytes: &[u8]) -> Result<bool> {
+        check_bool(bytes)
+    }
+
+    fn write(self, _form: Form, out: &mut [u8]) -> Result<()> {
+        out.copy_from_slice(&[u8::from(self)]);
+        Ok(())
+    }
+}
+
+fn small_form(scalar: Scalar) -> Option<Form> {
+    match scalar {
+        Scalar::Float16 => Some(Form::Small16(&float::F16)),
+        Scalar::BFloat16 => Some(Form::Small16(&float::BF16)),
+        Scalar::Float8E4M3 => Some(Form::Small8(&float::F8_E4M3)),
+        Scalar::Float8E5M2 => Some(Form::Small8(&float::F8_E5M2)),
+        _ => None,
+    }
+}
+
+fn read_small(form: Form, bytes: &[u8]) -> f64 {
+    match form {
+        Form::Small16(kind) => kind.number(u32::from(u16::from_le_bytes(le(bytes)))),
+        Form::Small8(kind) => kind.number(u32::from(u8::from_le_bytes(le(bytes)))),
+        Form::Single => f64::from(f32::from_le_bytes(le(bytes))),
+        Form::Own | Form::Bool => f64::from_le_bytes(le(bytes)),
+    }
+}
+
+fn write_small(x: f64, form: Form, out: &mut [u8]) -> Result<()> {
+    let code = match form {
+        Form::Small16(kind) | Form::Small8(kind) => kind.code(x),
+        #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest, held below")]
+        Form::Single => {
+            let single = x as f32;
+            (single.is_finite() || !x.is_finite()).then_some(single.to_bits())
+        }
+        Form::Own | Form::Bool => {
+            out.copy_from_slice(&x.to_le_bytes());
+            return Ok(());
+        }
+    };
+    let Some(code) = code else {
+        return Err(RANGE.broken(format!("{x:?} is not a number of its kind")));
+    };
+    for (slot, b) in out.iter_mut().zip(code.to_le_bytes()) {
+        *slot = b;
+    }
+    Ok(())
+}
+
+impl sealed::Sealed for f32 {}
+
+impl ReadScalar for f32 {
+    fn form(scalar: Scalar) -> Option<Form> {
+        if scalar == Scalar::Float32 { Some(Form::Own) } else { small_form(scalar) }
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a float of 16 bits or fewer")]
+    fn read(form: Form, bytes: &[u8]) -> Result<f32> {
+        match form {
+            Form::Own => Ok(f32::from_le_bytes(le(bytes))),
+            form => Ok(read_small(form, bytes) as f32),
+        }
+    }
+
+    #[inline]
+    fn write(self, form: Form, out: &mut [u8]) -> Result<()> {
+        match form {
+            Form::Own => {
+                out.copy_from_slice(&self.to_le_bytes());
+                Ok(())
+            }
+            form => write_small(f64::from(self), form, out),
+        }
+    }
+}
+
+impl sealed::Sealed for f64 {}
+
+impl ReadScalar for f64 {
+    fn form(scalar: Scalar) -> Option<Form> {
+        match scalar {
+            Scalar::Float64 => Some(Form::Own),
+            Scalar::Float32 => Some(Form::Single),
+            small => small_form(small),
+        }
+    }
+
+    #[inline]
+    fn read(form: Form, bytes: &[u8]) -> Result<f64> {
+        Ok(read_small(form, bytes))
+    }
+
+    #[inline]
+    fn write(self, form: Form, out: &mut [u8]) -> Result<()> {
+        write_small(self, form, out)
+    }
+}
+
+macro_rules! complex {
+    ($($ty:ty: $scalar:ident, $half:literal;)+) => {$(
+        impl sealed::Sealed for [$ty; 2] {}
+
+        impl ReadScalar for [$ty; 2] {
+            fn form(scalar: Scalar) -> Option<Form> {
+                (scalar == Scalar::$scalar).then_some(Form::Own)
+            }
+
+            #[inline]
+            fn read(_form: Form, bytes: &[u8]) -> Result<[$ty; 2]> {
+                let (real, imaginary) = bytes.split_at_checked($half).unwrap_or_default();
+                Ok([<$ty>::from_le_bytes(le(real)), <$ty>::from_le_bytes(le(imaginary))])
+            }
+
+            #[inline]
+            fn write(self, _form: Form, out: &mut [u8]) -> Result<()> {
+                let [real, imaginary] = self;
+                let bytes = real.to_le_bytes().into_iter().chain(imaginary.to_le_bytes());
+                for (slot, b) in out.iter_mut().zip(bytes) {
+                    *slot = b;
+                }
+                Ok(())
+            }
+        }
+    )+};
+}
+
+complex! {
+    f32: Complex64, 4;
+    f64: Complex128, 8;
+}

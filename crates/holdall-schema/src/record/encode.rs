@@ -1,0 +1,507 @@
+//! JSON to bytes.
+
+use super::fail::{Fail, Outcome};
+use super::input::{Input, ValueInput};
+use super::number::{Element, Num, expect, small_code};
+use super::rules::{
+    BASE64, COUNT, ENUM_VALUE, LENGTH, MISSING_MEMBER, TYPE, UNION_KEY, UNKNOWN_MEMBER,
+};
+use super::{Entry, Heap};
+use crate::error::{Error, Result};
+use crate::extent::get;
+use crate::json::{DUPLICATE_KEY, Reader, Token};
+use crate::kinds::{Array, Enum, Kind, Len, Struct, TensorType, TypeId, Union};
+use crate::limits::SchemaLimits;
+use crate::path::Segment;
+use crate::rules::OPEN_SHAPE;
+use crate::schema::Schema;
+use data_encoding::BASE64 as STANDARD;
+use serde_json::Value;
+
+/// Writes values of one type as records. Keeps what it needs in between, so that a long run of
+/// records allocates next to nothing.
+#[derive(Debug)]
+pub struct Encoder<'s> {
+    schema: &'s Schema,
+    ty: TypeId,
+    size: usize,
+    max_depth: usize,
+    tools: Tools,
+}
+
+/// Memory that is used again.
+#[derive(Debug, Default)]
+struct Tools {
+    /// Keys and strings with escapes.
+    text: String,
+    /// Elements of variable arrays before their number is known.
+    spare: Vec<Vec<u8>>,
+}
+
+impl<'s> Encoder<'s> {
+    /// An encoder of values of that type.
+    ///
+    /// # Errors
+    /// `schema/open-shape` where a symbol has no number; `schema/size-overflow` where a record does not
+    /// fit this machine's memory.
+    pub fn new(schema: &'s Schema, ty: TypeId, limits: &SchemaLimits) -> Result<Encoder<'s>> {
+        let size = crate::extent::in_memory(schema.extent(ty)?.size)?;
+        Ok(Encoder { schema, ty, size, max_depth: limits.json_depth(), tools: Tools::default() })
+    }
+
+    /// Bytes of one record.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Writes the value of JSON text as the bytes of a record; what entries point at goes to the heap.
+    ///
+    /// # Errors
+    /// The `json/…` rules, those of section 5.2, `record/length` where `record` is not as long as one,
+    /// and those of the heap. What was written until then stays.
+    pub fn text(&mut self, json: &[u8], record: &mut [u8], heap: &mut impl Heap) -> Result<()> {
+        let mut reader = Reader::new(json, 0, self.max_depth)?;
+        self.input(&mut reader, record, heap)?;
+        reader.end()
+    }
+
+    /// Writes a value as the bytes of a record; what entries point at goes to the heap.
+    ///
+    /// # Errors
+    /// As [`Encoder::text`], but for `json/…`.
+    pub fn value(&mut self, json: &Value, record: &mut [u8], heap: &mut impl Heap) -> Result<()> {
+        self.input(&mut ValueInput::new(json), record, heap)
+    }
+
+    fn input<I: Input, H: Heap>(
+        &mut self,
+        input: &mut I,
+        record: &mut [u8],
+        heap: &mut H,
+    ) -> Result<()> {
+        if record.len() != self.size {
+            let message = format!("{} bytes for a record of {}", record.len(), self.size);
+            return Err(LENGTH.broken(message));
+        }
+        record.fill(0);
+        let Encoder { schema, tools, .. } = self;
+        let mut run = Run { schema, tools, heap };
+        run.value(input, self.ty, record).map_err(Fail::into_error)
+    }
+}
+
+struct Run<'r, H> {
+    schema: &'r Schema,
+    tools: &'r mut Tools,
+    heap: &'r mut H,
+}
+
+impl<H: Heap> Run<'_, H> {
+    /// Takes one value of a type. `out` is all zero, and as long as it is.
+    fn value<I: Input>(&mut self, input: &mut I, ty: TypeId, out: &mut [u8]) -> Outcome<()> {
+        let schema = self.schema;
+        match &get(&schema.types, ty)?.kind {
+            Kind::Scalar(scalar) => {
+                Num::of(*scalar).encode(input, out, &mut self.tools.text)?;
+            }
+            Kind::Struct(fields) => {
+                expect(input, Token::Object, "a struct")?;
+                self.fields(input, fields, None, out)?;
+            }
+            Kind::Union(union) => self.union(input, union, out)?,
+            Kind::Enum(e) => {
+                expect(input, Token::String, "a string of an enum")?;
+                let place = place(e, input.string(&mut self.tools.text)?)?.to_le_bytes();
+                copy(out, &place);
+            }
+            Kind::String => {
+                expect(input, Token::String, "a string")?;
+                let text = input.string(&mut self.tools.text)?;
+                let entry = append(self.heap, text.as_bytes(), 1)?;
+                copy(out, &entry.to_bytes());
+            }
+            Kind::Bytes => self.base64(input, out)?,
+            Kind::Record => {
+                expect(input, Token::Object, "an object")?;
+                let text = input.object_text(&mut self.tools.text)?;
+                let entry = append(self.heap, text.as_bytes(), 1)?;
+                copy(out, &entry.to_bytes());
+            }
+            Kind::Array(array) => self.array(input, array, out)?,
+            Kind::Tensor(tensor) => self.tensor(input, tensor, out)?,
+        }
+        Ok(())
+    }
+
+    /// Takes an object as a struct; `skip` is the discriminator of a union around it.
+    fn fields<I: Input>(
+        &mut self,
+        input: &mut I,
+        fields: &Struct,
+        skip: Option<&str>,
+        out: &mut [u8],
+    ) -> Outcome<()> {
+        input.begin_object()?;
+        let mut seen = Seen::new(fields.members.len());
+        let mut discriminators = 0u32;
+        let mut expected = 0usize;
+        while let Some(key) = input.next_key(&mut self.tools.text)? {
+            // Most writers keep to one order.
+            let place = match fields.members.get(expected) {
+                Some(member) if *member.name == *key => Some(expected),
+                _ => fields.place(key),
+            };
+            let Some(place) = place else {
+                if skip == Some(key) {
+                    discriminators = discriminators.saturating_add(1);
+                    if discriminators > 1 {
+                        return Err(twice(key).into());
+                    }
+                    input.skip()?;
+                    continue;
+                }
+                let message = format!("there is no member `{}`", key.escape_debug());
+                return Err(UNKNOWN_MEMBER.broken(message).into());
+            };
+            if !seen.insert(place) {
+                return Err(twice(key).into());
+            }
+            expected = place.saturating_add(1);
+            self.member(input, fields, place, out)?;
+        }
+        if seen.count == fields.members.len() {
+            return Ok(());
+        }
+        self.missing(fields, &seen, out)
+    }
+
+    fn member<I: Input>(
+        &mut self,
+        input: &mut I,
+        fields: &Struct,
+        place: usize,
+        out: &mut [u8],
+    ) -> Outcome<()> {
+        let Some(member) = fields.members.get(place) else { return Ok(()) };
+        if let Some(bit) = member.presence {
+            let at = usize::try_from(bit / 8).ok();
+            if let Some(byte) = at.and_then(|at| out.get_mut(at)) {
+                *byte |= 1 << (bit % 8);
+            }
+        }
+        let slot = self.slot(member.offset, member.ty, out)?;
+        self.value(input, member.ty, slot).map_err(|f| f.inside(Segment::Name(member.name.clone())))
+    }
+
+    /// The defaults of required members that were not there.
+    fn missing(&mut self, fields: &Struct, seen: &Seen, out: &mut [u8]) -> Outcome<()> {
+        for (place, member) in fields.members.iter().enumerate() {
+            if seen.contains(place) || member.presence.is_some() {
+                continue;
+            }
+            let Some(default) = &member.default else {
+                let message = format!("there is no `{}`", member.name.escape_debug());
+                return Err(MISSING_MEMBER.broken(message).into());
+            };
+            self.member(&mut ValueInput::new(default), fields, place, out)?;
+        }
+        Ok(())
+    }
+
+    fn union<I: Input>(&mut self, input: &mut I, union: &Union, out: &mut [u8]) -> Outcome<()> {
+        expect(input, Token::Object, "a union")?;
+        let tag = self.union_tag(&mut input.clone(), union)?;
+        let Some(variant) = union.variants.get(tag) else { return Ok(()) };
+        copy(out.get_mut(..width(union.width.bytes())).unwrap_or_default(), &tag.to_le_bytes());
+        let schema = self.schema;
+        let Kind::Struct(fields) = &get(&schema.types, variant.ty)?.kind else { return Ok(()) };
+        let slot = self.slot(Some(u64::from(union.start)), variant.ty, out)?;
+        self.fields(input, fields, Some(&union.discriminator), slot)
+            .map_err(|f| f.inside(Segment::Name(variant.key.clone())))
+    }
+
+    /// Looks for the discriminator, which most writers put first.
+    fn union_tag<I: Input>(&mut self, ahead: &mut I, union: &Union) -> Result<usize> {
+        let text = &mut self.tools.text;
+        let name = &*union.discriminator;
+        ahead.begin_object()?;
+        loop {
+            match ahead.next_key(text)? {
+                None => {
+                    let message = format!("there is no `{}`", name.escape_debug());
+                    return Err(UNION_KEY.broken(message));
+                }
+                Some(key) if key == name => break,
+                Some(_) => ahead.skip()?,
+            }
+        }
+        if ahead.peek()? != Token::String {
+            let message = format!("`{}` is not a string", name.escape_debug());
+            return Err(UNION_KEY.broken(message));
+        }
+        let key = ahead.string(text)?;
+        union.tag(key).ok_or_else(|| {
+            let message = format!("`{}` is no variant", shorten(key).escape_debug());
+            UNION_KEY.broken(message)
+        })
+    }
+
+    fn base64<I: Input>(&mut self, input: &mut I, out: &mut [u8]) -> Outcome<()> {
+        expect(input, Token::String, "base64")?;
+        let text = input.string(&mut self.tools.text)?.as_bytes();
+        let wrong = |what: &dyn std::fmt::Display| {
+            BASE64.broken(format!("text that is not base64: {what}"))
+        };
+        let most = STANDARD.decode_len(text.len()).map_err(|e| wrong(&e))?;
+        let mut bytes = self.tools.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.resize(most, 0);
+        let len = STANDARD.decode_mut(text, &mut bytes).map_err(|e| wrong(&e.error))?;
+        bytes.truncate(len);
+        let entry = append(self.heap, &bytes, 1)?;
+        self.tools.spare.push(bytes);
+        copy(out, &entry.to_bytes());
+        Ok(())
+    }
+
+    fn array<I: Input>(&mut self, input: &mut I, array: &Array, out: &mut [u8]) -> Outcome<()> {
+        expect(input, Token::Array, "an array")?;
+        input.begin_array()?;
+        let items = self.schema.extent(array.items)?;
+        let (stride, size) = (width64(items.stride), width64(items.size));
+        let mut at = 0usize;
+        match array.len {
+            Len::Fixed(len) => {
+                let wrong = |found: &str| COUNT.broken(format!("{found} elements, not {len}"));
+                while input.next_item()? {
+                    let start = at.saturating_mul(stride);
+                    let end = start.saturating_add(size);
+                    let slot = if at as u64 >= len { None } else { out.get_mut(start..end) };
+                    let Some(slot) = slot else { return Err(wrong("more").into()) };
+                    self.value(input, array.items, slot).map_err(|f| f.inside(index(at)))?;
+                    at = at.saturating_add(1);
+                }
+                if at as u64 != len {
+                    return Err(wrong(&at.to_string()).into());
+                }
+            }
+            Len::Variable { .. } => {
+                let mut bytes = self.tools.spare.pop().unwrap_or_default();
+                bytes.clear();
+                while input.next_item()? {
+                    let start = bytes.len();
+                    bytes.resize(start.saturating_add(stride), 0);
+                    let slot = bytes.get_mut(start..).and_then(|s| s.get_mut(..size));
+                    let slot = slot.unwrap_or_default();
+                    self.value(input, array.items, slot).map_err(|f| f.inside(index(at)))?;
+                    at = at.saturating_add(1);
+                }
+                let entry = append(self.heap, &bytes, items.align)?;
+                self.tools.spare.push(bytes);
+                copy(out, &entry.to_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    fn tensor<I: Input>(
+        &mut self,
+        input: &mut I,
+        tensor: &TensorType,
+        out: &mut [u8],
+    ) -> Outcome<()> {
+        expect(input, Token::Object, "a tensor")?;
+        let Some(dtype) = tensor.dtype else {
+            return Err(OPEN_SHAPE.broken("a tensor of any dtype").into());
+        };
+        input.begin_object()?;
+        let (mut has_dtype, mut has_shape, mut has_data) = (false, false, false);
+        while let Some(key) = input.next_key(&mut self.tools.text)? {
+            let seen = match key {
+                "dtype" => &mut has_dtype,
+                "shape" => &mut has_shape,
+                "data" => &mut has_data,
+                _ => {
+                    let message = format!("a tensor has no member `{}`", key.escape_debug());
+                    return Err(UNKNOWN_MEMBER.broken(message).into());
+                }
+            };
+            if std::mem::replace(seen, true) {
+                return Err(twice(key).into());
+            }
+            match key {
+                "dtype" => {
+                    expect(input, Token::String, "a dtype")?;
+                    let found = input.string(&mut self.tools.text)?;
+                    if found != dtype.as_str() {
+                        let found = shorten(found).escape_debug();
+                        let message = format!("the dtype is `{found}`, the kind's is {dtype}");
+                        return Err(TYPE.broken(message).into());
+                    }
+                }
+                "shape" => self.shape(input, tensor)?,
+                _ => self.elements(input, Num::of_dtype(dtype), dtype.bits(), out)?,
+            }
+        }
+        if !has_data {
+            return Err(MISSING_MEMBER.broken("there is no `data` of a tensor").into());
+        }
+        Ok(())
+    }
+
+    fn shape<I: Input>(&mut self, input: &mut I, tensor: &TensorType) -> Outcome<()> {
+        let wanted = self.schema.dims(tensor)?;
+        expect(input, Token::Array, "a shape")?;
+        input.begin_array()?;
+        let mut found = Vec::new();
+        while input.next_item()? {
+            let mut bytes = [0; 8];
+            Num::U64.encode(input, &mut bytes, &mut self.tools.text)?;
+            found.push(u64::from_le_bytes(bytes));
+            if found.len() > wanted.len() {
+                break;
+            }
+        }
+        if found != wanted {
+            let message = format!("the shape starts {found:?}, the kind's is {wanted:?}");
+            return Err(TYPE.broken(message).into());
+        }
+        Ok(())
+    }
+
+    fn elements<I: Input>(
+        &mut self,
+        input: &mut I,
+        element: Element,
+        bits: u64,
+        out: &mut [u8],
+    ) -> Outcome<()> {
+        let bits = width64(bits);
+        let len = out.len().saturating_mul(8).checked_div(bits).unwrap_or(0);
+        let wrong = |found: &str| COUNT.broken(format!("{found} elements, not {len}"));
+        expect(input, Token::Array, "the elements of a tensor")?;
+        input.begin_array()?;
+        let text = &mut self.tools.text;
+        let mut at = 0usize;
+        while input.next_item()? {
+            if at >= len {
+                return Err(wrong("more").into());
+            }
+            match element {
+                Element::Whole(num) => {
+                    let width = bits / 8;
+                    let start = at.saturating_mul(width);
+                    let slot = out.get_mut(start..start.saturating_add(width));
+                    num.encode(input, slot.unwrap_or_default(), text)
+                        .map_err(|e| Box::<Fail>::from(e).inside(index(at)))?;
+                }
+                Element::Bits(kind) => {
+                    let code = small_code(kind, input, text)
+                        .map_err(|e| Box::<Fail>::from(e).inside(index(at)))?;
+                    let start = at.saturating_mul(bits);
+                    let shifted = (code << (start % 8)).to_le_bytes();
+                    let bytes = out.get_mut(start / 8..).unwrap_or_default();
+                    for (slot, b) in bytes.iter_mut().zip(shifted) {
+                        *slot |= b;
+                    }
+                }
+            }
+            at = at.saturating_add(1);
+        }
+        if at == len { Ok(()) } else { Err(wrong(&at.to_string()).into()) }
+    }
+
+    /// The bytes of a part.
+    #[inline]
+    fn slot<'o>(&self, start: Option<u64>, ty: TypeId, out: &'o mut [u8]) -> Result<&'o mut [u8]> {
+        let size = get(&self.schema.types, ty)?.size;
+        let (Some(start), Some(size)) = (start, size) else {
+            return Err(OPEN_SHAPE.broken("a part whose size is not known"));
+        };
+        let range = width64(start)..width64(start.saturating_add(size));
+        let len = out.len();
+        out.get_mut(range).ok_or_else(|| LENGTH.broken(format!("a part leaves {len} bytes")))
+    }
+}
+
+/// Which members were there.
+struct Seen {
+    first: u64,
+    rest: Vec<u64>,
+    count: usize,
+}
+
+impl Seen {
+    fn new(members: usize) -> Seen {
+        Seen { first: 0, rest: vec![0; members / 64], count: 0 }
+    }
+
+    /// Notes a member; whether it was new.
+    #[inline]
+    fn insert(&mut self, place: usize) -> bool {
+        let word = match (place / 64).checked_sub(1) {
+            None => Some(&mut self.first),
+            Some(at) => self.rest.get_mut(at),
+        };
+        let Some(word) = word else { return false };
+        let bit = 1u64 << (place % 64);
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        self.count = self.count.saturating_add(usize::from(is_new));
+        is_new
+    }
+
+    fn contains(&self, place: usize) -> bool {
+        let word = match (place / 64).checked_sub(1) {
+            None => Some(&self.first),
+            Some(at) => self.rest.get(at),
+        };
+        word.is_some_and(|w| w & (1 << (place % 64)) != 0)
+    }
+}
+
+#[inline]
+fn append(heap: &mut impl Heap, bytes: &[u8], align: u32) -> Result<Entry> {
+    if bytes.is_empty() {
+        return Ok(Entry { offset: 0, len: 0 });
+    }
+    Ok(Entry { offset: heap.append(bytes, align)?, len: bytes.len() as u64 })
+}
+
+fn place(e: &Enum, value: &str) -> Result<u32> {
+    e.place(value).ok_or_else(|| {
+        let value = shorten(value).escape_debug();
+        ENUM_VALUE.broken(format!("`{value}` is none of the {} values", e.values.len()))
+    })
+}
+
+/// Copies as many bytes as fit.
+#[inline]
+fn copy(out: &mut [u8], bytes: &[u8]) {
+    for (slot, b) in out.iter_mut().zip(bytes) {
+        *slot = *b;
+    }
+}
+
+fn index(at: usize) -> Segment {
+    Segment::Index(at as u64)
+}
+
+/// A number of bytes in memory, which the size of the record bounds.
+fn width64(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+fn width(n: u32) -> usize {
+    width64(u64::from(n))
+}
+
+/// Text for an error message.
+fn shorten(text: &str) -> &str {
+    text.char_indices().nth(40).and_then(|(at, _)| text.get(..at)).unwrap_or(text)
+}
+
+#[cold]
+fn twice(key: &str) -> Error {
+    DUPLICATE_KEY.broken(format!("the key `{}` comes twice", key.escape_debug()))
+}

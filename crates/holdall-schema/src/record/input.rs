@@ -1,0 +1,253 @@
+//! JSON as an encoder takes it: text, or a value that is there already.
+
+use crate::error::Result;
+use crate::json::{NUMBER, Reader, TYPE, Token, parse};
+use serde_json::{Map, Value};
+
+/// A number, as JSON has them.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Number {
+    /// From 0.
+    Unsigned(u64),
+    /// Below 0.
+    Negative(i64),
+    /// With a point or an exponent, or of more than 64 bits: the nearest double.
+    Float(f64),
+}
+
+/// Takes one JSON value piece by piece, as [`Reader`] does. A copy takes the same again.
+pub(super) trait Input: Clone {
+    fn peek(&mut self) -> Result<Token>;
+    fn begin_object(&mut self) -> Result<()>;
+    fn next_key<'s>(&mut self, scratch: &'s mut String) -> Result<Option<&'s str>>
+    where
+        Self: 's;
+    fn begin_array(&mut self) -> Result<()>;
+    fn next_item(&mut self) -> Result<bool>;
+    fn string<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str>
+    where
+        Self: 's;
+    fn number(&mut self) -> Result<Number>;
+    fn bool(&mut self) -> Result<bool>;
+    fn skip(&mut self) -> Result<()>;
+    /// Takes an object, checks that its keys are unique, and gives its text.
+    fn object_text<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str>
+    where
+        Self: 's;
+}
+
+impl Input for Reader<'_> {
+    #[inline]
+    fn peek(&mut self) -> Result<Token> {
+        Reader::peek(self)
+    }
+
+    #[inline]
+    fn begin_object(&mut self) -> Result<()> {
+        Reader::begin_object(self)
+    }
+
+    #[inline]
+    fn next_key<'s>(&mut self, scratch: &'s mut String) -> Result<Option<&'s str>>
+    where
+        Self: 's,
+    {
+        Reader::next_key(self, scratch)
+    }
+
+    #[inline]
+    fn begin_array(&mut self) -> Result<()> {
+        Reader::begin_array(self)
+    }
+
+    #[inline]
+    fn next_item(&mut self) -> Result<bool> {
+        Reader::next_item(self)
+    }
+
+    #[inline]
+    fn string<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str>
+    where
+        Self: 's,
+    {
+        Reader::string(self, scratch)
+    }
+
+    #[inline]
+    fn number(&mut self) -> Result<Number> {
+        let start = self.offset();
+        let number = Reader::number(self)?;
+        if number.is_integer {
+            if let Ok(n) = number.text.parse::<u64>() {
+                return Ok(Number::Unsigned(n));
+            }
+            if let Some(n) = number.text.parse::<i64>().ok().filter(|n| *n != 0) {
+                return Ok(Number::Negative(n));
+            }
+        }
+        match number.text.parse::<f64>() {
+            Ok(x) if x.is_finite() => Ok(Number::Float(x)),
+            _ => {
+                let message = "the number passes the range of a double";
+                Err(NUMBER.broken(message).at(start..self.offset()))
+            }
+        }
+    }
+
+    #[inline]
+    fn bool(&mut self) -> Result<bool> {
+        Reader::bool(self)
+    }
+
+    fn skip(&mut self) -> Result<()> {
+        Reader::skip(self)
+    }
+
+    fn object_text<'s>(&mut self, _scratch: &'s mut String) -> Result<&'s str>
+    where
+        Self: 's,
+    {
+        Reader::peek(self)?;
+        let start = self.offset();
+        Reader::skip(self)?;
+        let text = self.text_from(start);
+        // The depth was held against the limit just now.
+        parse(text.as_bytes(), usize::MAX)?;
+        Ok(text)
+    }
+}
+
+/// Takes a value that is there already.
+#[derive(Debug, Clone)]
+pub(super) struct ValueInput<'v> {
+    /// What comes next.
+    next: Option<&'v Value>,
+    open: Vec<Open<'v>>,
+}
+
+#[derive(Debug, Clone)]
+enum Open<'v> {
+    Object(serde_json::map::Iter<'v>),
+    Array(std::slice::Iter<'v, Value>),
+}
+
+impl<'v> ValueInput<'v> {
+    pub(super) fn new(value: &'v Value) -> ValueInput<'v> {
+        ValueInput { next: Some(value), open: Vec::new() }
+    }
+
+    fn take(&mut self, wanted: &str) -> Result<&'v Value> {
+        // Callers peek first; nothing is left only where they did not.
+        self.next.take().ok_or_else(|| TYPE.broken(format!("nothing where {wanted} belongs")))
+    }
+}
+
+impl<'v> Input for ValueInput<'v> {
+    fn peek(&mut self) -> Result<Token> {
+        Ok(match self.next {
+            Some(Value::Object(_)) => Token::Object,
+            Some(Value::Array(_)) => Token::Array,
+            Some(Value::String(_)) => Token::String,
+            Some(Value::Number(_)) => Token::Number,
+            Some(Value::Bool(_)) => Token::Bool,
+            Some(Value::Null) => Token::Null,
+            None => return Err(TYPE.broken("nothing where a value belongs")),
+        })
+    }
+
+    fn begin_object(&mut self) -> Result<()> {
+        match self.take("an object")? {
+            Value::Object(members) => {
+                self.open.push(Open::Object(members.iter()));
+                Ok(())
+            }
+            _ => Err(TYPE.broken("something else where an object belongs")),
+        }
+    }
+
+    fn next_key<'s>(&mut self, _scratch: &'s mut String) -> Result<Option<&'s str>>
+    where
+        Self: 's,
+    {
+        let Some(Open::Object(members)) = self.open.last_mut() else { return Ok(None) };
+        match members.next() {
+            Some((key, value)) => {
+                self.next = Some(value);
+                Ok(Some(key))
+            }
+            None => {
+                self.open.pop();
+                Ok(None)
+            }
+        }
+    }
+
+    fn begin_array(&mut self) -> Result<()> {
+        match self.take("an array")? {
+            Value::Array(items) => {
+                self.open.push(Open::Array(items.iter()));
+                Ok(())
+            }
+            _ => Err(TYPE.broken("something else where an array belongs")),
+        }
+    }
+
+    fn next_item(&mut self) -> Result<bool> {
+        let Some(Open::Array(items)) = self.open.last_mut() else { return Ok(false) };
+        self.next = items.next();
+        if self.next.is_none() {
+            self.open.pop();
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn string<'s>(&mut self, _scratch: &'s mut String) -> Result<&'s str>
+    where
+        Self: 's,
+    {
+        match self.take("a string")? {
+            Value::String(text) => Ok(text),
+            _ => Err(TYPE.broken("something else where a string belongs")),
+        }
+    }
+
+    fn number(&mut self) -> Result<Number> {
+        let Value::Number(number) = self.take("a number")? else {
+            return Err(TYPE.broken("something else where a number belongs"));
+        };
+        match (number.as_u64(), number.as_i64(), number.as_f64()) {
+            (Some(n), ..) => Ok(Number::Unsigned(n)),
+            (None, Some(n), _) => Ok(Number::Negative(n)),
+            (None, None, Some(x)) => Ok(Number::Float(x)),
+            (None, None, None) => Err(NUMBER.broken("the number passes the range of a double")),
+        }
+    }
+
+    fn bool(&mut self) -> Result<bool> {
+        match self.take("true or false")? {
+            Value::Bool(b) => Ok(*b),
+            _ => Err(TYPE.broken("something else where true or false belongs")),
+        }
+    }
+
+    fn skip(&mut self) -> Result<()> {
+        self.take("a value").map(|_| ())
+    }
+
+    fn object_text<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str>
+    where
+        Self: 's,
+    {
+        let empty = Map::new();
+        let members = self.take("an object")?.as_object().unwrap_or(&empty);
+        scratch.clear();
+        write_object(members, scratch);
+        Ok(scratch)
+    }
+}
+
+fn write_object(members: &Map<String, Value>, out: &mut String) {
+    // A map of strings and values always has a text.
+    out.push_str(&serde_json::to_string(members).unwrap_or_default());
+}

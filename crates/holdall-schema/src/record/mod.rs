@@ -1,0 +1,177 @@
+//! Records: one value as bytes and as JSON (section 5).
+
+mod encode;
+mod fail;
+pub(crate) mod float;
+mod input;
+pub(crate) mod number;
+pub mod rules;
+mod time;
+pub(crate) mod walk;
+
+pub use encode::Encoder;
+
+use crate::error::Result;
+use crate::schema::Extent;
+use rules::{ENTRY_ALIGN, ENTRY_BOUNDS, ENTRY_EMPTY, ENTRY_LENGTH};
+
+/// Where the bytes go that entries point at.
+pub trait Heap {
+    /// Appends bytes, of which there is at least one, after zeros up to a multiple of `align` (a
+    /// power of two). Gives the offset at which they start; bytes that are there already, at such an
+    /// offset, may be used again.
+    ///
+    /// # Errors
+    /// Whatever keeps the bytes from being kept.
+    fn append(&mut self, bytes: &[u8], align: u32) -> Result<u64>;
+}
+
+/// A heap in memory.
+impl Heap for Vec<u8> {
+    fn append(&mut self, bytes: &[u8], align: u32) -> Result<u64> {
+        let align = usize::try_from(align).unwrap_or(1).max(1);
+        self.resize(self.len().next_multiple_of(align), 0);
+        let start = self.len();
+        self.extend_from_slice(bytes);
+        Ok(start as u64)
+    }
+}
+
+/// An entry: where bytes lie in the heap (section 4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Bytes from the start of the heap.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: u64,
+}
+
+impl Entry {
+    /// Bytes of an entry itself.
+    pub const LEN: usize = 16;
+
+    /// The entry in its 16 bytes.
+    #[inline]
+    pub fn from_bytes(bytes: [u8; Entry::LEN]) -> Entry {
+        let [a, b, c, d, e, f, g, h, rest @ ..] = bytes;
+        Entry {
+            offset: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            len: u64::from_le_bytes(rest),
+        }
+    }
+
+    /// Its 16 bytes.
+    pub fn to_bytes(self) -> [u8; Entry::LEN] {
+        let mut bytes = [0; Entry::LEN];
+        for (slot, b) in bytes
+            .iter_mut()
+            .zip(self.offset.to_le_bytes().into_iter().chain(self.len.to_le_bytes()))
+        {
+            *slot = b;
+        }
+        bytes
+    }
+
+    /// The bytes it points at.
+    ///
+    /// # Errors
+    /// `record/entry-bounds`.
+    #[inline]
+    pub fn bytes(self, heap: &[u8]) -> Result<&[u8]> {
+        let start = usize::try_from(self.offset).ok();
+        let end = self.offset.checked_add(self.len).and_then(|end| usize::try_from(end).ok());
+        match start.zip(end).and_then(|(start, end)| heap.get(start..end)) {
+            Some(bytes) => Ok(bytes),
+            None => Err(self.outside(heap.len())),
+        }
+    }
+
+    #[cold]
+    fn outside(self, heap: usize) -> crate::Error {
+        let Entry { offset, len } = self;
+        ENTRY_BOUNDS.broken(format!(
+            "an entry of {len} bytes at offset {offset} leaves its heap of {heap} bytes"
+        ))
+    }
+
+    /// Checks the offset of an empty entry.
+    fn check_empty(self) -> Result<()> {
+        if self.len == 0 && self.offset != 0 {
+            let message = format!("an entry of 0 bytes has the offset {}, not 0", self.offset);
+            return Err(ENTRY_EMPTY.broken(message));
+        }
+        Ok(())
+    }
+
+    /// The elements of a variable array, of that size, stride and alignment.
+    ///
+    /// # Errors
+    /// `record/entry-bounds`, `record/entry-length`, `record/entry-align`.
+    #[inline]
+    pub fn elements<'h>(self, heap: &'h [u8], items: Extent) -> Result<Elements<'h>> {
+        let bytes = self.bytes(heap)?;
+        let stride = items.stride;
+        if !self.len.is_multiple_of(stride.max(1)) {
+            let message =
+                format!("{} bytes of an array whose elements take {stride} each", self.len);
+            return Err(ENTRY_LENGTH.broken(message));
+        }
+        if !self.offset.is_multiple_of(u64::from(items.align)) {
+            let message = format!(
+                "an array of elements aligned to {} starts at offset {}",
+                items.align, self.offset
+            );
+            return Err(ENTRY_ALIGN.broken(message));
+        }
+        let stride = usize::try_from(stride).unwrap_or(usize::MAX).max(1);
+        let size = usize::try_from(items.size).unwrap_or(usize::MAX);
+        Ok(Elements { bytes, stride, size })
+    }
+}
+
+/// The elements of an array, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub struct Elements<'h> {
+    bytes: &'h [u8],
+    stride: usize,
+    size: usize,
+}
+
+impl<'h> Elements<'h> {
+    pub(crate) fn new(bytes: &'h [u8], stride: usize, size: usize) -> Elements<'h> {
+        Elements { bytes, stride: stride.max(1), size }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.bytes.len().checked_div(self.stride).unwrap_or(0)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// All their bytes.
+    pub fn bytes(&self) -> &'h [u8] {
+        self.bytes
+    }
+
+    /// Bytes from one to the next.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The bytes of one, without those up to the next.
+    #[inline]
+    pub fn at(&self, index: usize) -> Option<&'h [u8]> {
+        let start = index.checked_mul(self.stride)?;
+        self.bytes.get(start..start.checked_add(self.size)?)
+    }
+
+    /// The bytes of each.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'h [u8]> + use<'h> {
+        let size = self.size;
+        self.bytes.chunks_exact(self.stride).map(move |b| b.get(..size).unwrap_or(b))
+    }
+}

@@ -1,0 +1,396 @@
+//! Bytes to JSON, and bytes that are only checked: one walk for both, so that what is shown is sound.
+
+use super::Entry;
+use super::fail::{Fail, Outcome};
+use super::number::{Element, Num, le, small_text};
+use super::rules::{
+    BOOL_BYTE, ENUM_INDEX, JSON, LENGTH, PRESENCE, TOO_LARGE, UNION_PADDING, UNION_TAG, UTF8,
+};
+use crate::error::{Error, Result};
+use crate::extent::get;
+use crate::json::Reader;
+use crate::json::{Token, parse, write_string};
+use crate::kinds::{Array, Enum, Kind, Len, PlaceWidth, Scalar, Struct, TensorType, TypeId, Union};
+use crate::limits::SchemaLimits;
+use crate::path::Segment;
+use crate::rules::OPEN_SHAPE;
+use crate::schema::Schema;
+use data_encoding::BASE64;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+impl Schema {
+    /// Appends the JSON of a record (section 5.3).
+    ///
+    /// # Errors
+    /// As [`Schema::check_record`]; `out` may end with part of the JSON then.
+    pub fn record_text(
+        &self,
+        ty: TypeId,
+        record: &[u8],
+        heap: &[u8],
+        limits: &SchemaLimits,
+        out: &mut String,
+    ) -> Result<()> {
+        self.walk(ty, record, heap, limits, Text(out))
+    }
+
+    /// The JSON of a record as a value.
+    ///
+    /// # Errors
+    /// As [`Schema::check_record`].
+    pub fn record_value(
+        &self,
+        ty: TypeId,
+        record: &[u8],
+        heap: &[u8],
+        limits: &SchemaLimits,
+    ) -> Result<Value> {
+        let mut text = String::new();
+        self.record_text(ty, record, heap, limits, &mut text)?;
+        // Types and the objects in records are bounded by themselves.
+        parse(text.as_bytes(), usize::MAX)
+    }
+
+    /// Checks every byte of a record that means something, and what its entries point at.
+    ///
+    /// # Errors
+    /// The rules of sections 3 to 5 about bytes; `record/length`; `record/too-large`.
+    pub fn check_record(
+        &self,
+        ty: TypeId,
+        record: &[u8],
+        heap: &[u8],
+        limits: &SchemaLimits,
+    ) -> Result<()> {
+        self.walk(ty, record, heap, limits, Nothing)
+    }
+
+    fn walk(
+        &self,
+        ty: TypeId,
+        record: &[u8],
+        heap: &[u8],
+        limits: &SchemaLimits,
+        out: impl Output,
+    ) -> Result<()> {
+        let size = self.extent(ty)?.size;
+        if record.len() as u64 != size {
+            let message = format!("{} bytes for a record of {size}", record.len());
+            return Err(LENGTH.broken(message));
+        }
+        let depth = limits.json_depth();
+        let most = limits.decoded_len;
+        let mut walk = Walk { schema: self, heap, out, left: most, most, depth };
+        walk.value(ty, record).map_err(Fail::into_error)
+    }
+}
+
+/// Where JSON goes, if anywhere.
+trait Output {
+    fn write(&mut self, with: impl FnOnce(&mut String));
+}
+
+struct Text<'o>(&'o mut String);
+
+impl Output for Text<'_> {
+    #[inline]
+    fn write(&mut self, with: impl FnOnce(&mut String)) {
+        with(self.0);
+    }
+}
+
+struct Nothing;
+
+impl Output for Nothing {
+    #[inline]
+    fn write(&mut self, _with: impl FnOnce(&mut String)) {}
+}
+
+struct Walk<'w, O> {
+    schema: &'w Schema,
+    heap: &'w [u8],
+    out: O,
+    /// Bytes of the heap that may still be touched: entries share bytes, and arrays of arrays that
+    /// share theirs stand for more than any file has.
+    left: u64,
+    most: u64,
+    depth: usize,
+}
+
+impl<'w, O: Output> Walk<'w, O> {
+    fn value(&mut self, ty: TypeId, bytes: &'w [u8]) -> Outcome<()> {
+        let schema = self.schema;
+        match &get(&schema.types, ty)?.kind {
+            Kind::Scalar(scalar) => {
+                if *scalar == Scalar::Boolean {
+                    check_bool(bytes)?;
+                }
+                self.out.write(|o| Num::of(*scalar).decode(bytes, o));
+            }
+            Kind::Enum(e) => {
+                let value = enum_value(e, bytes)?;
+                self.out.write(|o| write_string(value, o));
+            }
+            Kind::Struct(fields) => {
+                self.out.write(|o| o.push('{'));
+                self.fields(fields, bytes)?;
+            }
+            Kind::Union(union) => self.union(union, bytes)?,
+            Kind::String => {
+                let text = text(self.entry(bytes)?)?;
+                self.out.write(|o| write_string(text, o));
+            }
+            Kind::Bytes => {
+                let found = self.entry(bytes)?;
+                self.out.write(|o| {
+                    o.push('"');
+                    BASE64.encode_append(found, o);
+                    o.push('"');
+                });
+            }
+            Kind::Record => {
+                let text = object(self.entry(bytes)?, self.depth)?;
+                self.out.write(|o| o.push_str(text));
+            }
+            Kind::Array(array) => self.array(array, bytes)?,
+            Kind::Tensor(tensor) => self.tensor(tensor, bytes)?,
+        }
+        Ok(())
+    }
+
+    /// The members of a struct, and the brace that ends it.
+    fn fields(&mut self, fields: &Struct, bytes: &'w [u8]) -> Outcome<()> {
+        check_presence(fields, bytes)?;
+        let mut is_first = true;
+        for member in &fields.members {
+            let slot = self.slot(member.offset, member.ty, bytes)?;
+            if member.presence.is_some_and(|bit| !has_bit(bytes, bit)) {
+                if let Some(b) = slot.iter().find(|b| **b != 0) {
+                    let name = member.name.escape_debug();
+                    let message = format!("`{name}` is absent, one of its bytes is {b:#04x}");
+                    return Err(PRESENCE.broken(message).into());
+                }
+                continue;
+            }
+            self.out.write(|o| {
+                // After the discriminator of a union there is a comma too.
+                if !(is_first && o.ends_with('{')) {
+                    o.push(',');
+                }
+                write_string(&member.name, o);
+                o.push(':');
+            });
+            is_first = false;
+            self.value(member.ty, slot)
+                .map_err(|f| f.inside(Segment::Name(member.name.clone())))?;
+        }
+        self.out.write(|o| o.push('}'));
+        Ok(())
+    }
+
+    fn union(&mut self, union: &Union, bytes: &'w [u8]) -> Outcome<()> {
+        let tag = read_place(union.width, bytes);
+        let variant = usize::try_from(tag).ok().and_then(|t| union.variants.get(t));
+        let Some(variant) = variant else {
+            let message = format!("tag {tag} of a union with {} variants", union.variants.len());
+            return Err(UNION_TAG.broken(message).into());
+        };
+        let slot = self.slot(Some(u64::from(union.start)), variant.ty, bytes)?;
+        let tag_end = memory(u64::from(union.width.bytes()));
+        let start = memory(u64::from(union.start));
+        let end = start.saturating_add(slot.len());
+        let beside = [bytes.get(tag_end..start), bytes.get(end..)];
+        if let Some(b) = beside.into_iter().flatten().flatten().find(|b| **b != 0) {
+            let key = variant.key.escape_debug();
+            let message = format!("a byte beside the variant `{key}` is {b:#04x}");
+            return Err(UNION_PADDING.broken(message).into());
+        }
+        self.out.write(|o| {
+            o.push('{');
+            write_string(&union.discriminator, o);
+            o.push(':');
+            write_string(&variant.key, o);
+        });
+        let schema = self.schema;
+        let Kind::Struct(fields) = &get(&schema.types, variant.ty)?.kind else { return Ok(()) };
+        self.fields(fields, slot).map_err(|f| f.inside(Segment::Name(variant.key.clone())))
+    }
+
+    fn array(&mut self, array: &Array, bytes: &'w [u8]) -> Outcome<()> {
+        let items = self.schema.extent(array.items)?;
+        let elements = match array.len {
+            Len::Fixed(_) => super::Elements::new(bytes, memory(items.stride), memory(items.size)),
+            Len::Variable { .. } => {
+                let entry = Entry::from_bytes(le(bytes));
+                entry.check_empty()?;
+                let elements = entry.elements(self.heap, items)?;
+                self.touch(entry.len)?;
+                elements
+            }
+        };
+        self.out.write(|o| o.push('['));
+        for (at, element) in elements.iter().enumerate() {
+            if at > 0 {
+                self.out.write(|o| o.push(','));
+            }
+            self.value(array.items, element).map_err(|f| f.inside(Segment::Index(at as u64)))?;
+        }
+        self.out.write(|o| o.push(']'));
+        Ok(())
+    }
+
+    fn tensor(&mut self, tensor: &TensorType, bytes: &'w [u8]) -> Outcome<()> {
+        let Some(dtype) = tensor.dtype else {
+            return Err(OPEN_SHAPE.broken("a tensor of any dtype").into());
+        };
+        let shape = self.schema.dims(tensor)?;
+        let element = Num::of_dtype(dtype);
+        self.out.write(|o| {
+            // Writing to a String cannot fail.
+            let _ = write!(o, "{{\"dtype\":\"{dtype}\",\"shape\":[");
+            for (at, dim) in shape.iter().enumerate() {
+                let _ = write!(o, "{}{dim}", if at > 0 { "," } else { "" });
+            }
+            o.push_str("],\"data\":[");
+        });
+        let bits = memory(dtype.bits());
+        match element {
+            Element::Whole(num) => {
+                for (at, element) in bytes.chunks_exact((bits / 8).max(1)).enumerate() {
+                    if num == Num::Bool {
+                        check_bool(element)
+                            .map_err(|e| Box::<Fail>::from(e).inside(Segment::Index(at as u64)))?;
+                    }
+                    self.out.write(|o| {
+                        if at > 0 {
+                            o.push(',');
+                        }
+                        num.decode(element, o);
+                    });
+                }
+            }
+            Element::Bits(kind) => self.out.write(|o| {
+                let count = bytes.len().saturating_mul(8).checked_div(bits).unwrap_or(0);
+                for at in 0..count {
+                    if at > 0 {
+                        o.push(',');
+                    }
+                    let start = at.saturating_mul(bits);
+                    let pair = bytes.get(start / 8..).unwrap_or_default();
+                    let next = pair.get(1).copied().unwrap_or(0);
+                    let pair = u16::from_le_bytes([pair.first().copied().unwrap_or(0), next]);
+                    let mask = (1u32 << (bits & 7)).saturating_sub(1);
+                    small_text(kind, u32::from(pair >> (start % 8)) & mask, o);
+                }
+            }),
+        }
+        self.out.write(|o| o.push_str("]}"));
+        Ok(())
+    }
+
+    /// The bytes of an entry, counted.
+    fn entry(&mut self, bytes: &[u8]) -> Result<&'w [u8]> {
+        let entry = Entry::from_bytes(le(bytes));
+        entry.check_empty()?;
+        let found = entry.bytes(self.heap)?;
+        self.touch(entry.len)?;
+        Ok(found)
+    }
+
+    fn touch(&mut self, len: u64) -> Result<()> {
+        match self.left.checked_sub(len) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                let message = format!("a record stands for more than {} bytes", self.most);
+                Err(TOO_LARGE.broken(message))
+            }
+        }
+    }
+
+    /// The bytes of a part.
+    fn slot(&self, start: Option<u64>, ty: TypeId, bytes: &'w [u8]) -> Result<&'w [u8]> {
+        let size = get(&self.schema.types, ty)?.size;
+        let (Some(start), Some(size)) = (start, size) else {
+            return Err(OPEN_SHAPE.broken("a part whose size is not known"));
+        };
+        let range = memory(start)..memory(start.saturating_add(size));
+        let len = bytes.len();
+        bytes.get(range).ok_or_else(|| LENGTH.broken(format!("a part leaves {len} bytes")))
+    }
+}
+
+/// Whether a presence bit is set.
+#[inline]
+fn has_bit(bytes: &[u8], bit: u32) -> bool {
+    let byte = bytes.get(memory(u64::from(bit / 8))).copied().unwrap_or(0);
+    byte & (1 << (bit % 8)) != 0
+}
+
+/// Checks the bits that stand for no member: the highest of the last byte.
+fn check_presence(fields: &Struct, bytes: &[u8]) -> Result<()> {
+    let optional = fields.members.iter().filter_map(|m| m.presence).max();
+    let used = optional.map_or(0, |last| last.saturating_add(1)) % 8;
+    let last = fields.presence_len.checked_sub(1);
+    let Some(byte) = last.and_then(|at| bytes.get(memory(u64::from(at)))) else { return Ok(()) };
+    if used != 0 && byte >> used != 0 {
+        let message = format!("{byte:#04x} in a byte of presence for {used} members");
+        return Err(PRESENCE.broken(message));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_bool(bytes: &[u8]) -> Result<bool> {
+    match bytes.first() {
+        Some(0) => Ok(false),
+        Some(1) => Ok(true),
+        found => Err(bad_bool(found.copied())),
+    }
+}
+
+#[cold]
+fn bad_bool(found: Option<u8>) -> Error {
+    BOOL_BYTE.broken(format!("byte {} of a boolean, not 0 or 1", found.unwrap_or(0)))
+}
+
+/// A place in a list, at the start of `bytes`.
+#[inline]
+pub(crate) fn read_place(width: PlaceWidth, bytes: &[u8]) -> u32 {
+    match width {
+        PlaceWidth::One => u32::from(u8::from_le_bytes(le(bytes))),
+        PlaceWidth::Two => u32::from(u16::from_le_bytes(le(bytes))),
+        PlaceWidth::Four => u32::from_le_bytes(le(bytes)),
+    }
+}
+
+pub(crate) fn enum_value<'e>(e: &'e Enum, bytes: &[u8]) -> Result<&'e str> {
+    let place = read_place(e.width, bytes);
+    e.value(place).ok_or_else(|| {
+        ENUM_INDEX.broken(format!("place {place} of an enum with {} values", e.values.len()))
+    })
+}
+
+pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|e| {
+        UTF8.broken(format!("byte {} of {} is not UTF-8", e.valid_up_to(), bytes.len()))
+    })
+}
+
+/// The text of a JSON object.
+pub(crate) fn object(bytes: &[u8], depth: usize) -> Result<&str> {
+    let wrong = |e: Error| JSON.broken(format!("not a JSON object: {e}"));
+    let mut reader = Reader::new(bytes, 0, depth).map_err(wrong)?;
+    if reader.peek().map_err(wrong)? != Token::Object {
+        return Err(JSON.broken("JSON that is not an object"));
+    }
+    parse(bytes, depth).map_err(wrong)?;
+    text(bytes)
+}
+
+/// A number of bytes in memory, which the size of the record bounds.
+fn memory(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}

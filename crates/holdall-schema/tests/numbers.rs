@@ -1,0 +1,180 @@
+//! Every code of the small floats, against crates that only do floats; every day that 64 bits of
+//! nanoseconds reach.
+
+use holdall_schema::{Encoder, Path, Schema, SchemaLimits};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+struct Kind {
+    schema: Schema,
+}
+
+impl Kind {
+    fn new(schema: Value) -> Kind {
+        Kind { schema: Schema::compile_record(&schema, &SchemaLimits::default()).unwrap() }
+    }
+
+    fn scalar(name: &str) -> Kind {
+        Kind::new(json!({format!("TypeDef:{name}"): true}))
+    }
+
+    fn encode(&self, json: &Value) -> Result<Vec<u8>, &'static str> {
+        let ty = self.schema.record().unwrap();
+        let mut encoder = Encoder::new(&self.schema, ty, &SchemaLimits::default()).unwrap();
+        let mut bytes = vec![0; encoder.size()];
+        encoder.value(json, &mut bytes, &mut Vec::new()).map_err(|e| e.code())?;
+        Ok(bytes)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Value {
+        let ty = self.schema.record().unwrap();
+        self.schema.record_value(ty, bytes, &[], &SchemaLimits::default()).unwrap()
+    }
+
+    fn number(&self, bytes: &[u8]) -> f64 {
+        let accessor = self.schema.accessor(self.schema.record().unwrap(), &Path::root()).unwrap();
+        accessor.typed::<f64>().unwrap().read(bytes).unwrap().unwrap()
+    }
+}
+
+fn same(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
+}
+
+#[test]
+fn every_float_of_16_bits() {
+    let (f16, bf16) = (Kind::scalar("Float16"), Kind::scalar("BFloat16"));
+    for code in 0..=u16::MAX {
+        let bytes = code.to_le_bytes();
+        assert!(same(f16.number(&bytes), half::f16::from_bits(code).to_f64()), "{code:#x}");
+        assert!(same(bf16.number(&bytes), half::bf16::from_bits(code).to_f64()), "{code:#x}");
+        for kind in [&f16, &bf16] {
+            if !kind.number(&bytes).is_nan() {
+                assert_eq!(kind.encode(&kind.decode(&bytes)).unwrap(), bytes, "{code:#x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_float_of_8_bits() {
+    let (e4m3, e5m2) = (Kind::scalar("Float8E4M3"), Kind::scalar("Float8E5M2"));
+    for code in 0..=u8::MAX {
+        let wanted = f64::from(microfloat::f8e4m3fn::from_bits(code).to_f32());
+        assert!(same(e4m3.number(&[code]), wanted), "{code:#x}");
+        let wanted = f64::from(microfloat::f8e5m2::from_bits(code).to_f32());
+        assert!(same(e5m2.number(&[code]), wanted), "{code:#x}");
+        for kind in [&e4m3, &e5m2] {
+            if !kind.number(&[code]).is_nan() {
+                assert_eq!(kind.encode(&kind.decode(&[code])).unwrap(), [code], "{code:#x}");
+            }
+        }
+    }
+}
+
+/// Codes of all kinds of tensor element that no record has otherwise.
+#[test]
+fn every_code_of_tensor_elements_comes_back() {
+    for dtype in ["F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F6_E2M3", "F6_E3M2", "F4"] {
+        // 256 bytes hold every code of each.
+        let (shape, count) = match dtype {
+            "F4" => (512, 16u32),
+            "F6_E2M3" | "F6_E3M2" => (64, 64),
+            _ => (256, 256),
+        };
+        let kind = Kind::new(json!({"TypeDef:Tensor": {"dtype": dtype, "shape": [shape]}}));
+        let bits = match count {
+            16 => 4,
+            64 => 6,
+            _ => 8,
+        };
+        let mut bytes = vec![0u8; shape * bits / 8];
+        for at in 0..shape {
+            let code = at as u32 % count;
+            for bit in 0..bits {
+                if code >> bit & 1 == 1 {
+                    bytes[(at * bits + bit) / 8] |= 1 << ((at * bits + bit) % 8);
+                }
+            }
+        }
+        let json = kind.decode(&bytes);
+        assert_eq!(kind.encode(&json).unwrap(), bytes, "{dtype}");
+    }
+}
+
+/// The shortest decimals of powers of two, above which the next number is farther than below: found
+/// by trying every number of so many digits.
+#[test]
+fn no_shorter_decimal_reads_back() {
+    let kind = Kind::scalar("Float16");
+    for code in (0..0x7c00u16).step_by(7).chain((0..31).map(|e| e << 10)) {
+        let text = kind.decode(&code.to_le_bytes()).to_string();
+        let x: f64 = text.parse().unwrap();
+        let shown = format!("{x:e}");
+        let digits = shown.split('e').next().unwrap().replace('.', "").len();
+        if digits < 2 {
+            continue;
+        }
+        let exponent: i32 = shown.split('e').nth(1).unwrap().parse().unwrap();
+        let scale = exponent - (digits as i32 - 2);
+        for n in 10i64.pow(digits as u32 - 2)..=10i64.pow(digits as u32 - 1) {
+            let shorter: f64 = format!("{n}e{scale}").parse().unwrap();
+            if half::f16::from_f64(shorter).to_bits() == code {
+                panic!("{code:#x} is {text}, and {shorter} reads back too");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn floats_are_rounded_as_others_round_them(x in any::<f64>(), y in -70000.0f64..70000.0) {
+        for x in [x, y, y / 1e6, y / 1e9] {
+            let code = half::f16::from_f64(x);
+            let found = Kind::scalar("Float16").encode(&json!(x));
+            match code.is_finite() {
+                true => prop_assert_eq!(found, Ok(code.to_le_bytes().to_vec())),
+                false => prop_assert_eq!(found, Err("record/range")),
+            }
+            let code = half::bf16::from_f64(x);
+            let found = Kind::scalar("BFloat16").encode(&json!(x));
+            match code.is_finite() {
+                true => prop_assert_eq!(found, Ok(code.to_le_bytes().to_vec())),
+                false => prop_assert_eq!(found, Err("record/range")),
+            }
+        }
+    }
+
+    #[test]
+    fn every_number_of_32_and_64_bits_comes_back(a in any::<f32>(), b in any::<f64>(), n in any::<i64>()) {
+        for (name, bytes) in [("Float32", a.to_le_bytes().to_vec()), ("Float64", b.to_le_bytes().to_vec()), ("Timestamp", n.to_le_bytes().to_vec())] {
+            let kind = Kind::scalar(name);
+            prop_assert_eq!(kind.encode(&kind.decode(&bytes)).unwrap(), bytes);
+        }
+    }
+}
+
+#[test]
+fn every_day_follows_the_one_before() {
+    let kind = Kind::scalar("Timestamp");
+    let second = |days: i64| (days * 86_400 * 1_000_000_000).to_le_bytes();
+    let (mut year, mut month, mut day) = (1678, 1, 1);
+    // Days from 1678-01-01 to 1970-01-01.
+    let mut days: i64 = -106_650;
+    assert_eq!(kind.decode(&second(0)), json!("1970-01-01T00:00:00Z"));
+    while year < 2262 {
+        let text = json!(format!("{year:04}-{month:02}-{day:02}T00:00:00Z"));
+        assert_eq!(kind.decode(&second(days)), text);
+        assert_eq!(kind.encode(&text).unwrap(), second(days));
+        let is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+        let last = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+        (year, month, day) = match (month, day) {
+            (12, 31) => (year + 1, 1, 1),
+            (m, d) if d == last[m - 1] => (year, m + 1, 1),
+            (m, d) => (year, m, d + 1),
+        };
+        days += 1;
+    }
+}
