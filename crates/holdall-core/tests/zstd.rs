@@ -27,7 +27,7 @@ fn a_frame_that_states_another_length_is_broken() {
         [&b"\x28\xb5\x2f\xfd\x24"[..], &[stated], b"\x01\0\0\x99\xe9\xd8\x51"].concat()
     };
     for step in [1, 3, 100_000] {
-        assert_eq!(stream(&frame(0), step).unwrap(), []);
+        assert!(stream(&frame(0), step).unwrap().is_empty());
         assert_eq!(stream(&frame(254), step).unwrap_err().code(), "zstd/broken");
         let two = [frame(0), frame(1)].concat();
         assert_eq!(stream(&two, step).unwrap_err().code(), "zstd/broken");
