@@ -11,6 +11,7 @@
 mod access;
 mod compile;
 mod dtype;
+mod evolve;
 mod extent;
 pub mod json;
 mod kinds;
@@ -24,6 +25,7 @@ mod schema;
 
 pub use access::{Accessor, Column, ReadScalar, Typed};
 pub use dtype::TensorDType;
+pub use evolve::{Bump, Change, Side, Verdict, What, changes_json, diff};
 pub use extent::Symbols;
 pub use holdall_error as error;
 pub use holdall_error::{Error, Result, Rule};

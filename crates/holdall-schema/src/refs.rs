@@ -21,7 +21,7 @@ const REF_SIBLINGS_ALLOWED: [&str; 10] = [
 ];
 
 /// Keywords whose value is a schema.
-const ONE: [&str; 12] = [
+pub(crate) const ONE: [&str; 12] = [
     "additionalProperties",
     "items",
     "contains",
@@ -36,9 +36,9 @@ const ONE: [&str; 12] = [
     "additionalItems",
 ];
 /// Keywords whose value is an array of schemas.
-const MANY: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+pub(crate) const MANY: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 /// Keywords whose value is an object of schemas.
-const NAMED: [&str; 6] =
+pub(crate) const NAMED: [&str; 6] =
     ["properties", "$defs", "patternProperties", "dependentSchemas", "definitions", "mapping"];
 
 /// The `$defs` of a schema whose references were all checked.

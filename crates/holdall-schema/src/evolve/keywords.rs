@@ -1,0 +1,246 @@
+//! What only the JSON of a schema says: annotations, and what the validator looks at.
+
+use super::change::{Verdict, What};
+use super::diff::{Budget, Found, Local, Sites};
+use super::show;
+use crate::error::Result;
+use crate::limits::SchemaLimits;
+use crate::refs::{Defs, MANY, NAMED, ONE};
+use serde_json::{Map, Value};
+use std::collections::HashSet;
+
+/// Keywords that say nothing about values; `default` is looked at on its own.
+const ANNOTATIONS: [&str; 8] = [
+    "title",
+    "description",
+    "$comment",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "contentMediaType",
+];
+
+/// Keywords of a node with a kind that its kind already speaks for.
+const OF_THE_KIND: [&str; 9] =
+    ["type", "properties", "required", "items", "mapping", "enum", "align", "minItems", "maxItems"];
+
+/// Keywords that say where schemas are, not what they say.
+const OF_THE_DOCUMENT: [&str; 5] = ["$ref", "$defs", "definitions", "$schema", "$id"];
+
+/// The `$defs` of both sides, where their JSON is known.
+pub(super) struct Keywords<'s> {
+    old: Option<Defs<'s>>,
+    new: Option<Defs<'s>>,
+}
+
+impl<'s> Keywords<'s> {
+    pub(super) fn new(
+        old: Option<&'s Value>,
+        new: Option<&'s Value>,
+        limits: &SchemaLimits,
+    ) -> Result<Keywords<'s>> {
+        let defs = |json: Option<&'s Value>| json.map(|j| Defs::checked(j, limits)).transpose();
+        Ok(Keywords { old: defs(old)?, new: defs(new)? })
+    }
+
+    /// What the nodes stand for: themselves, or what their `$ref` leads to.
+    pub(super) fn resolve(&self, sites: Sites<'s>) -> Sites<'s> {
+        let end = |defs: Option<&Defs<'s>>, site| Some(defs?.resolve(site?).ok()?.node);
+        Sites { old: end(self.old.as_ref(), sites.old), new: end(self.new.as_ref(), sites.new) }
+    }
+
+    /// The `default` that counts at a place.
+    pub(super) fn defaults(&self, sites: Sites<'s>) -> Sites<'s> {
+        let end = |defs: Option<&Defs<'s>>, site| defs?.resolve(site?).ok()?.default;
+        Sites { old: end(self.old.as_ref(), sites.old), new: end(self.new.as_ref(), sites.new) }
+    }
+
+    /// Whether annotations differ at a place; those beside a `$ref` count before its target's.
+    pub(super) fn annotations_differ(&self, sites: Sites<'s>, nodes: Sites<'s>) -> bool {
+        let (Some(old), Some(new)) = (sites.old, sites.new) else { return false };
+        ANNOTATIONS.iter().any(|key| {
+            let before = old.get(key).or_else(|| nodes.old?.get(key));
+            let after = new.get(key).or_else(|| nodes.new?.get(key));
+            before != after
+        })
+    }
+
+    /// Compares what only the validator looks at, in two nodes of the same kind.
+    pub(super) fn compare(
+        &self,
+        out: &mut Found,
+        nodes: Sites<'s>,
+        budget: &mut Budget,
+    ) -> Result<()> {
+        let objects =
+            nodes.old.and_then(Value::as_object).zip(nodes.new.and_then(Value::as_object));
+        let Some((old, new)) = objects else { return Ok(()) };
+        let is_own = |key: &str| {
+            !key.starts_with("TypeDef:")
+                && !OF_THE_KIND.contains(&key)
+                && !says_the_kind(key, old)
+                && !is_aside(key)
+        };
+        let (mut differing, mut has_annotations) = (Vec::new(), false);
+        for key in old.keys().chain(new.keys().filter(|k| !old.contains_key(*k))) {
+            if !is_own(key) {
+                continue;
+            }
+            let mut like = Likeness::new(self);
+            like.keyword(key, old.get(key), new.get(key));
+            match like.finish(budget)? {
+                Like::Same => {}
+                Like::Annotations => has_annotations = true,
+                Like::Other => differing.push(key.as_str()),
+            }
+        }
+        if has_annotations {
+            out.push(Local::new(What::Annotations, Verdict::Compatible).entry());
+        }
+        if !differing.is_empty() {
+            let text = |node: &Map<String, Value>| {
+                let part = |key: &&str| Some(format!("{key} {}", show::json(node.get(*key)?)));
+                let parts: Vec<String> = differing.iter().take(8).filter_map(part).collect();
+                (!parts.is_empty()).then(|| show::cut(parts.join(", ")).into())
+            };
+            let change = Local::new(What::Keywords, Verdict::Compatible);
+            out.push(change.texts(text(old), text(new)).entry());
+        }
+        Ok(())
+    }
+
+    /// Compares two schemas of plain JSON.
+    pub(super) fn compare_plain(
+        &self,
+        out: &mut Found,
+        nodes: Sites<'s>,
+        budget: &mut Budget,
+    ) -> Result<()> {
+        let (Some(old), Some(new)) = (nodes.old, nodes.new) else { return Ok(()) };
+        let mut like = Likeness::new(self);
+        like.ahead.push((old, new));
+        like.is_first = true;
+        let change = match like.finish(budget)? {
+            Like::Same => return Ok(()),
+            Like::Annotations => Local::new(What::Annotations, Verdict::Compatible),
+            Like::Other => Local::new(What::Json, Verdict::NeedsConverter)
+                .sides(show::json(old), show::json(new)),
+        };
+        out.push(change.entry());
+        Ok(())
+    }
+}
+
+/// How much two schemas are alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Like {
+    Same,
+    Annotations,
+    Other,
+}
+
+/// A comparison of two schemas that may contain themselves.
+struct Likeness<'k, 's> {
+    keywords: &'k Keywords<'s>,
+    ahead: Vec<(&'s Value, &'s Value)>,
+    /// Pairs that a `$ref` led to, by address: the same until something else is found.
+    seen: HashSet<(usize, usize)>,
+    found: Like,
+    /// Whether the node at the top is next, whose annotations are told of at its place.
+    is_first: bool,
+}
+
+impl<'k, 's> Likeness<'k, 's> {
+    fn new(keywords: &'k Keywords<'s>) -> Likeness<'k, 's> {
+        Likeness {
+            keywords,
+            ahead: Vec::new(),
+            seen: HashSet::new(),
+            found: Like::Same,
+            is_first: true,
+        }
+    }
+
+    fn note(&mut self, like: Like) {
+        self.found = self.found.max(like);
+    }
+
+    /// Compares what is ahead.
+    fn finish(mut self, budget: &mut Budget) -> Result<Like> {
+        while let Some((old, new)) = self.ahead.pop() {
+            if self.found == Like::Other {
+                break;
+            }
+            budget.take(1)?;
+            self.pair(old, new);
+        }
+        Ok(self.found)
+    }
+
+    fn pair(&mut self, old: &'s Value, new: &'s Value) {
+        let sites = Sites { old: Some(old), new: Some(new) };
+        let nodes = self.keywords.resolve(sites);
+        let (a, b) = (nodes.old.unwrap_or(old), nodes.new.unwrap_or(new));
+        if !std::ptr::eq(a, old) || !std::ptr::eq(b, new) {
+            let pair = (std::ptr::from_ref(a).addr(), std::ptr::from_ref(b).addr());
+            if !self.seen.insert(pair) {
+                return;
+            }
+        }
+        let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
+            if a != b {
+                self.note(Like::Other);
+            }
+            return;
+        };
+        for key in a.keys().chain(b.keys().filter(|k| !a.contains_key(*k))) {
+            if !is_aside(key) {
+                self.keyword(key, a.get(key), b.get(key));
+            }
+        }
+        let defaults = self.keywords.defaults(sites);
+        let is_below = !std::mem::take(&mut self.is_first);
+        let differ = self.keywords.annotations_differ(sites, nodes) || defaults.old != defaults.new;
+        if is_below && differ {
+            self.note(Like::Annotations);
+        }
+    }
+
+    /// Compares the values of one keyword; schemas in them come later.
+    fn keyword(&mut self, key: &str, old: Option<&'s Value>, new: Option<&'s Value>) {
+        let (Some(old), Some(new)) = (old, new) else { return self.note(Like::Other) };
+        if ONE.contains(&key) {
+            return self.ahead.push((old, new));
+        }
+        match (old, new) {
+            (Value::Array(a), Value::Array(b)) if MANY.contains(&key) && a.len() == b.len() => {
+                self.ahead.extend(a.iter().zip(b));
+            }
+            (Value::Object(a), Value::Object(b)) if NAMED.contains(&key) && a.len() == b.len() => {
+                for (name, schema) in a {
+                    match b.get(name) {
+                        Some(other) => self.ahead.push((schema, other)),
+                        None => self.note(Like::Other),
+                    }
+                }
+            }
+            _ if old == new => {}
+            _ => self.note(Like::Other),
+        }
+    }
+}
+
+/// Whether a keyword says nothing about values here.
+fn is_aside(key: &str) -> bool {
+    ANNOTATIONS.contains(&key) || OF_THE_DOCUMENT.contains(&key) || key == "default"
+}
+
+/// Whether a keyword only repeats what the kind of its node says.
+fn says_the_kind(key: &str, node: &Map<String, Value>) -> bool {
+    match key {
+        "format" => node.contains_key("TypeDef:Timestamp"),
+        "contentEncoding" => node.contains_key("TypeDef:Bytes"),
+        _ => false,
+    }
+}

@@ -1,0 +1,115 @@
+//! What a schema has somewhere, in a few words.
+
+use crate::kinds::{Align, Dim, Kind, Len, TensorType, TypeId};
+use crate::schema::{Node, Schema};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Characters after which a text is cut.
+const MOST: usize = 60;
+
+/// A type: `Int32`, `F32 [20, 5]`, `String []`, `Enum of 3`.
+pub(super) fn ty(schema: &Schema, id: TypeId) -> String {
+    let Ok(ty) = crate::extent::get(&schema.types, id) else { return String::new() };
+    match &ty.kind {
+        Kind::Tensor(tensor) => self::tensor(tensor),
+        Kind::Enum(e) => format!("Enum of {}", e.values.len()),
+        Kind::Array(array) => {
+            let mut text = self::ty(schema, array.items);
+            text.push(' ');
+            text.push_str(&len(array.len));
+            text
+        }
+        other => other.as_str().to_owned(),
+    }
+}
+
+/// What stands at a node: as [`ty`], `Blob utf-8`, `object`, `JSON`.
+pub(super) fn node(schema: &Schema, node: &Node) -> String {
+    match node {
+        Node::Flat { tensor, .. } => self::tensor(tensor),
+        Node::Dataset { items, len, .. } => {
+            format!("{} {}", ty(schema, *items), self::len(*len))
+        }
+        Node::Blob { content, .. } => format!("Blob {content}"),
+        Node::Object(_) => "object".to_owned(),
+        Node::List { min, max, .. } => {
+            format!("array {}", len(Len::Variable { min: *min, max: *max }))
+        }
+        Node::Plain { ty: Some(id), .. } => ty(schema, *id),
+        Node::Plain { ty: None, .. } => "JSON".to_owned(),
+    }
+}
+
+/// `F32 [20, n]`; `Tensor` where any will do.
+pub(super) fn tensor(tensor: &TensorType) -> String {
+    let dims = |shape: &[Dim]| {
+        let mut out = String::from("[");
+        for (at, dim) in shape.iter().enumerate() {
+            out.push_str(if at > 0 { ", " } else { "" });
+            // Writing to a String cannot fail.
+            let _ = match dim {
+                Dim::Known(n) => write!(out, "{n}"),
+                Dim::Any => write!(out, "null"),
+                Dim::Symbol(name) => write!(out, "{}", name.escape_debug()),
+            };
+        }
+        out.push(']');
+        out
+    };
+    match (tensor.dtype, &tensor.shape) {
+        (None, None) => "Tensor".to_owned(),
+        (Some(dtype), None) => dtype.as_str().to_owned(),
+        (None, Some(shape)) => cut(format!("Tensor {}", dims(shape))),
+        (Some(dtype), Some(shape)) => cut(format!("{dtype} {}", dims(shape))),
+    }
+}
+
+/// `[3]`, `[]`, `[1..]`, `[0..5]`: bounds include both ends.
+pub(super) fn len(len: Len) -> String {
+    match len {
+        Len::Fixed(n) => format!("[{n}]"),
+        Len::Variable { min: 0, max: None } => "[]".to_owned(),
+        Len::Variable { min, max: None } => format!("[{min}..]"),
+        Len::Variable { min, max: Some(max) } => format!("[{min}..{max}]"),
+    }
+}
+
+/// `align 4`, `align natural`.
+pub(super) fn align(align: Option<Align>) -> Option<String> {
+    align.map(|a| match a {
+        Align::Bytes(bytes) => format!("align {bytes}"),
+        Align::Natural => "align natural".to_owned(),
+    })
+}
+
+/// `a, b, c`.
+pub(super) fn names<'n>(names: impl Iterator<Item = &'n Arc<str>>) -> String {
+    let mut out = String::new();
+    for name in names {
+        // One more than is shown tells that there is more.
+        if out.len() > MOST.saturating_mul(4) {
+            break;
+        }
+        if !out.is_empty() {
+            out.push_str(", ");
+        }
+        out.push_str(&name.escape_debug().to_string());
+    }
+    cut(out)
+}
+
+/// JSON as text.
+pub(super) fn json(value: &Value) -> String {
+    cut(value.to_string())
+}
+
+/// The text, cut where it is long.
+pub(super) fn cut(mut text: String) -> String {
+    if let Some((at, _)) = text.char_indices().nth(MOST) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
+}

@@ -1,0 +1,298 @@
+//! Types compared: what records are made of.
+
+use super::change::{Verdict, What};
+use super::diff::{Found, Local, Pair, Sites, Walk, default_change};
+use super::show;
+use super::widen::{are_numbers, is_widening};
+use crate::error::Result;
+use crate::extent::get;
+use crate::kinds::{Array, Dim, Enum, Kind, Len, Member, Struct, TensorType, TypeId, Union};
+use crate::path::Segment;
+use crate::schema::Schema;
+use std::sync::Arc;
+
+impl<'s> Walk<'s> {
+    /// Compares the types at a place. `sites` are the nodes as they stand there.
+    pub(super) fn type_at(
+        &mut self,
+        out: &mut Found,
+        step: Option<Segment>,
+        types: (TypeId, TypeId),
+        sites: Sites<'s>,
+    ) -> Result<()> {
+        self.member_at(out, step.clone(), types, sites)?;
+        self.default_at(out, step, sites);
+        Ok(())
+    }
+
+    /// The same, without the `default` that stands there.
+    fn member_at(
+        &mut self,
+        out: &mut Found,
+        step: Option<Segment>,
+        (old, new): (TypeId, TypeId),
+        sites: Sites<'s>,
+    ) -> Result<()> {
+        self.budget.take(1)?;
+        let nodes = self.keywords.resolve(sites);
+        let found = self.types(old, new, nodes)?;
+        self.finish_at(out, step, found, sites, nodes);
+        Ok(())
+    }
+
+    /// Compares two types; where they differ, the place in `found`.
+    pub(super) fn types(
+        &mut self,
+        old: TypeId,
+        new: TypeId,
+        nodes: Sites<'s>,
+    ) -> Result<Option<usize>> {
+        let pair = Pair::Types(old, new);
+        if let Some(known) = self.known.get(&pair) {
+            return Ok(*known);
+        }
+        let (a, b) = (get(&self.old.types, old)?, get(&self.new.types, new)?);
+        let mut out = Found::new();
+        let mut is_same_kind = true;
+        match (&a.kind, &b.kind) {
+            (Kind::Scalar(from), Kind::Scalar(to)) => {
+                is_same_kind = from == to;
+                if !is_same_kind {
+                    let (what, verdict) = match is_widening(*from, *to) {
+                        true => (What::Widened, Verdict::Compatible),
+                        false if are_numbers(*from, *to) => {
+                            (What::Narrowed, Verdict::NeedsConverter)
+                        }
+                        false => (What::Kind, Verdict::NeedsConverter),
+                    };
+                    out.push(Local::new(what, verdict).sides(from.as_str(), to.as_str()).entry());
+                }
+            }
+            (Kind::Enum(a), Kind::Enum(b)) => self.enums(&mut out, a, b)?,
+            (Kind::Array(a), Kind::Array(b)) => {
+                lengths(&mut out, a, b, || (show::ty(self.old, old), show::ty(self.new, new)));
+                let sites = nodes.below("items");
+                self.type_at(&mut out, Some(Segment::Each), (a.items, b.items), sites)?;
+            }
+            (Kind::Struct(a), Kind::Struct(b)) => self.structs(&mut out, a, b, nodes)?,
+            (Kind::Union(a), Kind::Union(b)) => self.unions(&mut out, a, b, nodes)?,
+            (Kind::Tensor(a), Kind::Tensor(b)) => self.tensors(&mut out, a, b),
+            (Kind::String, Kind::String)
+            | (Kind::Bytes, Kind::Bytes)
+            | (Kind::Record, Kind::Record) => {}
+            _ => {
+                is_same_kind = false;
+                let sides = (show::ty(self.old, old), show::ty(self.new, new));
+                let change = Local::new(What::Kind, Verdict::NeedsConverter);
+                out.push(change.sides(sides.0, sides.1).entry());
+            }
+        }
+        if a.align_keyword != b.align_keyword {
+            let texts = [a, b].map(|t| show::align(t.align_keyword).map(Arc::from));
+            let [a, b] = texts;
+            out.push(Local::new(What::Align, Verdict::Compatible).texts(a, b).entry());
+        }
+        if is_same_kind {
+            self.keywords.compare(&mut out, nodes, &mut self.budget)?;
+        }
+        Ok(self.keep(pair, out))
+    }
+
+    fn enums(&mut self, out: &mut Found, old: &Enum, new: &Enum) -> Result<()> {
+        // Values are far cheaper to look at than paths.
+        let len = old.values.len().saturating_add(new.values.len());
+        self.budget.take(u64::try_from(len / 16).unwrap_or(u64::MAX))?;
+        let missing = |from: &Enum, other: &Enum| -> Arc<[Arc<str>]> {
+            from.values.iter().filter(|v| other.place(v).is_none()).cloned().collect()
+        };
+        let size = |e: &Enum| format!("Enum of {}", e.values.len());
+        let removed = missing(old, new);
+        let added = missing(new, old);
+        for (what, verdict, values) in [
+            (What::ValuesRemoved, Verdict::NeedsConverter, removed),
+            (What::ValuesAdded, Verdict::Compatible, added),
+        ] {
+            if !values.is_empty() {
+                let mut change = Local::new(what, verdict).sides(size(old), size(new));
+                change.values = values;
+                out.push(change.entry());
+            }
+        }
+        if !rises(new.values.iter().filter_map(|v| old.place(v))) {
+            let sides = (show::names(old.values.iter()), show::names(new.values.iter()));
+            let change = Local::new(What::ValuesOrder, Verdict::Compatible);
+            out.push(change.sides(sides.0, sides.1).entry());
+        }
+        Ok(())
+    }
+
+    fn structs(
+        &mut self,
+        out: &mut Found,
+        old: &Struct,
+        new: &Struct,
+        nodes: Sites<'s>,
+    ) -> Result<()> {
+        if !rises(new.members.iter().filter_map(|m| old.place(&m.name))) {
+            let names = |s: &Struct| show::names(s.members.iter().map(|m| &m.name));
+            let change = Local::new(What::Order, Verdict::Compatible);
+            out.push(change.sides(names(old), names(new)).entry());
+        }
+        let properties = nodes.below("properties");
+        for member in &new.members {
+            let step = Some(Segment::Name(Arc::clone(&member.name)));
+            let Some(before) = old.place(&member.name).and_then(|p| old.members.get(p)) else {
+                self.budget.take(1)?;
+                let is_filled = member.presence.is_some() || member.default.is_some();
+                let verdict = if is_filled { Verdict::Compatible } else { Verdict::NeedsDefault };
+                let text = show_member(self.new, member);
+                out.push(Local::new(What::Added, verdict).at(step).new_text(text).entry());
+                continue;
+            };
+            presence(
+                out,
+                &step,
+                (before.presence.is_none(), member.presence.is_none()),
+                member.default.is_some(),
+            );
+            let sites = properties.below(&member.name);
+            self.member_at(out, step.clone(), (before.ty, member.ty), sites)?;
+            if before.default != member.default {
+                let sides = (before.default.as_ref(), member.default.as_ref());
+                out.push(default_change(sides.0, sides.1).at(step).entry());
+            }
+        }
+        for member in old.members.iter().filter(|m| new.place(&m.name).is_none()) {
+            self.budget.take(1)?;
+            let step = Some(Segment::Name(Arc::clone(&member.name)));
+            let text = show_member(self.old, member);
+            out.push(Local::new(What::Removed, Verdict::Breaking).at(step).old(text).entry());
+        }
+        Ok(())
+    }
+
+    fn unions(
+        &mut self,
+        out: &mut Found,
+        old: &Union,
+        new: &Union,
+        nodes: Sites<'s>,
+    ) -> Result<()> {
+        if old.discriminator != new.discriminator {
+            let sides = [old, new].map(|u| show::names([&u.discriminator].into_iter()));
+            let change = Local::new(What::Discriminator, Verdict::Compatible);
+            let [a, b] = sides;
+            out.push(change.sides(a, b).entry());
+        }
+        let mapping = nodes.below("mapping");
+        for variant in &new.variants {
+            let step = Some(Segment::Name(Arc::clone(&variant.key)));
+            match old.tag(&variant.key).and_then(|tag| old.variants.get(tag)) {
+                Some(before) => {
+                    let sites = mapping.below(&variant.key);
+                    self.type_at(out, step, (before.ty, variant.ty), sites)?;
+                }
+                None => {
+                    self.budget.take(1)?;
+                    let change = Local::new(What::VariantAdded, Verdict::Compatible).at(step);
+                    out.push(change.new_text("Struct").entry());
+                }
+            }
+        }
+        for variant in old.variants.iter().filter(|v| new.tag(&v.key).is_none()) {
+            self.budget.take(1)?;
+            let step = Some(Segment::Name(Arc::clone(&variant.key)));
+            let change = Local::new(What::VariantRemoved, Verdict::Breaking).at(step);
+            out.push(change.old("Struct").entry());
+        }
+        Ok(())
+    }
+
+    /// Compares what may be in a tensor: any dtype and any shape hold all others.
+    pub(super) fn tensors(&mut self, out: &mut Found, old: &TensorType, new: &TensorType) {
+        let sides = |change: Local| change.sides(show::tensor(old), show::tensor(new)).entry();
+        if old.dtype != new.dtype {
+            let is_any = new.dtype.is_none();
+            let verdict = if is_any { Verdict::Compatible } else { Verdict::NeedsConverter };
+            out.push(sides(Local::new(What::DType, verdict)));
+        }
+        let verdict = match (&old.shape, &new.shape) {
+            (a, b) if a.is_none() && b.is_none() => return,
+            (_, None) => Verdict::Compatible,
+            (Some(a), Some(b)) if a.len() == b.len() => {
+                let mut holds = true;
+                for (from, to) in a.iter().zip(b) {
+                    holds &= self.holds(from, to);
+                }
+                match holds {
+                    true if a == b => return,
+                    true => Verdict::Compatible,
+                    false => Verdict::Breaking,
+                }
+            }
+            _ => Verdict::Breaking,
+        };
+        out.push(sides(Local::new(What::Shape, verdict)));
+    }
+
+    /// Whether a dimension takes all numbers that another takes. A symbol of the new schema is one
+    /// number or one symbol of the old schema everywhere.
+    fn holds(&mut self, old: &Dim, new: &Dim) -> bool {
+        match (old, new) {
+            (_, Dim::Any) => true,
+            (Dim::Any, _) => false,
+            (_, Dim::Symbol(name)) => match self.symbols.get(name) {
+                Some(known) => known == old,
+                None => {
+                    self.symbols.insert(Arc::clone(name), old.clone());
+                    true
+                }
+            },
+            (a, b) => a == b,
+        }
+    }
+}
+
+/// How a member's presence differs: whether it was required, and whether it is.
+pub(super) fn presence(
+    out: &mut Found,
+    step: &Option<Segment>,
+    is_required: (bool, bool),
+    has_default: bool,
+) {
+    let (what, verdict, old, new) = match is_required {
+        (true, false) => (What::MadeOptional, Verdict::Compatible, "required", "optional"),
+        (false, true) if has_default => {
+            (What::MadeRequired, Verdict::Compatible, "optional", "required")
+        }
+        (false, true) => (What::MadeRequired, Verdict::NeedsDefault, "optional", "required"),
+        _ => return,
+    };
+    out.push(Local::new(what, verdict).at(step.clone()).sides(old, new).entry());
+}
+
+fn lengths(out: &mut Found, old: &Array, new: &Array, show: impl Fn() -> (String, String)) {
+    let (what, verdict) = match (old.len, new.len) {
+        (a, b) if a == b => return,
+        (Len::Variable { .. }, Len::Variable { .. }) => (What::Bounds, Verdict::Compatible),
+        (Len::Fixed(_), Len::Variable { .. }) => (What::Length, Verdict::Compatible),
+        _ => (What::Length, Verdict::Breaking),
+    };
+    let (a, b) = show();
+    out.push(Local::new(what, verdict).sides(a, b).entry());
+}
+
+fn show_member(schema: &Schema, member: &Member) -> String {
+    let text = show::ty(schema, member.ty);
+    if member.presence.is_some() { format!("optional {text}") } else { text }
+}
+
+/// Whether places only go up.
+fn rises<T: PartialOrd>(mut places: impl Iterator<Item = T>) -> bool {
+    let Some(mut before) = places.next() else { return true };
+    places.all(|place| {
+        let up = before < place;
+        before = place;
+        up
+    })
+}
