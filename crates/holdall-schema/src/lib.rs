@@ -11,7 +11,7 @@
 mod access;
 mod compile;
 mod dtype;
-mod evolve;
+pub mod evolve;
 mod extent;
 pub mod json;
 mod kinds;
@@ -25,7 +25,10 @@ mod schema;
 
 pub use access::{Accessor, Column, ReadScalar, Typed};
 pub use dtype::TensorDType;
-pub use evolve::{Bump, Change, Side, Verdict, What, changes_json, diff};
+pub use evolve::{
+    Bump, Change, Convert, Converters, Migrator, Part, Resolution, ResolveOptions, Side, Verdict,
+    What, by_value, changes_json, diff, resolve,
+};
 pub use extent::Symbols;
 pub use holdall_error as error;
 pub use holdall_error::{Error, Result, Rule};
@@ -41,5 +44,5 @@ pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, R
 
 /// Every rule of this crate, but for those of JSON text.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    [rules::RULES, record::rules::RULES].into_iter().flatten().copied()
+    [rules::RULES, record::rules::RULES, evolve::rules::RULES].into_iter().flatten().copied()
 }

@@ -1,7 +1,10 @@
 //! Evolution: the vectors of `corpus/vectors/metatensor`, and what holds for every pair of schemas.
 
 use holdall_schema::json::parse;
-use holdall_schema::{Schema, SchemaLimits, changes_json, diff};
+use holdall_schema::{
+    Converters, Error, ResolveOptions, Schema, SchemaLimits, Symbols, by_value, changes_json, diff,
+    resolve,
+};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -69,4 +72,78 @@ fn shared_types_are_compared_once_and_told_of_within_limits() {
     let uint8 = shared(json!({"TypeDef:Uint8": true}));
     let few = limits().with_nodes(1000);
     assert_eq!(diff(&int8, &uint8, &few).unwrap_err().code(), "schema/too-large");
+}
+
+/// The converters that vectors name.
+fn converters<'s>(writer: &'s Schema, reader: &'s Schema) -> Converters<'s> {
+    let negate = |v: Value| Ok(json!(-v.as_i64().unwrap()));
+    let join = |v: Value| {
+        let [first, last] = ["first", "last"].map(|k| v[k].as_str().unwrap());
+        Ok(json!(format!("{first} {last}")))
+    };
+    Converters::new()
+        .with("negate", by_value(writer, reader, limits(), negate))
+        .with("join", by_value(writer, reader, limits(), join))
+        .with("same", by_value(writer, reader, limits(), Ok))
+}
+
+fn hex(text: &Value) -> Vec<u8> {
+    data_encoding::HEXLOWER.decode(text.as_str().unwrap().as_bytes()).unwrap()
+}
+
+fn unhex(bytes: &[u8]) -> String {
+    data_encoding::HEXLOWER.encode(bytes)
+}
+
+fn migrate(vector: &Value) -> Result<Value, Error> {
+    let mut symbols = Symbols::new();
+    for (name, n) in vector["symbols"].as_object().into_iter().flatten() {
+        symbols.insert(name.as_str().into(), n.as_u64().unwrap());
+    }
+    let [writer, reader] = ["writer", "reader"]
+        .map(|k| Schema::compile_record(&vector[k], &limits()).unwrap().bind(&symbols).unwrap());
+    let mut options = ResolveOptions::default();
+    for (path, name) in vector["converters"].as_object().into_iter().flatten() {
+        options = options.with_converter(path.parse()?, name.as_str().unwrap());
+    }
+    for (to, from) in vector["renames"].as_object().into_iter().flatten() {
+        options = options.with_rename(to.parse()?, from.as_str().unwrap().parse()?);
+    }
+    let (from, to) = (writer.record().unwrap(), reader.record().unwrap());
+    let resolution = resolve(&writer, from, &reader, to, &options)?;
+    let converters = converters(&writer, &reader);
+    let mut migrator = resolution.migrator(&converters)?;
+    let (record, heap) = (hex(&vector["record"]), hex(&vector["heap"]));
+    let (mut out, mut out_heap) = (vec![0xaa; resolution.to_size()], Vec::new());
+    migrator.record(&record, &heap, &mut out, &mut out_heap)?;
+    // What was sound is sound, and the same migrator does the same again.
+    writer.check_record(from, &record, &heap, &limits())?;
+    reader.check_record(to, &out, &out_heap, &limits())?;
+    let (mut again, mut again_heap) = (vec![0x55; resolution.to_size()], Vec::new());
+    migrator.record(&record, &heap, &mut again, &mut again_heap)?;
+    assert_eq!((&out, &out_heap), (&again, &again_heap));
+    let dropped: Vec<String> = resolution.dropped().iter().map(ToString::to_string).collect();
+    let code = resolution.keeps_all().err().map(|e| e.code());
+    assert_eq!(code, (!dropped.is_empty()).then_some("evolve/drops-member"));
+    Ok(json!({"record": unhex(&out), "heap": unhex(&out_heap), "dropped": dropped}))
+}
+
+#[test]
+fn resolutions() {
+    let all = vectors("resolve.json");
+    let mut wrong = Vec::new();
+    for vector in &all {
+        let found = migrate(vector);
+        let text = found.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let found = found.map_err(|e| e.code().to_owned());
+        let wanted = match vector.get("error") {
+            Some(code) => Err(code.as_str().unwrap().to_owned()),
+            None => Ok(vector["expect"].clone()),
+        };
+        if found != wanted {
+            let name = &vector["name"];
+            wrong.push(format!("{name}\n  wanted {wanted:?}\n  found  {found:?} {text}"));
+        }
+    }
+    tell("resolve.json", 95, all.len(), &wrong);
 }

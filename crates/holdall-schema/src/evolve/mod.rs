@@ -1,12 +1,23 @@
 //! Evolution: how schemas differ, and records of one schema read under another (section 8).
 
+mod build;
 mod change;
+mod convert;
 mod diff;
 mod keywords;
+mod members;
+mod migrate;
+mod number;
+mod plan;
 mod references;
+mod resolve;
+pub mod rules;
 mod show;
 mod types;
 mod widen;
 
 pub use change::{Bump, Change, Verdict, What, changes_json};
+pub use convert::{Convert, Converters, Part, by_value};
 pub use diff::{Side, diff};
+pub use migrate::Migrator;
+pub use resolve::{Resolution, ResolveOptions, resolve};

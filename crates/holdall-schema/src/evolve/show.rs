@@ -1,6 +1,7 @@
 //! What a schema has somewhere, in a few words.
 
 use crate::kinds::{Align, Dim, Kind, Len, TensorType, TypeId};
+use crate::path::Path;
 use crate::schema::{Node, Schema};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -112,4 +113,12 @@ pub(super) fn cut(mut text: String) -> String {
         text.push('…');
     }
     text
+}
+
+/// A path in a message.
+pub(super) fn path(path: &Path) -> String {
+    match path.is_root() {
+        true => "the record".to_owned(),
+        false => format!("`{}`", path.to_string().escape_debug()),
+    }
 }

@@ -1,7 +1,7 @@
 //! Records: one value as bytes and as JSON (section 5).
 
 mod encode;
-mod fail;
+pub(crate) mod fail;
 pub(crate) mod float;
 mod input;
 pub(crate) mod number;
@@ -34,6 +34,13 @@ impl Heap for Vec<u8> {
         let start = self.len();
         self.extend_from_slice(bytes);
         Ok(start as u64)
+    }
+}
+
+/// A heap by reference.
+impl<H: Heap + ?Sized> Heap for &mut H {
+    fn append(&mut self, bytes: &[u8], align: u32) -> Result<u64> {
+        (**self).append(bytes, align)
     }
 }
 

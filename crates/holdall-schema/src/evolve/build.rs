@@ -1,0 +1,361 @@
+//! The plan of a resolution, part by part.
+
+use super::plan::{Filling, Items, Plan, PlanId, Run, VariantPlan};
+use super::resolve::ResolveOptions;
+use super::rules::NO_CONVERTER;
+use super::show;
+use super::widen::is_widening;
+use crate::error::{Error, Result};
+use crate::extent::{get, in_memory};
+use crate::kinds::{Array, Enum, Kind, Len, TypeId, Union};
+use crate::path::{Path, Segment};
+use crate::rules::{TOO_LARGE, UNKNOWN_PATH};
+use crate::schema::Schema;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Whose bytes a plan takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Source {
+    /// Those of the writer's record.
+    Writer,
+    /// Those of a default, which has the reader's type already.
+    Default,
+}
+
+/// The way to a part, in both records.
+#[derive(Default)]
+pub(super) struct At {
+    pub(super) from: Vec<Segment>,
+    pub(super) to: Vec<Segment>,
+}
+
+impl At {
+    pub(super) fn inside<T>(
+        &mut self,
+        from: Segment,
+        to: Segment,
+        with: impl FnOnce(&mut At) -> Result<T>,
+    ) -> Result<T> {
+        self.from.push(from);
+        self.to.push(to);
+        let result = with(self);
+        self.from.pop();
+        self.to.pop();
+        result
+    }
+
+    pub(super) fn path(&self) -> Path {
+        Path(self.to.clone())
+    }
+}
+
+/// What a plan leaves out.
+#[derive(Clone, Default)]
+pub(super) struct Dropped {
+    pub(super) names: Vec<Arc<str>>,
+    below: Vec<(Segment, PlanId)>,
+}
+
+pub(super) struct Build<'b> {
+    writer: &'b Schema,
+    pub(super) reader: &'b Schema,
+    pub(super) options: &'b ResolveOptions,
+    pub(super) plans: Vec<Plan>,
+    /// Plans that no option is about.
+    known: HashMap<(Source, TypeId, TypeId), PlanId>,
+    /// Those that leave something out, by their place.
+    dropped: HashMap<usize, Dropped>,
+    pub(super) fillings: Vec<Filling>,
+    /// Bytes of all defaults.
+    pub(super) filled: u64,
+    pub(super) converters: Vec<Arc<str>>,
+    /// Options that were used.
+    pub(super) used: BTreeSet<Path>,
+    left: u64,
+    most: u64,
+}
+
+impl<'b> Build<'b> {
+    pub(super) fn new(
+        writer: &'b Schema,
+        reader: &'b Schema,
+        options: &'b ResolveOptions,
+    ) -> Build<'b> {
+        let most = options.limits.max_nodes().saturating_mul(2);
+        Build {
+            writer,
+            reader,
+            options,
+            plans: Vec::new(),
+            known: HashMap::new(),
+            dropped: HashMap::new(),
+            fillings: Vec::new(),
+            filled: 0,
+            converters: Vec::new(),
+            used: BTreeSet::new(),
+            left: most,
+            most,
+        }
+    }
+
+    /// The plan of a whole record, and what it leaves out.
+    pub(super) fn top(&mut self, from: TypeId, to: TypeId) -> Result<(PlanId, Vec<Path>)> {
+        let top = self.plan(Source::Writer, from, to, &mut At::default())?;
+        self.check_used()?;
+        let mut dropped = Vec::new();
+        self.expand(top, &mut Vec::new(), &mut dropped)?;
+        Ok((top, dropped))
+    }
+
+    pub(super) fn schema(&self, source: Source) -> &'b Schema {
+        match source {
+            Source::Writer => self.writer,
+            Source::Default => self.reader,
+        }
+    }
+
+    /// Counts what is looked at.
+    pub(super) fn steps(&mut self, count: usize) -> Result<()> {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        let Some(left) = self.left.checked_sub(count) else {
+            let most = self.most;
+            let message = format!("two schemas that touch more than {most} paths");
+            return Err(TOO_LARGE.broken(message));
+        };
+        self.left = left;
+        Ok(())
+    }
+
+    pub(super) fn plan(
+        &mut self,
+        source: Source,
+        from: TypeId,
+        to: TypeId,
+        at: &mut At,
+    ) -> Result<PlanId> {
+        self.steps(1)?;
+        let is_plain = source == Source::Default || !self.has_options(&at.to);
+        if is_plain && let Some(known) = self.known.get(&(source, from, to)) {
+            return Ok(*known);
+        }
+        let mut dropped = Dropped::default();
+        let plan = match self.converter(source, at) {
+            Some(converter) => Plan::Convert { converter, from, to },
+            None => self.build(source, from, to, at, &mut dropped)?,
+        };
+        // What a plan goes through in memory has a size that fits it.
+        in_memory(self.schema(source).extent(from)?.stride)?;
+        in_memory(self.reader.extent(to)?.stride)?;
+        let id = PlanId(self.plans.len());
+        self.plans.push(plan);
+        if !(dropped.names.is_empty() && dropped.below.is_empty()) {
+            self.dropped.insert(id.0, dropped);
+        }
+        if is_plain {
+            self.known.insert((source, from, to), id);
+        }
+        Ok(id)
+    }
+
+    fn build(
+        &mut self,
+        source: Source,
+        from: TypeId,
+        to: TypeId,
+        at: &mut At,
+        dropped: &mut Dropped,
+    ) -> Result<Plan> {
+        let schema = self.schema(source);
+        let (a, b) = (get(&schema.types, from)?, get(&self.reader.types, to)?);
+        Ok(match (&a.kind, &b.kind) {
+            (Kind::Scalar(a), Kind::Scalar(b)) if a == b => Plan::Copy,
+            (Kind::Scalar(a), Kind::Scalar(b)) if is_widening(*a, *b) => Plan::Widen(*a, *b),
+            (Kind::Enum(a), Kind::Enum(b)) => {
+                // Values are far cheaper to look at than paths.
+                self.steps(a.values.len() / 16)?;
+                enums(a, b, at)?
+            }
+            (Kind::String, Kind::String)
+            | (Kind::Bytes, Kind::Bytes)
+            | (Kind::Record, Kind::Record) => Plan::Entry,
+            (Kind::Tensor(a), Kind::Tensor(b))
+                if a.dtype == b.dtype && schema.dims(a)? == self.reader.dims(b)? =>
+            {
+                Plan::Copy
+            }
+            (Kind::Array(a), Kind::Array(b)) => {
+                self.array(source, (from, a), (to, b), at, dropped)?
+            }
+            (Kind::Struct(a), Kind::Struct(b)) => {
+                Plan::Struct(self.members(source, (from, a), b, at, dropped)?)
+            }
+            (Kind::Union(a), Kind::Union(b)) => self.union(source, a, b, at, dropped)?,
+            _ => return Err(self.no_converter(source, from, to, at)),
+        })
+    }
+
+    fn array(
+        &mut self,
+        source: Source,
+        (from, a): (TypeId, &Array),
+        (to, b): (TypeId, &Array),
+        at: &mut At,
+        dropped: &mut Dropped,
+    ) -> Result<Plan> {
+        let is_same = match (a.len, b.len) {
+            (Len::Fixed(m), Len::Fixed(n)) => m == n,
+            (_, Len::Variable { .. }) => true,
+            (Len::Variable { .. }, Len::Fixed(_)) => false,
+        };
+        if !is_same {
+            return Err(self.no_converter(source, from, to, at));
+        }
+        let schema = self.schema(source);
+        let extents = (schema.extent(a.items)?, self.reader.extent(b.items)?);
+        let plan =
+            at.inside(Segment::Each, Segment::Each, |at| self.plan(source, a.items, b.items, at))?;
+        self.note(dropped, Segment::Each, plan);
+        let (x, y) = extents;
+        let is_whole = matches!(self.plans.get(plan.0), Some(Plan::Copy))
+            && x.size == x.stride
+            && y.size == y.stride;
+        let run = if is_whole { Run::Whole } else { Run::Each };
+        let items = Items { from: x, to: y, plan, run };
+        Ok(match (a.len, b.len) {
+            (Len::Fixed(_), Len::Fixed(_)) if is_whole => Plan::Copy,
+            (Len::Fixed(_), Len::Fixed(_)) => Plan::Fixed { items },
+            (Len::Fixed(_), _) => Plan::IntoHeap { items },
+            _ => Plan::Variable { items },
+        })
+    }
+
+    fn union(
+        &mut self,
+        source: Source,
+        from: &Union,
+        to: &Union,
+        at: &mut At,
+        dropped: &mut Dropped,
+    ) -> Result<Plan> {
+        let mut variants = Vec::with_capacity(from.variants.len());
+        let schema = self.schema(source);
+        let part = |schema: &Schema, union: &Union, ty| -> Result<Range<usize>> {
+            let start = in_memory(u64::from(union.start))?;
+            Ok(start..start.saturating_add(in_memory(schema.extent(ty)?.size)?))
+        };
+        for variant in &from.variants {
+            let found = to.tag(&variant.key).and_then(|tag| Some((tag, to.variants.get(tag)?)));
+            let Some((tag, after)) = found else {
+                let message = format!(
+                    "{} is a union with a variant `{}` in the file, and without it for the reader",
+                    show::path(&at.path()),
+                    variant.key.escape_debug()
+                );
+                return Err(NO_CONVERTER.broken(message));
+            };
+            let key = Segment::Name(Arc::clone(&variant.key));
+            let plan = at.inside(key.clone(), key.clone(), |at| {
+                self.plan(source, variant.ty, after.ty, at)
+            })?;
+            self.note(dropped, key, plan);
+            variants.push(VariantPlan {
+                key: Arc::clone(&variant.key),
+                // The number of nodes is bounded below 2^31.
+                tag: u32::try_from(tag).unwrap_or(u32::MAX),
+                from: part(schema, from, variant.ty)?,
+                to: part(self.reader, to, after.ty)?,
+                plan,
+            });
+        }
+        Ok(Plan::Union { from: from.width, to: to.width, variants })
+    }
+
+    /// Notes that what a step leads to leaves something out.
+    pub(super) fn note(&self, dropped: &mut Dropped, step: Segment, plan: PlanId) {
+        if self.dropped.contains_key(&plan.0) {
+            dropped.below.push((step, plan));
+        }
+    }
+
+    /// Everything noted leads to a member that is left out, so no more is walked than told.
+    fn expand(&mut self, plan: PlanId, path: &mut Vec<Segment>, out: &mut Vec<Path>) -> Result<()> {
+        let Some(dropped) = self.dropped.get(&plan.0) else { return Ok(()) };
+        let Dropped { names, below } = dropped.clone();
+        for (step, plan) in below {
+            path.push(step);
+            self.expand(plan, path, out)?;
+            path.pop();
+        }
+        for name in names {
+            self.steps(1)?;
+            out.push(Path(path.iter().cloned().chain([Segment::Name(name)]).collect()));
+        }
+        Ok(())
+    }
+
+    /// Whether an option is about a path of the reader's, or something below it.
+    fn has_options(&self, path: &[Segment]) -> bool {
+        if self.options.converters.is_empty() && self.options.renames.is_empty() {
+            return false;
+        }
+        let from = Path(path.to_vec());
+        let is_below = |found: Option<&Path>| found.is_some_and(|p| p.0.starts_with(path));
+        is_below(self.options.converters.range(&from..).next().map(|(p, _)| p))
+            || is_below(self.options.renames.range(&from..).next().map(|(p, _)| p))
+    }
+
+    /// The converter that the caller names for a path.
+    pub(super) fn converter(&mut self, source: Source, at: &At) -> Option<usize> {
+        if source == Source::Default {
+            return None;
+        }
+        let path = at.path();
+        let name = self.options.converters.get(&path)?;
+        self.used.insert(path);
+        let known = self.converters.iter().position(|n| n == name);
+        Some(known.unwrap_or_else(|| {
+            self.converters.push(Arc::clone(name));
+            self.converters.len().saturating_sub(1)
+        }))
+    }
+
+    /// Checks that every option was about something.
+    fn check_used(&self) -> Result<()> {
+        let mut paths = self.options.converters.keys().chain(self.options.renames.keys());
+        match paths.find(|p| !self.used.contains(*p)) {
+            None => Ok(()),
+            Some(path) => {
+                let message = format!("the reader has no {} to be made", show::path(path));
+                Err(UNKNOWN_PATH.broken(message))
+            }
+        }
+    }
+
+    #[cold]
+    fn no_converter(&self, source: Source, from: TypeId, to: TypeId, at: &At) -> Error {
+        let (from, to) = (show::ty(self.schema(source), from), show::ty(self.reader, to));
+        let path = show::path(&at.path());
+        NO_CONVERTER.broken(format!("{path} is {from} in the file, and {to} for the reader"))
+    }
+}
+
+/// The values of one enum as places in another.
+fn enums(from: &Enum, to: &Enum, at: &At) -> Result<Plan> {
+    if from.values == to.values {
+        return Ok(Plan::Copy);
+    }
+    let place = |value: &Arc<str>| {
+        to.place(value).ok_or_else(|| {
+            let (path, value) =
+                (show::path(&at.path()), show::cut(value.escape_debug().to_string()));
+            let message = format!(
+                "{path} is an enum with `{value}` in the file, and without it for the reader"
+            );
+            NO_CONVERTER.broken(message)
+        })
+    };
+    let places = from.values.iter().map(place).collect::<Result<_>>()?;
+    Ok(Plan::Enum { from: from.width, to: to.width, places })
+}

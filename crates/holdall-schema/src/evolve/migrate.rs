@@ -1,0 +1,303 @@
+//! A resolution at work on records.
+
+use super::convert::{Convert, Converters, Part};
+use super::number::widen;
+use super::plan::{Items, MemberPlan, Plan, PlanId, Run, Step, VariantPlan};
+use super::resolve::Resolution;
+use super::rules::NO_CONVERTER;
+use crate::error::{Error, Result};
+use crate::kinds::PlaceWidth;
+use crate::path::Segment;
+use crate::record::fail::{Fail, Outcome};
+use crate::record::number::le;
+use crate::record::rules::{ENUM_INDEX, LENGTH, TOO_LARGE, UNION_TAG};
+use crate::record::walk::read_place;
+use crate::record::{Elements, Entry, Heap};
+use std::ops::Range;
+
+/// Makes records of the reader's from records of the writer's, one after the other. Keeps its memory
+/// in between, so that a long run of records allocates next to nothing.
+pub struct Migrator<'r> {
+    resolution: &'r Resolution,
+    converters: Vec<&'r dyn Convert>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Migrator<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Migrator").field("resolution", self.resolution).finish_non_exhaustive()
+    }
+}
+
+impl Resolution {
+    /// Something that makes records, with these converters.
+    ///
+    /// # Errors
+    /// `evolve/no-converter` where one that was named is not among them.
+    pub fn migrator<'r>(&'r self, converters: &'r Converters<'_>) -> Result<Migrator<'r>> {
+        let find = |name: &std::sync::Arc<str>| {
+            converters.find(name).ok_or_else(|| {
+                NO_CONVERTER.broken(format!("there is no converter `{}`", name.escape_debug()))
+            })
+        };
+        let converters = self.converters.iter().map(find).collect::<Result<_>>()?;
+        Ok(Migrator { resolution: self, converters, spare: Vec::new() })
+    }
+}
+
+impl Migrator<'_> {
+    /// Writes a record of the reader's into `out`, of [`Resolution::to_size`] bytes, and what its
+    /// entries point at into `out_heap`.
+    ///
+    /// A sound record becomes a sound one. Of any other only what is looked at is checked: see
+    /// [`Schema::check_record`](crate::Schema::check_record).
+    ///
+    /// # Errors
+    /// `record/length` where one of the records is not as long as its type; `record/enum-index`,
+    /// `record/union-tag`, `record/entry-…`, `record/too-large`; those of converters and of the heap.
+    pub fn record(
+        &mut self,
+        record: &[u8],
+        heap: &[u8],
+        out: &mut [u8],
+        out_heap: &mut dyn Heap,
+    ) -> Result<()> {
+        let plan = self.resolution;
+        for (found, wanted) in [(record.len(), plan.from_size), (out.len(), plan.to_size)] {
+            if found != wanted {
+                let message = format!("{found} bytes for a record of {wanted}");
+                return Err(LENGTH.broken(message));
+            }
+        }
+        out.fill(0);
+        let most = plan.decoded_len;
+        let mut run = Work {
+            resolution: plan,
+            converters: &self.converters,
+            spare: &mut self.spare,
+            heap,
+            out_heap,
+            left: most,
+        };
+        run.value(plan.top, record, out).map_err(Fail::into_error)
+    }
+}
+
+struct Work<'w> {
+    resolution: &'w Resolution,
+    converters: &'w [&'w dyn Convert],
+    /// Memory for elements before they are in the heap.
+    spare: &'w mut Vec<Vec<u8>>,
+    heap: &'w [u8],
+    out_heap: &'w mut dyn Heap,
+    /// Bytes of heaps that may still be touched.
+    left: u64,
+}
+
+impl Work<'_> {
+    /// Writes one value. `out` is all zero, and both are as long as their types.
+    fn value(&mut self, plan: PlanId, bytes: &[u8], out: &mut [u8]) -> Outcome<()> {
+        let resolution = self.resolution;
+        let Some(plan) = resolution.plans.get(plan.0) else { return Ok(()) };
+        match plan {
+            Plan::Copy => copy(bytes, out),
+            Plan::Widen(from, to) => widen(*from, bytes, *to, out),
+            Plan::Enum { from, to, places } => {
+                let place = read_place(*from, bytes);
+                let found = usize::try_from(place).ok().and_then(|p| places.get(p));
+                let Some(place) = found else {
+                    let message = format!("place {place} of an enum with {} values", places.len());
+                    return Err(ENUM_INDEX.broken(message).into());
+                };
+                put_place(*to, *place, out);
+            }
+            Plan::Entry => {
+                let found = Entry::from_bytes(le(bytes)).bytes(self.heap)?;
+                self.touch(found.len() as u64)?;
+                self.append(found, 1, out)?;
+            }
+            Plan::Struct(steps) => {
+                for step in steps {
+                    self.step(step, bytes, out)?;
+                }
+            }
+            Plan::Union { from, to, variants } => self.union(*from, *to, variants, bytes, out)?,
+            Plan::Fixed { items } => {
+                self.elements(items, bytes, out)?;
+            }
+            Plan::IntoHeap { items } => self.append_elements(items, bytes, out)?,
+            Plan::Variable { items } => {
+                let entry = Entry::from_bytes(le(bytes));
+                let elements = entry.elements(self.heap, items.from)?;
+                self.append_elements(items, elements.bytes(), out)?;
+            }
+            Plan::Convert { converter, from, to } => {
+                let part = Part { from: *from, to: *to, bytes, heap: self.heap };
+                if let Some(converter) = self.converters.get(*converter) {
+                    converter.convert(part, out, self.out_heap)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step, bytes: &[u8], out: &mut [u8]) -> Outcome<()> {
+        match step {
+            Step::Copy { from, to } => {
+                copy(part(bytes, from)?, part_mut(out, to)?);
+                Ok(())
+            }
+            Step::Member(member) => self
+                .member(member, bytes, out)
+                .map_err(|f| f.inside(Segment::Name(member.name.clone()))),
+            Step::Fill { name, to, bit, default } => {
+                set_bit(out, *bit);
+                self.fill(*default, part_mut(out, to)?)
+                    .map_err(|f| f.inside(Segment::Name(name.clone())))
+            }
+        }
+    }
+
+    fn member(&mut self, member: &MemberPlan, bytes: &[u8], out: &mut [u8]) -> Outcome<()> {
+        if member.from_bit.is_some_and(|bit| !has_bit(bytes, bit)) {
+            return match member.missing {
+                Some(default) => self.fill(default, part_mut(out, &member.to)?),
+                None => Ok(()),
+            };
+        }
+        set_bit(out, member.to_bit);
+        self.value(member.plan, part(bytes, &member.from)?, part_mut(out, &member.to)?)
+    }
+
+    /// Writes a default, whose entries point into a heap of its own.
+    fn fill(&mut self, default: usize, out: &mut [u8]) -> Outcome<()> {
+        let resolution = self.resolution;
+        let Some(filling) = resolution.fillings.get(default) else { return Ok(()) };
+        let heap = std::mem::replace(&mut self.heap, &filling.heap);
+        let result = self.value(filling.plan, &filling.bytes, out);
+        self.heap = heap;
+        result
+    }
+
+    fn union(
+        &mut self,
+        from: PlaceWidth,
+        to: PlaceWidth,
+        variants: &[VariantPlan],
+        bytes: &[u8],
+        out: &mut [u8],
+    ) -> Outcome<()> {
+        let tag = read_place(from, bytes);
+        let Some(variant) = usize::try_from(tag).ok().and_then(|t| variants.get(t)) else {
+            let message = format!("tag {tag} of a union with {} variants", variants.len());
+            return Err(UNION_TAG.broken(message).into());
+        };
+        put_place(to, variant.tag, out);
+        self.value(variant.plan, part(bytes, &variant.from)?, part_mut(out, &variant.to)?)
+            .map_err(|f| f.inside(Segment::Name(variant.key.clone())))
+    }
+
+    /// Writes elements, each at its stride.
+    fn elements(&mut self, items: &Items, bytes: &[u8], out: &mut [u8]) -> Outcome<()> {
+        let (stride, size) = (memory(items.from.stride), memory(items.from.size));
+        let to_size = memory(items.to.size);
+        let slots = out.chunks_exact_mut(memory(items.to.stride).max(1));
+        for (at, (element, slot)) in
+            Elements::new(bytes, stride, size).iter().zip(slots).enumerate()
+        {
+            let slot = slot.get_mut(..to_size).unwrap_or_default();
+            self.value(items.plan, element, slot)
+                .map_err(|f| f.inside(Segment::Index(at as u64)))?;
+        }
+        Ok(())
+    }
+
+    /// Writes elements into the heap, and the entry that points at them.
+    fn append_elements(&mut self, items: &Items, bytes: &[u8], out: &mut [u8]) -> Outcome<()> {
+        if items.run == Run::Whole {
+            self.touch(bytes.len() as u64)?;
+            return Ok(self.append(bytes, items.to.align, out)?);
+        }
+        let count = bytes.len().checked_div(memory(items.from.stride)).unwrap_or(0);
+        let len = (count as u64).saturating_mul(items.to.stride);
+        // Counted before memory is taken for it.
+        self.touch(len.max(bytes.len() as u64))?;
+        let mut made = self.spare.pop().unwrap_or_default();
+        made.clear();
+        made.resize(memory(len), 0);
+        let result = self.elements(items, bytes, &mut made);
+        let result = result.and_then(|()| Ok(self.append(&made, items.to.align, out)?));
+        self.spare.push(made);
+        result
+    }
+
+    /// Appends to the heap, and writes the entry that points there.
+    fn append(&mut self, bytes: &[u8], align: u32, out: &mut [u8]) -> Result<()> {
+        if !bytes.is_empty() {
+            let offset = self.out_heap.append(bytes, align)?;
+            copy(&Entry { offset, len: bytes.len() as u64 }.to_bytes(), out);
+        }
+        Ok(())
+    }
+
+    fn touch(&mut self, len: u64) -> Result<()> {
+        match self.left.checked_sub(len) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                let most = self.resolution.decoded_len;
+                Err(TOO_LARGE.broken(format!("a record stands for more than {most} bytes")))
+            }
+        }
+    }
+}
+
+fn has_bit(bytes: &[u8], bit: u32) -> bool {
+    let byte = usize::try_from(bit / 8).ok().and_then(|at| bytes.get(at)).copied().unwrap_or(0);
+    byte & (1 << (bit % 8)) != 0
+}
+
+fn set_bit(out: &mut [u8], bit: Option<u32>) {
+    let byte = bit.and_then(|bit| Some((out.get_mut(usize::try_from(bit / 8).ok()?)?, bit % 8)));
+    if let Some((byte, place)) = byte {
+        *byte |= 1 << place;
+    }
+}
+
+fn put_place(width: PlaceWidth, place: u32, out: &mut [u8]) {
+    let len = memory(u64::from(width.bytes()));
+    for (slot, byte) in out.iter_mut().zip(place.to_le_bytes()).take(len) {
+        *slot = byte;
+    }
+}
+
+/// Copies bytes of the same number.
+#[inline]
+fn copy(bytes: &[u8], out: &mut [u8]) {
+    if bytes.len() == out.len() {
+        out.copy_from_slice(bytes);
+    }
+}
+
+#[inline]
+fn part<'b>(bytes: &'b [u8], range: &Range<usize>) -> Result<&'b [u8]> {
+    bytes.get(range.clone()).ok_or_else(|| outside(range, bytes.len()))
+}
+
+#[inline]
+fn part_mut<'b>(bytes: &'b mut [u8], range: &Range<usize>) -> Result<&'b mut [u8]> {
+    let len = bytes.len();
+    bytes.get_mut(range.clone()).ok_or_else(|| outside(range, len))
+}
+
+#[cold]
+fn outside(range: &Range<usize>, len: usize) -> Error {
+    LENGTH.broken(format!("bytes {}..{} of a part of {len}", range.start, range.end))
+}
+
+/// A number of bytes in memory; resolving found that it fits.
+fn memory(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
