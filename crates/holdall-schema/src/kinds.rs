@@ -314,8 +314,8 @@ pub struct Member {
     /// The bit that says whether it is there, counted from the start of the struct; `None` where it
     /// is required.
     pub presence: Option<u32>,
-    /// The `default` of the schema.
-    pub default: Option<Value>,
+    /// The `default` of the schema; members that share it through `$ref` share its memory.
+    pub default: Option<Arc<Value>>,
 }
 
 /// One of several structs, by a tag (section 3.6).

@@ -88,6 +88,22 @@ fn sharing_through_references_stays_linear() {
 }
 
 #[test]
+fn members_share_a_default_that_they_share() {
+    let large = json!({"TypeDef:String": true, "default": "x".repeat(1 << 20)});
+    let names: Vec<String> = (0..20_000).map(|n| format!("m{n}")).collect();
+    let properties: serde_json::Map<_, _> =
+        names.iter().map(|n| (n.clone(), json!({"$ref": "#/$defs/large"}))).collect();
+    let schema =
+        json!({"TypeDef:Struct": names, "properties": properties, "$defs": {"large": large}});
+    // 20 GB, if each had its own.
+    let schema = record(schema).unwrap();
+    let holdall_schema::Kind::Struct(fields) = &schema.ty(schema.record().unwrap()).kind else {
+        panic!("no struct")
+    };
+    assert!(fields.members.iter().all(|m| m.default.as_ref().unwrap().is_string()));
+}
+
+#[test]
 fn depth_is_bounded_along_shared_types_too() {
     let mut defs = serde_json::Map::new();
     defs.insert("l00".into(), json!({"TypeDef:Int8": true}));

@@ -47,6 +47,8 @@ struct Compiler<'v> {
     symbols: BTreeSet<Arc<str>>,
     /// Types that may be met again, by the address of their node.
     known_types: HashMap<usize, Found<TypeId>>,
+    /// Defaults, by their address: through `$ref`, many members have one.
+    known_defaults: HashMap<usize, Arc<Value>>,
     /// Nodes that a `$ref` leads to, by their address.
     known_nodes: HashMap<usize, Found<NodeId>>,
 }
@@ -84,6 +86,7 @@ impl<'v> Compiler<'v> {
             nodes: Vec::new(),
             symbols: BTreeSet::new(),
             known_types: HashMap::new(),
+            known_defaults: HashMap::new(),
             known_nodes: HashMap::new(),
         })
     }

@@ -145,11 +145,16 @@ impl<'v> Compiler<'v> {
             if presence.is_some() {
                 optional = optional.saturating_add(1);
             }
-            let default = self.defs.resolve(member.schema)?.default.cloned();
+            let default = self.defs.resolve(member.schema)?.default.map(|d| self.default(d));
             members.push(Member { name: member.name.into(), ty, offset: None, presence, default });
         }
         let sorted = sorted_by(&members, |m| &m.name);
         Ok(Kind::Struct(Struct { members, presence_len: optional.div_ceil(8), sorted }))
+    }
+
+    fn default(&mut self, value: &'v Value) -> Arc<Value> {
+        let address = std::ptr::from_ref(value).addr();
+        Arc::clone(self.known_defaults.entry(address).or_insert_with(|| Arc::new(value.clone())))
     }
 
     fn union_kind(

@@ -158,7 +158,7 @@ impl<'s> Walk<'s> {
             let sites = properties.below(&member.name);
             self.member_at(out, step.clone(), (before.ty, member.ty), sites)?;
             if before.default != member.default {
-                let sides = (before.default.as_ref(), member.default.as_ref());
+                let sides = (before.default.as_deref(), member.default.as_deref());
                 out.push(default_change(sides.0, sides.1).at(step).entry());
             }
         }
