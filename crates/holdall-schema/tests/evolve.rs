@@ -147,3 +147,27 @@ fn resolutions() {
     }
     tell("resolve.json", 95, all.len(), &wrong);
 }
+
+#[test]
+fn large_values_are_looked_at_once() {
+    let schema = |last: char| {
+        let text = format!("{}{last}", "x".repeat(1 << 20));
+        let large = json!({"TypeDef:String": true, "default": text, "description": text,
+                           "pattern": text});
+        let names: Vec<String> = (0..20_000).map(|n| format!("m{n}")).collect();
+        let properties: serde_json::Map<_, _> =
+            names.iter().map(|n| (n.clone(), json!({"$ref": "#/$defs/large"}))).collect();
+        json!({"TypeDef:Struct": names, "required": names, "properties": properties,
+               "$defs": {"large": large}})
+    };
+    // 60 GB of text to compare or to show, if each member had its own.
+    let json = ['a', 'a', 'b'].map(schema);
+    let all = json.each_ref().map(|s| Schema::compile_record(s, &limits()).unwrap());
+    let compare =
+        |i: usize, j: usize| diff((&all[i], &json[i]), (&all[j], &json[j]), &limits()).unwrap();
+    assert_eq!(compare(0, 1), []);
+    let changes = compare(0, 2);
+    assert_eq!(changes.len(), 60_000);
+    let shown = changes.iter().flat_map(|c| [&c.old, &c.new]).flatten();
+    assert!(shown.clone().count() > 0 && shown.clone().all(|t| t.chars().count() <= 61));
+}

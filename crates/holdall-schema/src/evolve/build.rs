@@ -349,7 +349,7 @@ fn enums(from: &Enum, to: &Enum, at: &At) -> Result<Plan> {
     let place = |value: &Arc<str>| {
         to.place(value).ok_or_else(|| {
             let (path, value) =
-                (show::path(&at.path()), show::cut(value.escape_debug().to_string()));
+                (show::path(&at.path()), show::cut(&value.escape_debug().to_string()));
             let message = format!(
                 "{path} is an enum with `{value}` in the file, and without it for the reader"
             );

@@ -237,7 +237,8 @@ impl<'s> Walk<'s> {
     /// Compares the `default` of what is no member of a struct: nothing but an annotation.
     pub(super) fn default_at(&self, out: &mut Found, step: Option<Segment>, sites: Sites<'s>) {
         let Sites { old, new } = self.keywords.defaults(sites);
-        if old != new && sites.old.is_some() && sites.new.is_some() {
+        let is_known = sites.old.is_some() && sites.new.is_some();
+        if is_known && !self.keywords.same(old, new) {
             out.push(default_change(old, new).at(step).entry());
         }
     }

@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::limits::SchemaLimits;
 use crate::refs::{Defs, MANY, NAMED, ONE};
 use serde_json::{Map, Value};
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 
 /// Keywords that say nothing about values; `default` is looked at on its own.
 const ANNOTATIONS: [&str; 8] = [
@@ -32,6 +33,27 @@ const OF_THE_DOCUMENT: [&str; 5] = ["$ref", "$defs", "definitions", "$schema", "
 pub(super) struct Keywords<'s> {
     old: Option<Defs<'s>>,
     new: Option<Defs<'s>>,
+    values: RefCell<Values<'s>>,
+}
+
+/// Large values, each looked at once however many places lead to it.
+#[derive(Default)]
+struct Values<'s> {
+    /// Numbers of values by their address.
+    numbers: HashMap<usize, usize>,
+    /// Numbers of values that differ.
+    known: HashMap<&'s Value, usize>,
+}
+
+impl<'s> Values<'s> {
+    /// The same for equal values.
+    fn number(&mut self, value: &'s Value) -> usize {
+        let address = std::ptr::from_ref(value).addr();
+        *self.numbers.entry(address).or_insert_with(|| {
+            let next = self.known.len();
+            *self.known.entry(value).or_insert(next)
+        })
+    }
 }
 
 impl<'s> Keywords<'s> {
@@ -41,7 +63,7 @@ impl<'s> Keywords<'s> {
         limits: &SchemaLimits,
     ) -> Result<Keywords<'s>> {
         let defs = |json: Option<&'s Value>| json.map(|j| Defs::checked(j, limits)).transpose();
-        Ok(Keywords { old: defs(old)?, new: defs(new)? })
+        Ok(Keywords { old: defs(old)?, new: defs(new)?, values: RefCell::default() })
     }
 
     /// What the nodes stand for: themselves, or what their `$ref` leads to.
@@ -56,13 +78,24 @@ impl<'s> Keywords<'s> {
         Sites { old: end(self.old.as_ref(), sites.old), new: end(self.new.as_ref(), sites.new) }
     }
 
+    /// Whether two values are equal. All comparisons together take time in proportion to the schemas.
+    pub(super) fn same(&self, old: Option<&'s Value>, new: Option<&'s Value>) -> bool {
+        match (old, new) {
+            (Some(old), Some(new)) if is_large(old) && is_large(new) => {
+                let mut values = self.values.borrow_mut();
+                values.number(old) == values.number(new)
+            }
+            (old, new) => old == new,
+        }
+    }
+
     /// Whether annotations differ at a place; those beside a `$ref` count before its target's.
     pub(super) fn annotations_differ(&self, sites: Sites<'s>, nodes: Sites<'s>) -> bool {
         let (Some(old), Some(new)) = (sites.old, sites.new) else { return false };
         ANNOTATIONS.iter().any(|key| {
             let before = old.get(key).or_else(|| nodes.old?.get(key));
             let after = new.get(key).or_else(|| nodes.new?.get(key));
-            before != after
+            !self.same(before, after)
         })
     }
 
@@ -102,7 +135,7 @@ impl<'s> Keywords<'s> {
             let text = |node: &Map<String, Value>| {
                 let part = |key: &&str| Some(format!("{key} {}", show::json(node.get(*key)?)));
                 let parts: Vec<String> = differing.iter().take(8).filter_map(part).collect();
-                (!parts.is_empty()).then(|| show::cut(parts.join(", ")).into())
+                (!parts.is_empty()).then(|| show::cut(&parts.join(", ")).into())
             };
             let change = Local::new(What::Keywords, Verdict::Compatible);
             out.push(change.texts(text(old), text(new)).entry());
@@ -189,7 +222,7 @@ impl<'k, 's> Likeness<'k, 's> {
             }
         }
         let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
-            if a != b {
+            if !self.keywords.same(Some(a), Some(b)) {
                 self.note(Like::Other);
             }
             return;
@@ -201,7 +234,8 @@ impl<'k, 's> Likeness<'k, 's> {
         }
         let defaults = self.keywords.defaults(sites);
         let is_below = !std::mem::take(&mut self.is_first);
-        let differ = self.keywords.annotations_differ(sites, nodes) || defaults.old != defaults.new;
+        let differ = self.keywords.annotations_differ(sites, nodes)
+            || !self.keywords.same(defaults.old, defaults.new);
         if is_below && differ {
             self.note(Like::Annotations);
         }
@@ -225,9 +259,19 @@ impl<'k, 's> Likeness<'k, 's> {
                     }
                 }
             }
-            _ if old == new => {}
+            _ if self.keywords.same(Some(old), Some(new)) => {}
             _ => self.note(Like::Other),
         }
+    }
+}
+
+/// Whether comparing a value takes longer than a step.
+fn is_large(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.len() > 64,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        _ => false,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a schema has somewhere, in a few words.
 
+use crate::json::write_string;
 use crate::kinds::{Align, Dim, Kind, Len, TensorType, TypeId};
 use crate::path::Path;
 use crate::schema::{Node, Schema};
@@ -62,8 +63,8 @@ pub(super) fn tensor(tensor: &TensorType) -> String {
     match (tensor.dtype, &tensor.shape) {
         (None, None) => "Tensor".to_owned(),
         (Some(dtype), None) => dtype.as_str().to_owned(),
-        (None, Some(shape)) => cut(format!("Tensor {}", dims(shape))),
-        (Some(dtype), Some(shape)) => cut(format!("{dtype} {}", dims(shape))),
+        (None, Some(shape)) => cut(&format!("Tensor {}", dims(shape))),
+        (Some(dtype), Some(shape)) => cut(&format!("{dtype} {}", dims(shape))),
     }
 }
 
@@ -87,32 +88,85 @@ pub(super) fn align(align: Option<Align>) -> Option<String> {
 
 /// `a, b, c`.
 pub(super) fn names<'n>(names: impl Iterator<Item = &'n Arc<str>>) -> String {
-    let mut out = String::new();
-    for name in names {
-        // One more than is shown tells that there is more.
-        if out.len() > MOST.saturating_mul(4) {
+    let mut out = Short::default();
+    for (at, name) in names.enumerate() {
+        let comma = if at > 0 { ", " } else { "" };
+        if write!(out, "{comma}{}", name.escape_debug()).is_err() {
             break;
         }
-        if !out.is_empty() {
-            out.push_str(", ");
-        }
-        out.push_str(&name.escape_debug().to_string());
     }
-    cut(out)
+    out.text
 }
 
 /// JSON as text.
 pub(super) fn json(value: &Value) -> String {
-    cut(value.to_string())
+    let mut out = Short::default();
+    // What does not fit is left out, and not even looked at.
+    let _ = write_json(value, &mut out);
+    out.text
+}
+
+fn write_json(value: &Value, out: &mut Short) -> std::fmt::Result {
+    match value {
+        Value::String(text) => write_text(text, out),
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                out.write_str(if at > 0 { "," } else { "[" })?;
+                write_json(item, out)?;
+            }
+            out.write_str(if items.is_empty() { "[]" } else { "]" })
+        }
+        Value::Object(members) => {
+            for (at, (key, item)) in members.iter().enumerate() {
+                out.write_str(if at > 0 { "," } else { "{" })?;
+                write_text(key, out)?;
+                out.write_str(":")?;
+                write_json(item, out)?;
+            }
+            out.write_str(if members.is_empty() { "{}" } else { "}" })
+        }
+        other => write!(out, "{other}"),
+    }
+}
+
+/// A string as JSON; of a long one more than fits, so that its end is never shown.
+fn write_text(text: &str, out: &mut Short) -> std::fmt::Result {
+    let end = text.char_indices().nth(MOST.saturating_add(1)).map_or(text.len(), |(at, _)| at);
+    let mut quoted = String::new();
+    write_string(text.get(..end).unwrap_or_default(), &mut quoted);
+    out.write_str(&quoted)
 }
 
 /// The text, cut where it is long.
-pub(super) fn cut(mut text: String) -> String {
-    if let Some((at, _)) = text.char_indices().nth(MOST) {
-        text.truncate(at);
-        text.push('…');
+pub(super) fn cut(text: &str) -> String {
+    let mut out = Short::default();
+    // As above.
+    let _ = out.write_str(text);
+    out.text
+}
+
+/// A text that ends with `…` where there was more, and takes no more then.
+#[derive(Default)]
+struct Short {
+    text: String,
+    count: usize,
+}
+
+impl std::fmt::Write for Short {
+    fn write_str(&mut self, more: &str) -> std::fmt::Result {
+        for c in more.chars() {
+            if self.count >= MOST {
+                if self.count == MOST {
+                    self.text.push('…');
+                }
+                self.count = MOST.saturating_add(1);
+                return Err(std::fmt::Error);
+            }
+            self.text.push(c);
+            self.count = self.count.saturating_add(1);
+        }
+        Ok(())
     }
-    text
 }
 
 /// A path in a message.

@@ -51,7 +51,8 @@ impl<'s> Walk<'s> {
         if let Some(known) = self.known.get(&pair) {
             return Ok(*known);
         }
-        let (a, b) = (get(&self.old.types, old)?, get(&self.new.types, new)?);
+        let (old_schema, new_schema) = (self.old, self.new);
+        let (a, b) = (get(&old_schema.types, old)?, get(&new_schema.types, new)?);
         let mut out = Found::new();
         let mut is_same_kind = true;
         match (&a.kind, &b.kind) {
@@ -129,8 +130,8 @@ impl<'s> Walk<'s> {
     fn structs(
         &mut self,
         out: &mut Found,
-        old: &Struct,
-        new: &Struct,
+        old: &'s Struct,
+        new: &'s Struct,
         nodes: Sites<'s>,
     ) -> Result<()> {
         if !rises(new.members.iter().filter_map(|m| old.place(&m.name))) {
@@ -157,9 +158,9 @@ impl<'s> Walk<'s> {
             );
             let sites = properties.below(&member.name);
             self.member_at(out, step.clone(), (before.ty, member.ty), sites)?;
-            if before.default != member.default {
-                let sides = (before.default.as_deref(), member.default.as_deref());
-                out.push(default_change(sides.0, sides.1).at(step).entry());
+            let (was, is) = (before.default.as_deref(), member.default.as_deref());
+            if !self.keywords.same(was, is) {
+                out.push(default_change(was, is).at(step).entry());
             }
         }
         for member in old.members.iter().filter(|m| new.place(&m.name).is_none()) {
