@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod check;
 mod compile;
 mod dtype;
 pub mod evolve;
@@ -24,6 +25,7 @@ pub mod rules;
 mod schema;
 
 pub use access::{Accessor, Column, ReadScalar, Typed};
+pub use check::Checker;
 pub use dtype::TensorDType;
 pub use evolve::{
     Bump, Change, Convert, Converters, Migrator, Part, Resolution, ResolveOptions, Side, Verdict,

@@ -88,6 +88,18 @@ impl<'v> Defs<'v> {
         Ok(found)
     }
 
+    /// Whether a node, or what its `$ref` leads to, has a `default`.
+    pub(crate) fn has_default(&self, node: &Value) -> Result<bool> {
+        if node.get("default").is_some() {
+            return Ok(true);
+        }
+        let name = node.get("$ref").and_then(Value::as_str).and_then(def_name);
+        match name.and_then(|n| self.defs?.get(&n)) {
+            Some(target) => Ok(self.resolve(target)?.default.is_some()),
+            None => Ok(false),
+        }
+    }
+
     fn check_ref(&self, node: &Map<String, Value>) -> Result<()> {
         let Some(target) = node.get("$ref") else { return Ok(()) };
         let Some(text) = target.as_str() else {
@@ -98,7 +110,7 @@ impl<'v> Defs<'v> {
                 format!("`{}` beside `$ref` to `{}`", key.escape_debug(), text.escape_debug());
             return Err(REF_SIBLINGS.broken(message));
         }
-        let Some(name) = text.strip_prefix("#/$defs/").and_then(decode_name) else {
+        let Some(name) = def_name(text) else {
             let message = format!("`$ref` is `{}`, not `#/$defs/` and a name", text.escape_debug());
             return Err(REMOTE_REF.broken(message));
         };
@@ -118,7 +130,7 @@ impl<'v> Defs<'v> {
             let Some(target) = found.node.get("$ref").and_then(Value::as_str) else {
                 return Ok(found);
             };
-            let name = target.strip_prefix("#/$defs/").and_then(decode_name);
+            let name = def_name(target);
             let next = name.as_ref().and_then(|n| self.defs?.get(n));
             let Some(next) = next else {
                 return Err(MISSING_REF.broken(format!("`{}`", target.escape_debug())));
@@ -135,7 +147,7 @@ impl<'v> Defs<'v> {
         let mut at = found.node;
         for _ in 0..self.defs.map_or(0, Map::len) {
             let target = at.get("$ref").and_then(Value::as_str);
-            let name = target.and_then(|t| t.strip_prefix("#/$defs/")).and_then(decode_name);
+            let name = target.and_then(def_name);
             let Some(next) = name.and_then(|n| self.defs?.get(&n)) else {
                 let most = self.max_hops;
                 return Err(DEPTH.broken(format!("more than {most} `$ref` in a row")));
@@ -157,6 +169,11 @@ pub(crate) struct Resolved<'v> {
     pub(crate) name: Option<String>,
 }
 
+/// What a `$ref` names.
+fn def_name(target: &str) -> Option<String> {
+    decode_name(target.strip_prefix("#/$defs/")?)
+}
+
 /// Hands out the schemas that stand directly in one keyword of a node.
 pub(crate) fn children<'v>(keyword: &str, value: &'v Value, mut each: impl FnMut(&'v Value)) {
     if ONE.contains(&keyword) {
@@ -165,6 +182,23 @@ pub(crate) fn children<'v>(keyword: &str, value: &'v Value, mut each: impl FnMut
         value.as_array().into_iter().flatten().for_each(each);
     } else if NAMED.contains(&keyword) {
         value.as_object().into_iter().flat_map(Map::values).for_each(each);
+    }
+}
+
+/// As [`children`], to be changed.
+pub(crate) fn children_mut(
+    keyword: &str,
+    value: &mut Value,
+    each: &mut impl FnMut(&mut Value) -> Result<()>,
+) -> Result<()> {
+    if ONE.contains(&keyword) {
+        each(value)
+    } else if MANY.contains(&keyword) {
+        value.as_array_mut().into_iter().flatten().try_for_each(each)
+    } else if NAMED.contains(&keyword) {
+        value.as_object_mut().into_iter().flat_map(Map::values_mut).try_for_each(each)
+    } else {
+        Ok(())
     }
 }
 

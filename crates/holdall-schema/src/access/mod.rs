@@ -23,7 +23,8 @@ use std::sync::Arc;
 pub struct Accessor {
     ty: TypeId,
     start: usize,
-    size: usize,
+    /// Where it ends, in bytes from the start of the record.
+    end: usize,
     record: Extent,
     guards: Box<[Guard]>,
     /// Whether the last step is to an optional member, whose bit is the last guard.
@@ -136,7 +137,8 @@ impl Schema {
         Ok(Accessor {
             ty,
             start: in_memory(start)?,
-            size: in_memory(self.extent(ty)?.size)?,
+            // Within the record, whose size fits memory.
+            end: in_memory(start.saturating_add(self.extent(ty)?.size))?,
             record: whole,
             guards: guards.into(),
             last_is_optional,
@@ -179,7 +181,7 @@ impl Accessor {
 
     /// Bytes of the part.
     pub fn size(&self) -> usize {
-        self.size
+        self.end.saturating_sub(self.start)
     }
 
     /// Whether every record has the part: no optional member and no variant is on the way.
@@ -194,7 +196,7 @@ impl Accessor {
             offset: self.start as u64,
             stride: self.record.stride,
             count,
-            size: self.size as u64,
+            size: self.size() as u64,
         }
     }
 
@@ -236,7 +238,7 @@ impl Accessor {
         if !self.guards.is_empty() && !self.is_there(record)? {
             return Ok(None);
         }
-        match record.get(self.start..).and_then(|r| r.get(..self.size)) {
+        match record.get(self.start..self.end) {
             Some(bytes) => Ok(Some(bytes)),
             None => Err(self.short(record)),
         }
@@ -390,7 +392,7 @@ impl Accessor {
         }
         let (byte, mask) = (*byte, *mask);
         let len = record.len();
-        let Some(bytes) = record.get_mut(self.start..).and_then(|r| r.get_mut(..self.size)) else {
+        let Some(bytes) = record.get_mut(self.start..self.end) else {
             return Err(LENGTH.broken(format!("{len} bytes for a record of {}", self.record.size)));
         };
         bytes.fill(0);

@@ -4,7 +4,6 @@ use super::{Accessor, Leaf};
 use crate::error::Result;
 use crate::kinds::Scalar;
 use crate::record::float::{self, SmallFloat};
-use crate::record::number::le;
 use crate::record::rules::{LENGTH, RANGE};
 use crate::record::walk::check_bool;
 use std::marker::PhantomData;
@@ -33,6 +32,24 @@ pub enum Form {
     Small8(&'static SmallFloat),
 }
 
+/// Why there is no value.
+#[derive(Debug, Clone, Copy)]
+#[doc(hidden)]
+pub enum Miss {
+    /// The record is too short.
+    Short,
+    /// A byte that is no boolean.
+    Bool,
+}
+
+/// So many bytes of a record.
+#[inline]
+fn bytes<const N: usize>(record: &[u8], start: usize) -> Result<[u8; N], Miss> {
+    // A record is no longer than memory, so this never wraps.
+    let slot = record.get(start..start.wrapping_add(N));
+    slot.and_then(|s| s.first_chunk()).copied().ok_or(Miss::Short)
+}
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -44,9 +61,9 @@ pub trait ReadScalar: sealed::Sealed + Copy {
     /// How values of that kind lie, if they are values of this type.
     #[doc(hidden)]
     fn form(scalar: Scalar) -> Option<Form>;
-    /// The value of bytes, which are as many as the kind has.
+    /// The value that starts at that byte of a record.
     #[doc(hidden)]
-    fn read(form: Form, bytes: &[u8]) -> Result<Self>;
+    fn read(form: Form, record: &[u8], start: usize) -> Result<Self, Miss>;
     /// The bytes of the value, into as many as the kind has.
     #[doc(hidden)]
     fn write(self, form: Form, out: &mut [u8]) -> Result<()>;
@@ -77,9 +94,13 @@ impl<T: ReadScalar> Typed<T> {
     /// `record/bool-byte`, and as [`Accessor::is_there`].
     #[inline]
     pub fn read(&self, record: &[u8]) -> Result<Option<T>> {
-        match self.accessor.raw(record)? {
-            Some(bytes) => T::read(self.form, bytes).map(Some),
-            None => Ok(None),
+        let a = &self.accessor;
+        if !a.guards.is_empty() && !a.is_there(record)? {
+            return Ok(None);
+        }
+        match T::read(self.form, record, a.start) {
+            Ok(value) => Ok(Some(value)),
+            Err(miss) => Err(self.missed(miss, record)),
         }
     }
 
@@ -92,7 +113,7 @@ impl<T: ReadScalar> Typed<T> {
     pub fn write(&self, record: &mut [u8], value: T) -> Result<()> {
         let a = &self.accessor;
         let mut bytes = [0; 16];
-        let bytes = bytes.get_mut(..a.size).unwrap_or_default();
+        let bytes = bytes.get_mut(..a.size()).unwrap_or_default();
         value.write(self.form, bytes)?;
         if record.len() as u64 != a.record.size {
             return Err(a.short(record));
@@ -100,12 +121,22 @@ impl<T: ReadScalar> Typed<T> {
         if !a.guards.is_empty() {
             a.make_there(record)?;
         }
-        match record.get_mut(a.start..).and_then(|r| r.get_mut(..a.size)) {
+        match record.get_mut(a.start..a.end) {
             Some(slot) => {
                 slot.copy_from_slice(bytes);
                 Ok(())
             }
             None => Err(LENGTH.broken("a part leaves its record")),
+        }
+    }
+
+    #[cold]
+    fn missed(&self, miss: Miss, record: &[u8]) -> crate::Error {
+        let a = &self.accessor;
+        let part = record.get(a.start..a.end).unwrap_or_default();
+        match (miss, check_bool(part)) {
+            (Miss::Bool, Err(e)) => e,
+            _ => a.short(record),
         }
     }
 
@@ -125,8 +156,8 @@ macro_rules! integers {
             }
 
             #[inline]
-            fn read(_form: Form, bytes: &[u8]) -> Result<$ty> {
-                Ok(<$ty>::from_le_bytes(le(bytes)))
+            fn read(_form: Form, record: &[u8], start: usize) -> Result<$ty, Miss> {
+                bytes(record, start).map(<$ty>::from_le_bytes)
             }
 
             #[inline]
@@ -157,8 +188,12 @@ impl ReadScalar for bool {
     }
 
     #[inline]
-    fn read(_form: Form, bytes: &[u8]) -> Result<bool> {
-        check_bool(bytes)
+    fn read(_form: Form, record: &[u8], start: usize) -> Result<bool, Miss> {
+        match bytes(record, start)? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            [_] => Err(Miss::Bool),
+        }
     }
 
     fn write(self, _form: Form, out: &mut [u8]) -> Result<()> {
@@ -177,13 +212,13 @@ fn small_form(scalar: Scalar) -> Option<Form> {
     }
 }
 
-fn read_small(form: Form, bytes: &[u8]) -> f64 {
-    match form {
-        Form::Small16(kind) => kind.number(u32::from(u16::from_le_bytes(le(bytes)))),
-        Form::Small8(kind) => kind.number(u32::from(u8::from_le_bytes(le(bytes)))),
-        Form::Single => f64::from(f32::from_le_bytes(le(bytes))),
-        Form::Own | Form::Bool => f64::from_le_bytes(le(bytes)),
-    }
+fn read_small(form: Form, record: &[u8], start: usize) -> Result<f64, Miss> {
+    Ok(match form {
+        Form::Small16(kind) => kind.number(u32::from(u16::from_le_bytes(bytes(record, start)?))),
+        Form::Small8(kind) => kind.number(u32::from(u8::from_le_bytes(bytes(record, start)?))),
+        Form::Single => f64::from(f32::from_le_bytes(bytes(record, start)?)),
+        Form::Own | Form::Bool => f64::from_le_bytes(bytes(record, start)?),
+    })
 }
 
 fn write_small(x: f64, form: Form, out: &mut [u8]) -> Result<()> {
@@ -217,10 +252,10 @@ impl ReadScalar for f32 {
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a float of 16 bits or fewer")]
-    fn read(form: Form, bytes: &[u8]) -> Result<f32> {
+    fn read(form: Form, record: &[u8], start: usize) -> Result<f32, Miss> {
         match form {
-            Form::Own => Ok(f32::from_le_bytes(le(bytes))),
-            form => Ok(read_small(form, bytes) as f32),
+            Form::Own => bytes(record, start).map(f32::from_le_bytes),
+            form => read_small(form, record, start).map(|x| x as f32),
         }
     }
 
@@ -248,8 +283,11 @@ impl ReadScalar for f64 {
     }
 
     #[inline]
-    fn read(form: Form, bytes: &[u8]) -> Result<f64> {
-        Ok(read_small(form, bytes))
+    fn read(form: Form, record: &[u8], start: usize) -> Result<f64, Miss> {
+        match form {
+            Form::Own => bytes(record, start).map(f64::from_le_bytes),
+            form => read_small(form, record, start),
+        }
     }
 
     #[inline]
@@ -268,9 +306,9 @@ macro_rules! complex {
             }
 
             #[inline]
-            fn read(_form: Form, bytes: &[u8]) -> Result<[$ty; 2]> {
-                let (real, imaginary) = bytes.split_at_checked($half).unwrap_or_default();
-                Ok([<$ty>::from_le_bytes(le(real)), <$ty>::from_le_bytes(le(imaginary))])
+            fn read(_form: Form, record: &[u8], start: usize) -> Result<[$ty; 2], Miss> {
+                let imaginary = start.wrapping_add($half);
+                Ok([bytes(record, start)?, bytes(record, imaginary)?].map(<$ty>::from_le_bytes))
             }
 
             #[inline]

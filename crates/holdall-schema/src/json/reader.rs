@@ -234,6 +234,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`TYPE`], [`NUMBER`].
+    #[inline]
     pub fn number(&mut self) -> Result<Number<'a>> {
         self.expect(Token::Number)?;
         let start = self.at;

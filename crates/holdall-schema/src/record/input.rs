@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// A number, as JSON has them.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Number {
+pub(crate) enum Number {
     /// From 0.
     Unsigned(u64),
     /// Below 0.
@@ -16,7 +16,7 @@ pub(super) enum Number {
 }
 
 /// Takes one JSON value piece by piece, as [`Reader`] does. A copy takes the same again.
-pub(super) trait Input: Clone {
+pub(crate) trait Input: Clone {
     fn peek(&mut self) -> Result<Token>;
     fn begin_object(&mut self) -> Result<()>;
     fn next_key<'s>(&mut self, scratch: &'s mut String) -> Result<Option<&'s str>>
@@ -85,6 +85,9 @@ impl Input for Reader<'_> {
                 return Ok(Number::Negative(n));
             }
         }
+        if let Some(x) = short_decimal(number.text) {
+            return Ok(Number::Float(x));
+        }
         match number.text.parse::<f64>() {
             Ok(x) if x.is_finite() => Ok(Number::Float(x)),
             _ => {
@@ -117,9 +120,41 @@ impl Input for Reader<'_> {
     }
 }
 
+/// The double nearest to a number of few digits without an exponent: both its digits and the power of
+/// ten are doubles, so one division rounds once. `None` for the rest.
+#[inline]
+fn short_decimal(text: &str) -> Option<f64> {
+    const POWERS: [f64; 19] = [
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+        1e17, 1e18,
+    ];
+    const EXACT: u64 = 1 << 53;
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    // 18 digits fit 64 bits.
+    if digits.len() > 19 {
+        return None;
+    }
+    let (mut value, mut after) = (0u64, None::<usize>);
+    for (at, b) in digits.bytes().enumerate() {
+        match b {
+            b'0'..=b'9' => {
+                value = value.wrapping_mul(10).wrapping_add(u64::from(b.wrapping_sub(b'0')));
+            }
+            b'.' => after = Some(digits.len().wrapping_sub(at).wrapping_sub(1)),
+            _ => return None,
+        }
+    }
+    if value > EXACT {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "at most 2^53")]
+    let size = value as f64 / POWERS.get(after?)?;
+    Some(if digits.len() < text.len() { -size } else { size })
+}
+
 /// Takes a value that is there already.
 #[derive(Debug, Clone)]
-pub(super) struct ValueInput<'v> {
+pub(crate) struct ValueInput<'v> {
     /// What comes next.
     next: Option<&'v Value>,
     open: Vec<Open<'v>>,
@@ -132,7 +167,7 @@ enum Open<'v> {
 }
 
 impl<'v> ValueInput<'v> {
-    pub(super) fn new(value: &'v Value) -> ValueInput<'v> {
+    pub(crate) fn new(value: &'v Value) -> ValueInput<'v> {
         ValueInput { next: Some(value), open: Vec::new() }
     }
 

@@ -3,7 +3,7 @@
 mod encode;
 pub(crate) mod fail;
 pub(crate) mod float;
-mod input;
+pub(crate) mod input;
 pub(crate) mod number;
 pub mod rules;
 mod time;

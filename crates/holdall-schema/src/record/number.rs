@@ -85,7 +85,7 @@ impl Num {
 
     /// Takes one value and writes its bytes; `out` is as long as they are.
     #[inline]
-    pub(super) fn encode(
+    pub(crate) fn encode(
         self,
         input: &mut impl Input,
         out: &mut [u8],
@@ -339,7 +339,7 @@ fn pair_text(part: Num, len: usize, bytes: &[u8], out: &mut String) -> std::fmt:
 
 /// Checks what comes next.
 #[inline]
-pub(super) fn expect(input: &mut impl Input, wanted: Token, what: &str) -> Result<()> {
+pub(crate) fn expect(input: &mut impl Input, wanted: Token, what: &str) -> Result<()> {
     let found = input.peek()?;
     if found == wanted { Ok(()) } else { Err(not(found, what)) }
 }

@@ -27,6 +27,7 @@ pub static RULES: &[&Rule] = &[
     &TIMESTAMP,
     &BASE64,
     &ACCESS,
+    &KEYWORD,
 ];
 
 /// Another number of bytes than a record has.
@@ -132,4 +133,10 @@ pub static ACCESS: Rule = Rule::new(
     "record/access",
     Kind::Misuse,
     "A member is read and written as a type that its kind has.",
+);
+/// A value that a standard keyword refuses.
+pub static KEYWORD: Rule = Rule::new(
+    "record/keyword",
+    Kind::Misuse,
+    "A value is as the standard keywords beside its kind say.",
 );

@@ -1,0 +1,303 @@
+//! What standard keywords say of values: minima, patterns, formats of header values and of records
+//! as JSON. By the `jsonschema` crate, compiled once for a schema, with a keyword for each kind.
+
+use crate::error::{Error, Result, Rule};
+use crate::extent::in_memory;
+use crate::json::Token;
+use crate::kinds::{Scalar, TypeId};
+use crate::limits::SchemaLimits;
+use crate::record::input::{Input, ValueInput};
+use crate::record::number::Num;
+use crate::record::rules::{KEYWORD, TOO_LARGE};
+use crate::record::{Encoder, Heap};
+use crate::refs::{Defs, children_mut};
+use crate::rules::INVALID;
+use crate::schema::{Additional, Node, NodeId, Root, Schema};
+use data_encoding::BASE64;
+use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+/// Checks the plain values of a header, and records as JSON, against all keywords of a schema.
+#[derive(Debug)]
+pub struct Checker<'s> {
+    schema: &'s Schema,
+    validator: Validator,
+    limits: SchemaLimits,
+}
+
+impl<'s> Checker<'s> {
+    /// A checker of what the schema compiled from `source` describes. Nothing is fetched, and patterns
+    /// take time in proportion to their text.
+    ///
+    /// # Errors
+    /// `schema/invalid` where the source is not a JSON Schema of draft 2020-12.
+    pub fn new(schema: &'s Schema, source: &Value, limits: &SchemaLimits) -> Result<Checker<'s>> {
+        jsonschema::draft202012::meta::validate(source).map_err(|e| {
+            let at = e.instance_path();
+            INVALID.broken(format!("{}, at `{at}`", shorten(&e.masked().to_string())))
+        })?;
+        let defs = Defs::checked(source, limits)?;
+        let mut parts = Map::new();
+        match schema.root() {
+            Root::Record(_) => {
+                let mut own = source.clone();
+                if let Some(keywords) = own.as_object_mut() {
+                    keywords.remove("$defs");
+                    keywords.remove("$id");
+                }
+                parts.insert(RECORD.to_owned(), own);
+            }
+            Root::References(root) => {
+                for id in places(schema, root) {
+                    let part = match schema.node(id) {
+                        Node::Plain { pointer, .. } => source.pointer(pointer).cloned(),
+                        Node::Dataset { pointer, .. } => {
+                            source.pointer(pointer).and_then(|n| n.get("items")).cloned()
+                        }
+                        _ => None,
+                    };
+                    if let Some(part) = part {
+                        parts.insert(id.0.to_string(), part);
+                    }
+                }
+            }
+        }
+        let mut document = json!({ "properties": parts });
+        if let (Some(defs), Some(document)) = (source.get("$defs"), document.as_object_mut()) {
+            document.insert("$defs".to_owned(), defs.clone());
+        }
+        adapt(&mut document, &defs)?;
+        let mut options = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .with_pattern_options(PatternOptions::regex())
+            .offline();
+        for kind in KindKeyword::all() {
+            let name = kind.name();
+            options = options.with_keyword(name, move |_, _, _| Ok(Box::new(kind)));
+        }
+        let validator = options
+            .build(&document)
+            .map_err(|e| INVALID.broken(shorten(&e.masked().to_string()).to_owned()))?;
+        Ok(Checker { schema, validator, limits: limits.clone() })
+    }
+
+    /// Checks the value at a plain node of a header; `rule` is what breaks where it is not sound.
+    ///
+    /// # Errors
+    /// `rule`.
+    pub fn plain(&self, node: NodeId, value: Value, rule: &'static Rule) -> Result<()> {
+        self.part(&node.0.to_string(), value, rule)
+    }
+
+    /// Checks the JSON of a record of a dataset: everything that encoding it would check, and then the
+    /// standard keywords.
+    ///
+    /// # Errors
+    /// Those of [`Encoder::value`]; `record/keyword`; `record/too-large` where the bytes would be.
+    pub fn record(&self, node: NodeId, value: Value) -> Result<()> {
+        if let Node::Dataset { items, .. } = self.schema.node(node) {
+            self.encodes(*items, &value)?;
+        }
+        self.part(&node.0.to_string(), value, &KEYWORD)
+    }
+
+    /// The same, for the schema of one record.
+    ///
+    /// # Errors
+    /// As [`Checker::record`].
+    pub fn one_record(&self, value: Value) -> Result<()> {
+        if let Some(ty) = self.schema.record() {
+            self.encodes(ty, &value)?;
+        }
+        self.part(RECORD, value, &KEYWORD)
+    }
+
+    fn encodes(&self, ty: TypeId, value: &Value) -> Result<()> {
+        let mut encoder = Encoder::new(self.schema, ty, &self.limits)?;
+        let size = encoder.size();
+        if size as u64 > self.limits.decoded_len {
+            let most = self.limits.decoded_len;
+            return Err(TOO_LARGE.broken(format!("a record of {size} bytes, over {most}")));
+        }
+        encoder.value(value, &mut vec![0; in_memory(size as u64)?], &mut Counted(0))
+    }
+
+    fn part(&self, name: &str, value: Value, rule: &'static Rule) -> Result<()> {
+        let wrapped = Value::Object(Map::from_iter([(name.to_owned(), value)]));
+        self.validator.validate(&wrapped).map_err(|e| {
+            let path = e.instance_path().to_string();
+            let path = path.get(name.len().saturating_add(1)..).unwrap_or_default();
+            let text = e.masked().to_string();
+            match path {
+                "" => rule.broken(shorten(&text).to_owned()),
+                path => rule.broken(format!("{}, at `{}`", shorten(&text), path.escape_debug())),
+            }
+        })
+    }
+}
+
+/// The nodes at which a header has values: not those inside of plain ones.
+fn places(schema: &Schema, root: NodeId) -> BTreeSet<NodeId> {
+    let mut places = BTreeSet::from([root]);
+    for node in &schema.nodes {
+        match node {
+            Node::Object(object) => {
+                places.extend(object.properties.iter().map(|p| p.node));
+                if let Additional::Node(id) = object.additional {
+                    places.insert(id);
+                }
+            }
+            Node::List { items, .. } => {
+                places.insert(*items);
+            }
+            _ => {}
+        }
+    }
+    places
+}
+
+/// What the one record of a schema is called among the parts.
+const RECORD: &str = "record";
+
+/// A heap that keeps nothing but its length.
+struct Counted(u64);
+
+impl Heap for Counted {
+    fn append(&mut self, bytes: &[u8], _align: u32) -> Result<u64> {
+        let start = self.0;
+        self.0 = start.saturating_add(bytes.len() as u64);
+        Ok(start)
+    }
+}
+
+/// Makes a schema say what the values of records are, where standard keywords beside a kind say what a
+/// plain validator may know: a float may be `{"$float": …}`, a member with a default may be missing,
+/// and a tensor has its elements. Variants become conditions.
+fn adapt(node: &mut Value, defs: &Defs<'_>) -> Result<()> {
+    let Some(keywords) = node.as_object_mut() else { return Ok(()) };
+    let kind = keywords.keys().find_map(|k| k.strip_prefix("TypeDef:")).map(str::to_owned);
+    match kind.as_deref() {
+        Some("Tensor") => keywords.retain(|k, _| k == "TypeDef:Tensor"),
+        Some("Struct") => drop_defaulted(keywords, defs)?,
+        Some("Union") => branch(keywords),
+        Some("Complex64" | "Complex128") => {
+            keywords.remove("items");
+        }
+        Some(name) if Scalar::from_name(name).is_some_and(|s| s.json_type() == "number") => {
+            keywords.remove("type");
+        }
+        _ => {}
+    }
+    for (keyword, value) in keywords.iter_mut() {
+        children_mut(keyword, value, &mut |child| adapt(child, defs))?;
+    }
+    Ok(())
+}
+
+/// Takes members with a default from `required`.
+fn drop_defaulted(keywords: &mut Map<String, Value>, defs: &Defs<'_>) -> Result<()> {
+    let Some(Value::Array(mut required)) = keywords.remove("required") else { return Ok(()) };
+    let properties = keywords.get("properties");
+    let mut failed = None;
+    required.retain(|name| {
+        let member = name.as_str().and_then(|n| properties?.get(n));
+        match member.map(|m| defs.has_default(m)) {
+            Some(Ok(has)) => !has,
+            Some(Err(e)) => {
+                failed = Some(e);
+                true
+            }
+            None => true,
+        }
+    });
+    keywords.insert("required".to_owned(), Value::Array(required));
+    failed.map_or(Ok(()), Err)
+}
+
+/// Turns the variants of a union into conditions on its discriminator.
+fn branch(keywords: &mut Map<String, Value>) {
+    let discriminator = keywords.get("TypeDef:Union").and_then(|u| u.get("discriminator")).cloned();
+    let name = discriminator.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
+    let Some(Value::Object(mapping)) = keywords.remove("mapping") else { return };
+    let branches = mapping.into_iter().map(|(key, variant)| {
+        json!({
+            "if": { "properties": { name.as_str(): { "const": key } }, "required": [name] },
+            "then": variant,
+        })
+    });
+    let branches: Vec<Value> = branches.collect();
+    match keywords.get_mut("allOf") {
+        Some(Value::Array(all)) => all.extend(branches),
+        _ => {
+            keywords.insert("allOf".to_owned(), Value::Array(branches));
+        }
+    }
+}
+
+/// The keyword of a kind: whether a value may be one of it. What is in a struct, a union or an array is a
+/// matter of their standard keywords and of the encoder.
+#[derive(Debug, Clone, Copy)]
+enum KindKeyword {
+    Scalar(Scalar),
+    Other { name: &'static str, token: Token },
+}
+
+impl KindKeyword {
+    fn all() -> impl Iterator<Item = KindKeyword> {
+        let others = [
+            ("Enum", Token::String),
+            ("String", Token::String),
+            ("Bytes", Token::String),
+            ("Array", Token::Array),
+            ("Struct", Token::Object),
+            ("Union", Token::Object),
+            ("Record", Token::Object),
+            ("Tensor", Token::Object),
+            ("Blob", Token::Object),
+        ];
+        let others = others.map(|(name, token)| KindKeyword::Other { name, token });
+        Scalar::ALL.into_iter().map(KindKeyword::Scalar).chain(others)
+    }
+
+    fn name(self) -> String {
+        match self {
+            KindKeyword::Scalar(scalar) => format!("TypeDef:{}", scalar.as_str()),
+            KindKeyword::Other { name, .. } => format!("TypeDef:{name}"),
+        }
+    }
+
+    fn check(self, value: &Value) -> Result<(), Error> {
+        let mut input = ValueInput::new(value);
+        match self {
+            KindKeyword::Scalar(scalar) => {
+                Num::of(scalar).encode(&mut input, &mut [0; 16], &mut String::new())
+            }
+            KindKeyword::Other { name, token } => {
+                crate::record::number::expect(&mut input, token, name)?;
+                match value.as_str().filter(|_| name == "Bytes") {
+                    Some(text) => match BASE64.decode(text.as_bytes()) {
+                        Ok(_) => Ok(()),
+                        Err(e) => Err(crate::record::rules::BASE64.broken(e.to_string())),
+                    },
+                    None => input.skip(),
+                }
+            }
+        }
+    }
+}
+
+impl<'i> Keyword<'i> for KindKeyword {
+    fn validate(&self, value: &'i Value) -> Result<(), ValidationError<'i>> {
+        self.check(value).map_err(|e| ValidationError::custom(e.message()))
+    }
+
+    fn is_valid(&self, value: &'i Value) -> bool {
+        self.check(value).is_ok()
+    }
+}
+
+/// Text of a validator, which may be as long as the value it is about.
+fn shorten(text: &str) -> &str {
+    text.char_indices().nth(200).and_then(|(at, _)| text.get(..at)).unwrap_or(text)
+}

@@ -1,0 +1,127 @@
+//! Values against all keywords of a schema.
+
+use holdall_schema::{Checker, Node, NodeId, Root, Rule, Schema, SchemaLimits, error};
+use serde_json::{Value, json};
+
+static VALUE: Rule = Rule::new("test/value", error::Kind::Malformed, "A value is sound.");
+
+fn record_codes(schema: Value, values: &[Value]) -> Vec<Option<&'static str>> {
+    let limits = SchemaLimits::default();
+    let compiled = Schema::compile_record(&schema, &limits).unwrap();
+    let checker = Checker::new(&compiled, &schema, &limits).unwrap();
+    values.iter().map(|v| checker.one_record(v.clone()).err().map(|e| e.code())).collect()
+}
+
+#[test]
+fn records_keep_to_the_standard_keywords_beside_their_kinds() {
+    let schema = json!({
+        "type": "object",
+        "TypeDef:Struct": ["name", "age", "weight", "tags", "shape", "size", "meta", "raw"],
+        "properties": {
+            "name": {"type": "string", "TypeDef:String": true, "pattern": "^[a-z]+$"},
+            "age": {"$ref": "#/$defs/age"},
+            "weight": {"type": "number", "TypeDef:Float32": true, "minimum": 0},
+            "tags": {"type": "array", "TypeDef:Array": true, "maxItems": 2,
+                     "items": {"TypeDef:String": true, "maxLength": 3}},
+            "shape": {"$ref": "#/$defs/shape"},
+            "size": {"type": "object", "TypeDef:Tensor": {"dtype": "U8", "shape": [2]},
+                     "required": ["data_offsets"]},
+            "meta": {"TypeDef:Record": true, "type": "object",
+                     "additionalProperties": {"type": "number"}},
+            "raw": {"TypeDef:Bytes": true, "contentEncoding": "base64"},
+        },
+        "required": ["name", "age"],
+        "$defs": {
+            "age": {"type": "integer", "TypeDef:Uint8": true, "maximum": 120, "default": 1},
+            "circle": {"TypeDef:Struct": ["r"], "required": ["r"],
+                       "properties": {"r": {"TypeDef:Float64": true, "exclusiveMinimum": 0}}},
+            "shape": {"TypeDef:Union": {"discriminator": "kind"}, "mapping": {
+                "circle": {"$ref": "#/$defs/circle"},
+                "point": {"TypeDef:Struct": [], "properties": {}}}},
+        },
+    });
+    let with = |name: &str, value: Value| {
+        let mut record = json!({"name": "x", "age": 3});
+        record[name] = value;
+        record
+    };
+    let sound = [
+        json!({"name": "x", "age": 3}),
+        json!({"name": "x"}),
+        with("weight", json!({"$float": "nan"})),
+        with("tags", json!(["ab", "abc"])),
+        with("shape", json!({"kind": "circle", "r": 1})),
+        with("shape", json!({"kind": "point"})),
+        with("size", json!({"data": [1, 2]})),
+        with("meta", json!({"a": 1})),
+        with("raw", json!("AAA=")),
+    ];
+    assert_eq!(record_codes(schema.clone(), &sound), vec![None; sound.len()]);
+    let unsound = [
+        with("name", json!("X")),
+        with("age", json!(121)),
+        with("weight", json!(-1)),
+        with("tags", json!(["a", "b", "c"])),
+        with("tags", json!(["abcd"])),
+        with("shape", json!({"kind": "circle", "r": 0})),
+        with("meta", json!({"a": "1"})),
+    ];
+    assert_eq!(record_codes(schema.clone(), &unsound), vec![Some("record/keyword"); unsound.len()]);
+    let others =
+        [with("age", json!(256)), with("no", json!(1)), json!({"age": 1}), with("raw", json!("A"))];
+    let wanted = ["range", "unknown-member", "missing-member", "base64"]
+        .map(|what| format!("record/{what}"));
+    let found = record_codes(schema, &others);
+    assert_eq!(found.into_iter().flatten().collect::<Vec<_>>(), wanted);
+}
+
+#[test]
+fn plain_values_and_records_of_a_header_are_checked_at_their_nodes() {
+    let source = json!({
+        "type": "object",
+        "properties": {
+            "lr": {"type": "number", "TypeDef:Float32": true, "maximum": 1},
+            "names": {"type": "array", "items": {"$ref": "#/$defs/name"}},
+            "rows": {"TypeDef:Array": true, "items": {"$ref": "#/$defs/row"}},
+            "w": {"TypeDef:Tensor": {}},
+        },
+        "$defs": {
+            "name": {"type": "string", "minLength": 2},
+            "row": {"TypeDef:Struct": ["a"], "required": ["a"],
+                    "properties": {"a": {"TypeDef:Int8": true, "minimum": 5}}},
+        },
+    });
+    let limits = SchemaLimits::default();
+    let schema = Schema::compile(&source, &limits).unwrap();
+    let checker = Checker::new(&schema, &source, &limits).unwrap();
+    let Root::References(root) = schema.root() else { panic!() };
+    let Node::Object(object) = schema.node(root) else { panic!() };
+    let node = |name: &str| -> NodeId { object.property(name).unwrap().node };
+    let plain = |name, value| checker.plain(node(name), value, &VALUE).map_err(|e| e.to_string());
+    assert_eq!(plain("lr", json!(0.5)), Ok(()));
+    assert!(plain("lr", json!(2)).unwrap_err().contains("[test/value]"));
+    assert!(plain("lr", json!("x")).unwrap_err().contains("[test/value]"));
+    assert_eq!(plain("names", json!(["ab"])), Ok(()));
+    assert!(plain("names", json!(["ab", "c"])).unwrap_err().contains("at `/1`"));
+    let row = |value| checker.record(node("rows"), value).map_err(|e| e.code());
+    assert_eq!(row(json!({"a": 5})), Ok(()));
+    assert_eq!(row(json!({"a": 4})), Err("record/keyword"));
+    assert_eq!(row(json!({"a": 400})), Err("record/range"));
+}
+
+#[test]
+fn what_is_no_json_schema_is_refused() {
+    for source in [
+        json!({"type": "strin"}),
+        json!({"type": "object", "required": "a"}),
+        json!({"type": "string", "pattern": "("}),
+        json!({"type": "object", "properties": {"w": {"TypeDef:Tensor": {}}}, "title": 3}),
+        json!({"type": "object", "$defs": {"unused": {"minimum": "0"}}}),
+        json!({"$dynamicRef": "https://example.org/x"}),
+    ] {
+        let limits = SchemaLimits::default();
+        let schema = Schema::compile(&source, &limits).unwrap();
+        let code = Checker::new(&schema, &source, &limits).err().map(|e| e.code());
+        assert_eq!(code, Some("schema/invalid"), "{source}");
+    }
+}
