@@ -19,6 +19,9 @@ pub(crate) static RULES: &[&Rule] = &[
     &WHICH_FORMAT,
     &OUTPUT,
     &NOT_TO_TERMINAL,
+    &SCHEMA_LEN,
+    &WHICH_DATASET,
+    &TABLE,
 ];
 
 /// The command line cannot be read.
@@ -34,7 +37,8 @@ pub(crate) static STDIN_TWICE: Rule =
 pub(crate) static STDIN_LEN: Rule = Rule::new(
     "input/stdin-len",
     Kind::Limit,
-    "Standard input, which is read into memory, is at most `--limit stdin-len` long.",
+    "Standard input, or a JSON array of records, which are read into memory, is at most `--limit \
+     stdin-len` long.",
 )
 .with_hint("give a file name instead of `-`, or raise the cap with `--limit stdin-len=…`");
 /// Elements given for a tensor are too many or too few.
@@ -66,6 +70,25 @@ pub(crate) static NOT_TO_TERMINAL: Rule = Rule::new(
     "Binary data goes to a file or a pipe, not to a terminal.",
 )
 .with_hint("name a file with `-o`, or pipe the output into another command");
+/// The text of a schema is too long.
+pub(crate) static SCHEMA_LEN: Rule = Rule::new(
+    "input/schema-len",
+    Kind::Limit,
+    "The text of a schema is at most `--limit header-len` long.",
+);
+/// Nothing says which records, or there are none.
+pub(crate) static WHICH_DATASET: Rule = Rule::new(
+    "records/which-dataset",
+    Kind::Misuse,
+    "A command about records is given the path of a dataset, unless there is only one.",
+);
+/// A table that is none.
+pub(crate) static TABLE: Rule = Rule::new(
+    "input/table",
+    Kind::Misuse,
+    "A table of records has names in its first line, each for another member, and as many fields in \
+     every line.",
+);
 
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

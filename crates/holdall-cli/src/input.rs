@@ -61,6 +61,25 @@ pub(crate) fn reader(
     Ok((bytes.len() as u64, Box::new(Cursor::new(bytes))))
 }
 
+/// A file, or standard input when it is `-`, to be read once from its start, and its length in bytes
+/// where it has one.
+pub(crate) fn stream(path: &Path) -> Result<(Option<u64>, Box<dyn Read + Send>), Failure> {
+    if path.as_os_str() == "-" {
+        return Ok((None, Box::new(std::io::stdin())));
+    }
+    let failed = |e: std::io::Error| {
+        let rule = &holdall::error::IO;
+        rule.broken(format!("opening: {e}")).with_io(e).in_source(path.display())
+    };
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        let e = std::io::Error::from(std::io::ErrorKind::IsADirectory);
+        return Err(failed(e).into());
+    }
+    Ok((metadata.is_file().then_some(metadata.len()), Box::new(file)))
+}
+
 /// Everything a reader gives, up to the cap on standard input.
 fn all(session: &Session, from: &mut dyn Read, name: &str) -> Result<Vec<u8>, Failure> {
     let cap = session.global.stdin_len();

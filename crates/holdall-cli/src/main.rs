@@ -13,12 +13,14 @@ mod elements;
 mod exit;
 mod extract;
 mod formats;
+mod given;
 mod input;
 mod inspect;
 mod number;
 mod output;
 mod progress;
 mod rules;
+mod schema;
 mod session;
 mod verify;
 mod writing;
@@ -54,6 +56,7 @@ fn run(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Convert(args) => convert::run(session, &args),
         Command::Edit(args) => edit::run(session, &args),
         Command::Extract(args) => extract::run(session, &args),
+        Command::Schema(args) => schema::run(session, &args),
         Command::Formats => formats::run(session),
         Command::Rules(args) => rules::run(session, &args),
         Command::Completions(args) => completions::run(session, &args),

@@ -36,7 +36,19 @@ fn check(document: &str) {
     let path = root().join(document);
     let Ok(text) = std::fs::read_to_string(&path) else { return };
     let folder = tempfile::tempdir().unwrap();
-    for file in ["examples/tiny.zt", "corpus/reject/ztensor/index.overlap.in-part.zt"] {
+    let mut files: Vec<String> =
+        ["examples/tiny.zt", "corpus/reject/ztensor/index.overlap.in-part.zt"]
+            .map(str::to_owned)
+            .to_vec();
+    for photos in ["examples/photos", "examples/photos/files"] {
+        for entry in std::fs::read_dir(root().join(photos)).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() {
+                files.push(format!("{photos}/{}", entry.file_name().to_str().unwrap()));
+            }
+        }
+    }
+    for file in &files {
         let there = folder.path().join(file);
         std::fs::create_dir_all(there.parent().unwrap()).unwrap();
         std::fs::copy(root().join(file), there).unwrap();

@@ -26,7 +26,33 @@ pub struct Encoder<'s> {
     ty: TypeId,
     size: usize,
     max_depth: usize,
+    lenience: Lenience,
     tools: Tools,
+}
+
+/// What becomes of members that a struct does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// They break `record/unknown-member`.
+    Refuse,
+    /// They are passed over.
+    Ignore,
+}
+
+/// What `null` is where an optional member stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Null {
+    /// A value, which no kind has.
+    Value,
+    /// The same as nothing.
+    Absent,
+}
+
+/// What is taken beyond what section 5.2 says.
+#[derive(Debug, Clone, Copy)]
+struct Lenience {
+    unknown: Unknown,
+    null: Null,
 }
 
 /// Memory that is used again.
@@ -46,7 +72,26 @@ impl<'s> Encoder<'s> {
     /// fit this machine's memory.
     pub fn new(schema: &'s Schema, ty: TypeId, limits: &SchemaLimits) -> Result<Encoder<'s>> {
         let size = crate::extent::in_memory(schema.extent(ty)?.size)?;
-        Ok(Encoder { schema, ty, size, max_depth: limits.json_depth(), tools: Tools::default() })
+        Ok(Encoder {
+            schema,
+            ty,
+            size,
+            max_depth: limits.json_depth(),
+            lenience: Lenience { unknown: Unknown::Refuse, null: Null::Value },
+            tools: Tools::default(),
+        })
+    }
+
+    /// The same, with members that structs do not have taken in this way.
+    pub fn with_unknown(mut self, unknown: Unknown) -> Encoder<'s> {
+        self.lenience.unknown = unknown;
+        self
+    }
+
+    /// The same, with `null` for an optional member taken in this way.
+    pub fn with_null(mut self, null: Null) -> Encoder<'s> {
+        self.lenience.null = null;
+        self
     }
 
     /// Bytes of one record.
@@ -84,14 +129,15 @@ impl<'s> Encoder<'s> {
             return Err(LENGTH.broken(message));
         }
         record.fill(0);
-        let Encoder { schema, tools, .. } = self;
-        let mut run = Run { schema, tools, heap };
+        let Encoder { schema, lenience, tools, .. } = self;
+        let mut run = Run { schema, lenience: *lenience, tools, heap };
         run.value(input, self.ty, record).map_err(Fail::into_error)
     }
 }
 
 struct Run<'r, H> {
     schema: &'r Schema,
+    lenience: Lenience,
     tools: &'r mut Tools,
     heap: &'r mut H,
 }
@@ -160,6 +206,10 @@ impl<H: Heap> Run<'_, H> {
                     input.skip()?;
                     continue;
                 }
+                if self.lenience.unknown == Unknown::Ignore {
+                    input.skip()?;
+                    continue;
+                }
                 let message = format!("there is no member `{}`", key.escape_debug());
                 return Err(UNKNOWN_MEMBER.broken(message).into());
             };
@@ -184,6 +234,9 @@ impl<H: Heap> Run<'_, H> {
     ) -> Outcome<()> {
         let Some(member) = fields.members.get(place) else { return Ok(()) };
         if let Some(bit) = member.presence {
+            if self.lenience.null == Null::Absent && input.peek()? == Token::Null {
+                return Ok(input.skip()?);
+            }
             let at = usize::try_from(bit / 8).ok();
             if let Some(byte) = at.and_then(|at| out.get_mut(at)) {
                 *byte |= 1 << (bit % 8);

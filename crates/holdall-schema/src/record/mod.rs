@@ -9,7 +9,7 @@ pub mod rules;
 mod time;
 pub(crate) mod walk;
 
-pub use encode::Encoder;
+pub use encode::{Encoder, Null, Unknown};
 
 use crate::error::Result;
 use crate::schema::Extent;

@@ -1,0 +1,189 @@
+//! `holdall schema diff`.
+
+use super::read::{self, Given, Named, Reading};
+use crate::exit::{Failure, Status};
+use crate::input;
+use crate::output::json::push_string;
+use crate::output::style::Style;
+use crate::output::table::{self, Cell, Column};
+use crate::output::text::{Grouped, escape, printable};
+use crate::session::Session;
+use clap::Args;
+use holdall_schema::{Bump, Change, Root, Verdict, What, diff};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Compare two schemas: what changed, and what it means for old files
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall schema diff v1.json v2.json                exit status 0: the same, 1: they differ
+  holdall schema diff v1.json v2.json --compatible   0 also where the new one reads old files
+  holdall schema diff old.mt new.mt --path points    the records of two files
+
+Verdicts: compatible (old files are read as they are), needs-default, needs-converter, breaking. The
+version step is patch, minor or major.")]
+pub(crate) struct DiffArgs {
+    /// A schema (JSON), a tensor file, or `-` for standard input
+    #[arg(value_name = "OLD")]
+    old: PathBuf,
+
+    /// The schema or file to compare it with, or `-`
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+
+    /// Compare the records at this path, where a side is a file or describes one
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+
+    /// Compatible changes are listed, but do not count for the exit status
+    #[arg(long)]
+    compatible: bool,
+}
+
+/// Compares.
+pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure> {
+    input::check_once([&args.old, &args.new])?;
+    let limits = read::schema_limits(&session.global.limits());
+    let path = args.path.as_deref();
+    let mut old = side(session, &args.old, path)?;
+    let mut new = side(session, &args.new, path)?;
+    // The schema of a record is compared with the records that the other side has.
+    match (old.schema.root(), new.schema.root()) {
+        (Root::Record(_), Root::References(_)) => new = new.records(path, &limits)?,
+        (Root::References(_), Root::Record(_)) => old = old.records(path, &limits)?,
+        _ => {}
+    }
+    let changes = diff((&old.schema, &old.json), (&new.schema, &new.json), &limits)?;
+    if session.json() {
+        writeln!(session.out(), "{}", json(&old, &new, &changes))?;
+    } else if !session.global.quiet {
+        text(session, &old, &new, &changes)?;
+    }
+    let counts = |c: &&Change| !args.compatible || c.verdict > Verdict::Compatible;
+    Ok(if changes.iter().any(|c| counts(&c)) { Status::Bad } else { Status::Fine })
+}
+
+/// One side: the whole of it, or the records at a path.
+fn side(session: &Session, file: &Path, path: Option<&str>) -> Result<Named, Failure> {
+    let limits = read::schema_limits(&session.global.limits());
+    match (read::given(session, file, Reading::ByContent)?, path) {
+        (Given::Schema(named), None) => Ok(*named),
+        (Given::Schema(named), path) => named.records(path, &limits),
+        (Given::File(file), None) => Ok(read::of_file(&file)?),
+        (Given::File(file), Some(path)) => Ok(super::read::of_records(&file, path)?),
+    }
+}
+
+fn text(session: &Session, old: &Named, new: &Named, changes: &[Change]) -> Result<(), Failure> {
+    let out = &mut *session.out();
+    let paint = session.paint();
+    let names = format!("{} and {}", escape(&old.source), escape(&new.source));
+    if changes.is_empty() {
+        writeln!(out, "{} {names}", paint.on("same:", Style::Good))?;
+        return Ok(());
+    }
+    let columns = [
+        Column::left(""),
+        Column::left("path").cut(),
+        Column::left("change"),
+        Column::left("verdict"),
+        Column::left("difference").cut_end(),
+    ];
+    let row = |at: usize| {
+        let change = &changes[at];
+        let style = style(change.verdict);
+        let mark = match change.what {
+            What::Added | What::VariantAdded => "+",
+            What::Removed | What::VariantRemoved => "-",
+            _ => "~",
+        };
+        let path = match change.path.is_root() {
+            true => "(root)".to_owned(),
+            false => printable(&change.path.to_string()),
+        };
+        vec![
+            Cell::styled(mark, style),
+            Cell::styled(path, style),
+            Cell::new(change.what.as_str()),
+            Cell::styled(change.verdict.as_str(), style),
+            Cell::new(difference(change)),
+        ]
+    };
+    table::write(out, &columns, changes.len(), &row, 0, session.width(), paint)?;
+    let mut parts = Vec::new();
+    for verdict in
+        [Verdict::Breaking, Verdict::NeedsConverter, Verdict::NeedsDefault, Verdict::Compatible]
+    {
+        let n = changes.iter().filter(|c| c.verdict == verdict).count();
+        if n > 0 {
+            parts.push(format!("{} {}", Grouped(n as u64), verdict.as_str()));
+        }
+    }
+    writeln!(
+        out,
+        "\n{} {names}: {}; version step: {}",
+        paint.on("differ:", Style::Bad),
+        parts.join(", "),
+        Bump::of(changes).as_str()
+    )?;
+    Ok(())
+}
+
+fn style(verdict: Verdict) -> Style {
+    match verdict {
+        Verdict::Compatible => Style::Plain,
+        Verdict::NeedsDefault | Verdict::NeedsConverter => Style::Warn,
+        Verdict::Breaking => Style::Bad,
+    }
+}
+
+/// `Int32 → Int64`, the values of an enum.
+fn difference(change: &Change) -> String {
+    let mut parts = Vec::new();
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => parts.push(format!("{} → {}", printable(old), printable(new))),
+        (Some(one), None) | (None, Some(one)) => parts.push(printable(one)),
+        (None, None) => {}
+    }
+    if !change.values.is_empty() {
+        let values: Vec<String> = change.values.iter().map(|v| escape(v)).collect();
+        parts.push(values.join(", "));
+    }
+    parts.join(": ")
+}
+
+fn json(old: &Named, new: &Named, changes: &[Change]) -> String {
+    let mut out = String::from("{\"old\":");
+    push_string(&old.source, &mut out);
+    out.push_str(",\"new\":");
+    push_string(&new.source, &mut out);
+    let compatible = changes.iter().all(|c| c.verdict == Verdict::Compatible);
+    let same = changes.is_empty();
+    let bump = Bump::of(changes).as_str();
+    out.push_str(&format!(
+        ",\"same\":{same},\"compatible\":{compatible},\"bump\":\"{bump}\",\"changes\":["
+    ));
+    for (at, change) in changes.iter().enumerate() {
+        out.push_str(if at > 0 { ",{\"path\":" } else { "{\"path\":" });
+        push_string(&change.path.to_string(), &mut out);
+        let (what, verdict) = (change.what.as_str(), change.verdict.as_str());
+        out.push_str(&format!(",\"change\":\"{what}\",\"verdict\":\"{verdict}\""));
+        for (key, side) in [("old", &change.old), ("new", &change.new)] {
+            if let Some(text) = side {
+                out.push_str(&format!(",\"{key}\":"));
+                push_string(text, &mut out);
+            }
+        }
+        if !change.values.is_empty() {
+            out.push_str(",\"values\":[");
+            for (at, value) in change.values.iter().enumerate() {
+                out.push_str(if at > 0 { "," } else { "" });
+                push_string(value, &mut out);
+            }
+            out.push(']');
+        }
+        out.push('}');
+    }
+    out.push_str("]}");
+    out
+}

@@ -1,0 +1,43 @@
+//! `holdall schema`: what a schema lays down, whether it is sound, how two differ.
+
+mod check;
+mod diff;
+mod layout;
+pub(crate) mod read;
+mod rows;
+mod show;
+
+use crate::exit::{Failure, Status};
+use crate::session::Session;
+use clap::{Args, Subcommand};
+
+/// Schemas of records: lay out, check, compare
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall schema layout point.json                 where each member of a record lies
+  holdall schema check point.json points.ndjson    is the schema sound, do the records fit it
+  holdall schema diff old.json new.json            can the new schema read old files
+
+A schema is JSON: `{\"TypeDef:Struct\": [\"x\", \"y\"], \"properties\": {…}}`. The specification
+(docs/spec/metatensor.md) says what may stand in one.")]
+pub(crate) struct SchemaArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// What to do with schemas.
+#[derive(Debug, Subcommand)]
+enum Action {
+    Layout(layout::LayoutArgs),
+    Check(check::CheckArgs),
+    Diff(diff::DiffArgs),
+}
+
+/// Does it.
+pub(crate) fn run(session: &Session, args: &SchemaArgs) -> Result<Status, Failure> {
+    match &args.action {
+        Action::Layout(args) => layout::run(session, args),
+        Action::Check(args) => check::run(session, args),
+        Action::Diff(args) => diff::run(session, args),
+    }
+}
