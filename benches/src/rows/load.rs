@@ -31,7 +31,7 @@ pub const COMPARISONS: &[Comparison] = &[
         what: "The same with 51 000 tensors of 10 KB.",
         files: &[SmallZt12, SmallSafetensors, SmallZt21],
         contestants: WARM_51K,
-        goals: WARM_GOALS,
+        goals: SMALL_GOALS,
     },
     Comparison {
         name: "load-cold",
@@ -78,6 +78,19 @@ const WARM_GOALS: &[Goal] = &[
         ours: "holdall, safetensors",
         target: TimeAtMost(1.15, &["pread"]),
         note: "Most of both times is the kernel clearing fresh pages, and varies from run to run by more than the difference.",
+    },
+];
+
+const SMALL_GOALS: &[Goal] = &[
+    Goal {
+        ours: "holdall, zTensor 1.2",
+        target: TimeAtMost(1.15, &["pread"]),
+        note: "Decoding the 51 000 entries and sorting them by offset is part of ours, on one core; the floor has no entries.",
+    },
+    Goal {
+        ours: "holdall, safetensors",
+        target: TimeAtMost(1.15, &["pread"]),
+        note: "Decoding the 51 000 entries and sorting them by offset is part of ours, on one core; the floor has no entries.",
     },
 ];
 

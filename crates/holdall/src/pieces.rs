@@ -1,10 +1,12 @@
 //! A component's decoded bytes in bounded memory: piece by piece, or one range of it.
 
+use crate::buffer::Buffer;
 use crate::error::DIGEST;
 use crate::file::File;
 use crate::open::Check;
+use crate::workers;
 use bytes::Bytes;
-use holdall_core::codec::zstd::{self, SEEK_FOOTER_LEN, SeekTable};
+use holdall_core::codec::zstd::{self, Frame, SEEK_FOOTER_LEN, SeekTable};
 use holdall_core::model::Hasher;
 use holdall_core::{
     Algorithm, ByteOrder, Component, Digest, Encoding, Error, Result, TensorInfo, window,
@@ -15,6 +17,12 @@ use std::ops::Range;
 pub(crate) const PIECE_LEN: u64 = 4 << 20;
 /// Stored bytes fetched at a time when decoding from the start.
 const FETCH_LEN: u64 = 1 << 20;
+/// Stored bytes read at a time of a frame of which only the start may be wanted.
+const STEP_LEN: u64 = 128 << 10;
+/// Up to this many frames are decoded one after the other, the last no further than it must.
+const FEW_FRAMES: usize = 2;
+/// Bytes at the end of a component in which its seek table is looked for first.
+const TABLE_GUESS: u64 = 16 << 10;
 
 /// The decoded bytes of one component, in order: pieces of up to 4 MiB, each a whole number of
 /// elements except perhaps the last. Memory is a piece or two, and zstd's window.
@@ -252,6 +260,8 @@ fn zstd_range(file: &File, tensor: &TensorInfo, c: &Component, range: Range<u64>
     Ok(out.into())
 }
 
+/// Decoded bytes of a component with a seek table: of a few frames up to the last byte wanted, of many
+/// whole on all cores.
 pub(crate) fn frames_range(
     file: &File,
     c: &Component,
@@ -262,12 +272,86 @@ pub(crate) fn frames_range(
     let (Some(first), Some(last)) = (frames.first(), frames.last()) else {
         return Ok(Bytes::new());
     };
-    let stored = c.stored.start + first.stored.start..c.stored.start + last.stored.end;
-    let stored = file.source().read_part(stored)?;
-    let mut out = crate::buffer::Buffer::new((last.decoded.end - first.decoded.start) as usize)?;
-    zstd::Decoder::new(file.limits()).decode_into(&stored, out.as_mut())?;
+    let out = if frames.len() <= FEW_FRAMES {
+        let mut out = Buffer::new((range.end - first.decoded.start) as usize)?;
+        few_frames(file, c, frames, out.as_mut())?;
+        out
+    } else {
+        let mut out = Buffer::new((last.decoded.end - first.decoded.start) as usize)?;
+        many_frames(file, c, frames, out.as_mut())?;
+        out
+    };
     let from = (range.start - first.decoded.start) as usize;
     Ok(out.freeze().slice(from..from + (range.end - range.start) as usize))
+}
+
+/// Decodes frames from the first one's start until `out` is full, reading no more than that takes.
+fn few_frames(file: &File, c: &Component, frames: &[Frame], out: &mut [u8]) -> Result<()> {
+    let (source, first) = (file.source(), c.stored.start);
+    let (Some(start), Some(end)) = (frames.first(), frames.last()) else { return Ok(()) };
+    let stored = first + start.stored.start..first + end.stored.end;
+    if source.is_cold(stored.clone()) {
+        // The system reads on while what has come is decoded.
+        source.fetch_ahead(stored);
+    }
+    let mut filled = 0;
+    for frame in frames {
+        let wanted = (frame.decoded.end - frame.decoded.start).min((out.len() - filled) as u64);
+        let out = &mut out[filled..filled + wanted as usize];
+        filled += out.len();
+        let stored = first + frame.stored.start..first + frame.stored.end;
+        let is_whole = wanted == frame.decoded.end - frame.decoded.start;
+        frame_start(file, stored, out, is_whole)?;
+    }
+    Ok(())
+}
+
+/// Decodes the first bytes of the frame in `stored`, which are all of it if `is_whole`.
+fn frame_start(file: &File, stored: Range<u64>, out: &mut [u8], is_whole: bool) -> Result<()> {
+    let mut stream = zstd::Stream::new(file.limits());
+    let mut input = Bytes::new();
+    let (mut at, mut filled) = (stored.start, 0);
+    while is_whole || filled < out.len() {
+        if input.is_empty() && at < stored.end {
+            let end = stored.end.min(at + STEP_LEN);
+            input = file.source().read_part(at..end)?;
+            at = end;
+        }
+        let (read, written) = stream.decode(&input, &mut out[filled..])?;
+        input = input.slice(read..);
+        filled += written;
+        if (read, written) != (0, 0) || (input.is_empty() && at < stored.end) {
+            continue;
+        }
+        let wanted = out.len();
+        return if filled < wanted {
+            let found = format!("decodes to {filled} bytes, its seek table says {wanted} at least");
+            Err(zstd::LENGTH.broken(format!("a frame {found}")))
+        } else if !input.is_empty() {
+            let found = format!("decodes to more than the {wanted} bytes its seek table says");
+            Err(zstd::LENGTH.broken(format!("a frame {found}")))
+        } else if !stream.is_whole() {
+            Err(zstd::BROKEN.broken("the stored bytes end inside a zstd frame"))
+        } else {
+            Ok(())
+        };
+    }
+    Ok(())
+}
+
+/// Decodes whole frames on all cores.
+fn many_frames(file: &File, c: &Component, frames: &[Frame], out: &mut [u8]) -> Result<()> {
+    let mut jobs = Vec::new();
+    let mut rest = out;
+    for frame in frames {
+        let (own, tail) = rest.split_at_mut((frame.decoded.end - frame.decoded.start) as usize);
+        rest = tail;
+        jobs.push((c.stored.start + frame.stored.start..c.stored.start + frame.stored.end, own));
+    }
+    let decoder = || zstd::Decoder::new(file.limits());
+    workers::for_each(workers::threads(None), jobs, decoder, |decoder, (stored, out)| {
+        decoder.decode_into(&file.source().read_part(stored)?, out)
+    })
 }
 
 /// The seek table of a zstd component, if it has one that fits it.
@@ -277,14 +361,18 @@ pub(crate) fn seek_table(file: &File, c: &Component) -> Result<Option<SeekTable>
     if decoded_len <= zstd::SINGLE_FRAME_MAX || stored_len < SEEK_FOOTER_LEN {
         return Ok(None);
     }
-    let tail = |len: u64| {
-        let range = c.stored.end - len..c.stored.end;
-        file.source().read_part(range)
-    };
-    let Some(len) = SeekTable::len_from_footer(&tail(SEEK_FOOTER_LEN)?, stored_len) else {
+    let tail = |len: u64| file.source().read_part(c.stored.end - len..c.stored.end);
+    // Most tables are whole in what is read to find out how long they are.
+    let end = tail(stored_len.min(TABLE_GUESS))?;
+    let footer = &end[end.len() - SEEK_FOOTER_LEN as usize..];
+    let Some(len) = SeekTable::len_from_footer(footer, stored_len) else {
         return Ok(None);
     };
-    Ok(SeekTable::read(&tail(len)?, stored_len, decoded_len))
+    let table = match (end.len() as u64).checked_sub(len) {
+        Some(before) => end.slice(before as usize..),
+        None => tail(len)?,
+    };
+    Ok(SeekTable::read(&table, stored_len, decoded_len))
 }
 
 /// The component as it is before its bytes are swapped.

@@ -4,7 +4,7 @@ use crate::exit::Failure;
 use crate::output::style::Style;
 use crate::output::text::{
     Grouped, Size, alignment, attributes, component_type, count, cut_end, escape, exact_size,
-    printable,
+    lines_of, printable,
 };
 use crate::session::Session;
 use holdall::{Digest, Encoding, File, Io, Tensor};
@@ -118,8 +118,11 @@ pub(super) fn head(session: &Session, file: &File) -> Result<(), Failure> {
     let room = session.width().unwrap_or(usize::MAX).saturating_sub(KEY + 2).max(20);
     writeln!(out, "{}", paint.on(escape(file.name()), Style::Title))?;
     for (key, value) in lines {
-        let key = paint.on(format!("{key:KEY$}"), Style::Dim);
-        writeln!(out, "  {key}{}", cut_end(&value, room))?;
+        for (at, line) in lines_of(&value, room).into_iter().enumerate() {
+            let key = if at == 0 { key } else { "" };
+            let key = paint.on(format!("{key:KEY$}"), Style::Dim);
+            writeln!(out, "  {key}{line}")?;
+        }
     }
     writeln!(out)?;
     Ok(())

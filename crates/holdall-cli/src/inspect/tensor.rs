@@ -7,7 +7,7 @@ use crate::exit::Failure;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{
-    Grouped, Size, alignment, attributes, component_type, count, cut_end, escape, exact_size,
+    Grouped, Size, alignment, attributes, component_type, count, escape, exact_size, lines_of,
     shape, tensor_type,
 };
 use crate::session::Session;
@@ -43,8 +43,11 @@ pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(
     }
     let room = width.unwrap_or(usize::MAX).saturating_sub(KEY + 2).max(20);
     for (key, value) in lines {
-        let key = paint.on(format!("{key:KEY$}"), Style::Dim);
-        writeln!(out, "  {key}{}", cut_end(&value, room))?;
+        for (at, line) in lines_of(&value, room).into_iter().enumerate() {
+            let key = if at == 0 { key } else { "" };
+            let key = paint.on(format!("{key:KEY$}"), Style::Dim);
+            writeln!(out, "  {key}{line}")?;
+        }
     }
     writeln!(out)?;
     let columns = [

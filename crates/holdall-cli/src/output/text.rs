@@ -75,6 +75,23 @@ pub(crate) fn cut_end(text: &str, most: usize) -> String {
     format!("{}…", &text[..fitting(end, most.saturating_sub(1))])
 }
 
+/// `text` in lines of at most `most` columns: broken where a list of things has a ` · `, and cut at the end
+/// where a thing alone is wider.
+pub(crate) fn lines_of(text: &str, most: usize) -> Vec<String> {
+    const BETWEEN: &str = " · ";
+    let mut lines: Vec<String> = Vec::new();
+    for thing in text.split(BETWEEN) {
+        match lines.last_mut() {
+            Some(line) if columns(line) + columns(BETWEEN) + columns(thing) <= most => {
+                line.push_str(BETWEEN);
+                line.push_str(thing);
+            }
+            _ => lines.push(thing.to_owned()),
+        }
+    }
+    lines.iter().map(|line| cut_end(line, most)).collect()
+}
+
 /// The last of these byte positions whose characters fit into `room` columns.
 fn fitting(ends: impl Iterator<Item = (usize, char)>, room: usize) -> usize {
     let (mut used, mut end) = (0, 0);
@@ -211,6 +228,15 @@ mod tests {
         assert_eq!(cut_middle("重重重重", 7), "重…重重");
         assert_eq!(cut_end("abcdefgh", 5), "abcd…");
         assert_eq!(cut_middle("abcdefgh", 0), "…");
+    }
+
+    #[test]
+    fn lists_are_broken_between_their_things() {
+        let list = "f32 12 kB · bf16 3 kB · i64 1 kB";
+        assert_eq!(lines_of(list, 80), [list]);
+        assert_eq!(lines_of(list, 22), ["f32 12 kB · bf16 3 kB", "i64 1 kB"]);
+        assert_eq!(lines_of(list, 6), ["f32 1…", "bf16 …", "i64 1…"]);
+        assert_eq!(lines_of("", 6), [""]);
     }
 
     #[test]

@@ -9,9 +9,10 @@
 //! frames u32     | descriptor u8 (bit 7: checksums are present) | 0x8F92EAB1 u32
 //! ```
 //!
-//! A table is a hint from an untrusted file. [`SeekTable::read`] accepts one only if its frames tile
-//! the stored bytes and the decoded length exactly, and [`Decoder::decode_into`] accepts a frame only
-//! if it decodes to exactly its share; together that gives the same bytes as decoding from the start.
+//! [`SeekTable::read`] accepts a table only if its frames tile the stored bytes and the decoded length
+//! exactly, and [`Decoder::decode_into`] accepts a frame only if it decodes to exactly its share. All
+//! frames so decoded are the same bytes as decoding from the start; a range of them is, if the frames
+//! before it are what the table says.
 
 use crate::error::{Error, Kind, Result, Rule};
 use crate::limits::Limits;

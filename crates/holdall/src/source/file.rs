@@ -118,6 +118,15 @@ impl ByteSource for FileSource {
     }
 
     #[cfg(target_os = "linux")]
+    fn fetch_ahead(&self, range: Range<u64>) {
+        use rustix::fs::{Advice, fadvise};
+        if let Some(len) = std::num::NonZero::new(range.end.saturating_sub(range.start)) {
+            // Only a hint.
+            let _ = fadvise(&self.file, range.start, Some(len), Advice::WillNeed);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
     fn read_direct(&self, offset: u64, out: &mut [u8]) -> Option<Result<()>> {
         use std::os::unix::fs::FileExt;
         let file = self.direct()?;

@@ -80,6 +80,10 @@ impl ByteSource for MapSource {
         let _ = inside;
     }
 
+    fn fetch_ahead(&self, range: Range<u64>) {
+        self.file.fetch_ahead(range);
+    }
+
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         // Copying through the mapping would take a page fault for every 64 KiB; reading does not.
         self.file.read_into(offset, out)

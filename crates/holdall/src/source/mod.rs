@@ -55,6 +55,11 @@ pub trait ByteSource: Send + Sync {
         let _ = range;
     }
 
+    /// Told that these bytes will be read soon, a part at a time; a source that can begins to get them.
+    fn fetch_ahead(&self, range: Range<u64>) {
+        let _ = range;
+    }
+
     /// Fills `out` with the bytes from `offset`.
     ///
     /// # Errors
