@@ -1,5 +1,6 @@
 //! Rules that only exist where there are files: what the operating system says, what callers ask.
 
+use crate::records::rules as records;
 use holdall_core::{Error, Kind, Rule};
 use std::fmt::Display;
 
@@ -28,6 +29,12 @@ pub static RULES: &[&Rule] = &[
     &LOCKED,
     &CHANGED_SINCE,
     &NOT_REGULAR,
+    &records::KIND,
+    &records::SIZE,
+    &records::HEAP,
+    &records::INDEX,
+    &records::BUFFER,
+    &records::CONTENT,
 ];
 
 /// The operating system failed.

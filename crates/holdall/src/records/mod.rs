@@ -1,0 +1,273 @@
+//! Datasets of records, and blobs: what tensors of the layouts `records` and `blob` hold
+//! (`docs/spec/metatensor.md`), in whatever format they are.
+//!
+//! A record is looked up in O(1) by its place, its members by [`Accessor`]s that know where they lie.
+//! Where the bytes are mapped or in memory, nothing is copied; elsewhere what is asked for is read.
+//!
+//! ```no_run
+//! # fn main() -> holdall::Result<()> {
+//! let records = holdall::open("train.mt")?.tensor("samples")?.records()?;
+//! let (text, label) = (records.accessor("text")?, records.typed::<i32>("label")?);
+//! for record in records.iter(0..records.len())? {
+//!     let record = record?;
+//!     println!("{:?} {:?}", record.string(&text)?, record.get(&label)?);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod blob;
+mod column;
+mod each;
+mod entries;
+mod open;
+mod ragged;
+mod record;
+pub mod rules;
+mod store;
+
+pub use blob::{Blob, BlobElement};
+pub use column::Column;
+pub use each::Iter;
+pub use holdall_schema::{Accessor, ReadScalar, Typed};
+pub use ragged::Ragged;
+pub use record::Record;
+
+use crate::error::WRONG_LAYOUT;
+use crate::file::Tensor;
+use holdall_core::{Error, Limits, Result};
+use holdall_schema::{Extent, Path, Schema, SchemaLimits, TypeId};
+use rules::INDEX;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+use store::Store;
+
+/// The layout of datasets.
+pub(crate) const RECORDS: &str = "records";
+/// The layout of blobs.
+pub(crate) const BLOB: &str = "blob";
+/// The attribute that says what a record or a blob is: JSON text.
+pub(crate) const KIND: &str = "metatensor.kind";
+/// The role of the bytes that entries point at.
+pub(crate) const HEAP: &str = "blob_data";
+/// The role of a blob's entries.
+pub(crate) const ENTRIES: &str = "entries";
+
+/// The records of one tensor. Cheap to clone; shared by threads.
+#[derive(Clone)]
+pub struct Records(Arc<Inner>);
+
+struct Inner {
+    tensor: Tensor,
+    schema: Schema,
+    ty: TypeId,
+    extent: Extent,
+    /// Bytes of a record, and from one to the next: they fit memory.
+    size: usize,
+    stride: usize,
+    count: u64,
+    limits: SchemaLimits,
+    data: Store,
+    heap: Store,
+}
+
+impl Tensor {
+    /// The records of a tensor of the layout `records`. Reads no more than an index does where the
+    /// tensor is raw; a small compressed one is decoded whole.
+    ///
+    /// # Errors
+    /// Misuse for another layout; `records/kind`, `records/size`, `records/heap`; the `schema/…` rules;
+    /// as [`Tensor::bytes`].
+    pub fn records(&self) -> Result<Records> {
+        open::records(self).map_err(|e| placed(e, self))
+    }
+
+    /// The runs of bytes of a tensor of the layout `blob`.
+    ///
+    /// # Errors
+    /// As [`Tensor::records`].
+    pub fn blob(&self) -> Result<Blob> {
+        blob::open(self).map_err(|e| placed(e, self))
+    }
+}
+
+impl Records {
+    /// How many records there are.
+    pub fn len(&self) -> u64 {
+        self.0.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.count == 0
+    }
+
+    /// The tensor they are.
+    pub fn tensor(&self) -> &Tensor {
+        &self.0.tensor
+    }
+
+    /// The schema of a record; its root is [`Records::ty`].
+    pub fn schema(&self) -> &Schema {
+        &self.0.schema
+    }
+
+    /// The type of a record in [`Records::schema`].
+    pub fn ty(&self) -> TypeId {
+        self.0.ty
+    }
+
+    /// Bytes and alignment of a record.
+    pub fn extent(&self) -> Extent {
+        self.0.extent
+    }
+
+    /// The same records with all their bytes in memory, so that nothing is read any more. Where they are
+    /// mapped or in memory already, nothing happens.
+    ///
+    /// # Errors
+    /// As [`Tensor::bytes`].
+    pub fn loaded(&self) -> Result<Records> {
+        let load = |store: &Store| store.loaded().map_err(|e| placed(e, self.tensor()));
+        let inner = &*self.0;
+        Ok(Records(Arc::new(Inner {
+            tensor: inner.tensor.clone(),
+            schema: inner.schema.clone(),
+            ty: inner.ty,
+            extent: inner.extent,
+            size: inner.size,
+            stride: inner.stride,
+            count: inner.count,
+            limits: inner.limits.clone(),
+            data: load(&inner.data)?,
+            heap: load(&inner.heap)?,
+        })))
+    }
+
+    /// All their bytes one after the other, where they are mapped or in memory.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        self.0.data.whole()
+    }
+
+    /// The heap that their entries point into, where it is mapped or in memory.
+    pub fn heap(&self) -> Option<&[u8]> {
+        self.0.heap.whole()
+    }
+
+    /// The way to a part of a record: `image.width`, `corners[0]`. Look it up once, use it for every
+    /// record.
+    ///
+    /// # Errors
+    /// `schema/path`, `schema/unknown-path`.
+    pub fn accessor(&self, path: &str) -> Result<Accessor> {
+        let path: Path = path.parse()?;
+        self.0.schema.accessor(self.0.ty, &path).map_err(|e| placed(e, self.tensor()))
+    }
+
+    /// The way to a number, a time or a boolean, read as a `T`.
+    ///
+    /// # Errors
+    /// As [`Records::accessor`]; `record/access` where the kind is not one of `T`.
+    pub fn typed<T: ReadScalar>(&self, path: &str) -> Result<Typed<T>> {
+        self.accessor(path)?.typed().map_err(|e| placed(e, self.tensor()))
+    }
+
+    /// A record by its place.
+    ///
+    /// # Errors
+    /// `records/index`; where the bytes are not at hand, as [`Tensor::bytes_range`].
+    #[inline]
+    pub fn record(&self, index: u64) -> Result<Record<'_>> {
+        let inner = &*self.0;
+        // At hand, all of it is there, and so the product fits.
+        let at_hand = inner.data.whole().filter(|_| index < inner.count).and_then(|bytes| {
+            let start = index as usize * inner.stride;
+            bytes.get(start..)?.get(..inner.size)
+        });
+        let bytes = match at_hand {
+            Some(bytes) => Cow::Borrowed(bytes),
+            None => self.fetch(index)?,
+        };
+        Ok(Record { records: self, ty: inner.ty, index, bytes })
+    }
+
+    /// The value of a member in the record of that place: [`Records::record`] and [`Record::get`].
+    ///
+    /// # Errors
+    /// As those.
+    #[inline]
+    pub fn get<T: ReadScalar>(&self, index: u64, typed: &Typed<T>) -> Result<Option<T>> {
+        self.record(index)?.get(typed)
+    }
+
+    #[cold]
+    fn fetch(&self, index: u64) -> Result<Cow<'_, [u8]>> {
+        let inner = &*self.0;
+        if index >= inner.count {
+            return Err(self.outside(index..index.saturating_add(1)));
+        }
+        // Within the component, whose length was held against the count.
+        let start = index * inner.stride as u64;
+        let bytes = inner.data.get(start..start + inner.size as u64);
+        bytes.map_err(|e| placed(e, self.tensor()))
+    }
+
+    /// The bytes of records that lie one after the other.
+    fn run(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
+        let stride = self.0.stride as u64;
+        let bytes = self.0.data.get(range.start * stride..range.end * stride);
+        bytes.map_err(|e| placed(e, self.tensor()))
+    }
+
+    fn check_range(&self, range: &Range<u64>) -> Result<()> {
+        if range.start > range.end || range.end > self.len() {
+            return Err(self.outside(range.clone()));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn outside(&self, range: Range<u64>) -> Error {
+        let count = self.len();
+        let message = format!("records {}..{} of {count}", range.start, range.end);
+        placed(INDEX.broken(message), self.tensor())
+    }
+
+    /// An error found in a record.
+    #[cold]
+    fn in_record(&self, e: Error, index: u64) -> Error {
+        let message = format!("record {index}: {}", e.message());
+        placed(e.rule().broken(message), self.tensor())
+    }
+}
+
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Records")
+            .field("tensor", self.tensor())
+            .field("len", &self.len())
+            .field("extent", &self.extent())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The error with the tensor and the file it is about.
+#[cold]
+fn placed(e: Error, tensor: &Tensor) -> Error {
+    e.in_tensor(tensor.name()).in_source(tensor.file().name())
+}
+
+/// What a schema may ask, under the limits of a file.
+pub(crate) fn schema_limits(limits: &Limits) -> SchemaLimits {
+    SchemaLimits::default().with_depth(limits.depth).with_decoded_len(limits.decoded_len)
+}
+
+/// Refuses another layout.
+fn check_layout(tensor: &Tensor, wanted: &str) -> Result<()> {
+    if tensor.layout().as_str() == wanted {
+        return Ok(());
+    }
+    let message = format!("its layout is {}, not {wanted}", tensor.layout());
+    Err(WRONG_LAYOUT.broken(message))
+}

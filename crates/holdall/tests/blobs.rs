@@ -1,0 +1,101 @@
+//! Blobs: runs of bytes by place, in every way that bytes come.
+
+mod records_files;
+
+use holdall::schema::Entry;
+use holdall::{Blob, DType, Io, Result, WriteOptions};
+use records_files::{Made, blob, made, open, write};
+
+fn everywhere(made: &Made, test: impl Fn(&Blob)) {
+    for options in [WriteOptions::new(), WriteOptions::new().with_zstd(1)] {
+        let file = write(made, &options);
+        for io in [Io::Map, Io::Read] {
+            test(&open(&file, io).tensor("set").unwrap().blob().unwrap());
+        }
+    }
+}
+
+fn blob_of(made: &Made) -> Result<Blob> {
+    open(&write(made, &WriteOptions::new()), Io::Map).tensor("set")?.blob()
+}
+
+#[test]
+fn runs_come_back_by_place() {
+    let long = vec![b'x'; 100_000];
+    everywhere(&blob("utf-8", &["ä".as_bytes(), b"", &long], 1), |blob| {
+        assert_eq!((blob.len(), blob.is_empty()), (3, false));
+        assert_eq!(blob.str(0).unwrap(), "ä");
+        assert_eq!(blob.str(1).unwrap(), "");
+        assert_eq!(*blob.get(2).unwrap(), long[..]);
+        assert_eq!(blob.get(3).unwrap_err().code(), "records/index");
+        assert_eq!(blob.get(u64::MAX).unwrap_err().code(), "records/index");
+        assert_eq!(blob.json(0).unwrap_err().code(), "records/content");
+        assert_eq!(blob.elements::<f32>(0).unwrap_err().code(), "records/content");
+    });
+    everywhere(&blob("json", &[br#"{"a": [1]}"#, b"[", b""], 1), |blob| {
+        assert_eq!(blob.json(0).unwrap(), serde_json::json!({"a": [1]}));
+        assert_eq!(blob.json(1).unwrap_err().code(), "record/json");
+        assert_eq!(blob.json(2).unwrap_err().code(), "record/json");
+    });
+    everywhere(&blob("bytes", &[&[0xff, 0]], 1), |blob| {
+        assert_eq!(*blob.get(0).unwrap(), [0xff, 0]);
+        assert_eq!(blob.str(0).unwrap_err().code(), "records/content");
+    });
+    everywhere(&blob("utf-8", &[&[0xff, 0]], 1), |blob| {
+        let e = blob.str(0).unwrap_err();
+        assert_eq!((e.code(), e.tensor()), ("record/utf8", Some("set")), "{e}");
+    });
+    let floats: Vec<u8> = [1.5f32, -2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    everywhere(&blob("F32", &[&floats, b"", &floats[..4]], 4), |blob| {
+        assert_eq!(blob.elements::<f32>(0).unwrap(), [1.5, -2.0]);
+        assert_eq!(blob.elements::<f32>(1).unwrap(), [0f32; 0]);
+        assert_eq!(blob.elements::<f32>(2).unwrap(), [1.5]);
+        assert_eq!(blob.elements::<u32>(2).unwrap_err().code(), "records/content");
+    });
+    everywhere(&blob("utf-8", &[], 1), |blob| assert!(blob.is_empty()));
+}
+
+#[test]
+fn hostile_blobs_are_errors() {
+    let entries = |all: &[(u64, u64)], dtype: &str| {
+        let bytes: Vec<u8> =
+            all.iter().flat_map(|&(offset, len)| Entry { offset, len }.to_bytes()).collect();
+        let kind = format!(r#"{{"TypeDef:Blob": {{"content": "{dtype}"}}}}"#);
+        let parts = vec![("entries", DType::U64, bytes), ("blob_data", DType::U8, vec![0; 64])];
+        made("blob", &kind, all.len() as u64, parts)
+    };
+    let cases = [
+        ("record/entry-bounds", (0, 65)),
+        ("record/entry-bounds", (64, 1)),
+        ("record/entry-bounds", (u64::MAX, 1)),
+        ("record/entry-bounds", (1, u64::MAX)),
+        ("record/entry-empty", (1, 0)),
+        ("record/entry-length", (0, 3)),
+        ("record/entry-align", (2, 4)),
+    ];
+    for (code, entry) in cases {
+        everywhere(&entries(&[(0, 8), entry], "F32"), |blob| {
+            assert_eq!(blob.elements::<f32>(0).unwrap(), [0.0, 0.0]);
+            let e = blob.elements::<f32>(1).unwrap_err();
+            assert_eq!((e.code(), e.tensor()), (code, Some("set")), "{e}");
+            assert!(e.message().contains("run 1"), "{e}");
+            assert_eq!(blob.get(1).unwrap_err().code(), code);
+        });
+    }
+}
+
+#[test]
+fn tensors_that_are_no_blobs_are_refused() {
+    let sound = || blob("utf-8", &[b"a", b"b"], 1);
+    let with = |change: &dyn Fn(&mut Made)| {
+        let mut made = sound();
+        change(&mut made);
+        blob_of(&made).map(drop).unwrap_err().code()
+    };
+    assert_eq!(with(&|m| m.spec.layout = holdall::Layout::from_name("other")), "file/wrong-layout");
+    assert_eq!(with(&|m| m.spec.attributes = holdall::Attributes::new()), "records/kind");
+    let kind = |text: &str| made("blob", text, 0, vec![]).spec.attributes;
+    assert_eq!(with(&|m| m.spec.attributes = kind(r#"{"TypeDef:Tensor": {}}"#)), "records/kind");
+    assert_eq!(with(&|m| m.spec.attributes = kind("nothing")), "json/syntax");
+    assert_eq!(with(&|m| m.spec.components[0].dtype = DType::U8), "records/size");
+}
