@@ -22,6 +22,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &SCHEMA_LEN,
     &WHICH_DATASET,
     &TABLE,
+    &MIXED,
 ];
 
 /// The command line cannot be read.
@@ -89,6 +90,13 @@ pub(crate) static TABLE: Rule = Rule::new(
     "A table of records has names in its first line, each for another member, and as many fields in \
      every line.",
 );
+/// Records that no one schema describes.
+pub(crate) static MIXED: Rule = Rule::new(
+    "infer/mixed",
+    Kind::Unsupported,
+    "What stands at a path is of one type in all records that a schema is made from.",
+)
+.with_hint("write a schema by hand: a union, or a `TypeDef:Record`, which holds any JSON object");
 
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -127,6 +127,10 @@ fn an_unsound_schema_is_a_finding_with_its_pointer() {
     let found = holdall_with(["schema", "check", "-"], b"{\"a\": }").ends_with(1);
     assert!(found.out.starts_with("bad: <stdin>: ") && found.out.contains("[json/syntax]"));
     holdall(["schema", "check", &example("schema.json")]).ends_with(0);
+    // The keywords of plain JSON Schema are checked too.
+    let bad = br#"{"type": "object", "minProperties": "one"}"#;
+    let found = holdall_with(["schema", "check", "-", "--json"], bad).ends_with(1).json();
+    assert_eq!(found["findings"][0]["error"]["code"], "schema/invalid");
     // What cannot be found out is no finding.
     holdall(["schema", "check", "no-such-file.json"]).ends_with(3);
 }
@@ -150,17 +154,37 @@ fn records_that_do_not_fit_are_told_with_line_and_path() {
         .iter()
         .map(|f| (f["line"].as_u64().unwrap(), f["error"]["code"].as_str().unwrap()))
         .collect();
-    let expected = [
-        (3, "record/enum-value"),
-        (4, "record/type"),
-        (5, "record/unknown-member"),
-        (6, "json/truncated"),
-    ];
+    let expected =
+        [(3, "record/enum-value"), (4, "record/type"), (5, "record/type"), (6, "json/truncated")];
     assert_eq!(found, expected);
     let message = report["findings"][1]["error"]["message"].as_str().unwrap();
     assert!(message.starts_with("line 4: ") && message.ends_with("in `at.lon`"), "{message}");
     let lenient = [&args[..], &["--ignore-unknown", "--null-absent"]].concat();
     assert_eq!(holdall_with(lenient, lines).ends_with(1).json()["finding_count"], 3);
+}
+
+#[test]
+fn standard_keywords_count_for_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.json");
+    let schema = json!({
+        "TypeDef:Struct": ["n", "o"], "required": ["n"],
+        "properties": {
+            "n": {"type": "integer", "maximum": 10, "TypeDef:Int32": true},
+            "o": {"TypeDef:Int32": true},
+        },
+    });
+    std::fs::write(&path, schema.to_string()).unwrap();
+    let args = ["schema", "check", path.to_str().unwrap(), "-", "--json"];
+    let lines = b"{\"n\": 10}\n{\"n\": 11}\n{\"n\": 12, \"x\": 1}\n";
+    let found = |args: &[&str]| {
+        let report = holdall_with(args, lines).ends_with(1).json();
+        let all = report["findings"].as_array().unwrap().clone();
+        all.iter().map(|f| f["error"]["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&args), ["record/keyword", "record/unknown-member"]);
+    let lenient = [&args[..], &["--ignore-unknown"]].concat();
+    assert_eq!(found(&lenient), ["record/keyword", "record/keyword"]);
 }
 
 #[test]

@@ -12,7 +12,8 @@ use crate::session::Session;
 use clap::Args;
 use holdall::{Error, Kind};
 use holdall_schema::record::{Null, Unknown};
-use holdall_schema::{Encoder, Heap, SchemaLimits, TypeId};
+use holdall_schema::{Checker, Encoder, SchemaLimits, TypeId, json};
+use serde_json::Value;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -81,8 +82,10 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<Status, Failure
     let name = input::shown(&args.schema);
     match read::schema(session, &args.schema, Reading::ByContent) {
         Ok(named) => {
-            if let Some(records) = &args.records {
-                let limits = read::schema_limits(&session.global.limits());
+            let limits = read::schema_limits(&session.global.limits());
+            if let Err(e) = Checker::new(&named.schema, &named.json, &limits) {
+                report.add(None, e.in_source(&name));
+            } else if let Some(records) = &args.records {
                 let named = named.records(args.path.as_deref(), &limits)?;
                 check(session, args, records, &named, &limits, &mut report)?;
             }
@@ -93,7 +96,7 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<Status, Failure
     }
     let records = args.records.as_deref().map(input::shown);
     if session.json() {
-        writeln!(session.out(), "{}", json(&name, records.as_deref(), &report))?;
+        writeln!(session.out(), "{}", report_json(&name, records.as_deref(), &report))?;
     } else {
         text(session, &name, records.as_deref(), &report)?;
     }
@@ -132,7 +135,7 @@ fn check(
             while let Some((line, row)) = table.next()? {
                 report.records += 1;
                 let value = columns.value(&names, row);
-                if let Err(e) = value.and_then(|value| one.value(&value)) {
+                if let Err(e) = value.and_then(|value| one.value(value)) {
                     report.add(Some(line), at_line(e, line, &name));
                 }
             }
@@ -143,45 +146,52 @@ fn check(
 
 /// Tries records.
 struct One<'s> {
-    encoder: Encoder<'s>,
+    named: &'s Named,
+    ty: TypeId,
+    limits: &'s SchemaLimits,
+    checker: Checker<'s>,
+    /// Where more is taken than a schema says: what writes it as the schema does say.
+    lenient: Option<Encoder<'s>>,
     record: Vec<u8>,
+    heap: Vec<u8>,
 }
 
 impl One<'_> {
     fn new<'s>(
         named: &'s Named,
         ty: TypeId,
-        limits: &SchemaLimits,
+        limits: &'s SchemaLimits,
         (unknown, null): (Unknown, Null),
     ) -> holdall::Result<One<'s>> {
-        let encoder = Encoder::new(&named.schema, ty, limits)?;
-        let encoder = encoder.with_unknown(unknown).with_null(null);
-        let size = encoder.size();
-        if size as u64 > limits.decoded_len {
-            let rule = &holdall_schema::record::rules::TOO_LARGE;
-            let most = limits.decoded_len;
-            return Err(rule.broken(format!("a record of {size} bytes, over {most}")));
+        let checker = Checker::new(&named.schema, &named.json, limits)?;
+        let mut one =
+            One { named, ty, limits, checker, lenient: None, record: Vec::new(), heap: Vec::new() };
+        if unknown == Unknown::Ignore || null == Null::Absent {
+            let encoder = Encoder::new(&named.schema, ty, limits)?;
+            let encoder = encoder.with_unknown(unknown).with_null(null);
+            let size = encoder.size();
+            if size as u64 > limits.decoded_len {
+                let rule = &holdall_schema::record::rules::TOO_LARGE;
+                let most = limits.decoded_len;
+                return Err(rule.broken(format!("a record of {size} bytes, over {most}")));
+            }
+            one.record = vec![0; size];
+            one.lenient = Some(encoder);
         }
-        Ok(One { encoder, record: vec![0; size] })
+        Ok(one)
     }
 
     fn text(&mut self, text: &[u8]) -> holdall::Result<()> {
-        self.encoder.text(text, &mut self.record, &mut Nowhere(0))
+        self.value(json::parse(text, self.limits.depth)?)
     }
 
-    fn value(&mut self, value: &serde_json::Value) -> holdall::Result<()> {
-        self.encoder.value(value, &mut self.record, &mut Nowhere(0))
-    }
-}
-
-/// A heap that keeps nothing but its length.
-struct Nowhere(u64);
-
-impl Heap for Nowhere {
-    fn append(&mut self, bytes: &[u8], _align: u32) -> holdall::Result<u64> {
-        let start = self.0;
-        self.0 = start.saturating_add(bytes.len() as u64);
-        Ok(start)
+    fn value(&mut self, value: Value) -> holdall::Result<()> {
+        let Some(encoder) = &mut self.lenient else { return self.checker.one_record(value) };
+        self.heap.clear();
+        encoder.value(&value, &mut self.record, &mut self.heap)?;
+        let schema = &self.named.schema;
+        let value = schema.record_value(self.ty, &self.record, &self.heap, self.limits)?;
+        self.checker.one_record(value)
     }
 }
 
@@ -228,7 +238,7 @@ fn text(
     Ok(())
 }
 
-fn json(schema: &str, records: Option<&str>, report: &Report) -> String {
+fn report_json(schema: &str, records: Option<&str>, report: &Report) -> String {
     let mut out = String::from("{\"schema\":");
     push_string(schema, &mut out);
     out.push_str(",\"records\":");

@@ -1,7 +1,9 @@
-//! `holdall schema`: what a schema lays down, whether it is sound, how two differ.
+//! `holdall schema`: what a schema lays down, whether it is sound, how two differ, and one made from
+//! what is there.
 
 mod check;
 mod diff;
+mod infer;
 mod layout;
 pub(crate) mod read;
 mod rows;
@@ -11,12 +13,13 @@ use crate::exit::{Failure, Status};
 use crate::session::Session;
 use clap::{Args, Subcommand};
 
-/// Schemas of records: lay out, check, compare
+/// Schemas of records: lay out, check, compare, make from what there is
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema layout point.json                 where each member of a record lies
   holdall schema check point.json points.ndjson    is the schema sound, do the records fit it
   holdall schema diff old.json new.json            can the new schema read old files
+  holdall schema infer points.csv -o point.json    a schema of what is there
 
 A schema is JSON: `{\"TypeDef:Struct\": [\"x\", \"y\"], \"properties\": {…}}`. The specification
 (docs/spec/metatensor.md) says what may stand in one.")]
@@ -31,6 +34,7 @@ enum Action {
     Layout(layout::LayoutArgs),
     Check(check::CheckArgs),
     Diff(diff::DiffArgs),
+    Infer(infer::InferArgs),
 }
 
 /// Does it.
@@ -39,5 +43,6 @@ pub(crate) fn run(session: &Session, args: &SchemaArgs) -> Result<Status, Failur
         Action::Layout(args) => layout::run(session, args),
         Action::Check(args) => check::run(session, args),
         Action::Diff(args) => diff::run(session, args),
+        Action::Infer(args) => infer::run(session, args),
     }
 }

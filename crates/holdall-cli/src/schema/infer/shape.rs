@@ -1,0 +1,262 @@
+//! What was seen at each place of many records.
+
+use super::Wants;
+use holdall::Result;
+use holdall_schema::json::{Reader, Token};
+use holdall_schema::{Encoder, Schema, SchemaLimits};
+use std::collections::{BTreeSet, HashMap};
+
+/// Above so many members an object is one whose keys are data.
+pub(super) const MOST_MEMBERS: usize = 1000;
+
+/// What was seen at one place.
+#[derive(Default)]
+pub(super) struct Shape {
+    /// Values that were not null.
+    pub(super) values: u64,
+    pub(super) bools: Seen,
+    pub(super) integers: Seen,
+    pub(super) floats: Seen,
+    pub(super) texts: Seen,
+    pub(super) arrays: Seen,
+    pub(super) objects: Seen,
+    /// The least and the greatest integer.
+    pub(super) least: i128,
+    pub(super) greatest: i128,
+    /// Whether a float is one that 32 bits do not hold.
+    pub(super) is_wide: bool,
+    /// Different texts, as long as there are few.
+    pub(super) different: BTreeSet<String>,
+    pub(super) is_various: bool,
+    /// Whether a text is not a time in its one form.
+    pub(super) is_no_time: bool,
+    /// The lengths of arrays.
+    pub(super) shortest: u64,
+    pub(super) longest: u64,
+    pub(super) items: Option<Box<Shape>>,
+    /// Members in the order in which they were first seen.
+    pub(super) members: Vec<(String, Shape)>,
+    places: HashMap<String, usize>,
+}
+
+/// How often, and the line of the first.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) count: u64,
+    pub(super) line: u64,
+}
+
+impl Seen {
+    fn add(&mut self, line: u64) {
+        if self.count == 0 {
+            self.line = line;
+        }
+        self.count += 1;
+    }
+}
+
+impl Shape {
+    /// Takes one record.
+    pub(super) fn see(
+        &mut self,
+        text: &[u8],
+        depth: usize,
+        line: u64,
+        wants: &Wants,
+    ) -> Result<()> {
+        let mut reader = Reader::new(text, 0, depth)?;
+        let mut see = See { line, wants, scratch: String::new() };
+        see.value(&mut reader, self)?;
+        reader.end()
+    }
+
+    /// Puts members into the order of these names.
+    pub(super) fn order(&mut self, names: &[String]) {
+        let mut rank: HashMap<String, usize> = HashMap::new();
+        for (at, name) in names.iter().enumerate() {
+            let steps = super::steps(name);
+            for len in 1..=steps.len() {
+                rank.entry(steps[..len].join("\0")).or_insert(at);
+            }
+        }
+        self.order_below("", &rank);
+    }
+
+    fn order_below(&mut self, prefix: &str, rank: &HashMap<String, usize>) {
+        let key = |name: &str| match prefix {
+            "" => name.to_owned(),
+            _ => format!("{prefix}\0{name}"),
+        };
+        self.members.sort_by_key(|(name, _)| rank.get(&key(name)).copied());
+        for (name, member) in &mut self.members {
+            // The depth of names bounds the recursion.
+            member.order_below(&key(name), rank);
+        }
+        self.places.clear();
+    }
+}
+
+struct See<'w> {
+    line: u64,
+    wants: &'w Wants,
+    scratch: String,
+}
+
+impl See<'_> {
+    /// Takes a value; the reader bounds the recursion.
+    fn value(&mut self, reader: &mut Reader<'_>, shape: &mut Shape) -> Result<()> {
+        let token = reader.peek()?;
+        if token == Token::Null {
+            return reader.null();
+        }
+        shape.values += 1;
+        match token {
+            Token::Null => {}
+            Token::Bool => {
+                reader.bool()?;
+                shape.bools.add(self.line);
+            }
+            Token::Number => {
+                let number = reader.number()?;
+                let integer = number.is_integer.then(|| number.text.parse::<i128>().ok()).flatten();
+                let integer =
+                    integer.filter(|n| *n <= i128::from(u64::MAX) && *n >= i128::from(i64::MIN));
+                match integer {
+                    Some(n) => self.integer(n, shape),
+                    None => self.float(number.text, shape),
+                }
+            }
+            Token::String => {
+                let mut scratch = std::mem::take(&mut self.scratch);
+                let text = reader.string(&mut scratch)?;
+                self.text(text, shape);
+                self.scratch = scratch;
+            }
+            Token::Array => self.array(reader, shape)?,
+            Token::Object => self.object(reader, shape)?,
+        }
+        Ok(())
+    }
+
+    fn integer(&mut self, n: i128, shape: &mut Shape) {
+        if shape.integers.count == 0 {
+            (shape.least, shape.greatest) = (n, n);
+        }
+        shape.least = shape.least.min(n);
+        shape.greatest = shape.greatest.max(n);
+        shape.integers.add(self.line);
+    }
+
+    fn float(&mut self, text: &str, shape: &mut Shape) {
+        shape.floats.add(self.line);
+        if self.wants.tight && !shape.is_wide {
+            let wide = text.parse::<f64>().unwrap_or(f64::INFINITY);
+            let narrow = text.parse::<f32>().unwrap_or(f32::INFINITY);
+            // The digits that say which of 32 bits it is say the same number.
+            let back = narrow.to_string().parse::<f64>().unwrap_or(f64::NAN);
+            shape.is_wide = back != wide;
+        }
+    }
+
+    fn text(&mut self, text: &str, shape: &mut Shape) {
+        shape.texts.add(self.line);
+        if !shape.is_various {
+            if !shape.different.contains(text) {
+                shape.different.insert(text.to_owned());
+            }
+            if shape.different.len() > self.wants.enums {
+                shape.is_various = true;
+                shape.different = BTreeSet::new();
+            }
+        }
+        if self.wants.tight && !shape.is_no_time {
+            shape.is_no_time = !is_time(text);
+        }
+    }
+
+    fn array(&mut self, reader: &mut Reader<'_>, shape: &mut Shape) -> Result<()> {
+        let mut items = shape.items.take().unwrap_or_default();
+        let mut len = 0u64;
+        reader.begin_array()?;
+        while reader.next_item()? {
+            len += 1;
+            if reader.peek()? == Token::Null {
+                let rule = &holdall_schema::record::rules::TYPE;
+                return Err(rule.broken("an array has a null in it, which no kind holds"));
+            }
+            self.value(reader, &mut items)?;
+        }
+        shape.items = Some(items);
+        if shape.arrays.count == 0 {
+            (shape.shortest, shape.longest) = (len, len);
+        }
+        shape.shortest = shape.shortest.min(len);
+        shape.longest = shape.longest.max(len);
+        shape.arrays.add(self.line);
+        Ok(())
+    }
+
+    fn object(&mut self, reader: &mut Reader<'_>, shape: &mut Shape) -> Result<()> {
+        let mut ahead = reader.clone();
+        if self.is_float(&mut ahead)? {
+            shape.floats.add(self.line);
+            *reader = ahead;
+            return Ok(());
+        }
+        shape.objects.add(self.line);
+        reader.begin_object()?;
+        let mut key = String::new();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        loop {
+            match reader.next_key(&mut scratch)? {
+                None => break,
+                Some(name) => {
+                    key.clear();
+                    key.push_str(name);
+                }
+            }
+            let place = match shape.places.get(&key) {
+                Some(place) => *place,
+                None if shape.members.len() > MOST_MEMBERS => {
+                    reader.skip()?;
+                    continue;
+                }
+                None => {
+                    let place = shape.members.len();
+                    shape.places.insert(key.clone(), place);
+                    shape.members.push((key.clone(), Shape::default()));
+                    place
+                }
+            };
+            self.value(reader, &mut shape.members[place].1)?;
+        }
+        self.scratch = scratch;
+        Ok(())
+    }
+
+    /// Takes `{"$float": "nan"}`, where it is that.
+    fn is_float(&mut self, ahead: &mut Reader<'_>) -> Result<bool> {
+        ahead.begin_object()?;
+        if ahead.next_key(&mut self.scratch)? != Some("$float") || ahead.peek()? != Token::String {
+            return Ok(false);
+        }
+        ahead.string(&mut self.scratch)?;
+        Ok(ahead.next_key(&mut self.scratch)?.is_none())
+    }
+}
+
+/// Whether a text is a time in the one form that comes back from its bytes.
+fn is_time(text: &str) -> bool {
+    if !(20..=30).contains(&text.len()) || !text.ends_with('Z') {
+        return false;
+    }
+    let json = serde_json::json!({"TypeDef:Timestamp": true});
+    let limits = SchemaLimits::default();
+    let Ok(schema) = Schema::compile_record(&json, &limits) else { return false };
+    let Some(ty) = schema.record() else { return false };
+    let mut bytes = [0; 8];
+    let value = serde_json::Value::from(text);
+    let written = Encoder::new(&schema, ty, &limits)
+        .and_then(|mut encoder| encoder.value(&value, &mut bytes, &mut Vec::new()));
+    written.is_ok() && schema.record_value(ty, &bytes, &[], &limits).is_ok_and(|back| back == value)
+}

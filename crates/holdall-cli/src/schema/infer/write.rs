@@ -1,0 +1,160 @@
+//! From what was seen to a schema.
+
+use super::Wants;
+use super::shape::{MOST_MEMBERS, Seen, Shape};
+use crate::exit::MIXED;
+use holdall::Result;
+use holdall_schema::{Path, Segment};
+use serde_json::{Map, Value, json};
+
+/// The schema of records that look like this. In a table, text among other values is text.
+///
+/// # Errors
+/// [`MIXED`].
+pub(super) fn schema(shape: &Shape, wants: &Wants, is_table: bool) -> Result<Value> {
+    Write { wants, is_table }.shape(shape, &Path::root())
+}
+
+struct Write<'w> {
+    wants: &'w Wants,
+    is_table: bool,
+}
+
+impl Write<'_> {
+    fn shape(&self, shape: &Shape, path: &Path) -> Result<Value> {
+        let numbers = shape.integers.count + shape.floats.count;
+        let kinds = [
+            ("a boolean", shape.bools),
+            ("a number", if shape.integers.count > 0 { shape.integers } else { shape.floats }),
+            ("text", shape.texts),
+            ("an array", shape.arrays),
+            ("an object", shape.objects),
+        ];
+        let mut found = kinds.iter().filter(|(_, seen)| seen.count > 0);
+        let (first, second) = (found.next(), found.next());
+        if let (Some(a), Some(b)) = (first, second) {
+            let plain = shape.arrays.count == 0 && shape.objects.count == 0;
+            if self.is_table && plain {
+                return Ok(json!({"type": "string", "TypeDef:String": true}));
+            }
+            return Err(mixed(path, a, b));
+        }
+        if shape.bools.count > 0 {
+            return Ok(json!({"type": "boolean", "TypeDef:Boolean": true}));
+        }
+        if numbers > 0 {
+            return Ok(self.number(shape));
+        }
+        if shape.arrays.count > 0 {
+            return self.array(shape, path);
+        }
+        if shape.objects.count > 0 {
+            return self.object(shape, path);
+        }
+        // Text, or nothing but null and empty arrays: nothing says what would be there.
+        Ok(self.text(shape))
+    }
+
+    fn number(&self, shape: &Shape) -> Value {
+        let fits = |least: i128, most: i128| shape.least >= least && shape.greatest <= most;
+        let kind = if shape.floats.count > 0 {
+            let is_narrow = self.wants.tight && !shape.is_wide;
+            // Integers up to 2^24 are floats of 32 bits.
+            let has_small = shape.integers.count == 0 || fits(-(1 << 24), 1 << 24);
+            if is_narrow && has_small { "Float32" } else { "Float64" }
+        } else if !self.wants.tight {
+            if fits(i128::from(i64::MIN), i128::from(i64::MAX)) {
+                "Int64"
+            } else if shape.least >= 0 {
+                "Uint64"
+            } else {
+                "Float64"
+            }
+        } else {
+            let narrow = [
+                ("Uint8", 0, i128::from(u8::MAX)),
+                ("Int8", i128::from(i8::MIN), i128::from(i8::MAX)),
+                ("Uint16", 0, i128::from(u16::MAX)),
+                ("Int16", i128::from(i16::MIN), i128::from(i16::MAX)),
+                ("Uint32", 0, i128::from(u32::MAX)),
+                ("Int32", i128::from(i32::MIN), i128::from(i32::MAX)),
+                ("Uint64", 0, i128::from(u64::MAX)),
+                ("Int64", i128::from(i64::MIN), i128::from(i64::MAX)),
+            ];
+            let found = narrow.iter().find(|(_, least, most)| fits(*least, *most));
+            found.map_or("Float64", |(kind, ..)| kind)
+        };
+        let json_type = if kind.starts_with("Float") { "number" } else { "integer" };
+        json!({"type": json_type, format!("TypeDef:{kind}"): true})
+    }
+
+    fn text(&self, shape: &Shape) -> Value {
+        if self.wants.tight && shape.texts.count > 0 && !shape.is_no_time {
+            return json!({"type": "string", "format": "date-time", "TypeDef:Timestamp": true});
+        }
+        let has_few = !shape.is_various && !shape.different.is_empty();
+        if has_few && self.wants.enums > 0 {
+            let values: Vec<&String> = shape.different.iter().collect();
+            return json!({"enum": values, "TypeDef:Enum": true});
+        }
+        json!({"type": "string", "TypeDef:String": true})
+    }
+
+    fn array(&self, shape: &Shape, path: &Path) -> Result<Value> {
+        let empty = Shape::default();
+        let items = shape.items.as_deref().unwrap_or(&empty);
+        let schema = self.shape(items, &path.then(Segment::Each))?;
+        let mut array = json!({"type": "array", "items": schema, "TypeDef:Array": true});
+        // One array says nothing about the length of others; text and objects come in lists.
+        let is_fixed = shape.shortest == shape.longest && shape.shortest > 0;
+        if is_fixed && shape.arrays.count > 1 && is_numeric(items) {
+            array["minItems"] = shape.shortest.into();
+            array["maxItems"] = shape.shortest.into();
+        }
+        Ok(array)
+    }
+
+    fn object(&self, shape: &Shape, path: &Path) -> Result<Value> {
+        if shape.members.is_empty() || shape.members.len() > MOST_MEMBERS {
+            return Ok(
+                json!({"type": "object", "additionalProperties": true, "TypeDef:Record": true}),
+            );
+        }
+        let (mut names, mut required) = (Vec::new(), Vec::new());
+        let mut properties = Map::new();
+        for (name, member) in &shape.members {
+            let path = path.then(Segment::Name(name.as_str().into()));
+            properties.insert(name.clone(), self.shape(member, &path)?);
+            names.push(name.as_str());
+            // A key that comes twice in an object is refused when records are encoded.
+            if member.values >= shape.objects.count {
+                required.push(name.as_str());
+            }
+        }
+        let mut object = json!({
+            "type": "object",
+            "TypeDef:Struct": names,
+            "required": required,
+            "properties": properties,
+        });
+        if !path.is_root() {
+            object["align"] = "natural".into();
+        }
+        Ok(object)
+    }
+}
+
+/// Whether nothing but numbers and booleans was seen, in arrays too.
+fn is_numeric(shape: &Shape) -> bool {
+    let nests = shape.items.as_deref().is_none_or(is_numeric);
+    shape.values > 0 && shape.texts.count == 0 && shape.objects.count == 0 && nests
+}
+
+fn mixed(path: &Path, a: &(&str, Seen), b: &(&str, Seen)) -> holdall::Error {
+    let place = match path.is_root() {
+        true => "a record".to_owned(),
+        false => format!("`{path}`"),
+    };
+    let ((a, at), (b, then)) = (a, b);
+    MIXED.broken(format!("{place} is {a} in line {} and {b} in line {}", at.line, then.line))
+}

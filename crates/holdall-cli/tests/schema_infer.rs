@@ -1,0 +1,91 @@
+//! `schema infer`: a schema of what is there, which what is there fits.
+
+mod command;
+
+use command::{holdall, holdall_with};
+use serde_json::{Value as Json, json};
+
+fn inferred(lines: &str, args: &[&str]) -> Json {
+    holdall_with([&["schema", "infer", "-"], args].concat(), lines.as_bytes()).ends_with(0).json()
+}
+
+#[test]
+fn kinds_are_those_of_all_records() {
+    let lines = r#"{"n": 1, "x": 1, "s": "a", "b": true, "p": {"y": 2, "x": 1}, "v": [1, 2], "w": [1]}
+{"n": -2, "x": 0.5, "s": "b", "b": false, "p": {"y": 3, "x": 1}, "v": [3, 4], "w": []}
+{"n": 3, "x": {"$float": "nan"}, "s": null, "b": true, "p": {"y": 3}, "v": [5, 6.5], "w": [2, 3], "m": {}}
+"#;
+    let schema = inferred(lines, &[]);
+    assert_eq!(schema["TypeDef:Struct"], json!(["n", "x", "s", "b", "p", "v", "w", "m"]));
+    assert_eq!(schema["required"], json!(["n", "x", "b", "p", "v", "w"]));
+    let of = |name: &str| &schema["properties"][name];
+    assert_eq!(of("n"), &json!({"type": "integer", "TypeDef:Int64": true}));
+    assert_eq!(of("x"), &json!({"type": "number", "TypeDef:Float64": true}));
+    assert_eq!(of("s"), &json!({"type": "string", "TypeDef:String": true}));
+    assert_eq!(of("p")["TypeDef:Struct"], json!(["y", "x"]));
+    assert_eq!(of("p")["required"], json!(["y"]));
+    assert_eq!((&of("v")["minItems"], &of("v")["maxItems"]), (&json!(2), &json!(2)));
+    assert_eq!(of("w")["minItems"], Json::Null);
+    assert_eq!(of("m")["TypeDef:Record"], true);
+
+    // What it was made from fits it.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("schema.json");
+    let path = path.to_str().unwrap();
+    holdall_with(["schema", "infer", "-", "-o", path], lines.as_bytes()).ends_with(0);
+    holdall_with(["schema", "check", path, "-", "--null-absent"], lines.as_bytes()).ends_with(0);
+    // A file that is there is replaced when asked.
+    let again = ["schema", "infer", "-", "-o", path, "--json"];
+    let error = holdall_with(again, lines.as_bytes()).ends_with(2).error();
+    assert_eq!(error["code"], "write/exists");
+    let found = holdall_with([&again[..], &["--force"]].concat(), lines.as_bytes()).ends_with(0);
+    assert_eq!(found.json()["schema"], schema);
+}
+
+#[test]
+fn tight_kinds_and_enums_are_asked_for() {
+    let lines = r#"{"a": 200, "b": -1, "c": 0.1, "d": 0.1234567890123, "t": "2024-05-01T12:00:00Z", "k": "cat"}
+{"a": 0, "b": 300, "c": 0.25, "d": 1, "t": "2024-05-01T12:00:00.25Z", "k": "dog"}
+"#;
+    let schema = inferred(lines, &["--tight", "--enums", "2"]);
+    let kind = |name: &str| {
+        let keys = schema["properties"][name].as_object().unwrap().keys();
+        keys.filter_map(|k| k.strip_prefix("TypeDef:")).collect::<Vec<_>>().join(" ")
+    };
+    let found: Vec<String> = ["a", "b", "c", "d", "t", "k"].map(kind).to_vec();
+    assert_eq!(found, ["Uint8", "Int16", "Float32", "Float64", "Timestamp", "Enum"]);
+    assert_eq!(schema["properties"]["k"]["enum"], json!(["cat", "dog"]));
+    let schema = inferred(lines, &["--enums", "1"]);
+    assert_eq!(schema["properties"]["k"]["TypeDef:String"], true);
+    assert_eq!(schema["properties"]["t"]["TypeDef:String"], true);
+    let wide = inferred("{\"n\": 18446744073709551615}\n{\"n\": 1}\n", &[]);
+    assert_eq!(wide["properties"]["n"]["TypeDef:Uint64"], true);
+}
+
+#[test]
+fn tables_nest_by_the_names_of_their_columns() {
+    let table = "id,at.lat,at.lon,name,zip\n1,2.5,3,a,012\n2,,,b,7\n";
+    let schema = inferred(table, &["--form", "csv"]);
+    assert_eq!(schema["TypeDef:Struct"], json!(["id", "at", "name", "zip"]));
+    assert_eq!(schema["required"], json!(["id", "name", "zip"]));
+    assert_eq!(schema["properties"]["at"]["TypeDef:Struct"], json!(["lat", "lon"]));
+    // Text among numbers is text.
+    assert_eq!(schema["properties"]["zip"]["TypeDef:String"], true);
+    let twice = holdall_with(["schema", "infer", "-", "--form", "csv", "--json"], b"a,a.b\n1,2\n");
+    assert_eq!(twice.ends_with(2).error()["code"], "input/table");
+}
+
+#[test]
+fn what_no_schema_describes_is_told_with_both_lines() {
+    let lines = b"{\"a\": {\"b\": [1]}}\n{\"a\": {\"b\": [2]}}\n{\"a\": {\"b\": [\"x\"]}}\n";
+    let error = holdall_with(["schema", "infer", "-", "--json"], lines).ends_with(4).error();
+    assert_eq!(error["code"], "infer/mixed");
+    assert_eq!(error["message"], "`a.b[]` is a number in line 1 and text in line 3");
+    // Of the first two records there is one.
+    holdall_with(["schema", "infer", "-", "--first", "2"], lines).ends_with(0);
+    let error = holdall_with(["schema", "infer", "-", "--json"], b"{\"a\": 1}\n{\"a\" 1}\n");
+    let error = error.ends_with(1).error();
+    assert_eq!(error["code"], "json/syntax");
+    assert!(error["message"].as_str().unwrap().starts_with("line 2: "), "{error}");
+    holdall(["schema", "infer", "no-such-file.ndjson"]).ends_with(3);
+}
