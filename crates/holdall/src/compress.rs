@@ -9,11 +9,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Threads that compress. Frames come back in the order in which they were given.
+/// Threads that compress. Frames come back in the order in which they were given. Where the system
+/// starts no thread, they are compressed as they are given.
 pub(crate) struct Compressor {
     jobs: Option<Sender<(u64, Buffers)>>,
     done: Receiver<(u64, Result<Buffers>)>,
     threads: Vec<JoinHandle<()>>,
+    /// Compresses here, where there are no threads.
+    here: Option<Encoder>,
     given: u64,
     taken: u64,
     early: BTreeMap<u64, Result<Buffers>>,
@@ -37,7 +40,7 @@ impl Compressor {
         for _ in 0..count {
             let mut encoder = Encoder::new(level)?;
             let (queue, give) = (Arc::clone(&queue), give.clone());
-            threads.push(std::thread::spawn(move || {
+            let work = move || {
                 loop {
                     let job = queue.lock().unwrap_or_else(|p| p.into_inner()).recv();
                     let Ok((number, mut buffers)) = job else { return };
@@ -47,12 +50,18 @@ impl Compressor {
                         return;
                     }
                 }
-            }));
+            };
+            match std::thread::Builder::new().spawn(work) {
+                Ok(thread) => threads.push(thread),
+                Err(_) => break,
+            }
         }
+        let here = if threads.is_empty() { Some(Encoder::new(level)?) } else { None };
         Ok(Compressor {
             jobs: Some(jobs),
             done,
             threads,
+            here,
             given: 0,
             taken: 0,
             early: BTreeMap::new(),
@@ -69,8 +78,12 @@ impl Compressor {
         self.in_flight() < self.threads.len() as u64 * 2 + 1
     }
 
-    pub(crate) fn give(&mut self, buffers: Buffers) {
-        if let Some(jobs) = &self.jobs {
+    pub(crate) fn give(&mut self, mut buffers: Buffers) {
+        if let Some(encoder) = &mut self.here {
+            let done = encoder.frame(&buffers.decoded, &mut buffers.frame).map(|()| buffers);
+            self.early.insert(self.given, done);
+            self.given += 1;
+        } else if let Some(jobs) = &self.jobs {
             // The threads live as long as this sender.
             let _ = jobs.send((self.given, buffers));
             self.given += 1;

@@ -66,7 +66,7 @@ pub static DIGEST: Rule = Rule::new(
 /// The file is not the one that was opened.
 pub static CHANGED: Rule =
     Rule::new("file/changed", Kind::Io, "A file keeps its length while it is open.")
-        .with_hint("another process truncated the file; open it again");
+        .with_hint("another process is writing the file; open it again when that is done");
 /// A view that the layout does not have.
 pub static WRONG_LAYOUT: Rule = Rule::new(
     "file/wrong-layout",

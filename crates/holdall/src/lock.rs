@@ -21,7 +21,13 @@ impl Stamp {
         Ok(Stamp::from(&meta))
     }
 
-    fn from(meta: &Metadata) -> Stamp {
+    /// Bytes in the file.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The stamp of the file that has this.
+    pub(crate) fn from(meta: &Metadata) -> Stamp {
         #[cfg(unix)]
         use std::os::unix::fs::MetadataExt;
         Stamp {

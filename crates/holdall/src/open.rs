@@ -1,11 +1,14 @@
 //! Opening a file: how its bytes are fetched, what it may ask for, and finding what it contains.
 
+use crate::error::{CHANGED, io};
 use crate::file::File;
+use crate::lock::Stamp;
 use crate::source::{Access, ByteSource, FileSource, MapSource, MemorySource};
 use bytes::Bytes;
 use holdall_core::{Index, Limits, Result, Stop, Window, formats};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How the bytes of a file are fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,18 +99,37 @@ impl OpenOptions {
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let named = |e: holdall_core::Error| e.in_source(&name);
-        let file = FileSource::open(path).map_err(named)?;
+        // Somebody may be editing the file in place. What was decoded counts only if the file was the
+        // same before and after.
+        for attempt in 1..=ATTEMPTS {
+            let file = FileSource::open(path).map_err(|e| e.in_source(&name))?;
+            let failed = |e| io(e, "opening").in_source(&name);
+            let handle = file.as_file().try_clone().map_err(failed)?;
+            let stamp = || handle.metadata().map(|meta| Stamp::from(&meta)).map_err(failed);
+            let (len, before) = (file.len(), stamp()?);
+            let opened = self.open_file(file, &name);
+            if before.len() == len && stamp()? == before {
+                return opened;
+            }
+            if attempt == ATTEMPTS {
+                return opened.and_then(|_| Err(changing().in_source(&name)));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Err(changing().in_source(&name))
+    }
+
+    fn open_file(&self, file: FileSource, name: &str) -> Result<File> {
         let io = match self.io {
             Io::Auto if file.is_remote() => Io::Read,
             Io::Auto | Io::Map => Io::Map,
             other => other,
         };
         let source: Arc<dyn ByteSource> = match io {
-            Io::Map => Arc::new(MapSource::new(file).map_err(named)?),
+            Io::Map => Arc::new(MapSource::new(file).map_err(|e| e.in_source(name))?),
             _ => Arc::new(file),
         };
-        self.decode(source, name, io)
+        self.decode(source, name.to_owned(), io)
     }
 
     /// Opens a file that is in memory; `name` stands for it in errors.
@@ -136,33 +158,41 @@ impl OpenOptions {
     }
 }
 
-/// Bytes fetched from each end of a file before anything is known about it: enough for every magic
-/// number, and for the whole manifest or header of most files.
+/// How often a file that changes while it is opened is opened again.
+const ATTEMPTS: u32 = 100;
+/// What an edit takes that is under way.
+const PAUSE: Duration = Duration::from_millis(2);
+
+#[cold]
+fn changing() -> holdall_core::Error {
+    CHANGED.broken(format!("the file changed each of {ATTEMPTS} times that it was opened"))
+}
+
+/// Bytes fetched from each end of a file before anything is known about it, where every fetch is a
+/// wait: enough for every magic number, and for the whole manifest or header of most files.
 const FIRST_FETCH: u64 = 64 << 10;
+/// Bytes fetched from the start of a file that is in the system's cache, where a fetch costs little and
+/// what is not needed costs more.
+const FIRST_TOUCH: u64 = 4 << 10;
 
 /// Decodes the index of what `source` holds, fetching what the decoder asks for.
 fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
     let len = source.len();
-    let head = 0..len.min(FIRST_FETCH);
-    let tail = head.end.max(len.saturating_sub(FIRST_FETCH))..len;
-    let at_hand = source.access() == Access::Borrowed
-        && !source.is_cold(head.clone())
-        && !source.is_cold(tail.clone());
-    let mut window = if at_hand {
-        Window::whole(source.read_range(0..len)?)
+    let mut window = Window::new(len);
+    let first = 0..len.min(FIRST_TOUCH);
+    if source.access() == Access::Borrowed && !source.is_cold(first.clone()) {
+        window.add(0, source.read_now(first)?);
     } else {
-        let mut window = Window::new(len);
-        window.add(head.start, source.read_part(head)?);
-        window.add(tail.start, source.read_part(tail)?);
-        window
-    };
+        let head = 0..len.min(FIRST_FETCH);
+        let tail = head.end.max(len.saturating_sub(FIRST_FETCH))..len;
+        window.add(head.start, source.read_now(head)?);
+        window.add(tail.start, source.read_now(tail)?);
+    }
     loop {
         match formats::decode(&window, limits) {
             Ok(index) => return Ok(index),
             Err(Stop::Fail(e)) => return Err(e),
-            Err(Stop::Need(range)) => {
-                window.add(range.start, source.read_part(range.clone())?);
-            }
+            Err(Stop::Need(range)) => window.add(range.start, source.read_now(range)?),
         }
     }
 }

@@ -11,7 +11,8 @@ pub(crate) fn threads(wanted: Option<usize>) -> usize {
 }
 
 /// Does all jobs on up to `threads` threads, each with a state of its own, taking them in order. The
-/// first error stops the jobs that have not begun, and is returned.
+/// first error stops the jobs that have not begun, and is returned. Where the system starts fewer
+/// threads, those do all of it: the caller's own always does its part.
 pub(crate) fn for_each<J: Send, S>(
     threads: usize,
     jobs: Vec<J>,
@@ -40,7 +41,9 @@ pub(crate) fn for_each<J: Send, S>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(run);
+            if std::thread::Builder::new().spawn_scoped(scope, run).is_err() {
+                break;
+            }
         }
         run();
     });

@@ -193,3 +193,37 @@ fn no_change_writes_nothing() {
     assert_eq!(Edit::open(&path).unwrap().commit().unwrap().written, 0);
     assert!(std::fs::read(&path).unwrap() == before);
 }
+
+#[test]
+fn who_opens_a_file_while_it_is_edited_gets_the_old_one_or_the_new_one() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.zt");
+    make(&path, "ztensor", Some("1.2"), 2 << 20);
+    let done = AtomicBool::new(false);
+    let edit = |n: u64| {
+        let mut edit = Edit::open(&path).unwrap();
+        edit.set_attribute("n", Value::Text("x".repeat(n as usize * 37 % 4000)));
+        edit.commit().unwrap().in_place
+    };
+    let can = edit(0);
+    std::thread::scope(|scope| {
+        let edits = scope.spawn(|| {
+            for n in 1.. {
+                if done.load(Ordering::Relaxed) {
+                    return;
+                }
+                edit(n);
+            }
+        });
+        for io in [holdall::Io::Map, holdall::Io::Read].into_iter().cycle().take(300) {
+            let file = holdall::OpenOptions::new().with_io(io).open(&path);
+            let file = file.unwrap_or_else(|e| panic!("{io:?}, edited in place: {can}: {e}"));
+            assert_eq!(file.names().collect::<Vec<_>>(), ["t0", "t1", "t2"]);
+            let text = file.attributes().get("n").and_then(Value::as_text).unwrap();
+            assert!(text.bytes().all(|b| b == b'x'));
+        }
+        done.store(true, Ordering::Relaxed);
+        edits.join().unwrap();
+    });
+}

@@ -89,7 +89,10 @@ impl Digests {
         };
         std::thread::scope(|scope| {
             for _ in 1..threads {
-                scope.spawn(work);
+                // Where the system starts no more threads, those that are there do all of it.
+                if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                    break;
+                }
             }
             work();
         });

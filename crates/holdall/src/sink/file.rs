@@ -3,7 +3,8 @@
 //! Bytes go to a file without a name where the system has such (so that a killed process leaves
 //! nothing), else to a temporary one beside the target; only when all are written and on the disk
 //! does it take the target's name, in one step. Bytes that must reach the disk are written on a thread
-//! of their own, in pieces of 4 MiB, past the system's cache; others go into the cache as they come.
+//! of their own, in pieces of 4 MiB, past the system's cache; others go into the cache as they come, and
+//! so do all where the system starts no thread.
 
 use super::Sink;
 use super::unpublished::{Unpublished, folder, sync_folder};
@@ -49,7 +50,16 @@ pub struct FileSink {
     expected: u64,
     filling: Option<Buffer>,
     filled: usize,
-    writer: Option<Background>,
+    writer: Writer,
+}
+
+/// Who writes the pieces that are full.
+enum Writer {
+    /// A thread of its own, which starts with the first of them.
+    Later,
+    Thread(Background),
+    /// Whoever appends.
+    Caller,
 }
 
 /// The thread that writes, and the pieces that go to it full and come back empty.
@@ -91,7 +101,10 @@ impl FileSink {
             expected: 0,
             filling: None,
             filled: 0,
-            writer: None,
+            writer: match durability {
+                Durability::Disk => Writer::Later,
+                Durability::System => Writer::Caller,
+            },
         })
     }
 
@@ -103,26 +116,28 @@ impl FileSink {
         io(e, "writing").in_source(self.target.display())
     }
 
-    fn start_writer(&mut self) -> Result<&mut Background> {
-        if self.writer.is_none() {
-            let file = self.as_file().try_clone().map_err(|e| self.failed(e))?;
-            let direct = self.durability == Durability::Disk
-                && self.expected.max(self.len) >= DIRECT_MIN
-                && set_direct(&file, true);
-            let (full, jobs) = sync_channel::<(Buffer, usize)>(PIECES);
-            let (back, empty) = sync_channel(PIECES);
-            let thread = std::thread::spawn(move || write_pieces(&file, direct, &jobs, &back));
-            self.writer = Some(Background { full, empty, made: 0, thread });
-        }
-        match &mut self.writer {
-            Some(writer) => Ok(writer),
-            None => Err(IO.broken("the writer did not start")),
-        }
+    /// Starts the thread that writes, unless the system has none to give.
+    fn start_writer(&mut self) -> Result<()> {
+        let file = self.as_file().try_clone().map_err(|e| self.failed(e))?;
+        let direct = self.durability == Durability::Disk
+            && self.expected.max(self.len) >= DIRECT_MIN
+            && set_direct(&file, true);
+        let (full, jobs) = sync_channel::<(Buffer, usize)>(PIECES);
+        let (back, empty) = sync_channel(PIECES);
+        let work = move || write_pieces(&file, direct, &jobs, &back);
+        self.writer = match std::thread::Builder::new().spawn(work) {
+            Ok(thread) => Writer::Thread(Background { full, empty, made: 0, thread }),
+            Err(_) => {
+                set_direct(self.as_file(), false);
+                Writer::Caller
+            }
+        };
+        Ok(())
     }
 
     /// A piece to fill.
     fn piece(&mut self) -> Result<Buffer> {
-        let Some(writer) = &mut self.writer else { return Buffer::mapped(PIECE) };
+        let Writer::Thread(writer) = &mut self.writer else { return Buffer::mapped(PIECE) };
         if let Ok(piece) = writer.empty.try_recv() {
             return Ok(piece);
         }
@@ -137,14 +152,16 @@ impl FileSink {
     }
 
     fn send(&mut self, piece: Buffer, filled: usize) -> Result<()> {
-        if self.durability == Durability::System {
+        if matches!(self.writer, Writer::Later) {
+            self.start_writer()?;
+        }
+        let Writer::Thread(writer) = &self.writer else {
             write_at(self.as_file(), &piece.as_ref()[..filled], self.written)
                 .map_err(|e| self.failed(e))?;
             self.written += filled as u64;
             self.filling = Some(piece);
             return Ok(());
-        }
-        let writer = self.start_writer()?;
+        };
         if writer.full.send((piece, filled)).is_ok() {
             return Ok(());
         }
@@ -153,7 +170,8 @@ impl FileSink {
 
     /// Waits for what was handed to the writer.
     fn stop_writer(&mut self) -> Result<()> {
-        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let writer = std::mem::replace(&mut self.writer, Writer::Caller);
+        let Writer::Thread(writer) = writer else { return Ok(()) };
         drop(writer.full);
         // Pieces that come back must not block the thread.
         drop(writer.empty);

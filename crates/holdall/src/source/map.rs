@@ -43,8 +43,8 @@ impl MapSource {
         }
         // SAFETY: the mapping is read-only and private to this struct and the `Bytes` that own it, so
         // nothing in this process writes through it. Another process may change the file under it:
-        // the bytes are only ever read as plain data of which any bit pattern is valid, and every
-        // number decoded from them is checked after it was read, and not read again.
+        // the bytes are handed out as plain data of which any bit pattern is valid. What is parsed
+        // (manifests, headers) is a copy that was read, see `read_now`.
         let map =
             unsafe { memmap2::MmapOptions::new().len(file.len() as usize).map(file.as_file()) }
                 .map_err(|e| crate::error::io(e, "mapping the file"))?;
@@ -67,6 +67,10 @@ impl ByteSource for MapSource {
             return self.file.read_range(range);
         }
         self.read_range(range)
+    }
+
+    fn read_now(&self, range: Range<u64>) -> Result<Bytes> {
+        self.file.read_range(range)
     }
 
     fn expect(&self, range: Range<u64>) {

@@ -48,6 +48,16 @@ pub trait ByteSource: Send + Sync {
         self.read_range(range)
     }
 
+    /// The bytes of one range as they are now: a copy where others may change what is borrowed. What is
+    /// parsed is read by this, because a number or a text that changes after it was checked would be
+    /// worse than a wrong one.
+    ///
+    /// # Errors
+    /// As [`ByteSource::read`].
+    fn read_now(&self, range: Range<u64>) -> Result<Bytes> {
+        self.read_range(range)
+    }
+
     /// Told that these bytes are about to be gone over, all of them, as [`ByteSource::read`] hands them
     /// out. A map gets them ready in one step instead of at every touch. Keep it to a few megabytes at a
     /// time.
