@@ -46,6 +46,7 @@ pub(crate) enum Command {
     Convert(crate::convert::ConvertArgs),
     Extract(crate::extract::ExtractArgs),
     Edit(crate::edit::EditArgs),
+    Records(crate::records::RecordsArgs),
     Schema(crate::schema::SchemaArgs),
     /// List the formats this build reads and writes
     Formats,

@@ -23,6 +23,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &WHICH_DATASET,
     &TABLE,
     &MIXED,
+    &CONDITION,
 ];
 
 /// The command line cannot be read.
@@ -97,6 +98,12 @@ pub(crate) static MIXED: Rule = Rule::new(
     "What stands at a path is of one type in all records that a schema is made from.",
 )
 .with_hint("write a schema by hand: a union, or a `TypeDef:Record`, which holds any JSON object");
+/// A condition that cannot be.
+pub(crate) static CONDITION: Rule = Rule::new(
+    "records/condition",
+    Kind::Misuse,
+    "A condition compares a member with a value of its kind.",
+);
 
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -85,12 +85,13 @@ enum Float {
 
 /// `--rows`: either end may be open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Rows {
+pub(crate) struct Rows {
     start: Option<u64>,
     end: Option<u64>,
 }
 
-fn rows(text: &str) -> Result<Rows, String> {
+/// Reads `0..64`, `..64`, `64..`.
+pub(crate) fn rows(text: &str) -> Result<Rows, String> {
     let number = |s: &str| match s.trim() {
         "" => Ok(None),
         s => s
@@ -111,7 +112,7 @@ fn rows(text: &str) -> Result<Rows, String> {
 
 impl Rows {
     /// The rows of a first dimension of this size; whether they are inside is for others to say.
-    fn range(self, shape: &[u64]) -> Range<u64> {
+    pub(crate) fn range(self, shape: &[u64]) -> Range<u64> {
         let all = shape.first().copied().unwrap_or(0);
         self.start.unwrap_or(0)..self.end.unwrap_or(all)
     }

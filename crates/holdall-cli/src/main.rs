@@ -19,6 +19,7 @@ mod inspect;
 mod number;
 mod output;
 mod progress;
+mod records;
 mod rules;
 mod schema;
 mod session;
@@ -56,6 +57,7 @@ fn run(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Convert(args) => convert::run(session, &args),
         Command::Edit(args) => edit::run(session, &args),
         Command::Extract(args) => extract::run(session, &args),
+        Command::Records(args) => records::run(session, &args),
         Command::Schema(args) => schema::run(session, &args),
         Command::Formats => formats::run(session),
         Command::Rules(args) => rules::run(session, &args),

@@ -19,7 +19,7 @@ const WIDEST: usize = 80;
 
 /// A column.
 pub(crate) struct Column {
-    title: &'static str,
+    title: Cow<'static, str>,
     right: bool,
     fit: Fit,
 }
@@ -37,13 +37,13 @@ enum Fit {
 
 impl Column {
     /// A column of text.
-    pub(crate) fn left(title: &'static str) -> Column {
-        Column { title, right: false, fit: Fit::Keep }
+    pub(crate) fn left(title: impl Into<Cow<'static, str>>) -> Column {
+        Column { title: title.into(), right: false, fit: Fit::Keep }
     }
 
     /// A column of numbers.
-    pub(crate) fn right(title: &'static str) -> Column {
-        Column { title, right: true, fit: Fit::Keep }
+    pub(crate) fn right(title: impl Into<Cow<'static, str>>) -> Column {
+        Column { title: title.into(), right: true, fit: Fit::Keep }
     }
 
     /// Cut in the middle when there is no room.
@@ -109,7 +109,7 @@ pub(crate) fn write(
     width: Option<usize>,
     paint: Paint,
 ) -> io::Result<()> {
-    let mut widths: Vec<usize> = all.iter().map(|c| columns(c.title)).collect();
+    let mut widths: Vec<usize> = all.iter().map(|c| columns(&c.title)).collect();
     for at in 0..count {
         for (width, cell) in widths.iter_mut().zip(row(at)) {
             *width = (*width).max(cell.columns());
@@ -125,7 +125,7 @@ pub(crate) fn write(
     }
     let shown = fit(all, &mut widths, width.map(|w| w.saturating_sub(indent)));
     let fitted = Fitted { shown, widths, overflow };
-    let head: Vec<Cell> = all.iter().map(|c| Cell::styled(c.title, Style::Dim)).collect();
+    let head: Vec<Cell> = all.iter().map(|c| Cell::styled(c.title.clone(), Style::Dim)).collect();
     write_row(out, all, &fitted, head, indent, paint)?;
     for at in 0..count {
         write_row(out, all, &fitted, row(at), indent, paint)?;

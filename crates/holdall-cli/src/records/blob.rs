@@ -1,0 +1,72 @@
+//! The runs of a blob.
+
+use super::write::Output;
+use super::{RecordsArgs, chosen};
+use crate::exit::{ARGUMENTS, Failure, Status};
+use crate::output::json::JsonString;
+use crate::session::Session;
+use holdall::schema::{Content, Schema, SchemaLimits, Symbols, TensorDType};
+use holdall::{Blob, Result};
+use serde_json::{Value, json};
+
+/// Shows them.
+pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<Status, Failure> {
+    if !args.columns.is_empty() || !args.conditions.is_empty() {
+        let e = ARGUMENTS.broken("a blob has no members for `--columns` and `--where`");
+        return Err(e.in_tensor(blob.tensor().name()).into());
+    }
+    let chosen = chosen(args, blob.len());
+    let mut output = Output::new(session, args, &["value".to_owned()], chosen.is_whole());
+    let all = |_: u64| Ok(true);
+    let mut next = chosen.begin(true, &all)?;
+    let elements = match blob.content() {
+        Content::Elements(dtype) => Some(Elements::new(dtype)?),
+        _ => None,
+    };
+    while let Some(index) = next.next()? {
+        if output.is_full() {
+            output.more = true;
+            break;
+        }
+        let text = match (blob.content(), &elements) {
+            (Content::Utf8, _) => JsonString(&blob.str(index)?).to_string(),
+            (Content::Json, _) => blob.json(index)?.to_string(),
+            (_, Some(elements)) => elements.json(&blob.get(index)?)?,
+            (_, None) => {
+                use data_encoding::BASE64;
+                JsonString(&BASE64.encode(&blob.get(index)?)).to_string()
+            }
+        };
+        match output.is_json() {
+            true => output.line(session, &text)?,
+            false => output.values(session, index, vec![Some(text)])?,
+        }
+    }
+    output.finish(session, blob.len())
+}
+
+/// Runs of elements of one type.
+struct Elements {
+    /// The schema of a tensor of `n` elements.
+    schema: Schema,
+    width: u64,
+    limits: SchemaLimits,
+}
+
+impl Elements {
+    fn new(dtype: TensorDType) -> Result<Elements> {
+        let limits = SchemaLimits::default();
+        let tensor = json!({"TypeDef:Tensor": {"dtype": dtype.as_str(), "shape": ["n"]}});
+        let schema = Schema::compile_record(&tensor, &limits)?;
+        Ok(Elements { schema, width: (dtype.bits() / 8).max(1), limits })
+    }
+
+    /// The elements as a JSON array.
+    fn json(&self, bytes: &[u8]) -> Result<String> {
+        let n = bytes.len() as u64 / self.width;
+        let schema = self.schema.bind(&Symbols::from([("n".into(), n)]))?;
+        let Some(ty) = schema.record() else { return Ok("[]".to_owned()) };
+        let value = schema.record_value(ty, bytes, &[], &self.limits)?;
+        Ok(value.get("data").unwrap_or(&Value::Null).to_string())
+    }
+}

@@ -1,0 +1,183 @@
+//! Records as lines of JSON, as CSV, as a table.
+
+use super::columns::Columns;
+use super::{RecordsArgs, SHOWN};
+use crate::exit::{Failure, Status};
+use crate::output::json::push_string;
+use crate::output::style::Style;
+use crate::output::table::{self, Cell, Column};
+use crate::output::text::{Grouped, count, cut_end, printable};
+use crate::session::Session;
+use holdall::records::Record;
+use serde_json::Value;
+use std::io::Write as _;
+
+/// Columns of text that a cell of a table takes.
+const WIDEST: usize = 40;
+
+/// Where records go.
+pub(super) struct Output {
+    form: Form,
+    titles: Vec<String>,
+    /// The rows of a table, each after the place of its record.
+    rows: Vec<(u64, Vec<String>)>,
+    written: u64,
+    most: u64,
+    /// Whether there are more than were shown.
+    pub(super) more: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Json,
+    Csv,
+    Table,
+}
+
+impl Output {
+    pub(super) fn new(
+        session: &Session,
+        args: &RecordsArgs,
+        titles: &[String],
+        whole: bool,
+    ) -> Output {
+        let form = match (session.json(), args.csv) {
+            (true, _) => Form::Json,
+            (_, true) => Form::Csv,
+            _ => Form::Table,
+        };
+        let is_cut = form == Form::Table && whole && !args.table;
+        let most = if is_cut { SHOWN } else { u64::MAX };
+        Output { form, titles: titles.to_vec(), rows: Vec::new(), written: 0, most, more: false }
+    }
+
+    /// Whether no more is to be shown.
+    pub(super) fn is_full(&self) -> bool {
+        self.written >= self.most
+    }
+
+    /// Takes a record.
+    pub(super) fn record(
+        &mut self,
+        session: &Session,
+        record: &Record<'_>,
+        columns: &Columns,
+    ) -> Result<(), Failure> {
+        if self.form == Form::Json && !columns.asked {
+            return self.line(session, &record.to_json()?);
+        }
+        let values = columns.values(record)?;
+        self.values(session, record.index(), values)
+    }
+
+    /// Takes values as JSON texts, one for each title.
+    pub(super) fn values(
+        &mut self,
+        session: &Session,
+        index: u64,
+        values: Vec<Option<String>>,
+    ) -> Result<(), Failure> {
+        match self.form {
+            Form::Json => {
+                let mut line = String::from("{");
+                let all = self.titles.iter().zip(&values);
+                for (title, value) in all.filter_map(|(t, v)| Some((t, v.as_ref()?))) {
+                    if line.len() > 1 {
+                        line.push(',');
+                    }
+                    push_string(title, &mut line);
+                    line.push(':');
+                    line.push_str(value);
+                }
+                line.push('}');
+                self.line(session, &line)
+            }
+            Form::Csv => {
+                if self.written == 0 {
+                    self.csv_head(session)?;
+                }
+                let cells: Vec<String> = values.into_iter().map(cell).collect();
+                self.written += 1;
+                csv_row(session, &cells)
+            }
+            Form::Table => {
+                self.written += 1;
+                let cells = values.into_iter().map(cell);
+                let cells = cells.map(|c| cut_end(&printable(&c), WIDEST)).collect();
+                self.rows.push((index, cells));
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes a line of JSON.
+    pub(super) fn line(&mut self, session: &Session, json: &str) -> Result<(), Failure> {
+        self.written += 1;
+        Ok(writeln!(session.out(), "{json}")?)
+    }
+
+    /// Whether records are written as lines of JSON.
+    pub(super) fn is_json(&self) -> bool {
+        self.form == Form::Json
+    }
+
+    fn csv_head(&self, session: &Session) -> Result<(), Failure> {
+        csv_row(session, &self.titles)
+    }
+
+    /// Writes what is left; `total` records there are in all.
+    pub(super) fn finish(self, session: &Session, total: u64) -> Result<Status, Failure> {
+        match self.form {
+            Form::Json => {}
+            Form::Csv if self.written == 0 => self.csv_head(session)?,
+            Form::Csv => {}
+            Form::Table => self.table(session, total)?,
+        }
+        Ok(Status::Fine)
+    }
+
+    fn table(&self, session: &Session, total: u64) -> Result<(), Failure> {
+        let out = &mut *session.out();
+        let paint = session.paint();
+        if !self.rows.is_empty() {
+            let mut columns = vec![Column::right("#")];
+            columns.extend(self.titles.iter().map(|t| Column::left(printable(t)).cut_end()));
+            let row = |at: usize| {
+                let (index, cells) = &self.rows[at];
+                let mut row = vec![Cell::styled(index.to_string(), Style::Dim)];
+                row.extend(cells.iter().map(|c| Cell::new(c.clone())));
+                row
+            };
+            table::write(out, &columns, self.rows.len(), &row, 0, session.width(), paint)?;
+            writeln!(out)?;
+        }
+        let shown = Grouped(self.written);
+        let more = if self.more { "; `--range A..B` shows others, `--table` all" } else { "" };
+        writeln!(out, "{shown} of {}{more}", count(total, "record"))?;
+        Ok(())
+    }
+}
+
+/// A JSON text as a cell: text without quotes, NaN and infinities by name, nothing for nothing.
+fn cell(json: Option<String>) -> String {
+    let Some(json) = json else { return String::new() };
+    if !json.starts_with(['"', '{']) {
+        return json;
+    }
+    match serde_json::from_str(&json) {
+        Ok(Value::String(text)) => text,
+        Ok(Value::Object(object)) if object.len() == 1 => match object.get("$float") {
+            Some(Value::String(name)) => name.clone(),
+            _ => json,
+        },
+        _ => json,
+    }
+}
+
+fn csv_row(session: &Session, cells: &[String]) -> Result<(), Failure> {
+    let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
+    // Writing to memory cannot fail.
+    let _ = writer.write_record(cells);
+    let bytes = writer.into_inner().unwrap_or_default();
+    Ok(session.out().write_all(&bytes)?)
+}
