@@ -366,8 +366,8 @@ impl Context<'_> {
         let end = units.iter().map(|u| u.stored.end).max().unwrap_or(first.stored.start);
         let span = first.stored.start..end;
         let Kept { decoder, stored, decoded } = kept;
-        let mut counts = VerifyReport::default();
-        counts.read_len = units.iter().map(|u| u.stored.end - u.stored.start).sum();
+        let read_len = units.iter().map(|u| u.stored.end - u.stored.start).sum();
+        let mut counts = VerifyReport { read_len, ..VerifyReport::default() };
         self.with_bytes(span.clone(), stored, |bytes| {
             for unit in units {
                 let from = (unit.stored.start - span.start) as usize;
