@@ -213,3 +213,18 @@ fn output_that_cannot_be_written_ends_with_3() {
         assert!(!err.contains("error") && !err.contains("panic"), "{args:?}: {err}");
     }
 }
+
+/// As when the disk is full.
+#[cfg(unix)]
+#[test]
+fn a_file_over_the_limit_on_their_size_ends_with_3() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("to.zt");
+    let args = ["convert", "--json", &accept("ztensor/v1.2-dense_all.zt"), to.to_str().unwrap()];
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -f 1; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_holdall")]);
+    let out = command.args(args).output().unwrap();
+    let told: Json = serde_json::from_slice(&out.stderr).unwrap();
+    assert_eq!((out.status.code(), &told["error"]["code"]), (Some(3), &json!("io/failed")));
+    assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+}
