@@ -27,7 +27,7 @@ impl Unpublished {
             Some(file) => Unpublished::Nameless(file),
             None => Unpublished::Named(temporary(folder(target))?),
         };
-        keep_mode(file.as_file(), target);
+        keep_access(file.as_file(), target);
         Ok(file)
     }
 
@@ -154,11 +154,41 @@ fn is_temporary(name: &str) -> bool {
     random.is_some_and(|r| r.len() == RANDOM && r.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// A file that replaces another keeps its mode. Failing to is no reason not to write.
-fn keep_mode(file: &File, target: &Path) {
+/// A file that replaces another keeps its owner, group and mode as far as the system lets it. Failing
+/// to is no reason not to write, but no other group gets what the old one had.
+#[cfg(unix)]
+fn keep_access(file: &File, target: &Path) {
+    use rustix::fs::{Gid, Uid, fchown};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let (Ok(old), Ok(new)) = (target.metadata(), file.metadata()) else { return };
+    let set = |mode| file.set_permissions(std::fs::Permissions::from_mode(mode));
+    // Not for an instant more than what is right whoever the group is.
+    let _ = set(without_group(old.mode()));
+    let group =
+        old.gid() == new.gid() || fchown(file, None, Some(Gid::from_raw(old.gid()))).is_ok();
+    // Only a privileged process may; before the mode, which a new owner may change.
+    let owner =
+        old.uid() == new.uid() || fchown(file, Some(Uid::from_raw(old.uid())), None).is_ok();
+    let _ = match (group, owner) {
+        (true, true) => set(old.mode()),
+        (true, false) => set(old.mode() & 0o777),
+        (false, _) => set(without_group(old.mode())),
+    };
+}
+
+#[cfg(not(unix))]
+fn keep_access(file: &File, target: &Path) {
     if let Ok(old) = target.metadata() {
         let _ = file.set_permissions(old.permissions());
     }
+}
+
+/// A mode for a file whose group is another than before: nothing for the group, and for all others,
+/// among whom the old group now is, nothing that it did not have.
+#[cfg(unix)]
+fn without_group(mode: u32) -> u32 {
+    let (owner, group, other) = (mode & 0o700, mode >> 3 & 0o7, mode & 0o7);
+    owner | (other & group)
 }
 
 /// Gives a nameless file its name.
@@ -197,6 +227,15 @@ mod tests {
             folder.read_dir().unwrap().map(|e| name(e).into_string().unwrap()).collect();
         all.sort();
         all
+    }
+
+    #[test]
+    fn another_group_gets_nothing_and_the_old_one_no_more() {
+        for (old, new) in
+            [(0o640, 0o600), (0o664, 0o604), (0o604, 0o600), (0o4755, 0o705), (0o647, 0o604)]
+        {
+            assert_eq!(without_group(old), new, "{old:o}");
+        }
     }
 
     #[test]
