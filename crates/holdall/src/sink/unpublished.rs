@@ -2,9 +2,9 @@
 //!
 //! Where the system has files without names, a killed process leaves nothing. Elsewhere, and for the
 //! instant in which a file takes the place of another, it has the name of a temporary one beside the
-//! target, `.holdall-XXXXXX.part`, and is locked as long as somebody writes it. Whoever needs such a
-//! name next removes those in the folder that nobody has locked: killed processes left them. Nothing
-//! is removed on file systems without locks.
+//! target, `.holdall-XXXXXX.part`, and is locked as long as somebody writes it. Whoever begins a file
+//! removes those in its folder that nobody has locked: killed processes left them. Nothing is removed
+//! on file systems without locks.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,10 @@ impl Unpublished {
     /// A new file that can take the name `target`.
     pub(super) fn begin(target: &Path) -> io::Result<Unpublished> {
         let file = match nameless(folder(target)) {
-            Some(file) => Unpublished::Nameless(file),
+            Some(file) => {
+                sweep(folder(target));
+                Unpublished::Nameless(file)
+            }
             None => Unpublished::Named(temporary(folder(target))?),
         };
         keep_access(file.as_file(), target);
@@ -205,7 +208,6 @@ fn link(file: &File, target: &Path, overwrite: bool) -> io::Result<()> {
         }
     }
     // A link cannot replace a file, a rename can: take a free name first, locked before it is seen.
-    sweep(folder(target));
     let _ = file.try_lock();
     let temporary = named().make_in(folder(target), |name| Ok(link_to(name)?))?;
     temporary.persist(target).map_err(|e| e.error)?;
@@ -264,11 +266,18 @@ mod tests {
         assert!(first.path().exists() && stale.exists());
         Unpublished::begin(&target).unwrap().publish(&target, true).unwrap();
         assert!(first.path().exists() && !stale.exists());
+        // A file that takes no other's place sweeps too.
+        let (file, stale) = temporary(dir.path()).unwrap().keep().unwrap();
+        drop(file);
+        let new = dir.path().join("b");
+        Unpublished::begin(&new).unwrap().publish(&new, false).unwrap();
+        assert!(first.path().exists() && !stale.exists());
         drop(first);
         let expected = [
             ".holdall-notes.part.txt",
             ".holdall-x.part",
             "a",
+            "b",
             "holdall-abcdef.part",
             "model.part",
         ];
