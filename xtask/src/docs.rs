@@ -64,8 +64,9 @@ fn rules_page() -> Result<String, String> {
     let mut out = format!(
         "# Rules\n\n{GENERATED}\n\
          Every error has the code of the rule that was broken, in [brackets] after its text and as\n\
-         `error.code` in JSON. Codes never change; texts may. The rule says what a sound file, or a\n\
-         sound call, is like.\n\n\
+         `error.code` in JSON. (Arguments that cannot be read, `usage/arguments`, may be told in text\n\
+         without it.) Codes never change; texts may. The rule says what a sound file, or a sound call,\n\
+         is like.\n\n\
          | kind | whose fault | exit status |\n| --- | --- | --- |\n"
     );
     for (kind, fault, status) in [

@@ -19,7 +19,6 @@ const STYLES: Styles = Styles::styled()
     version,
     styles = STYLES,
     arg_required_else_help = true,
-    disable_help_subcommand = true,
     after_help = "Examples:
   holdall inspect model.safetensors                 what is in it
   holdall verify model.zt                           is it sound

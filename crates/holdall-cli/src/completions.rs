@@ -52,6 +52,14 @@ pub(crate) fn man(session: &Session, args: &ManArgs) -> Result<Status, Failure> 
             clap_mangen::Man::new(Cli::command()).render(&mut page)?;
             session.out().write_all(&page)?;
         }
+        Some(dir) if !dir.is_dir() => {
+            let (what, hint) = match dir.exists() {
+                true => ("this is a file, not a folder", "name a folder"),
+                false => ("this folder does not exist", "create the folder first"),
+            };
+            let e = holdall::error::IO.broken(what).with_hint(hint);
+            return Err(e.in_source(dir.display()).into());
+        }
         Some(dir) => clap_mangen::generate_to(Cli::command(), dir).map_err(|e| {
             let rule = &holdall::error::IO;
             rule.broken(format!("writing manual pages: {e}")).with_io(e).in_source(dir.display())

@@ -12,7 +12,8 @@ use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::{Args, ValueEnum};
 use holdall::{
-    Convert, ConvertReport, EncodeOptions, File, Format, Rename, Sharing, TensorSpec, formats,
+    Convert, ConvertReport, EncodeOptions, File, FileSink, Format, Rename, Sharing, TensorSpec,
+    formats,
 };
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -102,12 +103,11 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if to_stdout && !args.dry_run {
         writing::check_stdout()?;
     }
+    if !to_stdout {
+        FileSink::check(&args.output, args.force)?;
+    }
     let file = input::open(session, &args.input)?;
     if args.dry_run {
-        if !to_stdout && !args.force && args.output.exists() {
-            let e = holdall::error::EXISTS.broken("the file exists already");
-            return Err(e.in_source(args.output.display()).into());
-        }
         let (specs, report) = holdall::convert::plan(&file, &args.output, &options)?;
         dry_run(session, args, &file, &target, &specs, &report)?;
         return Ok(Status::Fine);

@@ -112,6 +112,9 @@ pub(crate) enum Status {
     Fine,
     /// The file is bad, or the two differ.
     Bad,
+    /// Nothing is wrong with what could be looked at, but a limit, or what this version cannot do, was
+    /// in the way of the rest.
+    Incomplete,
 }
 
 impl From<Status> for ExitCode {
@@ -119,6 +122,7 @@ impl From<Status> for ExitCode {
         match status {
             Status::Fine => ExitCode::SUCCESS,
             Status::Bad => ExitCode::from(1),
+            Status::Incomplete => ExitCode::from(4),
         }
     }
 }

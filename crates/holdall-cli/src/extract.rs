@@ -9,6 +9,7 @@ use crate::progress::Bar;
 use crate::session::Session;
 use crate::writing;
 use clap::{Args, ValueEnum};
+use holdall::layout::NOT_A_NUMBER;
 use holdall::layout::dense::{Dense, row_range};
 use holdall::layout::float::{decode_f32, decode_f64};
 use holdall::model::{element_count, stored_size};
@@ -140,6 +141,8 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
     let to_stdout = args.output.as_os_str() == "-";
     if to_stdout {
         writing::check_stdout()?;
+    } else {
+        FileSink::check(&args.output, args.force)?;
     }
     let file = input::open(session, &args.file)?;
     let tensor = file.tensor(&args.tensor)?;
@@ -152,6 +155,10 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
         Some(Float::F64) => (DType::F64, None),
         None => (extraction.dtype, extraction.logical_type.clone()),
     };
+    if args.convert.is_some() {
+        check_numbers(&extraction)
+            .map_err(|e| e.in_tensor(tensor.name()).in_source(file.name()))?;
+    }
     let header = match format {
         Format::Raw => Vec::new(),
         Format::Npy => {
@@ -347,9 +354,22 @@ fn write(
         From::Component(c, range) => elements::stream(tensor, c, range.clone(), &mut pass),
     };
     done.map_err(|e| match e {
-        Failure::Error(e) => Failure::Error(e.in_tensor(tensor.name())),
+        Failure::Error(e) => {
+            Failure::Error(e.in_tensor(tensor.name()).in_source(tensor.file().name()))
+        }
         other => other,
     })
+}
+
+/// Refuses to convert elements that are not one number each.
+fn check_numbers(extraction: &Extraction) -> Result<()> {
+    match &extraction.logical_type {
+        Some(pair @ (LogicalType::Complex64 | LogicalType::Complex128)) => {
+            let e = NOT_A_NUMBER.broken(format!("elements of {pair} are pairs of numbers"));
+            Err(e.with_hint("leave `--as` out: both parts are written, as .npy has complex types"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn report(

@@ -33,6 +33,7 @@ use session::Session;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    outlive_file_limits();
     let early = Early::of(std::env::args_os());
     let command = Cli::command().color(early.color.clap());
     let parsed = command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m));
@@ -46,6 +47,18 @@ fn main() -> ExitCode {
         Err(Failure::Closed) => ExitCode::SUCCESS,
         Err(Failure::Told(code)) => code.into(),
         Err(Failure::Error(e)) => exit::report(&e, session.json(), session.err_paint()).into(),
+    }
+}
+
+/// Makes a write past the limit on the size of files (`ulimit -f`) fail, as one to a full disk does: its
+/// signal would end the process before anything could be said. Who handles it need do nothing.
+fn outlive_file_limits() {
+    #[cfg(unix)]
+    {
+        use signal_hook::consts::SIGXFSZ;
+        use std::sync::{Arc, atomic::AtomicBool};
+        // Where that cannot be had, the signal does what it did.
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     }
 }
 

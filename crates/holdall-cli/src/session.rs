@@ -83,6 +83,9 @@ impl Session {
             match work(input) {
                 Ok(exit::Status::Fine) => {}
                 Ok(exit::Status::Bad) => all = exit::Status::Bad,
+                // What is wrong with another weighs more.
+                Ok(exit::Status::Incomplete) if all == exit::Status::Bad => {}
+                Ok(exit::Status::Incomplete) => all = exit::Status::Incomplete,
                 Err(Failure::Error(e)) if inputs.len() > 1 => {
                     self.finish()?;
                     let code = exit::report(&e, self.json(), self.err_paint);

@@ -9,7 +9,7 @@ use crate::output::text::{Grouped, Size, count, escape, plural, printable};
 use crate::progress::Bar;
 use crate::session::Session;
 use clap::Args;
-use holdall::verify::{Reason, Unverified};
+use holdall::verify::{Reason, Unverified, Verdict};
 use holdall::{File, VerifyOptions, VerifyReport};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// Check structure, digests, compressed data, indices and bool bytes
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall verify model.zt                       exit status 0: sound, 1: bad
+  holdall verify model.zt                       exit status 0: sound, 1: bad, 4: not fully verified
   holdall verify *.safetensors --quiet          say nothing but what is wrong
   holdall verify model.zt --json | jq .unverified
 
@@ -52,7 +52,11 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
         } else {
             text(session, &file, &report)?;
         }
-        Ok(if report.is_sound() { Status::Fine } else { Status::Bad })
+        Ok(match report.verdict() {
+            Verdict::Sound => Status::Fine,
+            Verdict::Bad => Status::Bad,
+            _ => Status::Incomplete,
+        })
     })
 }
 
@@ -68,13 +72,22 @@ fn text(session: &Session, file: &File, report: &VerifyReport) -> Result<(), Fai
         writeln!(out, "{} and {} more", paint.on("bad:", Style::Bad), Grouped(more))?;
     }
     if session.global.quiet {
+        // Nothing wrong was found, and yet the status is not 0: why not.
+        let refused = report.unverified.iter().filter(|u| u.reason == Reason::Unsupported);
+        for u in refused.filter(|_| report.verdict() == Verdict::Incomplete) {
+            let what = paint.on("not fully verified:", Style::Warn);
+            writeln!(out, "{what} {name}: {}", unverified_line(u))?;
+        }
         return Ok(());
     }
-    let verdict = if report.is_sound() {
-        format!("{} {}", paint.on("sound:", Style::Good), paint.on(&name, Style::Title))
-    } else {
-        let found = count(report.finding_count, "finding");
-        format!("{} {}, {found}", paint.on("bad:", Style::Bad), paint.on(&name, Style::Title))
+    let name = paint.on(&name, Style::Title);
+    let verdict = match report.verdict() {
+        Verdict::Sound => format!("{} {name}", paint.on("sound:", Style::Good)),
+        Verdict::Bad => {
+            let found = count(report.finding_count, "finding");
+            format!("{} {name}, {found}", paint.on("bad:", Style::Bad))
+        }
+        _ => format!("{} {name}", paint.on("not fully verified:", Style::Warn)),
     };
     writeln!(out, "{verdict}")?;
     for (key, value) in lines(report) {
@@ -152,7 +165,11 @@ fn json(file: &File, report: &VerifyReport) -> String {
     push_string(file.format(), &mut out);
     out.push_str(",\"version\":");
     push_string(file.version(), &mut out);
-    out.push_str(if report.is_sound() { ",\"sound\":true" } else { ",\"sound\":false" });
+    out.push_str(&format!(
+        ",\"sound\":{},\"verdict\":\"{}\"",
+        report.is_sound(),
+        report.verdict().as_str()
+    ));
     for (key, n) in [
         ("tensors", report.tensors),
         ("components", report.components),

@@ -117,8 +117,8 @@ fn nothing_is_written_when_something_is_refused() {
         (&["x.zt", "--to", "gguf"], 2, "usage/arguments"),
         (&["x.zt", "--align", "3"], 2, "ztensor/align"),
         (&["x.zt", "--rename", "a*=b"], 0, ""),
-        (&["x.zt", "--rename", "a"], 2, "select/pattern"),
-        (&["x.zt", "--rename", "*=same"], 2, "write/same-name"),
+        (&["y.zt", "--rename", "a"], 2, "select/pattern"),
+        (&["y.zt", "--rename", "*=same"], 2, "write/same-name"),
         (&["no/such/dir/x.zt"], 3, "io/failed"),
     ] {
         let mut all = vec!["convert".to_owned(), "--json".to_owned(), dense.clone()];
@@ -286,4 +286,58 @@ fn what_killed_writes_left_goes_with_the_next_one() {
     drop(other);
     holdall(["convert", &source, &target, "--force"]).ends_with(0);
     assert_eq!(dir.path().read_dir().unwrap().count(), 1);
+}
+
+/// Errors name the file as the user did, and say at once what is no place for a file.
+#[test]
+fn what_is_no_place_for_a_file_is_said_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = accept("ztensor/v1.2-dense_all.zt");
+    let refused = |args: &[&str], status: i32, code: &str, message: &str| {
+        let found = command::command([args, &["--json"]].concat())
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let text = String::from_utf8(found.stderr).unwrap();
+        let error: Json = serde_json::from_str(&text).unwrap();
+        let error = &error["error"];
+        assert_eq!(found.status.code(), Some(status), "{args:?}: {text}");
+        assert_eq!((&error["code"], &error["source"]), (&json!(code), &json!(args[2])), "{args:?}");
+        assert!(error["message"].as_str().unwrap().contains(message), "{args:?}: {text}");
+    };
+    std::fs::write(dir.path().join("m.zt"), "mine").unwrap();
+    std::fs::create_dir(dir.path().join("dir.zt")).unwrap();
+    // The source is not there: what is wrong with the target comes first.
+    for source in [source.as_str(), "missing.zt"] {
+        refused(&["convert", source, "m.zt"], 2, "write/exists", "exists already");
+        refused(&["convert", source, "./m.zt", "-n"], 2, "write/exists", "exists already");
+        for more in [&["-f"][..], &["-n"], &["--no-sync"]] {
+            let args = |out| [&["convert", source, out, "--to", "ztensor"], more].concat();
+            refused(&args("dir.zt"), 3, "io/failed", "a folder, not a file");
+            refused(&args("./x/"), 3, "io/failed", "names a folder, and it does not exist");
+            refused(&args("no/x.zt"), 3, "io/failed", "the folder `no` does not exist");
+            refused(&args("m.zt/"), 3, "io/failed", "creating: ");
+            refused(&args("m.zt/x.zt"), 3, "io/failed", "`m.zt` is a file, not a folder");
+        }
+    }
+    assert_eq!(std::fs::read(dir.path().join("m.zt")).unwrap(), b"mine");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_that_go_round_in_a_circle_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = accept("ztensor/v1.2-dense_all.zt");
+    for (name, to) in [("loop1.zt", "loop2.zt"), ("loop2.zt", "loop1.zt")] {
+        std::os::unix::fs::symlink(to, dir.path().join(name)).unwrap();
+    }
+    let target = path(&dir, "loop1.zt");
+    for more in [&["-f"][..], &[]] {
+        let args = [&["convert", &source, &target, "--json"], more].concat();
+        let error = holdall(args).ends_with(3).error();
+        assert_eq!((&error["code"], &error["source"]), (&json!("io/failed"), &json!(target)));
+    }
+    let there = |name| dir.path().join(name).read_link().unwrap();
+    assert_eq!(there("loop1.zt").to_str(), Some("loop2.zt"));
+    assert_eq!(there("loop2.zt").to_str(), Some("loop1.zt"));
 }

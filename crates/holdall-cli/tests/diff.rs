@@ -110,3 +110,38 @@ fn values_within_a_tolerance_agree() {
     holdall(["diff", &a, "no-such-file"]).ends_with(3);
     holdall(["diff", "-", "-"]).ends_with(2);
 }
+
+/// Frames short of the limit make up a component that is over it.
+#[test]
+fn what_a_limit_keeps_from_being_compared_is_no_difference() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (from, packed) = (path("a.safetensors"), path("a.zt"));
+    let header = r#"{"t":{"dtype":"U8","shape":[6291456],"data_offsets":[0,6291456]}}   "#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend((0..6_u32 << 20).map(|i| (i.wrapping_mul(0x9E37_79B9) >> 24) as u8));
+    std::fs::write(&from, bytes).unwrap();
+    holdall(["convert", &from, &packed, "--encoding", "zstd"]).ends_with(0);
+    let limits = ["--limit", "decoded-len=5M", "--limit", "expansion=0"];
+    let run = |args: &[&str]| holdall([args, &limits[..]].concat());
+
+    holdall(["diff", &packed, &packed]).ends_with(0);
+    let found = run(&["diff", &packed, &from]).ends_with(4).out;
+    assert!(found.contains("?  t ") && found.contains("[zstd/decoded-len]"), "{found}");
+    assert!(found.contains("\nnot compared: ") && found.contains(": 1 not compared\n"), "{found}");
+    let report = run(&["diff", "--json", &packed, &from]).ends_with(4).json();
+    let told = ["identical", "same", "undecided"].map(|key| report[key].as_bool().unwrap());
+    assert_eq!(told, [false, false, true]);
+    assert_eq!(report["changed"][0]["incomparable"]["code"], "zstd/decoded-len");
+    run(&["diff", "--values-only", &packed, &from]).ends_with(4);
+    // What differs for sure weighs more.
+    let other = path("b.zt");
+    holdall(["convert", &packed, &other]).ends_with(0);
+    holdall(["edit", &other, "set", "key=value"]).ends_with(0);
+    run(&["diff", &packed, &other]).ends_with(1);
+    run(&["diff", "--values-only", &packed, &other]).ends_with(4);
+
+    let found = run(&["verify", &packed]).ends_with(4).out;
+    assert!(found.starts_with("not fully verified: "), "{found}");
+}

@@ -201,3 +201,80 @@ fn limits_and_ways_of_reading_are_those_asked_for() {
         file.edit(&[action, &["--io", "direct"]].concat()).ends_with(0);
     }
 }
+
+#[test]
+fn what_the_format_cannot_hold_is_answered_with_advice_for_an_edit() {
+    let file = Edited::new("ztensor/v1.0-dense_all.zt");
+    let before = std::fs::read(&file.path).unwrap();
+    let tensor = file.names()[0].clone();
+    for args in [
+        &["set", r#"k={"a":1}"#, "--type", "json"][..],
+        &["set", "k=v", "--tensor", &tensor],
+        &["append", &accept("ztensor/v1.2-quantized.zt")],
+    ] {
+        let error = file.edit(&[args, &["--json"]].concat()).ends_with(4).error();
+        let hint = error["hint"].as_str().unwrap();
+        assert!(hint.contains("convert the file first"), "{args:?}: {error}");
+        assert!(!hint.contains("--drop-attributes") && !hint.contains("--dense"), "{error}");
+    }
+    assert_eq!(std::fs::read(&file.path).unwrap(), before);
+    // The advice works.
+    let new = file.dir.path().join("new.zt").to_str().unwrap().to_owned();
+    holdall(["convert", &file.path, &new]).ends_with(0);
+    holdall(["edit", &new, "set", r#"k={"a":1}"#, "--type", "json"]).ends_with(0);
+}
+
+#[test]
+fn numbers_without_room_and_keys_without_a_letter_are_refused() {
+    let file = Edited::new("ztensor/v1.2-append.zt");
+    for args in [
+        &["set", "a=1e400", "--type", "float"][..],
+        &["set", "a=-1e400", "--type", "float"],
+        &["set", "=2"],
+        &["set", "=2", "--tensor", "second"],
+    ] {
+        let error = file.edit(&[args, &["--json"]].concat()).ends_with(2).error();
+        assert_eq!(error["code"], "usage/arguments", "{args:?}");
+    }
+    file.edit(&["set", "a=inf", "--type", "float"]).ends_with(0);
+    file.edit(&["set", "b=nan", "--type", "float"]).ends_with(0);
+    let all = file.inspect()["attributes"].clone();
+    assert_eq!((&all["a"], &all["b"]), (&json!({"$float": "inf"}), &json!({"$float": "nan"})));
+}
+
+#[test]
+fn npy_files_of_several_fields_are_unsupported() {
+    let file = Edited::new("ztensor/v1.2-append.zt");
+    let npy = |descr: &str| {
+        let dict = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (1,), }}");
+        let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+        bytes.extend(format!("{dict:117}\n").bytes());
+        bytes.extend([0; 8]);
+        bytes
+    };
+    for descr in ["[('a', '<f4'), ('b', '<i4')]", "('<f4', (2,))", "'|V8'", "'|O'"] {
+        let args = ["edit", &file.path, "add", "c", "--from", "-", "--json"];
+        let error = holdall_with(args, &npy(descr)).ends_with(4).error();
+        assert_eq!(error["code"], "npy/dtype", "{descr}: {error}");
+        assert_eq!(error["kind"], "unsupported");
+    }
+    let args = ["edit", &file.path, "add", "c", "--from", "-"];
+    holdall_with(args, &npy("'<f8'")).ends_with(0);
+}
+
+#[test]
+fn a_name_longer_than_a_pattern_may_be_is_itself() {
+    let file = Edited::new("ztensor/v1.2-append.zt");
+    let long = "n".repeat(20_000);
+    let first = file.names()[0].clone();
+    file.edit(&["rename", &format!("{first}={long}")]).ends_with(0);
+    let listed = holdall(["inspect", &file.path, "--json", "-s", &long]).ends_with(0).json();
+    assert_eq!(listed["tensors"].as_array().unwrap().len(), 1);
+    file.edit(&["rename", &format!("{long}=short")]).ends_with(0);
+    file.edit(&["rename", &format!("short={long}")]).ends_with(0);
+    file.edit(&["remove", &long]).ends_with(0);
+    assert!(!file.names().contains(&long));
+    let pattern = format!("{long}*");
+    let error = holdall(["inspect", &file.path, "--json", "-s", &pattern]).ends_with(2).error();
+    assert_eq!(error["code"], "select/pattern");
+}

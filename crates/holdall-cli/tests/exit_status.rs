@@ -34,7 +34,14 @@ fn every_rejected_file_fails_with_the_code_it_is_named_after() {
                 let in_brackets = format!("[{code}]");
                 let beyond = unverified
                     .any(|u| u["message"].as_str().is_some_and(|m| m.contains(&in_brackets)));
-                assert_eq!(found.status, i32::from(bad), "{path}");
+                let status = if bad {
+                    1
+                } else if beyond {
+                    4
+                } else {
+                    0
+                };
+                assert_eq!(found.status, status, "{path}");
                 if bad || beyond {
                     continue;
                 }
@@ -204,5 +211,49 @@ fn output_that_cannot_be_written_ends_with_3() {
         let err = String::from_utf8(found.stderr).unwrap();
         assert_eq!(found.status.code(), Some(0), "{args:?}: {err}");
         assert!(!err.contains("error") && !err.contains("panic"), "{args:?}: {err}");
+    }
+}
+
+/// As when the disk is full.
+#[cfg(unix)]
+#[test]
+fn a_file_over_the_limit_on_their_size_ends_with_3() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("to.zt");
+    let args = ["convert", "--json", &accept("ztensor/v1.2-dense_all.zt"), to.to_str().unwrap()];
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -f 1; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_holdall")]);
+    let out = command.args(args).output().unwrap();
+    let told: Json = serde_json::from_slice(&out.stderr).unwrap();
+    assert_eq!((out.status.code(), &told["error"]["code"]), (Some(3), &json!("io/failed")));
+    assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn help_is_a_command_too() {
+    let found = holdall(["help"]).ends_with(0);
+    assert_eq!(found.out, holdall(["--help"]).ends_with(0).out);
+    let found = holdall(["help", "convert"]).ends_with(0);
+    assert_eq!(found.out, holdall(["convert", "--help"]).ends_with(0).out);
+    holdall(["help", "nothing"]).ends_with(2);
+}
+
+#[test]
+fn manual_pages_go_into_a_folder_that_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("none").to_str().unwrap().to_owned();
+    let error = holdall(["man", "--dir", &missing, "--json"]).ends_with(3).error();
+    assert_eq!((&error["code"], &error["source"]), (&json!("io/failed"), &json!(missing)));
+    assert!(error["message"].as_str().unwrap().contains("does not exist"), "{error}");
+    holdall(["man", "--dir", dir.path().to_str().unwrap()]).ends_with(0);
+    assert!(dir.path().join("holdall-convert.1").exists());
+}
+
+/// What docs/cli.md says of `--json` where there is nothing to be said in JSON.
+#[test]
+fn scripts_and_pages_are_the_same_with_json() {
+    for args in [&["completions", "bash"][..], &["man"], &["--help"], &["convert", "--help"]] {
+        let with = holdall([args, &["--json"]].concat()).ends_with(0).out;
+        assert_eq!(with, holdall(args).ends_with(0).out, "{args:?}");
     }
 }

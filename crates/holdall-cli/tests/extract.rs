@@ -123,3 +123,31 @@ fn what_cannot_be_is_misuse() {
         assert_eq!(holdall(all).ends_with(2).error()["code"], code, "{args:?}");
     }
 }
+
+#[test]
+fn pairs_of_numbers_are_not_made_one() {
+    let file = accept("ztensor/made-1.2-logical_types.zt");
+    let all = holdall(["inspect", &file, "--json"]).json();
+    let is_complex = |t: &&serde_json::Value| {
+        t["components"]["data"]["logical_type"].as_str().is_some_and(|t| t.starts_with("complex"))
+    };
+    let tensors = all["tensors"].as_array().unwrap();
+    let name = tensors.iter().find(is_complex).unwrap()["name"].as_str().unwrap();
+    for format in ["npy", "raw"] {
+        let args = ["extract", &file, name, "--as", "f32", "-o", "-", "--json", "--format", format];
+        let found = holdall(args).ends_with(2);
+        let error = found.error();
+        assert_eq!(error["code"], "layout/not-a-number");
+        assert_eq!(
+            (error["source"].as_str(), error["tensor"].as_str()),
+            (Some(&*file), Some(name))
+        );
+        assert!(error["hint"].as_str().unwrap().contains("leave `--as` out"), "{error}");
+        assert_eq!(found.out, "");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let out = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    holdall(["extract", &file, name, "-o", &out("c.npy")]).ends_with(0);
+    let again = ["extract", &file, name, "-o", &out("./c.npy"), "--json"];
+    assert_eq!(holdall(again).ends_with(2).error()["source"], out("./c.npy"));
+}

@@ -97,11 +97,19 @@ fn attributes_that_cannot_be_are_findings() {
         let line = text.ends_with(1).out.lines().next().unwrap().to_owned();
         assert!(line.contains("`experts.gate.weight`") && line.contains(code), "{line}");
     }
-    // What may be right and is not known here: said, and no finding.
+    // What may be right and is not known here: said, no finding, and not sound either.
     let (report, text) = verify("packing", "marlin", "text");
-    assert_eq!(report.ends_with(0).json()["unverified"][0]["reason"], "unsupported");
+    let report = report.ends_with(4).json();
+    assert_eq!(report["unverified"][0]["reason"], "unsupported");
+    assert_eq!((&report["sound"], &report["verdict"]), (&json!(false), &json!("incomplete")));
+    assert_eq!(report["finding_count"], 0);
     let expected = "  not verified  the packing `marlin` is not known [quantized/packing] \
         (`experts.gate.weight`)\n";
-    let text = text.ends_with(0).out;
-    assert!(text.contains(expected), "{text}");
+    let text = text.ends_with(4).out;
+    assert!(text.starts_with("not fully verified: ") && text.contains(expected), "{text}");
+    let quiet = holdall(["verify", "-q", &path]).ends_with(4).out;
+    assert!(quiet.lines().count() == 1 && quiet.contains("[quantized/packing]"), "{quiet}");
+    // A bad file beside it weighs more, a sound one less.
+    holdall(["verify", &path, tiny]).ends_with(4);
+    holdall(["verify", tiny, &path]).ends_with(4);
 }

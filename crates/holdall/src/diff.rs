@@ -99,6 +99,24 @@ impl Diff {
             && self.changed.iter().all(TensorDiff::is_same)
     }
 
+    /// Whether nothing was found to differ, but some values could not be compared: see
+    /// [`TensorDiff::incomparable`].
+    pub fn is_undecided(&self) -> bool {
+        self.removed.is_empty()
+            && self.added.is_empty()
+            && self.attributes.is_empty()
+            && self.changed.iter().all(|t| t.is_same() || t.is_undecided())
+            && !self.is_same()
+    }
+
+    /// As [`Diff::is_undecided`] of what [`Diff::values_agree`] asks about.
+    pub fn values_undecided(&self) -> bool {
+        self.removed.is_empty()
+            && self.added.is_empty()
+            && self.changed.iter().all(|t| t.values_agree() || t.values_undecided())
+            && !self.values_agree()
+    }
+
     /// Whether both have the same names and shapes, and values that agree under the tolerance; types,
     /// layouts and attributes may differ. This is what a conversion to another precision keeps.
     pub fn values_agree(&self) -> bool {
@@ -144,12 +162,30 @@ impl TensorDiff {
 
     /// Whether their shapes are the same, and their values agree under the tolerance.
     pub fn values_agree(&self) -> bool {
+        self.incomparable.is_none() && self.none_differs()
+    }
+
+    /// Whether they may be the same: their values could not be compared, and nothing else differs.
+    pub fn is_undecided(&self) -> bool {
+        self.types.is_none()
+            && self.layouts.is_none()
+            && self.attributes.is_empty()
+            && self.values_undecided()
+    }
+
+    /// Whether their values may agree: they could not be compared, and the shapes are the same.
+    pub fn values_undecided(&self) -> bool {
+        self.incomparable.is_some() && self.none_differs()
+    }
+
+    /// Whether no shape and no value was found to differ.
+    fn none_differs(&self) -> bool {
         let same = match &self.values {
             // What quantized components stand for counts, not they themselves.
             Some(values) => values.differing == 0,
             None => self.components.iter().all(ComponentDiff::agrees),
         };
-        same && self.shapes.is_none() && self.incomparable.is_none()
+        same && self.shapes.is_none()
     }
 }
 

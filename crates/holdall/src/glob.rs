@@ -62,9 +62,14 @@ impl Glob {
     /// Reads a glob.
     ///
     /// # Errors
-    /// Misuse for an unclosed class or brace, an empty range, a `\` with nothing after it, and a
-    /// pattern longer than 16 KiB or too complicated.
+    /// Misuse for an unclosed class or brace, an empty range, a `\` with nothing after it, and what
+    /// is not just a name but longer than 16 KiB or too complicated.
     pub fn new(text: &str) -> Result<Glob> {
+        if !text.contains(['*', '?', '[', '{', '\\']) {
+            // A name, which may be of any length and takes no steps.
+            let (text, prefix) = (text.to_owned(), text.to_owned());
+            return Ok(Glob { text, steps: Vec::new(), prefix, plain: true, stars: 0 });
+        }
         if text.len() > MAX_TEXT {
             let found = text.len();
             return Err(PATTERN
@@ -115,6 +120,9 @@ impl Glob {
     /// What each `*` stands for in `name`, in order, if the whole of it matches. Each takes as little
     /// as it can, the first one first. One in an alternative that was not taken stands for nothing.
     pub(crate) fn captures<'n>(&self, name: &'n str) -> Option<Vec<&'n str>> {
+        if self.plain {
+            return self.matches(name).then(Vec::new);
+        }
         if !name.starts_with(&self.prefix) {
             return None;
         }
@@ -522,6 +530,8 @@ mod tests {
         assert_eq!(captures("**", "abc"), Some(vec!["", "abc"]));
         assert_eq!(captures("{x*,y*}z", "yéz"), Some(vec!["", "é"]));
         assert_eq!(captures("a*", "b"), None);
+        assert_eq!(captures("a.b", "a.b"), Some(vec![]));
+        assert_eq!(captures("a.b", "a.c"), None);
     }
 
     #[test]

@@ -76,6 +76,11 @@ impl Pieces {
         &self.component
     }
 
+    /// Stored bytes read so far.
+    pub(crate) fn fetched(&self) -> u64 {
+        self.fetched
+    }
+
     fn piece(&mut self) -> Result<Option<Bytes>> {
         let piece = match &self.decoding {
             None => self.fetch(PIECE_LEN)?,

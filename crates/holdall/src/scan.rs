@@ -8,7 +8,7 @@ use crate::number::ElementType;
 use crate::pieces::{Pieces, frames_range, seek_table};
 use crate::source::Access;
 use bytes::Bytes;
-use holdall_core::codec::zstd::{FRAME_LEN, SeekTable};
+use holdall_core::codec::zstd::{FRAME_LEN, SeekTable, check_decoded_len};
 use holdall_core::layout::dense::Dense;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::{ByteOrder, Component, DType, Encoding, Result};
@@ -40,10 +40,14 @@ impl Elements {
     /// The elements of a component, from where it is stored.
     ///
     /// # Errors
-    /// Io.
+    /// Io; Limit, when the component decodes to more than the caller allows.
     pub(crate) fn stored(tensor: &Tensor, component: Component) -> Result<Elements> {
         let mut table = None;
         if component.encoding == Encoding::Zstd {
+            // Frames are short of a limit that all of them together may be over.
+            let len = component.decoded_len.unwrap_or(0);
+            let allowed = check_decoded_len(len, component.stored_len(), tensor.file().limits());
+            allowed.map_err(|e| tensor.place(e, &component))?;
             let found = seek_table(tensor.file(), &component);
             // Long frames would be decoded again for each of the ranges in them.
             let short = |t: &SeekTable| t.frames().iter().all(|f| is_short(&f.decoded));

@@ -63,7 +63,8 @@ pub struct VerifyReport {
     pub components: u64,
     /// Bytes of the file that those components take; bytes that several share count once.
     pub stored_len: u64,
-    /// Bytes of the file that were read. Bytes that nothing can be checked about are not read.
+    /// Those of them that were read for digests, decoding and bools, each counted once. Bytes that
+    /// nothing can be checked about are not read.
     pub read_len: u64,
     /// Components whose digest is that of their bytes, by algorithm; algorithms that occur only.
     pub digests: Vec<(Algorithm, u64)>,
@@ -86,10 +87,21 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong. Not everything need have been verified: see
-    /// [`VerifyReport::unverified`].
+    /// What it comes to.
+    pub fn verdict(&self) -> Verdict {
+        if self.finding_count > 0 {
+            Verdict::Bad
+        } else if self.unverified_for(Reason::Unsupported) > 0 {
+            Verdict::Incomplete
+        } else {
+            Verdict::Sound
+        }
+    }
+
+    /// Whether nothing is wrong, and nothing was in the way of checks that there are. Bytes without a
+    /// digest, say, could not be checked all the same: see [`VerifyReport::unverified`].
     pub fn is_sound(&self) -> bool {
-        self.finding_count == 0
+        self.verdict() == Verdict::Sound
     }
 
     /// How many components (or tensors, as the reason says) were not verified for `reason`.
@@ -113,6 +125,30 @@ impl VerifyReport {
         match self.digests.iter_mut().find(|(a, _)| *a == algorithm) {
             Some((_, count)) => *count += more,
             None => self.digests.push((algorithm, more)),
+        }
+    }
+}
+
+/// What a verification comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Nothing is wrong with what the file lets one check.
+    Sound,
+    /// Nothing is wrong with what was checked, but a limit, or what this version cannot do, kept it
+    /// from checking the rest: [`Reason::Unsupported`].
+    Incomplete,
+    /// Something is wrong.
+    Bad,
+}
+
+impl Verdict {
+    /// The name that `--json` output uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Sound => "sound",
+            Verdict::Incomplete => "incomplete",
+            Verdict::Bad => "bad",
         }
     }
 }

@@ -405,6 +405,8 @@ fn unknown_layouts_and_types_by_their_components() {
     for b in [strange(b"abc", "q8"), strange(b"abcd", "q7")] {
         let d = exact(&strange(b"abc", "q7"), &b);
         assert_eq!(only(&d).incomparable.as_ref().map(|e| e.kind()), Some(Kind::Unsupported));
+        // Another type, or more bytes, is a difference all the same.
+        assert!(!d.is_same() && !d.is_undecided(), "{d:?}");
     }
 }
 

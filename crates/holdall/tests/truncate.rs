@@ -128,7 +128,7 @@ fn every_changed_byte_is_found_or_does_no_harm() {
                     Ok(file) => {
                         let (report, loaded) = exercise(&file);
                         if sure {
-                            assert!(!report.is_sound(), "{place}: nothing found");
+                            assert!(report.finding_count > 0, "{place}: nothing found");
                             assert!(loaded.is_err(), "{place}: it loads");
                         }
                         check_loaded(&file, &report, loaded, &place);

@@ -2,7 +2,7 @@
 
 mod make;
 
-use holdall::verify::Reason;
+use holdall::verify::{Reason, Verdict};
 use holdall::{
     Algorithm, Attributes, DType, Digest, File, Io, Kind, Layout, LogicalType, OpenOptions,
     Progress, Role, Select, VerifyOptions, VerifyReport, verify,
@@ -250,10 +250,44 @@ fn a_limit_is_not_a_finding() {
     limits.expansion = 0;
     let file = OpenOptions::new().with_limits(limits).open_bytes(bytes, "made").unwrap();
     let all = report(&file);
-    assert!(all.is_sound());
+    assert_eq!((all.verdict(), all.finding_count), (Verdict::Incomplete, 0));
     assert_eq!(all.digests, [(Algorithm::Crc32c, 1)]);
     assert_eq!((all.decoded, all.unverified_for(Reason::Unsupported)), (0, 1));
     assert_eq!(all.unverified[0].tensor, "t");
+}
+
+/// Its frames are short of the limit, all of them together are not.
+#[test]
+fn a_limit_holds_the_whole_of_what_has_a_seek_table() {
+    let data = part(Role::Data, DType::U8, noise(6 << 20, 5)).zstd();
+    let bytes = bytes_of("ztensor", &Attributes::new(), &[dense("t", &[6 << 20], data)]);
+    let under = |decoded_len: u64| {
+        let mut limits = holdall::Limits::default();
+        (limits.decoded_len, limits.expansion) = (decoded_len, 0);
+        report(&OpenOptions::new().with_limits(limits).open_bytes(bytes.clone(), "made").unwrap())
+    };
+    let (all, over) = (under(6 << 20), under((6 << 20) - 1));
+    assert_eq!((all.verdict(), all.decoded), (Verdict::Sound, 1));
+    assert_eq!((over.verdict(), over.decoded), (Verdict::Incomplete, 0));
+    assert!(over.unverified[0].message.contains("[zstd/decoded-len]"), "{over:?}");
+}
+
+#[test]
+fn bytes_that_are_read_for_two_checks_count_once() {
+    for sha in [false, true] {
+        for data in [noise(300_000, 1), noise(6 << 20, 2)] {
+            let shape = [data.len() as u64];
+            for data in [
+                part(Role::Data, DType::U8, data.clone()).zstd(),
+                part(Role::Data, DType::U8, data.clone()).one_frame(),
+            ] {
+                let data = if sha { data.sha256() } else { data };
+                let all = report(&file("ztensor", &[dense("t", &shape, data)]));
+                assert_eq!((all.decoded, all.digests.len()), (1, 1));
+                assert_eq!(all.read_len, all.stored_len);
+            }
+        }
+    }
 }
 
 #[test]

@@ -17,10 +17,11 @@ pub(super) fn report(a: &File, b: &File, diff: &Diff) -> String {
         out.push_str("},");
     }
     out.push_str(&format!(
-        "\"identical\":{},\"same\":{},\"values_agree\":{},\"compared\":{},\"unchanged\":{}",
+        "\"identical\":{},\"same\":{},\"values_agree\":{},\"undecided\":{},\"compared\":{},\"unchanged\":{}",
         diff.is_identical(),
         diff.is_same(),
         diff.values_agree(),
+        diff.is_undecided(),
         diff.compared,
         diff.identical,
     ));

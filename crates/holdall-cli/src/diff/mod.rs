@@ -20,7 +20,8 @@ use std::path::PathBuf;
 /// Compare two files of any formats: names, types, shapes, attributes, values
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall diff model.safetensors model.zt                  exit status 0: the same, 1: they differ
+  holdall diff model.safetensors model.zt                  exit status 0: the same, 1: they differ,
+                                                           4: not all could be compared
   holdall diff before.zt after.zt -s '*.mlp.*'             some tensors only
   holdall diff f32.zt bf16.zt --values-only --rtol 0.01    is the other precision near enough
 
@@ -73,11 +74,19 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
     if session.json() {
         writeln!(session.out(), "{}", json::report(&a, &b, &diff))?;
     } else if !session.global.quiet {
-        let same = |d: &TensorDiff| if args.values_only { d.values_agree() } else { d.is_same() };
-        text(session, &a, &b, &diff, args.values_only, &same)?;
+        text(session, &a, &b, &diff, args.values_only)?;
     }
     let same = if args.values_only { diff.values_agree() } else { diff.is_same() };
-    Ok(if same { Status::Fine } else { Status::Bad })
+    Ok(match (same, is_undecided(&diff, args.values_only)) {
+        (true, _) => Status::Fine,
+        (false, true) => Status::Incomplete,
+        (false, false) => Status::Bad,
+    })
+}
+
+/// Whether nothing that counts was found to differ, but not all could be compared.
+fn is_undecided(diff: &Diff, values_only: bool) -> bool {
+    if values_only { diff.values_undecided() } else { diff.is_undecided() }
 }
 
 /// One row of the table.
@@ -88,15 +97,15 @@ enum Row<'a> {
     Attribute(&'a AttributeDiff),
 }
 
-/// `same` tells which changed tensors count as the same.
 fn text(
     session: &Session,
     a: &File,
     b: &File,
     diff: &Diff,
     values_only: bool,
-    same: &dyn Fn(&TensorDiff) -> bool,
 ) -> Result<(), Failure> {
+    let standing = |d: &TensorDiff| Standing::of(d, values_only);
+    let number = |of| diff.changed.iter().filter(|t| standing(t) == of).count() as u64;
     let out = &mut *session.out();
     let (width, paint) = (session.width(), session.paint());
     let attributes = if values_only { &[][..] } else { &diff.attributes[..] };
@@ -115,12 +124,12 @@ fn text(
             Column::left("shape"),
             Column::left("difference").cut_end(),
         ];
-        let row = |at: usize| cells(a, &rows[at], same);
+        let row = |at: usize| cells(a, &rows[at], values_only);
         table::write(out, &columns, rows.len(), &row, 0, width, paint)?;
         writeln!(out)?;
     }
     let names = format!("{} and {}", escape(a.name()), escape(b.name()));
-    let within = diff.changed.iter().filter(|t| same(t)).count() as u64;
+    let (within, unknown) = (number(Standing::Agree), number(Standing::Unknown));
     let near = if values_only { "with values that agree" } else { "within the tolerance" };
     let all_same = within == diff.changed.len() as u64
         && diff.removed.is_empty()
@@ -142,7 +151,8 @@ fn text(
         for (n, what) in [
             (diff.removed.len() as u64, "only in the first"),
             (diff.added.len() as u64, "only in the second"),
-            (diff.changed.len() as u64 - within, "changed"),
+            (diff.changed.len() as u64 - within - unknown, "changed"),
+            (unknown, "not compared"),
             (within, near),
             (diff.identical, "the same"),
         ] {
@@ -153,13 +163,40 @@ fn text(
         if !diff.attributes.is_empty() {
             parts.push(count(diff.attributes.len() as u64, "file attribute"));
         }
-        format!("{} {names}: {}", paint.on("differ:", Style::Bad), parts.join(", "))
+        let undecided = is_undecided(diff, values_only);
+        let (verdict, style) =
+            if undecided { ("not compared:", Style::Warn) } else { ("differ:", Style::Bad) };
+        format!("{} {names}: {}", paint.on(verdict, style), parts.join(", "))
     };
     writeln!(out, "{verdict}")?;
     Ok(())
 }
 
-fn cells(a: &File, row: &Row<'_>, same: &dyn Fn(&TensorDiff) -> bool) -> Vec<Cell> {
+/// What counts of two tensors that are not the same in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Agree,
+    Differ,
+    /// They could not be compared, and nothing else tells.
+    Unknown,
+}
+
+impl Standing {
+    fn of(d: &TensorDiff, values_only: bool) -> Standing {
+        let (agree, unknown) = if values_only {
+            (d.values_agree(), d.values_undecided())
+        } else {
+            (d.is_same(), d.is_undecided())
+        };
+        match (agree, unknown) {
+            (true, _) => Standing::Agree,
+            (_, true) => Standing::Unknown,
+            _ => Standing::Differ,
+        }
+    }
+}
+
+fn cells(a: &File, row: &Row<'_>, values_only: bool) -> Vec<Cell> {
     let one = |mark, style, t: &TensorInfo, what: &'static str| {
         vec![
             Cell::styled(mark, style),
@@ -180,7 +217,11 @@ fn cells(a: &File, row: &Row<'_>, same: &dyn Fn(&TensorDiff) -> bool) -> Vec<Cel
             Cell::new(attribute(d)),
         ],
         Row::Changed(d) => {
-            let style = if same(d) { Style::Plain } else { Style::Warn };
+            let (mark, style) = match Standing::of(d, values_only) {
+                Standing::Agree => ("≈", Style::Plain),
+                Standing::Unknown => ("?", Style::Warn),
+                Standing::Differ => ("~", Style::Warn),
+            };
             let old = a.index().get(&d.name);
             let of = |t: &Option<ElementType>| {
                 t.as_ref().map_or("-".to_owned(), |t| escape(&t.to_string()))
@@ -196,7 +237,7 @@ fn cells(a: &File, row: &Row<'_>, same: &dyn Fn(&TensorDiff) -> bool) -> Vec<Cel
                 (None, None) => String::new(),
             };
             vec![
-                Cell::styled(if same(d) { "≈" } else { "~" }, style),
+                Cell::styled(mark, style),
                 Cell::styled(escape(&d.name), style),
                 Cell::styled(dtype, Style::Type),
                 Cell::new(dims),

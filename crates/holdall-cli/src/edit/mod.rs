@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::writing::Writing;
 use clap::{Args, Subcommand};
 use from::From;
-use holdall::{Edit, EditReport, File, Rename, Result, Select, WriteOptions};
+use holdall::{Edit, EditReport, Error, File, Rename, Result, Select, WriteOptions};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
@@ -89,7 +89,7 @@ enum Action {
     },
     /// Set attributes of the file or of a tensor
     Set {
-        /// Attributes, as license=MIT
+        /// Attributes, as license=MIT; a key is not empty
         #[arg(required = true, value_name = "KEY=VALUE")]
         pairs: Vec<String>,
         /// The tensor; without it they are the file's
@@ -142,7 +142,7 @@ pub(crate) fn run(session: &Session, args: &EditArgs) -> Result<Status, Failure>
                 edit = edit.with_progress(listener);
             }
             let (done, write) = change(session, &mut edit, action)?;
-            (done, edit.with_write(write).commit()?)
+            (done, edit.with_write(write).commit().map_err(|e| advised(e, &args.file))?)
         }
     };
     drop(bar);
@@ -211,6 +211,19 @@ fn change(
         }
         Action::Compact { writing } => ("compacted".to_owned(), writing.options(session)),
     })
+}
+
+/// The error with advice that fits: what a format cannot hold is answered with options of `convert`.
+fn advised(e: Error, file: &Path) -> Error {
+    const OF_CONVERT: [&str; 5] =
+        ["`--to ", "`--drop-attributes`", "`--dense`", "`--raw-types`", "`--share "];
+    if !e.hint().is_some_and(|hint| OF_CONVERT.iter().any(|option| hint.contains(option))) {
+        return e;
+    }
+    let name = file.display();
+    e.with_hint(format!(
+        "convert the file first to a format that holds it: `holdall convert {name} NEW.zt`, and edit that"
+    ))
 }
 
 /// Refuses to set or take away an attribute twice.

@@ -22,6 +22,10 @@ impl ValueType {
             let shown = pair.escape_debug();
             return Err(ARGUMENTS.broken(format!("`{shown}` has no `=`; write KEY=VALUE")));
         };
+        if key.is_empty() {
+            let shown = pair.escape_debug();
+            return Err(ARGUMENTS.broken(format!("`{shown}` has no key; write KEY=VALUE")));
+        }
         Ok((key, self.read(text)?))
     }
 
@@ -38,9 +42,15 @@ impl ValueType {
                 let n = text.parse().ok().filter(fits);
                 n.map(Value::Integer).ok_or_else(|| wrong("integer from -2^64 to 2^64 - 1"))
             }
-            ValueType::Float => {
-                text.parse().map(Value::Float).map_err(|_| wrong("floating-point number"))
-            }
+            ValueType::Float => match text.parse::<f64>() {
+                Err(_) => Err(wrong("floating-point number")),
+                // What is infinite without saying so is a number that has no room.
+                Ok(x) if x.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) => {
+                    Err(wrong("floating-point number of 64 bits: the largest is about 1.8e308")
+                        .with_hint("write `inf` or `-inf` for infinity"))
+                }
+                Ok(x) => Ok(Value::Float(x)),
+            },
             ValueType::Bool => {
                 text.parse().map(Value::Bool).map_err(|_| wrong("bool: `true` or `false`"))
             }
@@ -69,13 +79,17 @@ mod tests {
         assert_eq!(read(ValueType::Int, "-18446744073709551616"), Some(Value::Integer(-(1 << 64))));
         assert_eq!(read(ValueType::Int, "18446744073709551616"), None);
         assert_eq!(read(ValueType::Float, "2.5e-3"), Some(Value::Float(0.0025)));
+        assert_eq!(read(ValueType::Float, "1e400"), None);
+        assert_eq!(read(ValueType::Float, "-1e400"), None);
+        assert_eq!(read(ValueType::Float, "-inf"), Some(Value::Float(f64::NEG_INFINITY)));
+        assert!(matches!(read(ValueType::Float, "NaN"), Some(Value::Float(x)) if x.is_nan()));
         assert_eq!(read(ValueType::Bool, "yes"), None);
         assert_eq!(read(ValueType::Bytes, "00fF"), Some(Value::Bytes(vec![0, 255])));
         assert_eq!(read(ValueType::Bytes, "0"), None);
         let list = Value::Array(vec![Value::Integer(1), Value::Null]);
         assert_eq!(read(ValueType::Json, "[1, null]"), Some(list));
         assert_eq!(read(ValueType::Json, "[1"), None);
-        assert!(ValueType::Text.pair("novalue").is_err());
+        assert!(ValueType::Text.pair("novalue").is_err() && ValueType::Text.pair("=2").is_err());
         assert_eq!(ValueType::Text.pair("a=b=c").unwrap(), ("a", Value::Text("b=c".into())));
     }
 }

@@ -181,8 +181,14 @@ fn digests_line(sums: &Sums) -> String {
     }
 }
 
-/// Writes what the listing added up to, and what is odd about the file.
-pub(super) fn foot(session: &Session, file: &File, shown: &[Tensor]) -> Result<(), Failure> {
+/// Writes what the listing added up to, which columns it had no room for, and what is odd about the
+/// file.
+pub(super) fn foot(
+    session: &Session,
+    file: &File,
+    shown: &[Tensor],
+    left_out: &[std::borrow::Cow<'static, str>],
+) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
     let sums = Sums::of(shown.iter().cloned());
@@ -200,10 +206,23 @@ pub(super) fn foot(session: &Session, file: &File, shown: &[Tensor]) -> Result<(
         writeln!(out)?;
     }
     writeln!(out, "{text}{io}")?;
+    if let Some(line) = left_out_line(left_out) {
+        writeln!(out, "{}", paint.on(line, Style::Dim))?;
+    }
     for warning in file.warnings() {
         writeln!(out, "{} {}", paint.on("warning:", Style::Warn), printable(&warning.to_string()))?;
     }
     Ok(())
+}
+
+/// What a narrow terminal does not show, and how it is seen.
+fn left_out_line(columns: &[&str]) -> Option<String> {
+    let (last, others) = columns.split_last()?;
+    let (names, are) = match others {
+        [] => ((*last).to_owned(), "is"),
+        others => (format!("{} and {last}", others.join(", ")), "are"),
+    };
+    Some(format!("no room for {names}, which {are} in `| cat` and --json"))
 }
 
 /// How the file was read.
@@ -213,5 +232,19 @@ fn io_line(file: &File) -> &'static str {
         Io::Map => "mapped",
         Io::Direct => "read by position, past the cache",
         _ => "read by position",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::left_out_line;
+
+    #[test]
+    fn columns_without_room_are_named() {
+        assert_eq!(left_out_line(&[]), None);
+        let line = |columns: &[&str]| left_out_line(columns).unwrap();
+        assert_eq!(line(&["digest"]), "no room for digest, which is in `| cat` and --json");
+        let three = line(&["layout", "encoding", "digest"]);
+        assert!(three.starts_with("no room for layout, encoding and digest, which are"), "{three}");
     }
 }

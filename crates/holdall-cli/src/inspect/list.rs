@@ -11,10 +11,17 @@ use holdall::{Digest, Group, Layout, Tensor, groups};
 use std::borrow::Cow;
 use std::io::Write as _;
 
+/// The columns that had no room on the terminal.
+pub(super) type LeftOut = Vec<Cow<'static, str>>;
+
 /// Writes a table with a row for each tensor, or for each run of repeated layers.
-pub(super) fn table(session: &Session, tensors: &[Tensor], group: bool) -> Result<(), Failure> {
+pub(super) fn table(
+    session: &Session,
+    tensors: &[Tensor],
+    group: bool,
+) -> Result<LeftOut, Failure> {
     if tensors.is_empty() {
-        return Ok(());
+        return Ok(LeftOut::new());
     }
     let columns = [
         Column::left("name").cut(),
@@ -33,8 +40,7 @@ pub(super) fn table(session: &Session, tensors: &[Tensor], group: bool) -> Resul
         None => row(&tensors[at]),
     };
     let (width, paint) = (session.width(), session.paint());
-    table::write(&mut *session.out(), &columns, rows, &row, 2, width, paint)?;
-    Ok(())
+    Ok(table::write(&mut *session.out(), &columns, rows, &row, 2, width, paint)?)
 }
 
 /// Writes a table with the statistics of each tensor.
@@ -42,7 +48,7 @@ pub(super) fn stats_table(
     session: &Session,
     tensors: &[Tensor],
     all: &[Option<Stats>],
-) -> Result<(), Failure> {
+) -> Result<LeftOut, Failure> {
     let mut columns =
         vec![Column::left("name").cut(), Column::left("dtype"), Column::left("shape").dropped(1)];
     columns.extend(stats::columns());
@@ -57,8 +63,7 @@ pub(super) fn stats_table(
         cells
     };
     let (width, paint) = (session.width(), session.paint());
-    table::write(&mut *session.out(), &columns, tensors.len(), &row, 2, width, paint)?;
-    Ok(())
+    Ok(table::write(&mut *session.out(), &columns, tensors.len(), &row, 2, width, paint)?)
 }
 
 fn row(t: &Tensor) -> Vec<Cell> {

@@ -95,11 +95,11 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
             }
             let stats = args.stats.then(|| stats::of(session, &tensors, false)).transpose()?;
             card::head(session, &file)?;
-            match &stats {
+            let left_out = match &stats {
                 Some(stats) => list::stats_table(session, &tensors, stats)?,
                 None => list::table(session, &tensors, !args.no_group)?,
-            }
-            card::foot(session, &file, &tensors)?;
+            };
+            card::foot(session, &file, &tensors, &left_out)?;
         }
         Ok(Status::Fine)
     })

@@ -99,7 +99,8 @@ impl Cell {
 }
 
 /// Writes a table of `count` rows, indented by `indent`; `row` makes one, with a cell for each
-/// column. `width` is that of the terminal, if it is one.
+/// column. `width` is that of the terminal, if it is one. Gives the titles of the columns that had no
+/// room and were left out.
 pub(crate) fn write(
     out: &mut dyn Write,
     all: &[Column],
@@ -108,7 +109,7 @@ pub(crate) fn write(
     indent: usize,
     width: Option<usize>,
     paint: Paint,
-) -> io::Result<()> {
+) -> io::Result<Vec<Cow<'static, str>>> {
     let mut widths: Vec<usize> = all.iter().map(|c| columns(&c.title)).collect();
     for at in 0..count {
         for (width, cell) in widths.iter_mut().zip(row(at)) {
@@ -130,7 +131,8 @@ pub(crate) fn write(
     for at in 0..count {
         write_row(out, all, &fitted, row(at), indent, paint)?;
     }
-    Ok(())
+    let left_out = all.iter().zip(&fitted.shown).filter(|(_, shown)| !**shown);
+    Ok(left_out.map(|(column, _)| column.title.clone()).filter(|title| !title.is_empty()).collect())
 }
 
 /// Which columns are shown, once `widths` are cut to what `room` allows.
@@ -222,6 +224,10 @@ mod tests {
     use super::*;
 
     fn printed(width: Option<usize>) -> String {
+        with_left_out(width).0
+    }
+
+    fn with_left_out(width: Option<usize>) -> (String, Vec<Cow<'static, str>>) {
         let all =
             [Column::left("name").cut(), Column::right("size"), Column::left("digest").dropped(0)];
         let name = "model.layers.0.self_attention.query_projection.weight";
@@ -230,8 +236,8 @@ mod tests {
             vec![Cell::new(name), Cell::new(size), Cell::new("crc32c:0x00000000")]
         };
         let mut out = Vec::new();
-        write(&mut out, &all, 2, &row, 0, width, Paint::off()).unwrap();
-        String::from_utf8(out).unwrap()
+        let left_out = write(&mut out, &all, 2, &row, 0, width, Paint::off()).unwrap();
+        (String::from_utf8(out).unwrap(), left_out)
     }
 
     #[test]
@@ -268,5 +274,7 @@ mod tests {
         }
         assert!(printed(Some(80)).contains("crc32c"));
         assert!(!printed(Some(40)).contains("crc32c"));
+        assert_eq!(with_left_out(Some(40)).1, ["digest"]);
+        assert!(with_left_out(None).1.is_empty() && with_left_out(Some(100)).1.is_empty());
     }
 }

@@ -190,7 +190,7 @@ pub fn read(bytes: &[u8]) -> Result<Header> {
         let key = literal.string()?;
         literal.expect(":")?;
         let is_new = match key {
-            "descr" => descr.replace(literal.string()?).is_none(),
+            "descr" => descr.replace(literal.descr()?).is_none(),
             "fortran_order" => fortran_order.replace(literal.bool()?).is_none(),
             "shape" => shape.replace(literal.shape()?).is_none(),
             other => {
@@ -277,6 +277,14 @@ impl<'a> Literal<'a> {
             .ok_or_else(|| HEADER.broken("a string does not end, or has escapes"))?;
         self.rest = rest;
         Ok(text)
+    }
+
+    /// The name of a type. One of several fields is a list of them, one of arrays a tuple.
+    fn descr(&mut self) -> Result<&'a str> {
+        if self.rest.trim_start().starts_with(['[', '(']) {
+            return Err(DTYPE.broken("elements of several fields"));
+        }
+        self.string()
     }
 
     fn bool(&mut self) -> Result<bool> {

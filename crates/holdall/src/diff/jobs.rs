@@ -9,7 +9,7 @@ use crate::pieces::Pieces;
 use crate::scan::{Elements, step};
 use crate::workers;
 use holdall_core::layout::ELEMENT_SIZE;
-use holdall_core::{Component, Kind, Layout, Result, Role};
+use holdall_core::{Component, Error, Kind, Layout, Result, Role};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -132,7 +132,12 @@ impl Context<'_> {
         if !dense || diff.shapes.is_some() {
             return Ok(None);
         }
-        let (a, b) = (stored(a, &Role::Data)?, stored(b, &Role::Data)?);
+        let (a, b) = match (stored(a, &Role::Data), stored(b, &Role::Data)) {
+            (Ok(a), Ok(b)) => (a, b),
+            // What cannot be compared is told when the pair's turn comes.
+            (Err(e), _) | (_, Err(e)) if is_beyond_us(&e) => return Ok(None),
+            (a, b) => (a?, b?),
+        };
         let open = a.is_random() && b.is_random() && is_comparable(&a.of, &b.of);
         let count = a.count.filter(|_| open && a.count == b.count);
         Ok(count.map(|count| (a, b, count)))
@@ -191,9 +196,7 @@ impl Context<'_> {
         if found.shapes.is_none() {
             match self.values(kept, pair, &mut found) {
                 Ok(()) => {}
-                Err(e) if matches!(e.kind(), Kind::Unsupported | Kind::Limit) => {
-                    found.incomparable = Some(e);
-                }
+                Err(e) if is_beyond_us(&e) => found.incomparable = Some(e),
                 Err(e) => return Err(e),
             }
         }
@@ -253,6 +256,14 @@ impl Context<'_> {
             let (x, y) = (&x.of, &y.of);
             let message = format!("elements of {x} and of {y} cannot be told one by one");
             return Err(ELEMENT_SIZE.broken(message));
+        }
+        if x.count != y.count
+            && let (Some(_), Some(_)) = (x.count, y.count)
+        {
+            // Of an unknown type there may be more on one side: that is a difference.
+            let types = (Some(x.of.clone()), Some(y.of.clone()));
+            let lens = (x.len(), y.len());
+            found.components.push(ComponentDiff { role: Role::Data, types, lens, values: None });
         }
         found.values = self.through(kept, pair, &x, &y)?.finish(by_place);
         Ok(())
@@ -322,6 +333,11 @@ impl Context<'_> {
             }
         }
     }
+}
+
+/// Whether an error is no fault of the files: a limit, or this version, is in the way.
+fn is_beyond_us(e: &Error) -> bool {
+    matches!(e.kind(), Kind::Unsupported | Kind::Limit)
 }
 
 fn count(bytes: &[u8], of: &ElementType) -> u64 {

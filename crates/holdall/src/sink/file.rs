@@ -12,6 +12,7 @@ use crate::buffer::Buffer;
 use crate::error::{EXISTS, IO, NOT_REGULAR, io};
 use holdall_core::{Error, Result};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -40,6 +41,9 @@ pub enum Durability {
 
 /// A file under construction. Dropped before [`Sink::finish`], it leaves nothing behind.
 pub struct FileSink {
+    /// As the caller named it: what errors say.
+    named: PathBuf,
+    /// Where the symbolic links in that lead.
     target: PathBuf,
     overwrite: bool,
     durability: Durability,
@@ -76,22 +80,11 @@ impl FileSink {
     /// # Errors
     /// Misuse when there is a file and `overwrite` is not set, Io when its folder cannot be written.
     pub fn create(target: &Path, overwrite: bool, durability: Durability) -> Result<FileSink> {
-        if target.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
-            return Err(NOT_REGULAR
-                .broken("this is a pipe or a device, not a file")
-                .in_source(target.display()));
-        }
-        let target = match target.canonicalize() {
-            Ok(there) if !overwrite => return Err(exists(&there)),
-            Ok(there) if there.is_dir() => {
-                return Err(io(std::io::ErrorKind::IsADirectory.into(), "creating")
-                    .in_source(target.display()));
-            }
-            Ok(there) => there,
-            Err(_) => followed(target),
-        };
-        let file = Unpublished::begin(&target).map_err(|e| not_created(e, &target))?;
+        let named = target.to_owned();
+        let target = place(&named, overwrite)?;
+        let file = Unpublished::begin(&target).map_err(|e| not_created(e, &target, &named))?;
         Ok(FileSink {
+            named,
             target,
             overwrite,
             durability,
@@ -108,12 +101,26 @@ impl FileSink {
         })
     }
 
+    /// Whether a file can be begun that will be at `target`, as far as that shows before it is. For
+    /// those who have much to do before they call [`FileSink::create`].
+    ///
+    /// # Errors
+    /// As [`FileSink::create`].
+    pub fn check(target: &Path, overwrite: bool) -> Result<()> {
+        let there = place(target, overwrite)?;
+        match folder(&there).metadata() {
+            Ok(meta) if meta.is_dir() => Ok(()),
+            Ok(_) => Err(not_created(ErrorKind::NotADirectory.into(), &there, target)),
+            Err(e) => Err(not_created(e, &there, target)),
+        }
+    }
+
     fn as_file(&self) -> &File {
         self.file.as_file()
     }
 
     fn failed(&self, e: std::io::Error) -> Error {
-        io(e, "writing").in_source(self.target.display())
+        io(e, "writing").in_source(self.named.display())
     }
 
     /// Starts the thread that writes, unless the system has none to give.
@@ -261,36 +268,70 @@ impl Sink for FileSink {
         if self.durability == Durability::Disk {
             self.as_file().sync_all().map_err(|e| self.failed(e))?;
         }
-        let (target, overwrite) = (self.target.clone(), self.overwrite);
+        let (named, overwrite) = (self.named.clone(), self.overwrite);
         self.publish().map_err(|e| match e.kind() {
-            std::io::ErrorKind::AlreadyExists if !overwrite => exists(&target),
-            _ => io(system(e), "publishing").in_source(target.display()),
+            ErrorKind::AlreadyExists if !overwrite => exists(&named),
+            _ => io(system(e), "publishing").in_source(named.display()),
         })
     }
 }
 
 #[cold]
-fn exists(target: &Path) -> Error {
-    EXISTS.broken("the file exists already").in_source(target.display())
+fn exists(named: &Path) -> Error {
+    EXISTS.broken("the file exists already").in_source(named.display())
 }
 
-/// Where the symbolic links at `target` lead, when there is no file yet.
-fn followed(target: &Path) -> PathBuf {
+/// Where a file named so will be, its symbolic links followed. Refuses what is no place for a file.
+fn place(named: &Path, overwrite: bool) -> Result<PathBuf> {
+    let refused = |e: Error| Err(e.in_source(named.display()));
+    match named.metadata() {
+        Ok(meta) if meta.is_dir() => refused(
+            IO.broken("this is a folder, not a file")
+                .with_hint("name a file in the folder")
+                .with_io(ErrorKind::IsADirectory.into()),
+        ),
+        Ok(meta) if !meta.is_file() => {
+            refused(NOT_REGULAR.broken("this is a pipe or a device, not a file"))
+        }
+        Ok(_) if !overwrite => Err(exists(named)),
+        Err(missing) if missing.kind() == ErrorKind::NotFound && names_a_folder(named) => refused(
+            IO.broken("this names a folder, and it does not exist")
+                .with_hint("create the folder first, and name a file in it")
+                .with_io(missing),
+        ),
+        Err(e) if names_a_folder(named) => refused(io(e, "creating")),
+        _ => match named.canonicalize() {
+            Ok(there) => Ok(there),
+            Err(e) => followed(named).map_or_else(|| refused(io(e, "creating")), Ok),
+        },
+    }
+}
+
+/// Whether no file can have this name: `models/`, `models/.`, `..`.
+fn names_a_folder(path: &Path) -> bool {
+    let text = path.as_os_str().to_string_lossy();
+    let last = text.rsplit(std::path::is_separator).next();
+    matches!(last, Some("" | "." | ".."))
+}
+
+/// Where the symbolic links at `named` lead, when there is no file yet; nowhere when they go round in
+/// a circle.
+fn followed(named: &Path) -> Option<PathBuf> {
     const MOST_LINKS: usize = 40;
-    let mut at = target.to_owned();
+    let mut at = named.to_owned();
     for _ in 0..MOST_LINKS {
-        let Ok(to) = at.read_link() else { break };
+        let Ok(to) = at.read_link() else { return Some(at) };
         at = folder(&at).join(to);
     }
-    at
+    None
 }
 
 /// Names the file asked for: the temporary one beside it means nothing to anybody.
 #[cold]
-fn not_created(e: std::io::Error, target: &Path) -> Error {
+fn not_created(e: std::io::Error, target: &Path, named: &Path) -> Error {
     let folder = folder(target);
     let e = match folder.metadata() {
-        Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => IO
+        Err(missing) if missing.kind() == ErrorKind::NotFound => IO
             .broken(format!("the folder `{}` does not exist", folder.display()))
             .with_hint("create the folder first")
             .with_io(missing),
@@ -299,7 +340,7 @@ fn not_created(e: std::io::Error, target: &Path) -> Error {
         }
         _ => io(system(e), "creating"),
     };
-    e.in_source(target.display())
+    e.in_source(named.display())
 }
 
 /// The operating system's own error, without the temporary name that was put around it.

@@ -2,9 +2,9 @@
 //!
 //! Where the system has files without names, a killed process leaves nothing. Elsewhere, and for the
 //! instant in which a file takes the place of another, it has the name of a temporary one beside the
-//! target, `.holdall-XXXXXX.part`, and is locked as long as somebody writes it. Whoever needs such a
-//! name next removes those in the folder that nobody has locked: killed processes left them. Nothing
-//! is removed on file systems without locks.
+//! target, `.holdall-XXXXXX.part`, and is locked as long as somebody writes it. Whoever begins a file
+//! removes those in its folder that nobody has locked: killed processes left them. Nothing is removed
+//! on file systems without locks.
 
 use std::fs::File;
 use std::io;
@@ -24,10 +24,13 @@ impl Unpublished {
     /// A new file that can take the name `target`.
     pub(super) fn begin(target: &Path) -> io::Result<Unpublished> {
         let file = match nameless(folder(target)) {
-            Some(file) => Unpublished::Nameless(file),
+            Some(file) => {
+                sweep(folder(target));
+                Unpublished::Nameless(file)
+            }
             None => Unpublished::Named(temporary(folder(target))?),
         };
-        keep_mode(file.as_file(), target);
+        keep_access(file.as_file(), target);
         Ok(file)
     }
 
@@ -154,11 +157,41 @@ fn is_temporary(name: &str) -> bool {
     random.is_some_and(|r| r.len() == RANDOM && r.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// A file that replaces another keeps its mode. Failing to is no reason not to write.
-fn keep_mode(file: &File, target: &Path) {
+/// A file that replaces another keeps its owner, group and mode as far as the system lets it. Failing
+/// to is no reason not to write, but no other group gets what the old one had.
+#[cfg(unix)]
+fn keep_access(file: &File, target: &Path) {
+    use rustix::fs::{Gid, Uid, fchown};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let (Ok(old), Ok(new)) = (target.metadata(), file.metadata()) else { return };
+    let set = |mode| file.set_permissions(std::fs::Permissions::from_mode(mode));
+    // Not for an instant more than what is right whoever the group is.
+    let _ = set(without_group(old.mode()));
+    let group =
+        old.gid() == new.gid() || fchown(file, None, Some(Gid::from_raw(old.gid()))).is_ok();
+    // Only a privileged process may; before the mode, which a new owner may change.
+    let owner =
+        old.uid() == new.uid() || fchown(file, Some(Uid::from_raw(old.uid())), None).is_ok();
+    let _ = match (group, owner) {
+        (true, true) => set(old.mode()),
+        (true, false) => set(old.mode() & 0o777),
+        (false, _) => set(without_group(old.mode())),
+    };
+}
+
+#[cfg(not(unix))]
+fn keep_access(file: &File, target: &Path) {
     if let Ok(old) = target.metadata() {
         let _ = file.set_permissions(old.permissions());
     }
+}
+
+/// A mode for a file whose group is another than before: nothing for the group, and for all others,
+/// among whom the old group now is, nothing that it did not have.
+#[cfg(unix)]
+fn without_group(mode: u32) -> u32 {
+    let (owner, group, other) = (mode & 0o700, mode >> 3 & 0o7, mode & 0o7);
+    owner | (other & group)
 }
 
 /// Gives a nameless file its name.
@@ -175,7 +208,6 @@ fn link(file: &File, target: &Path, overwrite: bool) -> io::Result<()> {
         }
     }
     // A link cannot replace a file, a rename can: take a free name first, locked before it is seen.
-    sweep(folder(target));
     let _ = file.try_lock();
     let temporary = named().make_in(folder(target), |name| Ok(link_to(name)?))?;
     temporary.persist(target).map_err(|e| e.error)?;
@@ -197,6 +229,15 @@ mod tests {
             folder.read_dir().unwrap().map(|e| name(e).into_string().unwrap()).collect();
         all.sort();
         all
+    }
+
+    #[test]
+    fn another_group_gets_nothing_and_the_old_one_no_more() {
+        for (old, new) in
+            [(0o640, 0o600), (0o664, 0o604), (0o604, 0o600), (0o4755, 0o705), (0o647, 0o604)]
+        {
+            assert_eq!(without_group(old), new, "{old:o}");
+        }
     }
 
     #[test]
@@ -225,11 +266,18 @@ mod tests {
         assert!(first.path().exists() && stale.exists());
         Unpublished::begin(&target).unwrap().publish(&target, true).unwrap();
         assert!(first.path().exists() && !stale.exists());
+        // A file that takes no other's place sweeps too.
+        let (file, stale) = temporary(dir.path()).unwrap().keep().unwrap();
+        drop(file);
+        let new = dir.path().join("b");
+        Unpublished::begin(&new).unwrap().publish(&new, false).unwrap();
+        assert!(first.path().exists() && !stale.exists());
         drop(first);
         let expected = [
             ".holdall-notes.part.txt",
             ".holdall-x.part",
             "a",
+            "b",
             "holdall-abcdef.part",
             "model.part",
         ];

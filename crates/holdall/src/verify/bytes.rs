@@ -63,6 +63,8 @@ struct Found {
     decoded_bool: Option<(u64, u8)>,
     /// The first thing wrong with the compressed data, and where (relative) it was found.
     decode: Option<(u64, Error)>,
+    /// Stored bytes that finding this out takes, each counted once.
+    read: u64,
 }
 
 enum Job {
@@ -141,6 +143,7 @@ pub(super) fn check(
     let mut last = VerifyReport::default();
     for big in std::mem::take(&mut context.big) {
         let found = big.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        last.read_len += found.read;
         context.judge(&context.units[big.unit], found, &mut last)?;
     }
     report.add(last);
@@ -239,16 +242,26 @@ impl Context<'_> {
             if unit.sha {
                 whole.push(Job::Sha { slot });
             }
-            let mut table = None;
+            let (mut table, mut refused) = (None, None);
             if let Some(first) = unit.zstd {
+                let c = &self.members[first].component;
                 let short = |f: &Frame| f.decoded.end - f.decoded.start <= MAX_FRAME;
-                table = seek_table(self.file, &self.members[first].component)?
-                    .filter(|t| t.frames().iter().all(short));
+                // Frames are short of a limit that all of them together may be over.
+                let checked = c.decoded_len.map_or(Ok(()), |decoded| {
+                    zstd::check_decoded_len(decoded, len, self.file.limits())
+                });
+                match checked {
+                    Ok(()) => {
+                        table = seek_table(self.file, c)?.filter(|t| t.frames().iter().all(short))
+                    }
+                    Err(e) => refused = Some((0, e)),
+                }
                 match &table {
                     Some(t) => {
                         jobs.extend(groups(t.frames()).map(|frames| Job::Frames { slot, frames }))
                     }
-                    None => whole.push(Job::Stream { slot }),
+                    None if refused.is_none() => whole.push(Job::Stream { slot }),
+                    None => {}
                 }
             }
             // What follows the frames, the table itself, belongs to the digest too. Bytes that are
@@ -261,7 +274,11 @@ impl Context<'_> {
                     starts.map(|start| Job::Piece { slot, range: start..len.min(start + JOB_LEN) }),
                 );
             }
-            self.big.push(Big { unit: at, table, found: Mutex::default() });
+            // All of the bytes are read for a digest or for bools, else those of the frames.
+            let read = if unit.crc || unit.sha || unit.stored_bool { len } else { 0 };
+            let read = read.max(frames_end.unwrap_or(0));
+            let found = Mutex::new(Found { decode: refused, read, ..Found::default() });
+            self.big.push(Big { unit: at, table, found });
         }
         whole.sort_by_key(|job| std::cmp::Reverse(self.cost(job)));
         whole.append(&mut jobs);
@@ -320,7 +337,6 @@ impl Context<'_> {
             Job::Frames { slot, frames } => self.frames(kept, slot, frames)?,
             Job::Stream { slot } => self.stream(slot)?,
         }
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).read_len += cost;
         self.options.listener.advance(cost);
         Ok(())
     }
@@ -350,7 +366,8 @@ impl Context<'_> {
         let end = units.iter().map(|u| u.stored.end).max().unwrap_or(first.stored.start);
         let span = first.stored.start..end;
         let Kept { decoder, stored, decoded } = kept;
-        let mut counts = VerifyReport::default();
+        let read_len = units.iter().map(|u| u.stored.end - u.stored.start).sum();
+        let mut counts = VerifyReport { read_len, ..VerifyReport::default() };
         self.with_bytes(span.clone(), stored, |bytes| {
             for unit in units {
                 let from = (unit.stored.start - span.start) as usize;
@@ -456,7 +473,8 @@ impl Context<'_> {
         let mut at = 0;
         let mut bad = None;
         let mut broken = None;
-        for piece in Pieces::hashed(self.file, &tensor, first.component.clone(), None) {
+        let mut pieces = Pieces::hashed(self.file, &tensor, first.component.clone(), None);
+        for piece in pieces.by_ref() {
             match piece {
                 Err(e) if e.kind() == holdall_core::Kind::Io => return Err(e),
                 Err(e) => broken = Some((at, e)),
@@ -469,6 +487,7 @@ impl Context<'_> {
             }
         }
         self.found(slot, |found| {
+            found.read = found.read.max(pieces.fetched());
             first_of(&mut found.decoded_bool, bad);
             first_of(&mut found.decode, broken);
         });
