@@ -187,7 +187,7 @@ pub(super) fn foot(
     session: &Session,
     file: &File,
     shown: &[Tensor],
-    left_out: &[std::borrow::Cow<'static, str>],
+    left_out: &[&str],
 ) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();

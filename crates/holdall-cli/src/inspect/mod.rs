@@ -99,6 +99,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
                 Some(stats) => list::stats_table(session, &tensors, stats)?,
                 None => list::table(session, &tensors, !args.no_group)?,
             };
+            let left_out: Vec<&str> = left_out.iter().map(|title| &**title).collect();
             card::foot(session, &file, &tensors, &left_out)?;
         }
         Ok(Status::Fine)
