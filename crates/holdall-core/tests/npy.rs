@@ -92,7 +92,7 @@ fn broken_headers_name_their_rule() {
         ("<f4", "é4", "npy/dtype"),
         ("<f4", "|f4", "npy/dtype"),
         ("<f4", "<f4\\n", "npy/header"),
-        ("'<f4'", "[('a', '<f4')]", "npy/header"),
+        ("'<f4'", "[('a', '<f4')]", "npy/dtype"),
         ("False", "0", "npy/header"),
         ("(3, 4)", "(3, -4)", "npy/header"),
         ("(3, 4)", "(3 4)", "npy/header"),
