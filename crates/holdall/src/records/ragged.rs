@@ -17,8 +17,8 @@ pub struct Ragged<'r> {
 }
 
 impl Records {
-    /// The way to an element of the array that `array` leads to, or to a part of one: for
-    /// [`Ragged::get`] and for the records that [`Ragged::at`] gives.
+    /// The way to an element of the array that `array` leads to, or to a part of one: for the records that
+    /// [`Ragged::at`] gives.
     ///
     /// # Errors
     /// `record/access` where `array` leads to no array; as [`Records::accessor`].
