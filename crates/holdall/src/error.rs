@@ -35,6 +35,10 @@ pub static RULES: &[&Rule] = &[
     &records::INDEX,
     &records::BUFFER,
     &records::CONTENT,
+    &records::NODE,
+    &records::OTHER_KIND,
+    &records::LINE,
+    &records::DERIVE,
 ];
 
 /// The operating system failed.

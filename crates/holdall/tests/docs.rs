@@ -157,7 +157,9 @@ fn the_snippets_run() {
 #[test]
 fn every_snippet_in_the_docs_is_of_a_program_that_runs() {
     let example = |name| std::fs::read_to_string(root().join("crates/holdall/examples").join(name));
-    let programs = [example("guide.rs").unwrap(), example("make_example.rs").unwrap()];
+    let names =
+        ["guide.rs", "make_example.rs", "dataset.rs", "../../holdall-derive/examples/mirror.rs"];
+    let programs = names.map(|name| example(name).unwrap());
     let mut count = 0;
     for (path, text) in documents() {
         for snippet in text.split("\n```rust\n").skip(1) {

@@ -189,6 +189,8 @@ pub trait BlobElement: sealed::Sealed + Copy {
     fn is(dtype: TensorDType) -> bool;
     #[doc(hidden)]
     fn from_bytes(bytes: &[u8]) -> Self;
+    #[doc(hidden)]
+    fn put(self, out: &mut Vec<u8>);
 }
 
 macro_rules! elements {
@@ -203,6 +205,11 @@ macro_rules! elements {
             #[inline]
             fn from_bytes(bytes: &[u8]) -> $ty {
                 <$ty>::from_le_bytes(bytes.first_chunk().copied().unwrap_or_default())
+            }
+
+            #[inline]
+            fn put(self, out: &mut Vec<u8>) {
+                out.extend(self.to_le_bytes());
             }
         }
     )+};

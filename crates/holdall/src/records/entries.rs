@@ -18,23 +18,23 @@ pub(super) struct From<'f> {
 }
 
 /// Moves records of one schema.
-pub(super) struct Mover<'m, H> {
+pub(super) struct Mover<'m, 'f, H> {
     schema: &'m Schema,
-    from: &'m From<'m>,
+    from: &'f From<'f>,
     to: &'m mut H,
     most: u64,
     /// Bytes of the heap that may still be touched by the record at hand.
     left: u64,
 }
 
-impl<'m, H: Heap> Mover<'m, H> {
+impl<'m, 'f, H: Heap> Mover<'m, 'f, H> {
     /// `most` bytes of the heap may be touched for each record.
     pub(super) fn new(
         schema: &'m Schema,
-        from: &'m From<'m>,
+        from: &'f From<'f>,
         to: &'m mut H,
         most: u64,
-    ) -> Mover<'m, H> {
+    ) -> Mover<'m, 'f, H> {
         Mover { schema, from, to, most, left: most }
     }
 
@@ -141,7 +141,7 @@ impl<'m, H: Heap> Mover<'m, H> {
     }
 
     /// What an entry points at; `None` where it is nothing.
-    fn take(&mut self, bytes: &[u8]) -> Result<Option<Cow<'m, [u8]>>> {
+    fn take(&mut self, bytes: &[u8]) -> Result<Option<Cow<'f, [u8]>>> {
         let Entry { offset, len } = entry(bytes)?;
         if len == 0 {
             if offset != 0 {

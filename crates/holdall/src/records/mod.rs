@@ -17,7 +17,11 @@
 //! ```
 
 mod blob;
+mod build;
 mod column;
+#[cfg(feature = "derive")]
+#[doc(hidden)]
+pub mod derive;
 mod each;
 mod entries;
 mod open;
@@ -25,13 +29,20 @@ mod ragged;
 mod record;
 pub mod rules;
 mod store;
+#[cfg(feature = "derive")]
+mod structs;
 
 pub use blob::{Blob, BlobElement};
+pub use build::{BlobWriter, Build, BuildReport, DatasetWriter, Part};
 pub use column::Column;
 pub use each::Iter;
+#[cfg(feature = "derive")]
+pub use holdall_derive::Record;
 pub use holdall_schema::{Accessor, ReadScalar, Typed};
 pub use ragged::Ragged;
 pub use record::Record;
+#[cfg(feature = "derive")]
+pub use structs::{FromRecord, Structs};
 
 use crate::error::WRONG_LAYOUT;
 use crate::file::Tensor;

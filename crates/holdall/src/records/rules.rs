@@ -36,3 +36,26 @@ pub static BUFFER: Rule = Rule::new(
 /// A blob read as what it is not.
 pub static CONTENT: Rule =
     Rule::new("records/content", Kind::Misuse, "The runs of a blob are read as its content.");
+/// A path under which the schema has something else.
+pub static NODE: Rule = Rule::new(
+    "records/node",
+    Kind::NotFound,
+    "A dataset, and a blob, is written under a path at which the file's schema has one.",
+);
+/// Records of two kinds in one dataset.
+pub static OTHER_KIND: Rule = Rule::new(
+    "records/other-kind",
+    Kind::Misuse,
+    "Records that are copied into a dataset have its kind.",
+)
+.with_hint("go by JSON: `to_value` of the one, `value` of the other");
+/// A line of JSON without end.
+pub static LINE: Rule =
+    Rule::new("records/line", Kind::Limit, "A line of JSON has at most 64 MiB.");
+/// A Rust struct that is no mirror of the records.
+pub static DERIVE: Rule = Rule::new(
+    "records/derive",
+    Kind::Misuse,
+    "A Rust type that records are read as has its fields where the schema has the members, of the same \
+     size and kind.",
+);

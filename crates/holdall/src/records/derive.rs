@@ -1,0 +1,235 @@
+//! What `#[derive(Record)]` calls: comparing Rust types with a schema, and reading them.
+
+use super::FromRecord;
+use super::rules::DERIVE;
+use holdall_core::{Error, Result};
+use holdall_schema::record::rules::{BOOL_BYTE, LENGTH};
+use holdall_schema::{Kind, Len, PlaceWidth, Scalar, Schema, TensorDType, TypeId};
+
+/// A type of a schema, and the way there.
+pub struct Place<'s> {
+    schema: &'s Schema,
+    ty: TypeId,
+    path: String,
+}
+
+/// A field of a struct.
+pub struct Field {
+    name: &'static str,
+    offset: usize,
+    size: usize,
+    check: fn(&Place<'_>) -> Result<()>,
+}
+
+impl Field {
+    /// A field of type `T` that many bytes from the start of its struct.
+    pub fn new<T: FromRecord>(name: &'static str, offset: usize) -> Field {
+        Field { name, offset, size: size_of::<T>(), check: T::check }
+    }
+}
+
+impl Place<'_> {
+    pub(super) fn new(schema: &Schema, ty: TypeId) -> Place<'_> {
+        Place { schema, ty, path: String::new() }
+    }
+
+    /// Compares a struct with the members of this one.
+    ///
+    /// # Errors
+    /// `records/derive`.
+    pub fn members(&self, fields: &[Field]) -> Result<()> {
+        let Kind::Struct(members) = self.kind() else {
+            return Err(self.other("a struct"));
+        };
+        for field in fields {
+            let path = match self.path.as_str() {
+                "" => field.name.to_owned(),
+                path => format!("{path}.{}", field.name),
+            };
+            let found = members.place(field.name).and_then(|at| members.members.get(at));
+            let Some(member) = found else {
+                return Err(wrong(&path, "a field in Rust, nothing in the schema"));
+            };
+            if member.presence.is_some() {
+                return Err(wrong(&path, "a field in Rust, an optional member in the schema"));
+            }
+            let place = Place { schema: self.schema, ty: member.ty, path };
+            (field.check)(&place)?;
+            let offset = member.offset.unwrap_or(0);
+            if offset != field.offset as u64 {
+                let message = format!("at byte {} in Rust, {offset} in the schema", field.offset);
+                return Err(wrong(&place.path, message));
+            }
+            place.size(field.size)?;
+        }
+        Ok(())
+    }
+
+    fn kind(&self) -> &Kind {
+        &self.schema.ty(self.ty).kind
+    }
+
+    fn size(&self, own: usize) -> Result<()> {
+        let size = self.schema.extent(self.ty)?.size;
+        if size != own as u64 {
+            let message = format!("{own} bytes in Rust, {size} in the schema");
+            return Err(wrong(&self.path, message));
+        }
+        Ok(())
+    }
+
+    /// A number of one of these kinds, or an enum of that width.
+    fn number(&self, own: &str, scalars: &[Scalar], width: Option<PlaceWidth>) -> Result<()> {
+        match self.kind() {
+            Kind::Scalar(scalar) if scalars.contains(scalar) => Ok(()),
+            Kind::Enum(e) if Some(e.width) == width => Ok(()),
+            _ => Err(self.other(own)),
+        }
+    }
+
+    fn array<T: FromRecord>(&self, len: usize) -> Result<()> {
+        let own = || format!("an array of {len} {}", std::any::type_name::<T>());
+        match self.kind() {
+            Kind::Array(array) if array.len == Len::Fixed(len as u64) => {
+                let path = format!("{}[]", self.path);
+                let items = Place { schema: self.schema, ty: array.items, path };
+                T::check(&items)?;
+                let stride = self.schema.extent(array.items)?.stride;
+                if stride != size_of::<T>() as u64 {
+                    let found = size_of::<T>();
+                    let message = format!("{found} bytes apart in Rust, {stride} in the schema");
+                    return Err(wrong(&items.path, message));
+                }
+                Ok(())
+            }
+            Kind::Tensor(tensor) if tensor.dtype.is_some() && tensor.dtype == T::DTYPE => {
+                // The sizes are compared by whoever has the field; alone they are here.
+                let size = self.schema.extent(self.ty)?.size;
+                let count = (len as u64).saturating_mul(T::COUNT);
+                let found = size * 8 / tensor.dtype.map_or(8, TensorDType::bits);
+                if found != count {
+                    let message = format!("{count} elements in Rust, {found} in the schema");
+                    return Err(wrong(&self.path, message));
+                }
+                Ok(())
+            }
+            Kind::Scalar(Scalar::Complex64)
+                if (T::DTYPE, T::COUNT, len) == (Some(TensorDType::F32), 1, 2) =>
+            {
+                Ok(())
+            }
+            Kind::Scalar(Scalar::Complex128)
+                if (T::DTYPE, T::COUNT, len) == (Some(TensorDType::F64), 1, 2) =>
+            {
+                Ok(())
+            }
+            _ => Err(self.other(&own())),
+        }
+    }
+
+    #[cold]
+    fn other(&self, own: &str) -> Error {
+        let kind = match self.kind() {
+            Kind::Array(array) => match array.len {
+                Len::Fixed(len) => format!("Array of {len}"),
+                Len::Variable { .. } => "Array of any length".to_owned(),
+            },
+            kind => kind.as_str().to_owned(),
+        };
+        wrong(&self.path, format!("{own} in Rust, a `TypeDef:{kind}` in the schema"))
+    }
+}
+
+#[cold]
+pub(super) fn wrong(path: &str, message: impl AsRef<str>) -> Error {
+    let path = if path.is_empty() { "the record" } else { path };
+    DERIVE.broken(format!("`{}`: {}", path.escape_debug(), message.as_ref()))
+}
+
+/// The value of type `T` that starts at that byte.
+///
+/// # Errors
+/// As [`FromRecord::read`].
+#[inline]
+pub fn read<T: FromRecord>(bytes: &[u8], offset: usize) -> Result<T> {
+    match bytes.get(offset..) {
+        Some(bytes) => T::read(bytes),
+        None => Err(short(bytes)),
+    }
+}
+
+#[cold]
+fn short(bytes: &[u8]) -> Error {
+    LENGTH.broken(format!("a part leaves {} bytes", bytes.len()))
+}
+
+macro_rules! numbers {
+    ($($ty:ty: $($scalar:ident)|+, $dtype:expr, $width:expr;)+) => {$(
+        impl FromRecord for $ty {
+            const DTYPE: Option<TensorDType> = $dtype;
+
+            fn check(place: &Place<'_>) -> Result<()> {
+                place.number(stringify!($ty), &[$(Scalar::$scalar),+], $width)
+            }
+
+            #[inline]
+            fn read(bytes: &[u8]) -> Result<$ty> {
+                match bytes.first_chunk() {
+                    Some(bytes) => Ok(<$ty>::from_le_bytes(*bytes)),
+                    None => Err(short(bytes)),
+                }
+            }
+        }
+    )+};
+}
+
+numbers! {
+    i8: Int8, Some(TensorDType::I8), None;
+    i16: Int16, Some(TensorDType::I16), None;
+    i32: Int32, Some(TensorDType::I32), None;
+    i64: Int64 | Timestamp, Some(TensorDType::I64), None;
+    u8: Uint8 | Boolean | Float8E4M3 | Float8E5M2, Some(TensorDType::U8), Some(PlaceWidth::One);
+    u16: Uint16, Some(TensorDType::U16), Some(PlaceWidth::Two);
+    u32: Uint32, Some(TensorDType::U32), Some(PlaceWidth::Four);
+    u64: Uint64, Some(TensorDType::U64), None;
+    f32: Float32, Some(TensorDType::F32), None;
+    f64: Float64, Some(TensorDType::F64), None;
+    half::f16: Float16, Some(TensorDType::F16), None;
+    half::bf16: BFloat16, Some(TensorDType::Bf16), None;
+}
+
+impl FromRecord for bool {
+    const DTYPE: Option<TensorDType> = Some(TensorDType::Bool);
+
+    fn check(place: &Place<'_>) -> Result<()> {
+        place.number("bool", &[Scalar::Boolean], None)
+    }
+
+    #[inline]
+    fn read(bytes: &[u8]) -> Result<bool> {
+        match bytes.first() {
+            Some(0) => Ok(false),
+            Some(1) => Ok(true),
+            Some(b) => Err(BOOL_BYTE.broken(format!("byte {b} of a boolean, not 0 or 1"))),
+            None => Err(short(bytes)),
+        }
+    }
+}
+
+impl<T: FromRecord, const N: usize> FromRecord for [T; N] {
+    const DTYPE: Option<TensorDType> = T::DTYPE;
+    const COUNT: u64 = T::COUNT * N as u64;
+
+    fn check(place: &Place<'_>) -> Result<()> {
+        place.array::<T>(N)
+    }
+
+    fn read(bytes: &[u8]) -> Result<[T; N]> {
+        const { assert!(N > 0, "an array in a record has elements") };
+        let mut out = [T::read(bytes)?; N];
+        for (at, slot) in out.iter_mut().enumerate().skip(1) {
+            *slot = read(bytes, at * size_of::<T>())?;
+        }
+        Ok(out)
+    }
+}
