@@ -45,6 +45,7 @@ pub(crate) enum Command {
     Convert(crate::convert::ConvertArgs),
     Extract(crate::extract::ExtractArgs),
     Edit(crate::edit::EditArgs),
+    Build(crate::build::BuildArgs),
     Records(crate::records::RecordsArgs),
     Schema(crate::schema::SchemaArgs),
     /// List the formats this build reads and writes

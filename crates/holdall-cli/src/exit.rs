@@ -24,6 +24,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &TABLE,
     &MIXED,
     &CONDITION,
+    &FILE_NAME,
 ];
 
 /// The command line cannot be read.
@@ -103,6 +104,12 @@ pub(crate) static CONDITION: Rule = Rule::new(
     "records/condition",
     Kind::Misuse,
     "A condition compares a member with a value of its kind.",
+);
+/// A file name that is none, or leads out of its folder.
+pub(crate) static FILE_NAME: Rule = Rule::new(
+    "build/file-name",
+    Kind::Misuse,
+    "A member that is a file names one inside the folder, in UTF-8, without `..` and not from the root.",
 );
 
 /// How a command that did its work ended.

@@ -5,6 +5,7 @@
 //! and [`exit`] turns what went wrong into words and an exit status.
 
 mod args;
+mod build;
 mod completions;
 mod convert;
 mod diff;
@@ -70,6 +71,7 @@ fn run(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Convert(args) => convert::run(session, &args),
         Command::Edit(args) => edit::run(session, &args),
         Command::Extract(args) => extract::run(session, &args),
+        Command::Build(args) => build::run(session, &args),
         Command::Records(args) => records::run(session, &args),
         Command::Schema(args) => schema::run(session, &args),
         Command::Formats => formats::run(session),

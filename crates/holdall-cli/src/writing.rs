@@ -95,6 +95,15 @@ pub(crate) fn target(text: &str) -> Result<(&'static Format, Option<String>), Fa
     }
 }
 
+/// Refuses standard output for a file whose parts are gathered beside it.
+pub(crate) fn check_is_file(output: &std::path::Path) -> Result<(), Failure> {
+    if output.as_os_str() == "-" {
+        let e = ARGUMENTS.broken("records are written to a file, not to standard output");
+        return Err(e.with_hint("name a file with `-o`").into());
+    }
+    Ok(())
+}
+
 /// Refuses to write binary data to a terminal.
 pub(crate) fn check_stdout() -> Result<(), Failure> {
     if stdout().is_terminal() {

@@ -251,3 +251,30 @@ fn compatible_changes_may_be_let_pass() {
     assert!(found.ends_with("1 compatible; version step: minor\n"), "{found}");
     holdall_with([&args[..], &["--compatible"]].concat(), old).ends_with(0);
 }
+
+#[test]
+fn the_records_of_a_file_are_held_against_a_schema() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let schema = |maximum: u32| {
+        let path = at("s.json");
+        let schema = json!({
+            "TypeDef:Struct": ["n"], "required": ["n"],
+            "properties": {"n": {"type": "integer", "maximum": maximum, "TypeDef:Int32": true}},
+        });
+        std::fs::write(&path, schema.to_string()).unwrap();
+        path
+    };
+    let out = at("out.zt");
+    let args = ["build", "--schema", &schema(99), "--records", "-", "-o", &out];
+    holdall_with(args, b"{\"n\": 1}\n{\"n\": 20}\n{\"n\": 3}\n{\"n\": 40}\n").ends_with(0);
+    let check = |schema: &str| holdall(["schema", "check", schema, &out, "--json"]);
+    assert_eq!(check(&schema(99)).ends_with(0).json()["count"], 4);
+    let report = check(&schema(10)).ends_with(1).json();
+    let found: Vec<&Json> = report["findings"].as_array().unwrap().iter().collect();
+    let places: Vec<&Json> = found.iter().map(|f| &f["record"]).collect();
+    assert_eq!(places, [&json!(1), &json!(3)]);
+    assert_eq!(found[0]["line"], Json::Null);
+    let error = &found[0]["error"];
+    assert_eq!((&error["code"], &error["tensor"]), (&json!("record/keyword"), &json!("records")));
+}

@@ -1,10 +1,12 @@
 //! Records as the user gives them: lines of JSON, one JSON array, or a table (CSV, TSV).
 
 mod columns;
+pub(crate) mod files;
 mod lines;
 mod table;
 
 pub(crate) use columns::Columns;
+pub(crate) use files::{FileMembers, Files};
 pub(crate) use table::Table;
 
 use crate::exit::{Failure, STDIN_LEN};
@@ -89,15 +91,11 @@ pub(crate) fn open(
     bar: &Option<Arc<Bar>>,
 ) -> Result<Rows, Failure> {
     let name = input::shown(path);
-    let (len, reader) = input::stream(path)?;
-    if let (Some(bar), Some(len)) = (bar, len) {
-        bar.begin(len);
-    }
-    let mut reader = Counted { reader, bar: bar.clone() };
+    let mut reader = reader(path, bar)?;
     let limits = session.global.limits();
     match form.unwrap_or_else(|| Form::of(path)) {
         Form::Ndjson => {
-            let lines = Lines::new(Box::new(reader), name, limits.decoded_len);
+            let lines = Lines::new(reader, name, limits.decoded_len);
             Ok(Rows::Json(Texts::Lines(lines)))
         }
         Form::Json => {
@@ -115,9 +113,18 @@ pub(crate) fn open(
             let at = spans(&text, limits.depth).map_err(|e| e.in_source(&name))?.into_iter();
             Ok(Rows::Json(Texts::Whole { text, at }))
         }
-        Form::Csv => Ok(Rows::Table(Table::new(Box::new(reader), b',', name)?)),
-        Form::Tsv => Ok(Rows::Table(Table::new(Box::new(reader), b'\t', name)?)),
+        Form::Csv => Ok(Rows::Table(Table::new(reader, b',', name)?)),
+        Form::Tsv => Ok(Rows::Table(Table::new(reader, b'\t', name)?)),
     }
+}
+
+/// The bytes of a file, or of standard input when it is `-`; the bar follows them.
+pub(crate) fn reader(path: &Path, bar: &Option<Arc<Bar>>) -> Result<Box<dyn Read + Send>, Failure> {
+    let (len, reader) = input::stream(path)?;
+    if let (Some(bar), Some(len)) = (bar, len) {
+        bar.begin(len);
+    }
+    Ok(Box::new(Counted { reader, bar: bar.clone() }))
 }
 
 /// Where the values of an array lie; a value that is none is one.

@@ -15,15 +15,12 @@ pub(super) struct Columns {
     limits: SchemaLimits,
 }
 
-/// Columns of a table that were not asked for.
-const MOST: usize = 64;
-
 impl Columns {
-    /// The columns of these paths; without any, every member, structs taken apart.
+    /// The columns of these paths; without any, every member up to `most`, structs taken apart.
     ///
     /// # Errors
     /// `schema/path`, `schema/unknown-path`.
-    pub(super) fn new(records: &Records, paths: &[String]) -> Result<Columns> {
+    pub(super) fn new(records: &Records, paths: &[String], most: usize) -> Result<Columns> {
         let limits = crate::schema::read::schema_limits(records.tensor().file().limits());
         let asked = !paths.is_empty();
         let mut found = Vec::new();
@@ -32,7 +29,7 @@ impl Columns {
                 found.push(path.trim().parse::<Path>()?);
             }
         } else {
-            leaves(records.schema(), records.ty(), &Path::root(), &mut found);
+            leaves(records.schema(), records.ty(), &Path::root(), most, &mut found);
         }
         let part = |path: Path| Ok((path.clone(), records.accessor(&path.to_string())?));
         let parts = found.into_iter().map(part).collect::<Result<Vec<_>>>()?;
@@ -74,16 +71,16 @@ impl Columns {
 }
 
 /// The members of a record that are no structs.
-fn leaves(schema: &Schema, ty: TypeId, path: &Path, out: &mut Vec<Path>) {
+fn leaves(schema: &Schema, ty: TypeId, path: &Path, most: usize, out: &mut Vec<Path>) {
     match &schema.ty(ty).kind {
         Kind::Struct(fields) => {
             for member in &fields.members {
-                if out.len() >= MOST {
+                if out.len() >= most {
                     return;
                 }
                 let path = path.then(Segment::Name(member.name.clone()));
                 // The height of a schema bounds the recursion.
-                leaves(schema, member.ty, &path, out);
+                leaves(schema, member.ty, &path, most, out);
             }
         }
         _ => out.push(path.clone()),

@@ -71,6 +71,9 @@ pub(crate) struct RecordsArgs {
 /// Records that are shown when nothing says how many.
 const SHOWN: u64 = 20;
 
+/// Columns of a table that were not asked for.
+const TABLE_COLUMNS: usize = 64;
+
 /// Shows them.
 pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failure> {
     let file = input::open(session, &args.file)?;
@@ -80,7 +83,8 @@ pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failu
     }
     let records = tensor.records()?;
     let own = |e: holdall::Error| e.in_tensor(tensor.name()).in_source(file.name());
-    let columns = Columns::new(&records, &args.columns).map_err(own)?;
+    let most = if args.csv { usize::MAX } else { TABLE_COLUMNS };
+    let columns = Columns::new(&records, &args.columns, most).map_err(own)?;
     let conditions: Vec<Condition> = args
         .conditions
         .iter()

@@ -5,6 +5,7 @@ mod check;
 mod diff;
 mod infer;
 mod layout;
+mod migrate;
 pub(crate) mod read;
 mod rows;
 mod show;
@@ -13,7 +14,7 @@ use crate::exit::{Failure, Status};
 use crate::session::Session;
 use clap::{Args, Subcommand};
 
-/// Schemas of records: lay out, check, compare, make from what there is
+/// Schemas of records: lay out, check, compare, make from what there is, migrate to
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema layout point.json                 where each member of a record lies
@@ -35,6 +36,7 @@ enum Action {
     Check(check::CheckArgs),
     Diff(diff::DiffArgs),
     Infer(infer::InferArgs),
+    Migrate(migrate::MigrateArgs),
 }
 
 /// Does it.
@@ -44,5 +46,6 @@ pub(crate) fn run(session: &Session, args: &SchemaArgs) -> Result<Status, Failur
         Action::Check(args) => check::run(session, args),
         Action::Diff(args) => diff::run(session, args),
         Action::Infer(args) => infer::run(session, args),
+        Action::Migrate(args) => migrate::run(session, args),
     }
 }

@@ -19,6 +19,7 @@ pub(crate) const SCHEMA_ATTRIBUTE: &str = "metatensor.schema";
 pub(crate) const KIND_ATTRIBUTE: &str = "metatensor.kind";
 
 /// A schema, and where it came from.
+#[derive(Clone)]
 pub(crate) struct Named {
     /// The file as it was named.
     pub(crate) source: String,
@@ -165,23 +166,47 @@ impl Named {
         path: Option<&str>,
         limits: &SchemaLimits,
     ) -> Result<Named, Failure> {
-        let Root::References(root) = self.schema.root() else { return Ok(self) };
-        let source = self.source.clone();
-        let own = |e: holdall::Error| e.in_source(&source);
-        let pointer = match path {
-            Some(path) => {
-                let way: Way = path.parse().map_err(own)?;
-                self.dataset_at(root, &way).map_err(own)?
-            }
-            None => self.only_dataset(root).map_err(own)?,
+        match self.schema.root() {
+            Root::Record(_) => Ok(self),
+            Root::References(_) => Ok(self.dataset(path, limits)?.1),
+        }
+    }
+
+    /// The path of the dataset that is meant, and the schema of its records.
+    ///
+    /// # Errors
+    /// `records/which-dataset`, `schema/path`, `schema/unknown-path`.
+    pub(crate) fn dataset(
+        &self,
+        path: Option<&str>,
+        limits: &SchemaLimits,
+    ) -> Result<(String, Named)> {
+        self.find_dataset(path, limits).map_err(|e| e.in_source(&self.source))
+    }
+
+    fn find_dataset(&self, path: Option<&str>, limits: &SchemaLimits) -> Result<(String, Named)> {
+        let Root::References(root) = self.schema.root() else {
+            return Err(WHICH_DATASET.broken("the schema is that of one record"));
+        };
+        let (way, pointer) = match path {
+            Some(path) => (path.to_owned(), self.dataset_at(root, &path.parse()?)?),
+            None => self.only_dataset(root)?,
         };
         let mut record = self.json.pointer(&pointer).and_then(|n| n.get("items")).cloned();
         if let (Some(Json::Object(keywords)), Some(defs)) = (&mut record, self.json.get("$defs")) {
             keywords.insert("$defs".to_owned(), defs.clone());
         }
         let json = record.unwrap_or(Json::Null);
-        let schema = Schema::compile_record(&json, limits).map_err(own)?;
-        Ok(Named { source: self.source, json, schema })
+        let schema = Schema::compile_record(&json, limits)?;
+        Ok((way, Named { source: self.source.clone(), json, schema }))
+    }
+
+    /// The JSON pointer of the dataset at a path.
+    pub(crate) fn dataset_pointer(&self, path: &str) -> Result<String> {
+        match self.schema.root() {
+            Root::References(root) => self.dataset_at(root, &path.parse()?),
+            Root::Record(_) => Err(WHICH_DATASET.broken("the schema is that of one record")),
+        }
     }
 
     fn dataset_at(&self, root: NodeId, way: &Way) -> Result<String> {
@@ -207,7 +232,7 @@ impl Named {
         }
     }
 
-    fn only_dataset(&self, root: NodeId) -> Result<String> {
+    fn only_dataset(&self, root: NodeId) -> Result<(String, String)> {
         let mut found: Vec<(Way, String)> = Vec::new();
         let mut ahead = vec![(Way::root(), root)];
         let mut left = 1u32 << 20;
@@ -228,7 +253,7 @@ impl Named {
             }
         }
         match &found[..] {
-            [(_, pointer)] => Ok(pointer.clone()),
+            [(way, pointer)] => Ok((way.to_string(), pointer.clone())),
             [] => Err(WHICH_DATASET.broken("the schema has no dataset of records")),
             several => {
                 let names: Vec<String> =
@@ -245,6 +270,32 @@ fn begins_as_json(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = std::fs::File::open(path).and_then(|f| f.take(64).read_to_end(&mut start));
     read.is_ok() && (is_json(&start) || path.extension().is_some_and(|e| e == "json"))
+}
+
+/// The dataset at a path of a file, or the only one.
+pub(crate) fn only_dataset(file: &File, path: Option<&str>) -> holdall::Result<Tensor> {
+    if let Some(path) = path {
+        return file.tensor(path);
+    }
+    let mut all = file.tensors().filter(|t| t.layout().as_str() == "records");
+    let e = match (all.next(), all.next()) {
+        (Some(only), None) => return Ok(only),
+        (None, _) => WHICH_DATASET.broken("the file has no dataset of records"),
+        (Some(a), Some(b)) => {
+            let e = WHICH_DATASET.broken("the file has several datasets of records");
+            let (a, b) = (a.name().escape_debug(), b.name().escape_debug());
+            e.with_hint(format!("name one with `--path`: `{a}`, `{b}` …"))
+        }
+    };
+    Err(e.in_source(file.name()))
+}
+
+/// Whether a file starts with something else than text, as all tensor files do.
+pub(crate) fn is_binary(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = std::fs::File::open(path).and_then(|f| f.take(64).read_to_end(&mut start));
+    let is_text = |b: &u8| *b >= 0x20 || matches!(b, b'\t' | b'\n' | b'\r');
+    path.as_os_str() != "-" && read.is_ok() && !start.iter().all(is_text)
 }
 
 /// Whether bytes are JSON text: a brace first, and nothing but text. No tensor file starts like this:

@@ -15,7 +15,7 @@ use shape::Shape;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Make a schema from records, or from the tensors of a file
+/// Make a schema from records
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema infer points.ndjson                   the schema on standard output
@@ -27,7 +27,7 @@ text String, arrays of numbers that always have one length fixed ones, and membe
 or null anywhere optional. Read what you get before you build on it: records that come later may hold
 more than those that were seen.")]
 pub(crate) struct InferArgs {
-    /// Records (NDJSON, JSON, CSV, TSV), a tensor file, or `-` for lines of JSON from standard input
+    /// Records (NDJSON, JSON, CSV, TSV), or `-` for lines of JSON from standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -114,8 +114,7 @@ pub(super) fn put(
 ) -> Result<(), Failure> {
     let text = match session.json() && output.is_none() {
         true => schema.to_string(),
-        // A value of strings, numbers and containers always has a text.
-        false => serde_json::to_string_pretty(schema).unwrap_or_default(),
+        false => super::show::pretty(schema),
     };
     match output {
         None => writeln!(session.out(), "{text}")?,

@@ -1,0 +1,247 @@
+//! `holdall build`: a file of records and blobs, from what people have.
+
+mod records;
+
+use crate::exit::{ARGUMENTS, Failure, Status};
+use crate::given::{self, Files, Form};
+use crate::input;
+use crate::output::json::{push_optional, push_string};
+use crate::output::text::{Grouped, Size, count, escape};
+use crate::progress::Bar;
+use crate::schema::read::{self, Named, Reading};
+use crate::session::Session;
+use crate::writing::{self, Writing};
+use clap::Args;
+use holdall::records::Build;
+use holdall::schema::{Content, Root};
+use holdall::{EncodeOptions, formats};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Make a file of records (NDJSON, CSV) and of files in a folder
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall build --schema point.json --records points.ndjson -o points.mt
+  holdall build --schema photo.json --records photos.csv --files images --file-member image -o out.mt
+  holdall build --files images --blob images -o images.mt      every file of a folder, with its name
+  zcat big.ndjson.gz | holdall build --schema s.json --records - -o big.zt
+
+Records are lines of JSON (NDJSON), one JSON array (.json), or a table with names in its first line
+(.csv, .tsv), written one after the other in bounded memory; the disk needs room for the data twice
+while it is made. The file appears when it is whole. What does not fit the schema ends the build with
+its line and its path; `holdall schema check` lists all of it.")]
+pub(crate) struct BuildArgs {
+    /// The schema of a record, or of the whole file (JSON)
+    #[arg(long, value_name = "SCHEMA")]
+    schema: Option<PathBuf>,
+
+    /// The records, or `-` for lines of JSON from standard input
+    #[arg(long, value_name = "FILE", requires = "schema")]
+    records: Option<PathBuf>,
+
+    /// Where the records stand in the file [default: the one dataset of the schema, or `records`]
+    #[arg(short, long, value_name = "PATH", requires = "records")]
+    path: Option<String>,
+
+    #[command(flatten)]
+    files: Files,
+
+    /// Put every file of --files into a blob of this name, and their names into NAME_names
+    #[arg(long, value_name = "NAME", requires = "files")]
+    blob: Option<String>,
+
+    /// How the records are written: ndjson, json, csv or tsv [default: as the extension says]
+    #[arg(long, value_name = "FORM", hide_possible_values = true)]
+    form: Option<Form>,
+
+    /// Pass over members that the schema does not have
+    #[arg(long)]
+    ignore_unknown: bool,
+
+    /// Take `null` for an optional member as its absence
+    #[arg(long)]
+    null_absent: bool,
+
+    /// Hold every record against all keywords of the schema (minimum, pattern and the like) too
+    #[arg(long)]
+    check: bool,
+
+    /// Let equal texts, bytes and arrays that come near each other share their bytes
+    #[arg(long)]
+    dedup: bool,
+
+    /// The file to write
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+
+    /// Replace OUT if it is there
+    #[arg(short, long)]
+    force: bool,
+
+    /// The format, perhaps with a version [default: as the extension of OUT says]
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<String>,
+
+    #[command(flatten)]
+    writing: Writing,
+}
+
+/// Where records go when nothing says it.
+const RECORDS: &str = "records";
+
+/// Builds.
+pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure> {
+    input::check_once(args.schema.iter().chain(&args.records))?;
+    if args.records.is_none() && args.blob.is_none() {
+        let e = ARGUMENTS.broken("nothing to put into the file");
+        return Err(e.with_hint("name records with `--records`, or files with `--blob`").into());
+    }
+    writing::check_is_file(&args.output)?;
+    let mut options = args.writing.options(session).with_overwrite(args.force);
+    if let Some(to) = &args.to {
+        let (format, version) = writing::target(to)?;
+        options = options.with_format(format);
+        if let Some(version) = version {
+            options = options.with_encode(EncodeOptions::new().with_version(version));
+        }
+    }
+    let schema = match &args.schema {
+        Some(path) => Some(read::schema(session, path, Reading::ByContent)?),
+        None => None,
+    };
+    let writing_bar = Bar::new(session, "writing");
+    let mut build = Build::create(&args.output, &options)?;
+    if let Some(listener) = Bar::listener(&writing_bar) {
+        build = build.with_progress(listener);
+    }
+    let mut report = Report::default();
+    if let (Some(named), Some(path)) = (schema, &args.records) {
+        build = dataset(session, args, build, named, path, &mut report)?;
+    }
+    if let (Some(name), Some(folder)) = (&args.blob, &args.files.files) {
+        blob(session, &mut build, name, folder, &mut report)?;
+    }
+    let built = build.finish()?;
+    drop(writing_bar);
+    report.len = built.target_len;
+    tell(session, &args.output, &report)?;
+    Ok(Status::Fine)
+}
+
+/// What was put into the file.
+#[derive(Default)]
+struct Report {
+    records: Option<(String, u64)>,
+    files: Option<(String, u64)>,
+    len: u64,
+}
+
+/// Adds the records.
+fn dataset(
+    session: &Session,
+    args: &BuildArgs,
+    build: Build,
+    named: Named,
+    path: &Path,
+    report: &mut Report,
+) -> Result<Build, Failure> {
+    let own = |e: holdall::Error| e.in_source(input::shown(path));
+    let limits = read::schema_limits(&session.global.limits());
+    let source = named.source.clone();
+    let of_schema = |e: holdall::Error| e.in_source(&source);
+    let (mut build, name, dataset, kind) = match named.schema.root() {
+        Root::Record(_) => {
+            let name = args.path.clone().unwrap_or_else(|| RECORDS.to_owned());
+            let dataset = build.dataset_of(&name, &named.json).map_err(of_schema)?;
+            (build, name, dataset, named)
+        }
+        Root::References(_) => {
+            let (name, kind) = named.dataset(args.path.as_deref(), &limits)?;
+            let build = build.with_schema(&named.json).map_err(of_schema)?;
+            let dataset = build.dataset(&name).map_err(of_schema)?;
+            (build, name, dataset, kind)
+        }
+    };
+    let dataset = if args.dedup { dataset.with_dedup() } else { dataset };
+    let dataset =
+        records::fill(session, args, dataset, &kind, path, &limits).map_err(|e| match e {
+            Failure::Error(e) => Failure::Error(own(e)),
+            other => other,
+        })?;
+    report.records = Some((name, dataset.len()));
+    build.add(dataset)?;
+    Ok(build)
+}
+
+/// Adds the files of a folder.
+fn blob(
+    session: &Session,
+    build: &mut Build,
+    name: &str,
+    folder: &Path,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let found = given::files::names(folder)?;
+    let mut names = build.blob_of(&format!("{name}_names"), Content::Utf8)?;
+    let mut runs = build.blob_of(name, Content::Bytes)?;
+    let bar = Bar::new(session, "reading");
+    if let Some(bar) = &bar {
+        use holdall::Progress as _;
+        let len = |name: &String| std::fs::metadata(folder.join(name)).map_or(0, |m| m.len());
+        bar.begin(found.iter().map(len).sum());
+    }
+    for file in &found {
+        let path = folder.join(file);
+        let bytes = std::fs::read(&path).map_err(|e| {
+            let rule = &holdall::error::IO;
+            rule.broken(format!("reading: {e}")).with_io(e).in_source(path.display())
+        })?;
+        runs.bytes(&bytes)?;
+        names.text(file)?;
+        if let Some(bar) = &bar {
+            holdall::Progress::advance(&**bar, bytes.len() as u64);
+        }
+    }
+    report.files = Some((name.to_owned(), found.len() as u64));
+    build.add(runs)?;
+    build.add(names)?;
+    Ok(())
+}
+
+fn tell(session: &Session, target: &Path, report: &Report) -> Result<(), Failure> {
+    let target = target.display().to_string();
+    let file = input::options(session).open(&target)?;
+    let format = formats::by_name(file.format()).map_or(file.format(), |f| f.name);
+    if session.json() {
+        let mut out = String::from("{\"target\":");
+        push_string(&target, &mut out);
+        out.push_str(",\"format\":");
+        push_string(file.format(), &mut out);
+        out.push_str(",\"version\":");
+        push_string(file.version(), &mut out);
+        for (key, what) in [("records", &report.records), ("files", &report.files)] {
+            out.push_str(&format!(",\"{key}\":"));
+            match what {
+                None => push_optional(None, &mut out),
+                Some((path, n)) => {
+                    out.push_str("{\"path\":");
+                    push_string(path, &mut out);
+                    out.push_str(&format!(",\"count\":{n}}}"));
+                }
+            }
+        }
+        writeln!(session.out(), "{out},\"target_len\":{}}}", report.len)?;
+        return Ok(());
+    }
+    let mut parts = vec![format!("{format} {}", file.version()).trim_end().to_owned()];
+    if let Some((path, n)) = &report.records {
+        parts.push(format!("{} in `{}`", count(*n, "record"), escape(path)));
+    }
+    if let Some((path, n)) = &report.files {
+        let s = if *n == 1 { "" } else { "s" };
+        parts.push(format!("{} file{s} in `{}`", Grouped(*n), escape(path)));
+    }
+    parts.push(Size(report.len).to_string());
+    session.note(format_args!("{}: {}", escape(&target), parts.join(", ")));
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! `holdall schema check`.
+
+mod file;
+mod records;
+
+use super::read::{self, Reading};
+use crate::exit::{Failure, Status};
+use crate::given::{Files, Form};
+use crate::input;
+use crate::output::json::{push_error, push_optional, push_string};
+use crate::output::style::Style;
+use crate::output::text::{Grouped, count, escape, printable};
+use crate::session::Session;
+use clap::Args;
+use holdall::{Error, Kind};
+use holdall_schema::Checker;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Say whether a schema is sound, and whether records fit it
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall schema check point.json                   exit status 0: sound, 1: something was found
+  holdall schema check point.json points.ndjson     is every line a record of it
+  holdall schema check model.json points.csv --path points
+  holdall schema check model.json model.mt          does a file fit it
+  curl … | holdall schema check point.json -        lines from a pipe
+
+Records are lines of JSON (NDJSON), one JSON array (.json), or a table with names in its first
+line (.csv, .tsv): `at.x` names a member of a member, `v[0]` an element. Of a tensor file, the
+tensors are held against the schema, and the records in it. Every record is looked at; what is wrong
+is told with its line or its place, and its path in the record.")]
+pub(crate) struct CheckArgs {
+    /// A schema (JSON), or `-` for standard input
+    #[arg(value_name = "SCHEMA")]
+    schema: PathBuf,
+
+    /// Records or a tensor file that should fit it, or `-` for lines of JSON
+    #[arg(value_name = "RECORDS|FILE")]
+    records: Option<PathBuf>,
+
+    /// Which dataset of the schema, or of the file, the records are
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+
+    /// How the records are written: ndjson, json, csv or tsv [default: as the extension says]
+    #[arg(long, value_name = "FORM", hide_possible_values = true)]
+    form: Option<Form>,
+
+    /// Members that the schema does not have are no findings
+    #[arg(long)]
+    ignore_unknown: bool,
+
+    /// `null` for an optional member is no finding
+    #[arg(long)]
+    null_absent: bool,
+
+    #[command(flatten)]
+    files: Files,
+}
+
+/// Findings that are kept; all are counted.
+const MOST: usize = 1000;
+
+#[derive(Default)]
+struct Report {
+    /// Records that were looked at.
+    records: u64,
+    found: u64,
+    /// The first ones.
+    findings: Vec<(Place, Error)>,
+}
+
+/// Where something was found.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// In the schema, or in the header of a file.
+    Whole,
+    /// In this line of a text, from 1.
+    Line(u64),
+    /// In this record of a dataset, from 0.
+    Record(u64),
+}
+
+impl Report {
+    fn add(&mut self, place: Place, e: Error) {
+        self.found += 1;
+        if self.findings.len() < MOST {
+            self.findings.push((place, e));
+        }
+    }
+}
+
+/// Checks.
+pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
+    input::check_once([&args.schema].into_iter().chain(&args.records))?;
+    let mut report = Report::default();
+    let name = input::shown(&args.schema);
+    match read::schema(session, &args.schema, Reading::ByContent) {
+        Ok(named) => {
+            let limits = read::schema_limits(&session.global.limits());
+            if let Err(e) = Checker::new(&named.schema, &named.json, &limits) {
+                report.add(Place::Whole, e.in_source(&name));
+            } else if let Some(records) = &args.records {
+                if args.form.is_none() && read::is_binary(records) {
+                    let file = input::open(session, records)?;
+                    file::check(session, args, &file, &named, &limits, &mut report)?;
+                } else {
+                    let named = named.records(args.path.as_deref(), &limits)?;
+                    records::check(session, args, records, &named, &limits, &mut report)?;
+                }
+            }
+        }
+        // What is wrong with the schema is what was asked for.
+        Err(Failure::Error(e)) if e.kind() == Kind::Malformed => report.add(Place::Whole, e),
+        Err(e) => return Err(e),
+    }
+    let records = args.records.as_deref().map(input::shown);
+    if session.json() {
+        writeln!(session.out(), "{}", report_json(&name, records.as_deref(), &report))?;
+    } else {
+        text(session, &name, records.as_deref(), &report)?;
+    }
+    Ok(if report.found == 0 { Status::Fine } else { Status::Bad })
+}
+
+fn text(
+    session: &Session,
+    schema: &str,
+    records: Option<&str>,
+    report: &Report,
+) -> Result<(), Failure> {
+    let out = &mut *session.out();
+    let paint = session.paint();
+    let bad = || paint.on("bad:", Style::Bad);
+    for (_, e) in &report.findings {
+        writeln!(out, "{} {}", bad(), printable(&e.to_string()))?;
+        if let Some(hint) = e.hint() {
+            writeln!(out, "{} {}", paint.on("hint:", Style::Note), printable(hint))?;
+        }
+    }
+    let more = report.found - report.findings.len() as u64;
+    if more > 0 {
+        writeln!(out, "{} and {} more", bad(), Grouped(more))?;
+    }
+    if session.global.quiet {
+        return Ok(());
+    }
+    let name = escape(records.unwrap_or(schema));
+    let looked = match records {
+        Some(_) if report.records > 0 || report.found == 0 => {
+            format!(", {} of {}", count(report.records, "record"), escape(schema))
+        }
+        _ => String::new(),
+    };
+    if report.found == 0 {
+        writeln!(
+            out,
+            "{} {}{looked}",
+            paint.on("sound:", Style::Good),
+            paint.on(name, Style::Title)
+        )?;
+    } else {
+        let found = count(report.found, "finding");
+        writeln!(out, "{} {}{looked}: {found}", bad(), paint.on(name, Style::Title))?;
+    }
+    Ok(())
+}
+
+fn report_json(schema: &str, records: Option<&str>, report: &Report) -> String {
+    let mut out = String::from("{\"schema\":");
+    push_string(schema, &mut out);
+    out.push_str(",\"records\":");
+    push_optional(records, &mut out);
+    let Report { records, found, findings } = report;
+    out.push_str(&format!(
+        ",\"sound\":{},\"count\":{records},\"finding_count\":{found},\"findings\":[",
+        *found == 0
+    ));
+    for (at, (place, e)) in findings.iter().enumerate() {
+        out.push_str(if at > 0 { "," } else { "" });
+        out.push_str(&match place {
+            Place::Whole => "{\"line\":null,\"record\":null".to_owned(),
+            Place::Line(line) => format!("{{\"line\":{line},\"record\":null"),
+            Place::Record(index) => format!("{{\"line\":null,\"record\":{index}"),
+        });
+        out.push_str(",\"error\":");
+        push_error(e, &mut out);
+        out.push('}');
+    }
+    out.push_str("]}");
+    out
+}

@@ -1,0 +1,208 @@
+//! `build`: what people have, into a file, and back out of it.
+
+mod command;
+
+use command::{holdall, holdall_with};
+use serde_json::{Value as Json, json};
+use std::path::{Path, PathBuf};
+
+fn example(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/photos").join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+/// A folder for the files of a test.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        let path = self.0.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+fn records(file: &str) -> Vec<Json> {
+    let found = holdall(["records", file, "--json", "--path", "records"]).ends_with(0).out;
+    found.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+const PAIR: &str = r#"{"TypeDef:Struct": ["a", "b"], "required": ["a"], "properties": {
+    "a": {"type": "integer", "maximum": 9, "TypeDef:Int32": true}, "b": {"TypeDef:String": true}}}"#;
+
+#[test]
+fn lines_and_files_become_records() {
+    let folder = Folder::new();
+    let out = folder.at("photos.zt");
+    let (schema, lines, files) =
+        (example("schema.json"), example("photos.ndjson"), example("files"));
+    let args = ["build", "--schema", &schema, "--records", &lines, "--files", &files];
+    let args = [&args[..], &["--file-member", "image", "-o", &out]].concat();
+    let report = holdall([&args[..], &["--json"]].concat()).ends_with(0).json();
+    assert_eq!(report["records"], json!({"path": "records", "count": 4}));
+    assert_eq!((&report["format"], &report["files"]), (&json!("ztensor"), &Json::Null));
+    assert_eq!(report["target_len"], std::fs::metadata(&out).unwrap().len());
+    let found = records(&out);
+    assert_eq!(found.len(), 4);
+    let image = std::fs::read(example("files/one.pgm")).unwrap();
+    let text = found[0]["image"].as_str().unwrap();
+    assert_eq!(text, data_encoding::BASE64.encode(&image));
+    assert_eq!((&found[0]["caption"], &found[1].get("image")), (&json!("On the roof"), &None));
+    holdall(["verify", &out]).ends_with(0);
+
+    // A file that is there stays, unless it shall go.
+    let error = holdall([&args[..], &["--json"]].concat()).ends_with(2).error();
+    assert_eq!(error["code"], "write/exists");
+    let told = holdall([&args[..], &["--force"]].concat()).ends_with(0).err;
+    assert!(told.contains(": zTensor 1.2.0, 4 records in `records`, "), "{told}");
+}
+
+#[test]
+fn every_form_gives_the_same_records() {
+    let folder = Folder::new();
+    let schema = folder.write("s.json", PAIR);
+    let expected = [json!({"a": 1, "b": "x, y"}), json!({"a": -2})];
+    for (name, text) in [
+        ("r.ndjson", "{\"a\": 1, \"b\": \"x, y\"}\n\n{\"a\": -2}"),
+        ("r.json", "[{\"a\": 1, \"b\": \"x, y\"},\n {\"a\": -2}]"),
+        ("r.csv", "a,b\n1,\"x, y\"\n-2,\n"),
+        ("r.tsv", "a\tb\n1\tx, y\n-2\t\n"),
+    ] {
+        let (path, out) = (folder.write(name, text), folder.at(&format!("{name}.zt")));
+        for more in [&[][..], &["--check", "--dedup", "--null-absent", "--threads", "1"]] {
+            let args = ["build", "--schema", &schema, "--records", &path, "-o", &out, "-f"];
+            holdall([&args[..], more].concat()).ends_with(0);
+            assert_eq!(records(&out), expected, "{name} {more:?}");
+        }
+        // The same from a pipe.
+        let form = name.rsplit('.').next().unwrap();
+        let args =
+            ["build", "--schema", &schema, "--records", "-", "--form", form, "-o", &out, "-f"];
+        holdall_with(args, text.as_bytes()).ends_with(0);
+        assert_eq!(records(&out), expected, "{name}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_ends_the_build_with_its_line() {
+    let folder = Folder::new();
+    let schema = folder.write("s.json", PAIR);
+    let out = folder.at("out.zt");
+    let build = |text: &str, more: &[&str]| {
+        let args = ["build", "--schema", &schema, "--records", "-", "-o", &out, "--json"];
+        holdall_with([&args[..], more].concat(), text.as_bytes())
+    };
+    let odd = "{\"a\": 1, \"c\": 1}\n";
+    for (text, more, code, line) in [
+        ("{\"a\": 1}\n\n{\"a\": \"x\"}\n", &[][..], "record/type", 3),
+        ("{\"a\": 1}\n{\"a\": 1.5}\n", &["--null-absent"], "record/range", 2),
+        (odd, &[], "record/unknown-member", 1),
+        ("{\"b\": \"x\"}\n", &["--ignore-unknown"], "record/missing-member", 1),
+        ("{\"a\": 1}\n{\"a\": 10}\n", &["--check"], "record/keyword", 2),
+        ("{\"a\": 1}\n{\"a\"}\n", &[], "json/syntax", 2),
+        ("a,b\n1,x\n1\n", &["--form", "csv"], "input/table", 3),
+        ("a,b\n1,x\ntwo,x\n", &["--form", "csv"], "record/type", 3),
+    ] {
+        let found = build(text, more);
+        let error = found.error();
+        assert_eq!(error["code"], code, "{text}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(&format!("line {line}: ")), "{message}");
+        assert_eq!(error["source"], "<stdin>");
+        assert!(!Path::new(&out).exists());
+    }
+    build(odd, &["--ignore-unknown"]).ends_with(0);
+    assert_eq!(records(&out), [json!({"a": 1})]);
+    build("{\"a\": 1, \"b\": null}", &["--null-absent", "-f"]).ends_with(0);
+    assert_eq!(records(&out), [json!({"a": 1})]);
+    // Nothing is a dataset without records.
+    build("", &["-f"]).ends_with(0);
+    assert_eq!(records(&out), [] as [Json; 0]);
+    for args in [
+        &["build", "-o", &out, "--json"][..],
+        &["build", "--files", ".", "--blob", "b", "-o", "-", "--json"],
+    ] {
+        assert_eq!(holdall(args).ends_with(2).error()["code"], "usage/arguments");
+    }
+}
+
+#[test]
+fn file_names_stay_in_their_folder() {
+    let folder = Folder::new();
+    let schema = folder.write(
+        "s.json",
+        r#"{"TypeDef:Struct": ["f", "t"], "required": ["f"], "properties": {
+            "f": {"TypeDef:Bytes": true}, "t": {"TypeDef:String": true}}}"#,
+    );
+    folder.write("files/sub/a.bin", [0, 255]);
+    folder.write("files/empty", "");
+    folder.write("secret", "no");
+    let (files, out) = (folder.at("files"), folder.at("out.zt"));
+    let build = |text: &str| {
+        let args = ["build", "--schema", &schema, "--records", "-", "--files", &files];
+        let args = [&args[..], &["--file-member", "f", "--file-member", "t", "-o", &out]].concat();
+        holdall_with([&args[..], &["--json", "-f"]].concat(), text.as_bytes())
+    };
+    build("{\"f\": \"sub/a.bin\", \"t\": \"empty\"}\n{\"f\": \"./empty\"}").ends_with(0);
+    assert_eq!(records(&out), [json!({"f": "AP8=", "t": ""}), json!({"f": ""})]);
+    for name in ["../secret", "/etc/hostname", "sub/../../secret", ""] {
+        let error = build(&format!("{{\"f\": \"{name}\"}}")).ends_with(2).error();
+        assert_eq!(error["code"], "build/file-name", "{name}");
+    }
+    let error = build("{\"f\": \"none\"}").ends_with(3).error();
+    assert!(error["message"].as_str().unwrap().starts_with("line 1: reading `none`"), "{error}");
+    // Bytes that are no text are none for a member that is.
+    let error = build("{\"f\": \"empty\", \"t\": \"sub/a.bin\"}").ends_with(1).error();
+    assert_eq!(error["code"], "record/utf8");
+}
+
+#[test]
+fn a_folder_is_a_blob_with_names() {
+    let folder = Folder::new();
+    folder.write("files/b.txt", "two");
+    folder.write("files/a/x.txt", "one");
+    let (files, out) = (folder.at("files"), folder.at("out.zt"));
+    let args = ["build", "--files", &files, "--blob", "docs", "-o", &out, "--json"];
+    let report = holdall(args).ends_with(0).json();
+    assert_eq!(report["files"], json!({"path": "docs", "count": 2}));
+    let shown = |path: &str| holdall(["records", &out, "--path", path, "--json"]).ends_with(0).out;
+    assert_eq!(shown("docs_names"), "\"a/x.txt\"\n\"b.txt\"\n");
+    assert_eq!(shown("docs"), "\"b25l\"\n\"dHdv\"\n");
+    let error = holdall(["records", &out, "--json"]).ends_with(2).error();
+    assert_eq!(error["code"], "records/which-dataset");
+    assert!(error["hint"].as_str().unwrap().contains("`docs_names`"), "{error}");
+}
+
+#[test]
+fn the_schema_of_a_file_says_where_records_stand() {
+    let folder = Folder::new();
+    let pair: Json = serde_json::from_str(PAIR).unwrap();
+    let set = json!({"type": "array", "items": {"$ref": "#/$defs/pair"}, "TypeDef:Array": true});
+    let tensor = json!({"type": "object", "TypeDef:Tensor": {}});
+    let whole = json!({
+        "$defs": {"pair": pair},
+        "type": "object",
+        "properties": {"train": {"type": "object", "properties": {"set": set}}, "w": tensor},
+    });
+    let schema = folder.write("s.json", whole.to_string());
+    let lines = folder.write("r.ndjson", "{\"a\": 1}\n");
+    let out = folder.at("out.zt");
+    let args = ["build", "--schema", &schema, "--records", &lines, "-o", &out, "--json"];
+    let report = holdall(args).ends_with(0).json();
+    assert_eq!(report["records"]["path"], "train.set");
+    // The file has the schema.
+    holdall(["schema", "diff", &schema, &out]).ends_with(0);
+    let error = holdall([&args[..], &["-f", "--path", "w"]].concat()).ends_with(2).error();
+    assert_eq!(error["code"], "records/which-dataset");
+    let error = holdall([&args[..], &["-f", "--path", "x"]].concat()).ends_with(2).error();
+    assert_eq!(error["code"], "schema/unknown-path");
+}
