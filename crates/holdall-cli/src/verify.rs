@@ -133,6 +133,14 @@ fn lines(report: &VerifyReport) -> Vec<(&'static str, String)> {
         let tensors = count(report.quantized, "tensor");
         out.push(("quantized", format!("{tensors} with components that fit the shape")));
     }
+    if report.records > 0 {
+        let tensors = count(report.records, "tensor");
+        out.push(("records", format!("{tensors} with records of their schema")));
+    }
+    if report.blobs > 0 {
+        let tensors = count(report.blobs, "tensor");
+        out.push(("blobs", format!("{tensors} with entries inside, and what they should be")));
+    }
     out
 }
 
@@ -179,6 +187,8 @@ fn json(file: &File, report: &VerifyReport) -> String {
         ("bools", report.bools),
         ("sparse", report.sparse),
         ("quantized", report.quantized),
+        ("records", report.records),
+        ("blobs", report.blobs),
     ] {
         out.push_str(&format!(",\"{key}\":{n}"));
     }

@@ -7,7 +7,7 @@
 pub struct Limits {
     /// Bytes of a zTensor manifest (the specification's own cap).
     pub manifest_len: u64,
-    /// Bytes of a safetensors header (the reference implementation's own cap).
+    /// Bytes of a safetensors or Metatensor header (the formats' own cap).
     pub header_len: u64,
     /// Tensors in one file.
     pub tensors: u64,
@@ -15,6 +15,8 @@ pub struct Limits {
     pub rank: usize,
     /// Nesting of maps and arrays in a manifest, header or attribute value.
     pub depth: usize,
+    /// Nodes of a Metatensor schema; paths that one question about it may touch.
+    pub schema_nodes: u64,
     /// Values in all the attributes of one file; keys, items of arrays and entries of maps count too.
     pub attribute_values: u64,
     /// Bytes that compressed components may decode to (each, and all that are loaded at once)
@@ -33,7 +35,8 @@ impl Default for Limits {
             header_len: 100_000_000,
             tensors: 1 << 24,
             rank: 64,
-            depth: 64,
+            depth: 128,
+            schema_nodes: 1 << 20,
             attribute_values: 1 << 22,
             decoded_len: 4 << 30,
             expansion: 64,

@@ -42,6 +42,7 @@ pub use layout::{Layout, LayoutItem, PresenceBit};
 pub use limits::SchemaLimits;
 pub use path::{Path, Segment, write_name};
 pub use record::{Elements, Encoder, Entry, Heap};
+pub use refs::def_name;
 pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, Root, Schema};
 
 /// Every rule of this crate, but for those of JSON text.

@@ -41,6 +41,11 @@ pub(crate) const MANY: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 pub(crate) const NAMED: [&str; 6] =
     ["properties", "$defs", "patternProperties", "dependentSchemas", "definitions", "mapping"];
 
+/// The name among `$defs` that a `$ref` leads to: what follows `#/$defs/`, its escapes undone.
+pub fn def_name(target: &str) -> Option<String> {
+    target.strip_prefix("#/$defs/").and_then(decode_name)
+}
+
 /// The `$defs` of a schema whose references were all checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Defs<'v> {
@@ -167,11 +172,6 @@ pub(crate) struct Resolved<'v> {
     pub(crate) default: Option<&'v Value>,
     /// Its name among `$defs`, where a `$ref` led to it, as others may.
     pub(crate) name: Option<String>,
-}
-
-/// What a `$ref` names.
-fn def_name(target: &str) -> Option<String> {
-    decode_name(target.strip_prefix("#/$defs/")?)
 }
 
 /// Hands out the schemas that stand directly in one keyword of a node.

@@ -431,7 +431,8 @@ fn alignment(file: &File) -> Option<u64> {
         .collect();
     let bits = offsets.iter().fold(0, |all, offset| all | offset);
     let align = 1u64 << bits.trailing_zeros().min(16);
-    (file.format() == "ztensor" && offsets.len() > 1 && align > 64).then_some(align)
+    (matches!(file.format(), "ztensor" | "metatensor") && offsets.len() > 1 && align > 64)
+        .then_some(align)
 }
 
 #[cold]

@@ -81,7 +81,8 @@ pub static WRONG_LAYOUT: Rule = Rule::new(
 pub static UNKNOWN_LAYOUT: Rule = Rule::new(
     "file/unknown-layout",
     Kind::Unsupported,
-    "The elements of a tensor are asked for when its layout is one that this version knows.",
+    "The elements of a tensor are asked for when its layout is one that this version knows, and is \
+     made of elements.",
 )
 .with_hint("read its components one by one, as bytes");
 /// A buffer of the wrong length.
@@ -100,7 +101,7 @@ pub static EXTENSION: Rule = Rule::new(
     Kind::Misuse,
     "The format to write is named, or its file name extension says it.",
 )
-.with_hint("name the format: `--to ztensor` or `--to safetensors`");
+.with_hint("name the format: `--to ztensor`, `--to metatensor` or `--to safetensors`");
 /// More or fewer bytes than declared.
 pub static WRITE_LEN: Rule = Rule::new(
     "write/length",

@@ -45,7 +45,7 @@ impl File {
         &self.0.index
     }
 
-    /// Id of its format: `ztensor`, `safetensors`.
+    /// Id of its format: `ztensor`, `metatensor`, `safetensors`.
     pub fn format(&self) -> &'static str {
         self.0.index.format()
     }

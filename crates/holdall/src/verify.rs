@@ -2,11 +2,12 @@
 //!
 //! Opening a file checks its structure. What is left is in the bytes: digests, compressed data that
 //! must decode to the length declared, sparse indices that must lie inside the shape, `bool` bytes
-//! that must be 0 or 1. All of it is done here on all cores, each stored byte read once where one pass
-//! is enough, in memory that does not grow with the file (sparse and quantized tensors excepted: their
-//! components are held while they are checked).
+//! that must be 0 or 1, records and blobs, gaps that must be zero. All of it is done here on all cores, each stored byte read once where one pass
+//! is enough, in memory that does not grow with the file (sparse and quantized tensors, records and
+//! blobs excepted: their components are held while they are checked).
 
 mod bytes;
+mod gaps;
 mod layouts;
 
 use crate::file::File;
@@ -76,6 +77,10 @@ pub struct VerifyReport {
     pub sparse: u64,
     /// Quantized tensors whose components fit their shape and parameters.
     pub quantized: u64,
+    /// Tensors of records whose every record is one of their schema.
+    pub records: u64,
+    /// Blobs whose every entry lies inside, and is what it should be.
+    pub blobs: u64,
     /// What is wrong, in the file's own order: the first 1000.
     pub findings: Vec<Error>,
     /// How much is wrong in all.
@@ -119,6 +124,8 @@ impl VerifyReport {
         self.bools += other.bools;
         self.sparse += other.sparse;
         self.quantized += other.quantized;
+        self.records += other.records;
+        self.blobs += other.blobs;
     }
 
     fn count_digest(&mut self, algorithm: Algorithm, more: u64) {
@@ -215,6 +222,7 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     };
     bytes::check(file, &tensors, options, &state, &mut report)?;
     layouts::check(&tensors, options, &state, &mut report)?;
+    gaps::check(file, &state)?;
     let State { findings, unverified } = state;
     let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
     findings.keep_first();

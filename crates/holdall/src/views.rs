@@ -88,6 +88,10 @@ impl Tensor {
             Layout::SparseCsr | Layout::PackedCsr => self.csr()?.to_dense(limits).map_err(placed),
             Layout::SparseCoo | Layout::PackedCoo => self.coo()?.to_dense(limits).map_err(placed),
             Layout::QuantizedGroup => self.quantized()?.to_dense(limits).map_err(placed),
+            Layout::Records | Layout::Blob => {
+                let layout = self.layout();
+                Err(placed(UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` has no elements"))))
+            }
             other => {
                 let layout = other.as_str().escape_debug();
                 Err(placed(UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` is not known"))))

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Codes of warnings, which are in no table of rules.
-const WARNINGS: [&str; 10] = [
+const WARNINGS: [&str; 12] = [
     warnings::VERSION,
     warnings::ALIGNMENT,
     warnings::UNKNOWN_DIGEST,
@@ -17,6 +17,8 @@ const WARNINGS: [&str; 10] = [
     warnings::BYTE_ORDER,
     "index/logical-type",
     "safetensors/restore",
+    "metatensor/restore",
+    "metatensor/unknown-key",
 ];
 
 fn root() -> PathBuf {
@@ -80,7 +82,7 @@ fn the_specification_names_every_rule_of_the_formats() {
     }
 }
 
-/// The bytes of a `hex` block: offset, bytes (or `00 × n` for zeros) and what they are, two spaces
+/// The bytes of a `hex` block: offset, bytes (or `00 × n` for n of one) and what they are, two spaces
 /// between the columns.
 fn hex_block(text: &str) -> Vec<u8> {
     let block =
@@ -91,8 +93,11 @@ fn hex_block(text: &str) -> Vec<u8> {
         assert_eq!(offset.parse(), Ok(out.len()), "{line}");
         let bytes = rest.split("  ").next().unwrap();
         match bytes.split_once(" × ") {
-            Some(("00", count)) => out.resize(out.len() + count.parse::<usize>().unwrap(), 0),
-            _ => out.extend(bytes.split(' ').map(|b| u8::from_str_radix(b, 16).unwrap())),
+            Some((byte, count)) => {
+                let byte = u8::from_str_radix(byte, 16).unwrap();
+                out.resize(out.len() + count.trim().parse::<usize>().unwrap(), byte);
+            }
+            None => out.extend(bytes.split(' ').map(|b| u8::from_str_radix(b, 16).unwrap())),
         }
     }
     out
@@ -100,7 +105,11 @@ fn hex_block(text: &str) -> Vec<u8> {
 
 #[test]
 fn the_files_in_the_specification_are_sound() {
-    for (page, format) in [("ztensor.md", "ztensor"), ("safetensors.md", "safetensors")] {
+    for (page, format) in [
+        ("ztensor.md", "ztensor"),
+        ("metatensor.md", "metatensor"),
+        ("safetensors.md", "safetensors"),
+    ] {
         let text = std::fs::read_to_string(root().join("docs/spec").join(page)).unwrap();
         let bytes = hex_block(&text);
         let file = holdall::OpenOptions::new().open_bytes(bytes.clone(), page).unwrap();

@@ -219,10 +219,6 @@ fn tensors_that_are_no_datasets_are_refused() {
                 m.bytes.pop();
             }),
         ),
-        (
-            "file/no-component",
-            Box::new(|m| m.spec.components[0].role = holdall::Role::from_name("else")),
-        ),
     ];
     for (at, (code, change)) in cases.into_iter().enumerate() {
         let e = records_of(&changed(change)).map(drop).expect_err(code);

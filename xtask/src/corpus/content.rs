@@ -14,6 +14,7 @@ pub(crate) fn rejects() -> Vec<Made> {
     all.extend(packed());
     all.extend(quantized());
     all.extend(bools());
+    all.extend(kinds());
     all
 }
 
@@ -356,4 +357,31 @@ fn bools() -> Vec<Made> {
         [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[1, 255, 0]].concat();
     all.push(Made::new("reject/safetensors/layout.bool-byte.most.safetensors".into(), bytes));
     all
+}
+
+/// Records and blobs whose attribute does not say what they are.
+fn kinds() -> Vec<Made> {
+    let number = r#"{"type":"integer","TypeDef:Uint32":true}"#;
+    let of = |name: &str, layout: &'static str, kind: Option<&str>| {
+        zt(Version::V1_2, &format!("records.{name}"), |f| {
+            let parts = match layout {
+                "blob" => {
+                    let entries = [0u64, 4].map(u64::to_le_bytes).concat();
+                    vec![("entries", f.part("u64", &entries)), ("blob_data", f.part("u8", &[1; 4]))]
+                }
+                _ => vec![("data", f.part("u8", &[0; 16]))],
+            };
+            let tensor = f.tensor("w", &[1], layout, &parts);
+            if let Some(kind) = kind {
+                tensor.attribute("metatensor.kind", text(kind));
+            }
+        })
+    };
+    vec![
+        of("kind.none", "records", None),
+        of("size.stride", "records", Some(r#"{"type":"integer","TypeDef:Uint64":true}"#)),
+        of("heap.none", "records", Some(r#"{"type":"string","TypeDef:String":true}"#)),
+        of("kind.no-blob", "blob", None),
+        of("kind.records", "blob", Some(number)),
+    ]
 }

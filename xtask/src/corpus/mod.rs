@@ -69,6 +69,16 @@ fn all() -> Vec<Made> {
     let mut all: Vec<Made> = of_rules
         .map(|(name, bytes)| Made::new(format!("reject/ztensor/{name}.zt"), bytes))
         .collect();
+    all.extend(
+        crate::metatensor_files::rejects::rejects()
+            .into_iter()
+            .map(|reject| Made::new(format!("reject/metatensor/{}.mt", reject.name), reject.bytes)),
+    );
+    all.extend(
+        crate::metatensor_files::accepts::accepts()
+            .into_iter()
+            .map(|(name, bytes)| Made::new(format!("accept/metatensor/made-{name}.mt"), bytes)),
+    );
     all.extend(crate::safetensors_files::rejects().into_iter().map(|reject| {
         let path = format!("reject/safetensors/{}.safetensors", reject.name);
         Made::new(path, reject.bytes)

@@ -6,17 +6,21 @@ use crate::elements;
 use crate::exit::Failure;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
+
 use crate::output::text::{
     Grouped, Size, alignment, attributes, component_type, count, escape, exact_size, lines_of,
-    shape, tensor_type,
+    printable, shape, tensor_type,
 };
 use crate::session::Session;
 use holdall::layout::dense::Dense;
+use holdall::schema::Content;
 use holdall::{ByteOrder, Component, Kind, Layout, Result, Tensor};
 use std::io::Write as _;
 
 /// Entries of a sparse tensor that are shown from its start and from its end.
 const ENTRIES: usize = 5;
+/// Characters of a record, bytes of a run, that are shown.
+const LINE: usize = 100;
 /// Columns of the keys.
 const KEY: usize = 12;
 
@@ -119,6 +123,8 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
         Layout::QuantizedGroup => quantized(tensor),
         Layout::SparseCsr | Layout::PackedCsr => csr(tensor),
         Layout::SparseCoo | Layout::PackedCoo => coo(tensor),
+        Layout::Records => records(tensor),
+        Layout::Blob => blob(tensor),
         _ => Ok("no values to show: the layout is not known".to_owned()),
     };
     match shown {
@@ -173,6 +179,49 @@ fn coo(tensor: &Tensor) -> Result<String> {
         bytes.extend_from_slice(entry.value);
     }
     entries(tensor, view.count(), lines, view.values(), bytes)
+}
+
+/// Some records as JSON.
+fn records(tensor: &Tensor) -> Result<String> {
+    let view = tensor.records()?;
+    numbered(view.len(), |at| view.record(at)?.to_json())
+}
+
+/// Some runs of a blob: text and JSON as they are, other bytes in hexadecimal, elements by their number.
+fn blob(tensor: &Tensor) -> Result<String> {
+    let view = tensor.blob()?;
+    let content = view.content();
+    let line = |at: u64| {
+        let bytes = view.get(at)?;
+        let head = &bytes[..bytes.len().min(LINE)];
+        Ok(match content {
+            Content::Utf8 | Content::Json => String::from_utf8_lossy(head).into_owned(),
+            Content::Elements(dtype) => {
+                let count = bytes.len() as u64 * 8 / dtype.bits();
+                format!("{} of {dtype}", Grouped(count))
+            }
+            _ => head.iter().map(|b| format!("{b:02x}")).collect(),
+        })
+    };
+    Ok(format!("{content}\n{}", numbered(view.len(), line)?))
+}
+
+/// A line for each of some things that have a number.
+fn numbered(count: u64, line: impl Fn(u64) -> Result<String>) -> Result<String> {
+    let all = usize::try_from(count).unwrap_or(usize::MAX);
+    let places = shown(all);
+    let width = count.saturating_sub(1).to_string().len();
+    let mut out = String::new();
+    for (number, at) in places.iter().enumerate() {
+        if number == ENTRIES && all > places.len() {
+            out.push_str("…\n");
+        }
+        let line = line(*at as u64)?;
+        let cut = line.char_indices().nth(LINE).map(|(end, _)| &line[..end]);
+        let text = cut.map_or_else(|| printable(&line), |cut| printable(cut) + "…");
+        out.push_str(&format!("{at:>width$}  {text}\n"));
+    }
+    Ok(out)
 }
 
 /// The numbers of the entries shown.

@@ -6,6 +6,10 @@
     clippy::unwrap_used
 )]
 
+#[cfg(any(feature = "metatensor", feature = "safetensors"))]
+mod element;
+#[cfg(feature = "metatensor")]
+pub mod metatensor;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
 #[cfg(feature = "ztensor")]
@@ -37,6 +41,9 @@ pub struct Format {
     pub decode: fn(&Window, &Limits) -> Result<Index, Stop>,
     /// An encoder, where the format can be written.
     pub encode: Option<NewEncoder>,
+    /// The rule that bytes of the data region which belong to no component are zero, where the format
+    /// has one. Verifying finds it broken.
+    pub gaps: Option<&'static Rule>,
     /// Every rule its decoder and encoder can find broken.
     pub rules: &'static [&'static Rule],
 }
@@ -48,6 +55,9 @@ pub type NewEncoder = fn(&EncodeOptions) -> Result<Box<dyn Encode>>;
 pub static FORMATS: &[&Format] = &[
     #[cfg(feature = "ztensor")]
     &ztensor::FORMAT,
+    // Before safetensors, whose files start in the same way.
+    #[cfg(feature = "metatensor")]
+    &metatensor::FORMAT,
     #[cfg(feature = "safetensors")]
     &safetensors::FORMAT,
 ];
@@ -113,5 +123,5 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         crate::layout::RULES,
     ];
     let own = FORMATS.iter().map(|f| f.rules);
-    common.into_iter().chain(own).flatten().copied()
+    common.into_iter().chain(own).flatten().copied().chain(holdall_schema::rules())
 }

@@ -53,7 +53,8 @@ pub static SHAPE_OVERFLOW: Rule = Rule::new(
 pub static SIZE: Rule = Rule::new(
     "index/size",
     Kind::Malformed,
-    "A dense component holds exactly product(shape) elements of its dtype.",
+    "A dense component holds exactly product(shape) elements of its dtype, and the `entries` of a blob \
+     16 bytes for each.",
 );
 /// A layout's component is missing.
 pub static MISSING_COMPONENT: Rule = Rule::new(
@@ -100,6 +101,9 @@ pub const MAX_COMPONENTS: usize = 1024;
 
 /// The most that one stored byte of zstd can decode to: a run-length block is 4 bytes for 128 KiB.
 const ZSTD_MAX_EXPANSION: u64 = 32 * 1024;
+
+/// Bytes of one entry of a blob: an offset and a length.
+const ENTRY_LEN: u64 = 16;
 
 /// The only way to make an [`Index`]: a decoder adds what it finds, in the file's order, and the
 /// checks that hold for every format run here.
@@ -217,6 +221,15 @@ impl IndexBuilder {
         if let Some(t) = self.inner.tensors.last_mut() {
             self.inner.tensor_attributes.push(attributes);
             t.attributes = self.inner.tensor_attributes.len() as u32;
+        }
+    }
+
+    /// Gives the tensor added last the attributes of tensor number `other`, which take no more memory
+    /// for it.
+    pub fn same_attributes(&mut self, other: usize) {
+        let shared = self.inner.tensors.get(other).map_or(0, |t| t.attributes);
+        if let Some(t) = self.inner.tensors.last_mut() {
+            t.attributes = shared;
         }
     }
 
@@ -389,6 +402,9 @@ impl IndexBuilder {
             (Layout::SparseCsr, Role::Indptr) => Ok(dims
                 .first()
                 .and_then(|rows| rows.checked_add(1)?.checked_mul(row.dtype.width()))),
+            (Layout::Blob, Role::Entries) => {
+                Ok(dims.first().and_then(|count| count.checked_mul(ENTRY_LEN)))
+            }
             _ => Ok(None),
         }
     }
@@ -409,8 +425,8 @@ impl IndexBuilder {
             inner.decoded_lens[place] = expected;
             return Ok(());
         };
-        let is_dense = inner.layouts[inner.tensors[last].layout as usize] == Layout::Dense;
-        if found == expected || !is_dense {
+        let layout = &inner.layouts[inner.tensors[last].layout as usize];
+        if found == expected || !matches!(layout, Layout::Dense | Layout::Blob) {
             return Ok(());
         }
         let (dims, dtype) = (inner.dims(last), row.dtype);
@@ -419,7 +435,8 @@ impl IndexBuilder {
                 "shape {dims:?} of {dtype} takes {expected} bytes, the component has {found}"
             ))
             .at(row.offset..row.offset + row.stored_len);
-        Err(self.blame_last(e).in_component(Role::Data))
+        let role = inner.roles[row.role as usize].clone();
+        Err(self.blame_last(e).in_component(role))
     }
 
     fn check_element_widths(&self, last: usize) -> Result<()> {
@@ -520,6 +537,9 @@ pub(crate) fn required_roles(layout: &Layout) -> &'static [Role] {
         Layout::SparseCoo => &[Role::Values, Role::Coords],
         // `zeros` may be left out by symmetric quantization, and real files do.
         Layout::QuantizedGroup => &[Role::PackedWeight, Role::Scales],
+        // The heap is there where a record has entries, which the layout alone does not tell.
+        Layout::Records => &[Role::Data],
+        Layout::Blob => &[Role::Entries, Role::BlobData],
         Layout::Other(_) => &[],
     }
 }

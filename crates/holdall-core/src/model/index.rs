@@ -108,7 +108,7 @@ pub(super) enum DigestKind {
 }
 
 impl Index {
-    /// Id of the format it was decoded by: `ztensor`, `safetensors`.
+    /// Id of the format it was decoded by: `ztensor`, `metatensor`, `safetensors`.
     pub fn format(&self) -> &'static str {
         self.0.format
     }
@@ -328,8 +328,8 @@ impl TensorInfo {
         Some(inner.component(row))
     }
 
-    /// The storage dtype of its elements: of `data`, `values` or `packed_weight`, else of the first
-    /// component. `None` for a tensor without components.
+    /// The storage dtype of its elements: of `data`, `values`, `packed_weight` or `entries`, else of the
+    /// first component. `None` for a tensor without components.
     pub fn dtype(&self) -> Option<DType> {
         self.main_row().map(|row| row.dtype)
     }
@@ -353,7 +353,10 @@ impl TensorInfo {
         let rows = self.rows();
         let of =
             |role: &Role| rows.iter().find(|row| self.index.0.roles[row.role as usize] == *role);
-        [Role::Data, Role::Values, Role::PackedWeight].iter().find_map(of).or_else(|| rows.first())
+        [Role::Data, Role::Values, Role::PackedWeight, Role::Entries]
+            .iter()
+            .find_map(of)
+            .or_else(|| rows.first())
     }
 }
 

@@ -57,6 +57,11 @@ open_names! {
         PackedCsr = "sparsecsr",
         /// zTensor 0.1's COO: records of ndim × u64 and a value in one component, `data`.
         PackedCoo = "sparsecoo",
+        /// Metatensor's records one after the other, `data`, and the heap that they point into,
+        /// `blob_data`. The attribute `metatensor.kind` says what a record is.
+        Records = "records",
+        /// `entries`, each an offset and a length, and the bytes that they point at, `blob_data`.
+        Blob = "blob",
     }
 }
 
@@ -79,6 +84,10 @@ open_names! {
         Scales = "scales",
         /// One zero point per group.
         Zeros = "zeros",
+        /// Where each run of a blob lies in `blob_data`: pairs of offset and length.
+        Entries = "entries",
+        /// Bytes that entries point at: a heap.
+        BlobData = "blob_data",
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn rejects() -> Vec<Reject> {
     };
     let sound = r#""dtype":"U8","shape":[4],"data_offsets":[0,4]"#;
     let with_len = |len: u64, rest: &[u8]| [&len.to_le_bytes()[..], rest].concat();
-    let deep = format!(r#"{{"w":{{"x":{}"#, "[".repeat(100));
+    let deep = format!(r#"{{"w":{{"x":{}"#, "[".repeat(200));
     let stricter = |reject: Reject| Reject { reference: true, ..reject };
     vec![
         new("format.empty.file", Vec::new()),

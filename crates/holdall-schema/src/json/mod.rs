@@ -29,7 +29,7 @@
 mod parse;
 mod reader;
 
-pub use parse::parse;
+pub use parse::{parse, parse_at};
 pub use reader::{Number, Reader, Token, duplicate, hex_digit, write_string};
 
 use crate::error::{Kind, Rule};

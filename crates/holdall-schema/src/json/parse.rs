@@ -10,7 +10,15 @@ use serde_json::{Map, Value};
 /// # Errors
 /// Those of [`Reader`]; [`DUPLICATE_KEY`]; [`NUMBER`] for a number that passes a double.
 pub fn parse(text: &[u8], max_depth: usize) -> Result<Value> {
-    let mut reader = Reader::new(text, 0, max_depth)?;
+    parse_at(text, 0, max_depth)
+}
+
+/// The same of text that lies at `offset` of the file.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_at(text: &[u8], offset: u64, max_depth: usize) -> Result<Value> {
+    let mut reader = Reader::new(text, offset, max_depth)?;
     let mut scratch = String::new();
     let value = read(&mut reader, &mut scratch)?;
     reader.end()?;

@@ -245,6 +245,10 @@ impl Context<'_> {
                 found.values = Some(self.through(kept, pair, &x, &y)?.report(by_place));
                 return Ok(());
             }
+            (Layout::Records, Layout::Records) | (Layout::Blob, Layout::Blob) => {
+                found.components = self.components(kept, pair)?;
+                return Ok(());
+            }
             (Layout::Other(x), Layout::Other(y)) if x == y => {
                 found.components = self.components(kept, pair)?;
                 return Ok(());

@@ -271,7 +271,10 @@ fn placed(e: Error, tensor: &Tensor) -> Error {
 
 /// What a schema may ask, under the limits of a file.
 pub(crate) fn schema_limits(limits: &Limits) -> SchemaLimits {
-    SchemaLimits::default().with_depth(limits.depth).with_decoded_len(limits.decoded_len)
+    SchemaLimits::default()
+        .with_nodes(limits.schema_nodes)
+        .with_depth(limits.depth)
+        .with_decoded_len(limits.decoded_len)
 }
 
 /// Refuses another layout.

@@ -1,9 +1,11 @@
-//! The checks of how components fit together: sparse indices, quantized groups.
+//! The checks of how components fit together: sparse indices, quantized groups, records, blobs.
 
 use super::{Reason, State, VerifyOptions, VerifyReport};
 use crate::file::Tensor;
 use crate::workers;
 use holdall_core::{Layout, Result};
+use holdall_schema::Content;
+use holdall_schema::record::rules::TOO_LARGE;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Checks the layouts of `tensors`. Those with broken bytes are left alone: what is wrong with them
@@ -23,6 +25,8 @@ pub(super) fn check(
     workers::for_each(threads, jobs, || (), |(), tensor| check_one(tensor, state, &counts))?;
     report.sparse += counts.sparse.into_inner();
     report.quantized += counts.quantized.into_inner();
+    report.records += counts.records.into_inner();
+    report.blobs += counts.blobs.into_inner();
     Ok(())
 }
 
@@ -31,6 +35,8 @@ pub(super) fn check(
 struct Counts {
     sparse: AtomicU64,
     quantized: AtomicU64,
+    records: AtomicU64,
+    blobs: AtomicU64,
 }
 
 fn check_one(tensor: &Tensor, state: &State, counts: &Counts) -> Result<()> {
@@ -38,6 +44,8 @@ fn check_one(tensor: &Tensor, state: &State, counts: &Counts) -> Result<()> {
         Layout::SparseCsr | Layout::PackedCsr => (tensor.csr().map(drop), &counts.sparse),
         Layout::SparseCoo | Layout::PackedCoo => (tensor.coo().map(drop), &counts.sparse),
         Layout::QuantizedGroup => (tensor.quantized().map(drop), &counts.quantized),
+        Layout::Records => (check_records(tensor), &counts.records),
+        Layout::Blob => (check_blob(tensor), &counts.blobs),
         other => {
             let (at, name) = (tensor.position(), tensor.name());
             state.skip(at, Reason::UnknownLayout, name, None, || {
@@ -51,6 +59,32 @@ fn check_one(tensor: &Tensor, state: &State, counts: &Counts) -> Result<()> {
             count.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
-        Err(e) => state.find(tensor.position(), u64::MAX, e),
+        Err(e) => state.find(tensor.position(), u64::MAX, e.in_tensor(tensor.name())),
     }
+}
+
+fn check_records(tensor: &Tensor) -> Result<()> {
+    let records = tensor.records()?.loaded()?;
+    (0..records.len()).try_for_each(|at| records.record(at)?.check())
+}
+
+/// Entries may share bytes, and then stand for far more than the file has: there is an end to that.
+fn check_blob(tensor: &Tensor) -> Result<()> {
+    let blob = tensor.blob()?;
+    let limits = tensor.file().limits();
+    let most = limits.decoded_len.max(tensor.stored_len().saturating_mul(limits.expansion));
+    let mut left = most;
+    for at in 0..blob.len() {
+        let len = blob.get(at)?.len() as u64;
+        left = left.checked_sub(len).ok_or_else(|| {
+            let message = format!("the entries up to number {at} stand for more than {most} bytes");
+            TOO_LARGE.broken(message).in_tensor(tensor.name())
+        })?;
+        match blob.content() {
+            Content::Utf8 => blob.str(at).map(drop)?,
+            Content::Json => blob.json(at).map(drop)?,
+            _ => {}
+        }
+    }
+    Ok(())
 }

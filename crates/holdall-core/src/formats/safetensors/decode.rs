@@ -1,12 +1,12 @@
 //! The header, streamed into an index.
 
-use super::dtype::{ElementType, by_name};
 use super::restore::{Metadata, Restore};
 use super::{
     DTYPE, DUPLICATE_KEY, HEADER_BOUNDS, HEADER_LIMIT, HEADER_OBJECT, HOLE, LEN_BYTES, METADATA,
     METADATA_KEY, MISSING_FIELD, OFFSETS, OVERLAP, TOO_SHORT, TRAILING_DATA, TRUNCATED,
 };
 use crate::error::{Error, Result};
+use crate::formats::element::{ElementType, by_name};
 use crate::limits::Limits;
 use crate::model::builder::{RANK, SHAPE_OVERFLOW};
 use crate::model::{ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role};

@@ -1,7 +1,6 @@
 //! The header written: everything is known before the first byte.
 
 use super::decode::product;
-use super::dtype::{ElementType, by_meaning};
 use super::restore::Said;
 use super::{
     ALIAS, ALIGN, COMPONENTS, DECLARED, ENCODING, HEADER_LIMIT, LAYOUT, LEN_BYTES, LOGICAL_TYPE,
@@ -10,6 +9,7 @@ use super::{
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::{Error, Result};
 use crate::formats::UNKNOWN_VERSION;
+use crate::formats::element::{ElementType, by_meaning};
 use crate::model::{Algorithm, Attributes, Encoding, Layout, Role, stored_size};
 use crate::wire::json::{self, write_string};
 use bytes::Bytes;
@@ -315,7 +315,9 @@ fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)
         let e = LAYOUT.broken(format!("safetensors has no layout `{layout}`"));
         return Err(blame(match tensor.layout {
             // What is not known cannot be made dense either.
-            Layout::Other(_) => e.with_hint("`--exclude` leaves tensors out"),
+            Layout::Records | Layout::Blob | Layout::Other(_) => {
+                e.with_hint("`--exclude` leaves tensors out")
+            }
             _ => e,
         }));
     }

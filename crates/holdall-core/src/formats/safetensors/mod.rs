@@ -58,7 +58,6 @@
 //! [`Limits::header_len`]: crate::Limits::header_len
 
 mod decode;
-mod dtype;
 mod encode;
 mod restore;
 
@@ -76,6 +75,7 @@ pub static FORMAT: Format = Format {
     detect,
     decode: decode::decode,
     encode: Some(encode::encoder),
+    gaps: None,
     rules: RULES,
 };
 

@@ -2,8 +2,8 @@
 
 use super::METADATA_KEY;
 use super::decode::component;
-use super::dtype::ElementType;
 use crate::error::Result;
+use crate::formats::element::ElementType;
 use crate::limits::Limits;
 use crate::model::{Attributes, IndexBuilder, Layout, Value};
 use crate::wire::json::{self, Reader, read_attributes};

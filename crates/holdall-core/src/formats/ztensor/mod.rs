@@ -86,6 +86,7 @@ pub static FORMAT: Format = Format {
     detect: footer::detect,
     decode,
     encode: Some(encode::encoder),
+    gaps: None,
     rules: rules::RULES,
 };
 

@@ -353,6 +353,8 @@ pub(super) fn layout_of(name: &str) -> Layout {
         "sparse_csr" => Layout::SparseCsr,
         "sparse_coo" => Layout::SparseCoo,
         "quantized_group" => Layout::QuantizedGroup,
+        "records" => Layout::Records,
+        "blob" => Layout::Blob,
         other => Layout::Other(other.into()),
     }
 }

@@ -1,29 +1,46 @@
-//! The names of element types in a header, and what they are here.
+//! The element types that headers of safetensors and Metatensor name, and what they are here.
 
 use crate::model::{DType, LogicalType};
 use holdall_schema::TensorDType as T;
 
-/// One element type of the format.
+/// One element type.
 #[derive(Debug)]
 pub(super) struct ElementType {
     /// Its name in a header.
     pub(super) name: &'static str,
+    /// As schemas have it.
+    #[cfg(feature = "metatensor")]
+    pub(super) named: T,
     pub(super) dtype: DType,
     pub(super) logical_type: Option<LogicalType>,
     /// Bits of one element.
+    #[cfg(feature = "safetensors")]
     pub(super) bits: u64,
 }
 
 impl ElementType {
     const fn plain(named: T, dtype: DType) -> ElementType {
-        ElementType { name: named.as_str(), dtype, logical_type: None, bits: named.bits() }
+        ElementType::new(named, dtype, None)
     }
 
     const fn logical(named: T, dtype: DType, t: LogicalType) -> ElementType {
-        ElementType { name: named.as_str(), dtype, logical_type: Some(t), bits: named.bits() }
+        ElementType::new(named, dtype, Some(t))
     }
 
-    /// Where it stands in [`ELEMENT_TYPES`]: writers put the last first.
+    const fn new(named: T, dtype: DType, logical_type: Option<LogicalType>) -> ElementType {
+        ElementType {
+            name: named.as_str(),
+            #[cfg(feature = "metatensor")]
+            named,
+            dtype,
+            logical_type,
+            #[cfg(feature = "safetensors")]
+            bits: named.bits(),
+        }
+    }
+
+    /// Where it stands in [`ELEMENT_TYPES`]: writers of safetensors put the last first.
+    #[cfg(feature = "safetensors")]
     pub(super) fn rank(&self) -> usize {
         ELEMENT_TYPES.iter().position(|t| t.name == self.name).unwrap_or_default()
     }

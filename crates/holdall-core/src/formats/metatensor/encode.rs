@@ -1,0 +1,220 @@
+//! The header written: everything is known before the first byte.
+
+use super::decode::decode_header;
+use super::fit::{check_tensor, check_values, limits_of_schemas};
+use super::metadata::{Parts, own_attributes};
+use super::plan::{Plan, Slot};
+use super::rules::*;
+use super::{KIND_ATTRIBUTE, LEN_BYTES, MAX_HEADER_LEN};
+use crate::encode::{Encode, EncodeOptions, Stored, TensorSpec};
+use crate::error::{Error, Result};
+use crate::formats::UNKNOWN_VERSION;
+use crate::limits::Limits;
+use crate::model::{Algorithm, Attributes, Encoding, Index, Layout, Value};
+use crate::wire::json::{self, parse};
+use bytes::Bytes;
+
+/// The largest alignment that a schema or a header can ask for.
+const MAX_ALIGN: u64 = 1 << 16;
+/// Levels of a kind that are compared.
+const KIND_DEPTH: usize = 128;
+
+/// An encoder of one file.
+pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
+    if let Some(version) = options.version.as_deref().filter(|v| *v != "1.0") {
+        let message = format!("Metatensor is written in version 1.0, `{version}` was asked for");
+        return Err(UNKNOWN_VERSION.broken(message).with_hint("write `--to metatensor@1.0`"));
+    }
+    if let Some(align) = options.align.filter(|a| !a.is_power_of_two() || *a > MAX_ALIGN) {
+        let message = format!("{align} is not a power of two up to {MAX_ALIGN}");
+        return Err(WRITE_ALIGN.broken(message));
+    }
+    Ok(Box::new(Encoder { align: options.align, slots: Vec::new(), next: 0, end: 0 }))
+}
+
+struct Encoder {
+    /// What tensors and records start at a multiple of at least.
+    align: Option<u64>,
+    /// The components of the declared tensors, in the order of declaration.
+    slots: Vec<Slot>,
+    /// The slot that comes next.
+    next: usize,
+    /// Where the file will end.
+    end: u64,
+}
+
+impl Encode for Encoder {
+    fn header_first(&self) -> bool {
+        true
+    }
+
+    fn can_compress(&self) -> bool {
+        false
+    }
+
+    fn can_digest(&self, _: Algorithm) -> bool {
+        false
+    }
+
+    fn check_attributes(&self, attributes: &Attributes) -> Result<()> {
+        check_values(attributes)?;
+        Parts::read(attributes, &limits_of_schemas()).map(drop)
+    }
+
+    fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
+        check_tensor(tensor).map_err(|e| e.in_tensor(&tensor.name))
+    }
+
+    fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
+        let names = json::duplicate(declared.iter().map(|t| t.name.as_str()));
+        if let Some(name) = names {
+            return Err(DECLARED.broken("two tensors have this name").in_tensor(name));
+        }
+        declared.iter().try_for_each(|tensor| self.check_tensor(tensor))?;
+        let mut file = Plan::new(attributes, declared, self.align)?;
+        let (header, slots, end) = file.header()?;
+        (self.slots, self.end, self.next) = (slots, end, 0);
+        self.check_header(&header, attributes, declared, &file)?;
+        Ok(header)
+    }
+
+    fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
+        let slot = self.due(tensor, component)?;
+        if slot.shares.is_some() {
+            return Err(DECLARED
+                .broken("it was declared to share the bytes of another component")
+                .in_tensor(&tensor.name));
+        }
+        if end > slot.range.start {
+            let message =
+                format!("its bytes start at {}, the file ends at {end}", slot.range.start);
+            return Err(DECLARED.broken(message).in_tensor(&tensor.name));
+        }
+        Ok(slot.range.start)
+    }
+
+    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+        let slot = self.due(tensor, component)?;
+        if stored.encoding != Encoding::Raw || stored.digest.is_some() {
+            let what = if stored.digest.is_some() { "a digest" } else { stored.encoding.as_str() };
+            let message = format!("{what} cannot be recorded");
+            return Err(ENCODING.broken(message).in_tensor(&tensor.name));
+        }
+        if stored.range != slot.range {
+            let (found, wanted) = (&stored.range, &slot.range);
+            let message = format!(
+                "bytes {}..{} were declared, {}..{} written",
+                wanted.start, wanted.end, found.start, found.end
+            );
+            return Err(DECLARED.broken(message).in_tensor(&tensor.name));
+        }
+        self.next = self.next.saturating_add(1);
+        Ok(())
+    }
+
+    fn finish(&mut self, end: u64) -> Result<Bytes> {
+        if let Some(slot) = self.slots.get(self.next) {
+            let missing = self.slots.len().saturating_sub(self.next);
+            let message = format!("{missing} declared components were not written");
+            return Err(DECLARED.broken(message).in_tensor(&slot.tensor));
+        }
+        if end != self.end {
+            let message = format!("the file was to have {} bytes, it has {end}", self.end);
+            return Err(DECLARED.broken(message));
+        }
+        Ok(Bytes::new())
+    }
+}
+
+impl Encoder {
+    /// The slot that comes next, if it is this component's.
+    fn due(&self, tensor: &TensorSpec, component: usize) -> Result<&Slot> {
+        match self.slots.get(self.next) {
+            Some(slot) if slot.tensor == tensor.name && slot.component == component => Ok(slot),
+            Some(slot) => {
+                let message = format!("`{}` was declared to come next", slot.tensor.escape_debug());
+                Err(DECLARED.broken(message).in_tensor(&tensor.name))
+            }
+            None => Err(DECLARED.broken("nothing more was declared").in_tensor(&tensor.name)),
+        }
+    }
+
+    /// Reads the header back: it says what was declared, and nothing in it breaks a rule.
+    fn check_header(
+        &self,
+        header: &[u8],
+        attributes: &Attributes,
+        declared: &[TensorSpec],
+        plan: &Plan<'_>,
+    ) -> Result<()> {
+        let mut limits = Limits::default();
+        (limits.tensors, limits.rank, limits.schema_nodes) = (u64::MAX, usize::MAX, u64::MAX);
+        limits.header_len = MAX_HEADER_LEN;
+        let text = header.get(8..).unwrap_or_default();
+        let range = LEN_BYTES..header.len() as u64;
+        let blame = |e: Error| match plan.is_given {
+            false => e,
+            true => {
+                let own = SCHEMA_FIT.broken(format!("{} [{}]", e.message(), e.code()));
+                match e.tensor() {
+                    Some(tensor) => own.in_tensor(tensor),
+                    None => own,
+                }
+            }
+        };
+        let index = decode_header(text, range, self.end, &limits).map_err(blame)?;
+        let mut slots = self.slots.iter();
+        for tensor in declared {
+            let own = slots.by_ref().take(tensor.components.len());
+            if let Some(what) = difference(tensor, own, &index, plan.is_given) {
+                let message = format!("another {what} would be read back");
+                return Err(SCHEMA_FIT.broken(message).in_tensor(&tensor.name));
+            }
+        }
+        let is_ours = |key: &str| key.starts_with("metatensor.");
+        let same = attributes.iter().filter(|(key, _)| !is_ours(key)).all(|(key, value)| {
+            index.attributes().get(key).map(Value::to_json) == Some(value.to_json())
+        });
+        match same && index.len() == declared.len() && index.warnings().is_empty() {
+            true => Ok(()),
+            false => Err(SCHEMA_FIT.broken("other attributes or tensors would be read back")),
+        }
+    }
+}
+
+/// What the index says otherwise about a tensor than was declared.
+fn difference<'s>(
+    tensor: &TensorSpec,
+    slots: impl Iterator<Item = &'s Slot>,
+    index: &Index,
+    is_given: bool,
+) -> Option<&'static str> {
+    let Some(found) = index.get(&tensor.name) else { return Some("name") };
+    if found.shape() != tensor.shape {
+        return Some("shape");
+    }
+    if *found.layout() != tensor.layout || found.components().len() != tensor.components.len() {
+        return Some("layout");
+    }
+    for (spec, slot) in tensor.components.iter().zip(slots) {
+        let Some(c) = found.component(&spec.role) else { return Some("layout") };
+        if (c.dtype, &c.logical_type) != (spec.dtype, &spec.logical_type) {
+            return Some("dtype");
+        }
+        if c.stored != slot.range && !c.stored.is_empty() {
+            return Some("range");
+        }
+    }
+    let has_kind = tensor.layout != Layout::Dense;
+    let own = own_attributes(&tensor.attributes, has_kind);
+    if own_attributes(found.attributes(), has_kind).to_json() != own.to_json() {
+        return Some("attribute");
+    }
+    // Kinds that came with a schema are the schema's; others became part of one.
+    let kind = |attributes: &Attributes| {
+        let text = attributes.get(KIND_ATTRIBUTE).and_then(Value::as_text)?;
+        parse(text.as_bytes(), KIND_DEPTH).ok()
+    };
+    let differs = has_kind && is_given && kind(&tensor.attributes) != kind(found.attributes());
+    differs.then_some("kind")
+}
