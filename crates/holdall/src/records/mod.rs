@@ -190,17 +190,21 @@ impl Records {
     /// `records/index`; where the bytes are not at hand, as [`Tensor::bytes_range`].
     #[inline]
     pub fn record(&self, index: u64) -> Result<Record<'_>> {
-        let inner = &*self.0;
-        // At hand, all of it is there, and so the product fits.
-        let at_hand = inner.data.whole().filter(|_| index < inner.count).and_then(|bytes| {
-            let start = index as usize * inner.stride;
-            bytes.get(start..)?.get(..inner.size)
-        });
-        let bytes = match at_hand {
+        let bytes = match self.at_hand(index) {
             Some(bytes) => Cow::Borrowed(bytes),
             None => self.fetch(index)?,
         };
-        Ok(Record { records: self, ty: inner.ty, index, bytes })
+        Ok(Record { records: self, ty: self.0.ty, index, bytes })
+    }
+
+    /// The bytes of a record that is there and at hand.
+    #[inline]
+    fn at_hand(&self, index: u64) -> Option<&[u8]> {
+        let inner = &*self.0;
+        let bytes = inner.data.whole().filter(|_| index < inner.count)?;
+        // All of it is there, and so neither product nor sum passes its length.
+        let start = (index as usize).wrapping_mul(inner.stride);
+        bytes.get(start..start.wrapping_add(inner.size))
     }
 
     /// The value of a member in the record of that place: [`Records::record`] and [`Record::get`].
@@ -209,6 +213,14 @@ impl Records {
     /// As those.
     #[inline]
     pub fn get<T: ReadScalar>(&self, index: u64, typed: &Typed<T>) -> Result<Option<T>> {
+        match self.at_hand(index) {
+            Some(record) => typed.read(record).map_err(|e| self.in_record(e, index)),
+            None => self.fetch_value(index, typed),
+        }
+    }
+
+    #[cold]
+    fn fetch_value<T: ReadScalar>(&self, index: u64, typed: &Typed<T>) -> Result<Option<T>> {
         self.record(index)?.get(typed)
     }
 
