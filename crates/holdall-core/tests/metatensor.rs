@@ -525,6 +525,15 @@ fn attributes_that_say_what_cannot_be_are_refused() {
     let attributes = of("metatensor.values", text(r#"{"w.x":1}"#));
     let e = write(&attributes, &tensors, zeros(&tensors), &EncodeOptions::new()).unwrap_err();
     assert_eq!(e.code(), "metatensor/attribute");
+    // Values that a schema made from the tensors has no place for: they would come back as others.
+    let values = |own: &str, tensors: &[TensorSpec]| {
+        let attributes = of("metatensor.values", text(own));
+        write(&attributes, tensors, zeros(tensors), &EncodeOptions::new()).map_err(|e| e.code())
+    };
+    assert!(values(r#"{"v":{"x":1},"y":[2]}"#, &tensors).is_ok());
+    assert_eq!(values(r#"{"v.x":1}"#, &tensors), Err("metatensor/attribute"));
+    assert_eq!(values(r#"{"v":1}"#, &[]), Err("metatensor/attribute"));
+    assert_eq!(values(r#"{"":{}}"#, &[]), Err("metatensor/attribute"));
     // Keys that are ours keep their values.
     let odd = Attributes::from_iter([
         ("holdall.names".to_owned(), Value::Integer(1)),

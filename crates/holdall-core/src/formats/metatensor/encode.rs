@@ -152,10 +152,16 @@ impl Encoder {
         limits.header_len = MAX_HEADER_LEN;
         let text = header.get(8..).unwrap_or_default();
         let range = LEN_BYTES..header.len() as u64;
-        let blame = |e: Error| match plan.is_given {
-            false => e,
-            true => {
-                let own = SCHEMA_FIT.broken(format!("{} [{}]", e.message(), e.code()));
+        // What does not fit is the schema, or the values that are to stand where it has no place for them.
+        let rule = match (plan.is_given, plan.values.is_empty()) {
+            (true, _) => Some(&SCHEMA_FIT),
+            (false, false) => Some(&ATTRIBUTE),
+            (false, true) => None,
+        };
+        let blame = |e: Error| match rule {
+            None => e,
+            Some(rule) => {
+                let own = rule.broken(format!("{} [{}]", e.message(), e.code()));
                 match e.tensor() {
                     Some(tensor) => own.in_tensor(tensor),
                     None => own,
@@ -170,6 +176,9 @@ impl Encoder {
                 let message = format!("another {what} would be read back");
                 return Err(SCHEMA_FIT.broken(message).in_tensor(&tensor.name));
             }
+        }
+        if let Some(rule) = rule.filter(|_| !plan.has_values_of(&index)) {
+            return Err(rule.broken("other plain values would be read back"));
         }
         let is_ours = |key: &str| key.starts_with("metatensor.");
         let same = attributes.iter().filter(|(key, _)| !is_ours(key)).all(|(key, value)| {

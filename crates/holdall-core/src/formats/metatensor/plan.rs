@@ -10,7 +10,7 @@ use super::{LEN_BYTES, MAX_HEADER_LEN};
 use crate::encode::TensorSpec;
 use crate::error::Result;
 use crate::formats::element::by_meaning;
-use crate::model::{Attributes, Layout, Role};
+use crate::model::{Attributes, Index, Layout, Role};
 use crate::wire::json::{parse, write_string};
 use bytes::Bytes;
 use holdall_schema::{Root, Schema};
@@ -36,7 +36,8 @@ pub(super) struct Slot {
 pub(super) struct Plan<'a> {
     attributes: &'a Attributes,
     declared: &'a [TensorSpec],
-    values: Vec<(String, String)>,
+    /// Plain values: path and JSON text.
+    pub(super) values: Vec<(String, String)>,
     tree: Tree,
     said: Said<'a>,
     schema: String,
@@ -94,6 +95,16 @@ impl<'a> Plan<'a> {
         let data_align = align.unwrap_or(1).max(DATA_ALIGN);
         let tree = named.tree;
         Ok(Plan { attributes, declared, values, tree, said, schema, aligns, data_align, is_given })
+    }
+
+    /// Whether a file has the plain values that are to be written.
+    pub(super) fn has_values_of(&self, index: &Index) -> bool {
+        let sorted = |mut values: Vec<(String, String)>| {
+            values.sort();
+            values
+        };
+        let found = Parts::read(index.attributes(), &limits_of_schemas());
+        found.is_ok_and(|found| sorted(found.values) == sorted(self.values.clone()))
     }
 
     /// The header, where components will lie, and where the file will end.
