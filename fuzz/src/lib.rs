@@ -10,6 +10,7 @@
 
 mod frames;
 mod limits;
+mod schemas;
 mod take;
 mod targets;
 mod walk;
@@ -60,6 +61,14 @@ pub static TARGETS: &[Target] = &[
         name: "decode_safetensors",
         run: decode_safetensors::run,
         seeds: &["corpus/accept/safetensors", "corpus/reject/safetensors"],
+        of_file: whole,
+        form: Form::File,
+        runs: 200_000,
+    },
+    Target {
+        name: "decode_metatensor",
+        run: decode_metatensor::run,
+        seeds: &["corpus/accept/metatensor", "corpus/reject/metatensor"],
         of_file: whole,
         form: Form::File,
         runs: 200_000,
@@ -129,12 +138,44 @@ pub static TARGETS: &[Target] = &[
         runs: 200_000,
     },
     Target {
+        name: "schema_layout",
+        run: schema_layout::run,
+        seeds: VECTORS,
+        of_file: schema_layout::seeds,
+        form: Form::Bytes,
+        runs: 50_000,
+    },
+    Target {
+        name: "records",
+        run: records::run,
+        seeds: VECTORS,
+        of_file: records::seeds,
+        form: Form::Bytes,
+        runs: 100_000,
+    },
+    Target {
+        name: "schema_evolution",
+        run: schema_evolution::run,
+        seeds: VECTORS,
+        of_file: schema_evolution::seeds,
+        form: Form::Bytes,
+        runs: 50_000,
+    },
+    Target {
         name: "roundtrip",
         run: roundtrip::run,
         seeds: &["corpus/accept/ztensor"],
         of_file: roundtrip::seeds,
         form: Form::Bytes,
         runs: 20_000,
+    },
+    Target {
+        name: "metatensor",
+        run: metatensor::run,
+        seeds: &["corpus/accept/metatensor", "corpus/reject/metatensor"],
+        of_file: metatensor::seeds,
+        form: Form::Bytes,
+        runs: 50_000,
     },
     Target {
         name: "file",
@@ -147,7 +188,7 @@ pub static TARGETS: &[Target] = &[
     Target {
         name: "diff",
         run: diff::run,
-        seeds: &["corpus/accept/ztensor", "corpus/accept/safetensors"],
+        seeds: &["corpus/accept/ztensor", "corpus/accept/safetensors", "corpus/accept/metatensor"],
         of_file: diff::seeds,
         form: Form::Pair,
         runs: 20_000,
@@ -159,7 +200,11 @@ const FILES: &[&str] = &[
     "corpus/reject/ztensor",
     "corpus/accept/safetensors",
     "corpus/reject/safetensors",
+    "corpus/accept/metatensor",
+    "corpus/reject/metatensor",
 ];
+
+const VECTORS: &[&str] = &["corpus/vectors/metatensor"];
 
 /// The target of that name.
 pub fn target(name: &str) -> Option<&'static Target> {

@@ -12,6 +12,7 @@ pub(crate) fn tight() -> Limits {
     limits.tensors = 4096;
     limits.rank = 16;
     limits.depth = 32;
+    limits.schema_nodes = 1 << 12;
     limits.attribute_values = 1 << 14;
     limits.decoded_len = DECODED_LEN;
     limits.expansion = 16;

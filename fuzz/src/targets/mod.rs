@@ -2,13 +2,18 @@
 //! tensors.
 
 pub mod cbor;
+pub mod decode_metatensor;
 pub mod decode_safetensors;
 pub mod decode_ztensor;
 pub mod diff;
 pub mod file;
 pub mod json;
+pub mod metatensor;
 pub mod npy;
+pub mod records;
 pub mod roundtrip;
+pub mod schema_evolution;
+pub mod schema_layout;
 pub mod views_dense;
 pub mod views_quantized;
 pub mod views_sparse;

@@ -2,6 +2,7 @@
 //! of CBOR.
 
 use crate::random::Random;
+use std::ops::Range;
 
 /// Bytes that an input has at most.
 const MOST: usize = 64 << 10;
@@ -31,7 +32,7 @@ const NUMBERS: [u64; 20] = [
 ];
 
 /// Words of JSON and of headers.
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 24] = [
     "0",
     "-0",
     "1e400",
@@ -48,6 +49,14 @@ const WORDS: [&str; 16] = [
     "\"$bytes\"",
     ",",
     "  ",
+    "{\"TypeDef:Int8\":true}",
+    "{\"TypeDef:String\":true}",
+    "{\"$ref\":\"#/$defs/a\"}",
+    "\"TypeDef:Struct\"",
+    "\"natural\"",
+    "\"n\"",
+    "\"$defs\"",
+    "\"align\"",
 ];
 
 /// Changes `bytes` in a few places; `other` is another input to take from.
@@ -65,7 +74,7 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
         return;
     }
     let at = place(random, bytes.len());
-    match random.below(20) {
+    match random.below(23) {
         0 | 1 => bytes[at] ^= 1 << random.below(8),
         2 => bytes[at] = random.one(&NUMBERS) as u8,
         3 => bytes[at] = random.next() as u8,
@@ -103,7 +112,8 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
         }
         15 => digits(random, bytes, at),
         16 => strings(random, bytes, at),
-        _ => items(random, bytes, at),
+        17..=19 => items(random, bytes, at),
+        _ => values(random, bytes, at, other),
     }
 }
 
@@ -185,6 +195,42 @@ fn strings(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
             bytes.splice(one, b);
         }
     }
+}
+
+/// Puts a value of JSON after `at` in the place of another, or one of `other`; or takes it out with what it
+/// stands behind.
+fn values(random: &mut Random, bytes: &mut Vec<u8>, at: usize, other: &[u8]) {
+    let Some(one) = value(bytes, at) else { return };
+    let from = if random.below(2) == 0 && !other.is_empty() { other } else { bytes.as_slice() };
+    let Some(two) = value(from, place(random, from.len())) else { return };
+    let text = from[two].to_vec();
+    match random.below(4) {
+        0 => drop(bytes.drain(one)),
+        1 => {
+            // A member or an element more.
+            let more = [&text[..], b",", &bytes[one.clone()]].concat();
+            bytes.splice(one, more);
+        }
+        _ => drop(bytes.splice(one, text)),
+    }
+}
+
+/// Where the next object, array or string of JSON lies.
+fn value(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    let start = at + bytes[at..].iter().position(|b| matches!(b, b'{' | b'[' | b'"'))?;
+    let (mut depth, mut is_text) = (0usize, false);
+    for (i, b) in bytes.iter().enumerate().skip(start) {
+        match b {
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => depth += 1,
+            b'}' | b']' if !is_text => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        if depth == 0 && !is_text {
+            return Some(start..i + 1);
+        }
+    }
+    None
 }
 
 /// Swaps, repeats, drops or replaces items of CBOR: what starts at `at`, if that is one.

@@ -1,0 +1,124 @@
+//! A file of a header and data, whatever both say: it is the same by ranges, its records and blobs are
+//! JSON where verification finds nothing, and it comes back from what is written of it.
+//!
+//! The bytes are the text of a header, a byte of 0, and the data: the length of the header, and spaces after
+//! it, are added here, so that most changes do more than break those.
+
+use crate::limits;
+use crate::walk::said;
+use holdall::{
+    Bytes, Check, Convert, DiffOptions, File, Kind, OpenOptions, VerifyOptions, WriteOptions,
+    convert_to, diff, formats, verify,
+};
+
+/// Panics where it does not hold.
+pub fn run(data: &[u8]) {
+    let bytes = file(data);
+    super::windowed::run(&bytes);
+    let file = match open(bytes) {
+        Ok(file) => file,
+        Err(e) => return crate::walk::is_of_the_file(&e),
+    };
+    let report = verify(&file, &VerifyOptions::new().with_threads(1)).expect("it is in memory");
+    let is_sound = report.is_sound();
+    values(&file, is_sound);
+    let Some(written) = converted(&file, "metatensor") else { return };
+    is_same(&file, &written);
+    let twice = converted(&written, "metatensor").expect("it was written once");
+    assert_eq!(said(written.index()), said(twice.index()), "it is written in another way");
+    if let Some(other) = converted(&file, "ztensor") {
+        is_same(&file, &other);
+        match converted(&other, "metatensor") {
+            Some(back) => is_same(&file, &back),
+            None => panic!("it does not come back from zTensor"),
+        }
+    }
+}
+
+fn file(data: &[u8]) -> Vec<u8> {
+    let at = data.iter().position(|b| *b == 0);
+    let (header, data) = data.split_at(at.unwrap_or(data.len()));
+    let end = (8 + header.len()).next_multiple_of(256);
+    let mut out = (end as u64 - 8).to_le_bytes().to_vec();
+    out.extend_from_slice(header);
+    out.resize(end, b' ');
+    out.extend_from_slice(data.get(1..).unwrap_or_default());
+    out
+}
+
+fn open(bytes: Vec<u8>) -> holdall::Result<File> {
+    let options = OpenOptions::new().with_limits(limits::tight()).with_check(Check::All);
+    options.open_bytes(Bytes::from(bytes), "input")
+}
+
+/// Records and entries one by one.
+fn values(file: &File, is_sound: bool) {
+    for t in file.tensors() {
+        match t.layout().as_str() {
+            "records" => {
+                let Ok(records) = t.records() else {
+                    assert!(!is_sound, "{} has no records", t.name());
+                    continue;
+                };
+                for at in 0..records.len().min(64) {
+                    let record = records.record(at).expect("it is there");
+                    let (text, checked) = (record.to_json(), record.check());
+                    assert_eq!(text.is_ok(), checked.is_ok());
+                    match text {
+                        Ok(text) => drop(serde_json::from_str::<serde_json::Value>(&text).unwrap()),
+                        Err(e) => assert!(!is_sound, "{e}"),
+                    }
+                }
+            }
+            "blob" => {
+                let Ok(blob) = t.blob() else {
+                    assert!(!is_sound, "{} is no blob", t.name());
+                    continue;
+                };
+                for at in 0..blob.len().min(64) {
+                    match blob.get(at) {
+                        Ok(bytes) => assert!(bytes.len() <= limits::DECODED_LEN as usize),
+                        Err(e) => assert!(!is_sound, "{e}"),
+                    }
+                    let _ = (blob.str(at), blob.json(at));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The same tensors in a file of that format, if it can hold them.
+fn converted(file: &File, format: &str) -> Option<File> {
+    let options = WriteOptions::new().with_threads(1).with_format(formats::by_name(format)?);
+    match convert_to(file, Vec::new(), &Convert::new(options)) {
+        Ok((_, bytes)) => Some(open(bytes).expect("what was written can be read")),
+        Err(e) => {
+            assert!(matches!(e.kind(), Kind::Unsupported | Kind::Limit), "{format}: {e}");
+            None
+        }
+    }
+}
+
+fn is_same(a: &File, b: &File) {
+    // An error of the bytes that were given.
+    let Ok(found) = diff(a, b, &DiffOptions::new().with_threads(1)) else { return };
+    assert!(found.removed.is_empty() && found.added.is_empty(), "{:?}", found.removed);
+    assert!(found.attributes.is_empty(), "{:?}", found.attributes);
+    for t in &found.changed {
+        assert!(t.incomparable.is_some() && t.types.is_none(), "one is another: {t:?}");
+    }
+}
+
+/// The header of a file, and its data.
+pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
+    let len = file.first_chunk().map_or(0, |&word| u64::from_le_bytes(word));
+    let end = usize::try_from(len).ok().and_then(|len| len.checked_add(8));
+    let Some((header, data)) = end.and_then(|end| file.split_at_checked(end)) else {
+        return Vec::new();
+    };
+    if crate::is_description(file) {
+        return Vec::new();
+    }
+    vec![[header[8..].trim_ascii_end(), &[0], data].concat()]
+}

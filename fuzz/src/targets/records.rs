@@ -1,0 +1,116 @@
+//! A value of a schema comes back from its bytes, and bytes that are a record come back from its JSON.
+
+use crate::schemas::{compile, limits, of_hex, of_vectors, taken, value};
+use crate::take::{Put, Take};
+use holdall::schema::json::parse;
+use holdall::schema::{Checker, Encoder, Schema, Segment, TypeId};
+
+/// Panics where it does not hold.
+pub fn run(data: &[u8]) {
+    let mut take = Take::new(data);
+    let json = taken(&mut take);
+    let Some((schema, ty)) = compile(&json) else { return };
+    let (record, heap) = (take.run(), take.run());
+    let text = value(&mut take, &schema, ty);
+    let (bytes, entries) = encode(&schema, ty, &text);
+    let shown = there_and_back(&schema, ty, &bytes, &entries).expect("it was written here");
+    assert_eq!(encode(&schema, ty, &shown), (bytes, entries), "{text}\n{shown}");
+    if take.below(4) == 1 {
+        let value = parse(text.as_bytes(), 64).expect("it was written here");
+        if let Ok(checker) = Checker::new(&schema, &json, &limits()) {
+            match checker.one_record(value) {
+                Ok(()) => {}
+                Err(e) => assert_eq!(e.code(), "record/keyword", "{text}: {e}"),
+            }
+        }
+    }
+    // Any bytes.
+    let size = schema.extent(ty).expect("it has one").size as usize;
+    let record: Vec<u8> = record.iter().copied().chain([0]).cycle().take(size).collect();
+    if let Some(shown) = there_and_back(&schema, ty, &record, heap) {
+        let (record, heap) = encode(&schema, ty, &shown);
+        let again = there_and_back(&schema, ty, &record, &heap).expect("it was written here");
+        let values = [&shown, &again].map(|text| parse(text.as_bytes(), usize::MAX).expect("JSON"));
+        assert_eq!(values[0], values[1]);
+    }
+    accessors(&schema, ty, &record, heap);
+}
+
+/// The bytes of JSON text that is known to be a value, which are the same by its value.
+fn encode(schema: &Schema, ty: TypeId, text: &str) -> (Vec<u8>, Vec<u8>) {
+    // An object in a record may be as deep as a record, and lies deeper.
+    let limits = limits().with_depth(256);
+    let mut encoder = Encoder::new(schema, ty, &limits).expect("it has a size");
+    let (mut record, mut heap) = (vec![0xff; encoder.size()], Vec::new());
+    if let Err(e) = encoder.text(text.as_bytes(), &mut record, &mut heap) {
+        panic!("{e}: {text}");
+    }
+    let value = parse(text.as_bytes(), 256).expect("it is JSON");
+    let (mut by_value, mut other) = (vec![0x55; encoder.size()], Vec::new());
+    encoder.value(&value, &mut by_value, &mut other).expect("it is the same as text");
+    // Members come in another order, so the heap may be another. What it says is not.
+    let values = [(&record, &heap), (&by_value, &other)].map(|(record, heap)| {
+        let mut out = String::new();
+        schema.record_text(ty, record, heap, &limits, &mut out).expect("it was written here");
+        parse(out.as_bytes(), usize::MAX).expect("it is JSON")
+    });
+    assert_eq!(values[0], values[1]);
+    (record, heap)
+}
+
+/// The JSON of bytes that are sound, however one looks at them.
+fn there_and_back(schema: &Schema, ty: TypeId, record: &[u8], heap: &[u8]) -> Option<String> {
+    let limits = limits();
+    let checked = schema.check_record(ty, record, heap, &limits);
+    let mut text = String::new();
+    let shown = schema.record_text(ty, record, heap, &limits, &mut text);
+    let codes = [&checked, &shown].map(|r| r.as_ref().err().map(|e| e.code()));
+    assert_eq!(codes[0], codes[1]);
+    match &shown {
+        Ok(()) => Some(text),
+        Err(e) => {
+            crate::walk::is_of_the_file(e);
+            None
+        }
+    }
+}
+
+/// Every part of a record is its bytes, or breaks a rule.
+fn accessors(schema: &Schema, ty: TypeId, record: &[u8], heap: &[u8]) {
+    let limits = limits();
+    for item in schema.layout(ty, &limits).expect("it has one").map_while(Result::ok) {
+        let mut path = item.path;
+        let places = path.0.iter_mut().filter(|s| **s == Segment::Each);
+        places.for_each(|s| *s = Segment::Index(0));
+        let part = schema.accessor(ty, &path).expect("it is laid out");
+        let _ = part.elements(record, heap).map(|e| e.map(|e| e.iter().count()));
+        let _ = (part.string(record, heap), part.bytes(record, heap), part.enum_value(record));
+        let _ = (part.json(record, heap, &limits), part.variant(record));
+        if let Ok(Some(raw)) = part.raw(record) {
+            assert_eq!(raw, &record[part.offset()..part.offset() + part.size()]);
+        }
+    }
+}
+
+/// Vectors of records: their schemas, and bytes.
+pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
+    let dice: Vec<u8> = (0..64u8).map(|n| n.wrapping_mul(37)).collect();
+    let mut all = Vec::new();
+    for parts in of_vectors(file, &["schema", "record", "heap"]) {
+        let mut put = Put::default();
+        put.run(&parts[0]);
+        put.run(&of_hex(&parts[1]));
+        put.run(&of_hex(&parts[2]));
+        all.push([&put.0[..], &dice[..]].concat());
+    }
+    for (at, parts) in of_vectors(file, &["schema"]).into_iter().enumerate() {
+        let mut put = Put::default();
+        // Beside it, one that is made up from the same text.
+        let rotated: Vec<u8> = parts[0].iter().rev().map(|b| b.wrapping_mul(59)).collect();
+        put.run(if at % 2 == 0 { &parts[0] } else { &rotated });
+        put.run(&dice[..16]);
+        put.run(b"some bytes of a heap, 32 of them");
+        all.push([&put.0[..], &dice[..]].concat());
+    }
+    all
+}
