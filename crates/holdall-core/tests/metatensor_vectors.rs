@@ -2,6 +2,8 @@
 
 use holdall_core::{Bytes, Error, Index, Limits, Stop, Window, formats};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// What a file of this header and so many bytes of data contains.
 fn decode(header: &str, data_len: u64) -> Result<Index, Error> {
@@ -71,4 +73,80 @@ fn headers() {
         }
     }
     assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Rules that neither a vector nor a file of the corpus breaks, why, and the test that does.
+const ELSEWHERE: &[(&str, &str, &str)] = &[
+    ("evolve/drops-member", OPTION, "holdall-schema/tests/evolve.rs"),
+    ("metatensor/attribute", WRITING, "holdall-core/tests/metatensor.rs"),
+    ("metatensor/components", WRITING, "holdall-core/tests/metatensor.rs"),
+    ("metatensor/declared", WRITING, "holdall-core/tests/metatensor.rs"),
+    ("metatensor/encoding", WRITING, "holdall-core/tests/metatensor.rs"),
+    ("metatensor/header-limit", LIMIT, "holdall-core/tests/metatensor.rs"),
+    ("metatensor/kind", WRITING, "holdall-core/tests/metatensor.rs"),
+    ("metatensor/layout", WRITING, "holdall-core/tests/metatensor.rs"),
+    ("metatensor/logical-type", WRITING, "holdall-core/tests/metatensor.rs"),
+    ("metatensor/schema-fit", WRITING, "holdall-core/tests/metatensor.rs"),
+    ("metatensor/write-align", WRITING, "holdall-core/tests/metatensor.rs"),
+    ("record/access", "of those who call this library", "holdall-schema/tests/access.rs"),
+    ("record/keyword", OPTION, "holdall-schema/tests/check.rs"),
+    ("record/too-large", LIMIT, "holdall-schema/tests/access.rs"),
+    ("schema/too-large", LIMIT, "holdall-schema/tests/compile.rs"),
+];
+
+/// No small example is over it.
+const LIMIT: &str = "a limit";
+const WRITING: &str = "found in writing";
+/// Readers of this format need not have what breaks it.
+const OPTION: &str = "a check that somebody asks for";
+
+/// Codes of the vectors, and of the files in `corpus/reject/metatensor`.
+fn broken() -> BTreeSet<String> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let mut codes = BTreeSet::new();
+    for entry in corpus.join("vectors/metatensor").read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "json") {
+            continue;
+        }
+        let all: Vec<Value> = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let mut names = BTreeSet::new();
+        for vector in &all {
+            let name = vector["name"].as_str().unwrap();
+            assert!(names.insert(name), "{}: {name} comes twice", path.display());
+            codes.extend(vector.get("error").map(|e| e.as_str().unwrap().to_owned()));
+        }
+    }
+    for entry in corpus.join("reject/metatensor").read_dir().unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let (area, rest) = name.split_once('.').unwrap();
+        codes.insert(format!("{area}/{}", rest.split('.').next().unwrap()));
+    }
+    codes
+}
+
+#[test]
+fn every_rule_has_an_example() {
+    let of_format = |code: &str| {
+        ["metatensor/", "schema/", "record/", "evolve/"].iter().any(|area| code.starts_with(area))
+    };
+    let rules: BTreeSet<&str> = formats::rules().map(|r| r.code).collect();
+    let elsewhere: BTreeMap<&str, &str> =
+        ELSEWHERE.iter().map(|(code, _, test)| (*code, *test)).collect();
+    let broken = broken();
+    for code in rules.iter().filter(|code| of_format(code)) {
+        let has = broken.contains(*code);
+        let is_elsewhere = elsewhere.contains_key(code);
+        assert!(has || is_elsewhere, "no vector and no file breaks {code}");
+        assert!(!(has && is_elsewhere), "{code} is said to have no example, and has one");
+    }
+    for code in &broken {
+        assert!(rules.contains(code.as_str()), "{code} is in no table of rules");
+    }
+    for (code, test) in elsewhere {
+        assert!(rules.contains(code), "{code} is in no table of rules");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(test);
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(&format!("\"{code}\"")), "{test} does not speak of {code}");
+    }
 }

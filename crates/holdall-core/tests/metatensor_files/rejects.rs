@@ -40,10 +40,21 @@ fn keys() -> Vec<Reject> {
     vec![
         new("metatensor.header-bounds.long", with_len(1 << 40, start)),
         new("metatensor.header-bounds.spaces", with_len(100, b"  { \"metatensor\" : \"")),
+        new("metatensor.header-bounds.one", {
+            let whole = file(&unpadded, &[]);
+            with_len(whole.len() as u64 - 7, &whole[8..])
+        }),
+        new("metatensor.header-bounds.cut", {
+            let whole = file(&unpadded, &[]);
+            whole[..whole.len() - 1].to_vec()
+        }),
+        new("metatensor.header-bounds.format-limit", with_len(100_000_000, start)),
+        new("json.truncated.empty-key", with_len(start.len() as u64, start)),
         key("metatensor.version.two", "1.0", "2.0"),
         key("metatensor.version.one", "1.0", "1"),
         key("metatensor.version.letter", "1.0", "1.0b"),
         key("metatensor.endian.big", "little", "big"),
+        key("metatensor.endian.capital", "little", "Little"),
         key("metatensor.data-align.small", ":64", ":32"),
         key("metatensor.data-align.odd", ":64", ":96"),
         key("metatensor.data-align.large", ":64", ":131072"),
@@ -72,6 +83,10 @@ fn keys() -> Vec<Reject> {
         text("json.trailing.text", &(header(TENSORS, "{}") + " {}")),
         text("json.truncated.object", &unpadded[..unpadded.len() - 1]),
         value("json.depth.value", &"[".repeat(600)),
+        text(
+            "json.depth.schema",
+            &header(&("{\"not\":".repeat(200) + "{}" + &"}".repeat(200)), "{}"),
+        ),
         text("json.depth.tensors", &header("{}", &("[".repeat(200) + &"]".repeat(200)))),
         new("json.utf8.value", {
             let mut bytes = file(&with(TENSORS, "{}", r#","x":"?""#), &[]);
@@ -96,7 +111,7 @@ fn references() -> Vec<Reject> {
     let symbol = r#"{"TypeDef:Tensor":{"dtype":"U8","shape":["n"]}}"#;
     let two = object(&[("a", symbol), ("b", symbol)]);
     let list = r#"{"type":"array","items":{"TypeDef:Tensor":{}},"minItems":1,"maxItems":2}"#;
-    let limits = |min, max| {
+    let limits = |min: u64, max: u64| {
         format!(r#"{{"items":{number},"minItems":{min},"maxItems":{max},"TypeDef:Array":true}}"#)
     };
     let twice = format!(r#"{{"w":{0},"w":{0}}}"#, flat("U8", "0", 0, 0));
@@ -195,11 +210,21 @@ fn references() -> Vec<Reject> {
             &blob(1, 0).replace(r#""count":1"#, r#""count":2"#),
             16,
         ),
+        w(
+            "metatensor.size.blob-overflow",
+            &blob_of("bytes"),
+            &blob(0, 0).replace(r#""count":0"#, r#""count":1152921504606846976"#),
+            0,
+        ),
+        w("metatensor.size.none", ANY, &flat("U8", "1", 0, 0), 0),
+        w("metatensor.size.zero", ANY, &flat("U8", "0", 0, 1), 1),
         w("metatensor.size.heap", &blob_of("bytes"), &blob(0, 2).replace("[2]", "[1]"), 2),
         w("metatensor.count.few", &limits(2, 4), &dataset(1, 4, None), 4),
         w("metatensor.count.many", &limits(0, 1), &dataset(2, 8, None), 8),
         w("metatensor.count.fixed", &limits(3, 3), &dataset(2, 8, None), 8),
+        w("metatensor.count.huge", &limits(1 << 60, u64::MAX), &dataset(1, 4, None), 4),
         case("metatensor.count.list-few", list, "[]", 0),
+        case("metatensor.count.list-huge", &list.replace(":1,", ":18446744073709551615,"), "[]", 0),
         case(
             "metatensor.count.list-many",
             list,
@@ -207,6 +232,7 @@ fn references() -> Vec<Reject> {
             0,
         ),
         w("index.shape-overflow.product", ANY, &flat("U8", "4294967296,4294967296", 0, 1), 1),
+        w("index.shape-overflow.bits", ANY, &flat("C64", "2305843009213693952", 0, 1), 1),
         w("index.shape-overflow.half-byte", ANY, &flat("F4", "3", 0, 2), 2),
         w("index.rank.65", ANY, &flat("U8", &format!("1{}", ",1".repeat(64)), 0, 1), 1),
         new(
@@ -245,6 +271,8 @@ fn ranges() -> Vec<Reject> {
         case("metatensor.offsets.one", &[pair("[0]")], 0),
         case("metatensor.offsets.three", &[pair("[0,0,0]")], 0),
         case("metatensor.bounds.most", &[pair("[18446744073709551615,18446744073709551615]")], 0),
+        case("metatensor.bounds.last", &[pair("[9223372036854775807,9223372036854775807]")], 0),
+        case("metatensor.reference.half", &[pair("[0,0.5]")], 0),
         case("metatensor.bounds.half", &[pair("[9223372036854775800,9223372036854775800]")], 0),
         case("metatensor.align.tensor", &[u8s(0, 2), flat("F32", "1", 2, 6)], 6),
         aligned(
@@ -277,7 +305,10 @@ fn ranges() -> Vec<Reject> {
         case("metatensor.trailing-data.one", &[u8s(0, 2)], 3),
         case("metatensor.trailing-data.nothing", &[], 1),
         case("metatensor.truncated.one", &[u8s(0, 2), u8s(2, 4)], 3),
+        case("metatensor.truncated.all", &[u8s(0, 2)], 0),
         case("metatensor.truncated.exabytes", &[u8s(0, 1 << 60)], 3),
+        case("index.overlap.one", &[u8s(0, 4), u8s(3, 7)], 7),
+        case("index.overlap.longer", &[u8s(0, 4), u8s(0, 5)], 5),
         case("index.overlap.part", &[u8s(0, 4), u8s(2, 6)], 6),
         case("index.overlap.inside", &[u8s(0, 4), u8s(1, 2)], 4),
         case("index.overlap.out-of-order", &[u8s(2, 6), u8s(0, 4)], 6),
@@ -300,12 +331,21 @@ fn schemas() -> Vec<Reject> {
         )
     };
     let open = r#"{"TypeDef:Tensor":{"dtype":"U8","shape":["n"]}}"#;
+    let half = r#"{"TypeDef:Tensor":{"dtype":"U8","shape":[4611686018427387904]}}"#;
+    // Arrays of a thousand arrays: small as text, and larger than anything as bytes.
+    let thousand = |items: &str| {
+        format!(r#"{{"items":{items},"minItems":1000,"maxItems":1000,"TypeDef:Array":true}}"#)
+    };
+    let bomb = (0..8).fold(UINT8.to_owned(), |items, _| thousand(&items));
     vec![
         w("schema.kind.two", r#"{"TypeDef:Int8":true,"TypeDef:Int16":true}"#),
         w("schema.kind.unknown", r#"{"TypeDef:Int12":true}"#),
         w("schema.keyword.type", r#"{"type":"string","TypeDef:Tensor":{}}"#),
         w("schema.align.three", r#"{"TypeDef:Tensor":{},"align":3}"#),
         w("schema.remote-ref.url", r#"{"$ref":"https://example.org/schema"}"#),
+        w("schema.remote-ref.file", r##"{"$ref":"other.json#/$defs/a"}"##),
+        w("schema.remote-ref.anchor", r##"{"$ref":"#a"}"##),
+        w("schema.remote-ref.root", r##"{"$ref":"#"}"##),
         w("schema.missing-ref.name", r##"{"$ref":"#/$defs/none"}"##),
         schema(
             "schema.ref-siblings.type",
@@ -315,6 +355,31 @@ fn schemas() -> Vec<Reject> {
         schema(
             "schema.cycle.references",
             r##"{"$defs":{"a":{"properties":{"a":{"$ref":"#/$defs/a"},"w":{"TypeDef:Tensor":{}}}}},"$ref":"#/$defs/a"}"##,
+        ),
+        schema(
+            "schema.cycle.two",
+            r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}"##,
+        ),
+        schema(
+            "schema.cycle.record",
+            &format!(
+                r##"{{"$defs":{{"a":{}}},"properties":{{"w":{}}}}}"##,
+                record(&[("x", &array(r##"{"$ref":"#/$defs/a"}"##))], 1),
+                array(r##"{"$ref":"#/$defs/a"}"##)
+            ),
+        ),
+        item("schema.size-overflow.bomb", &bomb),
+        item(
+            "schema.size-overflow.shape",
+            r#"{"TypeDef:Tensor":{"dtype":"U8","shape":[4294967296,4294967296]}}"#,
+        ),
+        item(
+            "schema.size-overflow.shape-most",
+            r#"{"TypeDef:Tensor":{"dtype":"C64","shape":[18446744073709551615]}}"#,
+        ),
+        item(
+            "schema.size-overflow.struct",
+            &record(&[("a", half), ("b", half)], 2).replacen('{', r#"{"align":1,"#, 1),
         ),
         item(
             "schema.size-overflow.array",
@@ -385,17 +450,26 @@ fn bytes() -> Vec<Reject> {
         opened("metatensor.gap-bytes.one", gap),
         w("layout.bool-byte.two", ANY, &flat("BOOL", "2", 0, 2), &[1, 2]),
         one("record.bool-byte.two", BOOLEAN, &[2]),
+        one("record.bool-byte.most", BOOLEAN, &[255]),
         one("record.enum-index.two", color, &[2]),
+        one("record.enum-index.most", color, &[255]),
+        one("record.union-tag.most", &union, &[255, 0, 0]),
         one("record.presence.bit", &packed(&[("a", UINT8), ("b", UINT8)], 1), &[2, 1, 0]),
         one("record.presence.absent", &packed(&[("a", UINT8), ("b", UINT8)], 1), &[0, 1, 9]),
         one("record.union-tag.two", &union, &[2, 0, 0]),
         one("record.union-padding.one", &union, &[0, 1, 1]),
         strings("record.entry-bounds.end", STRING, &[(0, 3)], b"ab"),
         strings("record.entry-bounds.wraps", STRING, &[(far, 2)], b"ab"),
+        strings("record.entry-bounds.behind", STRING, &[(2, 1)], b"ab"),
+        strings("record.entry-bounds.no-heap", STRING, &[(0, 1)], b""),
+        strings("record.entry-bounds.most", &array(FLOAT32), &[(0, far - 3)], &[0; 8]),
         strings("record.entry-empty.offset", STRING, &[(1, 0)], b"ab"),
         strings("record.entry-length.part", &array(FLOAT32), &[(0, 6)], &[0; 8]),
         strings("record.entry-align.one", &array(FLOAT32), &[(1, 4)], &[0; 8]),
         strings("record.utf8.one", STRING, &[(0, 1)], b"\xff"),
+        // Two halves of one letter: the whole heap is text, each entry is not.
+        strings("record.utf8.half", STRING, &[(0, 1), (1, 1)], "\u{e9}".as_bytes()),
+        strings("record.utf8.surrogate", STRING, &[(0, 3)], b"\xed\xa0\x80"),
         strings("record.json.array", object, &[(0, 2)], b"[]"),
         strings("record.json.twice", object, &[(0, 13)], br#"{"a":1,"a":2}"#),
         blobs("record.entry-bounds.blob", "bytes", &[(2, 1)], b"ab"),
