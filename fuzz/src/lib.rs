@@ -159,7 +159,7 @@ pub static TARGETS: &[Target] = &[
         seeds: VECTORS,
         of_file: schema_evolution::seeds,
         form: Form::Bytes,
-        runs: 50_000,
+        runs: 20_000,
     },
     Target {
         name: "roundtrip",

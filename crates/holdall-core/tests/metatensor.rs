@@ -273,6 +273,24 @@ fn every_limit_is_kept() {
     };
     assert_eq!(code(|l| l.header_len = 100), "metatensor/header-limit");
     assert_eq!(code(|l| l.schema_nodes = 3), "schema/too-large");
+    // Values of metadata, and plain values, all of them together.
+    let parts = [
+        with("{}", "1", r#","metadata":{"a":[1,2,3,{"b":[]}]}"#),
+        with(
+            r#"{"properties":{"w":{"TypeDef:Tensor":{}}}}"#,
+            r#"{"a":[1,2,3],"b":[4,5,6,7,"[:,"]}"#,
+            "",
+        ),
+    ];
+    for (header, count) in parts.iter().zip([10, 10]) {
+        let of = |attribute_values: u64| {
+            let mut limits = Limits::default();
+            limits.attribute_values = attribute_values;
+            decode_under(&file(header, &[]), &limits).err().map(|e| e.code())
+        };
+        assert_eq!(of(count - 1), Some("metatensor/too-many-values"), "{header}");
+        assert_eq!(of(count), None, "{header}");
+    }
     assert_eq!(code(|l| l.tensors = 4), "index/too-many-tensors");
     assert_eq!(code(|l| l.rank = 0), "index/rank");
     assert_eq!(code(|l| l.depth = 3), "json/depth");

@@ -87,6 +87,7 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("metatensor/layout", WRITING, "holdall-core/tests/metatensor.rs"),
     ("metatensor/logical-type", WRITING, "holdall-core/tests/metatensor.rs"),
     ("metatensor/schema-fit", WRITING, "holdall-core/tests/metatensor.rs"),
+    ("metatensor/too-many-values", LIMIT, "holdall-core/tests/metatensor.rs"),
     ("metatensor/write-align", WRITING, "holdall-core/tests/metatensor.rs"),
     ("record/access", "of those who call this library", "holdall-schema/tests/access.rs"),
     ("record/keyword", OPTION, "holdall-schema/tests/check.rs"),

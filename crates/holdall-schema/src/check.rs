@@ -1,6 +1,7 @@
 //! What standard keywords say of values: minima, patterns, formats of header values and of records
 //! as JSON. By the `jsonschema` crate, compiled once for a schema, with a keyword for each kind.
 
+use crate::effort;
 use crate::error::{Error, Result, Rule};
 use crate::extent::in_memory;
 use crate::json::Token;
@@ -17,6 +18,7 @@ use data_encoding::BASE64;
 use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Checks the plain values of a header, and records as JSON, against all keywords of a schema.
 #[derive(Debug)]
@@ -24,7 +26,14 @@ pub struct Checker<'s> {
     schema: &'s Schema,
     validator: Validator,
     limits: SchemaLimits,
+    /// Parts of the schema that may still be tried on plain values.
+    left: AtomicU64,
 }
+
+/// Parts of a schema that may be tried for each value in JSON, beyond those that may be anyway.
+const EFFORT: u64 = 64;
+/// Those that may be tried for the sake of a better message.
+const EFFORT_TO_TELL: u64 = 4096;
 
 impl<'s> Checker<'s> {
     /// A checker of what the schema compiled from `source` describes. Nothing is fetched, and patterns
@@ -72,6 +81,8 @@ impl<'s> Checker<'s> {
             .with_draft(Draft::Draft202012)
             .with_pattern_options(PatternOptions::regex())
             .offline();
+        options = options
+            .with_keyword(effort::KEYWORD, |_, value, _| Ok(Box::new(effort::Step::of(value))));
         for kind in KindKeyword::all() {
             let name = kind.name();
             options = options.with_keyword(name, move |_, _, _| Ok(Box::new(kind)));
@@ -79,27 +90,33 @@ impl<'s> Checker<'s> {
         let validator = options
             .build(&document)
             .map_err(|e| INVALID.broken(shorten(&e.masked().to_string()).to_owned()))?;
-        Ok(Checker { schema, validator, limits: limits.clone() })
+        let left = AtomicU64::new(limits.max_nodes());
+        Ok(Checker { schema, validator, limits: limits.clone(), left })
     }
 
     /// Checks the value at a plain node of a header; `rule` is what breaks where it is not sound.
     ///
     /// # Errors
-    /// `rule`.
+    /// `rule`; `schema/too-large` where all values so far try more than [`SchemaLimits::nodes`] parts of the
+    /// schema, and 64 for each value in them.
     pub fn plain(&self, node: NodeId, value: Value, rule: &'static Rule) -> Result<()> {
-        self.part(&node.0.to_string(), value, rule)
+        let left = self.left.load(Ordering::Relaxed);
+        let left = self.part(&node.0.to_string(), value, rule, left)?;
+        self.left.store(left, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Checks the JSON of a record of a dataset: everything that encoding it would check, and then the
     /// standard keywords.
     ///
     /// # Errors
-    /// Those of [`Encoder::value`]; `record/keyword`; `record/too-large` where the bytes would be.
+    /// Those of [`Encoder::value`]; `record/keyword`; `record/too-large` where the bytes would be;
+    /// `schema/too-large` as for plain values, but for each record alone.
     pub fn record(&self, node: NodeId, value: Value) -> Result<()> {
         if let Node::Dataset { items, .. } = self.schema.node(node) {
             self.encodes(*items, &value)?;
         }
-        self.part(&node.0.to_string(), value, &KEYWORD)
+        self.part(&node.0.to_string(), value, &KEYWORD, self.limits.max_nodes()).map(drop)
     }
 
     /// The same, for the schema of one record.
@@ -110,7 +127,7 @@ impl<'s> Checker<'s> {
         if let Some(ty) = self.schema.record() {
             self.encodes(ty, &value)?;
         }
-        self.part(RECORD, value, &KEYWORD)
+        self.part(RECORD, value, &KEYWORD, self.limits.max_nodes()).map(drop)
     }
 
     fn encodes(&self, ty: TypeId, value: &Value) -> Result<()> {
@@ -123,16 +140,26 @@ impl<'s> Checker<'s> {
         encoder.value(value, &mut vec![0; in_memory(size as u64)?], &mut Counted(0))
     }
 
-    fn part(&self, name: &str, value: Value, rule: &'static Rule) -> Result<()> {
+    /// Checks a value, which may try so many parts of the schema and some for each value in it. Gives what
+    /// is left.
+    fn part(&self, name: &str, value: Value, rule: &'static Rule, left: u64) -> Result<u64> {
+        let most = left.saturating_add(EFFORT.saturating_mul(effort::values(&value)));
         let wrapped = Value::Object(Map::from_iter([(name.to_owned(), value)]));
-        self.validator.validate(&wrapped).map_err(|e| {
-            let path = e.instance_path().to_string();
-            let path = path.get(name.len().saturating_add(1)..).unwrap_or_default();
-            let text = e.masked().to_string();
-            match path {
-                "" => rule.broken(shorten(&text).to_owned()),
-                path => rule.broken(format!("{}, at `{}`", shorten(&text), path.escape_debug())),
-            }
+        let (is_valid, left) = effort::within(most, || self.validator.is_valid(&wrapped))?;
+        if is_valid {
+            return Ok(left);
+        }
+        // Errors of all variants are kept until one is told, so no more are tried than somebody would read.
+        let found = effort::within(EFFORT_TO_TELL, || self.validator.validate(&wrapped));
+        let Ok((Err(e), _)) = found else {
+            return Err(rule.broken("it is not as the schema says"));
+        };
+        let path = e.instance_path().to_string();
+        let path = path.get(name.len().saturating_add(1)..).unwrap_or_default();
+        let text = e.masked().to_string();
+        Err(match path {
+            "" => rule.broken(shorten(&text).to_owned()),
+            path => rule.broken(format!("{}, at `{}`", shorten(&text), path.escape_debug())),
         })
     }
 }
@@ -173,7 +200,8 @@ impl Heap for Counted {
 
 /// Makes a schema say what the values of records are, where standard keywords beside a kind say what a
 /// plain validator may know: a float may be `{"$float": …}`, a member with a default may be missing,
-/// and a tensor has its elements. Variants become conditions.
+/// and a tensor has its elements. Variants become conditions. What may be tried on one value more than
+/// once is counted.
 fn adapt(node: &mut Value, defs: &Defs<'_>) -> Result<()> {
     let Some(keywords) = node.as_object_mut() else { return Ok(()) };
     let kind = keywords.keys().find_map(|k| k.strip_prefix("TypeDef:")).map(str::to_owned);
@@ -190,10 +218,21 @@ fn adapt(node: &mut Value, defs: &Defs<'_>) -> Result<()> {
         _ => {}
     }
     for (keyword, value) in keywords.iter_mut() {
-        children_mut(keyword, value, &mut |child| adapt(child, defs))?;
+        let is_counted = COUNTED.contains(&keyword.as_str());
+        children_mut(keyword, value, &mut |child| {
+            adapt(child, defs)?;
+            if is_counted || effort::is_long(child) {
+                *child = effort::counted(child.take());
+            }
+            Ok(())
+        })?;
     }
     Ok(())
 }
+
+/// Keywords with schemas of which many may be tried on one value.
+const COUNTED: [&str; 6] =
+    ["$defs", "allOf", "anyOf", "oneOf", "dependentSchemas", "patternProperties"];
 
 /// Takes members with a default from `required`.
 fn drop_defaulted(keywords: &mut Map<String, Value>, defs: &Defs<'_>) -> Result<()> {

@@ -12,6 +12,7 @@ mod access;
 mod check;
 mod compile;
 mod dtype;
+mod effort;
 pub mod evolve;
 mod extent;
 pub mod json;

@@ -125,3 +125,61 @@ fn what_is_no_json_schema_is_refused() {
         assert_eq!(code, Some("schema/invalid"), "{source}");
     }
 }
+
+/// A schema of a header in which `x` is checked by that.
+fn checks(defs: Value, x: Value, value: Value) -> Option<&'static str> {
+    let schema = json!({"$defs": defs, "properties": {"w": {"TypeDef:Tensor": {}}, "x": x}});
+    let limits = SchemaLimits::default().with_nodes(1 << 14);
+    let compiled = Schema::compile(&schema, &limits).unwrap();
+    let checker = Checker::new(&compiled, &schema, &limits).unwrap();
+    let Root::References(root) = compiled.root() else { panic!("a record") };
+    let Node::Object(object) = compiled.node(root) else { panic!("no object") };
+    checker.plain(object.property("x").unwrap().node, value, &VALUE).err().map(|e| e.code())
+}
+
+#[test]
+fn what_is_tried_on_a_value_is_bounded() {
+    let of = |name: usize| json!({"$ref": format!("#/$defs/d{name}")});
+    let doubling = |keyword: &str, levels: usize| {
+        let mut defs: serde_json::Map<String, Value> = (0..levels)
+            .map(|n| (format!("d{n}"), json!({keyword: [of(n + 1), of(n + 1)]})))
+            .collect();
+        defs.insert(format!("d{levels}"), json!({"type": "integer"}));
+        Value::Object(defs)
+    };
+    for keyword in ["allOf", "anyOf"] {
+        assert_eq!(
+            checks(doubling(keyword, 60), of(0), json!("no")),
+            match keyword {
+                // The first that fails ends it.
+                "allOf" => Some("test/value"),
+                _ => Some("schema/too-large"),
+            }
+        );
+        assert_eq!(checks(doubling(keyword, 6), of(0), json!(1)), None);
+        assert_eq!(checks(doubling(keyword, 6), of(0), json!("no")), Some("test/value"));
+    }
+    assert_eq!(checks(doubling("allOf", 60), of(0), json!(1)), Some("schema/too-large"));
+    // Twice for each level of the value.
+    let nested = (0..120).fold(json!(1), |value, _| json!([value]));
+    let twice = json!({"d0": {"allOf": [{"items": of(0)}, {"items": of(0)}]}});
+    let found = checks(twice, of(0), nested);
+    assert!(matches!(found, None | Some("schema/too-large")), "{found:?}");
+    // Long values are no great effort.
+    let each = json!({"items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}});
+    let many = |last: Value| Value::Array((0..100_000).map(Value::from).chain([last]).collect());
+    assert_eq!(checks(json!({}), each.clone(), many(json!("x"))), None);
+    assert_eq!(checks(json!({}), each, many(json!(null))), Some("test/value"));
+    // Long lists are gone through for each value.
+    let enums = json!({"items": {"enum": (0..5000).collect::<Vec<_>>()}});
+    assert_eq!(checks(json!({}), enums.clone(), json!([4999])), None);
+    assert_eq!(checks(json!({}), enums, json!(vec![4999; 5000])), Some("schema/too-large"));
+    let patterns = (0..400).map(|n| (format!("^a{n}$"), json!({}))).collect::<Value>();
+    let patterns = json!({"items": {"patternProperties": patterns}});
+    let named = |n: usize| (0..n).map(|n| (format!("b{n}"), json!(n))).collect::<Value>();
+    assert_eq!(checks(json!({}), patterns.clone(), json!([named(10)])), None);
+    assert_eq!(checks(json!({}), patterns, json!([named(5000)])), Some("schema/too-large"));
+    // What leads to itself is tried once, or not at all.
+    let own = json!({"d0": {"allOf": [of(1)]}, "d1": {"allOf": [of(0)]}});
+    assert_eq!(checks(own, of(0), json!(1)), None);
+}

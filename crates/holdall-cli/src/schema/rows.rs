@@ -54,7 +54,12 @@ pub(super) struct Walk<'w> {
     pub(super) rows: Vec<Row>,
     /// Paths touched.
     touched: u64,
+    /// Steps of the paths that are kept.
+    steps: u64,
 }
+
+/// Steps that paths may have on average where there are as many as may be.
+const STEPS: u64 = 8;
 
 impl<'w> Walk<'w> {
     pub(super) fn new(
@@ -62,7 +67,7 @@ impl<'w> Walk<'w> {
         limits: &'w SchemaLimits,
         only: Option<&'w Path>,
     ) -> Walk<'w> {
-        Walk { symbols, limits, only, rows: Vec::new(), touched: 0 }
+        Walk { symbols, limits, only, rows: Vec::new(), touched: 0, steps: 0 }
     }
 
     /// The paths of a schema.
@@ -235,6 +240,12 @@ impl<'w> Walk<'w> {
     fn push(&mut self, row: Row) -> Result<()> {
         self.touch()?;
         if self.only.is_none_or(|only| is_within(only, &row.path)) {
+            self.steps += row.path.0.len() as u64;
+            let most = self.limits.nodes.saturating_mul(STEPS);
+            if self.steps > most {
+                let message = format!("the paths have more than {most} steps together");
+                return Err(rules::TOO_LARGE.broken(message));
+            }
             self.rows.push(row);
         }
         Ok(())

@@ -149,7 +149,7 @@ impl Encoder {
     ) -> Result<()> {
         let mut limits = Limits::default();
         (limits.tensors, limits.rank, limits.schema_nodes) = (u64::MAX, usize::MAX, u64::MAX);
-        limits.header_len = MAX_HEADER_LEN;
+        (limits.header_len, limits.attribute_values) = (MAX_HEADER_LEN, u64::MAX);
         let text = header.get(8..).unwrap_or_default();
         let range = LEN_BYTES..header.len() as u64;
         // What does not fit is the schema, or the values that are to stand where it has no place for them.

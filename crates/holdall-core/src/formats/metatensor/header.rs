@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use crate::wire::json::{DUPLICATE_KEY, Reader, Token};
+use holdall_schema::rules::TOO_LARGE;
 use std::ops::Range;
 
 /// What the data starts at a multiple of, where the header does not say.
@@ -52,6 +53,9 @@ pub(super) fn metadata_depth(limits: &Limits) -> usize {
     limits.depth.saturating_mul(ATTRIBUTE_LEVELS).saturating_add(2)
 }
 
+/// Values in a schema for each node that it may have.
+const VALUES_OF_A_NODE: u64 = 8;
+
 impl<'a> Header<'a> {
     /// Finds the keys of the header that lies at `range`, and checks the small ones.
     pub(super) fn read(bytes: &'a [u8], range: Range<u64>, limits: &Limits) -> Result<Header<'a>> {
@@ -90,6 +94,16 @@ impl<'a> Header<'a> {
             return Err(DUPLICATE_KEY.broken(message).at(start..range.end));
         }
         let sound = found.check(bytes, &range)?;
+        let values = |part: &Range<u64>| count_values(slice(bytes, &range, part));
+        let most = limits.schema_nodes.saturating_mul(VALUES_OF_A_NODE);
+        if values(&sound.schema) > most {
+            let message = format!("the schema has more than {most} values");
+            return Err(TOO_LARGE.broken(message).at(sound.schema));
+        }
+        if let Some(part) = &sound.metadata {
+            let left = limits.attribute_values.checked_sub(values(part));
+            left.ok_or_else(|| too_many(limits).at(part.clone()))?;
+        }
         Ok(sound.with(text, range, unknown))
     }
 }
@@ -190,6 +204,28 @@ impl Header<'_> {
         let to = usize::try_from(range.end.saturating_sub(self.range.start)).unwrap_or(0);
         self.text.get(from..to).unwrap_or_default()
     }
+}
+
+/// The values of JSON text, keys among them: in memory they take many times what they take as text.
+pub(super) fn count_values(text: &[u8]) -> u64 {
+    let (mut count, mut is_text, mut is_escaped) = (1u64, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            // One more value, or the first of some.
+            b',' | b':' | b'[' | b'{' if !is_text => count = count.saturating_add(1),
+            _ => {}
+        }
+    }
+    count
+}
+
+/// More values than there may be.
+#[cold]
+pub(super) fn too_many(limits: &Limits) -> Error {
+    TOO_MANY_VALUES.broken(format!("there are more than {} values", limits.attribute_values))
 }
 
 fn slice<'b>(bytes: &'b [u8], header: &Range<u64>, range: &Range<u64>) -> &'b [u8] {

@@ -1,5 +1,6 @@
 //! Objects and arrays of references, and plain values among them: sections 6.1 and 6.2.
 
+use super::header::{count_values, too_many};
 use super::reference::typed;
 use super::rules::{MEMBERS, VALUE};
 use super::schema_limits;
@@ -127,6 +128,8 @@ impl<'s> Walk<'s> {
         let start = reader.offset();
         reader.skip()?;
         let text = reader.text_from(start);
+        let left = self.values_left.checked_sub(count_values(text.as_bytes()));
+        self.values_left = left.ok_or_else(|| too_many(self.source.limits))?;
         // For what skipping does not look at: keys that come twice, numbers that pass a double.
         let value = parse_at(text.as_bytes(), start, self.source.limits.depth)?;
         if let Some(id) = node.filter(|_| self.symbols_are_known) {

@@ -6,6 +6,7 @@ use crate::error::{Kind, Rule};
 pub static RULES: &[&Rule] = &[
     &HEADER_BOUNDS,
     &HEADER_LIMIT,
+    &TOO_MANY_VALUES,
     &VERSION,
     &ENDIAN,
     &DATA_ALIGN,
@@ -46,6 +47,13 @@ pub static HEADER_LIMIT: Rule = Rule::new(
     Kind::Limit,
     "The header has at most `Limits::header_len` bytes (the format allows 100,000,000), and so have \
      the kinds of its tensors, written out.",
+);
+/// More values than the limit.
+pub static TOO_MANY_VALUES: Rule = Rule::new(
+    "metatensor/too-many-values",
+    Kind::Limit,
+    "`metadata`, and the plain values among the tensors, hold at most `Limits::attribute_values` \
+     values each, keys among them.",
 );
 /// A version that is not known.
 pub static VERSION: Rule = Rule::new(

@@ -52,6 +52,8 @@ pub(super) struct Walk<'s> {
     pub(super) ranges: Ranges,
     /// Plain values: path and JSON text.
     pub(super) values: Vec<(String, String)>,
+    /// How many values there may still be in them.
+    pub(super) values_left: u64,
     references: References<'s>,
     /// Where the walk is.
     pub(super) path: String,
@@ -86,6 +88,7 @@ impl<'s> Walk<'s> {
             builder,
             ranges: Ranges::default(),
             values: Vec::new(),
+            values_left: limits.attribute_values,
             references: References { limits, shape: Vec::new(), heap_shape: Vec::new() },
             path: String::new(),
             count: 0,
