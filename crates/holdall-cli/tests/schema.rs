@@ -278,3 +278,24 @@ fn the_records_of_a_file_are_held_against_a_schema() {
     let error = &found[0]["error"];
     assert_eq!((&error["code"], &error["tensor"]), (&json!("record/keyword"), &json!("records")));
 }
+
+#[test]
+fn a_layout_of_deep_paths_without_end_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep.json");
+    let level = |n: usize| {
+        let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
+        let members = json!({"a": next, "b": next});
+        let level = json!({"TypeDef:Struct": ["a", "b"], "properties": members, "align": 1});
+        (format!("d{n}"), level)
+    };
+    let mut defs: serde_json::Map<String, Json> = (0..50).map(level).collect();
+    defs.insert("d50".to_owned(), json!({"TypeDef:Int8": true}));
+    let root = json!({"$defs": defs, "TypeDef:Array": true, "items": {"$ref": "#/$defs/d0"},
+                      "minItems": 1, "maxItems": 1});
+    std::fs::write(&path, root.to_string()).unwrap();
+    let run = holdall(["schema", "layout", path.to_str().unwrap(), "--json"]);
+    let e = run.ends_with(4).error();
+    assert_eq!(e["code"], "schema/too-large");
+    assert!(e["message"].as_str().unwrap().contains("steps"), "{e}");
+}

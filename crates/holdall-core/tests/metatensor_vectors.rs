@@ -92,7 +92,6 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("record/access", "of those who call this library", "holdall-schema/tests/access.rs"),
     ("record/keyword", OPTION, "holdall-schema/tests/check.rs"),
     ("record/too-large", LIMIT, "holdall-schema/tests/access.rs"),
-    ("schema/too-large", LIMIT, "holdall-schema/tests/compile.rs"),
 ];
 
 /// No small example is over it.

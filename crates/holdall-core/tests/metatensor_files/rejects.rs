@@ -116,6 +116,17 @@ fn references() -> Vec<Reject> {
     };
     let twice = format!(r#"{{"w":{0},"w":{0}}}"#, flat("U8", "0", 0, 0));
     let small = flat("U8", "1", 0, 1);
+    // Sixty levels of two each.
+    let doubling = |keyword: &str| {
+        let level = |n: usize| {
+            let next = format!(r##"{{"$ref":"#/$defs/{}"}}"##, n + 1);
+            format!(r#""{n}":{{"{keyword}":[{next},{next}]}},"#)
+        };
+        let levels: String = (0..60).map(level).collect();
+        format!(
+            r##"{{"$defs":{{{levels}"60":{{"type":"integer"}}}},"properties":{{"w":{ANY},"x":{{"$ref":"#/$defs/0"}}}}}}"##
+        )
+    };
     vec![
         w("metatensor.reference.number", ANY, "1", 0),
         w("metatensor.reference.no-dtype", ANY, r#"{"shape":[1],"data_offsets":[0,1]}"#, 1),
@@ -163,6 +174,8 @@ fn references() -> Vec<Reject> {
             &format!(r#"{{"w":{small},"x":256}}"#),
             1,
         ),
+        case("schema.too-large.alternatives", &doubling("anyOf"), r#"{"x":"no"}"#, 0),
+        case("schema.too-large.all", &doubling("allOf"), r#"{"x":1}"#, 0),
         case(
             "schema.invalid.minimum",
             &object(&[("w", ANY), ("x", r#"{"minimum":"1"}"#)]),
