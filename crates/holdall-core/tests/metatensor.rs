@@ -294,6 +294,16 @@ fn every_limit_is_kept() {
     assert_eq!(code(|l| l.tensors = 4), "index/too-many-tensors");
     assert_eq!(code(|l| l.rank = 0), "index/rank");
     assert_eq!(code(|l| l.depth = 3), "json/depth");
+    // And of schemas, of which few are nodes.
+    let values = |count: usize| {
+        let list = vec!["1"; count].join(",");
+        let own =
+            format!(r#"{{"properties":{{"w":{{"TypeDef:Tensor":{{}}}}}},"examples":[{list}]}}"#);
+        let mut limits = Limits::default();
+        limits.schema_nodes = 100;
+        decode_under(&file(&header(&own, "{}"), &[]), &limits).err().map(|e| e.code())
+    };
+    assert_eq!((values(390), values(391)), (None, Some("schema/too-large")));
     // What kinds take together, written out for each node.
     let big = format!(r#"{{"type":"integer","TypeDef:Uint8":true,"title":"{}"}}"#, "x".repeat(500));
     let names: Vec<String> = (0..20).map(|n| format!("t{n}")).collect();

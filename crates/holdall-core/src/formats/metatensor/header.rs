@@ -54,7 +54,7 @@ pub(super) fn metadata_depth(limits: &Limits) -> usize {
 }
 
 /// Values in a schema for each node that it may have.
-const VALUES_OF_A_NODE: u64 = 8;
+const VALUES_OF_A_NODE: u64 = 4;
 
 impl<'a> Header<'a> {
     /// Finds the keys of the header that lies at `range`, and checks the small ones.
