@@ -1,19 +1,21 @@
 //! `holdall convert`.
 
 use crate::args::{Selecting, size};
-use crate::exit::{Failure, Status};
+use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::json::{push_number, push_optional, push_string};
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, escape, printable, shape, type_name};
 use crate::progress::Bar;
+use crate::schema::infer;
+use crate::schema::read::{self, Reading};
 use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::{Args, ValueEnum};
 use holdall::{
     Convert, ConvertReport, EncodeOptions, File, FileSink, Format, Rename, Sharing, TensorSpec,
-    formats,
+    Value, formats,
 };
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,7 @@ use std::path::{Path, PathBuf};
   holdall convert model.zt small.zt --encoding zstd:9            compressed, on all cores
   holdall convert model.zt old.zt --to ztensor@1.0               for an older reader
   holdall convert in.zt out.zt -s 'encoder.*' --rename 'encoder.*=*'
+  holdall convert model.safetensors model.mt --schema s.json     under a schema of your own
   holdall convert model.zt - --to safetensors | ssh host 'cat > model.safetensors'
 
 What the target cannot express is refused before a byte is written. An existing file is replaced
@@ -69,6 +72,14 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     raw_types: bool,
 
+    /// Write Metatensor under this schema (JSON, or a file that has one), which the tensors must fit
+    #[arg(long, value_name = "SCHEMA")]
+    schema: Option<PathBuf>,
+
+    /// Write Metatensor under a schema made from the tensors, in place of the one that came with IN
+    #[arg(long, conflicts_with = "schema")]
+    infer_schema: bool,
+
     /// Leave out attributes that the target cannot hold
     #[arg(long)]
     drop_attributes: bool,
@@ -107,6 +118,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         FileSink::check(&args.output, args.force)?;
     }
     let file = input::open(session, &args.input)?;
+    let options = with_schema(session, args, &target, &file, options)?;
     if args.dry_run {
         let (specs, report) = holdall::convert::plan(&file, &args.output, &options)?;
         dry_run(session, args, &file, &target, &specs, &report)?;
@@ -177,6 +189,39 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
         options = options.with_encoding();
     }
     Ok((Target { format, version }, options))
+}
+
+/// The schema that the user wants to be written, as the attribute that it travels in.
+fn with_schema(
+    session: &Session,
+    args: &ConvertArgs,
+    target: &Target,
+    file: &File,
+    options: Convert,
+) -> Result<Convert, Failure> {
+    let mut attributes = file.attributes().clone();
+    attributes.remove(read::SCHEMA_ATTRIBUTE);
+    match &args.schema {
+        _ if args.schema.is_none() && !args.infer_schema => return Ok(options),
+        _ if target.format.id != "metatensor" => {
+            let what = if args.infer_schema { "--infer-schema" } else { "--schema" };
+            let name = target.format.name;
+            return Err(ARGUMENTS
+                .broken(format!("`{what}` is for Metatensor; {name} has no schema"))
+                .into());
+        }
+        Some(path) => {
+            let named = read::schema(session, path, Reading::File)?;
+            let plain = options.clone().with_attributes(attributes.clone());
+            let (specs, _) = holdall::convert::plan(file, &args.output, &plain)?;
+            // What would be made from the tensors anyway need not be kept.
+            if infer::of_tensors(&specs)? != named.json {
+                attributes.set(read::SCHEMA_ATTRIBUTE, Value::Text(named.json.to_string()));
+            }
+        }
+        None => {}
+    }
+    Ok(options.with_attributes(attributes))
 }
 
 /// `model.zt: zTensor 1.2, 104 tensors, 90.9 MB → 45.2 MB, compressed 2.01×`.

@@ -310,7 +310,12 @@ fn component(tensor: &Tensor, role: Option<&str>) -> Result<Component, Failure> 
         }
         None => WHICH_COMPONENT
             .broken(format!("it is {} and has the components {roles}", tensor.layout()))
-            .with_hint("name one with `--component`, or add `--dense`"),
+            .with_hint(match tensor.layout() {
+                Layout::Records | Layout::Blob => {
+                    "`holdall records` shows and writes what is in it; or name one with `--component`"
+                }
+                _ => "name one with `--component`, or add `--dense`",
+            }),
     };
     Err(e.into())
 }

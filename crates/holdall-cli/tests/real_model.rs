@@ -44,6 +44,7 @@ fn a_real_model_goes_there_and_back() {
         &["--to", "ztensor@1.2", "--encoding", "raw", "--digest", "sha256", "--align", "4096"],
         &["--to", "ztensor@1.0"],
         &["--to", "ztensor@0.1"],
+        &["--to", "metatensor"],
     ]
     .into_iter()
     .enumerate()

@@ -89,3 +89,44 @@ fn what_no_schema_describes_is_told_with_both_lines() {
     assert!(error["message"].as_str().unwrap().starts_with("line 2: "), "{error}");
     holdall(["schema", "infer", "no-such-file.ndjson"]).ends_with(3);
 }
+
+#[test]
+fn the_tensors_of_a_file_make_a_schema_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let tiny = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tiny.zt");
+    let (model, schema, one, two) =
+        (path("m.safetensors"), path("s.json"), path("1.mt"), path("2.mt"));
+    holdall(["convert", tiny, &model, "-s", "layers.*"]).ends_with(0);
+    holdall(["schema", "infer", &model, "-o", &schema]).ends_with(0);
+    let text = std::fs::read_to_string(&schema).unwrap();
+    let json: Json = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["required"], json!(["layers"]));
+    assert_eq!(json["properties"]["layers"]["required"], json!(["0", "1", "2", "3"]));
+
+    // It is what a conversion writes, and so none to be kept.
+    holdall(["convert", &model, &one]).ends_with(0);
+    holdall(["convert", &model, &two, "--schema", &schema]).ends_with(0);
+    assert_eq!(std::fs::read(&one).unwrap(), std::fs::read(&two).unwrap());
+    holdall(["schema", "check", &schema, &one]).ends_with(0);
+
+    // Another is kept, and what does not fit it refused with the file and a way out.
+    let mut other = json.clone();
+    other["title"] = json!("a model");
+    std::fs::write(&schema, other.to_string()).unwrap();
+    holdall(["convert", &model, &two, "--force", "--schema", &schema]).ends_with(0);
+    let attribute = |file: &str| {
+        let json = holdall(["inspect", file, "--json"]).ends_with(0).json();
+        json["attributes"]["metatensor.schema"].as_str().map(str::to_owned)
+    };
+    assert_eq!(attribute(&two).map(|text| serde_json::from_str(&text).unwrap()), Some(other));
+    let part = ["convert", &two, &one, "--force", "-s", "layers.0.*"];
+    let error = holdall([&part[..], &["--json"]].concat()).ends_with(4).error();
+    assert_eq!((&error["code"], &error["source"]), (&json!("metatensor/schema-fit"), &json!(two)));
+    holdall([&part[..], &["--infer-schema"]].concat()).ends_with(0);
+    assert_eq!(attribute(&one), None);
+
+    let to = path("3.zt");
+    let error = holdall(["convert", &model, &to, "--schema", &schema, "--json"]).ends_with(2);
+    assert_eq!(error.error()["code"], "usage/arguments");
+}

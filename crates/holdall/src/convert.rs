@@ -272,7 +272,8 @@ fn run<S: Sink>(
     options.listener.begin(report.decoded_len);
     let mut writer = Writer::new(sink, encoder, write);
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
-    writer.declare(&specs)?;
+    // What cannot be written is in the file that it comes from.
+    writer.declare(&specs).map_err(|e| e.in_source(file.name()))?;
     drop(specs);
     items::write(&mut writer, items, &options.listener)?;
     let (len, done) = writer.finish_with_len()?;

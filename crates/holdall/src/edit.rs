@@ -401,7 +401,8 @@ fn rewrite(
     listener.begin(total.fold(0, |n, c| n.saturating_add(c.decoded_len)));
     let sink = FileSink::create(path, true, write.durability)?;
     let mut writer = Writer::new(sink, encoder, write);
-    writer.declare(&specs)?;
+    // What cannot be written is in the file that it comes from.
+    writer.declare(&specs).map_err(|e| e.in_source(file.name()))?;
     items::write(&mut writer, items, listener)?;
     writer.finish()
 }

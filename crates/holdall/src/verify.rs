@@ -2,9 +2,10 @@
 //!
 //! Opening a file checks its structure. What is left is in the bytes: digests, compressed data that
 //! must decode to the length declared, sparse indices that must lie inside the shape, `bool` bytes
-//! that must be 0 or 1, records and blobs, gaps that must be zero. All of it is done here on all cores, each stored byte read once where one pass
-//! is enough, in memory that does not grow with the file (sparse and quantized tensors, records and
-//! blobs excepted: their components are held while they are checked).
+//! that must be 0 or 1, records and blobs, gaps that must be zero. All of it is done here on all cores,
+//! each stored byte read once where one pass is enough, in memory that does not grow with the file
+//! (sparse and quantized tensors, records and blobs excepted: their components are held while they are
+//! checked).
 
 mod bytes;
 mod gaps;
@@ -64,7 +65,7 @@ pub struct VerifyReport {
     pub components: u64,
     /// Bytes of the file that those components take; bytes that several share count once.
     pub stored_len: u64,
-    /// Those of them that were read for digests, decoding and bools, each counted once. Bytes that
+    /// Those of them that were read for a check, each counted once. Bytes that
     /// nothing can be checked about are not read.
     pub read_len: u64,
     /// Components whose digest is that of their bytes, by algorithm; algorithms that occur only.

@@ -7,7 +7,7 @@ use crate::output::text::{
     lines_of, printable,
 };
 use crate::session::Session;
-use holdall::{Digest, Encoding, File, Io, Tensor};
+use holdall::{Digest, Encoding, File, Io, Layout, Tensor};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -23,6 +23,9 @@ const KEY: usize = 12;
 #[derive(Default)]
 struct Sums {
     parameters: u64,
+    /// Elements of datasets of records, and of blobs.
+    records: u64,
+    entries: u64,
     stored: u64,
     decoded: u64,
     zstd_stored: u64,
@@ -61,7 +64,12 @@ impl Sums {
                 if std::mem::take(&mut first) {
                     sums.shared += u64::from(!is_new);
                     if is_new {
-                        sums.parameters = sums.parameters.saturating_add(tensor.count());
+                        let sum = match tensor.layout() {
+                            Layout::Records => &mut sums.records,
+                            Layout::Blob => &mut sums.entries,
+                            _ => &mut sums.parameters,
+                        };
+                        *sum = sum.saturating_add(tensor.count());
                     }
                 }
                 if c.stored_len() > 0 {
@@ -134,8 +142,17 @@ fn format_line(file: &File) -> String {
 }
 
 fn tensors_line(file: &File, sums: &Sums) -> String {
-    let mut text =
-        format!("{}, {}", Grouped(file.len() as u64), count(sums.parameters, "parameter"));
+    let mut text = Grouped(file.len() as u64).to_string();
+    let no_other = sums.records == 0 && sums.entries == 0;
+    for (sum, noun, shown) in [
+        (sums.parameters, "parameter", sums.parameters > 0 || no_other),
+        (sums.records, "record", sums.records > 0),
+        (sums.entries, "entry", sums.entries > 0),
+    ] {
+        if shown {
+            text.push_str(&format!(", {}", count(sum, noun)));
+        }
+    }
     match sums.shared {
         0 => {}
         1 => text.push_str(", 1 tensor shares the bytes of another"),

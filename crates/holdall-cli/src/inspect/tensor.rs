@@ -8,8 +8,8 @@ use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 
 use crate::output::text::{
-    Grouped, Size, alignment, attributes, component_type, count, escape, exact_size, lines_of,
-    printable, shape, tensor_type,
+    Grouped, Size, alignment, attributes, component_type, count, element_noun, escape, exact_size,
+    lines_of, printable, shape, tensor_type,
 };
 use crate::session::Session;
 use holdall::layout::dense::Dense;
@@ -38,7 +38,7 @@ pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(
     writeln!(out, "{}", paint.on(escape(tensor.name()), Style::Title))?;
     let mut lines = vec![("file", escape(tensor.file().name()))];
     lines.push(("dtype", dtype_line(tensor)));
-    let elements = count(tensor.count(), "element");
+    let elements = count(tensor.count(), element_noun(tensor.layout()));
     lines.push(("shape", format!("{}, {elements}", shape(tensor.shape()))));
     lines.push(("layout", escape(tensor.layout().as_str())));
     lines.push(("size", size_line(tensor, &components)));
@@ -82,6 +82,7 @@ pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(
 fn dtype_line(tensor: &Tensor) -> String {
     let own = tensor_type(tensor);
     match (tensor.logical_type(), tensor.dtype()) {
+        _ if matches!(tensor.layout(), Layout::Records | Layout::Blob) => own.into_owned(),
         (Some(_), Some(dtype)) => format!("{own}, stored as {dtype}"),
         _ => own.into_owned(),
     }

@@ -1,6 +1,7 @@
 //! Names, numbers and sizes for people.
 
-use holdall::{Attributes, Component, DType, LogicalType, TensorInfo, Value};
+use crate::schema::read::KIND_ATTRIBUTE;
+use holdall::{Attributes, Component, DType, Layout, LogicalType, TensorInfo, Value};
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write as _};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -163,7 +164,10 @@ pub(crate) fn plural(n: u64) -> &'static str {
 
 /// A count of things: `1 tensor`, `12 tensors`.
 pub(crate) fn count(n: u64, thing: &str) -> String {
-    format!("{} {thing}{}", Grouped(n), plural(n))
+    match thing.strip_suffix("try") {
+        Some(stem) if n != 1 => format!("{} {stem}tries", Grouped(n)),
+        _ => format!("{} {thing}{}", Grouped(n), plural(n)),
+    }
 }
 
 /// `[512, 384]`, `[]` for a scalar.
@@ -176,9 +180,33 @@ pub(crate) fn component_type(c: &Component) -> Cow<'static, str> {
     type_name(Some(c.dtype), c.logical_type.as_ref())
 }
 
-/// The type of a tensor's elements, found as [`TensorInfo::dtype`] is.
+/// The type of a tensor's elements, found as [`TensorInfo::dtype`] is; of records and blobs, what their
+/// schema calls them: `Struct`, `utf-8`.
 pub(crate) fn tensor_type(t: &TensorInfo) -> Cow<'static, str> {
+    if matches!(t.layout(), Layout::Records | Layout::Blob) {
+        return kind_name(t).map_or("-".into(), |name| escape(&name).into());
+    }
     type_name(t.dtype(), t.logical_type().as_ref())
+}
+
+/// What the kind among a tensor's attributes is called, or is the content of.
+fn kind_name(t: &TensorInfo) -> Option<String> {
+    let kind = t.attributes().get(KIND_ATTRIBUTE)?.as_text()?;
+    let kind: serde_json::Value = serde_json::from_str(kind).ok()?;
+    let (name, value) = kind.as_object()?.iter().find_map(|(keyword, value)| {
+        keyword.strip_prefix("TypeDef:").map(|name| (name.to_owned(), value))
+    })?;
+    let content = value.get("content").and_then(serde_json::Value::as_str);
+    Some(content.map_or(name, str::to_owned))
+}
+
+/// What the elements of a tensor are called: one of them.
+pub(crate) fn element_noun(layout: &Layout) -> &'static str {
+    match layout {
+        Layout::Records => "record",
+        Layout::Blob => "entry",
+        _ => "element",
+    }
 }
 
 /// The name of a type: the logical one where there is one.

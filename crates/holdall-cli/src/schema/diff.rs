@@ -69,7 +69,7 @@ fn side(session: &Session, file: &Path, path: Option<&str>) -> Result<Named, Fai
     match (read::given(session, file, Reading::ByContent)?, path) {
         (Given::Schema(named), None) => Ok(*named),
         (Given::Schema(named), path) => named.records(path, &limits),
-        (Given::File(file), None) => Ok(read::of_file(&file)?),
+        (Given::File(file), None) => read::of_file(&file),
         (Given::File(file), Some(path)) => Ok(super::read::of_records(&file, path)?),
     }
 }

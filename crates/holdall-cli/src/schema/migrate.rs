@@ -189,7 +189,7 @@ const DROP_HINT: &str = "`--rename NEW=OLD` says where it is now, `--drop` leave
 /// The schema of a file with another one for the records of a dataset; `None` where the file has no schema
 /// of its own, or the two have different things of one name.
 fn patch(file: &File, job: &Job) -> Option<Json> {
-    let whole = read::of_file(file).ok()?;
+    let whole = read::own_of_file(file).ok()??;
     let pointer = whole.dataset_pointer(&job.name).ok()?;
     let (mut json, mut items) = (whole.json, job.to.json.clone());
     let keywords = items.as_object_mut()?;

@@ -3,7 +3,7 @@
 
 mod check;
 mod diff;
-mod infer;
+pub(crate) mod infer;
 mod layout;
 mod migrate;
 pub(crate) mod read;

@@ -1,7 +1,8 @@
 //! Schemas as the user names them: JSON in a file or on standard input, or what a tensor file says of
 //! itself.
 
-use crate::exit::{ARGUMENTS, Failure, SCHEMA_LEN, WHICH_DATASET};
+use super::infer;
+use crate::exit::{Failure, SCHEMA_LEN, WHICH_DATASET};
 use crate::input;
 use crate::session::Session;
 use clap::ValueEnum;
@@ -82,18 +83,27 @@ pub(crate) fn given(session: &Session, path: &Path, reading: Reading) -> Result<
 pub(crate) fn schema(session: &Session, path: &Path, reading: Reading) -> Result<Named, Failure> {
     match given(session, path, reading)? {
         Given::Schema(named) => Ok(*named),
-        Given::File(file) => Ok(of_file(&file)?),
+        Given::File(file) => of_file(&file),
     }
 }
 
+/// The schema of a tensor file: the one among its attributes, or else one made from its tensors.
+pub(crate) fn of_file(file: &File) -> Result<Named, Failure> {
+    if let Some(named) = own_of_file(file)? {
+        return Ok(named);
+    }
+    let json = infer::of_file(file)?;
+    let schema = compile(&json, Reading::File, &schema_limits(file.limits()));
+    let schema = schema.map_err(|e| e.in_source(file.name()))?;
+    Ok(Named { source: file.name().to_owned(), json, schema })
+}
+
 /// The schema that a tensor file has among its attributes.
-pub(crate) fn of_file(file: &File) -> Result<Named> {
-    let Some(Value::Text(text)) = file.attributes().get(SCHEMA_ATTRIBUTE) else {
-        let e = ARGUMENTS.broken(format!("the file has no attribute `{SCHEMA_ATTRIBUTE}`"));
-        let e = e.with_hint("`--path NAME` names one of its records, which have a schema each");
-        return Err(e.in_source(file.name()));
-    };
-    parsed(text, file, Reading::File)
+pub(crate) fn own_of_file(file: &File) -> Result<Option<Named>> {
+    match file.attributes().get(SCHEMA_ATTRIBUTE) {
+        Some(Value::Text(text)) => parsed(text, file, Reading::File).map(Some),
+        _ => Ok(None),
+    }
 }
 
 /// The schema that a tensor of records or a blob has; `None` for other tensors.
@@ -128,7 +138,10 @@ fn parsed(text: &str, file: &File, reading: Reading) -> Result<Named> {
 
 /// The part of the limits that is about schemas.
 pub(crate) fn schema_limits(limits: &Limits) -> SchemaLimits {
-    SchemaLimits::default().with_depth(limits.depth).with_decoded_len(limits.decoded_len)
+    SchemaLimits::default()
+        .with_nodes(limits.schema_nodes)
+        .with_depth(limits.depth)
+        .with_decoded_len(limits.decoded_len)
 }
 
 /// Compiles a schema as what it is taken for.

@@ -3,31 +3,48 @@
 use super::{Reason, State, VerifyOptions, VerifyReport};
 use crate::file::Tensor;
 use crate::workers;
-use holdall_core::{Layout, Result};
+use holdall_core::{Component, DType, Encoding, Layout, Result};
 use holdall_schema::Content;
 use holdall_schema::record::rules::TOO_LARGE;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Checks the layouts of `tensors`. Those with broken bytes are left alone: what is wrong with them
 /// was said.
-pub(super) fn check(
-    tensors: &[Tensor],
+pub(super) fn check<'a>(
+    tensors: &'a [Tensor],
     options: &VerifyOptions,
     state: &State,
     report: &mut VerifyReport,
 ) -> Result<()> {
     let counts = Counts::default();
     let layered = |t: &&Tensor| *t.layout() != Layout::Dense && !state.is_bad(t.position());
-    let mut jobs: Vec<&Tensor> = tensors.iter().filter(layered).collect();
+    let mut seen = HashSet::new();
+    let with_len = |t: &'a Tensor| (t, own_len(t, &mut seen));
+    let mut jobs: Vec<(&Tensor, u64)> = tensors.iter().filter(layered).map(with_len).collect();
     // The longest first, so that no thread is left with one at the end.
-    jobs.sort_by_key(|t| std::cmp::Reverse(t.stored_len()));
+    jobs.sort_by_key(|(t, _)| std::cmp::Reverse(t.stored_len()));
     let threads = workers::threads(options.threads);
-    workers::for_each(threads, jobs, || (), |(), tensor| check_one(tensor, state, &counts))?;
+    workers::for_each(
+        threads,
+        jobs,
+        || (),
+        |(), (tensor, len)| check_one(tensor, len, state, &counts),
+    )?;
     report.sparse += counts.sparse.into_inner();
     report.quantized += counts.quantized.into_inner();
     report.records += counts.records.into_inner();
     report.blobs += counts.blobs.into_inner();
+    report.read_len += counts.read_len.into_inner();
     Ok(())
+}
+
+/// How many bytes only the checks here read; those that several tensors share count for the first.
+fn own_len(tensor: &Tensor, seen: &mut HashSet<u64>) -> u64 {
+    let is_unread =
+        |c: &Component| c.digest.is_none() && c.encoding == Encoding::Raw && c.dtype != DType::Bool;
+    let own = tensor.components().filter(is_unread).filter(|c| seen.insert(c.stored.start));
+    own.map(|c| c.stored_len()).sum()
 }
 
 /// Tensors found sound.
@@ -37,9 +54,11 @@ struct Counts {
     quantized: AtomicU64,
     records: AtomicU64,
     blobs: AtomicU64,
+    /// Bytes that were read for these alone.
+    read_len: AtomicU64,
 }
 
-fn check_one(tensor: &Tensor, state: &State, counts: &Counts) -> Result<()> {
+fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Result<()> {
     let (checked, count) = match tensor.layout() {
         Layout::SparseCsr | Layout::PackedCsr => (tensor.csr().map(drop), &counts.sparse),
         Layout::SparseCoo | Layout::PackedCoo => (tensor.coo().map(drop), &counts.sparse),
@@ -54,6 +73,7 @@ fn check_one(tensor: &Tensor, state: &State, counts: &Counts) -> Result<()> {
             return Ok(());
         }
     };
+    counts.read_len.fetch_add(len, Ordering::Relaxed);
     match checked {
         Ok(()) => {
             count.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,10 @@
 //! `holdall schema infer`.
 
 mod shape;
+mod tensors;
 mod write;
+
+pub(crate) use tensors::{of_file, of_tensors};
 
 use crate::exit::{Failure, Status};
 use crate::given::{self, Form, Rows, at_line};
@@ -15,19 +18,21 @@ use shape::Shape;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Make a schema from records
+/// Make a schema from records, or from the tensors of a file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema infer points.ndjson                   the schema on standard output
   holdall schema infer points.csv -o point.json        the same of a table, into a file
   holdall schema infer points.ndjson --tight --enums 8 the narrowest kinds that hold what is there
+  holdall schema infer model.safetensors               objects from the dots in the tensors' names
 
 Every record is looked at. Integers become Int64 (Uint64 where they pass it), other numbers Float64,
 text String, arrays of numbers that always have one length fixed ones, and members that are missing
 or null anywhere optional. Read what you get before you build on it: records that come later may hold
-more than those that were seen.")]
+more than those that were seen. Of a tensor file it is the schema that `convert` gives it as Metatensor;
+`convert --schema` takes one that you changed.")]
 pub(crate) struct InferArgs {
-    /// Records (NDJSON, JSON, CSV, TSV), or `-` for lines of JSON from standard input
+    /// Records (NDJSON, JSON, CSV, TSV), `-` for lines of JSON from standard input, or a tensor file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -66,6 +71,11 @@ struct Wants {
 
 /// Infers.
 pub(crate) fn run(session: &Session, args: &InferArgs) -> Result<Status, Failure> {
+    if args.form.is_none() && super::read::is_binary(&args.file) {
+        let schema = of_file(&input::open(session, &args.file)?)?;
+        put(session, &schema, args.output.as_deref(), args.force)?;
+        return Ok(Status::Fine);
+    }
     let name = input::shown(&args.file);
     let wants = Wants { tight: args.tight, enums: args.enums };
     let bar = Bar::new(session, "reading");
