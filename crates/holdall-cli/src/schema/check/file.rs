@@ -24,6 +24,7 @@ pub(super) fn check(
             datasets.push((tensor.records()?, named.clone()));
         }
         Root::References(_) => {
+            report.tensors = Some(file.len() as u64);
             if let Err(e) = header(file, named)? {
                 report.add(Place::Whole, e.in_source(file.name()));
             }

@@ -64,6 +64,8 @@ const MOST: usize = 1000;
 
 #[derive(Default)]
 struct Report {
+    /// Tensors of a file that were held against the schema of one.
+    tensors: Option<u64>,
     /// Records that were looked at.
     records: u64,
     found: u64,
@@ -149,7 +151,13 @@ fn text(
     let name = escape(records.unwrap_or(schema));
     let looked = match records {
         Some(_) if report.records > 0 || report.found == 0 => {
-            format!(", {} of {}", count(report.records, "record"), escape(schema))
+            let records = count(report.records, "record");
+            let looked = match report.tensors.map(|n| count(n, "tensor")) {
+                Some(tensors) if report.records == 0 => tensors,
+                Some(tensors) => format!("{tensors} and {records}"),
+                None => records,
+            };
+            format!(", {looked} of {}", escape(schema))
         }
         _ => String::new(),
     };
@@ -172,9 +180,10 @@ fn report_json(schema: &str, records: Option<&str>, report: &Report) -> String {
     push_string(schema, &mut out);
     out.push_str(",\"records\":");
     push_optional(records, &mut out);
-    let Report { records, found, findings } = report;
+    let Report { tensors, records, found, findings } = report;
+    let tensors = tensors.map_or("null".to_owned(), |n| n.to_string());
     out.push_str(&format!(
-        ",\"sound\":{},\"count\":{records},\"finding_count\":{found},\"findings\":[",
+        ",\"sound\":{},\"tensors\":{tensors},\"count\":{records},\"finding_count\":{found},\"findings\":[",
         *found == 0
     ));
     for (at, (place, e)) in findings.iter().enumerate() {

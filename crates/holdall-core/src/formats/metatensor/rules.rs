@@ -213,8 +213,10 @@ pub static SCHEMA_FIT: Rule = Rule::new(
     Kind::Unsupported,
     "Tensors are written as the schema among the file's attributes says, where there is one.",
 )
-.with_hint("take the attribute `metatensor.schema` away (`holdall edit FILE unset metatensor.schema`, or \
-     `holdall convert --infer-schema`), and a schema is made from the tensors");
+.with_hint(
+    "take the attribute `metatensor.schema` away (`holdall edit FILE unset metatensor.schema`, or \
+     `holdall convert --infer-schema`), and a schema is made from the tensors",
+);
 /// Compressed bytes, or bytes with a digest.
 pub static ENCODING: Rule = Rule::new(
     "metatensor/encoding",
