@@ -10,6 +10,7 @@ pub(crate) fn all(_args: &[String]) -> Outcome {
     check::check(&[])?;
     check::features(&[])?;
     hostile_as_released()?;
+    a_million_records()?;
     fuzz::smoke(&[])?;
     interop::interop(&[])?;
     cargo(["test", "--workspace"]).run()
@@ -20,5 +21,15 @@ fn hostile_as_released() -> Outcome {
     cargo(["test", "--profile", "hostile", "--package", "holdall-core"]).run()?;
     cargo(["test", "--profile", "hostile", "--package", "holdall"])
         .args(["--test", "corpus*", "--test", "truncate", "--test", "windowed"])
+        .run()
+}
+
+/// Datasets of the size that people have, from the command and from the library.
+fn a_million_records() -> Outcome {
+    cargo(["test", "--profile", "hostile", "--package", "holdall-cli", "--test", "million"])
+        .args(["--", "--ignored"])
+        .run()?;
+    cargo(["run", "--profile", "hostile", "--package", "holdall", "--example", "dataset"])
+        .args(["--", "1000000"])
         .run()
 }

@@ -1,7 +1,8 @@
-//! A dataset of texts, images and labels: written, sampled, filtered by a column.
+//! A dataset of texts, images and labels: written, sampled, filtered by a column, brought under another
+//! schema.
 //!
 //! ```text
-//! cargo run -p holdall --example dataset
+//! cargo run --release -p holdall --example dataset -- 1000000
 //! ```
 //!
 //! A test runs it, and compares the snippets of `docs/rust.md` with these functions.
@@ -9,6 +10,7 @@
 
 use holdall::WriteOptions;
 use holdall::records::Build;
+use holdall::schema::{Converters, ResolveOptions, SchemaLimits, by_value};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -16,15 +18,18 @@ use std::path::Path;
 const PIXELS: usize = 64;
 
 fn main() -> holdall::Result<()> {
-    let folder = std::env::temp_dir();
-    run(&folder.join("dataset.zt"), &folder.join("dataset-dogs.zt"))
+    let count = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(1000);
+    run(&std::env::temp_dir(), count)
 }
 
-/// Writes a dataset to `path`, and what is of one label to `dogs`.
-pub(crate) fn run(path: &Path, dogs: &Path) -> holdall::Result<()> {
-    build(path)?;
-    sample(path)?;
-    filter(path, dogs)
+/// Writes a dataset of so many records into `folder`, what is of one label, and all of it anew.
+pub(crate) fn run(folder: &Path, count: u64) -> holdall::Result<()> {
+    let (path, dogs, new) = ("dataset.mt", "dataset-dogs.mt", "dataset-new.zt");
+    let (path, dogs, new) = (folder.join(path), folder.join(dogs), folder.join(new));
+    build(&path, count)?;
+    sample(&path)?;
+    filter(&path, &dogs)?;
+    migrate(&path, &new)
 }
 
 /// What a record is made of.
@@ -42,17 +47,17 @@ fn kind() -> Value {
     })
 }
 
-fn build(path: &Path) -> holdall::Result<()> {
+fn build(path: &Path, count: u64) -> holdall::Result<()> {
     let mut build = Build::create(path, &WriteOptions::new().with_overwrite(true))?;
 
     // One record at a time, of JSON values or text.
     let mut train = build.dataset_of("train", &kind())?.with_dedup();
-    for i in 0..900 {
+    for i in 0..count - 100 {
         train.value(&json!({
             "caption": format!("a picture of class {}", i % 3),
             "pixels": {"data": vec![i % 256; PIXELS]},
             "label": i % 3,
-            "score": i as f32 / 900.0
+            "score": i as f32 / count as f32
         }))?;
     }
 
@@ -106,8 +111,49 @@ fn filter(path: &Path, dogs: &Path) -> holdall::Result<()> {
     for (i, _) in (0..).zip(&labels).filter(|(_, label)| **label == 1) {
         chosen.copy(&records.record(i)?)?;
     }
-    assert_eq!(chosen.len(), 400);
     build.add(chosen)?;
     build.finish()?;
+    Ok(())
+}
+
+/// What a record is made of later: labels are wider, there are stars, and the caption is a title.
+fn new_kind() -> Value {
+    let mut kind = kind();
+    kind["TypeDef:Struct"] = json!(["title", "pixels", "label", "score", "stars"]);
+    kind["required"] = json!(["title", "pixels", "label", "stars"]);
+    let members = kind["properties"].as_object_mut().expect("an object");
+    members.remove("caption");
+    members.insert("title".to_owned(), json!({"type": "string", "TypeDef:String": true}));
+    members.insert("label".to_owned(), json!({"type": "integer", "TypeDef:Int64": true}));
+    members.insert("stars".to_owned(), json!({"TypeDef:Uint8": true, "default": 3}));
+    kind
+}
+
+fn migrate(path: &Path, new: &Path) -> holdall::Result<()> {
+    let records = holdall::open(path)?.tensor("train")?.records()?;
+    let mut build = Build::create(new, &WriteOptions::new().with_overwrite(true))?;
+    let mut train = build.dataset_of("train", &new_kind())?;
+
+    // The title is the caption, with a capital letter.
+    let options = ResolveOptions::default()
+        .with_rename("title".parse()?, "caption".parse()?)
+        .with_converter("title".parse()?, "capital");
+    let resolution = train.resolve(&records, &options)?;
+    resolution.keeps_all()?;
+    let (old_schema, new_schema) = (records.schema(), train.schema().clone());
+    let capital = by_value(old_schema, &new_schema, SchemaLimits::default(), |value| {
+        let text = value.as_str().unwrap_or_default();
+        let (first, rest) = text.split_at(text.len().min(1));
+        Ok(format!("{}{rest}", first.to_uppercase()).into())
+    });
+    let converters = Converters::new().with("capital", capital);
+    train.migrate(&records, 0..records.len(), &resolution, &converters)?;
+    build.add(train)?;
+    build.finish()?;
+
+    let migrated = holdall::open(new)?.tensor("train")?.records()?;
+    assert_eq!(migrated.len(), records.len());
+    let first = migrated.record(0)?.to_value()?;
+    assert_eq!((&first["title"], &first["stars"]), (&json!("A picture of class 0"), &json!(3)));
     Ok(())
 }

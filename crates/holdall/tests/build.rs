@@ -58,7 +58,7 @@ fn text(count: u64) -> Vec<u8> {
 #[test]
 fn the_example_runs() {
     let folder = tempfile::tempdir().unwrap();
-    dataset_example::run(&folder.path().join("a.zt"), &folder.path().join("b.zt")).unwrap();
+    dataset_example::run(folder.path(), 1000).unwrap();
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::write::Output;
 use super::{RecordsArgs, chosen};
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::output::json::JsonString;
+use crate::output::text::count;
 use crate::session::Session;
 use holdall::schema::{Content, Schema, SchemaLimits, Symbols, TensorDType};
 use holdall::{Blob, Result};
@@ -18,7 +19,10 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
     let chosen = chosen(args, blob.len());
     let mut output = Output::new(session, args, &["value".to_owned()], chosen.is_whole());
     let all = |_: u64| Ok(true);
-    let mut next = chosen.begin(true, &all)?;
+    let mut next = chosen.begin(true, &all).map_err(|e| {
+        let tensor = blob.tensor();
+        e.in_tensor(tensor.name()).in_source(tensor.file().name())
+    })?;
     let elements = match blob.content() {
         Content::Elements(dtype) => Some(Elements::new(dtype)?),
         _ => None,
@@ -42,7 +46,7 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
             false => output.values(session, index, vec![Some(text)])?,
         }
     }
-    output.finish(session, blob.len())
+    output.finish(session, &count(blob.len(), "entry"))
 }
 
 /// Runs of elements of one type.

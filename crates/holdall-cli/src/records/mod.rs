@@ -9,6 +9,7 @@ mod write;
 use crate::exit::{Failure, Status, WHICH_DATASET};
 use crate::extract::{Rows, rows};
 use crate::input;
+use crate::output::text::count;
 use crate::session::Session;
 use choose::Chosen;
 use clap::Args;
@@ -94,7 +95,7 @@ pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failu
     let mut chosen = chosen(args, records.len());
     let mut output = Output::new(session, args, &columns.titles, chosen.is_whole());
     show(&records, &columns, &conditions, &mut chosen, &mut output, session)?;
-    output.finish(session, records.len())
+    output.finish(session, &count(records.len(), "record"))
 }
 
 fn show(
@@ -115,7 +116,10 @@ fn show(
         Ok(true)
     };
     let plain = conditions.is_empty();
-    let mut next = chosen.begin(plain, &holds)?;
+    let mut next = chosen.begin(plain, &holds).map_err(|e| {
+        let tensor = records.tensor();
+        e.in_tensor(tensor.name()).in_source(tensor.file().name())
+    })?;
     // Whether there are more records that would have been shown.
     while let Some(index) = next.next()? {
         if output.is_full() {

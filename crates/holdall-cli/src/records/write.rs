@@ -6,7 +6,7 @@ use crate::exit::{Failure, Status};
 use crate::output::json::push_string;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
-use crate::output::text::{Grouped, count, cut_end, printable};
+use crate::output::text::{Grouped, cut_end, printable};
 use crate::session::Session;
 use holdall::records::Record;
 use serde_json::Value;
@@ -125,8 +125,8 @@ impl Output {
         csv_row(session, &self.titles)
     }
 
-    /// Writes what is left; `total` records there are in all.
-    pub(super) fn finish(self, session: &Session, total: u64) -> Result<Status, Failure> {
+    /// Writes what is left; `total` says how many there are in all, and of what.
+    pub(super) fn finish(self, session: &Session, total: &str) -> Result<Status, Failure> {
         match self.form {
             Form::Json => {}
             Form::Csv if self.written == 0 => self.csv_head(session)?,
@@ -136,7 +136,7 @@ impl Output {
         Ok(Status::Fine)
     }
 
-    fn table(&self, session: &Session, total: u64) -> Result<(), Failure> {
+    fn table(&self, session: &Session, total: &str) -> Result<(), Failure> {
         let out = &mut *session.out();
         let paint = session.paint();
         if !self.rows.is_empty() {
@@ -153,7 +153,7 @@ impl Output {
         }
         let shown = Grouped(self.written);
         let more = if self.more { "; `--range A..B` shows others, `--table` all" } else { "" };
-        writeln!(out, "{shown} of {}{more}", count(total, "record"))?;
+        writeln!(out, "{shown} of {total}{more}")?;
         Ok(())
     }
 }

@@ -11,9 +11,7 @@ use crate::writing::{self, Writing};
 use clap::Args;
 use holdall::records::{Build, DatasetWriter};
 use holdall::schema::evolve::rules::DROPS_MEMBER;
-use holdall::schema::{
-    Converters, Encoder, Path as Way, ResolveOptions, Root, SchemaLimits, Segment, resolve,
-};
+use holdall::schema::{Converters, Path as Way, ResolveOptions, Root, SchemaLimits, Segment};
 use holdall::{EncodeOptions, File, Progress as _, Records};
 use serde_json::Value as Json;
 use std::io::Write as _;
@@ -218,47 +216,35 @@ fn migrate(
     bar: &Option<Arc<Bar>>,
     report: &mut Report,
 ) -> holdall::Result<DatasetWriter> {
-    let (records, schema) = (&job.records, job.records.schema());
-    let Some(to) = job.to.schema.record() else { return Ok(dataset) };
+    let records = &job.records;
     let mut options = ResolveOptions::default().with_limits(limits.clone());
     for (new, old) in &args.rename {
         if let (Some(new), Some(old)) = (within(new, &job.name)?, within(old, &job.name)?) {
             options = options.with_rename(new, old);
         }
     }
-    let plan = resolve(schema, records.ty(), &job.to.schema, to, &options)?;
+    let plan = dataset.resolve(records, &options)?;
     if !args.drop {
         plan.keeps_all().map_err(|e| e.with_hint(DROP_HINT))?;
     }
     let dropped = plan.dropped().iter().map(|path| format!("{}[].{path}", job.name));
     report.dropped.extend(dropped);
     let converters = Converters::new();
-    let mut migrator = plan.migrator(&converters)?;
-    let mut writer = Encoder::new(schema, records.ty(), limits)?;
-    let (mut copy, mut copy_heap) = (vec![0; plan.from_size()], Vec::new());
-    let (mut out, mut out_heap) = (vec![0; plan.to_size()], Vec::new());
-    let stride = records.extent().stride;
-    for record in records.iter(0..records.len())? {
-        let record = record?;
-        out_heap.clear();
-        let made = match records.heap() {
-            Some(heap) => migrator.record(record.bytes(), heap, &mut out, &mut out_heap),
-            // Its entries lie far away: it is brought into a heap of its own.
-            None => {
-                copy_heap.clear();
-                writer.value(&record.to_value()?, &mut copy, &mut copy_heap)?;
-                migrator.record(&copy, &copy_heap, &mut out, &mut out_heap)
-            }
-        };
-        made.and_then(|()| dataset.raw(&out, &out_heap))
-            .map_err(|e| e.rule().broken(format!("record {}: {}", record.index(), e.message())))?;
-        report.records += 1;
+    let (len, stride) = (records.len(), records.extent().stride);
+    for start in (0..len).step_by(AT_ONCE) {
+        let range = start..len.min(start + AT_ONCE as u64);
+        let done = (range.end - range.start).saturating_mul(stride);
+        dataset.migrate(records, range, &plan, &converters)?;
         if let Some(bar) = bar {
-            bar.advance(stride);
+            bar.advance(done);
         }
     }
+    report.records += len;
     Ok(dataset)
 }
+
+/// Records between two steps of the bar.
+const AT_ONCE: usize = 1 << 14;
 
 /// A path in the records of a dataset, with its name before it or not; `None` where it is in another.
 fn within(text: &str, name: &str) -> holdall::Result<Option<Way>> {

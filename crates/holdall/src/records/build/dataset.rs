@@ -202,7 +202,7 @@ impl DatasetWriter {
     }
 
     #[cold]
-    fn place(&self, e: Error) -> Error {
+    pub(super) fn place(&self, e: Error) -> Error {
         e.in_tensor(self.name.as_str())
     }
 }

@@ -10,6 +10,7 @@
 mod blob;
 mod dataset;
 mod lines;
+mod migrate;
 mod spool;
 mod window;
 
