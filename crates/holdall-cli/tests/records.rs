@@ -141,7 +141,7 @@ fn blobs_are_their_runs() {
     let text = write("utf-8", &[b"one", b"", "zwölf".as_bytes()], 1);
     assert_eq!(shown(&text, &["--json"]), "\"one\"\n\"\"\n\"zwölf\"\n");
     assert_eq!(shown(&text, &["--csv", "--range", "1.."]), "value\n\"\"\nzwölf\n");
-    assert!(shown(&text, &[]).ends_with("2  zwölf\n\n3 of 3 records\n"));
+    assert!(shown(&text, &[]).ends_with("2  zwölf\n\n3 of 3 entries\n"));
     assert_eq!(shown(&text, &["--json", "--sample", "1"]).lines().count(), 1);
     let bytes = write("bytes", &[&[0, 1, 2]], 1);
     assert_eq!(shown(&bytes, &["--json"]), "\"AAEC\"\n");
