@@ -4,6 +4,7 @@
 //! flushed to the disk and then renamed, so what exists is whole.
 
 use crate::args::Args;
+use crate::datasets;
 use crate::ours;
 use crate::rows::Comparison;
 use crate::workload::{ALL_LAYERS, LAYERS, Spec, llama, many};
@@ -47,6 +48,24 @@ pub enum Workload {
     TinyZt12,
     /// Aligned to 4 KB.
     TinyZt21,
+    /// A model, 80 million records and 20 million texts, 10 GB of Metatensor; the data is a hole.
+    Holes10G,
+    /// 100 000 references to tensors that the schema describes once; the data is a hole.
+    Header100k,
+    /// The same, each described on its own.
+    Header100kNamed,
+    /// 1 million records of 64 bytes, Metatensor.
+    Samples,
+    /// 1 million texts of 40 bytes as a blob, Metatensor.
+    Texts,
+    /// The same as members of records.
+    TextRecords,
+    /// The same as a column `Utf8` of an Arrow IPC file.
+    TextsArrow,
+    /// The same as a column `LargeUtf8`.
+    TextsArrowLarge,
+    /// 1 million records of numbers and strings as lines of JSON.
+    Lines,
 }
 
 use Workload::*;
@@ -68,9 +87,19 @@ impl Workload {
             TinySafetensors => "tiny200k.safetensors",
             TinyZt12 => "tiny200k.zt",
             TinyZt21 => "tiny200k.21.zt",
+            Holes10G => "holes-10g.mt",
+            Header100k => "header-100k.mt",
+            Header100kNamed => "header-100k-named.mt",
+            Samples => "samples.mt",
+            Texts => "texts.mt",
+            TextRecords => "text-records.mt",
+            TextsArrow => "texts.arrow",
+            TextsArrowLarge => "texts-large.arrow",
+            Lines => "lines.ndjson",
         })
     }
 
+    /// The tensors of a file of tensors.
     fn specs(self, quick: bool) -> Vec<Spec> {
         match self {
             LlamaSafetensors | LlamaSeekable | LlamaZt12 | LlamaZt12Sha256 | LlamaZt12Zstd
@@ -82,6 +111,8 @@ impl Workload {
             TinySafetensors | TinyZt12 | TinyZt21 => {
                 many(if quick { 5_000 } else { 200_000 }, &[32])
             }
+            Holes10G | Header100k | Header100kNamed | Samples | Texts | TextRecords
+            | TextsArrow | TextsArrowLarge | Lines => Vec::new(),
         }
     }
 
@@ -112,6 +143,8 @@ impl Workload {
                 let options = ztensor21::Writer::options().canonical(false).align(4096);
                 write_zt21(options.create(path)?, &specs, None)
             }
+            Holes10G | Header100k | Header100kNamed | Samples | Texts | TextRecords
+            | TextsArrow | TextsArrowLarge | Lines => datasets::write(self, path, quick),
         }
     }
 }

@@ -92,8 +92,17 @@ fn compiler() -> String {
 
 /// Versions of what is measured, from the lock file that this was built with.
 fn versions() -> Vec<(String, String)> {
-    const SHOWN: [&str; 7] =
-        ["holdall", "ring", "safetensors", "sha2", "zstd", "zstd-sys", "ztensor"];
+    const SHOWN: [&str; 9] = [
+        "arrow-array",
+        "holdall",
+        "ring",
+        "safetensors",
+        "serde_json",
+        "sha2",
+        "zstd",
+        "zstd-sys",
+        "ztensor",
+    ];
     let value = |line: &str, key: &str| {
         line.strip_prefix(key).map(|v| v.trim_matches([' ', '=', '"']).to_owned())
     };

@@ -12,6 +12,7 @@
 
 mod args;
 mod cold;
+mod datasets;
 mod files;
 mod floor;
 mod machine;

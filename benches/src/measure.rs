@@ -46,10 +46,18 @@ impl Measured {
     /// Median of processor time over wall time and cores.
     pub fn busy(&self) -> f64 {
         let cores = crate::floor::cores() as f64;
-        let share = |r: &Outcome| r.cpu_nanos as f64 / (r.nanos as f64 * cores);
-        let mut shares: Vec<f64> = self.runs.iter().map(share).collect();
-        shares.sort_by(f64::total_cmp);
-        shares[shares.len() / 2]
+        self.middle(|r| r.cpu_nanos as f64 / (r.nanos as f64 * cores))
+    }
+
+    /// Median of bytes written per second of processor time.
+    pub fn output(&self) -> f64 {
+        self.middle(|r| r.written.unwrap_or(0) as f64 * 1e9 / r.cpu_nanos as f64)
+    }
+
+    fn middle(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.runs.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
     }
 }
 
@@ -76,11 +84,18 @@ impl Results {
 
     pub fn verdict(&self, goal: &Goal) -> Result<Verdict> {
         let ours = self.named(goal.ours)?;
-        let ratio = |against: &[&str]| -> Result<(&'static str, f64)> {
+        let fastest = |against: &[&str]| -> Result<&Measured> {
             let others: Vec<&Measured> =
                 against.iter().map(|n| self.named(n)).collect::<Result<_>>()?;
-            let fastest = others.into_iter().min_by_key(|m| m.median()).context("no rival")?;
+            others.into_iter().min_by_key(|m| m.median()).context("no rival")
+        };
+        let ratio = |against: &[&str]| -> Result<(&'static str, f64)> {
+            let fastest = fastest(against)?;
             Ok((fastest.contestant.name, ours.median() as f64 / fastest.median() as f64))
+        };
+        let len = |file: Workload| -> Result<f64> {
+            let found = self.files.iter().find(|(f, _)| *f == file).context("no such file")?;
+            Ok(found.1 as f64)
         };
         let (against, value, met) = match goal.target {
             Target::TimeAtMost(most, against) => {
@@ -95,10 +110,23 @@ impl Results {
                 ("", ours.anonymous_peak as f64, ours.anonymous_peak <= most)
             }
             Target::MemoryAtMostFile(most, file) => {
-                let len = self.files.iter().find(|(f, _)| *f == file).context("no such file")?.1;
-                let ratio = ours.anonymous_peak as f64 / len as f64;
+                let ratio = ours.anonymous_peak as f64 / len(file)?;
                 ("", ratio, ratio <= most)
             }
+            Target::BeyondAtMost(most, against) => {
+                let fastest = fastest(against)?;
+                let beyond = ours.median().saturating_sub(fastest.median());
+                (fastest.contestant.name, beyond as f64, beyond <= most)
+            }
+            Target::MemoryAtMostOf(most, other) => {
+                let ratio = ours.anonymous_peak as f64 / self.named(other)?.anonymous_peak as f64;
+                (other, ratio, ratio <= most)
+            }
+            Target::SizeAtMost(most, file, other, more) => {
+                let ratio = len(file)? / (len(other)? + more as f64);
+                ("", ratio, ratio <= most)
+            }
+            Target::OutputAtLeast(least) => ("", ours.output(), ours.output() >= least as f64),
             Target::BusyAtLeast(least) => ("", ours.busy(), ours.busy() >= least),
         };
         Ok(Verdict { ours: goal.ours, against, value, met })
@@ -213,6 +241,7 @@ fn run(comparison: &Comparison, contestant: &Contestant, round: usize, args: &Ar
         nanos: nanos("nanos")?,
         cpu_nanos: nanos("cpu_nanos")?,
         check: found["check"].as_u64(),
+        written: found["written"].as_u64(),
     };
     Ok(Run { outcome, anonymous_peak })
 }

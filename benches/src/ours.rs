@@ -1,5 +1,7 @@
 //! Holdall itself, used the way its documentation says.
 
+pub mod records;
+
 use crate::files::Workload;
 use crate::floor::read::touch;
 use crate::rows::save::Model;

@@ -1,11 +1,13 @@
 //! The report: on the terminal, in Markdown and in JSON.
 
 use crate::args::Args;
+use crate::files::Workload;
 use crate::machine::Machine;
 use crate::measure::{Measured, Results, Verdict};
 use crate::rows::{Comparison, Goal, Kind, Target};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::path::Path;
 
 pub struct Report<'a> {
     pub machine: Machine,
@@ -197,8 +199,25 @@ fn target(target: &Target) -> String {
         Target::SpeedAtLeast(least, against) => format!("speed ≥ {least} × {}", or(against)),
         Target::MemoryAtMost(most) => format!("memory ≤ {}", memory(*most as f64)),
         Target::MemoryAtMostFile(most, _) => format!("memory ≤ {most} × the file"),
+        Target::BeyondAtMost(most, against) => {
+            format!("time ≤ {} beyond {}", time(*most), or(against))
+        }
+        Target::MemoryAtMostOf(most, other) => format!("memory ≤ {most} × {other}"),
+        Target::SizeAtMost(most, file, other, more) => {
+            let (file, other) = (file_name(*file), file_name(*other));
+            let more =
+                if *more > 0 { format!(" + {}", memory(*more as f64)) } else { String::new() };
+            format!("size of {file} ≤ {most} × ({other}{more})")
+        }
+        Target::OutputAtLeast(least) => {
+            format!("output ≥ {} a second and core", memory(*least as f64))
+        }
         Target::BusyAtLeast(least) => format!("cores busy ≥ {:.0} %", least * 100.0),
     }
+}
+
+fn file_name(file: Workload) -> String {
+    file.path(Path::new("")).display().to_string()
 }
 
 fn or(names: &[&str]) -> String {
@@ -210,10 +229,13 @@ fn or(names: &[&str]) -> String {
 
 fn value(target: &Target, value: f64) -> String {
     match target {
-        Target::TimeAtMost(..) | Target::SpeedAtLeast(..) | Target::MemoryAtMostFile(..) => {
-            format!("{value:.2} ×")
-        }
-        Target::MemoryAtMost(_) => memory(value),
+        Target::TimeAtMost(..)
+        | Target::SpeedAtLeast(..)
+        | Target::MemoryAtMostFile(..)
+        | Target::MemoryAtMostOf(..)
+        | Target::SizeAtMost(..) => format!("{value:.2} ×"),
+        Target::BeyondAtMost(..) => time(value as u64),
+        Target::MemoryAtMost(_) | Target::OutputAtLeast(_) => memory(value),
         Target::BusyAtLeast(_) => format!("{:.0} %", value * 100.0),
     }
 }

@@ -12,6 +12,8 @@ pub struct Outcome {
     /// A digest of what was delivered (see [`crate::workload::Check`]), computed after the clock stopped.
     /// Contestants of one comparison that give one must give the same.
     pub check: Option<u64>,
+    /// Bytes of the file that it wrote, where speed is counted by them.
+    pub written: Option<u64>,
 }
 
 /// Runs `work` and returns what it made and how long that took. Nothing is dropped inside.
@@ -20,7 +22,7 @@ pub fn timed<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<(T, Outcome), 
     let start = Instant::now();
     let made = work()?;
     let nanos = start.elapsed().as_nanos() as u64;
-    Ok((made, Outcome { nanos, cpu_nanos: cpu_nanos() - cpu, check: None }))
+    Ok((made, Outcome { nanos, cpu_nanos: cpu_nanos() - cpu, check: None, written: None }))
 }
 
 /// Runs short work `times` times after one unmeasured run and returns the median run. What a run made is

@@ -68,7 +68,10 @@ pub fn run(run: &WorkerRun, args: &Args) -> Result<()> {
     let outcome = (contestant.run)(&context)?;
     println!(
         "{}",
-        json!({ "nanos": outcome.nanos, "cpu_nanos": outcome.cpu_nanos, "check": outcome.check })
+        json!({
+            "nanos": outcome.nanos, "cpu_nanos": outcome.cpu_nanos, "check": outcome.check,
+            "written": outcome.written,
+        })
     );
     Ok(())
 }

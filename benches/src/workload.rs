@@ -113,10 +113,10 @@ fn quantile(p: f64) -> f64 {
     (low + high) / 2.0
 }
 
-struct XorShift(u64);
+pub struct XorShift(pub u64);
 
 impl XorShift {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -1,10 +1,14 @@
 //! The comparisons: who does what, and who must stand where.
 
+mod build;
 mod convert;
+mod header;
 mod load;
 mod open;
+pub mod records;
 pub mod save;
 pub mod slice;
+pub mod texts;
 pub mod touch;
 mod verify;
 mod zstd;
@@ -68,6 +72,8 @@ pub struct Goal {
 pub enum Target {
     /// Our median time over the least median of these is at most that.
     TimeAtMost(f64, &'static [&'static str]),
+    /// Our median time passes the least median of these by at most so many nanoseconds.
+    BeyondAtMost(u64, &'static [&'static str]),
     /// The least median of these over our median time is at least that.
     SpeedAtLeast(f64, &'static [&'static str]),
     /// Peak anonymous memory of the process is at most so many bytes.
@@ -75,6 +81,12 @@ pub enum Target {
     /// Peak anonymous memory of the process is at most so many times the size of the file, which is
     /// mostly its table of contents.
     MemoryAtMostFile(f64, Workload),
+    /// Peak anonymous memory of the process is at most so many times that of another.
+    MemoryAtMostOf(f64, &'static str),
+    /// The first file is at most so many times as long as the second with so many bytes more.
+    SizeAtMost(f64, Workload, Workload, u64),
+    /// Bytes written over processor time in seconds are at least that.
+    OutputAtLeast(u64),
     /// Processor time over wall time and cores is at least that.
     BusyAtLeast(f64),
 }
@@ -102,6 +114,10 @@ pub fn all() -> Vec<Comparison> {
         verify::COMPARISONS,
         save::COMPARISONS,
         convert::COMPARISONS,
+        header::COMPARISONS,
+        records::COMPARISONS,
+        texts::COMPARISONS,
+        build::COMPARISONS,
     ]
     .concat()
 }
