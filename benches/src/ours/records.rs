@@ -7,7 +7,7 @@ use crate::rows::texts::{Order, look};
 use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use anyhow::{Context as _, Result};
-use holdall::records::{Blob, Build, Records};
+use holdall::records::{Blob, Build, Records, Texts};
 use holdall::{Io, OpenOptions, Role};
 use std::hint::black_box;
 use std::io::Read;
@@ -84,15 +84,45 @@ pub fn column(c: &Context, file: Workload) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The blob of a mapped file.
-fn blob(c: &Context, file: Workload) -> Result<Blob> {
-    let file = OpenOptions::new().with_io(Io::Map).open(c.path(file))?;
+fn blob(c: &Context, file: Workload, io: Io) -> Result<Blob> {
+    let file = OpenOptions::new().with_io(io).open(c.path(file))?;
     Ok(file.tensor(TEXTS)?.blob()?)
 }
 
-/// Reads texts of a blob by index, each checked when it is read.
+/// Reads texts of a blob by index. All were loaded, and checked, before.
 pub fn texts(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
-    let blob = blob(c, file)?;
+    let blob = blob(c, file, Io::Read)?.loaded()?;
+    read_texts(&blob.texts()?.context("not in memory")?, order)
+}
+
+/// The same where they are mapped.
+pub fn mapped_texts(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
+    let blob = blob(c, file, Io::Map)?;
+    read_texts(&blob.texts()?.context("not mapped")?, order)
+}
+
+/// Reads texts that are members of records. All were loaded, and checked, before.
+pub fn member_texts(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
+    let file = OpenOptions::new().with_io(Io::Read).open(c.path(file))?;
+    let records = file.tensor(SAMPLES)?.records()?.loaded()?;
+    read_texts(&records.texts("text")?.context("not mapped")?, order)
+}
+
+fn read_texts(texts: &Texts<'_>, order: Order) -> Result<Outcome> {
+    let order = order.of(texts.len() as usize);
+    let (sum, outcome) = repeated(READS, || -> Result<u64> {
+        let mut sum = 0;
+        for &i in &order {
+            sum = look(sum, texts.get(u64::from(i))?);
+        }
+        Ok(sum)
+    })?;
+    Ok(Outcome { check: Some(sum), ..outcome })
+}
+
+/// Reads texts of a blob by index, each checked when it is read.
+pub fn texts_checked(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
+    let blob = blob(c, file, Io::Read)?.loaded()?;
     let order = order.of(blob.len() as usize);
     let (sum, outcome) = repeated(READS, || -> Result<u64> {
         let mut sum = 0;
@@ -104,9 +134,10 @@ pub fn texts(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
     Ok(Outcome { check: Some(sum), ..outcome })
 }
 
-/// Reads texts that are members of records.
-pub fn text_members(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
-    let records = records(c, file)?;
+/// Reads texts that are members of records, each checked when it is read.
+pub fn member_texts_checked(c: &Context, file: Workload, order: Order) -> Result<Outcome> {
+    let file = OpenOptions::new().with_io(Io::Read).open(c.path(file))?;
+    let records = file.tensor(SAMPLES)?.records()?.loaded()?;
     let text = records.accessor("text")?;
     let order = order.of(records.len() as usize);
     let (sum, outcome) = repeated(READS, || -> Result<u64> {

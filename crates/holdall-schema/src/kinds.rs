@@ -285,6 +285,8 @@ pub struct Struct {
     pub presence_len: u32,
     /// Places of members in the order of their names.
     pub(crate) sorted: Vec<u32>,
+    /// For each member, the place of that whose name comes next.
+    pub(crate) next: Vec<u32>,
 }
 
 impl Struct {
@@ -293,6 +295,15 @@ impl Struct {
         let key = |place: &u32| self.name(*place).cmp(name);
         let at = self.sorted.binary_search_by(key).ok()?;
         usize::try_from(*self.sorted.get(at)?).ok()
+    }
+
+    /// The place of the member that follows one in the order of names; of the first, where there is none.
+    pub(crate) fn next_by_name(&self, last: Option<usize>) -> Option<usize> {
+        let next = match last {
+            None => self.sorted.first(),
+            Some(last) => self.next.get(last),
+        };
+        usize::try_from(*next?).ok()
     }
 
     fn name(&self, place: u32) -> &str {

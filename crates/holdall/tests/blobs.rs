@@ -56,6 +56,52 @@ fn runs_come_back_by_place() {
 }
 
 #[test]
+fn texts_are_those_that_are_read_one_by_one() {
+    let long = "x".repeat(100_000);
+    let runs: [&[u8]; 4] = ["ä".as_bytes(), b"", long.as_bytes(), "–end".as_bytes()];
+    for bad in [&b"fine"[..], &[0xff, 0]] {
+        let all: Vec<&[u8]> = runs.into_iter().chain([bad]).collect();
+        everywhere(&blob("utf-8", &all, 1), |blob| {
+            let loaded = blob.loaded().unwrap();
+            let texts = loaded.texts().unwrap().unwrap();
+            assert_eq!((texts.len(), texts.is_empty()), (5, false));
+            for i in 0..7 {
+                match (texts.get(i), blob.str(i)) {
+                    (Ok(a), Ok(b)) => assert_eq!(a, b),
+                    (a, b) => assert_eq!(a.unwrap_err().code(), b.unwrap_err().code()),
+                }
+            }
+        });
+    }
+    let mapped = blob_of(&blob("utf-8", &runs, 1)).unwrap();
+    assert_eq!(mapped.texts().unwrap().unwrap().get(2).unwrap(), long);
+    everywhere(&blob("bytes", &[b"a"], 1), |blob| {
+        assert_eq!(blob.texts().unwrap_err().code(), "records/content");
+    });
+}
+
+#[test]
+fn texts_that_are_cut_apart_are_errors() {
+    let text = "aäb".as_bytes();
+    for (offset, len, code) in [
+        (0, 2, "record/utf8"),
+        (2, 2, "record/utf8"),
+        (1, 4, "record/entry-bounds"),
+        (u64::MAX, 2, "record/entry-bounds"),
+        (3, 0, "record/entry-empty"),
+    ] {
+        let entries = [Entry { offset: 0, len: 4 }, Entry { offset, len }];
+        let entries = entries.iter().flat_map(|e| e.to_bytes()).collect();
+        let parts = vec![("entries", DType::U64, entries), ("blob_data", DType::U8, text.to_vec())];
+        let made = made("blob", r#"{"TypeDef:Blob": {"content": "utf-8"}}"#, 2, parts);
+        let blob = blob_of(&made).unwrap();
+        let texts = blob.texts().unwrap().unwrap();
+        assert_eq!(texts.get(0).unwrap(), "aäb");
+        assert_eq!(texts.get(1).unwrap_err().code(), code, "{offset} {len}");
+    }
+}
+
+#[test]
 fn hostile_blobs_are_errors() {
     let entries = |all: &[(u64, u64)], dtype: &str| {
         let bytes: Vec<u8> =

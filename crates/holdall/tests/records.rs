@@ -78,6 +78,21 @@ fn members_are_read_where_they_lie() {
 }
 
 #[test]
+fn texts_are_a_member_of_all_records() {
+    everywhere(&dataset(50), |records| {
+        let records = records.loaded().unwrap();
+        let texts = records.texts("text").unwrap().unwrap();
+        assert_eq!(texts.len(), 50);
+        for i in 0..50 {
+            assert_eq!(Some(texts.get(i).unwrap()), value(i)["text"].as_str());
+        }
+        assert_eq!(texts.get(50).unwrap_err().code(), "records/index");
+        assert_eq!(records.texts("label").unwrap_err().code(), "record/access");
+        assert!(records.texts("shape.named.name").unwrap().is_none());
+    });
+}
+
+#[test]
 fn ragged_rows_are_slices_of_the_heap() {
     everywhere(&dataset(40), |records| {
         let [mask, tags, fixed, text] =

@@ -96,6 +96,18 @@ impl<T: ReadScalar> Typed<T> {
     #[inline]
     pub fn read(&self, record: &[u8]) -> Result<Option<T>> {
         let a = &self.accessor;
+        if a.guards.is_empty()
+            && let Ok(value) = T::read(self.form, record, a.start)
+        {
+            return Ok(Some(value));
+        }
+        self.read_guarded(record)
+    }
+
+    /// Out of the way of loops over parts that are always there.
+    #[inline(never)]
+    fn read_guarded(&self, record: &[u8]) -> Result<Option<T>> {
+        let a = &self.accessor;
         if !a.guards.is_empty() && !a.is_there(record)? {
             return Ok(None);
         }
@@ -247,6 +259,7 @@ fn small_form(scalar: Scalar) -> Option<Form> {
     }
 }
 
+#[inline(never)]
 fn read_small(form: Form, record: &[u8], start: usize) -> Result<f64, Miss> {
     Ok(match form {
         Form::Small16(kind) => kind.number(u32::from(u16::from_le_bytes(bytes(record, start)?))),

@@ -149,7 +149,8 @@ impl<'v> Compiler<'v> {
             members.push(Member { name: member.name.into(), ty, offset: None, presence, default });
         }
         let sorted = sorted_by(&members, |m| &m.name);
-        Ok(Kind::Struct(Struct { members, presence_len: optional.div_ceil(8), sorted }))
+        let next = next_of(&sorted);
+        Ok(Kind::Struct(Struct { members, presence_len: optional.div_ceil(8), sorted, next }))
     }
 
     fn default(&mut self, value: &'v Value) -> Arc<Value> {
@@ -231,6 +232,19 @@ pub(super) fn sorted_by<T>(items: &[T], name: impl Fn(&T) -> &Arc<str>) -> Vec<u
     let mut named: Vec<(&Arc<str>, u32)> = items.iter().map(name).zip(0u32..).collect();
     named.sort_unstable();
     named.into_iter().map(|(_, place)| place).collect()
+}
+
+/// What comes after each place in a list of all; after the last nothing does, which is no place.
+fn next_of(sorted: &[u32]) -> Vec<u32> {
+    let mut next = vec![u32::MAX; sorted.len()];
+    for pair in sorted.windows(2) {
+        if let [place, after] = pair
+            && let Some(slot) = usize::try_from(*place).ok().and_then(|p| next.get_mut(p))
+        {
+            *slot = *after;
+        }
+    }
+    next
 }
 
 fn scalar_kind(scalar: Scalar, node: &Keywords, value: &Value, at: &Place<'_>) -> Result<Kind> {

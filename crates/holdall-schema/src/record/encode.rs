@@ -190,13 +190,15 @@ impl<H: Heap> Run<'_, H> {
         input.begin_object()?;
         let mut seen = Seen::new(fields.members.len());
         let mut discriminators = 0u32;
-        let mut expected = 0usize;
+        let mut last = None;
         while let Some(key) = input.next_key(&mut self.tools.text)? {
-            // Most writers keep to one order.
-            let place = match fields.members.get(expected) {
-                Some(member) if *member.name == *key => Some(expected),
-                _ => fields.place(key),
-            };
+            // Most writers keep to the order of the schema, or to that of the names.
+            let is_it = |place: &usize| fields.members.get(*place).is_some_and(|m| *m.name == *key);
+            let by_place = last.map_or(0, |last: usize| last.saturating_add(1));
+            let place = Some(by_place)
+                .filter(is_it)
+                .or_else(|| fields.next_by_name(last).filter(is_it))
+                .or_else(|| fields.place(key));
             let Some(place) = place else {
                 if skip == Some(key) {
                     discriminators = discriminators.saturating_add(1);
@@ -216,7 +218,7 @@ impl<H: Heap> Run<'_, H> {
             if !seen.insert(place) {
                 return Err(twice(key).into());
             }
-            expected = place.saturating_add(1);
+            last = Some(place);
             self.member(input, fields, place, out)?;
         }
         if seen.count == fields.members.len() {

@@ -15,15 +15,15 @@ use std::sync::Arc;
 
 /// The runs of bytes of one tensor. Cheap to clone; shared by threads.
 #[derive(Clone)]
-pub struct Blob(Arc<Inner>);
+pub struct Blob(pub(super) Arc<Inner>);
 
-struct Inner {
+pub(super) struct Inner {
     tensor: Tensor,
     content: Content,
     count: u64,
     limits: SchemaLimits,
-    entries: Store,
-    heap: Store,
+    pub(super) entries: Store,
+    pub(super) heap: Store,
 }
 
 pub(super) fn open(tensor: &Tensor) -> Result<Blob> {
@@ -72,6 +72,23 @@ impl Blob {
     /// The tensor they are of.
     pub fn tensor(&self) -> &Tensor {
         &self.0.tensor
+    }
+
+    /// The same runs with all their bytes in memory, so that nothing is read any more.
+    ///
+    /// # Errors
+    /// As [`Tensor::bytes`].
+    pub fn loaded(&self) -> Result<Blob> {
+        let load = |store: &Store| store.loaded().map_err(|e| placed(e, self.tensor()));
+        let inner = &*self.0;
+        Ok(Blob(Arc::new(Inner {
+            tensor: inner.tensor.clone(),
+            content: inner.content,
+            count: inner.count,
+            limits: inner.limits.clone(),
+            entries: load(&inner.entries)?,
+            heap: load(&inner.heap)?,
+        })))
     }
 
     /// The bytes of a run, whatever they are.
@@ -149,7 +166,7 @@ impl Blob {
         Ok(bytes.chunks_exact(size_of::<T>()).map(T::from_bytes).collect())
     }
 
-    fn check_content(&self, is: bool, what: &str) -> Result<()> {
+    pub(super) fn check_content(&self, is: bool, what: &str) -> Result<()> {
         if is {
             return Ok(());
         }

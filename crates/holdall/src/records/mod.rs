@@ -31,6 +31,7 @@ pub mod rules;
 mod store;
 #[cfg(feature = "derive")]
 mod structs;
+mod texts;
 
 pub use blob::{Blob, BlobElement};
 pub use build::{BlobWriter, Build, BuildReport, DatasetWriter, Part};
@@ -43,6 +44,7 @@ pub use ragged::Ragged;
 pub use record::Record;
 #[cfg(feature = "derive")]
 pub use structs::{FromRecord, Structs};
+pub use texts::Texts;
 
 use crate::error::WRONG_LAYOUT;
 use crate::file::Tensor;

@@ -75,7 +75,7 @@ impl<R: Read> Lines<R> {
         self.rest.drain(..end);
         self.searched = 0;
         batch.first = self.next;
-        self.next += batch.text.iter().filter(|b| **b == b'\n').count() as u64;
+        self.next += line_ends(&batch.text) as u64;
         Ok(!batch.text.is_empty())
     }
 
@@ -95,10 +95,11 @@ impl<R: Read> Lines<R> {
                 }
             }
         };
-        let mut whole = batch.iter().take(end);
-        if whole.clone().filter(|b| is_end(b)).count() <= most {
+        let whole = batch.get(..end).unwrap_or_default();
+        if line_ends(whole) <= most {
             return end;
         }
+        let mut whole = whole.iter();
         (0..most).map(|_| whole.by_ref().position(is_end).map_or(0, |at| at + 1)).sum()
     }
 
@@ -206,7 +207,11 @@ impl Batch {
         self.records.clear();
         self.heap.clear();
         self.count = 0;
-        for (line, number) in self.text.split(|b| *b == b'\n').zip(self.first..) {
+        let (mut rest, mut next) = (self.text.as_slice(), self.first);
+        while !rest.is_empty() {
+            let (line, number) = (rest.get(..line_len(rest)).unwrap_or_default(), next);
+            rest = rest.get(line.len() + 1..).unwrap_or_default();
+            next += 1;
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
@@ -219,6 +224,21 @@ impl Batch {
         }
         Ok(())
     }
+}
+
+/// How many lines end in `bytes`. Sums of one byte each, so that many bytes are counted at a time.
+fn line_ends(bytes: &[u8]) -> usize {
+    let few = |bytes: &[u8]| bytes.iter().map(|b| u8::from(*b == b'\n')).sum::<u8>();
+    bytes.chunks(usize::from(u8::MAX)).map(|chunk| usize::from(few(chunk))).sum()
+}
+
+/// Bytes of the first line, without its end. Looks at many bytes at a time.
+fn line_len(bytes: &[u8]) -> usize {
+    let has_no_end = |chunk: &&[u8; 32]| !chunk.iter().fold(false, |any, b| any | (*b == b'\n'));
+    let (chunks, _) = bytes.as_chunks();
+    let before = chunks.iter().take_while(has_no_end).count() * 32;
+    let rest = bytes.get(before..).unwrap_or_default();
+    before + rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len())
 }
 
 #[cold]

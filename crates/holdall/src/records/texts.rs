@@ -1,0 +1,126 @@
+//! Texts by their place, checked once instead of each time.
+
+use super::rules::INDEX;
+use super::{Accessor, Blob, Records};
+use holdall_core::Result;
+use holdall_schema::record::rules::ACCESS;
+use holdall_schema::{Content, Entry, Kind};
+use std::borrow::Cow;
+
+/// The texts of a blob ([`Blob::texts`]) or of a member of records ([`Records::texts`]), in memory or mapped.
+///
+/// All bytes that they lie in are looked at when this is made. Where all of that is UTF-8, no text is
+/// checked again, and one is found in the time of a few loads; else each is checked when it is asked for.
+#[derive(Clone)]
+pub struct Texts<'t> {
+    of: Of<'t>,
+    /// The bytes that entries lie in, where the first starts, and how far it is to the next.
+    entries: &'t [u8],
+    first: usize,
+    stride: usize,
+    count: u64,
+    /// What the entries point into, where all of it is text.
+    text: Option<&'t str>,
+}
+
+#[derive(Clone)]
+enum Of<'t> {
+    Blob(&'t Blob),
+    Records(&'t Records, Accessor),
+}
+
+impl Blob {
+    /// All texts, for reading many of them. `None` where they are neither mapped nor in memory.
+    ///
+    /// # Errors
+    /// `records/content`.
+    pub fn texts(&self) -> Result<Option<Texts<'_>>> {
+        self.check_content(matches!(self.content(), Content::Utf8 | Content::Json), "text")?;
+        let (Some(entries), Some(heap)) = (self.0.entries.whole(), self.0.heap.whole()) else {
+            return Ok(None);
+        };
+        let (count, text) = (self.len(), std::str::from_utf8(heap).ok());
+        Ok(Some(Texts { of: Of::Blob(self), entries, first: 0, stride: Entry::LEN, count, text }))
+    }
+}
+
+impl Records {
+    /// A string member of all records, for reading many of them. `None` where they are neither mapped nor
+    /// in memory, or where not every record has the member.
+    ///
+    /// # Errors
+    /// As [`Records::accessor`]; `record/access` where it is no string.
+    pub fn texts(&self, path: &str) -> Result<Option<Texts<'_>>> {
+        let part = self.accessor(path)?;
+        let kind = &self.schema().ty(part.ty()).kind;
+        if !matches!(kind, Kind::String) {
+            let message = format!("a `TypeDef:{}` is not a string", kind.as_str());
+            return Err(super::placed(ACCESS.broken(message), self.tensor()));
+        }
+        let (Some(entries), Some(heap), true) = (self.bytes(), self.heap(), part.is_always_there())
+        else {
+            return Ok(None);
+        };
+        let (first, stride, count) = (part.offset(), self.0.stride, self.len());
+        let text = std::str::from_utf8(heap).ok();
+        Ok(Some(Texts { of: Of::Records(self, part), entries, first, stride, count, text }))
+    }
+}
+
+impl<'t> Texts<'t> {
+    /// How many there are.
+    pub fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// A text by its place.
+    ///
+    /// # Errors
+    /// As [`Blob::str`], or [`Records::record`] and [`Record::string`](super::Record::string).
+    #[inline]
+    pub fn get(&self, index: u64) -> Result<&'t str> {
+        match self.at_hand(index) {
+            Some(text) => Ok(text),
+            None => self.checked(index),
+        }
+    }
+
+    /// A text that nothing is left to check of.
+    #[inline]
+    fn at_hand(&self, index: u64) -> Option<&'t str> {
+        let text = self.text.filter(|_| index < self.count)?;
+        // All entries are there, and so neither product nor sum passes the length of their bytes.
+        let at = (index as usize).wrapping_mul(self.stride).wrapping_add(self.first);
+        let Entry { offset, len } = Entry::from_bytes(*self.entries.get(at..)?.first_chunk()?);
+        let (start, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
+        // Where there are no bytes, the offset has a rule of its own.
+        text.get(start..start.checked_add(len)?).filter(|text| !text.is_empty() || offset == 0)
+    }
+
+    #[inline(never)]
+    fn checked(&self, index: u64) -> Result<&'t str> {
+        let (tensor, found) = match &self.of {
+            Of::Blob(blob) => (blob.tensor(), blob.str(index)?),
+            Of::Records(records, part) => {
+                let found = records.record(index)?.string(part)?;
+                (records.tensor(), found.unwrap_or_default())
+            }
+        };
+        match found {
+            Cow::Borrowed(text) => Ok(text),
+            // What is at hand is borrowed.
+            Cow::Owned(_) => Err(super::placed(INDEX.broken("a text not at hand"), tensor)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Texts<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Texts").field("len", &self.count).finish_non_exhaustive()
+    }
+}
