@@ -122,6 +122,11 @@ impl XorShift {
         self.0 ^= self.0 << 17;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
+
+    /// A place among `count`, fewer than 2^32.
+    pub fn place(&mut self, count: usize) -> u32 {
+        (((self.next() >> 32) * count as u64) >> 32) as u32
+    }
 }
 
 /// A digest of what a contestant delivered that does not depend on the order of the tensors.

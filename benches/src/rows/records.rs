@@ -36,7 +36,7 @@ impl Places {
             Places::Near => len.min(NEAR),
         };
         let mut random = XorShift(0x9a7e);
-        (0..COUNT).map(|_| ((random.next() >> 32) * most as u64 >> 32) as u32).collect()
+        (0..COUNT).map(|_| random.place(most)).collect()
     }
 }
 

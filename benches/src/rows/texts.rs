@@ -28,14 +28,12 @@ pub enum Order {
 impl Order {
     /// A million of `len` places.
     pub fn of(self, len: usize) -> Vec<u32> {
+        let most = match self {
+            Order::Random => len,
+            Order::Near => len.min(NEAR),
+        };
         let mut random = XorShift(0x9a7e);
-        let mut below = |most: usize| ((random.next() >> 32) * most as u64 >> 32) as u32;
-        (0..COUNT)
-            .map(|_| match self {
-                Order::Random => below(len),
-                Order::Near => below(len.min(NEAR)),
-            })
-            .collect()
+        (0..COUNT).map(|_| random.place(most)).collect()
     }
 }
 

@@ -14,9 +14,9 @@ use std::borrow::Cow;
 #[derive(Clone)]
 pub struct Texts<'t> {
     of: Of<'t>,
-    /// The bytes that entries lie in, where the first starts, and how far it is to the next.
+    /// The bytes from the first entry on, and how far it is from one to the next. After the last, there is
+    /// no room for one more.
     entries: &'t [u8],
-    first: usize,
     stride: usize,
     count: u64,
     /// What the entries point into, where all of it is text.
@@ -40,7 +40,7 @@ impl Blob {
             return Ok(None);
         };
         let (count, text) = (self.len(), std::str::from_utf8(heap).ok());
-        Ok(Some(Texts { of: Of::Blob(self), entries, first: 0, stride: Entry::LEN, count, text }))
+        Ok(Some(Texts { of: Of::Blob(self), entries, stride: Entry::LEN, count, text }))
     }
 }
 
@@ -61,9 +61,10 @@ impl Records {
         else {
             return Ok(None);
         };
-        let (first, stride, count) = (part.offset(), self.0.stride, self.len());
+        let entries = entries.get(part.offset()..).unwrap_or_default();
+        let (stride, count) = (self.0.stride, self.len());
         let text = std::str::from_utf8(heap).ok();
-        Ok(Some(Texts { of: Of::Records(self, part), entries, first, stride, count, text }))
+        Ok(Some(Texts { of: Of::Records(self, part), entries, stride, count, text }))
     }
 }
 
@@ -93,13 +94,13 @@ impl<'t> Texts<'t> {
     /// A text that nothing is left to check of.
     #[inline]
     fn at_hand(&self, index: u64) -> Option<&'t str> {
-        let text = self.text.filter(|_| index < self.count)?;
-        // All entries are there, and so neither product nor sum passes the length of their bytes.
-        let at = (index as usize).wrapping_mul(self.stride).wrapping_add(self.first);
+        let at = usize::try_from(index).ok()?.checked_mul(self.stride)?;
         let Entry { offset, len } = Entry::from_bytes(*self.entries.get(at..)?.first_chunk()?);
         let (start, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
         // Where there are no bytes, the offset has a rule of its own.
-        text.get(start..start.checked_add(len)?).filter(|text| !text.is_empty() || offset == 0)
+        self.text?
+            .get(start..start.checked_add(len)?)
+            .filter(|text| !text.is_empty() || offset == 0)
     }
 
     #[inline(never)]
