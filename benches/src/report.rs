@@ -101,7 +101,7 @@ impl Report<'_> {
             for (goal, verdict) in verdicts(r) {
                 let met = if verdict.met { "met" } else { "**missed**" };
                 let name = r.comparison.name;
-                let against = against(&verdict);
+                let against = against(&goal.target, &verdict);
                 let (target, value) = (target(&goal.target), value(&goal.target, verdict.value));
                 let _ = writeln!(
                     page,
@@ -184,13 +184,17 @@ fn outcome(goal: &Goal, verdict: &Verdict) -> String {
         if verdict.met { "met   " } else { "MISSED" },
         verdict.ours,
         value(&goal.target, verdict.value),
-        against(verdict),
+        against(&goal.target, verdict),
         target(&goal.target),
     )
 }
 
-fn against(verdict: &Verdict) -> String {
-    if verdict.against.is_empty() { String::new() } else { format!(" of {}", verdict.against) }
+fn against(target: &Target, verdict: &Verdict) -> String {
+    match target {
+        _ if verdict.against.is_empty() => String::new(),
+        Target::BeyondAtMost(..) => format!(" beyond {}", verdict.against),
+        _ => format!(" of {}", verdict.against),
+    }
 }
 
 fn target(target: &Target) -> String {
