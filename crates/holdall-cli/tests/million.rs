@@ -87,8 +87,10 @@ fn a_million_records_are_built_sampled_filtered_and_migrated() {
         assert_eq!((row["label"].as_str(), bytes), (Some(label(id)), image(id)));
     }
     let some = rows(&[&old, "--where", "label=dog", "--where", "score>=7", "--columns", "id"]);
-    let wanted: Vec<_> =
-        (0..COUNT).filter(|id| label(*id) == "dog" && id % 8 == 7).map(|id| json!({"id": id})).collect();
+    let wanted: Vec<_> = (0..COUNT)
+        .filter(|id| label(*id) == "dog" && id % 8 == 7)
+        .map(|id| json!({"id": id}))
+        .collect();
     assert!(some == wanted, "{} of {} records", some.len(), wanted.len());
 
     let migrate = ["schema", "migrate", &old, &two, "-o", &new];
