@@ -9,18 +9,17 @@ use std::borrow::Cow;
 
 /// The texts of a blob ([`Blob::texts`]) or of a member of records ([`Records::texts`]), in memory or mapped.
 ///
-/// All bytes that they lie in are looked at when this is made. Where all of that is UTF-8, no text is
-/// checked again, and one is found in the time of a few loads; else each is checked when it is asked for.
+/// All bytes that they lie in, and all entries, are looked at when this is made. Where nothing is wrong with
+/// them, and they take less than 4 GiB, no text is checked again, and one is found in the time of a few
+/// loads, by a table of 8 bytes for each; else each is checked when it is asked for.
 #[derive(Clone)]
 pub struct Texts<'t> {
     of: Of<'t>,
-    /// The bytes from the first entry on, and how far it is from one to the next. After the last, there is
-    /// no room for one more.
-    entries: &'t [u8],
-    stride: usize,
     count: u64,
-    /// What the entries point into, where all of it is text.
-    text: Option<&'t str>,
+    /// What the places point into, where all of it is text; else nothing.
+    text: &'t str,
+    /// Where each text starts and ends; none where one is not sound.
+    places: Vec<[u32; 2]>,
 }
 
 #[derive(Clone)]
@@ -39,8 +38,7 @@ impl Blob {
         let (Some(entries), Some(heap)) = (self.0.entries.whole(), self.0.heap.whole()) else {
             return Ok(None);
         };
-        let (count, text) = (self.len(), std::str::from_utf8(heap).ok());
-        Ok(Some(Texts { of: Of::Blob(self), entries, stride: Entry::LEN, count, text }))
+        Ok(Some(Texts::new(Of::Blob(self), self.len(), entries, Entry::LEN, heap)))
     }
 }
 
@@ -62,13 +60,34 @@ impl Records {
             return Ok(None);
         };
         let entries = entries.get(part.offset()..).unwrap_or_default();
-        let (stride, count) = (self.0.stride, self.len());
-        let text = std::str::from_utf8(heap).ok();
-        Ok(Some(Texts { of: Of::Records(self, part), entries, stride, count, text }))
+        let of = Of::Records(self, part);
+        Ok(Some(Texts::new(of, self.len(), entries, self.0.stride, heap)))
     }
 }
 
+/// Where each text starts and ends, if all are sound. The entries stand `stride` bytes apart.
+fn places(entries: &[u8], stride: usize, count: u64, text: &str) -> Option<Vec<[u32; 2]>> {
+    let count = usize::try_from(count).ok()?;
+    let mut places = Vec::with_capacity(count.min(entries.len()));
+    for at in 0..count {
+        let entry = entries.get(at.checked_mul(stride)?..)?.first_chunk()?;
+        let Entry { offset, len } = Entry::from_bytes(*entry);
+        let (start, end) =
+            (u32::try_from(offset).ok()?, u32::try_from(offset.checked_add(len)?).ok()?);
+        // Where there are no bytes, the offset has a rule of its own.
+        let is_sound = (len > 0 || offset == 0) && text.get(start as usize..end as usize).is_some();
+        places.push(is_sound.then_some([start, end])?);
+    }
+    Some(places)
+}
+
 impl<'t> Texts<'t> {
+    fn new(of: Of<'t>, count: u64, entries: &[u8], stride: usize, heap: &'t [u8]) -> Texts<'t> {
+        let text = std::str::from_utf8(heap).unwrap_or_default();
+        let places = places(entries, stride, count, text).unwrap_or_default();
+        Texts { of, count, text, places }
+    }
+
     /// How many there are.
     pub fn len(&self) -> u64 {
         self.count
@@ -94,13 +113,8 @@ impl<'t> Texts<'t> {
     /// A text that nothing is left to check of.
     #[inline]
     fn at_hand(&self, index: u64) -> Option<&'t str> {
-        let at = usize::try_from(index).ok()?.checked_mul(self.stride)?;
-        let Entry { offset, len } = Entry::from_bytes(*self.entries.get(at..)?.first_chunk()?);
-        let (start, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
-        // Where there are no bytes, the offset has a rule of its own.
-        self.text?
-            .get(start..start.checked_add(len)?)
-            .filter(|text| !text.is_empty() || offset == 0)
+        let [start, end] = *self.places.get(usize::try_from(index).ok()?)?;
+        self.text.get(start as usize..end as usize)
     }
 
     #[inline(never)]
