@@ -10,16 +10,14 @@ use std::borrow::Cow;
 /// The texts of a blob ([`Blob::texts`]) or of a member of records ([`Records::texts`]), in memory or mapped.
 ///
 /// All bytes that they lie in, and all entries, are looked at when this is made. Where nothing is wrong with
-/// them, and they take less than 4 GiB, no text is checked again, and one is found in the time of a few
-/// loads, by a table of 8 bytes for each; else each is checked when it is asked for.
+/// them, no text is checked again, and one is found by a table of 16 bytes for each; else each is checked when
+/// it is asked for.
 #[derive(Clone)]
 pub struct Texts<'t> {
     of: Of<'t>,
     count: u64,
-    /// What the places point into, where all of it is text; else nothing.
-    text: &'t str,
-    /// Where each text starts and ends; none where one is not sound.
-    places: Vec<[u32; 2]>,
+    /// All of them; none where one is not sound.
+    all: Vec<&'t str>,
 }
 
 #[derive(Clone)]
@@ -65,27 +63,26 @@ impl Records {
     }
 }
 
-/// Where each text starts and ends, if all are sound. The entries stand `stride` bytes apart.
-fn places(entries: &[u8], stride: usize, count: u64, text: &str) -> Option<Vec<[u32; 2]>> {
+/// Every text, if all are sound. The entries stand `stride` bytes apart.
+fn all<'t>(entries: &[u8], stride: usize, count: u64, heap: &'t str) -> Option<Vec<&'t str>> {
     let count = usize::try_from(count).ok()?;
-    let mut places = Vec::with_capacity(count.min(entries.len()));
+    let mut all = Vec::with_capacity(count.min(entries.len()));
     for at in 0..count {
         let entry = entries.get(at.checked_mul(stride)?..)?.first_chunk()?;
         let Entry { offset, len } = Entry::from_bytes(*entry);
-        let (start, end) =
-            (u32::try_from(offset).ok()?, u32::try_from(offset.checked_add(len)?).ok()?);
+        let (start, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
         // Where there are no bytes, the offset has a rule of its own.
-        let is_sound = (len > 0 || offset == 0) && text.get(start as usize..end as usize).is_some();
-        places.push(is_sound.then_some([start, end])?);
+        let is_sound = len > 0 || offset == 0;
+        all.push(heap.get(start..start.checked_add(len)?).filter(|_| is_sound)?);
     }
-    Some(places)
+    Some(all)
 }
 
 impl<'t> Texts<'t> {
     fn new(of: Of<'t>, count: u64, entries: &[u8], stride: usize, heap: &'t [u8]) -> Texts<'t> {
         let text = std::str::from_utf8(heap).unwrap_or_default();
-        let places = places(entries, stride, count, text).unwrap_or_default();
-        Texts { of, count, text, places }
+        let all = all(entries, stride, count, text).unwrap_or_default();
+        Texts { of, count, all }
     }
 
     /// How many there are.
@@ -104,17 +101,10 @@ impl<'t> Texts<'t> {
     /// As [`Blob::str`], or [`Records::record`] and [`Record::string`](super::Record::string).
     #[inline]
     pub fn get(&self, index: u64) -> Result<&'t str> {
-        match self.at_hand(index) {
+        match usize::try_from(index).ok().and_then(|at| self.all.get(at)) {
             Some(text) => Ok(text),
             None => self.checked(index),
         }
-    }
-
-    /// A text that nothing is left to check of.
-    #[inline]
-    fn at_hand(&self, index: u64) -> Option<&'t str> {
-        let [start, end] = *self.places.get(usize::try_from(index).ok()?)?;
-        self.text.get(start as usize..end as usize)
     }
 
     #[inline(never)]
