@@ -81,7 +81,8 @@ pub(crate) struct Global {
     pub(crate) threads: Option<NonZero<usize>>,
 
     /// Raise or lower a cap, as `decoded-len=100GiB`: manifest-len, header-len, decoded-len, stdin-len
-    /// (bytes), tensors, rank, depth, attribute-values, expansion, zstd-window-log; may be given again
+    /// (bytes), tensors, rank, depth, schema-nodes, attribute-values, expansion, zstd-window-log; may be
+    /// given again
     #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limit, help_heading = GLOBAL)]
     pub(crate) limits: Vec<Limit>,
 }
