@@ -90,7 +90,7 @@ pub(crate) static TABLE: Rule = Rule::new(
     "input/table",
     Kind::Misuse,
     "A table of records has names in its first line, each for another member, and as many fields in \
-     every line.",
+     every line; quotes go around a whole field.",
 );
 /// Records that no one schema describes.
 pub(crate) static MIXED: Rule = Rule::new(
@@ -98,7 +98,7 @@ pub(crate) static MIXED: Rule = Rule::new(
     Kind::Unsupported,
     "What stands at a path is of one type in all records that a schema is made from.",
 )
-.with_hint("write a schema by hand: a union, or a `TypeDef:Record`, which holds any JSON object");
+.with_hint("let it be of one type in all records, or write the schema by hand: a `TypeDef:Record` holds any JSON object");
 /// A condition that cannot be.
 pub(crate) static CONDITION: Rule = Rule::new(
     "records/condition",

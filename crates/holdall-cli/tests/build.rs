@@ -159,7 +159,7 @@ fn file_names_stay_in_their_folder() {
         assert_eq!(error["code"], "build/file-name", "{name}");
     }
     let error = build("{\"f\": \"none\"}").ends_with(3).error();
-    assert!(error["message"].as_str().unwrap().starts_with("line 1: reading `none`"), "{error}");
+    assert!(error["message"].as_str().unwrap().starts_with("line 1: `"), "{error}");
     // Bytes that are no text are none for a member that is.
     let error = build("{\"f\": \"empty\", \"t\": \"sub/a.bin\"}").ends_with(1).error();
     assert_eq!(error["code"], "record/utf8");
@@ -205,4 +205,86 @@ fn the_schema_of_a_file_says_where_records_stand() {
     assert_eq!(error["code"], "records/which-dataset");
     let error = holdall([&args[..], &["-f", "--path", "x"]].concat()).ends_with(2).error();
     assert_eq!(error["code"], "schema/unknown-path");
+}
+
+#[test]
+fn quotes_that_do_not_close_are_told_by_their_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (schema, table, out) = (path("s.json"), path("t.csv"), path("o.mt"));
+    let kind = r#"{"TypeDef:Struct": ["id", "s"], "required": ["id", "s"],
+        "properties": {"id": {"TypeDef:Int32": true}, "s": {"TypeDef:String": true}}}"#;
+    std::fs::write(&schema, kind).unwrap();
+    let build = |text: &str| {
+        std::fs::write(&table, text).unwrap();
+        holdall(["build", "--schema", &schema, "--records", &table, "-o", &out, "-f", "--json"])
+    };
+    for (text, line) in [
+        ("id,s\n1,\"abc\n2,def\n3,ghi\n", "line 2: a quote is opened"),
+        ("id,s\n1,abc\n2,\"d\"\"e\n", "line 3: a quote is opened"),
+        ("id,s\n1,\"abc\"def\n", "line 2: there is text between"),
+    ] {
+        let error = build(text).ends_with(2).error();
+        assert_eq!(error["code"], "input/table", "{text:?}");
+        assert!(error["message"].as_str().unwrap().starts_with(line), "{text:?}: {error}");
+    }
+    for text in ["id,s\n1,\"a\"\"\nb\"\r\n2,5\" tall\n", "\u{feff}id,s\n1,\"\"\n2,x\n"] {
+        assert_eq!(build(text).ends_with(0).json()["records"]["count"], 2, "{text:?}");
+    }
+}
+
+#[test]
+fn columns_do_not_say_twice_what_a_member_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (schema, table, out) = (path("s.json"), path("t.csv"), path("o.mt"));
+    let kind = r#"{"TypeDef:Struct": ["at"], "required": ["at"], "properties": {
+        "at": {"TypeDef:Struct": ["x"], "required": ["x"], "properties": {"x": {"TypeDef:Int32": true}}}}}"#;
+    std::fs::write(&schema, kind).unwrap();
+    for text in ["at,at.x\n\"{\"\"x\"\":1}\",3\n", "at.x,at\n3,\"{\"\"x\"\":1}\"\n"] {
+        std::fs::write(&table, text).unwrap();
+        let args = ["build", "--schema", &schema, "--records", &table, "-o", &out, "-f", "--json"];
+        assert_eq!(holdall(args).error()["code"], "input/table", "{text}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (schema, out) = (path("s.json"), path("o.mt"));
+    std::fs::write(&schema, "\u{feff}{\"TypeDef:Struct\": [\"a\"], \"required\": [\"a\"], \"properties\": {\"a\": {\"TypeDef:Int8\": true}}}").unwrap();
+    for (name, text) in [("r.ndjson", "\u{feff}{\"a\": 1}\n"), ("r.json", "\u{feff}[{\"a\": 1}]")] {
+        std::fs::write(path(name), text).unwrap();
+        let args = ["build", "--schema", &schema, "--records", &path(name), "-o", &out, "-f"];
+        holdall(args).ends_with(0);
+    }
+    let args =
+        ["build", "--schema", &schema, "--records", &path("r.json"), "--files", ".", "-o", &out];
+    holdall(args).ends_with(2);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (schema, lines, out) = (path("s.json"), path("r.ndjson"), path("o.mt"));
+    std::fs::write(&schema, r#"{"TypeDef:Struct": ["b"], "required": ["b"], "properties": {"b": {"TypeDef:Bytes": true}}}"#).unwrap();
+    std::fs::write(&lines, "{\"b\": \"zero\"}\n").unwrap();
+    std::os::unix::fs::symlink("/dev/zero", dir.path().join("zero")).unwrap();
+    let folder = dir.path().to_str().unwrap();
+    let from = [
+        "build",
+        "--schema",
+        &schema,
+        "--records",
+        &lines,
+        "--files",
+        folder,
+        "--file-member",
+        "b",
+    ];
+    let error = holdall([&from[..], &["-o", &out, "--json"]].concat()).ends_with(2).error();
+    assert_eq!(error["code"], "build/file-name");
 }

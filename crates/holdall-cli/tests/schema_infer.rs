@@ -126,6 +126,14 @@ fn the_tensors_of_a_file_make_a_schema_too() {
     holdall([&part[..], &["--infer-schema"]].concat()).ends_with(0);
     assert_eq!(attribute(&one), None);
 
+    // Records and blobs keep what they are.
+    let records =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/metatensor/made-union.mt");
+    let made = holdall(["schema", "infer", records]).ends_with(0).json();
+    assert!(made.to_string().contains("TypeDef:Union"), "{made}");
+    holdall(["schema", "diff", records, records]).ends_with(0);
+    holdall(["schema", "check", records, records]).ends_with(0);
+
     let to = path("3.zt");
     let error = holdall(["convert", &model, &to, "--schema", &schema, "--json"]).ends_with(2);
     assert_eq!(error.error()["code"], "usage/arguments");

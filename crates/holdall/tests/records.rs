@@ -335,7 +335,19 @@ fn entries_that_share_bytes_do_not_multiply_without_end() {
         let records = options.open(file.path()).unwrap().tensor("set").unwrap().records().unwrap();
         let e = records.record(0).unwrap().check().unwrap_err();
         assert_eq!(e.code(), "record/too-large", "{e}");
+        let e = records.record(0).unwrap().to_value().unwrap_err();
+        assert_eq!(e.code(), "record/too-large", "{e}");
     }
+    // However much may be asked for: no more than some times what the file has.
+    let records = open(&file, Io::Map).tensor("set").unwrap().records().unwrap();
+    let (len, most) = (parts_len(&records), records.limits().decoded_len);
+    assert!(most >= len && most <= 64 * len, "{most} of {len}");
+    assert_eq!(records.record(0).unwrap().check().unwrap_err().code(), "record/too-large");
+}
+
+/// Bytes of all components.
+fn parts_len(records: &Records) -> u64 {
+    records.tensor().components().map(|c| c.stored_len()).sum()
 }
 
 #[test]

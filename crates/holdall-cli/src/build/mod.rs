@@ -96,6 +96,12 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         let e = ARGUMENTS.broken("nothing to put into the file");
         return Err(e.with_hint("name records with `--records`, or files with `--blob`").into());
     }
+    if args.files.files.is_some() && args.files.members.is_empty() && args.blob.is_none() {
+        let e =
+            ARGUMENTS.broken("`--files` says where files are, and nothing says which are wanted");
+        let hint = "`--file-member MEMBER` takes those that records name, `--blob NAME` all";
+        return Err(e.with_hint(hint).into());
+    }
     writing::check_is_file(&args.output)?;
     let mut options = args.writing.options(session).with_overwrite(args.force);
     if let Some(to) = &args.to {
@@ -165,12 +171,30 @@ fn dataset(
     let dataset = if args.dedup { dataset.with_dedup() } else { dataset };
     let dataset =
         records::fill(session, args, dataset, &kind, path, &limits).map_err(|e| match e {
-            Failure::Error(e) => Failure::Error(own(e)),
+            Failure::Error(e) => Failure::Error(advised(own(e))),
             other => other,
         })?;
     report.records = Some((name, dataset.len()));
     build.add(dataset)?;
     Ok(build)
+}
+
+/// An error about a record, with the option that may be what is wanted.
+fn advised(e: holdall::Error) -> holdall::Error {
+    use holdall_schema::record::rules::{RANGE, TYPE, UNKNOWN_MEMBER};
+    let code = e.code();
+    let hint = if code == UNKNOWN_MEMBER.code {
+        "`--ignore-unknown` passes over members that the schema does not have"
+    } else if code == TYPE.code && e.message().contains("null where") {
+        "`--null-absent` takes `null` for an optional member as its absence"
+    } else if code == TYPE.code && e.message().contains("an array where") {
+        "records in one array are read with `--form json`"
+    } else if code == RANGE.code || code == TYPE.code {
+        "`holdall schema check` lists everything that does not fit"
+    } else {
+        return e;
+    };
+    if e.hint().is_some() { e } else { e.with_hint(hint) }
 }
 
 /// Adds the files of a folder.
@@ -192,10 +216,7 @@ fn blob(
     }
     for file in &found {
         let path = folder.join(file);
-        let bytes = std::fs::read(&path).map_err(|e| {
-            let rule = &holdall::error::IO;
-            rule.broken(format!("reading: {e}")).with_io(e).in_source(path.display())
-        })?;
+        let bytes = given::files::contents(&path).map_err(|e| e.in_source(path.display()))?;
         runs.bytes(&bytes)?;
         names.text(file)?;
         if let Some(bar) = &bar {

@@ -118,6 +118,7 @@ impl Columns {
 /// Puts a column at its path.
 fn place(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, column: usize) -> Result<()> {
     let missing = || UNKNOWN_MEMBER.broken(format!("there is no `{path}` for a column"));
+    let twice = || TABLE.broken(format!("two columns say what `{path}` is"));
     // Whether it is there is looked at first, so that nothing half done stays.
     let leaf = schema.accessor(ty, path).map_err(|_| missing())?.ty();
     let (mut at, mut ty) = (root, ty);
@@ -126,10 +127,10 @@ fn place(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, column: usiz
             (Kind::Struct(fields), Segment::Name(name)) => {
                 let member = fields.place(name).and_then(|p| fields.members.get(p));
                 let member = member.ok_or_else(missing)?;
-                if !matches!(at.what, What::Members(_)) {
+                if matches!(at.what, What::Nothing) {
                     at.what = What::Members(Vec::new());
                 }
-                let What::Members(members) = &mut at.what else { return Err(missing()) };
+                let What::Members(members) = &mut at.what else { return Err(twice()) };
                 let place = members.iter().position(|(known, _)| **known == **name);
                 let place = place.unwrap_or_else(|| {
                     let is_optional = member.presence.is_some();
@@ -146,11 +147,11 @@ fn place(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, column: usiz
                 if len > MOST {
                     return Err(missing());
                 }
-                if !matches!(at.what, What::Elements(_)) {
+                if matches!(at.what, What::Nothing) {
                     let empty = || Part { is_optional: false, what: What::Nothing };
                     at.what = What::Elements((0..len).map(|_| empty()).collect());
                 }
-                let What::Elements(elements) = &mut at.what else { return Err(missing()) };
+                let What::Elements(elements) = &mut at.what else { return Err(twice()) };
                 let index = usize::try_from(*index).unwrap_or(usize::MAX);
                 at = elements.get_mut(index).ok_or_else(missing)?;
                 ty = array.items;
@@ -159,7 +160,7 @@ fn place(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, column: usiz
         }
     }
     if !matches!(at.what, What::Nothing) {
-        return Err(TABLE.broken(format!("two columns say what `{path}` is")));
+        return Err(twice());
     }
     at.what = What::Cell(column, cells(&schema.ty(leaf).kind));
     Ok(())

@@ -146,10 +146,30 @@ fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
         let message = format!("`{}` is no name of a file in the folder", name.escape_debug());
         return Err(FILE_NAME.broken(message));
     }
-    std::fs::read(folder.join(relative)).map_err(|e| {
-        let rule = &holdall::error::IO;
-        rule.broken(format!("reading `{}`: {e}", name.escape_debug())).with_io(e)
+    let path = folder.join(relative);
+    contents(&path).map_err(|e| {
+        let message = format!("`{}`: {}", path.display().to_string().escape_debug(), e.message());
+        let located = e.rule().broken(message);
+        match e.io() {
+            Some(io) => located.with_io(std::io::Error::from(io.kind())),
+            None => located,
+        }
     })
+}
+
+/// The bytes of a file; links are followed. What is none, a pipe or a device, may have no end.
+///
+/// # Errors
+/// `build/file-name`; Io.
+pub(crate) fn contents(path: &Path) -> Result<Vec<u8>> {
+    let failed = |e: std::io::Error| {
+        let rule = &holdall::error::IO;
+        rule.broken(format!("reading: {e}")).with_io(e)
+    };
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(FILE_NAME.broken("it is no file"));
+    }
+    std::fs::read(path).map_err(failed)
 }
 
 /// The names of all files in a folder and those below it, with `/` between folders, sorted.

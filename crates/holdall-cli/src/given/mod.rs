@@ -124,8 +124,22 @@ pub(crate) fn reader(path: &Path, bar: &Option<Arc<Bar>>) -> Result<Box<dyn Read
     if let (Some(bar), Some(len)) = (bar, len) {
         bar.begin(len);
     }
-    Ok(Box::new(Counted { reader, bar: bar.clone() }))
+    let reader = Counted { reader, bar: bar.clone() };
+    without_mark(reader).map_err(|e| failed(e, &input::shown(path)).into())
 }
+
+/// A reader of what follows the mark that some programs put before UTF-8.
+fn without_mark(mut reader: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let mut start = Vec::new();
+    reader.by_ref().take(MARK.len() as u64).read_to_end(&mut start)?;
+    if start == MARK {
+        start.clear();
+    }
+    Ok(Box::new(io::Cursor::new(start).chain(reader)))
+}
+
+/// The byte order mark in UTF-8.
+pub(crate) const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Where the values of an array lie; a value that is none is one.
 fn spans(text: &[u8], depth: usize) -> Result<Vec<Span>> {

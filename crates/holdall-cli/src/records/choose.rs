@@ -38,7 +38,10 @@ impl Chosen {
         let Range { start, end } = self.range;
         if start > end || end > self.count {
             let rule = &holdall::records::rules::INDEX;
-            let message = format!("records {start}..{end} of {}", self.count);
+            let message = match start > end {
+                true => format!("records from {start} on, of {}", self.count),
+                false => format!("records {start}..{end} of {}", self.count),
+            };
             return Err(rule.broken(message));
         }
         let Some(wanted) = self.sample else {

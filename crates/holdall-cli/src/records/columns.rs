@@ -21,7 +21,7 @@ impl Columns {
     /// # Errors
     /// `schema/path`, `schema/unknown-path`.
     pub(super) fn new(records: &Records, paths: &[String], most: usize) -> Result<Columns> {
-        let limits = crate::schema::read::schema_limits(records.tensor().file().limits());
+        let limits = records.limits().clone();
         let asked = !paths.is_empty();
         let mut found = Vec::new();
         if asked {

@@ -135,7 +135,7 @@ impl Read {
         }
         if let Ok(typed) = part.typed::<f64>() {
             let value = value.parse().map_err(|_| wrong("a number"))?;
-            return Ok(Read::Float(typed, value));
+            return Ok(Read::Float(typed, nearest(kind, value).unwrap_or(value)));
         }
         if let Ok(typed) = part.typed::<bool>() {
             let value = match value {
@@ -200,6 +200,26 @@ impl Integer {
             Integer::U64(typed) => record.get(typed)?.map(i128::from),
         })
     }
+}
+
+/// The number of a kind that is nearest: what is printed of a member is what finds it. `None` where the kind
+/// has none that is near.
+fn nearest(kind: &Kind, value: f64) -> Option<f64> {
+    let limits = SchemaLimits::default();
+    let json = serde_json::json!({ format!("TypeDef:{}", kind.as_str()): true });
+    let schema = Schema::compile_record(&json, &limits).ok()?;
+    let ty = schema.record()?;
+    let mut bytes = [0; 8];
+    let bytes = bytes.get_mut(..usize::try_from(schema.extent(ty).ok()?.size).ok()?)?;
+    let mut encoder = holdall::schema::Encoder::new(&schema, ty, &limits).ok()?;
+    encoder.value(&serde_json::json!(value), bytes, &mut Vec::new()).ok()?;
+    schema
+        .accessor(ty, &holdall::schema::Path::root())
+        .ok()?
+        .typed::<f64>()
+        .ok()?
+        .read(bytes)
+        .ok()?
 }
 
 /// Nanoseconds since 1970.

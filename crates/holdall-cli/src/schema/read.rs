@@ -3,6 +3,7 @@
 
 use super::infer;
 use crate::exit::{Failure, SCHEMA_LEN, WHICH_DATASET};
+use crate::given::MARK;
 use crate::input;
 use crate::session::Session;
 use clap::ValueEnum;
@@ -63,6 +64,9 @@ pub(crate) fn given(session: &Session, path: &Path, reading: Reading) -> Result<
         let rule = &holdall::error::IO;
         rule.broken(format!("reading: {e}")).with_io(e).in_source(&source)
     })?;
+    if text.starts_with(MARK) {
+        text.drain(..MARK.len());
+    }
     if is_stdin && !is_json(&text) {
         return Ok(Given::File(input::options(session).open_bytes(text, input::STDIN)?));
     }
@@ -282,7 +286,8 @@ impl Named {
 fn begins_as_json(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = std::fs::File::open(path).and_then(|f| f.take(64).read_to_end(&mut start));
-    read.is_ok() && (is_json(&start) || path.extension().is_some_and(|e| e == "json"))
+    let start = start.strip_prefix(MARK).unwrap_or(&start);
+    read.is_ok() && (is_json(start) || path.extension().is_some_and(|e| e == "json"))
 }
 
 /// The dataset at a path of a file, or the only one.

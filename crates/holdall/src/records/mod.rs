@@ -121,6 +121,11 @@ impl Records {
         &self.0.tensor
     }
 
+    /// What may be asked of a record: those of the file, and no more bytes than its length allows.
+    pub fn limits(&self) -> &SchemaLimits {
+        &self.0.limits
+    }
+
     /// The schema of a record; its root is [`Records::ty`].
     pub fn schema(&self) -> &Schema {
         &self.0.schema

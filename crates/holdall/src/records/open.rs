@@ -41,9 +41,20 @@ pub(super) fn records(tensor: &Tensor) -> Result<Records> {
             return Err(HEAP_RULE.broken("the records have no entries, and there is a `blob_data`"));
         }
     };
+    let limits = of_records(&limits, tensor, data.len().saturating_add(heap.len()));
     let tensor = tensor.clone();
     let inner = Inner { tensor, schema, ty, extent, size, stride, count, limits, data, heap };
     Ok(Records(Arc::new(inner)))
+}
+
+/// Bytes that the entries of a record may stand for, however little the file has.
+const SMALL: u64 = 1 << 20;
+
+/// Limits for the records of a tensor of `len` bytes: entries that share bytes may stand for far more than
+/// there is, and each byte of that becomes a value.
+fn of_records(limits: &SchemaLimits, tensor: &Tensor, len: u64) -> SchemaLimits {
+    let most = len.saturating_mul(tensor.file().limits().expansion).max(SMALL);
+    limits.clone().with_decoded_len(limits.decoded_len.min(most))
 }
 
 /// The JSON of a tensor's kind.

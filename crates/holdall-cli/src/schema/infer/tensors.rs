@@ -1,16 +1,18 @@
 //! A schema made from the tensors of a file.
 
 use crate::exit::{ARGUMENTS, Failure};
-use holdall::{Convert, File, TensorSpec, WriteOptions, formats};
+use holdall::{Attributes, Convert, File, TensorSpec, WriteOptions, formats};
 use serde_json::Value;
 
 /// The schema that the file would get as Metatensor if it had none of its own; sparse and quantized
 /// tensors as dense ones, types that there are not as what they are stored as.
 pub(crate) fn of_file(file: &File) -> Result<Value, Failure> {
     let Some(format) = formats::by_name("metatensor") else { return Err(no_metatensor()) };
-    // Attributes stand elsewhere.
-    let options = Convert::new(WriteOptions::new().with_format(format)).with_drop_attributes(true);
-    let options = options.with_dense(true).with_raw_types(true);
+    // Those of the file stand elsewhere; those of tensors say what records are.
+    let options = Convert::new(WriteOptions::new().with_format(format))
+        .with_attributes(Attributes::new())
+        .with_dense(true)
+        .with_raw_types(true);
     of_tensors(&holdall::convert::plan(file, "-", &options)?.0)
 }
 

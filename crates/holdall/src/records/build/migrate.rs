@@ -13,7 +13,10 @@ impl DatasetWriter {
     /// # Errors
     /// As [`resolve`].
     pub fn resolve(&self, records: &Records, options: &ResolveOptions) -> Result<Resolution> {
-        let made = resolve(records.schema(), records.ty(), &self.schema, self.ty, options);
+        let mut options = options.clone();
+        let most = &mut options.limits.decoded_len;
+        *most = (*most).min(records.0.limits.decoded_len);
+        let made = resolve(records.schema(), records.ty(), &self.schema, self.ty, &options);
         made.map_err(|e| self.place(e))
     }
 
