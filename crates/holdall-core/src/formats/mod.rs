@@ -6,6 +6,8 @@
     clippy::unwrap_used
 )]
 
+#[cfg(feature = "carton")]
+pub mod carton;
 #[cfg(any(feature = "metatensor", feature = "safetensors"))]
 mod element;
 #[cfg(feature = "metatensor")]
