@@ -15,6 +15,8 @@
 #![deny(unsafe_code)]
 
 pub mod buffer;
+#[cfg(feature = "carton")]
+pub mod carton;
 mod compress;
 pub mod convert;
 mod copy;

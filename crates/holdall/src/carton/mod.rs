@@ -1,0 +1,29 @@
+//! Packages: a model with its description, tests and hashes, in one zip or an unpacked folder.
+//!
+//! Nothing of a package is ever executed here, and no byte of a file is handed out before its SHA-256 was
+//! held against the package's `MANIFEST`.
+
+mod pack;
+mod package;
+mod read;
+
+pub use holdall_core::formats::carton::{
+    Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
+    ShapeSpec, TensorKind, TensorRow, TensorSpec, Tolerance, Value, ValueType,
+};
+pub use pack::{Content, PackReport, Packer, Packing};
+pub use package::{Package, PackageFile, Place};
+pub use read::FileReader;
+
+use holdall_core::Result;
+use std::path::PathBuf;
+
+/// Gets files that a package only links to. Shared by threads.
+pub trait Fetcher: Send + Sync {
+    /// The path of a local file with this SHA-256, fetched from one of `urls` where it is not at hand.
+    /// Whoever implements this has checked the hash.
+    ///
+    /// # Errors
+    /// Io and Integrity, where none of the addresses gives the file.
+    fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf>;
+}
