@@ -8,6 +8,8 @@
 
 #[cfg(any(feature = "metatensor", feature = "safetensors"))]
 mod element;
+#[cfg(any(feature = "metatensor", feature = "safetensors"))]
+mod header;
 #[cfg(feature = "metatensor")]
 pub mod metatensor;
 #[cfg(feature = "safetensors")]
