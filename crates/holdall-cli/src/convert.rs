@@ -17,6 +17,7 @@ use holdall::{
     Convert, ConvertReport, EncodeOptions, File, FileSink, Format, Rename, Sharing, TensorSpec,
     Value, formats,
 };
+use holdall_schema::SCHEMA_ATTRIBUTE;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -200,7 +201,7 @@ fn with_schema(
     options: Convert,
 ) -> Result<Convert, Failure> {
     let mut attributes = file.attributes().clone();
-    attributes.remove(read::SCHEMA_ATTRIBUTE);
+    attributes.remove(SCHEMA_ATTRIBUTE);
     match &args.schema {
         _ if args.schema.is_none() && !args.infer_schema => return Ok(options),
         _ if target.format.id != "metatensor" => {
@@ -216,7 +217,7 @@ fn with_schema(
             let (specs, _) = holdall::convert::plan(file, &args.output, &plain)?;
             // What would be made from the tensors anyway need not be kept.
             if infer::of_tensors(&specs)? != named.json {
-                attributes.set(read::SCHEMA_ATTRIBUTE, Value::Text(named.json.to_string()));
+                attributes.set(SCHEMA_ATTRIBUTE, Value::Text(named.json.to_string()));
             }
         }
         None => {}

@@ -3,7 +3,7 @@
 use crate::exit::{ARGUMENTS, Failure, NOT_TO_TERMINAL};
 use crate::session::Session;
 use clap::{Args, ValueEnum};
-use holdall::{Algorithm, Durability, FORMATS, Format, WriteOptions, formats};
+use holdall::{Algorithm, Durability, EncodeOptions, FORMATS, Format, WriteOptions, formats};
 use std::io::{IsTerminal as _, stdout};
 
 /// How new components are written.
@@ -41,6 +41,23 @@ impl Writing {
             out = out.with_threads(threads.get());
         }
         if self.no_sync { out.with_durability(Durability::System) } else { out }
+    }
+
+    /// The same for a file of records, in the format that was asked for, if any was.
+    pub(crate) fn of_records(
+        &self,
+        session: &Session,
+        to: Option<&str>,
+        force: bool,
+    ) -> Result<WriteOptions, Failure> {
+        let out = self.options(session).with_overwrite(force);
+        let Some(to) = to else { return Ok(out) };
+        let (format, version) = target(to)?;
+        let out = out.with_format(format);
+        Ok(match version {
+            Some(version) => out.with_encode(EncodeOptions::new().with_version(version)),
+            None => out,
+        })
     }
 
     /// Whether an encoding was asked for, rather than the one each component has.

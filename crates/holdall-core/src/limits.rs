@@ -1,5 +1,7 @@
 //! Every cap in one struct. There is no decode and no decompress without it.
 
+use holdall_schema::SchemaLimits;
+
 /// The most that a file may ask of this process. Numbers in a file are held against these before
 /// anything is allocated or decompressed.
 #[derive(Debug, Clone)]
@@ -26,6 +28,16 @@ pub struct Limits {
     pub expansion: u64,
     /// Base-2 logarithm of the largest window a zstd frame may ask for. Level 22 asks for 27.
     pub zstd_window_log: u32,
+}
+
+impl Limits {
+    /// The part of them that is about schemas and records.
+    pub fn of_schemas(&self) -> SchemaLimits {
+        SchemaLimits::default()
+            .with_nodes(self.schema_nodes)
+            .with_depth(self.depth)
+            .with_decoded_len(self.decoded_len)
+    }
 }
 
 impl Default for Limits {

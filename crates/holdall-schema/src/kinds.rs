@@ -275,6 +275,18 @@ pub enum Len {
     },
 }
 
+/// `[3]`, `[]`, `[1..]`, `[0..5]`: bounds include both ends.
+impl fmt::Display for Len {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Len::Fixed(n) => write!(f, "[{n}]"),
+            Len::Variable { min: 0, max: None } => f.write_str("[]"),
+            Len::Variable { min, max: None } => write!(f, "[{min}..]"),
+            Len::Variable { min, max: Some(max) } => write!(f, "[{min}..{max}]"),
+        }
+    }
+}
+
 /// Members in the order of their bytes (section 3.5).
 #[derive(Debug, Clone)]
 #[non_exhaustive]

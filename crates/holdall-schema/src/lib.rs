@@ -46,6 +46,15 @@ pub use record::{Elements, Encoder, Entry, Heap};
 pub use refs::def_name;
 pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, Root, Schema};
 
+/// The attribute of a file, of any format, that has its schema as JSON text (section 7.2).
+pub const SCHEMA_ATTRIBUTE: &str = "metatensor.schema";
+/// The attribute of a file that has the plain values among its tensors: the JSON text of an object
+/// from path to value.
+pub const VALUES_ATTRIBUTE: &str = "metatensor.values";
+/// The attribute of records and blobs that says what they are: the JSON text of the schema of a
+/// record, or of the blob's node, with the `$defs` that it needs.
+pub const KIND_ATTRIBUTE: &str = "metatensor.kind";
+
 /// Every rule of this crate, but for those of JSON text.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     [rules::RULES, record::rules::RULES, evolve::rules::RULES].into_iter().flatten().copied()

@@ -12,9 +12,9 @@ use crate::schema::read::{self, Named, Reading};
 use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::Args;
+use holdall::formats;
 use holdall::records::Build;
 use holdall::schema::{Content, Root};
-use holdall::{EncodeOptions, formats};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -103,14 +103,7 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         return Err(e.with_hint(hint).into());
     }
     writing::check_is_file(&args.output)?;
-    let mut options = args.writing.options(session).with_overwrite(args.force);
-    if let Some(to) = &args.to {
-        let (format, version) = writing::target(to)?;
-        options = options.with_format(format);
-        if let Some(version) = version {
-            options = options.with_encode(EncodeOptions::new().with_version(version));
-        }
-    }
+    let options = args.writing.of_records(session, args.to.as_deref(), args.force)?;
     let schema = match &args.schema {
         Some(path) => Some(read::schema(session, path, Reading::ByContent)?),
         None => None,
@@ -152,7 +145,7 @@ fn dataset(
     report: &mut Report,
 ) -> Result<Build, Failure> {
     let own = |e: holdall::Error| e.in_source(input::shown(path));
-    let limits = read::schema_limits(&session.global.limits());
+    let limits = session.global.limits().of_schemas();
     let source = named.source.clone();
     let of_schema = |e: holdall::Error| e.in_source(&source);
     let (mut build, name, dataset, kind) = match named.schema.root() {

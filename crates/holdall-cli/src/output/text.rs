@@ -1,7 +1,7 @@
 //! Names, numbers and sizes for people.
 
-use crate::schema::read::KIND_ATTRIBUTE;
 use holdall::{Attributes, Component, DType, Layout, LogicalType, TensorInfo, Value};
+use holdall_schema::KIND_ATTRIBUTE;
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write as _};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};

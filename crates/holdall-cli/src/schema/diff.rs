@@ -43,7 +43,7 @@ pub(crate) struct DiffArgs {
 /// Compares.
 pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure> {
     input::check_once([&args.old, &args.new])?;
-    let limits = read::schema_limits(&session.global.limits());
+    let limits = session.global.limits().of_schemas();
     let path = args.path.as_deref();
     let mut old = side(session, &args.old, path)?;
     let mut new = side(session, &args.new, path)?;
@@ -65,7 +65,7 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
 
 /// One side: the whole of it, or the records at a path.
 fn side(session: &Session, file: &Path, path: Option<&str>) -> Result<Named, Failure> {
-    let limits = read::schema_limits(&session.global.limits());
+    let limits = session.global.limits().of_schemas();
     match (read::given(session, file, Reading::ByContent)?, path) {
         (Given::Schema(named), None) => Ok(*named),
         (Given::Schema(named), path) => named.records(path, &limits),

@@ -65,7 +65,7 @@ pub(crate) fn run(session: &Session, args: &LayoutArgs) -> Result<Status, Failur
         Some(path) => Some(path.parse()?),
         None => None,
     };
-    let limits = read::schema_limits(&session.global.limits());
+    let limits = session.global.limits().of_schemas();
     let symbols: Symbols = args.symbols.iter().map(|(k, n)| (k.as_str().into(), *n)).collect();
     let reading = args.reading.unwrap_or(Reading::ByContent);
     let mut walk = Walk::new(&symbols, &limits, only.as_ref());

@@ -1,6 +1,6 @@
 //! `holdall schema migrate`.
 
-use super::read::{self, Named, Reading, SCHEMA_ATTRIBUTE, only_dataset};
+use super::read::{self, Named, Reading, only_dataset};
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::json::push_string;
@@ -11,8 +11,10 @@ use crate::writing::{self, Writing};
 use clap::Args;
 use holdall::records::{Build, DatasetWriter};
 use holdall::schema::evolve::rules::DROPS_MEMBER;
-use holdall::schema::{Converters, Path as Way, ResolveOptions, Root, SchemaLimits, Segment};
-use holdall::{EncodeOptions, File, Progress as _, Records};
+use holdall::schema::{
+    Converters, Path as Way, ResolveOptions, Root, SCHEMA_ATTRIBUTE, SchemaLimits, Segment,
+};
+use holdall::{File, Progress as _, Records};
 use serde_json::Value as Json;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -94,7 +96,7 @@ pub(crate) fn run(session: &Session, args: &MigrateArgs) -> Result<Status, Failu
     writing::check_is_file(&args.output)?;
     let file = input::open(session, &args.file)?;
     let new = read::schema(session, &args.schema, Reading::ByContent)?;
-    let limits = read::schema_limits(&session.global.limits());
+    let limits = session.global.limits().of_schemas();
     let is_whole = matches!(new.schema.root(), Root::References(_));
     let mut report = Report::default();
     let jobs = match is_whole {
@@ -111,15 +113,8 @@ pub(crate) fn run(session: &Session, args: &MigrateArgs) -> Result<Status, Failu
     let mut attributes = file.attributes().clone();
     attributes.remove(SCHEMA_ATTRIBUTE);
     let patched = if is_whole { Some(new.json.clone()) } else { patch(&file, &jobs[0]) };
-    let mut options = args.writing.options(session).with_overwrite(args.force);
-    options = options.with_attributes(attributes);
-    if let Some(to) = &args.to {
-        let (format, version) = writing::target(to)?;
-        options = options.with_format(format);
-        if let Some(version) = version {
-            options = options.with_encode(EncodeOptions::new().with_version(version));
-        }
-    }
+    let options = args.writing.of_records(session, args.to.as_deref(), args.force)?;
+    let options = options.with_attributes(attributes);
     let writing_bar = Bar::new(session, "writing");
     let mut build = Build::create(&args.output, &options)?;
     if let Some(listener) = Bar::listener(&writing_bar) {

@@ -7,18 +7,14 @@ use crate::given::MARK;
 use crate::input;
 use crate::session::Session;
 use clap::ValueEnum;
-use holdall::{File, Limits, Result, Tensor, Value};
+use holdall::{File, Result, Tensor, Value};
 use holdall_schema::{
-    Additional, Len, Node, NodeId, Path as Way, Root, Schema, SchemaLimits, Segment, json,
+    Additional, KIND_ATTRIBUTE, Len, Node, NodeId, Path as Way, Root, SCHEMA_ATTRIBUTE, Schema,
+    SchemaLimits, Segment, json,
 };
 use serde_json::Value as Json;
 use std::io::Read;
 use std::path::Path;
-
-/// The attribute of a file that has its schema, as JSON text.
-pub(crate) const SCHEMA_ATTRIBUTE: &str = "metatensor.schema";
-/// The attribute of records and blobs that says what they are, as JSON text.
-pub(crate) const KIND_ATTRIBUTE: &str = "metatensor.kind";
 
 /// A schema, and where it came from.
 #[derive(Clone)]
@@ -78,8 +74,7 @@ pub(crate) fn given(session: &Session, path: &Path, reading: Reading) -> Result<
             .into());
     }
     let json = json::parse(&text, limits.depth).map_err(|e| e.in_source(&source))?;
-    let schema =
-        compile(&json, reading, &schema_limits(&limits)).map_err(|e| e.in_source(&source))?;
+    let schema = compile(&json, reading, &limits.of_schemas()).map_err(|e| e.in_source(&source))?;
     Ok(Given::Schema(Box::new(Named { source, json, schema })))
 }
 
@@ -97,7 +92,7 @@ pub(crate) fn of_file(file: &File) -> Result<Named, Failure> {
         return Ok(named);
     }
     let json = infer::of_file(file)?;
-    let schema = compile(&json, Reading::File, &schema_limits(file.limits()));
+    let schema = compile(&json, Reading::File, &file.limits().of_schemas());
     let schema = schema.map_err(|e| e.in_source(file.name()))?;
     Ok(Named { source: file.name().to_owned(), json, schema })
 }
@@ -136,16 +131,8 @@ pub(crate) fn of_records(file: &File, name: &str) -> Result<Named> {
 fn parsed(text: &str, file: &File, reading: Reading) -> Result<Named> {
     let own = |e: holdall::Error| e.in_source(file.name());
     let json = json::parse(text.as_bytes(), file.limits().depth).map_err(own)?;
-    let schema = compile(&json, reading, &schema_limits(file.limits())).map_err(own)?;
+    let schema = compile(&json, reading, &file.limits().of_schemas()).map_err(own)?;
     Ok(Named { source: file.name().to_owned(), json, schema })
-}
-
-/// The part of the limits that is about schemas.
-pub(crate) fn schema_limits(limits: &Limits) -> SchemaLimits {
-    SchemaLimits::default()
-        .with_nodes(limits.schema_nodes)
-        .with_depth(limits.depth)
-        .with_decoded_len(limits.decoded_len)
 }
 
 /// Compiles a schema as what it is taken for.

@@ -123,7 +123,7 @@ impl<'w> Walk<'w> {
             }
             Node::Dataset { items, len, align, .. } => {
                 let kind = show::ty(schema, *items, self.symbols);
-                let kind = format!("{kind} {}", show::len(*len));
+                let kind = format!("{kind} {len}");
                 self.push(row(kind, None, Some(*align)))?;
                 self.record(schema, *items, &path.then(Segment::Each), Place::Record)
             }

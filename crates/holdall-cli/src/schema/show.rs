@@ -2,7 +2,7 @@
 //! text for people.
 
 use crate::output::json::push_string;
-use holdall_schema::{Dim, Kind, Len, Schema, Symbols, TensorType, TypeId};
+use holdall_schema::{Dim, Kind, Schema, Symbols, TensorType, TypeId};
 use serde_json::Value;
 
 /// Columns of a line of a schema.
@@ -113,7 +113,7 @@ pub(super) fn ty(schema: &Schema, id: TypeId, symbols: &Symbols) -> String {
         Kind::Tensor(tensor) => self::tensor(tensor, symbols),
         Kind::Enum(e) => format!("Enum of {}", e.values.len()),
         // The height of a schema is bounded, and so is this recursion.
-        Kind::Array(array) => format!("{} {}", ty(schema, array.items, symbols), len(array.len)),
+        Kind::Array(array) => format!("{} {}", ty(schema, array.items, symbols), array.len),
         other => other.as_str().to_owned(),
     }
 }
@@ -135,16 +135,6 @@ pub(super) fn tensor(tensor: &TensorType, symbols: &Symbols) -> String {
             let dims: Vec<String> = shape.iter().map(dim).collect();
             format!("{dtype} [{}]", dims.join(", "))
         }
-    }
-}
-
-/// `[3]`, `[]`, `[1..]`, `[0..5]`: bounds include both ends.
-pub(super) fn len(len: Len) -> String {
-    match len {
-        Len::Fixed(n) => format!("[{n}]"),
-        Len::Variable { min: 0, max: None } => "[]".to_owned(),
-        Len::Variable { min, max: None } => format!("[{min}..]"),
-        Len::Variable { min, max: Some(max) } => format!("[{min}..{max}]"),
     }
 }
 

@@ -10,6 +10,8 @@
 pub mod carton;
 #[cfg(any(feature = "metatensor", feature = "safetensors"))]
 mod element;
+#[cfg(any(feature = "metatensor", feature = "safetensors"))]
+mod header;
 #[cfg(feature = "metatensor")]
 pub mod metatensor;
 #[cfg(feature = "safetensors")]

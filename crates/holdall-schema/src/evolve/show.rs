@@ -20,7 +20,7 @@ pub(super) fn ty(schema: &Schema, id: TypeId) -> String {
         Kind::Array(array) => {
             let mut text = self::ty(schema, array.items);
             text.push(' ');
-            text.push_str(&len(array.len));
+            text.push_str(&array.len.to_string());
             text
         }
         other => other.as_str().to_owned(),
@@ -32,12 +32,12 @@ pub(super) fn node(schema: &Schema, node: &Node) -> String {
     match node {
         Node::Flat { tensor, .. } => self::tensor(tensor),
         Node::Dataset { items, len, .. } => {
-            format!("{} {}", ty(schema, *items), self::len(*len))
+            format!("{} {}", ty(schema, *items), len)
         }
         Node::Blob { content, .. } => format!("Blob {content}"),
         Node::Object(_) => "object".to_owned(),
         Node::List { min, max, .. } => {
-            format!("array {}", len(Len::Variable { min: *min, max: *max }))
+            format!("array {}", Len::Variable { min: *min, max: *max })
         }
         Node::Plain { ty: Some(id), .. } => ty(schema, *id),
         Node::Plain { ty: None, .. } => "JSON".to_owned(),
@@ -65,16 +65,6 @@ pub(super) fn tensor(tensor: &TensorType) -> String {
         (Some(dtype), None) => dtype.as_str().to_owned(),
         (None, Some(shape)) => cut(&format!("Tensor {}", dims(shape))),
         (Some(dtype), Some(shape)) => cut(&format!("{dtype} {}", dims(shape))),
-    }
-}
-
-/// `[3]`, `[]`, `[1..]`, `[0..5]`: bounds include both ends.
-pub(super) fn len(len: Len) -> String {
-    match len {
-        Len::Fixed(n) => format!("[{n}]"),
-        Len::Variable { min: 0, max: None } => "[]".to_owned(),
-        Len::Variable { min, max: None } => format!("[{min}..]"),
-        Len::Variable { min, max: Some(max) } => format!("[{min}..{max}]"),
     }
 }
 

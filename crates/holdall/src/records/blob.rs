@@ -3,7 +3,7 @@
 use super::open::{count, kind};
 use super::rules::{CONTENT, INDEX, KIND as KIND_RULE, SIZE};
 use super::store::Store;
-use super::{BLOB, ENTRIES, HEAP, check_layout, placed, record::text, schema_limits};
+use super::{BLOB, ENTRIES, HEAP, check_layout, placed, record::text};
 use crate::file::Tensor;
 use holdall_core::{DType, Error, Result, Role};
 use holdall_schema::json::parse;
@@ -28,7 +28,7 @@ pub(super) struct Inner {
 
 pub(super) fn open(tensor: &Tensor) -> Result<Blob> {
     check_layout(tensor, BLOB)?;
-    let limits = schema_limits(tensor.file().limits());
+    let limits = tensor.file().limits().of_schemas();
     let schema = Schema::compile(&kind(tensor, &limits)?, &limits)?;
     let content = match schema.root() {
         Root::References(node) => match schema.node(node) {

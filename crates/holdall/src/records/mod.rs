@@ -48,7 +48,7 @@ pub use texts::Texts;
 
 use crate::error::WRONG_LAYOUT;
 use crate::file::Tensor;
-use holdall_core::{Error, Limits, Result};
+use holdall_core::{Error, Result};
 use holdall_schema::{Extent, Path, Schema, SchemaLimits, TypeId};
 use rules::INDEX;
 use std::borrow::Cow;
@@ -60,8 +60,6 @@ use store::Store;
 pub(crate) const RECORDS: &str = "records";
 /// The layout of blobs.
 pub(crate) const BLOB: &str = "blob";
-/// The attribute that says what a record or a blob is: JSON text.
-pub(crate) const KIND: &str = "metatensor.kind";
 /// The role of the bytes that entries point at.
 pub(crate) const HEAP: &str = "blob_data";
 /// The role of a blob's entries.
@@ -286,14 +284,6 @@ impl std::fmt::Debug for Records {
 #[cold]
 fn placed(e: Error, tensor: &Tensor) -> Error {
     e.in_tensor(tensor.name()).in_source(tensor.file().name())
-}
-
-/// What a schema may ask, under the limits of a file.
-pub(crate) fn schema_limits(limits: &Limits) -> SchemaLimits {
-    SchemaLimits::default()
-        .with_nodes(limits.schema_nodes)
-        .with_depth(limits.depth)
-        .with_decoded_len(limits.decoded_len)
 }
 
 /// Refuses another layout.

@@ -3,17 +3,17 @@
 
 use super::rules::{HEAP as HEAP_RULE, KIND as KIND_RULE, SIZE};
 use super::store::Store;
-use super::{HEAP, Inner, KIND, RECORDS, Records, check_layout, schema_limits};
+use super::{HEAP, Inner, RECORDS, Records, check_layout};
 use crate::file::Tensor;
 use holdall_core::{Result, Role};
 use holdall_schema::json::parse;
-use holdall_schema::{Schema, SchemaLimits};
+use holdall_schema::{KIND_ATTRIBUTE, Schema, SchemaLimits};
 use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) fn records(tensor: &Tensor) -> Result<Records> {
     check_layout(tensor, RECORDS)?;
-    let limits = schema_limits(tensor.file().limits());
+    let limits = tensor.file().limits().of_schemas();
     let schema = Schema::compile_record(&kind(tensor, &limits)?, &limits)?;
     let Some(ty) = schema.record() else {
         return Err(KIND_RULE.broken("the schema is not that of a record"));
@@ -59,11 +59,11 @@ fn of_records(limits: &SchemaLimits, tensor: &Tensor, len: u64) -> SchemaLimits 
 
 /// The JSON of a tensor's kind.
 pub(super) fn kind(tensor: &Tensor, limits: &SchemaLimits) -> Result<Value> {
-    let Some(found) = tensor.attributes().get(KIND) else {
-        return Err(KIND_RULE.broken(format!("there is no attribute `{KIND}`")));
+    let Some(found) = tensor.attributes().get(KIND_ATTRIBUTE) else {
+        return Err(KIND_RULE.broken(format!("there is no attribute `{KIND_ATTRIBUTE}`")));
     };
     let Some(text) = found.as_text() else {
-        return Err(KIND_RULE.broken(format!("the attribute `{KIND}` is not text")));
+        return Err(KIND_RULE.broken(format!("the attribute `{KIND_ATTRIBUTE}` is not text")));
     };
     parse(text.as_bytes(), limits.depth)
 }

@@ -3,10 +3,10 @@
 use super::{CheckArgs, Place, Report};
 use crate::exit::{ARGUMENTS, Failure};
 use crate::progress::Bar;
-use crate::schema::read::{Named, SCHEMA_ATTRIBUTE, only_dataset};
+use crate::schema::read::{Named, only_dataset};
 use crate::session::Session;
 use holdall::{EncodeOptions, Error, File, Progress as _, Records, TensorSpec, Value, formats};
-use holdall_schema::{Checker, Root, SchemaLimits};
+use holdall_schema::{Checker, Root, SCHEMA_ATTRIBUTE, SchemaLimits};
 
 /// Checks the tensors of a file and the values of its records.
 pub(super) fn check(

@@ -100,7 +100,7 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<Status, Failure
     let name = input::shown(&args.schema);
     match read::schema(session, &args.schema, Reading::ByContent) {
         Ok(named) => {
-            let limits = read::schema_limits(&session.global.limits());
+            let limits = session.global.limits().of_schemas();
             if let Err(e) = Checker::new(&named.schema, &named.json, &limits) {
                 report.add(Place::Whole, e.in_source(&name));
             } else if let Some(records) = &args.records {

@@ -109,7 +109,7 @@ pub(crate) fn run(session: &Session, args: &InferArgs) -> Result<Status, Failure
     }
     drop(bar);
     let schema = write::schema(&shape, &wants, table).map_err(|e| e.in_source(&name))?;
-    let limits = super::read::schema_limits(&session.global.limits());
+    let limits = session.global.limits().of_schemas();
     holdall_schema::Schema::compile_record(&schema, &limits).map_err(|e| e.in_source(&name))?;
     put(session, &schema, args.output.as_deref(), args.force)?;
     Ok(Status::Fine)

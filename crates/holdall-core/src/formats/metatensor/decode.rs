@@ -5,7 +5,7 @@ use super::kind::Kinds;
 use super::metadata::Metadata;
 use super::rules::HEADER;
 use super::walk::{Source, Walk};
-use super::{SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE, schema_limits};
+use super::{SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::{Index, IndexBuilder, Value};
@@ -33,7 +33,7 @@ pub(super) fn decode_header(
     let metadata = Metadata::read(&header, limits)?;
     let text = header.text_of(&header.schema).as_bytes();
     let json = parse_at(text, header.schema.start, limits.depth)?;
-    let schema = Schema::compile(&json, &schema_limits(limits));
+    let schema = Schema::compile(&json, &limits.of_schemas());
     let schema = schema.map_err(|e| e.at(header.schema.clone()))?;
     let file = File { header, json, source_len, limits };
     if schema.symbols().is_empty() {

@@ -1,6 +1,6 @@
 //! Whether a file is of the general form: section 1.3.
 
-use super::{LEN_BYTES, MAX_HEADER_LEN};
+use crate::formats::header::{LEN_BYTES, MAX_HEADER_LEN};
 use crate::window::{Stop, Window};
 use crate::wire::json::{Reader, Token};
 use memchr::memmem;

@@ -1,16 +1,17 @@
 //! The header written: everything is known before the first byte.
 
 use super::decode::decode_header;
-use super::fit::{check_tensor, check_values, limits_of_schemas};
+use super::fit::{check_tensor, limits_of_schemas};
 use super::metadata::{Parts, own_attributes};
-use super::plan::{Plan, Slot};
+use super::plan::Plan;
 use super::rules::*;
-use super::{KIND_ATTRIBUTE, LEN_BYTES, MAX_HEADER_LEN};
+use super::{DIALECT, KIND_ATTRIBUTE};
 use crate::encode::{Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::{Error, Result};
 use crate::formats::UNKNOWN_VERSION;
+use crate::formats::header::{LEN_BYTES, MAX_HEADER_LEN, Slot, Slots, check_values};
 use crate::limits::Limits;
-use crate::model::{Algorithm, Attributes, Encoding, Index, Layout, Value};
+use crate::model::{Algorithm, Attributes, Index, Layout, Value};
 use crate::wire::json::{self, parse};
 use bytes::Bytes;
 
@@ -29,18 +30,14 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
         let message = format!("{align} is not a power of two up to {MAX_ALIGN}");
         return Err(WRITE_ALIGN.broken(message));
     }
-    Ok(Box::new(Encoder { align: options.align, slots: Vec::new(), next: 0, end: 0 }))
+    Ok(Box::new(Encoder { align: options.align, slots: Slots::new(&DIALECT, Vec::new(), 0) }))
 }
 
 struct Encoder {
     /// What tensors and records start at a multiple of at least.
     align: Option<u64>,
     /// The components of the declared tensors, in the order of declaration.
-    slots: Vec<Slot>,
-    /// The slot that comes next.
-    next: usize,
-    /// Where the file will end.
-    end: u64,
+    slots: Slots,
 }
 
 impl Encode for Encoder {
@@ -73,72 +70,25 @@ impl Encode for Encoder {
         declared.iter().try_for_each(|tensor| self.check_tensor(tensor))?;
         let mut file = Plan::new(attributes, declared, self.align)?;
         let (header, slots, end) = file.header()?;
-        (self.slots, self.end, self.next) = (slots, end, 0);
+        self.slots = Slots::new(&DIALECT, slots, end);
         self.check_header(&header, attributes, declared, &file)?;
         Ok(header)
     }
 
     fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
-        let slot = self.due(tensor, component)?;
-        if slot.shares.is_some() {
-            return Err(DECLARED
-                .broken("it was declared to share the bytes of another component")
-                .in_tensor(&tensor.name));
-        }
-        if end > slot.range.start {
-            let message =
-                format!("its bytes start at {}, the file ends at {end}", slot.range.start);
-            return Err(DECLARED.broken(message).in_tensor(&tensor.name));
-        }
-        Ok(slot.range.start)
+        self.slots.place(end, tensor, component)
     }
 
     fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
-        let slot = self.due(tensor, component)?;
-        if stored.encoding != Encoding::Raw || stored.digest.is_some() {
-            let what = if stored.digest.is_some() { "a digest" } else { stored.encoding.as_str() };
-            let message = format!("{what} cannot be recorded");
-            return Err(ENCODING.broken(message).in_tensor(&tensor.name));
-        }
-        if stored.range != slot.range {
-            let (found, wanted) = (&stored.range, &slot.range);
-            let message = format!(
-                "bytes {}..{} were declared, {}..{} written",
-                wanted.start, wanted.end, found.start, found.end
-            );
-            return Err(DECLARED.broken(message).in_tensor(&tensor.name));
-        }
-        self.next = self.next.saturating_add(1);
-        Ok(())
+        self.slots.placed(tensor, component, &stored)
     }
 
     fn finish(&mut self, end: u64) -> Result<Bytes> {
-        if let Some(slot) = self.slots.get(self.next) {
-            let missing = self.slots.len().saturating_sub(self.next);
-            let message = format!("{missing} declared components were not written");
-            return Err(DECLARED.broken(message).in_tensor(&slot.tensor));
-        }
-        if end != self.end {
-            let message = format!("the file was to have {} bytes, it has {end}", self.end);
-            return Err(DECLARED.broken(message));
-        }
-        Ok(Bytes::new())
+        self.slots.finish(end)
     }
 }
 
 impl Encoder {
-    /// The slot that comes next, if it is this component's.
-    fn due(&self, tensor: &TensorSpec, component: usize) -> Result<&Slot> {
-        match self.slots.get(self.next) {
-            Some(slot) if slot.tensor == tensor.name && slot.component == component => Ok(slot),
-            Some(slot) => {
-                let message = format!("`{}` was declared to come next", slot.tensor.escape_debug());
-                Err(DECLARED.broken(message).in_tensor(&tensor.name))
-            }
-            None => Err(DECLARED.broken("nothing more was declared").in_tensor(&tensor.name)),
-        }
-    }
-
     /// Reads the header back: it says what was declared, and nothing in it breaks a rule.
     fn check_header(
         &self,
@@ -168,7 +118,7 @@ impl Encoder {
                 }
             }
         };
-        let index = decode_header(text, range, self.end, &limits).map_err(blame)?;
+        let index = decode_header(text, range, self.slots.end(), &limits).map_err(blame)?;
         let mut slots = self.slots.iter();
         for tensor in declared {
             let own = slots.by_ref().take(tensor.components.len());

@@ -1,19 +1,16 @@
 //! What the format can hold: section 9.1.
 
+use super::ENTRY_LEN;
 use super::infer::kind_of;
 use super::rules::*;
-use super::{ENTRY_LEN, schema_limits};
 use crate::encode::{ComponentSpec, TensorSpec};
 use crate::error::{Error, Result};
 use crate::formats::element::{ElementType, by_meaning};
+use crate::formats::header::check_values;
 use crate::limits::Limits;
-use crate::model::{Attributes, DType, Layout, Role, element_count, stored_size};
-use crate::wire::json::{self, parse};
+use crate::model::{DType, Layout, Role, element_count, stored_size};
+use crate::wire::json::parse;
 use holdall_schema::{Node, Root, Schema, SchemaLimits};
-
-/// The deepest attribute value written. Its JSON, up to three levels for each, stays within what is read
-/// under the default [`Limits::depth`].
-const MAX_VALUE_DEPTH: usize = 60;
 
 /// Checks that a tensor can be written.
 pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
@@ -36,18 +33,7 @@ pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
 
 /// Limits of schemas that are written, which readers may hold to their own.
 pub(super) fn limits_of_schemas() -> SchemaLimits {
-    schema_limits(&Limits { schema_nodes: u64::MAX, ..Limits::default() })
-}
-
-pub(super) fn check_values(attributes: &Attributes) -> Result<()> {
-    attributes.iter().try_for_each(|(_, value)| json::check(value, MAX_VALUE_DEPTH))?;
-    match json::duplicate(attributes.iter().map(|(key, _)| key)) {
-        Some(key) => {
-            let message = format!("the attribute `{}` comes twice", key.escape_debug());
-            Err(json::NOT_JSON.broken(message))
-        }
-        None => Ok(()),
-    }
+    Limits { schema_nodes: u64::MAX, ..Limits::default() }.of_schemas()
 }
 
 /// The element type of a dense tensor that the format can hold.

@@ -1,8 +1,9 @@
 //! The header's own keys: section 1.
 
+use super::DIALECT;
 use super::rules::*;
-use super::{LEN_BYTES, MAX_HEADER_LEN};
 use crate::error::{Error, Result};
+use crate::formats::header::{LEN_BYTES, MAX_HEADER_LEN};
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use crate::wire::json::{DUPLICATE_KEY, Reader, Token};
@@ -32,20 +33,7 @@ pub(super) struct Header<'a> {
 pub(super) fn range(window: &Window, limits: &Limits) -> Result<Range<u64>, Stop> {
     let head = window.head(LEN_BYTES)?;
     let len = u64::from_le_bytes(*head.first_chunk::<8>().unwrap_or(&[0xff; 8]));
-    let end = len.checked_add(LEN_BYTES).filter(|&end| end <= window.len());
-    let Some(end) = end else {
-        let message = format!(
-            "the header is said to have {len} bytes, but the file has {} after its length",
-            window.len().saturating_sub(LEN_BYTES)
-        );
-        return Err(HEADER_BOUNDS.broken(message).at(0..LEN_BYTES).into());
-    };
-    let most = MAX_HEADER_LEN.min(limits.header_len);
-    if len > most {
-        let message = format!("the header has {len} bytes, at most {most}");
-        return Err(HEADER_LIMIT.broken(message).at(0..LEN_BYTES).into());
-    }
-    Ok(LEN_BYTES..end)
+    Ok(DIALECT.range(window, len, MAX_HEADER_LEN.min(limits.header_len))?)
 }
 
 /// Levels that the values of `metadata` may take.

@@ -3,7 +3,6 @@
 use super::header::{count_values, too_many};
 use super::reference::typed;
 use super::rules::{MEMBERS, VALUE};
-use super::schema_limits;
 use super::walk::{Walk, check_count};
 use crate::error::Result;
 use crate::wire::json::{DUPLICATE_KEY, Reader, parse_at};
@@ -135,7 +134,7 @@ impl<'s> Walk<'s> {
         if let Some(id) = node.filter(|_| self.symbols_are_known) {
             let checker = match self.checker.take() {
                 Some(checker) => checker,
-                None => Checker::new(self.schema, self.json, &schema_limits(self.source.limits))?,
+                None => Checker::new(self.schema, self.json, &self.source.limits.of_schemas())?,
             };
             self.checker.insert(checker).plain(id, value, &VALUE)?;
         }

@@ -69,12 +69,12 @@ mod rules;
 mod tree;
 mod walk;
 
+pub use holdall_schema::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
 pub use infer::infer;
 pub use rules::*;
 
 use crate::formats::Format;
-use crate::limits::Limits;
-use holdall_schema::SchemaLimits;
+use crate::formats::header::Dialect;
 
 /// Metatensor.
 pub static FORMAT: Format = Format {
@@ -90,28 +90,18 @@ pub static FORMAT: Format = Format {
     rules: RULES,
 };
 
-/// The attribute of a file that has its schema, as JSON text.
-pub const SCHEMA_ATTRIBUTE: &str = "metatensor.schema";
-/// The attribute of a file that has the plain values among its tensors: the JSON text of an object
-/// from path to value.
-pub const VALUES_ATTRIBUTE: &str = "metatensor.values";
-/// The attribute of records and blobs that says what they are: the JSON text of the schema of a
-/// record, or of the blob's node, with the `$defs` that it needs.
-pub const KIND_ATTRIBUTE: &str = "metatensor.kind";
+/// What the format has of those that start with a header.
+static DIALECT: Dialect = Dialect {
+    bounds: &HEADER_BOUNDS,
+    limit: &HEADER_LIMIT,
+    offsets: &OFFSETS,
+    encoding: &ENCODING,
+    declared: &DECLARED,
+    unit: "component",
+    gaps: true,
+};
 
-/// Bytes of the header's length.
-const LEN_BYTES: u64 = 8;
-/// Bytes that a header may have, by the format.
-const MAX_HEADER_LEN: u64 = 100_000_000;
 /// Bytes of an entry: an offset and a length.
 const ENTRY_LEN: u64 = 16;
 /// What entries are aligned to.
 const ENTRY_ALIGN: u64 = 8;
-
-/// The part of `limits` that is about schemas.
-fn schema_limits(limits: &Limits) -> SchemaLimits {
-    SchemaLimits::default()
-        .with_nodes(limits.schema_nodes)
-        .with_depth(limits.depth)
-        .with_decoded_len(limits.decoded_len)
-}

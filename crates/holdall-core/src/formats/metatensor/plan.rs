@@ -1,15 +1,16 @@
 //! A file about to be written: its tree, its schema, where its bytes will lie, its header.
 
+use super::DIALECT;
 use super::fit::limits_of_schemas;
 use super::infer::Leaves;
 use super::metadata::{Parts, Said, own_attributes};
 use super::place::{self, Aligns};
 use super::rules::*;
 use super::tree::{self, Tree};
-use super::{LEN_BYTES, MAX_HEADER_LEN};
 use crate::encode::TensorSpec;
 use crate::error::Result;
 use crate::formats::element::by_meaning;
+use crate::formats::header::Slot;
 use crate::model::{Attributes, Index, Layout, Role};
 use crate::wire::json::{parse, write_string};
 use bytes::Bytes;
@@ -20,17 +21,6 @@ use std::ops::Range;
 
 /// What the data starts at a multiple of at least: what graphics processors ask of buffers.
 const DATA_ALIGN: u64 = 256;
-
-/// One component.
-pub(super) struct Slot {
-    pub(super) tensor: String,
-    /// Its number in the tensor.
-    pub(super) component: usize,
-    /// Bytes of the file.
-    pub(super) range: Range<u64>,
-    /// The slot whose bytes it has.
-    pub(super) shares: Option<usize>,
-}
 
 /// Everything about a file to be written, before it has a header.
 pub(super) struct Plan<'a> {
@@ -121,7 +111,7 @@ impl<'a> Plan<'a> {
             text.push_str(&metadata);
         }
         text.push('}');
-        let header = pad(&text, self.data_align)?;
+        let header = DIALECT.pad(&text, self.data_align)?;
         let data = header.len() as u64;
         let absolute = |offset: u64| {
             data.checked_add(offset).ok_or_else(|| DECLARED.broken("the file passes 2^64 bytes"))
@@ -288,24 +278,4 @@ fn write_reference(
             flat(name, &tensor.shape, &range(&Role::Data).unwrap_or(0..0), out);
         }
     }
-}
-
-/// Length and header, padded with spaces so that the data starts aligned.
-fn pad(text: &str, align: u64) -> Result<Bytes> {
-    let whole = LEN_BYTES.saturating_add(text.len() as u64);
-    let len = whole
-        .checked_next_multiple_of(align)
-        .map(|end| end.saturating_sub(LEN_BYTES))
-        .filter(|&len| len <= MAX_HEADER_LEN)
-        .ok_or_else(|| {
-            let len = text.len();
-            HEADER_LIMIT.broken(format!("the header takes {len} bytes, at most {MAX_HEADER_LEN}"))
-        })?;
-    let mut header = Vec::with_capacity(text.len().saturating_add(8));
-    header.extend_from_slice(&len.to_le_bytes());
-    header.extend_from_slice(text.as_bytes());
-    // At most 100,000,000: it fits any `usize`.
-    let end = usize::try_from(LEN_BYTES.saturating_add(len)).unwrap_or_default();
-    header.resize(end.max(header.len()), b' ');
-    Ok(header.into())
 }

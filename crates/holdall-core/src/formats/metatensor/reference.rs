@@ -1,6 +1,7 @@
 //! References as they stand in a header: their fields, not yet held against the schema (section 6.1).
 
-use super::rules::{DTYPE, OFFSETS, REFERENCE};
+use super::DIALECT;
+use super::rules::{DTYPE, REFERENCE};
 use crate::error::{Error, Result};
 use crate::formats::element::{ElementType, by_name};
 use crate::limits::Limits;
@@ -205,23 +206,5 @@ fn pair(reader: &mut Reader<'_>) -> Result<Range<u64>> {
     reader.peek()?;
     let from = reader.offset();
     typed(reader.begin_array())?;
-    let (mut pair, mut count) = ([0; 2], 0usize);
-    while reader.next_item()? {
-        let value = typed(reader.u64())?;
-        match pair.get_mut(count) {
-            Some(slot) => *slot = value,
-            None => return Err(OFFSETS.broken("more than two numbers").at(from..reader.offset())),
-        }
-        count = count.saturating_add(1);
-    }
-    let [start, end] = pair;
-    if count < 2 {
-        let message = format!("{count} numbers, not two");
-        return Err(OFFSETS.broken(message).at(from..reader.offset()));
-    }
-    if start > end {
-        let message = format!("the start {start} lies after the end {end}");
-        return Err(OFFSETS.broken(message).at(from..reader.offset()));
-    }
-    Ok(start..end)
+    DIALECT.offsets(reader, from, |reader| typed(reader.u64()))
 }

@@ -2,11 +2,12 @@
 
 use super::restore::{Metadata, Restore};
 use super::{
-    DTYPE, DUPLICATE_KEY, HEADER_BOUNDS, HEADER_LIMIT, HEADER_OBJECT, HOLE, LEN_BYTES, METADATA,
-    METADATA_KEY, MISSING_FIELD, OFFSETS, OVERLAP, TOO_SHORT, TRAILING_DATA, TRUNCATED,
+    DIALECT, DTYPE, DUPLICATE_KEY, HEADER_OBJECT, HOLE, METADATA, METADATA_KEY, MISSING_FIELD,
+    OFFSETS, OVERLAP, TOO_SHORT, TRAILING_DATA, TRUNCATED,
 };
 use crate::error::{Error, Result};
 use crate::formats::element::{ElementType, by_name};
+use crate::formats::header::LEN_BYTES;
 use crate::limits::Limits;
 use crate::model::builder::{RANK, SHAPE_OVERFLOW};
 use crate::model::{ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role};
@@ -38,19 +39,7 @@ fn header_range(window: &Window, limits: &Limits) -> Result<Range<u64>, Stop> {
         return Err(TOO_SHORT.broken(message).at(0..window.len()).into());
     };
     let len = u64::from_le_bytes(*len);
-    let end = len.checked_add(LEN_BYTES).filter(|&end| end <= window.len());
-    let Some(end) = end else {
-        let message = format!(
-            "the header is said to have {len} bytes, but the file has {} after its length",
-            window.len().saturating_sub(LEN_BYTES)
-        );
-        return Err(HEADER_BOUNDS.broken(message).at(0..LEN_BYTES).into());
-    };
-    if len > limits.header_len {
-        let message = format!("the header has {len} bytes, at most {}", limits.header_len);
-        return Err(HEADER_LIMIT.broken(message).at(0..LEN_BYTES).into());
-    }
-    Ok(LEN_BYTES..end)
+    Ok(DIALECT.range(window, len, limits.header_len)?)
 }
 
 struct Header<'a> {
@@ -336,25 +325,6 @@ fn read_shape(reader: &mut Reader<'_>, shape: &mut Vec<u64>, limits: &Limits) ->
 
 fn read_offsets(reader: &mut Reader<'_>) -> Result<Range<u64>> {
     let from = reader.offset();
-    let mut pair = [0; 2];
-    let mut count = 0usize;
     reader.begin_array()?;
-    while reader.next_item()? {
-        let value = reader.u64()?;
-        match pair.get_mut(count) {
-            Some(slot) => *slot = value,
-            None => return Err(OFFSETS.broken("more than two numbers").at(from..reader.offset())),
-        }
-        count = count.saturating_add(1);
-    }
-    let [start, end] = pair;
-    if count < 2 {
-        let message = format!("{count} numbers, not two");
-        return Err(OFFSETS.broken(message).at(from..reader.offset()));
-    }
-    if start > end {
-        let message = format!("the start {start} lies after the end {end}");
-        return Err(OFFSETS.broken(message).at(from..reader.offset()));
-    }
-    Ok(start..end)
+    DIALECT.offsets(reader, from, |reader| reader.u64())
 }

@@ -3,25 +3,20 @@
 use super::decode::product;
 use super::restore::Said;
 use super::{
-    ALIAS, ALIGN, COMPONENTS, DECLARED, ENCODING, HEADER_LIMIT, LAYOUT, LEN_BYTES, LOGICAL_TYPE,
-    METADATA_KEY, RESERVED_NAME,
+    ALIAS, ALIGN, COMPONENTS, DECLARED, DIALECT, LAYOUT, LOGICAL_TYPE, METADATA_KEY, RESERVED_NAME,
 };
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::{Error, Result};
 use crate::formats::UNKNOWN_VERSION;
 use crate::formats::element::{ElementType, by_meaning};
-use crate::model::{Algorithm, Attributes, Encoding, Layout, Role, stored_size};
-use crate::wire::json::{self, write_string};
+use crate::formats::header::{Slot, Slots, check_values};
+use crate::model::{Algorithm, Attributes, Layout, Role, stored_size};
+use crate::wire::json::write_string;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// Bytes that the header may have, by the format.
-const MAX_HEADER_LEN: u64 = 100_000_000;
-/// The deepest attribute value written. Its JSON, up to three levels for each, stays within what is read
-/// under the default [`crate::Limits::depth`].
-const MAX_VALUE_DEPTH: usize = 60;
 /// The alignment of the data that the format asks of writers.
 const OWN_ALIGN: u64 = 8;
 /// A larger alignment would fill the header with padding.
@@ -37,26 +32,17 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     if !align.is_power_of_two() || align > MAX_ALIGN {
         return Err(ALIGN.broken(format!("{align} is not a power of two up to {MAX_ALIGN}")));
     }
-    Ok(Box::new(Encoder { align: align.max(OWN_ALIGN), slots: Vec::new(), next: 0, end: 0 }))
+    Ok(Box::new(Encoder {
+        align: align.max(OWN_ALIGN),
+        slots: Slots::new(&DIALECT, Vec::new(), 0),
+    }))
 }
 
 struct Encoder {
     /// What the data starts at a multiple of.
     align: u64,
     /// The declared tensors, in the order of declaration.
-    slots: Vec<Slot>,
-    /// The slot that comes next.
-    next: usize,
-    /// Where the file will end.
-    end: u64,
-}
-
-struct Slot {
-    name: String,
-    /// Bytes of the file.
-    range: Range<u64>,
-    /// Whether the bytes are another tensor's.
-    is_alias: bool,
+    slots: Slots,
 }
 
 impl Encode for Encoder {
@@ -74,14 +60,7 @@ impl Encode for Encoder {
 
     /// Everything that can be read back can be held, one way or the other.
     fn check_attributes(&self, attributes: &Attributes) -> Result<()> {
-        attributes.iter().try_for_each(|(_, value)| json::check(value, MAX_VALUE_DEPTH))?;
-        match json::duplicate(attributes.iter().map(|(key, _)| key)) {
-            Some(key) => {
-                let message = format!("the attribute `{}` comes twice", key.escape_debug());
-                Err(json::NOT_JSON.broken(message))
-            }
-            None => Ok(()),
-        }
+        check_values(attributes)
     }
 
     fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
@@ -127,107 +106,37 @@ impl Encode for Encoder {
             ranges.push(start..end);
         }
         text.push('}');
-        let header = self.pad(text)?;
+        let header = DIALECT.pad(&text, self.align)?;
         let data = header.len() as u64;
         let absolute = |offset: u64| {
             let message = "the file passes 2^64 bytes";
             data.checked_add(offset).ok_or_else(|| DECLARED.broken(message))
         };
-        self.slots = Vec::with_capacity(declared.len());
+        let mut slots = Vec::with_capacity(declared.len());
         for ((tensor, entry), range) in declared.iter().zip(&entries).zip(&ranges) {
-            let (range, is_alias) = match entry {
-                Entry::Own(..) => (range.clone(), false),
-                Entry::Alias(first) => (ranges.get(*first).cloned().unwrap_or_default(), true),
+            let (range, shares) = match entry {
+                Entry::Own(..) => (range.clone(), None),
+                Entry::Alias(first) => {
+                    (ranges.get(*first).cloned().unwrap_or_default(), Some(*first))
+                }
             };
             let range = absolute(range.start)?..absolute(range.end)?;
-            self.slots.push(Slot { name: tensor.name.clone(), range, is_alias });
+            slots.push(Slot { tensor: tensor.name.clone(), component: 0, range, shares });
         }
-        self.next = 0;
-        self.end = absolute(end)?;
+        self.slots = Slots::new(&DIALECT, slots, absolute(end)?);
         Ok(header)
     }
 
     fn place(&mut self, end: u64, tensor: &TensorSpec, component: usize) -> Result<u64> {
-        let slot = self.due(tensor, component)?;
-        if slot.is_alias {
-            return Err(DECLARED
-                .broken("it was declared to share the bytes of another tensor")
-                .in_tensor(&tensor.name));
-        }
-        if end != slot.range.start {
-            let message =
-                format!("its bytes start at {}, the file ends at {end}", slot.range.start);
-            return Err(DECLARED.broken(message).in_tensor(&tensor.name));
-        }
-        Ok(slot.range.start)
+        self.slots.place(end, tensor, component)
     }
 
     fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
-        let slot = self.due(tensor, component)?;
-        if stored.encoding != Encoding::Raw || stored.digest.is_some() {
-            let what = if stored.digest.is_some() { "a digest" } else { stored.encoding.as_str() };
-            let message = format!("{what} cannot be recorded");
-            return Err(ENCODING.broken(message).in_tensor(&tensor.name));
-        }
-        if stored.range != slot.range {
-            let (found, wanted) = (&stored.range, &slot.range);
-            let message = format!(
-                "bytes {}..{} were declared, {}..{} written",
-                wanted.start, wanted.end, found.start, found.end
-            );
-            return Err(DECLARED.broken(message).in_tensor(&tensor.name));
-        }
-        self.next = self.next.saturating_add(1);
-        Ok(())
+        self.slots.placed(tensor, component, &stored)
     }
 
     fn finish(&mut self, end: u64) -> Result<Bytes> {
-        if let Some(slot) = self.slots.get(self.next) {
-            let missing = self.slots.len().saturating_sub(self.next);
-            let message = format!("{missing} declared tensors were not written");
-            return Err(DECLARED.broken(message).in_tensor(&slot.name));
-        }
-        if end != self.end {
-            let message = format!("the file was to have {} bytes, it has {end}", self.end);
-            return Err(DECLARED.broken(message));
-        }
-        Ok(Bytes::new())
-    }
-}
-
-impl Encoder {
-    /// The slot that comes next, if it is this tensor's.
-    fn due(&self, tensor: &TensorSpec, component: usize) -> Result<&Slot> {
-        match self.slots.get(self.next) {
-            Some(slot) if slot.name == tensor.name && component == 0 => Ok(slot),
-            Some(slot) => {
-                let message = format!("`{}` was declared to come next", slot.name.escape_debug());
-                Err(DECLARED.broken(message).in_tensor(&tensor.name))
-            }
-            None => Err(DECLARED.broken("nothing more was declared").in_tensor(&tensor.name)),
-        }
-    }
-
-    /// Length and header, padded with spaces so that the data starts aligned.
-    fn pad(&self, text: String) -> Result<Bytes> {
-        let whole = LEN_BYTES.saturating_add(text.len() as u64);
-        let len = whole
-            .checked_next_multiple_of(self.align)
-            .map(|end| end.saturating_sub(LEN_BYTES))
-            .filter(|&len| len <= MAX_HEADER_LEN)
-            .ok_or_else(|| {
-                HEADER_LIMIT.broken(format!(
-                    "the header takes {} bytes, at most {MAX_HEADER_LEN}",
-                    text.len()
-                ))
-            })?;
-        let mut header = Vec::with_capacity(text.len().saturating_add(8));
-        header.extend_from_slice(&len.to_le_bytes());
-        header.extend_from_slice(text.as_bytes());
-        // At most 100,000,000: it fits any `usize`.
-        let end = usize::try_from(LEN_BYTES.saturating_add(len)).unwrap_or_default();
-        header.resize(end.max(header.len()), b' ');
-        Ok(header.into())
+        self.slots.finish(end)
     }
 }
 

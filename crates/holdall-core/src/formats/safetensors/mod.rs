@@ -63,6 +63,7 @@ mod restore;
 
 use crate::error::{Kind, Rule};
 use crate::formats::Format;
+use crate::formats::header::{Dialect, LEN_BYTES};
 use crate::window::{Stop, Window};
 
 /// safetensors.
@@ -237,8 +238,16 @@ pub static DECLARED: Rule = Rule::new(
 /// The key of the file's attributes in a header.
 const METADATA_KEY: &str = "__metadata__";
 
-/// Bytes of the header's length.
-const LEN_BYTES: u64 = 8;
+/// What the format has of those that start with a header.
+static DIALECT: Dialect = Dialect {
+    bounds: &HEADER_BOUNDS,
+    limit: &HEADER_LIMIT,
+    offsets: &OFFSETS,
+    encoding: &ENCODING,
+    declared: &DECLARED,
+    unit: "tensor",
+    gaps: false,
+};
 
 /// Claims a file whose ninth byte opens an object, unless it is text from the start. The length
 /// before it need not be right: it is ours to say what is wrong with it. Whitespace before the `{`

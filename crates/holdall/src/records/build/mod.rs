@@ -18,7 +18,7 @@ pub use blob::BlobWriter;
 pub use dataset::DatasetWriter;
 
 use super::rules::NODE;
-use super::{BLOB, RECORDS, schema_limits};
+use super::{BLOB, RECORDS};
 use crate::convert::as_it_is;
 use crate::file::Tensor;
 use crate::items::{self, Feed, Item, Keep, Sharing};
@@ -30,16 +30,14 @@ use holdall_core::{
     Value as Attribute,
 };
 use holdall_schema::{
-    Additional, Content, Node, NodeId, Path, Root, Schema, SchemaLimits, Segment,
+    Additional, Content, KIND_ATTRIBUTE, Node, NodeId, Path, Root, SCHEMA_ATTRIBUTE, Schema,
+    SchemaLimits, Segment,
 };
 use serde_json::Value;
 use spool::Spool;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// The attribute of a file that holds its schema: JSON text.
-const SCHEMA: &str = "metatensor.schema";
 
 /// A file of datasets, blobs and flat tensors under construction, in any format that can hold them.
 /// Dropped before [`Build::finish`], it leaves nothing behind.
@@ -104,7 +102,7 @@ impl Build {
             folder: folder.unwrap_or_else(|| std::path::Path::new(".")).to_owned(),
             options: options.clone(),
             schema: None,
-            limits: schema_limits(&Limits::default()),
+            limits: Limits::default().of_schemas(),
             sink,
             encoder,
             items: Vec::new(),
@@ -119,7 +117,7 @@ impl Build {
     /// The `schema/…` rules.
     pub fn with_schema(mut self, schema: &Value) -> Result<Build> {
         let compiled = Schema::compile(schema, &self.limits)?;
-        self.options.attributes.set(SCHEMA, Attribute::Text(schema.to_string()));
+        self.options.attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(schema.to_string()));
         self.encoder.check_attributes(&self.options.attributes)?;
         self.schema = Some((schema.clone(), compiled));
         Ok(self)
@@ -333,7 +331,7 @@ fn record_kind(schema: &Value, pointer: &str) -> Option<Value> {
 
 /// A tensor of that layout without components.
 fn spec(name: &str, layout: &str, count: u64, kind: String) -> TensorSpec {
-    let kind = (super::KIND.to_owned(), Attribute::Text(kind));
+    let kind = (KIND_ATTRIBUTE.to_owned(), Attribute::Text(kind));
     TensorSpec {
         name: name.to_owned(),
         shape: vec![count],
