@@ -5,6 +5,7 @@ pub mod links;
 pub mod manifest;
 pub mod tensors;
 pub mod value;
+pub mod write;
 
 pub use description::{
     Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, TensorSpec,
