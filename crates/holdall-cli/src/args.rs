@@ -80,9 +80,9 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "N", value_parser = threads, help_heading = GLOBAL)]
     pub(crate) threads: Option<NonZero<usize>>,
 
-    /// Raise or lower a cap, as `decoded-len=100GiB`: manifest-len, header-len, decoded-len, stdin-len
-    /// (bytes), tensors, rank, depth, schema-nodes, attribute-values, expansion, zstd-window-log; may be
-    /// given again
+    /// Raise or lower a cap, as `decoded-len=100GiB`: manifest-len, header-len, text-len, decoded-len,
+    /// stdin-len (bytes), files, tensors, rank, depth, schema-nodes, attribute-values, expansion,
+    /// zstd-window-log; may be given again
     #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limit, help_heading = GLOBAL)]
     pub(crate) limits: Vec<Limit>,
 }
@@ -97,6 +97,8 @@ impl Global {
             match limit.name {
                 LimitName::ManifestLen => out.manifest_len = n,
                 LimitName::HeaderLen => out.header_len = n,
+                LimitName::TextLen => out.text_len = n,
+                LimitName::Files => out.files = n,
                 LimitName::Tensors => out.tensors = n,
                 LimitName::Rank => out.rank = small,
                 LimitName::Depth => out.depth = small,
@@ -131,6 +133,8 @@ pub(crate) struct Limit {
 enum LimitName {
     ManifestLen,
     HeaderLen,
+    TextLen,
+    Files,
     Tensors,
     Rank,
     Depth,

@@ -9,8 +9,13 @@ use holdall_schema::SchemaLimits;
 pub struct Limits {
     /// Bytes of a zTensor manifest (the specification's own cap).
     pub manifest_len: u64,
-    /// Bytes of a safetensors or Metatensor header (the formats' own cap).
+    /// Bytes of a safetensors or Metatensor header (the formats' own cap), or of a zip's directory.
     pub header_len: u64,
+    /// Bytes of each text in a package: a carton's `carton.toml`, `MANIFEST`, `LINKS` and
+    /// `tensor_data/index.toml`.
+    pub text_len: u64,
+    /// Entries of a zip, or files of a package.
+    pub files: u64,
     /// Tensors in one file.
     pub tensors: u64,
     /// Dimensions of one tensor.
@@ -45,6 +50,8 @@ impl Default for Limits {
         Limits {
             manifest_len: 1 << 30,
             header_len: 100_000_000,
+            text_len: 8 << 20,
+            files: 1 << 20,
             tensors: 1 << 24,
             rank: 64,
             depth: 128,

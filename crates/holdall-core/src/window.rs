@@ -12,9 +12,9 @@ pub static OUTSIDE: Rule =
 /// Why a decoder stopped.
 #[derive(Debug)]
 pub enum Stop {
-    /// It needs these bytes (half-open, inside the file). Fetch them, add them to the window, and
-    /// call it again.
-    Need(Range<u64>),
+    /// It needs these bytes (half-open, inside the file; one range or more, none of them empty). Fetch
+    /// them, add them to the window, and call it again.
+    Need(Vec<Range<u64>>),
     /// The file is bad, or over a limit.
     Fail(Error),
 }
@@ -31,6 +31,7 @@ impl From<Error> for Stop {
 #[derive(Debug, Clone)]
 pub struct Window {
     len: u64,
+    /// In rising order of their starts, and of their ends: none lies inside another.
     parts: Vec<(u64, Bytes)>,
 }
 
@@ -62,7 +63,18 @@ impl Window {
             // `room` is below a length that fits `usize`.
             bytes.truncate(room as usize);
         }
-        self.parts.push((offset, bytes));
+        let end = |part: &(u64, Bytes)| part.0 + part.1.len() as u64;
+        let new = (offset, bytes);
+        // Those that the new one holds, or that are empty, are behind those that end before it.
+        let from = self.parts.partition_point(|part| part.0 < offset);
+        let to = from + self.parts[from..].partition_point(|part| end(part) <= end(&new));
+        let is_held = |part: Option<&(u64, Bytes)>| {
+            part.is_some_and(|part| part.0 <= offset && end(part) >= end(&new))
+        };
+        if is_held(self.parts.get(from)) || is_held(self.parts[..from].last()) {
+            return;
+        }
+        self.parts.splice(from..to, [new]);
     }
 
     /// The bytes of `range`, or the range that must be fetched first.
@@ -77,17 +89,32 @@ impl Window {
                 .at(range)
                 .into());
         }
-        for (offset, bytes) in &self.parts {
-            let (Some(from), Some(to)) =
-                (range.start.checked_sub(*offset), range.end.checked_sub(*offset))
-            else {
-                continue;
-            };
-            if to <= bytes.len() as u64 {
-                return Ok(bytes.slice(from as usize..to as usize));
-            }
+        self.part(&range).ok_or_else(|| Stop::Need(vec![range]))
+    }
+
+    /// Asks for all of `ranges` at once, where any of them is missing: a decoder that will want them one
+    /// by one is called again once, not as many times.
+    ///
+    /// # Errors
+    /// [`Stop::Need`] with those that are missing. Those past the end of the file are passed over.
+    pub fn all(&self, ranges: impl IntoIterator<Item = Range<u64>>) -> Result<(), Stop> {
+        let is_missing = |range: &Range<u64>| {
+            range.end <= self.len && !range.is_empty() && self.part(range).is_none()
+        };
+        let missing: Vec<Range<u64>> = ranges.into_iter().filter(is_missing).collect();
+        if missing.is_empty() { Ok(()) } else { Err(Stop::Need(missing)) }
+    }
+
+    /// The bytes of `range`, which is in the file, if they are at hand.
+    fn part(&self, range: &Range<u64>) -> Option<Bytes> {
+        if range.is_empty() {
+            return Some(Bytes::new());
         }
-        Err(Stop::Need(range))
+        // Of those that start early enough, the last ends last.
+        let at = self.parts.partition_point(|(offset, _)| *offset <= range.start);
+        let (offset, bytes) = self.parts.get(at.checked_sub(1)?)?;
+        let (from, to) = (range.start - offset, range.end - offset);
+        (to <= bytes.len() as u64).then(|| bytes.slice(from as usize..to as usize))
     }
 
     /// Up to `len` bytes from the start of the file: all of it when it is shorter.
@@ -98,5 +125,39 @@ impl Window {
     /// Up to `len` bytes from the end of the file: all of it when it is shorter.
     pub fn tail(&self, len: u64) -> Result<Bytes, Stop> {
         self.bytes(self.len.saturating_sub(len)..self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that say where they are.
+    fn part(range: Range<u64>) -> Bytes {
+        range.map(|at| at as u8).collect()
+    }
+
+    #[test]
+    fn parts_in_any_order_are_found() {
+        let mut window = Window::new(100);
+        for range in [50..60, 10..20, 52..58, 15..30, 5..12, 0..40, 90..200, 45..60, 45..50] {
+            window.add(range.start, part(range));
+        }
+        let starts: Vec<u64> = window.parts.iter().map(|(offset, _)| *offset).collect();
+        assert_eq!(starts, [0, 45, 90]);
+        for range in [0..40, 12..17, 45..60, 59..60, 90..100, 99..100, 41..41] {
+            assert_eq!(window.bytes(range.clone()).unwrap(), part(range));
+        }
+        for missing in [39..41, 40..41, 44..46, 59..61, 89..91] {
+            match window.bytes(missing.clone()) {
+                Err(Stop::Need(ranges)) => assert_eq!(ranges, [missing]),
+                other => panic!("{missing:?}: {other:?}"),
+            }
+        }
+        match window.all([0..10, 40..45, 45..46, 70..80, 90..101, 41..41]) {
+            Err(Stop::Need(ranges)) => assert_eq!(ranges, [40..45, 70..80]),
+            other => panic!("{other:?}"),
+        }
+        assert!(window.all([0..10, 90..100]).is_ok());
     }
 }

@@ -126,9 +126,11 @@ fn every_accepted_file_is_read_in_ranges_too() {
         let mut window = Window::new(bytes.len() as u64);
         let windowed = loop {
             match formats::decode(&window, &Limits::default()) {
-                Err(Stop::Need(range)) => {
-                    let found = &bytes[range.start as usize..range.end as usize];
-                    window.add(range.start, Bytes::copy_from_slice(found));
+                Err(Stop::Need(ranges)) => {
+                    for range in ranges {
+                        let found = &bytes[range.start as usize..range.end as usize];
+                        window.add(range.start, Bytes::copy_from_slice(found));
+                    }
                 }
                 other => break other.unwrap(),
             }

@@ -44,9 +44,11 @@ fn broken_files_fail_with_their_code() {
         let mut window = Window::new(bytes.len() as u64);
         let windowed = loop {
             match formats::decode(&window, &Limits::default()) {
-                Err(Stop::Need(range)) => {
-                    let found = &bytes[range.start as usize..range.end as usize];
-                    window.add(range.start, Bytes::copy_from_slice(found));
+                Err(Stop::Need(ranges)) => {
+                    for range in ranges {
+                        let found = &bytes[range.start as usize..range.end as usize];
+                        window.add(range.start, Bytes::copy_from_slice(found));
+                    }
                 }
                 Err(Stop::Fail(e)) => break e,
                 Ok(_) => panic!("{name} decodes piece by piece"),

@@ -17,9 +17,11 @@ fn decode(header: &str, data_len: u64) -> Result<Index, Error> {
             Ok(index) => return Ok(index),
             Err(Stop::Fail(e)) => return Err(e),
             // Data is zeros, if anybody asks.
-            Err(Stop::Need(range)) => {
-                let zeros = vec![0; (range.end - range.start) as usize];
-                window.add(range.start, Bytes::from(zeros));
+            Err(Stop::Need(ranges)) => {
+                for range in ranges {
+                    let zeros = vec![0; (range.end - range.start) as usize];
+                    window.add(range.start, Bytes::from(zeros));
+                }
             }
         }
     }

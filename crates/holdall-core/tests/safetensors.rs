@@ -114,13 +114,18 @@ fn decode_windowed(bytes: &[u8]) -> (Result<Index, Error>, usize, u64) {
     let (mut fetches, mut fetched) = (0, 0);
     loop {
         match formats::decode(&window, &Limits::default()) {
-            Err(Stop::Need(range)) => {
-                assert!(range.start < range.end && range.end <= bytes.len() as u64, "{range:?}");
-                fetches += 1;
-                fetched += range.end - range.start;
-                assert!(fetches < 20, "asks for ever");
-                let wanted = &bytes[range.start as usize..range.end as usize];
-                window.add(range.start, Bytes::copy_from_slice(wanted));
+            Err(Stop::Need(ranges)) => {
+                for range in ranges {
+                    assert!(
+                        range.start < range.end && range.end <= bytes.len() as u64,
+                        "{range:?}"
+                    );
+                    fetches += 1;
+                    fetched += range.end - range.start;
+                    assert!(fetches < 20, "asks for ever");
+                    let wanted = &bytes[range.start as usize..range.end as usize];
+                    window.add(range.start, Bytes::copy_from_slice(wanted));
+                }
             }
             other => return (done(other), fetches, fetched),
         }

@@ -100,9 +100,11 @@ fn decode_windowed(bytes: &Bytes) -> (Result<Index, Error>, usize) {
         match formats::decode(&window, &Limits::default()) {
             Ok(index) => return (Ok(index), ranges),
             Err(Stop::Fail(e)) => return (Err(e), ranges),
-            Err(Stop::Need(range)) => {
-                let part = bytes.slice(range.start as usize..range.end as usize);
-                window.add(range.start, part);
+            Err(Stop::Need(ranges)) => {
+                for range in ranges {
+                    let part = bytes.slice(range.start as usize..range.end as usize);
+                    window.add(range.start, part);
+                }
             }
         }
     }

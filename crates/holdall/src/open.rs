@@ -192,7 +192,11 @@ fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
         match formats::decode(&window, limits) {
             Ok(index) => return Ok(index),
             Err(Stop::Fail(e)) => return Err(e),
-            Err(Stop::Need(range)) => window.add(range.start, source.read_now(range)?),
+            Err(Stop::Need(ranges)) => {
+                for range in ranges {
+                    window.add(range.start, source.read_now(range)?);
+                }
+            }
         }
     }
 }

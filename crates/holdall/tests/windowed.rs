@@ -25,12 +25,14 @@ fn windowed(bytes: &Bytes) -> (Result<Index, Error>, Vec<u64>) {
         match formats::decode(&window, &Limits::default()) {
             Ok(index) => return (Ok(index), asked),
             Err(Stop::Fail(e)) => return (Err(e), asked),
-            Err(Stop::Need(range)) => {
-                assert!(!range.is_empty(), "it asks for nothing");
-                assert!(range.end <= bytes.len() as u64, "it asks for {range:?}");
-                asked.push(range.end - range.start);
-                assert!(asked.len() < 100, "it asks on and on: {asked:?}");
-                window.add(range.start, bytes.slice(range.start as usize..range.end as usize));
+            Err(Stop::Need(ranges)) => {
+                for range in ranges {
+                    assert!(!range.is_empty(), "it asks for nothing");
+                    assert!(range.end <= bytes.len() as u64, "it asks for {range:?}");
+                    asked.push(range.end - range.start);
+                    assert!(asked.len() < 100, "it asks on and on: {asked:?}");
+                    window.add(range.start, bytes.slice(range.start as usize..range.end as usize));
+                }
             }
         }
     }

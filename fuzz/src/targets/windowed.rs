@@ -29,10 +29,12 @@ fn by_ranges(bytes: &Bytes, limits: &Limits) -> Result<Index, Error> {
         match formats::decode(&window, limits) {
             Ok(index) => return Ok(index),
             Err(Stop::Fail(e)) => return Err(e),
-            Err(Stop::Need(range)) => {
-                assert!(!range.is_empty(), "it asks for nothing");
-                assert!(range.end <= bytes.len() as u64, "it asks for {range:?}");
-                window.add(range.start, bytes.slice(range.start as usize..range.end as usize));
+            Err(Stop::Need(ranges)) => {
+                for range in ranges {
+                    assert!(!range.is_empty(), "it asks for nothing");
+                    assert!(range.end <= bytes.len() as u64, "it asks for {range:?}");
+                    window.add(range.start, bytes.slice(range.start as usize..range.end as usize));
+                }
             }
         }
     }

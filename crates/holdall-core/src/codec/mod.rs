@@ -1,5 +1,7 @@
 //! Stored bytes to decoded bytes and back, always under [`crate::Limits`].
 
+#[cfg(feature = "carton")]
+pub mod deflate;
 pub mod zstd;
 
 use crate::error::Rule;

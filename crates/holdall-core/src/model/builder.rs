@@ -100,7 +100,7 @@ pub static TOO_MANY_NAMES: Rule = Rule::new(
 pub const MAX_COMPONENTS: usize = 1024;
 
 /// The most that one stored byte of zstd can decode to: a run-length block is 4 bytes for 128 KiB.
-const ZSTD_MAX_EXPANSION: u64 = 32 * 1024;
+pub(crate) const ZSTD_MAX_EXPANSION: u64 = 32 * 1024;
 
 /// Bytes of one entry of a blob: an offset and a length.
 const ENTRY_LEN: u64 = 16;

@@ -83,6 +83,24 @@ impl<'a> Cursor<'a> {
         self.rest = rest;
         Some(*taken)
     }
+
+    /// The next 2 bytes, the least significant first.
+    #[inline]
+    pub fn u16_le(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    /// The next 4 bytes, the least significant first.
+    #[inline]
+    pub fn u32_le(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// The next 8 bytes, the least significant first.
+    #[inline]
+    pub fn u64_le(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
 }
 
 #[cfg(test)]

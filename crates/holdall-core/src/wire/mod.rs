@@ -11,3 +11,7 @@ pub mod cbor;
 pub mod cursor;
 pub mod json;
 pub mod npy;
+#[cfg(feature = "carton")]
+pub mod toml;
+#[cfg(feature = "carton")]
+pub mod zip;

@@ -1,0 +1,209 @@
+//! TOML under limits. The parser is the `toml` crate, which refuses duplicate keys; here its input is
+//! held against lengths, nesting and counts first, because it builds everything in memory.
+
+use crate::error::{Kind, Result, Rule};
+use crate::limits::Limits;
+pub use ::toml::{Table, Value};
+
+/// Rules of TOML.
+pub static RULES: &[&Rule] = &[&LEN, &BROKEN, &DEPTH, &TOO_MANY_VALUES];
+
+/// The text is too long.
+pub static LEN: Rule =
+    Rule::new("toml/len", Kind::Limit, "A TOML text has at most `Limits::text_len` bytes.");
+/// The text is not TOML.
+pub static BROKEN: Rule = Rule::new(
+    "toml/broken",
+    Kind::Malformed,
+    "A TOML text is UTF-8, and TOML 1.0; no key is twice.",
+);
+/// Nested too deeply.
+pub static DEPTH: Rule = Rule::new(
+    "toml/depth",
+    Kind::Limit,
+    "Tables, arrays and dotted keys are nested at most 64 deep, or `Limits::depth` if that is less.",
+);
+/// More values than allowed.
+pub static TOO_MANY_VALUES: Rule = Rule::new(
+    "toml/too-many-values",
+    Kind::Limit,
+    "A TOML text has at most `Limits::attribute_values` lines, values and keys.",
+);
+
+/// The deepest nesting, whatever the limits say: what the parser takes.
+const DEPTH_MAX: usize = 64;
+
+/// Parses a whole text.
+///
+/// # Errors
+/// [`LEN`], [`BROKEN`], [`DEPTH`], [`TOO_MANY_VALUES`].
+pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Table> {
+    let (len, most) = (bytes.len() as u64, limits.text_len);
+    if len > most {
+        return Err(LEN.broken(format!("{len} bytes, at most {most}")));
+    }
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| BROKEN.broken(format!("byte {} is not UTF-8", e.valid_up_to())))?;
+    measure(bytes, limits)?;
+    text.parse::<Table>().map_err(|e| {
+        let at = e.span().map_or(0, |span| span.start.min(bytes.len()));
+        let before = bytes.get(..at).unwrap_or_default();
+        let line = before.iter().filter(|&&b| b == b'\n').count().saturating_add(1);
+        // The parser says what it expected on lines of its own.
+        let said = e.message().lines().collect::<Vec<_>>().join("; ");
+        BROKEN.broken(format!("line {line}: {said}"))
+    })
+}
+
+/// What the text nests and counts, without building any of it. Strings and comments are told from the
+/// rest as TOML does it; where they are broken, the parser says so.
+struct Measure {
+    /// Tables, arrays and dots that are open, for each bracket.
+    open: Vec<usize>,
+    /// All of these, and the dots of the last header.
+    depth: usize,
+    /// Dots of the key, or number, at hand.
+    dots: usize,
+    count: u64,
+}
+
+fn measure(bytes: &[u8], limits: &Limits) -> Result<()> {
+    let most_deep = limits.depth.min(DEPTH_MAX);
+    let mut m = Measure { open: Vec::new(), depth: 0, dots: 0, count: 0 };
+    // Dots of the last header: what follows it stands inside.
+    let mut header = 0usize;
+    let mut rest = bytes;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'"' | b'\'' => rest = after_string(rest, byte),
+            b'#' => rest = after_line(rest),
+            b'.' => m.dots = m.dots.saturating_add(1),
+            b'[' | b'{' => {
+                let is_header = m.open.is_empty() && byte == b'[' && m.dots == 0;
+                if is_header {
+                    header = 0;
+                }
+                m.open.push(m.dots.saturating_add(1));
+                m.depth = m.depth.saturating_add(m.dots).saturating_add(1);
+                m.dots = 0;
+                m.count = m.count.saturating_add(1);
+            }
+            b']' | b'}' => {
+                // A header is the only bracket with dots right before its end; elsewhere they are those
+                // of a number, or of a key that the parser refuses.
+                header = header.max(m.dots).min(DEPTH_MAX);
+                let closed = m.open.pop().unwrap_or(0);
+                m.depth = m.depth.saturating_sub(closed);
+                m.dots = 0;
+            }
+            b'=' => {
+                // The dots stay: what the key holds is that deep.
+                m.count = m.count.saturating_add(1);
+                continue;
+            }
+            b'\n' | b',' => {
+                m.dots = 0;
+                m.count = m.count.saturating_add(1);
+            }
+            _ => continue,
+        }
+        let depth = m.depth.saturating_add(m.dots).saturating_add(header);
+        if depth > most_deep {
+            return Err(DEPTH.broken(format!("nested more than {most_deep} deep")));
+        }
+        if m.count > limits.attribute_values {
+            let most = limits.attribute_values;
+            return Err(TOO_MANY_VALUES.broken(format!("more than {most} lines, values and keys")));
+        }
+    }
+    Ok(())
+}
+
+/// What follows a string of which the first quote was taken.
+fn after_string(rest: &[u8], quote: u8) -> &[u8] {
+    let takes_escapes = quote == b'"';
+    if let Some(mut rest) = rest.strip_prefix(&[quote, quote]) {
+        // Three quotes, with lines in it: to the next three. One or two more belong to it.
+        loop {
+            match rest {
+                [b'\\', _, after @ ..] if takes_escapes => rest = after,
+                [a, b, c, after @ ..] if [a, b, c] == [&quote; 3] => {
+                    let more = after.iter().take(2).take_while(|&&b| b == quote).count();
+                    return after.get(more..).unwrap_or_default();
+                }
+                [_, after @ ..] => rest = after,
+                [] => return rest,
+            }
+        }
+    }
+    let mut rest = rest;
+    loop {
+        match rest {
+            [b'\\', b'\n', ..] | [b'\n', ..] | [] => return rest,
+            [b'\\', _, after @ ..] if takes_escapes => rest = after,
+            [b, after @ ..] if *b == quote => return after,
+            [_, after @ ..] => rest = after,
+        }
+    }
+}
+
+/// From the end of the line on.
+fn after_line(rest: &[u8]) -> &[u8] {
+    let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+    rest.get(end..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(text: &str) -> Option<&'static str> {
+        parse(text.as_bytes(), &Limits::default()).err().map(|e| e.code())
+    }
+
+    #[test]
+    fn nesting_of_every_kind_is_bounded() {
+        let a = |n: usize| vec!["a"; n].join(".");
+        for deep in [
+            format!("x = {}{}", "[".repeat(70), "]".repeat(70)),
+            format!("x = {}1{}", "{a=".repeat(70), "}".repeat(70)),
+            format!("{} = 1", a(70)),
+            format!("[{}]", a(70)),
+            format!("[{}]\n{} = 1", a(40), a(40)),
+            format!("{} = {{ {} = [1] }}", a(40), a(40)),
+            format!("x = {{ {} = {{ {} = 1 }} }}", a(40), a(40)),
+            format!("[x]\n[{}]\n{} = 1", a(40), a(40)),
+        ] {
+            assert_eq!(code(&deep), Some("toml/depth"), "{deep}");
+        }
+        for shallow in [
+            format!("[{}]\n[{}]\n[[b]]\n", a(40), format_args!("x.{}", a(40))),
+            format!("x = [{}]", "1.5, ".repeat(1000)),
+            "a = 1.5\nb = 1.5\n".replace('\n', &format!(" # {}\n", "[".repeat(100))),
+            format!("x = '{0}'\ny = \"\\\"{0}\"\nz = '''{0}\n'{0}''''\n", "[".repeat(100)),
+            format!("x = \"\"\"{0}\\\"\"\"{0}\"\"\"\"\"\ny = ''\nz = \"\"\n", "[".repeat(100)),
+        ] {
+            assert_eq!(code(&shallow), None, "{shallow}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_line() {
+        let e = parse(b"a = 1\nb = 2\na = 3\n", &Limits::default()).unwrap_err();
+        assert_eq!((e.code(), e.message().split(':').next()), ("toml/broken", Some("line 3")));
+        assert_eq!(code("a = 'x\nb = 1"), Some("toml/broken"));
+        let e = parse(b"a = 1\n\xff", &Limits::default()).unwrap_err();
+        assert_eq!(e.message(), "byte 6 is not UTF-8");
+    }
+
+    #[test]
+    fn lengths_and_counts_are_bounded() {
+        let mut limits = Limits::default();
+        (limits.text_len, limits.attribute_values) = (10, 3);
+        let code = |text: &str| parse(text.as_bytes(), &limits).err().map(|e| e.code());
+        assert_eq!(code("a = [1, 2, 3]"), Some("toml/len"));
+        assert_eq!(code("a=[1,2,3]"), Some("toml/too-many-values"));
+        assert_eq!(code("a=[1,2]"), None);
+    }
+}

@@ -1,0 +1,208 @@
+//! One record of the directory.
+
+use super::extra::Extra;
+use super::rules::*;
+use super::{Directory, EntryKind, Method, Row};
+use crate::error::{Error, Result};
+use crate::model::builder::ZSTD_MAX_EXPANSION;
+use crate::wire::cursor::Cursor;
+
+const SIGNATURE: &[u8; 4] = b"PK\x01\x02";
+/// Systems whose external attributes have a Unix mode in their upper half: Unix and macOS.
+const UNIX: [u8; 2] = [3, 19];
+/// In a Unix mode: which kind of file.
+const MODE_KIND: u32 = 0o170_000;
+const MODE_FILE: u32 = 0o100_000;
+const MODE_FOLDER: u32 = 0o040_000;
+const MODE_SYMLINK: u32 = 0o120_000;
+/// The most that one byte of Deflate can decode to: 258 bytes take two bits.
+pub(super) const DEFLATE_MAX_EXPANSION: u64 = 1032;
+
+/// Bits of the flags.
+pub(super) mod flags {
+    /// The bytes are encrypted.
+    pub(crate) const ENCRYPTED: u16 = 1;
+    /// Lengths and CRC-32 follow the bytes; the local header has zeros.
+    pub(crate) const DEFERRED: u16 = 1 << 3;
+    /// The bytes are a patch of other bytes.
+    pub(crate) const PATCH: u16 = 1 << 5;
+    /// Another encryption.
+    pub(crate) const STRONGLY: u16 = 1 << 6;
+    /// The name is UTF-8.
+    pub(crate) const UTF8: u16 = 1 << 11;
+    /// Local headers are masked, because the directory is encrypted.
+    pub(crate) const MASKED: u16 = 1 << 13;
+}
+
+/// The fixed fields of a record, as they stand.
+struct Record<'a> {
+    system: u8,
+    flags: u16,
+    method: u16,
+    crc32: u32,
+    stored_len: u32,
+    decoded_len: u32,
+    disk: u16,
+    attributes: u32,
+    offset: u32,
+    name: &'a [u8],
+    extra: &'a [u8],
+}
+
+/// Reads the next record and adds it to `directory`.
+///
+/// # Errors
+/// All rules that a record can break alone.
+pub(super) fn read(cursor: &mut Cursor<'_>, directory: &mut Directory) -> Result<()> {
+    let start = directory.place.start.saturating_add(cursor.position());
+    let at = |e: Error, cursor: &Cursor<'_>| {
+        e.at(start..directory.place.start.saturating_add(cursor.position()))
+    };
+    let Some(record) = fields(cursor) else {
+        let message = format!("entry {} is no whole record of a directory", directory.rows.len());
+        return Err(DIRECTORY.broken(message).at(start..directory.place.end));
+    };
+    match row(&record) {
+        Ok((name, mut row)) => {
+            directory.names.push_str(name);
+            // The directory has below 2^32 bytes, by its limit or because names are a part of it.
+            row.name_end = u32::try_from(directory.names.len())
+                .map_err(|_| DIRECTORY_LEN.broken("the names of the entries pass 2^32 bytes"))?;
+            directory.rows.push(row);
+            Ok(())
+        }
+        Err(e) => Err(at(e, cursor)),
+    }
+}
+
+fn fields<'a>(c: &mut Cursor<'a>) -> Option<Record<'a>> {
+    if c.array::<4>()? != *SIGNATURE {
+        return None;
+    }
+    // The version of the format that the writer knew, and its system; the version it wants.
+    let [_, system] = c.array::<2>()?;
+    c.take(2)?;
+    let (flags, method) = (c.u16_le()?, c.u16_le()?);
+    // Time and date.
+    c.take(4)?;
+    let (crc32, stored_len, decoded_len) = (c.u32_le()?, c.u32_le()?, c.u32_le()?);
+    let (name_len, extra_len, comment_len) = (c.u16_le()?, c.u16_le()?, c.u16_le()?);
+    let disk = c.u16_le()?;
+    // Whether it is a text, perhaps.
+    c.take(2)?;
+    let (attributes, offset) = (c.u32_le()?, c.u32_le()?);
+    let (name, extra) = (c.take(name_len.into())?, c.take(extra_len.into())?);
+    c.take(comment_len.into())?;
+    Some(Record {
+        system,
+        flags,
+        method,
+        crc32,
+        stored_len,
+        decoded_len,
+        disk,
+        attributes,
+        offset,
+        name,
+        extra,
+    })
+}
+
+fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
+    let mut extra = Extra::read(r.extra)?;
+    let name = name(r, &extra)?;
+    let in_entry = |e: Error, what: &str| {
+        // The rule and the place say the rest.
+        let message = format!("entry `{}`: {what}", name.escape_debug());
+        e.rule().broken(message)
+    };
+    if r.flags & (flags::ENCRYPTED | flags::STRONGLY | flags::MASKED) != 0 {
+        return Err(in_entry(ENCRYPTED.broken(""), "it is encrypted"));
+    }
+    let method = match r.method {
+        0 => Some(Method::Stored),
+        8 => Some(Method::Deflate),
+        93 => Some(Method::Zstd),
+        _ => None,
+    };
+    let Some(method) = method.filter(|_| r.flags & flags::PATCH == 0) else {
+        let message = format!("its method is number {}{}", r.method, method_name(r.method));
+        return Err(in_entry(METHOD.broken(""), &message));
+    };
+    // In this order, as they stand in the zip64 field.
+    let decoded_len = extra.wide(r.decoded_len)?;
+    let stored_len = extra.wide(r.stored_len)?;
+    let header = extra.wide(r.offset)?;
+    if extra.disk(r.disk)? != 0 {
+        return Err(in_entry(MULTI_DISK.broken(""), "it is on another disk"));
+    }
+    let most = match method {
+        Method::Stored => Some(stored_len).filter(|&len| len == decoded_len),
+        Method::Deflate => Some(stored_len.saturating_mul(DEFLATE_MAX_EXPANSION)),
+        Method::Zstd => Some(stored_len.saturating_mul(ZSTD_MAX_EXPANSION)),
+    };
+    if most.is_none_or(|most| decoded_len > most) {
+        let message = format!("{stored_len} bytes ({method}) cannot decode to {decoded_len}");
+        return Err(in_entry(LENGTH.broken(""), &message));
+    }
+    let kind = kind(r, name, decoded_len).map_err(|what| in_entry(KIND.broken(""), &what))?;
+    let row = Row {
+        header,
+        room_end: 0,
+        stored_len,
+        decoded_len,
+        crc32: r.crc32,
+        name_end: 0,
+        flags: r.flags,
+        method,
+        kind,
+    };
+    Ok((name, row))
+}
+
+/// The name, if every reader would take it for the same text.
+fn name<'a>(r: &Record<'a>, extra: &Extra<'_>) -> Result<&'a str> {
+    let shown = r.name.escape_ascii();
+    let broken = |what: &str| NAME.broken(format!("the name `{shown}` {what}"));
+    let name = std::str::from_utf8(r.name).map_err(|_| broken("is not UTF-8"))?;
+    if name.is_empty() || name.contains('\0') {
+        return Err(broken("is empty or has a NUL"));
+    }
+    if r.flags & flags::UTF8 == 0 && !name.is_ascii() {
+        return Err(broken("is not ASCII, and not marked as UTF-8"));
+    }
+    if extra.path.is_some_and(|path| path != r.name) {
+        return Err(broken("is spelt in another way in an extra field"));
+    }
+    Ok(name)
+}
+
+fn kind(r: &Record<'_>, name: &str, decoded_len: u64) -> Result<EntryKind, String> {
+    let mode = if UNIX.contains(&r.system) { (r.attributes >> 16) & MODE_KIND } else { 0 };
+    let is_folder = name.ends_with('/');
+    match mode {
+        0 | MODE_FOLDER if is_folder && decoded_len == 0 => Ok(EntryKind::Folder),
+        0 | MODE_FILE if !is_folder => Ok(EntryKind::File),
+        MODE_SYMLINK if !is_folder => Ok(EntryKind::Symlink),
+        0 | MODE_FOLDER if is_folder => Err(format!("a folder of {decoded_len} bytes")),
+        MODE_FILE | MODE_SYMLINK | MODE_FOLDER => {
+            Err(format!("its Unix mode {mode:o} and its name say different things"))
+        }
+        _ => Err(format!("its Unix mode {mode:o} is of no file, folder or symbolic link")),
+    }
+}
+
+/// What people call methods that are not read.
+fn method_name(number: u16) -> &'static str {
+    match number {
+        1 => " (shrink)",
+        6 => " (implode)",
+        9 => " (Deflate64)",
+        12 => " (bzip2)",
+        14 => " (LZMA)",
+        95 => " (xz)",
+        98 => " (PPMd)",
+        99 => " (AES)",
+        _ => "",
+    }
+}

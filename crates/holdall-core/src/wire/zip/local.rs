@@ -1,0 +1,134 @@
+//! The header before an entry's bytes.
+
+use super::Entry;
+use super::central::flags;
+use super::extra::Extra;
+use super::rules::*;
+use crate::window::{Stop, Window};
+use crate::wire::cursor::Cursor;
+use std::ops::Range;
+
+const SIGNATURE: &[u8; 4] = b"PK\x03\x04";
+/// Bytes of a header without name and extra fields.
+pub(super) const LEN: u64 = 30;
+/// Bytes of extra fields that are fetched with a header at once: more than aligning to 64 takes.
+const LIKELY_EXTRA: u64 = 128;
+/// The flags in which a header must agree with the directory.
+const SAME_FLAGS: u16 = flags::ENCRYPTED
+    | flags::DEFERRED
+    | flags::PATCH
+    | flags::STRONGLY
+    | flags::UTF8
+    | flags::MASKED;
+
+/// The header of `entry` and some bytes more.
+pub(super) fn likely(entry: Entry<'_>) -> Range<u64> {
+    let start = entry.row.header;
+    let len = LEN.saturating_add(entry.name().len() as u64).saturating_add(LIKELY_EXTRA);
+    start..start.saturating_add(len).min(entry.row.room_end)
+}
+
+/// Where the stored bytes of `entry` are.
+pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop> {
+    let row = entry.row;
+    let bytes = window.bytes(likely(entry))?;
+    let place = row.header..row.header.saturating_add(LEN);
+    let name = entry.name();
+    let differs = |what: String| -> Stop {
+        let message = format!("entry `{}`: {what}", name.escape_debug());
+        LOCAL_HEADER.broken(message).at(place.clone()).into()
+    };
+    let Some(header) = Header::read(&bytes) else {
+        return Err(differs("there is no header at its place".into()));
+    };
+    if header.flags & SAME_FLAGS != row.flags & SAME_FLAGS {
+        let (a, b) = (header.flags, row.flags);
+        return Err(differs(format!("flags {a:#06x} in its header, {b:#06x} in the directory")));
+    }
+    if header.method != row.method.number() {
+        let (a, b) = (header.method, row.method.number());
+        return Err(differs(format!("method {a} in its header, {b} in the directory")));
+    }
+    let names_end = LEN.saturating_add(header.name_len.into());
+    let data_at = row.header.saturating_add(names_end).saturating_add(header.extra_len.into());
+    let data = data_at..data_at.saturating_add(row.stored_len);
+    if data.end > row.room_end {
+        let message = format!(
+            "entry `{}`: its bytes are {}..{}, what comes next starts at {}",
+            name.escape_debug(),
+            data.start,
+            data.end,
+            row.room_end
+        );
+        return Err(OVERLAP.broken(message).at(place).into());
+    }
+    // All of it is in the entry's room, so in the file.
+    let bytes = window.bytes(row.header..data_at)?;
+    let mut rest = Cursor::new(&bytes);
+    let parts = rest.take(LEN).and_then(|_| {
+        Some((rest.take(header.name_len.into())?, rest.take(header.extra_len.into())?))
+    });
+    let Some((found, extra)) = parts else {
+        return Err(differs("its header is cut short".into()));
+    };
+    if found != name.as_bytes() {
+        return Err(differs(format!("its header names it `{}`", found.escape_ascii())));
+    }
+    let (decoded_len, stored_len) = header.lens(extra)?;
+    let deferred = row.flags & flags::DEFERRED != 0;
+    let agrees = |found: u64, said: u64| found == said || (deferred && found == 0);
+    let pairs = [
+        ("stored length", stored_len, row.stored_len),
+        ("decoded length", decoded_len, row.decoded_len),
+        ("CRC-32", header.crc32.into(), row.crc32.into()),
+    ];
+    for (what, found, said) in pairs {
+        if !agrees(found, said) {
+            return Err(differs(format!("{what} {found} in its header, {said} in the directory")));
+        }
+    }
+    Ok(data)
+}
+
+/// The fixed fields of a header.
+struct Header {
+    flags: u16,
+    method: u16,
+    crc32: u32,
+    stored_len: u32,
+    decoded_len: u32,
+    name_len: u16,
+    extra_len: u16,
+}
+
+impl Header {
+    fn read(bytes: &[u8]) -> Option<Header> {
+        let mut c = Cursor::new(bytes);
+        if c.array::<4>()? != *SIGNATURE {
+            return None;
+        }
+        c.take(2)?;
+        let (flags, method) = (c.u16_le()?, c.u16_le()?);
+        c.take(4)?;
+        Some(Header {
+            flags,
+            method,
+            crc32: c.u32_le()?,
+            stored_len: c.u32_le()?,
+            decoded_len: c.u32_le()?,
+            name_len: c.u16_le()?,
+            extra_len: c.u16_le()?,
+        })
+    }
+
+    /// Decoded and stored length. Extra fields are read only where they must be: tools that align put
+    /// padding there that is none.
+    fn lens(&self, extra: &[u8]) -> Result<(u64, u64), Stop> {
+        let is_full = |len: u32| u64::from(len) == super::extra::FULL;
+        if !is_full(self.decoded_len) && !is_full(self.stored_len) {
+            return Ok((self.decoded_len.into(), self.stored_len.into()));
+        }
+        let mut extra = Extra::read(extra)?;
+        Ok((extra.wide(self.decoded_len)?, extra.wide(self.stored_len)?))
+    }
+}

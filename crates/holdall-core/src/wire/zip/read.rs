@@ -1,0 +1,81 @@
+//! The whole content of one entry, in memory.
+
+use super::rules::*;
+use super::{Directory, Entry, Method};
+use crate::codec::{deflate, zstd};
+use crate::limits::Limits;
+use crate::window::{Stop, Window};
+use bytes::Bytes;
+
+impl Directory {
+    /// The decoded bytes of `entry`, checked against its CRC-32; for texts and other small files.
+    ///
+    /// # Errors
+    /// [`ENTRY_LEN`] above [`Limits::text_len`]; as [`Directory::data`]; what decoding finds wrong;
+    /// [`CRC32`].
+    pub fn content(
+        &self,
+        entry: Entry<'_>,
+        window: &Window,
+        limits: &Limits,
+    ) -> Result<Bytes, Stop> {
+        let name = entry.name().escape_debug();
+        let (len, most) = (entry.decoded_len(), limits.text_len);
+        if len.max(entry.stored_len()) > most {
+            return Err(ENTRY_LEN
+                .broken(format!("entry `{name}` has {len} bytes, at most {most}"))
+                .into());
+        }
+        let place = self.data(entry, window)?;
+        let stored = window.bytes(place.clone())?;
+        let decode = |into: fn(&[u8], &mut [u8], &Limits) -> crate::Result<()>| {
+            // At most `text_len`.
+            let mut out = vec![0; usize::try_from(len).unwrap_or(0)];
+            into(&stored, &mut out, limits).map(|()| Bytes::from(out))
+        };
+        let content = match entry.method() {
+            Method::Stored => Ok(stored.clone()),
+            Method::Deflate => decode(|stored, out, _| deflate::decode_into(stored, out)),
+            Method::Zstd => {
+                decode(|stored, out, limits| zstd::Decoder::new(limits).decode_into(stored, out))
+            }
+        };
+        let content = content.map_err(|e| e.at(place.clone()))?;
+        let (found, said) = (crc32(&content), entry.crc32());
+        if found != said {
+            let message =
+                format!("entry `{name}` has {found:#010x}, the directory says {said:#010x}");
+            return Err(CRC32.broken(message).at(place).into());
+        }
+        Ok(content)
+    }
+}
+
+/// CRC-32 as zip has it (IEEE 802.3, reflected).
+pub fn crc32(bytes: &[u8]) -> u32 {
+    let mut sum = Crc32::new();
+    sum.update(bytes);
+    sum.value()
+}
+
+/// A CRC-32 of bytes that come in parts.
+pub struct Crc32(crc_fast::Digest);
+
+impl Crc32 {
+    /// Of no bytes.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Crc32 {
+        Crc32(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32IsoHdlc))
+    }
+
+    /// Adds the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The sum so far.
+    pub fn value(&self) -> u32 {
+        // The algorithm has 32 bits.
+        u32::try_from(self.0.finalize()).unwrap_or(u32::MAX)
+    }
+}
