@@ -54,6 +54,13 @@ pub struct TensorSpec {
     pub internal_name: Option<String>,
 }
 
+impl TensorSpec {
+    /// An input or output without a description.
+    pub fn new(name: impl Into<String>, ty: ValueType, shape: ShapeSpec) -> TensorSpec {
+        TensorSpec { name: name.into(), ty, shape, description: None, internal_name: None }
+    }
+}
+
 /// Which shapes an input or output may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShapeSpec {

@@ -1,5 +1,7 @@
 //! What goes into a model and comes out of it: tensors by value.
 
+use crate::error::{Kind, Result, Rule};
+use crate::model::element_count;
 use bytes::Bytes;
 
 /// The type of a tensor's elements, as `carton.toml` names it.
@@ -101,4 +103,120 @@ pub enum Value {
     },
     /// Tensors of one type and rank whose shapes differ; none of them is nested.
     Nested(Vec<Value>),
+}
+
+/// A Rust type that is the element of a tensor of numbers.
+pub trait Number: bytemuck::Pod {
+    /// Its name in `carton.toml`.
+    const TYPE: ValueType;
+    /// Its bytes, least significant first.
+    fn push_le(self, out: &mut Vec<u8>);
+}
+
+macro_rules! numbers {
+    ($($rust:ty: $ty:ident),*) => {$(
+        impl Number for $rust {
+            const TYPE: ValueType = ValueType::$ty;
+            fn push_le(self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_le_bytes());
+            }
+        }
+    )*};
+}
+numbers!(f32: Float32, f64: Float64, i8: Int8, i16: Int16, i32: Int32, i64: Int64, u8: Uint8);
+numbers!(u16: Uint16, u32: Uint32, u64: Uint64);
+
+/// A value whose parts do not fit each other.
+pub static VALUE: Rule = Rule::new(
+    "signature/value",
+    Kind::Misuse,
+    "A tensor has as many elements as its shape says; tensors inside a nested one are of one type and \
+     rank, and not nested.",
+);
+
+impl Value {
+    /// Numbers from the bytes of `product(shape)` elements, little-endian.
+    ///
+    /// # Errors
+    /// [`VALUE`]
+    pub fn numbers(ty: ValueType, shape: Vec<u64>, data: Bytes) -> Result<Value> {
+        let Some(width) = ty.width() else {
+            return Err(VALUE.broken("strings given as bytes of numbers"));
+        };
+        let wanted = element_count(&shape).and_then(|n| n.checked_mul(width));
+        if wanted != u64::try_from(data.len()).ok() {
+            let (found, name) = (data.len(), ty.as_str());
+            return Err(VALUE.broken(match wanted {
+                Some(wanted) => {
+                    format!("{found} bytes for {name} of shape {shape:?}, which takes {wanted}")
+                }
+                None => format!("{name} of shape {shape:?} has more than 2^64 bytes"),
+            }));
+        }
+        Ok(Value::Numbers { ty, shape, data })
+    }
+
+    /// Numbers from `product(shape)` elements.
+    ///
+    /// # Errors
+    /// [`VALUE`]
+    pub fn of<T: Number>(shape: Vec<u64>, elements: &[T]) -> Result<Value> {
+        let data = if cfg!(target_endian = "little") {
+            Bytes::copy_from_slice(bytemuck::cast_slice(elements))
+        } else {
+            let mut out = Vec::new();
+            elements.iter().for_each(|x| x.push_le(&mut out));
+            out.into()
+        };
+        Value::numbers(T::TYPE, shape, data)
+    }
+
+    /// Texts, `product(shape)` of them.
+    ///
+    /// # Errors
+    /// [`VALUE`]
+    pub fn strings(shape: Vec<u64>, data: Vec<String>) -> Result<Value> {
+        match element_count(&shape) {
+            Some(n) if u64::try_from(data.len()) == Ok(n) => Ok(Value::Strings { shape, data }),
+            _ => {
+                let found = data.len();
+                Err(VALUE.broken(format!("{found} texts for shape {shape:?}")))
+            }
+        }
+    }
+
+    /// Tensors of one type and rank.
+    ///
+    /// # Errors
+    /// [`VALUE`]
+    pub fn nested(inner: Vec<Value>) -> Result<Value> {
+        let kind = |v: &Value| Some((v.ty()?, v.shape()?.len()));
+        let mut kinds = inner.iter().map(kind);
+        if let Some(first) = kinds.next() {
+            if first.is_none() || inner.iter().any(|v| matches!(v, Value::Nested(_))) {
+                return Err(VALUE.broken("a nested tensor inside a nested one"));
+            }
+            if kinds.any(|other| other != first) {
+                return Err(VALUE.broken("tensors of several types or ranks inside a nested one"));
+            }
+        }
+        Ok(Value::Nested(inner))
+    }
+
+    /// The type of its elements; `None` for a nested tensor of none.
+    pub fn ty(&self) -> Option<ValueType> {
+        match self {
+            Value::Numbers { ty, .. } => Some(*ty),
+            Value::Strings { .. } => Some(ValueType::String),
+            Value::Nested(inner) => inner.first().and_then(Value::ty),
+        }
+    }
+
+    /// Elements along each dimension; `None` for a nested tensor, whose parts have shapes of their own.
+    pub fn shape(&self) -> Option<&[u64]> {
+        match self {
+            Value::Numbers { shape, .. } | Value::Strings { shape, .. } => Some(shape),
+            Value::Nested(_) => None,
+        }
+    }
 }
