@@ -190,10 +190,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_by_line() {
-        let e = parse(b"a = 1\nb = 2\na = 3\n", &Limits::default()).unwrap_err();
+        let e = parse(b"a = 1\nb = 2\na = 3\n", &Limits::default()).expect_err("broken");
         assert_eq!((e.code(), e.message().split(':').next()), ("toml/broken", Some("line 3")));
         assert_eq!(code("a = 'x\nb = 1"), Some("toml/broken"));
-        let e = parse(b"a = 1\n\xff", &Limits::default()).unwrap_err();
+        let e = parse(b"a = 1\n\xff", &Limits::default()).expect_err("broken");
         assert_eq!(e.message(), "byte 6 is not UTF-8");
     }
 

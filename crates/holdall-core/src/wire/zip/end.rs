@@ -30,7 +30,8 @@ const SIGNATURE: &[u8; 4] = b"PK\x05\x06";
 const SIGNATURE_64: &[u8; 4] = b"PK\x06\x06";
 const SIGNATURE_LOCATOR: &[u8; 4] = b"PK\x06\x07";
 /// Bytes of the end record without its comment.
-const LEN: u64 = 22;
+const RECORD: usize = 22;
+const LEN: u64 = RECORD as u64;
 /// Bytes of the most comment there can be.
 const COMMENT_MAX: u64 = 0xffff;
 /// Bytes of the record that tells where the zip64 end record is.
@@ -97,18 +98,18 @@ fn find_record(window: &Window) -> Result<(u64, bytes::Bytes), Stop> {
     };
     // With the locator, in case there is one.
     let tail = window.tail(LEN.saturating_add(LOCATOR_LEN))?;
-    let record = tail.slice(tail.len().saturating_sub(LEN as usize)..);
+    let record = tail.slice(tail.len().saturating_sub(RECORD)..);
     if record.starts_with(SIGNATURE) && record.ends_with(&[0, 0]) {
         return Ok((last, record));
     }
     let tail = window.tail(LEN.saturating_add(COMMENT_MAX))?;
     let start = window.len().saturating_sub(tail.len() as u64);
-    let searched = tail.len().saturating_sub(LEN as usize).saturating_add(SIGNATURE.len());
+    let searched = tail.len().saturating_sub(RECORD).saturating_add(SIGNATURE.len());
     let places = tail.get(..searched).unwrap_or_default().windows(SIGNATURE.len());
     let Some(at) = { places }.rposition(|four| four == SIGNATURE) else {
         return Err(missing(window).into());
     };
-    let record = tail.slice(at..at.saturating_add(LEN as usize));
+    let record = tail.slice(at..at.saturating_add(RECORD));
     let comment = record.last_chunk().map_or(0, |&two| u16::from_le_bytes(two));
     let at = start.saturating_add(at as u64);
     let end = at.saturating_add(LEN).saturating_add(comment.into());

@@ -28,6 +28,12 @@ pub(super) fn likely(entry: Entry<'_>) -> Range<u64> {
     start..start.saturating_add(len).min(entry.row.room_end)
 }
 
+/// The header of `entry` and its bytes, and some more.
+pub(super) fn likely_whole(entry: Entry<'_>) -> Range<u64> {
+    let Range { start, end } = likely(entry);
+    start..end.saturating_add(entry.row.stored_len).min(entry.row.room_end)
+}
+
 /// Where the stored bytes of `entry` are.
 pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop> {
     let row = entry.row;

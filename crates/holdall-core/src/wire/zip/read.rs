@@ -1,11 +1,12 @@
 //! The whole content of one entry, in memory.
 
 use super::rules::*;
-use super::{Directory, Entry, Method};
+use super::{Directory, Entry, Method, local};
 use crate::codec::{deflate, zstd};
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use bytes::Bytes;
+use std::ops::Range;
 
 impl Directory {
     /// The decoded bytes of `entry`, checked against its CRC-32; for texts and other small files.
@@ -49,6 +50,55 @@ impl Directory {
         }
         Ok(content)
     }
+}
+
+impl Directory {
+    /// [`Directory::data`] of many entries, which asks for all that is missing at once.
+    ///
+    /// # Errors
+    /// As [`Directory::data`].
+    pub fn data_of_all(
+        &self,
+        entries: &[Entry<'_>],
+        window: &Window,
+    ) -> Result<Vec<Range<u64>>, Stop> {
+        all(entries, |entry| self.data(entry, window))
+    }
+
+    /// [`Directory::content`] of many entries, which asks for all that is missing at once.
+    ///
+    /// # Errors
+    /// As [`Directory::content`].
+    pub fn contents(
+        &self,
+        entries: &[Entry<'_>],
+        window: &Window,
+        limits: &Limits,
+    ) -> Result<Vec<Bytes>, Stop> {
+        // Most are small, and their bytes are right behind their headers.
+        let is_small = |entry: &&Entry<'_>| entry.stored_len() <= limits.text_len;
+        window.all(entries.iter().filter(is_small).map(|entry| local::likely_whole(*entry)))?;
+        all(entries, |entry| self.content(entry, window, limits))
+    }
+}
+
+/// What `of` gives for each entry, or all that any of them needs.
+fn all<T>(
+    entries: &[Entry<'_>],
+    of: impl Fn(Entry<'_>) -> Result<T, Stop>,
+) -> Result<Vec<T>, Stop> {
+    let (mut out, mut missing) = (Vec::new(), Vec::new());
+    for &entry in entries {
+        match of(entry) {
+            Ok(found) => out.push(found),
+            Err(Stop::Need(ranges)) => missing.extend(ranges),
+            // Only once nothing before it is missing, so that the same error comes first however much
+            // is at hand.
+            Err(fail) if missing.is_empty() => return Err(fail),
+            Err(_) => break,
+        }
+    }
+    if missing.is_empty() { Ok(out) } else { Err(Stop::Need(missing)) }
 }
 
 /// CRC-32 as zip has it (IEEE 802.3, reflected).

@@ -1,0 +1,293 @@
+//! A whole package: its texts, its files, and how they fit together.
+
+use super::description::{Description, Reference};
+use super::fields::Warnings;
+use super::links::Links;
+use super::manifest::Manifest;
+use super::rules::*;
+use super::tensors::{self, TensorKind, TensorRow};
+use super::{
+    CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_DATA, TENSOR_INDEX, fit, paths, symlinks,
+};
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::model::{Warning, element_count};
+use bytes::Bytes;
+use sha2::Digest as _;
+use std::collections::HashSet;
+
+/// A file that was found, in a zip or on a disk; folders are none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Path in the package, parts separated by `/`.
+    pub path: String,
+    /// Its bytes; of a symbolic link anything.
+    pub len: u64,
+    /// What it leads to, as it stands, where it is a symbolic link.
+    pub target: Option<String>,
+    /// The caller's number for it.
+    pub at: usize,
+}
+
+/// The texts of a package, decoded.
+#[derive(Debug, Clone, Default)]
+pub struct Texts {
+    /// `carton.toml`.
+    pub description: Bytes,
+    /// `MANIFEST`; a folder may lack it.
+    pub manifest: Option<Bytes>,
+    /// `LINKS`.
+    pub links: Option<Bytes>,
+    /// `tensor_data/index.toml`.
+    pub tensors: Option<Bytes>,
+}
+
+/// Everything that a package says of itself. Its files are those found and those that `LINKS` has.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Contents {
+    /// What `carton.toml` says.
+    pub description: Description,
+    /// The `MANIFEST`.
+    pub manifest: Option<Manifest>,
+    /// The model's hash: SHA-256 of the `MANIFEST`'s bytes.
+    pub hash: Option<[u8; 32]>,
+    /// Where missing files are.
+    pub links: Links,
+    /// What `tensor_data/index.toml` lists, in its order.
+    pub tensors: Vec<TensorRow>,
+    /// All files, in the order of the bytes of their paths.
+    pub files: Vec<PackedFile>,
+    /// What is odd, and harmless.
+    pub warnings: Vec<Warning>,
+}
+
+/// A file of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PackedFile {
+    /// Path in the package, parts separated by `/`.
+    pub path: String,
+    /// Its bytes; those of the target for a symbolic link; `None` where only `LINKS` has it.
+    pub len: Option<u64>,
+    /// SHA-256 of its bytes, as `MANIFEST` gives it.
+    pub sha256: Option<[u8; 32]>,
+    /// The path in the package of the file that it stands for at last, where it is a symbolic link.
+    pub target: Option<String>,
+    /// The number of what was found; `None` where only `LINKS` has it.
+    pub found: Option<usize>,
+}
+
+impl Contents {
+    /// Puts together what was found, and checks it: the one way to make a package, from a zip or a
+    /// folder.
+    ///
+    /// # Errors
+    /// All rules of packages but those of zip, and of bytes that are not here.
+    pub fn new(found: Vec<Found>, texts: &Texts, limits: &Limits) -> Result<Contents> {
+        let (description, warnings) = Description::parse(&texts.description, limits)?;
+        let manifest = texts.manifest.as_deref().map(|text| Manifest::parse(text, limits));
+        let links = texts.links.as_deref().map(|text| Links::parse(text, limits));
+        let mut contents = Contents {
+            description,
+            manifest: manifest.transpose()?,
+            hash: texts.manifest.as_deref().map(sha256),
+            links: links.transpose()?.unwrap_or_default(),
+            warnings,
+            ..Contents::default()
+        };
+        contents.files = contents.gather(found, limits)?;
+        paths::check_all(contents.files.iter().map(|file| file.path.as_str()))?;
+        symlinks::resolve(&mut contents.files)?;
+        let index = texts.tensors.as_deref();
+        contents.check_text(CARTON_TOML, &texts.description)?;
+        if let Some(index) = index {
+            contents.check_text(TENSOR_INDEX, index)?;
+            contents.tensors = tensors::parse(index, limits)?;
+        }
+        contents.check_tensors()?;
+        let mut warnings = Warnings(std::mem::take(&mut contents.warnings));
+        if contents.needs_index(index)? {
+            let message = || format!("`{TENSOR_INDEX}` is only in `{LINKS_NAME}`: fetch it first");
+            warnings.add(super::warnings::LINKED_INDEX, message);
+        } else {
+            contents.check_references()?;
+            fit::check(&contents.description, &contents.tensors, &mut warnings);
+        }
+        contents.warnings = warnings.0;
+        Ok(contents)
+    }
+
+    /// The file of that path.
+    pub fn file(&self, path: &str) -> Option<&PackedFile> {
+        let at = self.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()?;
+        self.files.get(at)
+    }
+
+    /// The file of a tensor, by the name in its row; the target where it is a symbolic link.
+    pub fn tensor_file(&self, name: &str) -> Option<&PackedFile> {
+        let file = self.file(&format!("{TENSOR_DATA}/{name}"))?;
+        match &file.target {
+            Some(target) => self.file(target),
+            None => Some(file),
+        }
+    }
+
+    /// Joins what was found with the rows of `MANIFEST`: both rise in the order of paths.
+    fn gather(&self, mut found: Vec<Found>, limits: &Limits) -> Result<Vec<PackedFile>> {
+        let rows = self.manifest.as_ref().map_or(&[][..], |m| &m.rows);
+        let count = found.len().max(rows.len()) as u64;
+        if count > limits.files {
+            return Err(TOO_MANY_FILES.broken(format!("{count} files, at most {}", limits.files)));
+        }
+        found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        let linked = self.links.hashes();
+        let mut files = Vec::new();
+        let (mut rows, mut found) = (rows.iter().peekable(), found.into_iter().peekable());
+        loop {
+            let row_is_next = match (rows.peek(), found.peek()) {
+                (Some(row), Some(file)) => row.0 < file.path,
+                (Some(_), None) => true,
+                (None, Some(_)) => false,
+                (None, None) => return Ok(files),
+            };
+            if row_is_next {
+                files.extend(rows.next().map(|row| linked_file(row, &linked)).transpose()?);
+                continue;
+            }
+            let Some(file) = found.next() else { continue };
+            let row = rows.next_if(|row| row.0 == file.path);
+            if row.is_none() && self.manifest.is_some() && is_listed(&file.path) {
+                let path = file.path.escape_debug();
+                return Err(UNLISTED.broken(format!("`{MANIFEST_NAME}` does not list `{path}`")));
+            }
+            files.push(PackedFile {
+                path: file.path,
+                len: Some(file.len),
+                sha256: row.map(|(_, sha256)| *sha256),
+                target: file.target,
+                found: Some(file.at),
+            });
+        }
+    }
+
+    /// Holds a text against its row.
+    fn check_text(&self, path: &str, text: &[u8]) -> Result<()> {
+        match self.file(path).and_then(|file| file.sha256) {
+            Some(said) if said != sha256(text) => Err(wrong_hash(path, &said, &sha256(text))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the table of tensors must be fetched before anything is known of them.
+    fn needs_index(&self, index: Option<&[u8]>) -> Result<bool> {
+        let in_folder = |file: &&PackedFile| {
+            file.path.strip_prefix(TENSOR_DATA).is_some_and(|rest| rest.starts_with('/'))
+        };
+        if index.is_some() {
+            return Ok(false);
+        }
+        match (self.file(TENSOR_INDEX), self.files.iter().find(in_folder)) {
+            (Some(_), _) => Ok(true),
+            (None, Some(file)) => {
+                let path = file.path.escape_debug();
+                let message = format!("`{path}` is there, `{TENSOR_INDEX}` is not");
+                Err(NO_TENSOR_INDEX.broken(message))
+            }
+            (None, None) => Ok(false),
+        }
+    }
+
+    /// Holds the rows of tensors against the files.
+    fn check_tensors(&self) -> Result<()> {
+        for row in &self.tensors {
+            let TensorKind::Plain { ty, shape, file } = &row.kind else { continue };
+            let shown = file.escape_debug();
+            let Some(found) = self.tensor_file(file) else {
+                let message = format!("there is no file `{TENSOR_DATA}/{shown}`");
+                return Err(TENSOR_FILE.broken(message).in_tensor(&row.name));
+            };
+            let wanted = ty
+                .width()
+                .and_then(|width| element_count(shape).and_then(|n| n.checked_mul(width)));
+            if let (Some(wanted), Some(len)) = (wanted, found.len)
+                && wanted != len
+            {
+                let message = format!(
+                    "shape {shape:?} of {} takes {wanted} bytes, `{TENSOR_DATA}/{shown}` has {len}",
+                    ty.as_str()
+                );
+                return Err(TENSOR_LEN.broken(message).in_tensor(&row.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds what self-tests and examples refer to.
+    fn check_references(&self) -> Result<()> {
+        let names: HashSet<&str> = self.tensors.iter().map(|row| row.name.as_str()).collect();
+        let tensor = |what: &str, at: usize, name: &str| {
+            if names.contains(name) {
+                return Ok(());
+            }
+            let (number, name) = (at.saturating_add(1), name.escape_debug());
+            let message = format!("{what} {number} refers to tensor `{name}`, which is not there");
+            Err(REFERENCE.broken(message))
+        };
+        for (at, test) in self.description.self_tests.iter().enumerate() {
+            let expected = test.expected.iter().flatten();
+            for (_, name) in test.inputs.iter().chain(expected) {
+                tensor("self-test", at, name)?;
+            }
+        }
+        for (at, example) in self.description.examples.iter().enumerate() {
+            for (_, reference) in example.inputs.iter().chain(&example.outputs) {
+                match reference {
+                    Reference::Tensor(name) => tensor("example", at, name)?,
+                    Reference::Misc(path) if self.file(&format!("misc/{path}")).is_none() => {
+                        let (number, path) = (at.saturating_add(1), path.escape_debug());
+                        let message =
+                            format!("example {number} refers to `misc/{path}`, which is not there");
+                        return Err(REFERENCE.broken(message));
+                    }
+                    Reference::Misc(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether `MANIFEST` has a row for this path.
+fn is_listed(path: &str) -> bool {
+    path != MANIFEST_NAME && path != LINKS_NAME
+}
+
+/// A file that was not found.
+fn linked_file(row: &(String, [u8; 32]), linked: &HashSet<[u8; 32]>) -> Result<PackedFile> {
+    let (path, sha256) = row;
+    if !linked.contains(sha256) {
+        let path = path.escape_debug();
+        let message =
+            format!("`{path}` is listed, but neither in the package nor in `{LINKS_NAME}`");
+        return Err(MISSING_FILE.broken(message));
+    }
+    Ok(PackedFile {
+        path: path.clone(),
+        len: None,
+        sha256: Some(*sha256),
+        target: None,
+        found: None,
+    })
+}
+
+/// The error for a file whose bytes have another hash than `MANIFEST` says.
+pub fn wrong_hash(path: &str, said: &[u8; 32], found: &[u8; 32]) -> Error {
+    let (said, found) = (super::write::hex(said), super::write::hex(found));
+    HASH.broken(format!("`{}` has {found}, `{MANIFEST_NAME}` says {said}", path.escape_debug()))
+}
+
+/// SHA-256 of `bytes`.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    sha2::Sha256::digest(bytes).into()
+}

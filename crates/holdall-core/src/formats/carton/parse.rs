@@ -1,0 +1,278 @@
+//! `carton.toml`, from its text.
+
+use super::description::{
+    Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, TensorSpec,
+    Tolerance,
+};
+use super::fields::{self, Fields, Warnings};
+use super::rules::*;
+use super::value::ValueType;
+use super::{CARTON_TOML, paths, warnings};
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::model::Warning;
+use crate::wire::toml::Value;
+use std::collections::HashSet;
+
+const TENSOR_PREFIX: &str = "@tensor_data/";
+const MISC_PREFIX: &str = "@misc/";
+
+impl Description {
+    /// Reads the text of `carton.toml`. Tables and fields that are not known are passed over.
+    ///
+    /// # Errors
+    /// [`VERSION`], [`MISSING_FIELD`], [`FIELD`], [`DTYPE`], [`SHAPE`], [`DUPLICATE_NAME`],
+    /// [`FRAMEWORK_VERSION`], [`REFERENCE`], and those of TOML.
+    pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Description, Vec<Warning>)> {
+        let table = fields::parse(bytes, CARTON_TOML, limits)?;
+        let top = Fields::new(&table, CARTON_TOML);
+        let version = top.required_count("spec_version")?;
+        if version != 1 {
+            return Err(top.broken(&VERSION, format!("`spec_version` is {version}")));
+        }
+        let mut warnings = Warnings::default();
+        let own = |text: Option<&str>| text.map(str::to_owned);
+        let inputs = specs(&top, "input", limits)?;
+        let outputs = specs(&top, "output", limits)?;
+        let self_tests = top.tables("self_test")?;
+        let self_tests = self_tests.iter().map(|test| self_test(test, &mut warnings));
+        let self_tests = self_tests.collect::<Result<_>>()?;
+        let examples = top.tables("example")?.iter().map(example).collect::<Result<_>>()?;
+        let description = Description {
+            model_name: own(top.text("model_name")?),
+            short_description: later_text(&top, "short_description", &mut warnings),
+            model_description: own(top.text("model_description")?),
+            license: later_text(&top, "license", &mut warnings),
+            repository: later_text(&top, "repository", &mut warnings),
+            homepage: later_text(&top, "homepage", &mut warnings),
+            required_platforms: top.texts("required_platforms")?.unwrap_or_default(),
+            inputs,
+            outputs,
+            self_tests,
+            examples,
+            runner: runner(&top.required_table("runner")?, &mut warnings)?,
+            card: card(&top, &mut warnings),
+            base_models: base_models(&top, &mut warnings),
+            sbom: sbom(&top, &mut warnings),
+        };
+        Ok((description, warnings.0))
+    }
+}
+
+fn specs(top: &Fields<'_>, key: &str, limits: &Limits) -> Result<Vec<TensorSpec>> {
+    let tables = top.tables(key)?;
+    let mut seen = HashSet::new();
+    let spec = |fields: &Fields<'_>| {
+        let name = fields.required_text("name")?;
+        let dtype = fields.required_text("dtype")?;
+        let ty = ValueType::by_name(dtype).ok_or_else(|| {
+            fields.broken(&DTYPE, format!("dtype `{}` is not known", dtype.escape_debug()))
+        })?;
+        Ok(TensorSpec {
+            name: name.to_owned(),
+            ty,
+            shape: shape_spec(fields, limits)?,
+            description: fields.text("description")?.map(str::to_owned),
+            internal_name: fields.text("internal_name")?.map(str::to_owned),
+        })
+    };
+    let specs: Vec<TensorSpec> = tables.iter().map(spec).collect::<Result<_>>()?;
+    for spec in &specs {
+        if !seen.insert(spec.name.as_str()) {
+            let name = spec.name.escape_debug();
+            return Err(top.broken(&DUPLICATE_NAME, format!("two `[[{key}]]` are named `{name}`")));
+        }
+    }
+    Ok(specs)
+}
+
+fn shape_spec(fields: &Fields<'_>, limits: &Limits) -> Result<ShapeSpec> {
+    let dims = match fields.required_value("shape")? {
+        Value::String(text) if text == "*" => return Ok(ShapeSpec::Any),
+        Value::String(text) => return Ok(ShapeSpec::Symbol(text.clone())),
+        Value::Array(dims) => dims,
+        _ => return Err(fields.broken(&SHAPE, "`shape` is neither a text nor a list")),
+    };
+    if dims.len() > limits.rank {
+        let message = format!("{} dimensions, at most {}", dims.len(), limits.rank);
+        return Err(fields.broken(&SHAPE, message));
+    }
+    let dim = |value: &Value| match value {
+        Value::String(text) if text == "*" => Ok(DimSpec::Any),
+        Value::String(text) => Ok(DimSpec::Symbol(text.clone())),
+        Value::Integer(n) if *n >= 0 => Ok(DimSpec::Size(n.unsigned_abs())),
+        other => {
+            let message = format!("a dimension is {}: `{other}`", other.type_str());
+            Err(fields.broken(&SHAPE, message))
+        }
+    };
+    dims.iter().map(dim).collect::<Result<_>>().map(ShapeSpec::Dims)
+}
+
+fn self_test(fields: &Fields<'_>, warnings: &mut Warnings) -> Result<SelfTest> {
+    let expected = fields.table("expected_out")?;
+    Ok(SelfTest {
+        name: fields.text("name")?.map(str::to_owned),
+        description: fields.text("description")?.map(str::to_owned),
+        inputs: tensor_names(&fields.required_table("inputs")?)?,
+        expected: expected.map(|fields| tensor_names(&fields)).transpose()?,
+        tolerance: tolerance(fields, warnings),
+    })
+}
+
+fn tensor_names(fields: &Fields<'_>) -> Result<Vec<(String, String)>> {
+    let pair = |(name, value): (&String, &Value)| match reference(fields, name, value)? {
+        Reference::Tensor(tensor) => Ok((name.clone(), tensor)),
+        Reference::Misc(_) => {
+            let message = format!("`{}` is not a tensor", name.escape_debug());
+            Err(fields.broken(&REFERENCE, message))
+        }
+    };
+    fields.table.iter().map(pair).collect()
+}
+
+fn reference(fields: &Fields<'_>, name: &str, value: &Value) -> Result<Reference> {
+    let Value::String(text) = value else {
+        return Err(fields.wrong(name, "a text"));
+    };
+    let tensor = text.strip_prefix(TENSOR_PREFIX).map(|t| Reference::Tensor(t.to_owned()));
+    let misc = || {
+        let path = text.strip_prefix(MISC_PREFIX)?;
+        paths::check(path).ok().map(|()| Reference::Misc(path.to_owned()))
+    };
+    tensor.or_else(misc).ok_or_else(|| {
+        let (name, text) = (name.escape_debug(), text.escape_debug());
+        fields.broken(&REFERENCE, format!("`{name}` refers to `{text}`"))
+    })
+}
+
+fn example(fields: &Fields<'_>) -> Result<Example> {
+    let references = |key: &str| match fields.table(key)? {
+        None => Ok(Vec::new()),
+        Some(fields) => {
+            let pair = |(name, value): (&String, &Value)| {
+                Ok((name.clone(), reference(&fields, name, value)?))
+            };
+            fields.table.iter().map(pair).collect::<Result<Vec<_>>>()
+        }
+    };
+    Ok(Example {
+        name: fields.text("name")?.map(str::to_owned),
+        description: fields.text("description")?.map(str::to_owned),
+        inputs: references("inputs")?,
+        outputs: references("sample_out")?,
+    })
+}
+
+fn runner(fields: &Fields<'_>, warnings: &mut Warnings) -> Result<Runner> {
+    let framework_version = fields.required_text("required_framework_version")?;
+    if let Err(e) = semver::VersionReq::parse(framework_version) {
+        let message =
+            format!("`required_framework_version` is `{}`: {e}", framework_version.escape_debug());
+        return Err(fields.broken(&FRAMEWORK_VERSION, message));
+    }
+    let mut options = Vec::new();
+    for (name, value) in fields.table("opts")?.into_iter().flat_map(|opts| opts.table) {
+        let value = match value {
+            Value::Integer(n) => OptionValue::Integer(*n),
+            Value::Float(x) => OptionValue::Double(*x),
+            Value::String(text) => OptionValue::String(text.clone()),
+            Value::Boolean(yes) => OptionValue::Boolean(*yes),
+            other => {
+                warnings.add(warnings::OPTION, || {
+                    let (name, is) = (name.escape_debug(), other.type_str());
+                    format!(
+                        "the runner's option `{name}` is {is}, which no runner takes; passed over"
+                    )
+                });
+                continue;
+            }
+        };
+        options.push((name.clone(), value));
+    }
+    Ok(Runner {
+        name: fields.required_text("runner_name")?.to_owned(),
+        framework_version: framework_version.to_owned(),
+        compat_version: fields.required_count("runner_compat_version")?,
+        options,
+    })
+}
+
+/// A text that readers of the published specification do not know, so that it may be anything.
+fn later_text(fields: &Fields<'_>, key: &str, warnings: &mut Warnings) -> Option<String> {
+    match fields.table.get(key)? {
+        Value::String(text) => Some(text.clone()),
+        _ => {
+            warnings.passed_over(fields, key, "a text");
+            None
+        }
+    }
+}
+
+/// A table of ours, which may be somebody else's with another meaning.
+fn own_table<'a>(top: &Fields<'a>, key: &str, warnings: &mut Warnings) -> Option<Fields<'a>> {
+    top.table(key).unwrap_or_else(|_| {
+        warnings.passed_over(top, key, "a table");
+        None
+    })
+}
+
+fn tolerance(test: &Fields<'_>, warnings: &mut Warnings) -> Tolerance {
+    let mut out = Tolerance::default();
+    let Some(fields) = own_table(test, "compare", warnings) else { return out };
+    for (key, to) in [("rtol", &mut out.rtol), ("atol", &mut out.atol)] {
+        let number = match fields.table.get(key) {
+            None => continue,
+            Some(Value::Float(x)) => *x,
+            Some(Value::Integer(n)) => *n as f64,
+            Some(_) => f64::NAN,
+        };
+        if number.is_finite() && number >= 0.0 {
+            *to = number;
+        } else {
+            warnings.passed_over(&fields, key, "a number from 0 on");
+        }
+    }
+    match fields.table.get("equal_nan") {
+        None => {}
+        Some(Value::Boolean(yes)) => out.equal_nan = *yes,
+        Some(_) => warnings.passed_over(&fields, "equal_nan", "true or false"),
+    }
+    out
+}
+
+fn card(top: &Fields<'_>, warnings: &mut Warnings) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let Some(fields) = own_table(top, "card", warnings) else { return out };
+    for (key, value) in fields.table {
+        match value {
+            Value::String(text) => out.push((key.clone(), text.clone())),
+            _ => warnings.passed_over(&fields, key, "a text"),
+        }
+    }
+    out
+}
+
+fn base_models(top: &Fields<'_>, warnings: &mut Warnings) -> Vec<String> {
+    let Some(fields) = own_table(top, "lineage", warnings) else { return Vec::new() };
+    if let Some(Value::String(one)) = fields.table.get("base_model") {
+        return vec![one.clone()];
+    }
+    fields
+        .texts("base_model")
+        .unwrap_or_else(|_| {
+            warnings.passed_over(&fields, "base_model", "a text or a list of texts");
+            None
+        })
+        .unwrap_or_default()
+}
+
+fn sbom(top: &Fields<'_>, warnings: &mut Warnings) -> Option<String> {
+    let fields = own_table(top, "sbom", warnings)?;
+    let file = later_text(&fields, "file", warnings)?;
+    if paths::check(&file).is_err() {
+        warnings.passed_over(&fields, "file", "a path");
+        return None;
+    }
+    Some(file)
+}
