@@ -81,10 +81,24 @@ pub(crate) struct Global {
     pub(crate) threads: Option<NonZero<usize>>,
 
     /// Raise or lower a cap, as `decoded-len=100GiB`: manifest-len, header-len, text-len, decoded-len,
-    /// stdin-len (bytes), files, tensors, rank, depth, schema-nodes, attribute-values, expansion,
-    /// zstd-window-log; may be given again
+    /// stdin-len, fetched-len (bytes), files, tensors, rank, depth, schema-nodes, attribute-values,
+    /// expansion, zstd-window-log; may be given again
     #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limit, help_heading = GLOBAL)]
     pub(crate) limits: Vec<Limit>,
+
+    /// Allow what files on the web may not do by themselves: http (not only https), private-hosts
+    /// (loopback, private and link-local networks); may be given again
+    #[cfg(feature = "http")]
+    #[arg(long, global = true, value_name = "WHAT", hide_possible_values = true, help_heading = GLOBAL)]
+    pub(crate) allow: Vec<Allow>,
+}
+
+/// `--allow`.
+#[cfg(feature = "http")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Allow {
+    Http,
+    PrivateHosts,
 }
 
 impl Global {
@@ -109,10 +123,21 @@ impl Global {
                 LimitName::ZstdWindowLog => {
                     out.zstd_window_log = u32::try_from(n).unwrap_or(u32::MAX);
                 }
+                LimitName::FetchedLen => out.fetched_len = n,
                 LimitName::StdinLen => {}
             }
         }
         out
+    }
+
+    /// Where requests over HTTP may go.
+    #[cfg(feature = "http")]
+    pub(crate) fn policy(&self) -> holdall::http::Policy {
+        use holdall::http::{Hosts, Policy, Schemes};
+        self.allow.iter().fold(Policy::new(), |policy, allow| match allow {
+            Allow::Http => policy.with_schemes(Schemes::HttpToo),
+            Allow::PrivateHosts => policy.with_hosts(Hosts::Any),
+        })
     }
 
     /// The most bytes to take from standard input.
@@ -144,6 +169,7 @@ enum LimitName {
     Expansion,
     ZstdWindowLog,
     StdinLen,
+    FetchedLen,
 }
 
 fn limit(text: &str) -> Result<Limit, String> {
@@ -159,7 +185,8 @@ fn limit(text: &str) -> Result<Limit, String> {
         LimitName::ManifestLen
         | LimitName::HeaderLen
         | LimitName::DecodedLen
-        | LimitName::StdinLen => e,
+        | LimitName::StdinLen
+        | LimitName::FetchedLen => e,
         _ => format!("`{value}` is no whole number; write for example `tensors=1000000`"),
     })?;
     Ok(Limit { name, value })

@@ -30,12 +30,19 @@ pub(crate) fn open_with(session: &Session, path: &Path, check: Check) -> Result<
 
 /// How the user wants files to be opened.
 pub(crate) fn options(session: &Session) -> OpenOptions {
-    OpenOptions::new().with_io(session.global.io.into()).with_limits(session.global.limits())
+    let options =
+        OpenOptions::new().with_io(session.global.io.into()).with_limits(session.global.limits());
+    #[cfg(feature = "http")]
+    let options = options.with_policy(session.global.policy());
+    options
 }
 
 /// The name of an input in output and errors.
 pub(crate) fn shown(path: &Path) -> String {
-    if path.as_os_str() == "-" { STDIN.to_owned() } else { path.display().to_string() }
+    if path.as_os_str() == "-" {
+        return STDIN.to_owned();
+    }
+    holdall::http::shown(path)
 }
 
 /// A file, or standard input when it is `-`, to be read from its start; and its length in bytes.

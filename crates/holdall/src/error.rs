@@ -1,5 +1,6 @@
 //! Rules that only exist where there are files: what the operating system says, what callers ask.
 
+use crate::http::rules as http;
 use crate::records::rules as records;
 use holdall_core::{Error, Kind, Rule};
 use std::fmt::Display;
@@ -39,6 +40,20 @@ pub static RULES: &[&Rule] = &[
     &records::OTHER_KIND,
     &records::LINE,
     &records::DERIVE,
+    &http::NOT_BUILT,
+    &http::URL,
+    &http::SCHEME,
+    &http::DOWNGRADE,
+    &http::PRIVATE_HOST,
+    &http::REDIRECT,
+    &http::FAILED,
+    &http::SLOW,
+    &http::STATUS,
+    &http::ANSWER,
+    &http::RANGES,
+    &http::ENCODING,
+    &http::CHANGED,
+    &http::TOO_LONG,
 ];
 
 /// The operating system failed.

@@ -27,6 +27,7 @@ mod file;
 mod fill;
 mod glob;
 pub mod group;
+pub mod http;
 #[cfg(target_os = "linux")]
 mod in_place;
 mod items;

@@ -43,7 +43,7 @@ pub enum Check {
     All,
 }
 
-/// Opens a file with the default [`OpenOptions`].
+/// Opens a file with the default [`OpenOptions`]: one of the file system, or one at `https://…`.
 ///
 /// # Errors
 /// Io when it cannot be read, Unsupported when no format claims it, and what its format finds wrong.
@@ -57,6 +57,8 @@ pub struct OpenOptions {
     io: Io,
     check: Check,
     limits: Limits,
+    #[cfg(feature = "http")]
+    policy: crate::http::Policy,
 }
 
 impl OpenOptions {
@@ -83,6 +85,13 @@ impl OpenOptions {
         self
     }
 
+    /// Opens addresses on the web under this policy.
+    #[cfg(feature = "http")]
+    pub fn with_policy(mut self, policy: crate::http::Policy) -> OpenOptions {
+        self.policy = policy;
+        self
+    }
+
     /// The same for a file that will change while it is open: read where it would be mapped.
     pub(crate) fn unmapped(&self) -> OpenOptions {
         let io = match self.io {
@@ -92,12 +101,17 @@ impl OpenOptions {
         OpenOptions { io, ..self.clone() }
     }
 
-    /// Opens a file of the file system.
+    /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
+    /// range requests, see [`crate::http`].
     ///
     /// # Errors
     /// As [`open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
+        if let Some(url) = crate::http::is_url(path) {
+            let (source, name) = self.remote(url)?;
+            return self.decode(source, name, Io::Read);
+        }
         let name = path.display().to_string();
         // Somebody may be editing the file in place. What was decoded counts only if the file was the
         // same before and after.
@@ -117,6 +131,19 @@ impl OpenOptions {
             std::thread::sleep(PAUSE);
         }
         Err(changing().in_source(&name))
+    }
+
+    /// What is at an address on the web, and how it is named in errors.
+    #[cfg(feature = "http")]
+    pub(crate) fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {
+        let source = crate::source::HttpSource::open(url, &self.policy)?;
+        let name = source.name();
+        Ok((Arc::new(source), name))
+    }
+
+    #[cfg(not(feature = "http"))]
+    pub(crate) fn remote(&self, _: &str) -> Result<(Arc<dyn ByteSource>, String)> {
+        Err(crate::http::rules::NOT_BUILT.broken("this build does not open addresses on the web"))
     }
 
     fn open_file(&self, file: FileSource, name: &str) -> Result<File> {

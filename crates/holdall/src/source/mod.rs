@@ -1,11 +1,15 @@
 //! Where bytes come from.
 
 mod file;
+#[cfg(feature = "http")]
+mod http;
 #[allow(unsafe_code)] // The memory map: the one place in the workspace that needs it.
 mod map;
 mod memory;
 
 pub use file::FileSource;
+#[cfg(feature = "http")]
+pub use http::HttpSource;
 pub use map::MapSource;
 pub use memory::MemorySource;
 

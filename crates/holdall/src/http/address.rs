@@ -1,0 +1,139 @@
+//! Which IP addresses are public: those that a stranger's link may make us connect to.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Whether the address belongs to the public internet. What is not is the machine itself, networks behind
+/// it, ranges without owners, and ways to write such an address as another.
+pub(super) fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => is_public_v4(v4),
+        IpAddr::V6(v6) => is_public_v6(v6),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let number = u32::from(address);
+    let inside = |(net, bits): &(Ipv4Addr, u32)| {
+        let mask = u32::MAX << (32 - bits);
+        number & mask == u32::from(*net) & mask
+    };
+    !NOT_PUBLIC_V4.iter().any(inside)
+}
+
+/// Networks and the lengths of their prefixes, from the registry of special-purpose addresses.
+const NOT_PUBLIC_V4: [(Ipv4Addr, u32); 15] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8),       // "this network", unspecified
+    (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
+    (Ipv4Addr::new(100, 64, 0, 0), 10),   // behind a carrier's translation
+    (Ipv4Addr::new(127, 0, 0, 0), 8),     // loopback
+    (Ipv4Addr::new(169, 254, 0, 0), 16),  // link-local; metadata of cloud machines
+    (Ipv4Addr::new(172, 16, 0, 0), 12),   // private
+    (Ipv4Addr::new(192, 0, 0, 0), 24),    // protocol assignments
+    (Ipv4Addr::new(192, 0, 2, 0), 24),    // documentation
+    (Ipv4Addr::new(192, 88, 99, 0), 24),  // relays of 6to4
+    (Ipv4Addr::new(192, 168, 0, 0), 16),  // private
+    (Ipv4Addr::new(198, 18, 0, 0), 15),   // measurements
+    (Ipv4Addr::new(198, 51, 100, 0), 24), // documentation
+    (Ipv4Addr::new(203, 0, 113, 0), 24),  // documentation
+    (Ipv4Addr::new(224, 0, 0, 0), 4),     // multicast
+    (Ipv4Addr::new(240, 0, 0, 0), 4),     // reserved, broadcast
+];
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let s = address.segments();
+    match s {
+        // Translation of IPv4 by a provider (NAT64): as public as the address within.
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            is_public_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))
+        }
+        // All else that is public is in 2000::/3: not loopback, unspecified, unique local, link-local,
+        // site-local or multicast, and no IPv4 address in disguise (`::ffff:0:0/96`, `::/96`).
+        _ if s[0] & 0xe000 != 0x2000 => false,
+        // Protocol assignments (Teredo and others), documentation, 6to4 with an IPv4 address within,
+        // documentation again.
+        [0x2001, second, ..] if second < 0x200 || second == 0xdb8 => false,
+        [0x2002, ..] => false,
+        [0x3fff, second, ..] if second < 0x1000 => false,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn public(text: &str) -> bool {
+        is_public(text.parse().unwrap())
+    }
+
+    #[test]
+    fn the_public_internet_is_public() {
+        for address in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "100.63.255.255",
+            "100.128.0.0",
+            "172.15.255.255",
+            "172.32.0.0",
+            "192.0.1.1",
+            "198.17.255.255",
+            "198.20.0.0",
+            "223.255.255.255",
+            "2606:4700::1111",
+            "2a00:1450:4001::200e",
+            "2001:4860:4860::8888",
+            "64:ff9b::8.8.8.8",
+        ] {
+            assert!(public(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_not() {
+        for address in [
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.0.0.1",
+            "10.255.255.255",
+            "100.64.0.1",
+            "100.127.255.255",
+            "127.0.0.1",
+            "127.255.255.254",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.8",
+            "192.0.2.1",
+            "192.88.99.1",
+            "192.168.1.1",
+            "198.18.0.1",
+            "198.19.255.255",
+            "198.51.100.7",
+            "203.0.113.9",
+            "224.0.0.1",
+            "239.255.255.255",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::ffff:8.8.8.8",
+            "::ffff:127.0.0.1",
+            "::8.8.8.8",
+            "64:ff9b::10.0.0.1",
+            "64:ff9b::127.0.0.1",
+            "64:ff9b:1::8.8.8.8",
+            "100::1",
+            "fc00::1",
+            "fd12:3456::1",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+            "2001::1",
+            "2001:db8::1",
+            "2002:7f00:1::",
+            "3fff::1",
+        ] {
+            assert!(!public(address), "{address}");
+        }
+    }
+}

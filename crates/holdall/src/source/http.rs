@@ -1,0 +1,384 @@
+//! A file on a web server, read by ranges.
+
+use super::{ByteSource, outside};
+use crate::buffer::Buffer;
+use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES};
+use crate::http::{Answer, Ask, Client, Failed, Part, Policy, Url, Validator, retrying};
+use crate::workers;
+use bytes::Bytes;
+use holdall_core::plan::{Read, ReadPlan};
+use holdall_core::{Error, Result};
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A file on a web server, read by range requests, on any number of threads.
+///
+/// The first request brings the last 64 KiB and tells the length; what is asked for later comes in as few
+/// requests as there are gaps of more than 64 KiB. The version of the file is pinned by its `ETag` or its
+/// `Last-Modified`: an answer from another version is an error. So is a server that does not know ranges.
+pub struct HttpSource {
+    client: Client,
+    /// Where the caller said it is.
+    asked: Url,
+    /// Where redirects led.
+    found: Mutex<Url>,
+    len: u64,
+    validator: Validator,
+    /// What the first answer brought, the end of the file as a rule, from this byte on.
+    first: (u64, Bytes),
+    held: Mutex<Held>,
+}
+
+/// Bytes asked for at first, from the end of the file.
+const FIRST: u64 = 64 << 10;
+/// Gaps up to so many bytes are fetched along rather than left out by another request.
+const GAP: u64 = 64 << 10;
+/// Requests are merged up to so many bytes.
+const MOST: u64 = 8 << 20;
+/// Requests at once for one read.
+const AT_ONCE: usize = 4;
+/// Smaller reads fetch so much, and what they did not ask for is kept for a while.
+const AHEAD: u64 = 64 << 10;
+/// Parts kept for a while.
+const KEPT: usize = 32;
+
+/// The parts that small reads brought last.
+#[derive(Default)]
+struct Held(VecDeque<(u64, Bytes)>);
+
+impl HttpSource {
+    /// Opens the file at `url`: one request, or two where the server knows no ranges from the end.
+    ///
+    /// # Errors
+    /// Misuse for a URL that is none or that `policy` refuses; Io; Unsupported ([`RANGES`]) for a server
+    /// that can only send the whole of a file that is longer than 64 KiB.
+    pub fn open(url: &str, policy: &Policy) -> Result<HttpSource> {
+        let asked = Url::parse(url).map_err(|e| e.in_source(crate::http::shown(url.as_ref())))?;
+        let client = Client::new(policy);
+        let opened = retrying(&policy.patience, || first(&client, &asked));
+        let first = opened.map_err(|e| e.in_source(&asked))?;
+        Ok(HttpSource {
+            client,
+            asked,
+            found: Mutex::new(first.url),
+            len: first.len,
+            validator: first.validator,
+            first: first.part,
+            held: Mutex::default(),
+        })
+    }
+
+    /// Where it was opened, without what may be secret.
+    pub fn name(&self) -> String {
+        self.asked.to_string()
+    }
+
+    /// What is at hand of a range.
+    fn at_hand(&self, range: &Range<u64>) -> Option<Bytes> {
+        if range.start == range.end {
+            return Some(Bytes::new());
+        }
+        let (at, first) = &self.first;
+        cut(*at, first, range).or_else(|| lock(&self.held).cut(range))
+    }
+
+    /// Fetches one stretch, and hands out those parts of it that were wanted.
+    fn fetch(&self, read: &Read) -> Result<Vec<(usize, Bytes)>> {
+        let mut range = read.range.clone();
+        let small = range.end - range.start < AHEAD;
+        if small {
+            range.end = range.start.saturating_add(AHEAD).min(self.len);
+        }
+        let mut buffer = Buffer::new((range.end - range.start) as usize)?;
+        self.fill(range.start, buffer.as_mut())?;
+        let bytes = buffer.freeze();
+        let parts = read.parts.iter().map(|part| {
+            let whole = cut(range.start, &bytes, &part.range).unwrap_or_default();
+            // A small part does not keep a large stretch in memory.
+            let shared = whole.len() >= bytes.len() / 2;
+            (part.wanted, if shared { whole } else { Bytes::copy_from_slice(&whole) })
+        });
+        let parts = parts.collect();
+        if small {
+            lock(&self.held).keep(range.start, bytes);
+        }
+        Ok(parts)
+    }
+
+    /// Fills `out` from `start` on. What came before a connection was cut off counts.
+    fn fill(&self, start: u64, out: &mut [u8]) -> Result<()> {
+        let range = start..start.saturating_add(out.len() as u64);
+        let mut done = 0;
+        let filled = retrying(&self.client.policy().patience, || self.part(start, out, &mut done));
+        filled.map_err(|e| e.at(range).in_source(&self.asked))
+    }
+
+    /// One request for what is missing of `out` behind its first `done` bytes.
+    fn part(&self, start: u64, out: &mut [u8], done: &mut usize) -> Result<(), Failed> {
+        let wanted = start + *done as u64..start + out.len() as u64;
+        let ask = Ask {
+            part: Some(Part::from(&wanted)),
+            if_range: self.validator.condition(),
+            encodings: None,
+        };
+        let url = lock(&self.found).clone();
+        let mut answer = self.client.get(&url, &ask)?;
+        if matches!(answer.status, 401 | 403 | 404 | 410) && url != self.asked {
+            // What redirects lead to is often valid for a while only.
+            answer = self.client.get(&self.asked, &ask)?;
+            *lock(&self.found) = answer.url.clone();
+        }
+        self.check(&answer, &wanted)?;
+        let out = &mut out[*done..];
+        match answer.body.fill(out) {
+            Ok(n) if n == out.len() => ends(&mut answer),
+            Ok(n) => {
+                let len = out.len();
+                Err(Failed::passing(ANSWER.broken(format!("{n} bytes came of {len} promised"))))
+            }
+            Err((n, failed)) => {
+                *done += n;
+                Err(failed)
+            }
+        }
+    }
+
+    /// Holds an answer against what was asked for and the version that is pinned.
+    fn check(&self, answer: &Answer, wanted: &Range<u64>) -> Result<(), Failed> {
+        let same = self.validator.fits(&answer.validator());
+        let changed = |what: String| Err(CHANGED.broken(what).into());
+        match answer.status {
+            206 if !same => changed("the server has another version of it now".into()),
+            206 => {
+                let (bytes, total) = part_of(answer)?;
+                match total {
+                    Some(total) if total != self.len => {
+                        changed(format!("it had {} bytes, and has {total} now", self.len))
+                    }
+                    _ if bytes != (wanted.start, wanted.end) => {
+                        Err(wrong_part(&bytes, wanted).into())
+                    }
+                    _ => Ok(()),
+                }
+            }
+            // The answer to a condition that does not hold, or to a range that is outside now.
+            200 if !same => changed("the server has another version of it now".into()),
+            412 | 416 => changed("the server does not have that part of it now".into()),
+            200 => Err(RANGES.broken("the server sends the whole file instead of a part").into()),
+            _ => Err(answer.refused()),
+        }
+    }
+}
+
+impl ByteSource for HttpSource {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let mut out = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            if range.start > range.end || range.end > self.len {
+                return Err(outside(range, self.len).in_source(&self.asked));
+            }
+            out.push(self.at_hand(range));
+        }
+        let missing = |(range, at): (&Range<u64>, &Option<Bytes>)| match at {
+            // Empty ranges are no part of a plan.
+            Some(_) => range.start..range.start,
+            None => range.clone(),
+        };
+        let plan = ReadPlan::new(ranges.iter().zip(&out).map(missing), GAP, MOST);
+        let fetched = Mutex::new(Vec::new());
+        workers::for_each(
+            AT_ONCE,
+            plan.reads().iter().collect(),
+            || (),
+            |(), read| {
+                let parts = self.fetch(read)?;
+                lock(&fetched).extend(parts);
+                Ok(())
+            },
+        )?;
+        for (wanted, bytes) in lock(&fetched).drain(..) {
+            out[wanted] = Some(bytes);
+        }
+        Ok(out.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let range = offset..offset.saturating_add(out.len() as u64);
+        if range.end > self.len {
+            return Err(outside(&range, self.len).in_source(&self.asked));
+        }
+        if (out.len() as u64) < AHEAD {
+            out.copy_from_slice(&self.read_range(range)?);
+            return Ok(());
+        }
+        match self.at_hand(&range) {
+            Some(bytes) => out.copy_from_slice(&bytes),
+            None => self.fill(offset, out)?,
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for HttpSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpSource")
+            .field("url", &self.asked)
+            .field("len", &self.len)
+            .field("validator", &self.validator)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Held {
+    fn cut(&self, range: &Range<u64>) -> Option<Bytes> {
+        self.0.iter().find_map(|(at, bytes)| cut(*at, bytes, range))
+    }
+
+    fn keep(&mut self, at: u64, bytes: Bytes) {
+        if self.0.len() >= KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back((at, bytes));
+    }
+}
+
+/// What the first answer told.
+struct First {
+    url: Url,
+    len: u64,
+    validator: Validator,
+    part: (u64, Bytes),
+}
+
+/// Asks for the end of a file, or, where the server does not know such ranges, for its start.
+fn first(client: &Client, url: &Url) -> Result<First, Failed> {
+    let mut answer = ask(client, url, Part::Last(FIRST))?;
+    let mut from_end = true;
+    match answer.status {
+        206 => {}
+        // All of it is no more than what was asked for.
+        200 if answer.content_len().is_some_and(|len| len <= FIRST) => return whole(answer),
+        416 if answer.content_range()?.is_some_and(|r| r.total == Some(0)) => {
+            let validator = answer.validator();
+            return Ok(First { url: answer.url, len: 0, validator, part: (0, Bytes::new()) });
+        }
+        // Some servers know ranges, but none from the end.
+        200 if answer.header("accept-ranges") != Some("bytes") => return Err(no_ranges()),
+        200 | 400 | 416 | 501 => {
+            from_end = false;
+            answer = ask(client, url, Part::Range(0, FIRST))?;
+            match answer.status {
+                206 => {}
+                200 => return Err(no_ranges()),
+                _ => return Err(answer.refused()),
+            }
+        }
+        _ => return Err(answer.refused()),
+    }
+    let ((start, end), total) = part_of(&answer)?;
+    let Some(len) = total else {
+        let e = RANGES.broken("the server does not say how long the file is");
+        return Err(e.into());
+    };
+    let expected = if from_end { len.saturating_sub(FIRST)..len } else { 0..len.min(FIRST) };
+    if (start, end) != (expected.start, expected.end) {
+        return Err(wrong_part(&(start, end), &expected).into());
+    }
+    let bytes = body(&mut answer, end - start)?;
+    Ok(First { validator: answer.validator(), url: answer.url, len, part: (start, bytes) })
+}
+
+/// A file that came whole.
+fn whole(mut answer: Answer) -> Result<First, Failed> {
+    refuse_encoding(&answer)?;
+    let len = answer.content_len().unwrap_or_default();
+    let bytes = body(&mut answer, len)?;
+    Ok(First { validator: answer.validator(), url: answer.url, len, part: (0, bytes) })
+}
+
+fn ask(client: &Client, url: &Url, part: Part) -> Result<Answer, Failed> {
+    client.get(url, &Ask { part: Some(part), if_range: None, encodings: None })
+}
+
+/// The bytes that an answer with a part says it has, and the length of the file where it says that.
+fn part_of(answer: &Answer) -> Result<((u64, u64), Option<u64>), Failed> {
+    refuse_encoding(answer)?;
+    let Some(range) = answer.content_range()? else {
+        let what = match answer.header("content-type") {
+            Some(kind) if kind.starts_with("multipart/") => "several parts came for one range",
+            _ => "a part came without `Content-Range`",
+        };
+        return Err(ANSWER.broken(what).into());
+    };
+    let Some((start, end)) = range.bytes else {
+        return Err(ANSWER.broken("a part came that says it is none").into());
+    };
+    match answer.content_len() {
+        Some(len) if len != end - start => {
+            let e = format!("a part of {} bytes came with a length of {len}", end - start);
+            Err(ANSWER.broken(e).into())
+        }
+        _ => Ok(((start, end), range.total)),
+    }
+}
+
+fn refuse_encoding(answer: &Answer) -> Result<()> {
+    match answer.encoding()? {
+        None => Ok(()),
+        Some(name) => {
+            let name = name.escape_debug();
+            Err(ENCODING
+                .broken(format!("the server encodes the file (`{name}`) though asked not to")))
+        }
+    }
+}
+
+/// The whole of a body of `len` bytes, which are few.
+fn body(answer: &mut Answer, len: u64) -> Result<Bytes, Failed> {
+    let mut out = vec![0; len.min(FIRST) as usize];
+    let n = answer.body.fill(&mut out).map_err(|(_, failed)| failed)?;
+    if n < out.len() {
+        let e = ANSWER.broken(format!("{n} bytes came of {len} promised"));
+        return Err(Failed::passing(e));
+    }
+    ends(answer)?;
+    Ok(out.into())
+}
+
+/// Nothing comes after what was promised. (Having seen the end, the connection can be used again.)
+fn ends(answer: &mut Answer) -> Result<(), Failed> {
+    match answer.body.next(&mut [0])? {
+        0 => Ok(()),
+        _ => Err(ANSWER.broken("more bytes came than were promised").into()),
+    }
+}
+
+#[cold]
+fn no_ranges() -> Failed {
+    RANGES.broken("the server sends the whole file instead of a part").into()
+}
+
+#[cold]
+fn wrong_part(got: &(u64, u64), wanted: &Range<u64>) -> Error {
+    let (start, end) = got;
+    let (from, to) = (wanted.start, wanted.end);
+    ANSWER.broken(format!("bytes {start}..{end} came instead of {from}..{to}"))
+}
+
+/// The bytes of `range` out of those found at `at`, where they are all there.
+fn cut(at: u64, bytes: &Bytes, range: &Range<u64>) -> Option<Bytes> {
+    let start = range.start.checked_sub(at)?;
+    let end = range.end.checked_sub(at)?;
+    (end <= bytes.len() as u64).then(|| bytes.slice(start as usize..end as usize))
+}
+
+/// A thread that panicked poisons nothing worth protecting here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

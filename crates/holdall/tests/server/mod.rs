@@ -1,0 +1,236 @@
+//! A web server on loopback that counts what it is asked, and misbehaves when told to.
+#![allow(dead_code)] // Each test file uses its own part.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A server that lives as long as this.
+pub(crate) struct Server {
+    port: u16,
+    seen: Arc<Mutex<Vec<Request>>>,
+    stop: Arc<AtomicBool>,
+    listener: Option<JoinHandle<()>>,
+}
+
+/// A request, as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// Path and query.
+    pub(crate) target: String,
+    pub(crate) headers: Vec<(String, String)>,
+    /// How many requests for the same target came before.
+    pub(crate) nth: usize,
+    /// Bytes of the body that went out.
+    pub(crate) sent: usize,
+}
+
+/// What is answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    /// `Content-Length`, where it is not the length of the body; `None` for a body that ends with the
+    /// connection.
+    pub(crate) declared: Option<usize>,
+    /// The connection is cut off after so many bytes of the body.
+    pub(crate) cut: Option<usize>,
+    /// Waits so long after every such number of bytes.
+    pub(crate) pace: Option<(usize, Duration)>,
+}
+
+impl Server {
+    /// A server that answers in this way.
+    pub(crate) fn new(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let seen: Arc<Mutex<Vec<Request>>> = Arc::default();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (log, end, answer) = (seen.clone(), stop.clone(), Arc::new(answer));
+        let listener = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if end.load(Ordering::SeqCst) {
+                    return;
+                }
+                let (log, answer) = (log.clone(), answer.clone());
+                if let Ok(stream) = stream {
+                    // A client that goes away is no reason to complain.
+                    std::thread::spawn(move || converse(stream, &log, &*answer));
+                }
+            }
+        });
+        Server { port, seen, stop, listener: Some(listener) }
+    }
+
+    /// A server of one file, well-behaved, at every path.
+    pub(crate) fn of(bytes: Vec<u8>) -> Server {
+        Server::new(move |r| Reply::file(&bytes, "\"v1\"", r))
+    }
+
+    /// The address of a path that begins with a slash.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What was asked so far.
+    pub(crate) fn seen(&self) -> Vec<Request> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// Forgets what was asked so far.
+    pub(crate) fn forget(&self) {
+        self.seen.lock().unwrap().clear();
+    }
+
+    /// Requests, and bytes of bodies, so far.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let seen = self.seen();
+        (seen.len(), seen.iter().map(|r| r.sent).sum())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
+        }
+    }
+}
+
+impl Request {
+    /// The value of a header; the name in lowercase.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+
+    /// The bytes that `Range` asks for of a file of `len` bytes, first and last.
+    pub(crate) fn range(&self, len: usize) -> Option<(usize, usize)> {
+        let (first, last) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        Some(match (first, last) {
+            ("", last) => (len.saturating_sub(last.parse().unwrap()), len.checked_sub(1)?),
+            (first, "") => (first.parse().unwrap(), len.checked_sub(1)?),
+            (first, last) => {
+                let last: usize = last.parse().unwrap();
+                (first.parse().unwrap(), last.min(len.checked_sub(1)?))
+            }
+        })
+    }
+}
+
+impl Reply {
+    /// A body, sent whole.
+    pub(crate) fn new(status: u16, body: impl Into<Vec<u8>>) -> Reply {
+        let body = body.into();
+        Reply {
+            status,
+            headers: Vec::new(),
+            declared: Some(body.len()),
+            body,
+            cut: None,
+            pace: None,
+        }
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Reply {
+        self.headers.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// A redirect.
+    pub(crate) fn to(location: impl ToString) -> Reply {
+        Reply::new(302, "elsewhere").with("location", location)
+    }
+
+    /// What a good server answers that has this file, in this version.
+    pub(crate) fn file(bytes: &[u8], etag: &str, request: &Request) -> Reply {
+        let same = request.header("if-range").is_none_or(|tag| tag == etag);
+        let range = request.range(bytes.len()).filter(|_| same);
+        let reply = match (request.header("range").filter(|_| same), range) {
+            (Some(_), Some((first, last))) if first <= last => {
+                let total = bytes.len();
+                let reply = Reply::new(206, &bytes[first..=last]);
+                reply.with("content-range", format!("bytes {first}-{last}/{total}"))
+            }
+            (Some(_), _) => {
+                Reply::new(416, "").with("content-range", format!("bytes */{}", bytes.len()))
+            }
+            (None, _) => Reply::new(200, bytes),
+        };
+        reply.with("etag", etag).with("accept-ranges", "bytes")
+    }
+}
+
+/// Answers the requests of one connection.
+fn converse(
+    stream: TcpStream,
+    seen: &Mutex<Vec<Request>>,
+    answer: &dyn Fn(&Request) -> Reply,
+) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    stream.set_nodelay(true)?;
+    let mut lines = BufReader::new(stream.try_clone()?);
+    let mut out = stream;
+    loop {
+        let mut first = String::new();
+        if lines.read_line(&mut first)? == 0 {
+            return Ok(());
+        }
+        let mut headers = Vec::new();
+        loop {
+            let mut line = String::new();
+            lines.read_line(&mut line)?;
+            match line.trim_end().split_once(':') {
+                Some((name, value)) => {
+                    headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+                }
+                None => break,
+            }
+        }
+        let target = first.split(' ').nth(1).unwrap_or_default().to_owned();
+        let mut request = Request { target, headers, nth: 0, sent: 0 };
+        let at = {
+            let mut seen = seen.lock().unwrap();
+            request.nth = seen.iter().filter(|r| r.target == request.target).count();
+            seen.push(request.clone());
+            seen.len() - 1
+        };
+        let reply = answer(&request);
+        let mut head = format!("HTTP/1.1 {} Text\r\n", reply.status);
+        for (name, value) in &reply.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        match reply.declared {
+            Some(len) => head.push_str(&format!("content-length: {len}\r\n\r\n")),
+            None => head.push_str("connection: close\r\n\r\n"),
+        }
+        let body = &reply.body[..reply.cut.unwrap_or(reply.body.len())];
+        // Counted before it goes out, so that whoever received it finds it counted.
+        if let Some(r) = seen.lock().unwrap().get_mut(at) {
+            r.sent = body.len();
+        }
+        out.write_all(head.as_bytes())?;
+        match reply.pace {
+            None => out.write_all(body)?,
+            Some((step, pause)) => {
+                for part in body.chunks(step) {
+                    out.write_all(part)?;
+                    std::thread::sleep(pause);
+                }
+            }
+        }
+        if reply.cut.is_some() || reply.declared != Some(reply.body.len()) {
+            let _ = out.shutdown(Shutdown::Both);
+            return Ok(());
+        }
+    }
+}
