@@ -121,7 +121,7 @@ impl Unit {
 /// Whether a compressed component can be read in parts.
 fn is_seekable(tensor: &Tensor, c: &Component) -> Result<bool> {
     let long = c.decoded_len.is_some_and(|len| len > SINGLE_FRAME_MAX);
-    if !long || c.stored_len() < SEEK_FOOTER_LEN {
+    if !long || c.encoding != Encoding::Zstd || c.stored_len() < SEEK_FOOTER_LEN {
         return Ok(false);
     }
     let footer = c.stored.end - SEEK_FOOTER_LEN..c.stored.end;

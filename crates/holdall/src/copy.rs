@@ -10,7 +10,8 @@ use crate::source::Access;
 use crate::workers;
 use crate::writer::{AsIs, Writer};
 use bytes::Bytes;
-use holdall_core::codec::zstd::{self, Decoder, Frame, SeekTable};
+use holdall_core::codec::Decoder;
+use holdall_core::codec::zstd::{self, Frame, SeekTable};
 use holdall_core::model::Hasher;
 use holdall_core::{ByteOrder, Component, Encoding, Result};
 
@@ -44,7 +45,9 @@ impl<'a> Copier<'a> {
         keep: Keep,
     ) -> Result<()> {
         let zstd = c.encoding == Encoding::Zstd;
-        if c.byte_order == ByteOrder::Big || (zstd && keep == Keep::Nothing) {
+        // No format that is written has components by Deflate.
+        let deflate = c.encoding == Encoding::Deflate;
+        if c.byte_order == ByteOrder::Big || deflate || (zstd && keep == Keep::Nothing) {
             return self.decoded(writer, tensor, c);
         }
         if zstd {
@@ -138,7 +141,7 @@ impl<'a> Copier<'a> {
         check(c, hasher)?;
         self.scratch.resize(len as usize, 0);
         let decoder = self.decoder.get_or_insert_with(|| Decoder::new(file.limits()));
-        decoder.decode_into(&stored, &mut self.scratch)?;
+        decoder.decode_into(c.encoding, &stored, &mut self.scratch)?;
         writer.write(&self.scratch)?;
         self.listener.advance(len);
         Ok(())
@@ -194,7 +197,7 @@ fn decode_window(file: &File, window: &[Frame], stored: &[u8], out: &mut [u8]) -
             &stored[(frame.stored.start - start) as usize..(frame.stored.end - start) as usize];
         jobs.push((bytes, own));
     }
-    let decoder = || Decoder::new(file.limits());
+    let decoder = || zstd::Decoder::new(file.limits());
     workers::for_each(workers::threads(None), jobs, decoder, |decoder, (bytes, out)| {
         decoder.decode_into(bytes, out)
     })

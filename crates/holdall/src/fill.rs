@@ -6,7 +6,8 @@ use crate::open::Check;
 use crate::pieces::{check_digest, checked_algorithm, seek_table, swap_bytes};
 use crate::source::Access;
 use crate::workers;
-use holdall_core::codec::zstd::{Checksums, Decoder, Frame};
+use holdall_core::codec::Decoder;
+use holdall_core::codec::zstd::{Checksums, Frame};
 use holdall_core::model::{Hasher, crc32c, crc32c_combine};
 use holdall_core::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Result};
 use std::ops::Range;
@@ -248,13 +249,13 @@ impl<'a> Context<'a> {
             let bytes = source.read_range(absolute)?;
             self.sum_bytes(wanted, stored.start, &bytes);
             self.set_checksums(kept, wanted);
-            kept.decoder.decode_into(&bytes, out)?;
+            kept.decoder.decode_into(c.encoding, &bytes, out)?;
         } else {
             kept.scratch.resize((stored.end - stored.start) as usize, 0);
             source.read_into(absolute.start, &mut kept.scratch)?;
             self.sum_bytes(wanted, stored.start, &kept.scratch);
             self.set_checksums(kept, wanted);
-            kept.decoder.decode_into(&kept.scratch, out)?;
+            kept.decoder.decode_into(c.encoding, &kept.scratch, out)?;
         }
         if c.byte_order == ByteOrder::Big {
             swap_bytes(out, c.dtype.width());

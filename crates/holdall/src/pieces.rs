@@ -7,6 +7,7 @@ use crate::open::Check;
 use crate::workers;
 use bytes::Bytes;
 use holdall_core::codec::zstd::{self, Frame, SEEK_FOOTER_LEN, SeekTable};
+use holdall_core::codec::{Stream, length_rule};
 use holdall_core::model::Hasher;
 use holdall_core::{
     Algorithm, ByteOrder, Component, Digest, Encoding, Error, Result, TensorInfo, window,
@@ -25,7 +26,8 @@ const FEW_FRAMES: usize = 2;
 const TABLE_GUESS: u64 = 16 << 10;
 
 /// The decoded bytes of one component, in order: pieces of up to 4 MiB, each a whole number of
-/// elements except perhaps the last. Memory is a piece or two, and zstd's window.
+/// elements except perhaps the last. Memory is a piece or two, and what the
+/// encoding looks back at.
 ///
 /// After an error there are no more pieces. A digest that does not match is an error in place of the
 /// end, so bytes are to be trusted only when the iterator has ended without one.
@@ -33,7 +35,7 @@ pub struct Pieces {
     file: File,
     tensor: TensorInfo,
     component: Component,
-    decoding: Option<zstd::Stream>,
+    decoding: Option<Stream>,
     /// Stored bytes that were fetched and not decoded yet.
     input: Bytes,
     hasher: Option<Hasher>,
@@ -57,12 +59,12 @@ impl Pieces {
         component: Component,
         hasher: Option<Hasher>,
     ) -> Pieces {
-        let compressed = component.encoding == Encoding::Zstd;
+        let decoding = Stream::new(component.encoding, file.limits());
         Pieces {
             file: file.clone(),
             tensor: tensor.clone(),
             component,
-            decoding: compressed.then(|| zstd::Stream::new(file.limits())),
+            decoding,
             input: Bytes::new(),
             hasher,
             fetched: 0,
@@ -148,8 +150,8 @@ impl Pieces {
         let total = self.decoded + filled as u64;
         match self.component.decoded_len {
             Some(declared) if total > declared => {
-                Err(zstd::LENGTH
-                    .broken(format!("decodes to more than the declared {declared} bytes")))
+                let rule = length_rule(self.component.encoding);
+                Err(rule.broken(format!("decodes to more than the declared {declared} bytes")))
             }
             None if total > most => zstd::check_decoded_len(total, stored_len, self.file.limits())
                 .map(|()| Bytes::new()),
@@ -158,14 +160,13 @@ impl Pieces {
     }
 
     fn end(&mut self) -> Result<()> {
-        if self.decoding.as_ref().is_some_and(|stream| !stream.is_whole()) {
-            return Err(zstd::BROKEN.broken("the stored bytes end inside a zstd frame"));
+        if let Some(stream) = &self.decoding {
+            stream.end()?;
         }
         if let Some(declared) = self.component.decoded_len.filter(|&n| n != self.decoded) {
             let found = self.decoded;
-            return Err(
-                zstd::LENGTH.broken(format!("decodes to {found} bytes, declared {declared}"))
-            );
+            let rule = length_rule(self.component.encoding);
+            return Err(rule.broken(format!("decodes to {found} bytes, declared {declared}")));
         }
         match self.hasher.take() {
             Some(hasher) => check_digest(&self.component, hasher.finish()),
@@ -221,7 +222,7 @@ pub(crate) fn range(
         ByteOrder::Big => range.start / width * width..range.end.next_multiple_of(width),
     };
     let mut bytes = match c.encoding {
-        Encoding::Zstd => zstd_range(file, tensor, c, whole.clone())?,
+        Encoding::Zstd | Encoding::Deflate => decoded_range(file, tensor, c, whole.clone())?,
         _ => {
             let end = c.stored.end.min(c.stored.start + whole.end);
             let stored = c.stored.start + whole.start..end;
@@ -237,9 +238,14 @@ pub(crate) fn range(
     Ok(bytes.slice(from..from + (range.end - range.start) as usize))
 }
 
-/// Decoded bytes of a zstd component: the frames that hold them when it has a seek table, else
+/// Decoded bytes of a compressed component: the frames that hold them when it has a seek table, else
 /// everything up to them.
-fn zstd_range(file: &File, tensor: &TensorInfo, c: &Component, range: Range<u64>) -> Result<Bytes> {
+fn decoded_range(
+    file: &File,
+    tensor: &TensorInfo,
+    c: &Component,
+    range: Range<u64>,
+) -> Result<Bytes> {
     zstd::check_decoded_len(range.end - range.start, c.stored_len(), file.limits())?;
     if let Some(table) = seek_table(file, c)? {
         return frames_range(file, c, &table, range);
@@ -258,9 +264,8 @@ fn zstd_range(file: &File, tensor: &TensorInfo, c: &Component, range: Range<u64>
         }
     }
     if at < range.end {
-        return Err(
-            zstd::LENGTH.broken(format!("decodes to {at} bytes, {} were asked for", range.end))
-        );
+        let message = format!("decodes to {at} bytes, {} were asked for", range.end);
+        return Err(length_rule(c.encoding).broken(message));
     }
     Ok(out.into())
 }
@@ -359,9 +364,11 @@ fn many_frames(file: &File, c: &Component, frames: &[Frame], out: &mut [u8]) -> 
     })
 }
 
-/// The seek table of a zstd component, if it has one that fits it.
+/// The seek table of a component, if it is zstd and has one that fits it.
 pub(crate) fn seek_table(file: &File, c: &Component) -> Result<Option<SeekTable>> {
-    let Some(decoded_len) = c.decoded_len else { return Ok(None) };
+    let Some(decoded_len) = c.decoded_len.filter(|_| c.encoding == Encoding::Zstd) else {
+        return Ok(None);
+    };
     let stored_len = c.stored_len();
     if decoded_len <= zstd::SINGLE_FRAME_MAX || stored_len < SEEK_FOOTER_LEN {
         return Ok(None);

@@ -43,7 +43,7 @@ impl Elements {
     /// Io; Limit, when the component decodes to more than the caller allows.
     pub(crate) fn stored(tensor: &Tensor, component: Component) -> Result<Elements> {
         let mut table = None;
-        if component.encoding == Encoding::Zstd {
+        if component.encoding != Encoding::Raw {
             // Frames are short of a limit that all of them together may be over.
             let len = component.decoded_len.unwrap_or(0);
             let allowed = check_decoded_len(len, component.stored_len(), tensor.file().limits());

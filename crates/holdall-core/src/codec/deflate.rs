@@ -6,9 +6,6 @@
 use crate::error::{Error, Kind, Result, Rule};
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Rules of Deflate.
-pub static RULES: &[&Rule] = &[&BROKEN, &LENGTH];
-
 /// The stored bytes are not Deflate, or more or less than one stream.
 pub static BROKEN: Rule =
     Rule::new("deflate/broken", Kind::Malformed, "A Deflate component is one whole stream.");
@@ -92,7 +89,7 @@ impl Stream {
 }
 
 #[cold]
-fn cut_short() -> Error {
+pub(super) fn cut_short() -> Error {
     BROKEN.broken("the stored bytes end before the stream does")
 }
 

@@ -19,9 +19,6 @@ use crate::limits::Limits;
 use std::ops::Range;
 use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
 
-/// Rules of decompression.
-pub static RULES: &[&Rule] = &[&BROKEN, &LENGTH, &WINDOW, &DECODED_LEN, &ENCODE];
-
 /// The stored bytes are not zstd, or end inside a frame.
 pub static BROKEN: Rule =
     Rule::new("zstd/broken", Kind::Malformed, "A zstd component is one or more whole frames.");

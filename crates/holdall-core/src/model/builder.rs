@@ -87,7 +87,8 @@ pub static RANK: Rule =
 pub static EXPANSION: Rule = Rule::new(
     "index/expansion",
     Kind::Malformed,
-    "A compressed component decodes to no more than its encoding can express (128 KiB for 4 bytes).",
+    "A compressed component decodes to no more than its encoding can express (zstd: 128 KiB for 4 \
+     bytes; Deflate: 1032 for 1).",
 );
 /// More names, components or bytes of names than the index has room for.
 pub static TOO_MANY_NAMES: Rule = Rule::new(
@@ -98,9 +99,6 @@ pub static TOO_MANY_NAMES: Rule = Rule::new(
 
 /// The most components that one tensor may have.
 pub const MAX_COMPONENTS: usize = 1024;
-
-/// The most that one stored byte of zstd can decode to: a run-length block is 4 bytes for 128 KiB.
-pub(crate) const ZSTD_MAX_EXPANSION: u64 = 32 * 1024;
 
 /// Bytes of one entry of a blob: an offset and a length.
 const ENTRY_LEN: u64 = 16;
@@ -261,7 +259,7 @@ impl IndexBuilder {
         };
         let decoded_len = match c.encoding {
             Encoding::Raw => 0,
-            Encoding::Zstd => {
+            Encoding::Zstd | Encoding::Deflate => {
                 inner.decoded_lens.push(c.decoded_len.unwrap_or(u64::MAX));
                 arena_offset(inner.decoded_lens.len())?
             }
@@ -333,9 +331,9 @@ impl IndexBuilder {
         }
         match (c.encoding, c.decoded_len) {
             (Encoding::Raw, _) => c.decoded_len = Some(c.stored_len()),
-            (Encoding::Zstd, Some(decoded)) => check_expansion(c.stored_len(), decoded)?,
+            (encoding, Some(decoded)) => check_expansion(encoding, c.stored_len(), decoded)?,
             // What follows from the shape is checked when the tensor is closed.
-            (Encoding::Zstd, None) => {}
+            (_, None) => {}
         }
         Ok(())
     }
@@ -416,7 +414,7 @@ impl IndexBuilder {
         let inner = &mut self.inner;
         let row = &inner.components[at];
         let Some(found) = inner.decoded_len(row) else {
-            if let Err(e) = check_expansion(row.stored_len, expected) {
+            if let Err(e) = check_expansion(row.encoding, row.stored_len, expected) {
                 let e = e.at(row.offset..row.offset + row.stored_len);
                 let role = inner.roles[row.role as usize].clone();
                 return Err(self.blame_last(e).in_component(role));
@@ -518,9 +516,9 @@ impl IndexBuilder {
     }
 }
 
-/// Refuses a decoded length that so many bytes of zstd cannot reach.
-fn check_expansion(stored_len: u64, decoded_len: u64) -> Result<()> {
-    let most = stored_len.saturating_mul(ZSTD_MAX_EXPANSION);
+/// Refuses a decoded length that so many compressed bytes cannot reach.
+fn check_expansion(encoding: Encoding, stored_len: u64, decoded_len: u64) -> Result<()> {
+    let most = encoding.most_decoded(stored_len);
     if decoded_len <= most {
         return Ok(());
     }

@@ -204,15 +204,28 @@ pub enum Encoding {
     Raw,
     /// One or more zstd frames.
     Zstd,
+    /// One stream of Deflate, without a header.
+    Deflate,
 }
 
 impl Encoding {
-    /// `raw` or `zstd`.
+    /// `raw`, `zstd` or `deflate`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Encoding::Raw => "raw",
             Encoding::Zstd => "zstd",
+            Encoding::Deflate => "deflate",
         }
+    }
+
+    /// The most that so many stored bytes can decode to: a run-length block of zstd is 4 bytes for 128
+    /// KiB, and 258 bytes take at least two bits in Deflate.
+    pub const fn most_decoded(self, stored_len: u64) -> u64 {
+        stored_len.saturating_mul(match self {
+            Encoding::Raw => 1,
+            Encoding::Zstd => 32 * 1024,
+            Encoding::Deflate => 1032,
+        })
     }
 }
 

@@ -28,7 +28,7 @@ impl Store {
         let c = tensor.require(role)?;
         let is_plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
         let is_mapped = is_plain && tensor.file().source().access() == Access::Borrowed;
-        if let (Encoding::Zstd, Some(len)) = (c.encoding, c.decoded_len) {
+        if let Some(len) = c.decoded_len.filter(|_| c.encoding != Encoding::Raw) {
             // Whoever copies a column takes memory by this.
             check_decoded_len(len, c.stored_len(), tensor.file().limits())?;
         }

@@ -9,7 +9,8 @@ use crate::file::{File, Tensor};
 use crate::pieces::{Pieces, check_digest, seek_table};
 use crate::source::Access;
 use crate::workers;
-use holdall_core::codec::zstd::{self, Decoder, Frame, SeekTable};
+use holdall_core::codec::zstd::{self, Frame, SeekTable};
+use holdall_core::codec::{Decoder, length_rule};
 use holdall_core::layout::BOOL_BYTE;
 use holdall_core::model::{Hasher, crc32c, crc32c_combine};
 use holdall_core::{
@@ -47,7 +48,7 @@ struct Unit {
     /// Whether the bytes as they are stored are those of a bool component.
     stored_bool: bool,
     /// The compressed member that says most: the first that tells what it decodes to, or the first.
-    zstd: Option<usize>,
+    compressed: Option<usize>,
     /// Whether what it decodes to is that of a bool component.
     decoded_bool: bool,
 }
@@ -197,15 +198,15 @@ fn units(members: &[Member]) -> Vec<Unit> {
             |a: Algorithm| any(&|c| c.digest.as_ref().is_some_and(|d| d.algorithm() == Some(a)));
         let first =
             |test: &dyn Fn(&Component) -> bool| same.iter().position(|m| test(&m.component));
-        let compressed = first(&|c| is_zstd(c) && c.decoded_len.is_some());
+        let of_known_len = first(&|c| is_compressed(c) && c.decoded_len.is_some());
         units.push(Unit {
             stored: same[0].component.stored.clone(),
             members: start..end,
             crc: has(Algorithm::Crc32c),
             sha: has(Algorithm::Sha256),
             stored_bool: same.iter().any(|m| m.bools && m.component.encoding == Encoding::Raw),
-            zstd: compressed.or_else(|| first(&is_zstd)).map(|at| start + at),
-            decoded_bool: same.iter().any(|m| m.bools && is_zstd(&m.component)),
+            compressed: of_known_len.or_else(|| first(&is_compressed)).map(|at| start + at),
+            decoded_bool: same.iter().any(|m| m.bools && is_compressed(&m.component)),
         });
         start = end;
     }
@@ -216,8 +217,8 @@ fn is_bool(c: &Component) -> bool {
     c.dtype == DType::Bool && c.logical_type.is_none()
 }
 
-fn is_zstd(c: &Component) -> bool {
-    c.encoding == Encoding::Zstd
+fn is_compressed(c: &Component) -> bool {
+    c.encoding != Encoding::Raw
 }
 
 impl Context<'_> {
@@ -228,7 +229,7 @@ impl Context<'_> {
         for at in 0..self.units.len() {
             let unit = &self.units[at];
             let len = unit.stored.end - unit.stored.start;
-            if !(unit.crc || unit.sha || unit.stored_bool || unit.zstd.is_some()) {
+            if !(unit.crc || unit.sha || unit.stored_bool || unit.compressed.is_some()) {
                 continue;
             }
             if self.is_small(unit) {
@@ -243,7 +244,7 @@ impl Context<'_> {
                 whole.push(Job::Sha { slot });
             }
             let (mut table, mut refused) = (None, None);
-            if let Some(first) = unit.zstd {
+            if let Some(first) = unit.compressed {
                 let c = &self.members[first].component;
                 let short = |f: &Frame| f.decoded.end - f.decoded.start <= MAX_FRAME;
                 // Frames are short of a limit that all of them together may be over.
@@ -286,7 +287,7 @@ impl Context<'_> {
     }
 
     fn is_small(&self, unit: &Unit) -> bool {
-        let decoded = match unit.zstd {
+        let decoded = match unit.compressed {
             Some(first) => self.members[first].component.decoded_len.unwrap_or(u64::MAX),
             None => 0,
         };
@@ -395,12 +396,13 @@ impl Context<'_> {
         if unit.stored_bool {
             found.stored_bool = not_bool(bytes, 0);
         }
-        if let Some(first) = unit.zstd {
-            let len = self.members[first].component.decoded_len.unwrap_or(0);
+        if let Some(first) = unit.compressed {
+            let c = &self.members[first].component;
+            let len = c.decoded_len.unwrap_or(0);
             let checked = zstd::check_decoded_len(len, bytes.len() as u64, self.file.limits());
             let decoded = checked.and_then(|()| {
                 out.resize(len as usize, 0);
-                decoder.decode_into(bytes, out)
+                decoder.decode_into(c.encoding, bytes, out)
             });
             match decoded {
                 Err(e) => found.decode = Some((0, e)),
@@ -448,7 +450,8 @@ impl Context<'_> {
                 let from = (frame.stored.start - stored.start) as usize;
                 let to = (frame.stored.end - stored.start) as usize;
                 out.resize((frame.decoded.end - frame.decoded.start) as usize, 0);
-                match decoder.decode_into(&bytes[from..to], out) {
+                // Only zstd has frames.
+                match decoder.decode_into(Encoding::Zstd, &bytes[from..to], out) {
                     Err(e) => first_of(&mut broken, Some((frame.stored.start, e))),
                     Ok(()) if unit.decoded_bool => {
                         first_of(&mut bad, not_bool(out, frame.decoded.start));
@@ -468,7 +471,7 @@ impl Context<'_> {
 
     fn stream(&self, slot: usize) -> Result<()> {
         let unit = self.unit(slot);
-        let Some(first) = unit.zstd.map(|at| &self.members[at]) else { return Ok(()) };
+        let Some(first) = unit.compressed.map(|at| &self.members[at]) else { return Ok(()) };
         let Some(tensor) = self.file.index().at(first.tensor) else { return Ok(()) };
         let mut at = 0;
         let mut bad = None;
@@ -504,7 +507,8 @@ impl Context<'_> {
         let joined = found.sums.iter().map(|&(_, len, crc)| (crc, len));
         let joined = joined.reduce(|(a, n), (b, len)| (crc32c_combine(a, b, len), n + len));
         let crc = joined.map(|(crc, _)| Digest::Crc32c(crc));
-        let decoded_len = unit.zstd.and_then(|first| self.members[first].component.decoded_len);
+        let decoded_len =
+            unit.compressed.and_then(|first| self.members[first].component.decoded_len);
         for (order, m) in self.members[unit.members.clone()].iter().enumerate() {
             let c = &m.component;
             let order = c.stored.start.saturating_add(order as u64);
@@ -533,7 +537,7 @@ impl Context<'_> {
                 }
             }
             let mut bad = found.stored_bool;
-            if is_zstd(c) {
+            if is_compressed(c) {
                 bad = found.decoded_bool;
                 if let Some((_, e)) = &found.decode {
                     // The error may name another tensor of the same bytes.
@@ -543,7 +547,7 @@ impl Context<'_> {
                 if let (Some(own), Some(other)) = (c.decoded_len, decoded_len)
                     && own != other
                 {
-                    fault(zstd::LENGTH.broken(format!(
+                    fault(length_rule(c.encoding).broken(format!(
                         "declares {own} decoded bytes, another component of the same bytes {other}"
                     )))?;
                     continue;

@@ -1,10 +1,9 @@
 //! Every rule of packages, and the codes of its warnings.
 
-use crate::codec::deflate;
 use crate::error::{Kind, Rule};
 use crate::wire::{toml, zip};
 
-/// Rules of packages; those of zip, Deflate and TOML included.
+/// Rules of packages; those of zip and TOML included.
 pub static RULES: &[&Rule] = &[
     &VERSION,
     &MISSING_FIELD,
@@ -54,8 +53,6 @@ pub static RULES: &[&Rule] = &[
     &zip::LOCAL_HEADER,
     &zip::CRC32,
     &zip::ENTRY_LEN,
-    &deflate::BROKEN,
-    &deflate::LENGTH,
 ];
 
 /// A version of the specification that is not 1.

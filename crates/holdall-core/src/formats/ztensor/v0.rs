@@ -170,7 +170,7 @@ impl<'a> Entry<'a> {
         let layout = self.take_layout(name, builder);
         let decoded_len = match encoding {
             Encoding::Raw => Some(size),
-            Encoding::Zstd => None,
+            _ => None,
         };
         let decoded_len = self.check_packed(&layout, dtype, decoded_len, name, builder);
         if encoding == Encoding::Zstd && self.byte_order == ByteOrder::Big {

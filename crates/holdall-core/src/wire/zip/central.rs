@@ -4,7 +4,6 @@ use super::extra::Extra;
 use super::rules::*;
 use super::{Directory, EntryKind, Method, Row};
 use crate::error::{Error, Result};
-use crate::model::builder::ZSTD_MAX_EXPANSION;
 use crate::wire::cursor::Cursor;
 
 const SIGNATURE: &[u8; 4] = b"PK\x01\x02";
@@ -15,8 +14,6 @@ const MODE_KIND: u32 = 0o170_000;
 const MODE_FILE: u32 = 0o100_000;
 const MODE_FOLDER: u32 = 0o040_000;
 const MODE_SYMLINK: u32 = 0o120_000;
-/// The most that one byte of Deflate can decode to: 258 bytes take two bits.
-pub(super) const DEFLATE_MAX_EXPANSION: u64 = 1032;
 
 /// Bits of the flags.
 pub(super) mod flags {
@@ -136,12 +133,8 @@ fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
     if extra.disk(r.disk)? != 0 {
         return Err(in_entry(MULTI_DISK.broken(""), "it is on another disk"));
     }
-    let most = match method {
-        Method::Stored => Some(stored_len).filter(|&len| len == decoded_len),
-        Method::Deflate => Some(stored_len.saturating_mul(DEFLATE_MAX_EXPANSION)),
-        Method::Zstd => Some(stored_len.saturating_mul(ZSTD_MAX_EXPANSION)),
-    };
-    if most.is_none_or(|most| decoded_len > most) {
+    let is_short = method == Method::Stored && decoded_len != stored_len;
+    if is_short || decoded_len > method.encoding().most_decoded(stored_len) {
         let message = format!("{stored_len} bytes ({method}) cannot decode to {decoded_len}");
         return Err(in_entry(LENGTH.broken(""), &message));
     }

@@ -28,6 +28,7 @@ pub use rules::*;
 
 use crate::error::Result;
 use crate::limits::Limits;
+use crate::model::Encoding;
 use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
 use std::fmt;
@@ -51,6 +52,15 @@ impl Method {
             Method::Stored => 0,
             Method::Deflate => 8,
             Method::Zstd => 93,
+        }
+    }
+
+    /// The encoding of a component that is stored so.
+    pub const fn encoding(self) -> Encoding {
+        match self {
+            Method::Stored => Encoding::Raw,
+            Method::Deflate => Encoding::Deflate,
+            Method::Zstd => Encoding::Zstd,
         }
     }
 

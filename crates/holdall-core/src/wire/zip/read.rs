@@ -2,7 +2,7 @@
 
 use super::rules::*;
 use super::{Directory, Entry, Method, local};
-use crate::codec::{deflate, zstd};
+use crate::codec::Decoder;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use bytes::Bytes;
@@ -29,19 +29,16 @@ impl Directory {
         }
         let place = self.data(entry, window)?;
         let stored = window.bytes(place.clone())?;
-        let decode = |into: fn(&[u8], &mut [u8], &Limits) -> crate::Result<()>| {
-            // At most `text_len`.
-            let mut out = vec![0; usize::try_from(len).unwrap_or(0)];
-            into(&stored, &mut out, limits).map(|()| Bytes::from(out))
-        };
         let content = match entry.method() {
-            Method::Stored => Ok(stored.clone()),
-            Method::Deflate => decode(|stored, out, _| deflate::decode_into(stored, out)),
-            Method::Zstd => {
-                decode(|stored, out, limits| zstd::Decoder::new(limits).decode_into(stored, out))
+            Method::Stored => stored,
+            method => {
+                // At most `text_len`.
+                let mut out = vec![0; usize::try_from(len).unwrap_or(0)];
+                let done = Decoder::new(limits).decode_into(method.encoding(), &stored, &mut out);
+                done.map_err(|e| e.at(place.clone()))?;
+                out.into()
             }
         };
-        let content = content.map_err(|e| e.at(place.clone()))?;
         let (found, said) = (crc32(&content), entry.crc32());
         if found != said {
             let message =
