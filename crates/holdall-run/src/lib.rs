@@ -1,4 +1,35 @@
 //! Runs models that are packed as Cartons, and their self-tests.
 //!
-//! Nothing here happens by itself: a model's code runs only when the caller asks for it.
+//! # What
+//! [`Model`] is a model that was loaded: it takes values and gives values. What loads and runs it is a
+//! [`Runner`]: [`noop`] gives back what it is given, `onnx` runs ONNX graphs in this process, [`python`] runs
+//! Python code in a process of its own, which it speaks to as `docs/spec/runner.md` says ([`process`]).
+//!
+//! Nothing here happens by itself: a model's code runs only when the caller asks for it. Which runners there are
+//! is up to the caller too ([`Runners`]); a package only names one.
+//!
+//! # The engine of `onnx`
+//! The crate `rten` 0.27, chosen over `tract-onnx` 0.23, the other one in Rust that is kept well. Built with the
+//! workspace's profile on the same busy machine, with all their dependencies: 36 crates and 3.4 minutes of
+//! processor time against 123 crates and 17.7 minutes. Both have most operators; `rten` computes on all cores.
+//! It wants Rust 1.94, the reason for the workspace's `rust-version`; older releases of it panic, or compute
+//! wrong sums, on some models. What it lacks are types: it computes in 32-bit floats and integers of 32 and 8
+//! bits. 64-bit integers are taken where they fit 32 bits (token ids, lengths and masks do) and refused where they do not;
+//! 64-bit floats are rounded. Whoever builds without the feature `onnx` has no engine at all.
 #![deny(unsafe_code)]
+
+pub mod model;
+pub mod noop;
+#[cfg(feature = "onnx")]
+pub mod onnx;
+pub mod process;
+#[cfg(unix)]
+pub mod python;
+pub mod rules;
+pub mod runner;
+pub mod self_test;
+
+pub use model::{LogLine, Model, Settings};
+pub use rules::rules;
+pub use runner::{Load, Loaded, Named, Runner, Runners};
+pub use self_test::{OutputReport, TestReport, self_tests};

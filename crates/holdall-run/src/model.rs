@@ -1,0 +1,380 @@
+//! A model: loaded once, run as often as wanted, its inputs and outputs held against its description.
+
+use crate::rules::{CLOSED, COMPAT, IO, NOTHING, PLATFORM, REQUIREMENT, VERSION};
+use crate::runner::{Each, Load, Loaded, Named, Runner, Runners};
+use holdall::carton::{Description, OptionValue, Package, TensorSpec, Value};
+use holdall::formats::carton::signature::{self, Call};
+use holdall::{Error, Kind, Result};
+use semver::VersionReq;
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A line that a model, or a runner in a process of its own, printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogLine {
+    /// Whether it was printed on standard error.
+    pub is_error: bool,
+    /// The line, without its end; what is no UTF-8 is replaced.
+    pub text: String,
+}
+
+/// Takes the lines that models print, from any thread.
+pub type Log = Arc<dyn Fn(LogLine) + Send + Sync>;
+
+/// A caller's choices.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The runners that may be used.
+    pub runners: Runners,
+    /// Options that come before the package's.
+    pub options: Vec<(String, OptionValue)>,
+    /// The Python interpreter; else that of the variable `HOLDALL_PYTHON`, else `python3` on the path.
+    pub python: Option<OsString>,
+    /// How long a runner in a process of its own may take to load, and for each answer of a call.
+    pub timeout: Duration,
+    /// Where lines that the model prints go; nowhere when there is none.
+    pub log: Option<Log>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            runners: Runners::default(),
+            options: Vec::new(),
+            python: None,
+            timeout: Duration::from_secs(600),
+            log: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings")
+            .field("runners", &self.runners)
+            .field("options", &self.options)
+            .field("python", &self.python)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// The runners that may be used.
+    pub fn with_runners(mut self, runners: Runners) -> Settings {
+        self.runners = runners;
+        self
+    }
+
+    /// An option for the runner; it comes before the package's.
+    pub fn with_option(mut self, name: impl Into<String>, value: OptionValue) -> Settings {
+        self.options.push((name.into(), value));
+        self
+    }
+
+    /// The Python interpreter.
+    pub fn with_python(mut self, python: impl Into<OsString>) -> Settings {
+        self.python = Some(python.into());
+        self
+    }
+
+    /// How long a runner in a process of its own may take to load, and for each answer of a call.
+    pub fn with_timeout(mut self, timeout: Duration) -> Settings {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Where lines that the model prints go.
+    pub fn with_log(mut self, log: impl Fn(LogLine) + Send + Sync + 'static) -> Settings {
+        self.log = Some(Arc::new(log));
+        self
+    }
+}
+
+/// A model that was loaded.
+pub struct Model {
+    /// Ends before the folder goes.
+    loaded: Option<Box<dyn Loaded>>,
+    description: Description,
+    warnings: Vec<String>,
+    _folder: Option<Folder>,
+}
+
+impl Model {
+    /// Unpacks and loads the model of a package. The folder `model` is checked, and gone when the model is dropped.
+    ///
+    /// # Errors
+    /// As [`Model::load_folder`], and what is wrong with the package's files.
+    pub fn load(package: &Package, settings: &Settings) -> Result<Model> {
+        // What cannot be run is not unpacked.
+        Prepared::new(package.description(), settings)?;
+        let folder = Folder::new()?;
+        package.unpack_model(folder.model())?;
+        folder.protect()?;
+        let mut model =
+            Model::load_folder(package.description().clone(), &folder.model(), settings)?;
+        model._folder = Some(folder);
+        Ok(model)
+    }
+
+    /// Loads the model in a folder, whose files were checked by the caller.
+    ///
+    /// # Errors
+    /// `run/…`, `runner/…`, and those of the runner.
+    pub fn load_folder(
+        description: Description,
+        folder: &Path,
+        settings: &Settings,
+    ) -> Result<Model> {
+        let prepared = Prepared::new(&description, settings)?;
+        let loaded = prepared.runner.load(&Load {
+            description: &description,
+            model: folder,
+            options: &prepared.options,
+            requirement: &prepared.requirement,
+            settings,
+        })?;
+        let warnings = prepared.warnings;
+        Ok(Model { loaded: Some(loaded), description, warnings, _folder: None })
+    }
+
+    /// What the package says of the model.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// What is odd: options that the runner does not know.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Inputs without names, given those of the declared inputs in their order.
+    ///
+    /// # Errors
+    /// `signature/position`
+    pub fn in_order(&self, values: Vec<Value>) -> Result<Named> {
+        signature::in_order(&self.description.inputs, values)
+    }
+
+    /// Runs the model. Of one that streams, the last outputs are given.
+    ///
+    /// # Errors
+    /// As [`Model::run_streaming`].
+    pub fn run(&mut self, inputs: Named) -> Result<Named> {
+        let mut last = None;
+        self.run_streaming(inputs, &mut |outputs| {
+            last = Some(outputs);
+            Ok(())
+        })?;
+        last.ok_or_else(|| NOTHING.broken("the model gave no outputs"))
+    }
+
+    /// Runs the model and hands on its outputs each time that it gives some, in the declared order.
+    ///
+    /// # Errors
+    /// `signature/…` where inputs or outputs do not fit the description, what went wrong in the model or its
+    /// runner, and what `each` gave. After a failure of the runner itself the model must be loaded again.
+    pub fn run_streaming(&mut self, inputs: Named, each: Each<'_>) -> Result<()> {
+        let Some(loaded) = &mut self.loaded else {
+            return Err(CLOSED.broken("the runner of this model ended earlier"));
+        };
+        let mut call = Call::new();
+        all_of(call.inputs(&self.description.inputs, by_ref(&inputs)))?;
+        let outputs = &self.description.outputs;
+        let ran = loaded.run(&inputs, &mut |mut given| {
+            // Symbols of the outputs are bound anew each time: a stream's sizes may change.
+            all_of(call.clone().outputs(outputs, by_ref(&given)))?;
+            order(outputs, &mut given);
+            each(given)
+        });
+        if ran
+            .as_ref()
+            .is_err_and(|e| e.code().starts_with("runner/") && e.code() != "runner/failed")
+        {
+            self.loaded = None;
+        }
+        ran
+    }
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Model")
+            .field("name", &self.description.model_name)
+            .field("runner", &self.description.runner.name)
+            .finish_non_exhaustive()
+    }
+}
+
+fn by_ref(values: &Named) -> impl Iterator<Item = (&str, &Value)> {
+    values.iter().map(|(name, value)| (name.as_str(), value))
+}
+
+fn order(declared: &[TensorSpec], given: &mut Named) {
+    if !declared.is_empty() {
+        given.sort_by_key(|(name, _)| declared.iter().position(|d| d.name == *name));
+    }
+}
+
+/// One error for all that is wrong: the first one's rule, and what each says.
+fn all_of(mut wrong: Vec<Error>) -> Result<()> {
+    if wrong.len() < 2 {
+        return wrong.pop().map_or(Ok(()), Err);
+    }
+    let said: Vec<&str> = wrong.iter().map(Error::message).collect();
+    let e = wrong[0].rule().broken(said.join("; "));
+    Err(match wrong.iter().find_map(Error::hint) {
+        Some(hint) => e.with_hint(hint.to_owned()),
+        None => e,
+    })
+}
+
+/// What is settled before a model is loaded.
+struct Prepared<'a> {
+    runner: &'a dyn Runner,
+    options: Vec<(String, OptionValue)>,
+    requirement: VersionReq,
+    warnings: Vec<String>,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(description: &Description, settings: &'a Settings) -> Result<Prepared<'a>> {
+        let runner = settings.runners.find(&description.runner.name)?;
+        let platforms = &description.required_platforms;
+        let here = platform();
+        if !platforms.is_empty() && !platforms.contains(&here) {
+            let shown: Vec<String> =
+                platforms.iter().map(|p| p.escape_debug().to_string()).collect();
+            let e =
+                PLATFORM.broken(format!("this is {here}, the package is for {}", shown.join(", ")));
+            return Err(e);
+        }
+        let text = &description.runner.framework_version;
+        let requirement = VersionReq::parse(text).map_err(|e| {
+            REQUIREMENT.broken(format!("`{}` cannot be read: {e}", text.escape_debug()))
+        })?;
+        runner.satisfies(&requirement).map_err(|has| version(runner.name(), &requirement, &has))?;
+        let compat = description.runner.compat_version;
+        if !runner.compat_versions().contains(&compat) {
+            let known = runner.compat_versions();
+            return Err(COMPAT.broken(format!(
+                "`runner_compat_version` is {compat}, the runner `{}` knows {known:?}",
+                runner.name()
+            )));
+        }
+        let mut options = description.runner.options.clone();
+        for (name, value) in &settings.options {
+            options.retain(|(n, _)| n != name);
+            options.push((name.clone(), value.clone()));
+        }
+        let unknown = options.iter().filter(|(name, _)| !runner.options().contains(&name.as_str()));
+        let warnings = unknown
+            .map(|(name, _)| {
+                let (name, known) = (name.escape_debug(), runner.options().join(", "));
+                let runner = runner.name();
+                match known.is_empty() {
+                    true => format!("the runner `{runner}` takes no options, `{name}` does nothing"),
+                    false => format!(
+                        "the runner `{runner}` knows no option `{name}`, which does nothing; there are {known}"
+                    ),
+                }
+            })
+            .collect();
+        Ok(Prepared { runner, options, requirement, warnings })
+    }
+}
+
+/// A framework of the wrong version.
+pub(crate) fn version(runner: &str, requirement: &VersionReq, has: &str) -> Error {
+    VERSION.broken(format!("the package requires `{requirement}`, the runner `{runner}` has {has}"))
+}
+
+/// The target triple of this build, as `required_platforms` names it.
+pub fn platform() -> String {
+    let arch = std::env::consts::ARCH;
+    match std::env::consts::OS {
+        "linux" if cfg!(target_env = "musl") => format!("{arch}-unknown-linux-musl"),
+        "linux" => format!("{arch}-unknown-linux-gnu"),
+        "macos" => format!("{arch}-apple-darwin"),
+        "windows" => format!("{arch}-pc-windows-msvc"),
+        os => format!("{arch}-unknown-{os}"),
+    }
+}
+
+/// An operating system error that happened while doing `what`.
+#[cold]
+pub(crate) fn io(e: std::io::Error, what: impl Display) -> Error {
+    debug_assert!(IO.kind == Kind::Io);
+    IO.broken(format!("{what}: {e}")).with_io(e)
+}
+
+/// A temporary folder with `model` in it.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Result<Folder> {
+        let made = tempfile::Builder::new().prefix("holdall-model-").tempdir();
+        made.map(Folder).map_err(|e| io(e, "making a folder for the model"))
+    }
+
+    fn model(&self) -> std::path::PathBuf {
+        self.0.path().join("model")
+    }
+
+    /// Takes the right to write from everything in it.
+    fn protect(&self) -> Result<()> {
+        let model = self.model();
+        if !model.exists() {
+            // A package without a file in `model`.
+            std::fs::create_dir(&model).map_err(|e| io(e, "making the folder of the model"))?;
+        }
+        set_read_only(&model, true).map_err(|e| io(e, "protecting the model's files"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is protected cannot be deleted.
+        let _ = set_read_only(&self.model(), false);
+    }
+}
+
+/// Files and folders below `path`, for reading only or not. Links are left alone.
+fn set_read_only(path: &Path, read_only: bool) -> std::io::Result<()> {
+    let found = std::fs::symlink_metadata(path)?;
+    if found.is_symlink() {
+        return Ok(());
+    }
+    let set = |path: &Path| {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = found.permissions().mode() & 0o777;
+            let mode = if read_only { mode & 0o555 } else { mode | 0o200 };
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = (path, read_only);
+            Ok(())
+        }
+    };
+    if !read_only {
+        set(path)?;
+    }
+    if found.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            set_read_only(&entry?.path(), read_only)?;
+        }
+    }
+    match read_only {
+        true => set(path),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,417 @@
+//! A runner's process: started, spoken to, ended. Every wait has an end.
+
+use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
+use super::values;
+use crate::model::{Log, LogLine, io};
+use crate::rules::{CLOSED, DIED, FAILED, FRAME, HANDSHAKE, ORDER, SHARED, START, TIMEOUT};
+use crate::runner::{Each, Named};
+use holdall::{Bytes, Error, Result};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use serde_json::{Value as Json, json};
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How often a process that is waited for is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a process has to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+/// The most bytes of a line in the log; longer ones are cut into several.
+const LINE_MAX: u64 = 64 << 10;
+/// Lines of standard error that are kept for an error.
+const KEPT_LINES: usize = 5;
+/// A folder in memory, where there is one.
+const MEMORY: &str = "/dev/shm";
+
+/// A runner's process.
+pub(crate) struct Process {
+    child: Child,
+    wire: UnixStream,
+    shared: TempDir,
+    /// Files made by this side.
+    files: u64,
+    request: u32,
+    /// Whether it was found to have ended while it was waited for.
+    seen_ended: bool,
+    /// Whether its number is no longer its own.
+    reaped: bool,
+    timeout: Duration,
+    last_lines: Arc<Mutex<VecDeque<String>>>,
+}
+
+impl Process {
+    /// Starts a program whose standard input is the wire, and shakes hands. Gives what it says it is, or how it
+    /// failed.
+    pub(crate) fn start(
+        mut command: Command,
+        timeout: Duration,
+        log: Option<&Log>,
+    ) -> Result<(Process, Frame)> {
+        let shared = tempfile::Builder::new()
+            .prefix("holdall-run-")
+            .tempdir_in(MEMORY)
+            .or_else(|_| tempfile::Builder::new().prefix("holdall-run-").tempdir())
+            .map_err(|e| io(e, "making a folder for shared memory"))?;
+        let (wire, theirs) = UnixStream::pair().map_err(|e| io(e, "making a pair of sockets"))?;
+        let spawned = command
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn();
+        // The command keeps the other end of the wire open as long as it lives.
+        let program = command.get_program().to_string_lossy().into_owned();
+        drop(command);
+        let mut child =
+            spawned.map_err(|e| START.broken(format!("starting `{program}`: {e}")).with_io(e))?;
+        let last_lines = Arc::new(Mutex::new(VecDeque::new()));
+        if let Some(out) = child.stdout.take() {
+            pass_lines(out, false, log.cloned(), None);
+        }
+        if let Some(err) = child.stderr.take() {
+            pass_lines(err, true, log.cloned(), Some(last_lines.clone()));
+        }
+        let mut process = Process {
+            child,
+            wire,
+            shared,
+            files: 0,
+            request: 0,
+            seen_ended: false,
+            reaped: false,
+            timeout,
+            last_lines,
+        };
+        let hello = json!({
+            "protocols": [PROTOCOL],
+            "shared": process.shared.path(),
+            "shared_from": values::SHARED_FROM,
+        });
+        let ready = process.ask(Kind::Hello, hello, Vec::new(), Kind::Ready)?;
+        if ready.kind == Kind::Fail {
+            return Ok((process, ready));
+        }
+        if ready.header.get("protocol").and_then(Json::as_u64) != Some(PROTOCOL) {
+            let found = ready.header.get("protocol").unwrap_or(&Json::Null);
+            return Err(HANDSHAKE.broken(format!(
+                "it answers with version {found} of the protocol, offered was {PROTOCOL}"
+            )));
+        }
+        Ok((process, ready))
+    }
+
+    /// Sends a request and waits for its one answer. [`Kind::Fail`] is handed on for the caller to tell.
+    pub(crate) fn ask(
+        &mut self,
+        kind: Kind,
+        header: Json,
+        data: Vec<u8>,
+        answer: Kind,
+    ) -> Result<Frame> {
+        self.send(kind, header, data)?;
+        let frame = self.receive()?;
+        match frame.kind {
+            kind if kind == answer || kind == Kind::Fail => Ok(frame),
+            other => Err(self.out_of_order(other)),
+        }
+    }
+
+    /// Runs the model once.
+    pub(crate) fn call(&mut self, inputs: &Named, each: Each<'_>) -> Result<Option<Frame>> {
+        let (rows, data) = values::pack(inputs, &mut |bytes| self.share(bytes))?;
+        self.send(Kind::Call, json!({ "values": rows }), data)?;
+        loop {
+            let mut frame = self.receive()?;
+            match frame.kind {
+                Kind::Item => {
+                    let data = std::mem::take(&mut frame.data);
+                    let unpacked = values::unpack(&frame.header, data, &mut |file, len| {
+                        self.shared(file, len)
+                    });
+                    let outputs = unpacked.map_err(|e| self.tell(e))?;
+                    if let Err(e) = each(outputs) {
+                        self.drain();
+                        return Err(e);
+                    }
+                }
+                Kind::Done => return Ok(None),
+                Kind::Fail => return Ok(Some(frame)),
+                other => return Err(self.out_of_order(other)),
+            }
+        }
+    }
+
+    /// Lets a call end whose further outputs nobody wants, or the process.
+    fn drain(&mut self) {
+        let until = Instant::now() + GRACE.min(self.timeout);
+        loop {
+            match self.receive_until(until).map(|frame| frame.kind) {
+                Ok(Kind::Item) if Instant::now() < until => {}
+                Ok(Kind::Done | Kind::Fail) => return,
+                _ => break,
+            }
+        }
+        self.kill();
+    }
+
+    fn out_of_order(&mut self, kind: Kind) -> Error {
+        let e = ORDER.broken(format!("the runner sent a frame of kind {}", kind.number()));
+        self.tell(e)
+    }
+
+    /// The error with what the process said last.
+    fn tell(&self, e: Error) -> Error {
+        let lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let last: Vec<&str> = lines.iter().map(String::as_str).collect();
+        match last.is_empty() {
+            true => e,
+            false => e.with_hint(format!("it said last: {}", last.join(" / "))),
+        }
+    }
+
+    fn send(&mut self, kind: Kind, header: Json, data: Vec<u8>) -> Result<()> {
+        if self.reaped {
+            return Err(CLOSED.broken("the runner was ended"));
+        }
+        self.request = self.request.wrapping_add(1);
+        let bytes = Frame::new(kind, self.request, header).with_data(data).encode()?;
+        let deadline = Instant::now() + self.timeout;
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let wait = self.wire.set_write_timeout(Some(LOOK));
+            match wait.and_then(|()| self.wire.write(rest)) {
+                Ok(0) => return Err(self.died()),
+                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+                Err(e) if is_wait(&e) => self.look(deadline, "take what it was sent")?,
+                Err(e) if is_closed(&e) => return Err(self.died()),
+                Err(e) => return Err(io(e, "writing to the runner")),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<Frame> {
+        self.receive_until(Instant::now() + self.timeout)
+    }
+
+    fn receive_until(&mut self, deadline: Instant) -> Result<Frame> {
+        let mut prefix = [0; PREFIX_LEN];
+        self.fill(&mut prefix, deadline)?;
+        let prefix = Prefix::decode(&prefix).map_err(|e| self.tell(e))?;
+        let header = self.bytes(prefix.header_len, deadline)?;
+        let data = self.bytes(prefix.data_len, deadline)?;
+        let frame = prefix.frame(&header, data).map_err(|e| self.tell(e))?;
+        if frame.request != self.request {
+            let (found, wanted) = (frame.request, self.request);
+            let e = ORDER.broken(format!("an answer to request {found}, the last one is {wanted}"));
+            return Err(self.tell(e));
+        }
+        Ok(frame)
+    }
+
+    /// Takes memory as the bytes come, not because a length says so.
+    fn bytes(&mut self, len: usize, deadline: Instant) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        while out.len() < len {
+            let start = out.len();
+            out.resize(len.min(start + (1 << 20)), 0);
+            self.fill(&mut out[start..], deadline)?;
+        }
+        Ok(out)
+    }
+
+    fn fill(&mut self, mut to: &mut [u8], deadline: Instant) -> Result<()> {
+        while !to.is_empty() {
+            let wait = self.wire.set_read_timeout(Some(LOOK));
+            match wait.and_then(|()| self.wire.read(to)) {
+                Ok(0) => return Err(self.died()),
+                Ok(n) => to = to.get_mut(n..).unwrap_or_default(),
+                Err(e) if is_wait(&e) => self.look(deadline, "answer")?,
+                Err(e) if is_closed(&e) => return Err(self.died()),
+                Err(e) => return Err(io(e, "reading from the runner")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Called when nothing came: is it late, is it dead?
+    fn look(&mut self, deadline: Instant, to: &str) -> Result<()> {
+        if self.has_ended() {
+            // What it sent before may still be there: then the next read finds it.
+            if self.seen_ended {
+                return Err(self.died());
+            }
+            self.seen_ended = true;
+        }
+        if Instant::now() < deadline {
+            return Ok(());
+        }
+        let seconds = self.timeout.as_secs_f64();
+        let e =
+            TIMEOUT.broken(format!("the runner did not {to} within {seconds} s, and was killed"));
+        self.kill();
+        Err(e)
+    }
+
+    fn died(&mut self) -> Error {
+        let until = Instant::now() + GRACE;
+        while !self.has_ended() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let said = match self.kill() {
+            Some(status) => how(status),
+            None => "the runner closed the wire".to_owned(),
+        };
+        // Its last lines are on their way through the pipe.
+        std::thread::sleep(Duration::from_millis(50));
+        self.tell(DIED.broken(said))
+    }
+
+    /// Whether the process has ended. It is not reaped, so that its group keeps its number.
+    fn has_ended(&self) -> bool {
+        let Some(pid) = self.pid().filter(|_| !self.reaped) else { return true };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
+    /// Kills the group and reaps the process. How it ended by itself, if it had.
+    fn kill(&mut self) -> Option<ExitStatus> {
+        if self.reaped {
+            return None;
+        }
+        let had_ended = self.has_ended();
+        if let Some(pid) = self.pid() {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        let status = self.child.wait().ok();
+        self.reaped = true;
+        status.filter(|_| had_ended)
+    }
+
+    /// Puts bytes into shared memory.
+    fn share(&mut self, bytes: &[u8]) -> Result<u64> {
+        let number = self.files;
+        self.files += 1;
+        let path = self.shared.path().join(format!("in-{number}"));
+        std::fs::write(path, bytes).map_err(|e| io(e, "writing a tensor to shared memory"))?;
+        Ok(number)
+    }
+
+    /// Takes bytes out of shared memory. The file goes.
+    fn shared(&mut self, number: u64, len: u64) -> Result<Bytes> {
+        let path = self.shared.path().join(format!("out-{number}"));
+        let broken = |what: String| SHARED.broken(format!("shared memory {number}: {what}"));
+        let options = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        let mut file = std::fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(options.bits() as i32)
+            .open(&path)
+            .map_err(|e| broken(e.to_string()))?;
+        let found = file.metadata().map_err(|e| broken(e.to_string()))?;
+        if !found.is_file() || found.size() != len {
+            return Err(broken(format!("{} bytes, said to be {len}", found.size())));
+        }
+        let Ok(room) = usize::try_from(len) else { return Err(broken("too long".to_owned())) };
+        let mut out = Vec::with_capacity(room);
+        let read = Read::by_ref(&mut file).take(len).read_to_end(&mut out);
+        let read = read.map_err(|e| io(e, "reading a tensor from shared memory"))?;
+        let _ = std::fs::remove_file(path);
+        if read != room {
+            return Err(broken(format!("it ends after {read} bytes, said to be {len}")));
+        }
+        Ok(out.into())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.request = self.request.wrapping_add(1);
+        if let Ok(bye) = Frame::new(Kind::Bye, self.request, json!({})).encode()
+            && !self.has_ended()
+        {
+            // Whoever does not listen is killed below.
+            let _ = self.wire.set_write_timeout(Some(LOOK));
+            let _ = self.wire.write_all(&bye);
+            let until = Instant::now() + GRACE;
+            while !self.has_ended() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        self.kill();
+    }
+}
+
+/// An error that the runner told of, under the rule that fits.
+pub(crate) fn failed(frame: &Frame, rules: &[(&str, &'static holdall::Rule)]) -> Error {
+    let what = frame.text("what");
+    let rule = rules.iter().find(|(name, _)| *name == what).map_or(&FAILED, |(_, rule)| rule);
+    match frame.text("message") {
+        "" => FRAME.broken("a failure without a message"),
+        text => rule.broken(text.to_owned()),
+    }
+}
+
+fn how(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("the runner ended with status {code}"),
+        (None, Some(signal)) => format!("the runner was ended by signal {signal}"),
+        (None, None) => "the runner ended".to_owned(),
+    }
+}
+
+fn is_wait(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind as E;
+    matches!(e.kind(), E::WouldBlock | E::TimedOut | E::Interrupted)
+}
+
+fn is_closed(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind as E;
+    matches!(e.kind(), E::BrokenPipe | E::ConnectionReset | E::NotConnected)
+}
+
+/// Hands on the lines of a pipe, from a thread of their own, until it is closed by all who have it.
+fn pass_lines(
+    from: impl Read + Send + 'static,
+    is_error: bool,
+    log: Option<Log>,
+    keep: Option<Arc<Mutex<VecDeque<String>>>>,
+) {
+    let work = move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            match from.by_ref().take(LINE_MAX).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+            let text = String::from_utf8_lossy(&line);
+            let text = text.trim_end_matches(['\n', '\r']).to_owned();
+            if let Some(keep) = &keep
+                && !text.trim().is_empty()
+            {
+                let mut keep = keep.lock().unwrap_or_else(PoisonError::into_inner);
+                if keep.len() == KEPT_LINES {
+                    keep.pop_front();
+                }
+                keep.push_back(text.chars().take(200).collect());
+            }
+            if let Some(log) = &log {
+                log(LogLine { is_error, text });
+            }
+        }
+    };
+    // Without the thread the lines stay in the pipe: then a model that prints much stops, and is late.
+    let _ = std::thread::Builder::new().name("holdall-run-log".to_owned()).spawn(work);
+}

@@ -1,0 +1,8 @@
+//! Runners in processes of their own: frames, values in them, and the process itself.
+//!
+//! `docs/spec/runner.md` is the specification; [`frame`] and [`values`] are pure.
+
+#[cfg(unix)]
+pub(crate) mod child;
+pub mod frame;
+pub mod values;

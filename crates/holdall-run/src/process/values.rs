@@ -1,0 +1,160 @@
+//! Values in frames: described in the header, their elements in the data or in shared memory. Section 3 of
+//! `docs/spec/runner.md`.
+
+use crate::rules::FRAME;
+use crate::runner::Named;
+use holdall::carton::{Value, ValueType};
+use holdall::{Bytes, Result};
+use serde_json::{Map, Value as Json, json};
+
+/// Tensors of more bytes than this go through shared memory.
+pub const SHARED_FROM: usize = 1 << 20;
+/// So do those that would make a frame's data longer than this.
+const DATA_TARGET: usize = 16 << 20;
+/// Elements in the data start at multiples of this many bytes.
+const ALIGN: usize = 64;
+/// The most dimensions of a value; NumPy has no more.
+const RANK_MAX: usize = 64;
+
+/// What is said of values in a frame's header under `values`, and its data. `share` puts bytes into a file and
+/// gives its number.
+///
+/// # Errors
+/// What `share` gives.
+pub fn pack(
+    values: &Named,
+    share: &mut dyn FnMut(&[u8]) -> Result<u64>,
+) -> Result<(Json, Vec<u8>)> {
+    let mut data = Vec::new();
+    let mut all = Vec::with_capacity(values.len());
+    for (name, value) in values {
+        let mut row = pack_one(value, &mut data, share)?;
+        row.insert("name".to_owned(), json!(name));
+        all.push(Json::Object(row));
+    }
+    Ok((Json::Array(all), data))
+}
+
+fn pack_one(
+    value: &Value,
+    data: &mut Vec<u8>,
+    share: &mut dyn FnMut(&[u8]) -> Result<u64>,
+) -> Result<Map<String, Json>> {
+    let mut row = Map::new();
+    match value {
+        Value::Numbers { ty, shape, data: bytes } => {
+            row.insert("dtype".to_owned(), json!(ty.as_str()));
+            row.insert("shape".to_owned(), json!(shape));
+            row.insert("len".to_owned(), json!(bytes.len()));
+            if bytes.len() > SHARED_FROM || data.len() + bytes.len() > DATA_TARGET {
+                row.insert("file".to_owned(), json!(share(bytes)?));
+            } else {
+                data.resize(data.len().next_multiple_of(ALIGN), 0);
+                row.insert("at".to_owned(), json!(data.len()));
+                data.extend_from_slice(bytes);
+            }
+        }
+        Value::Strings { shape, data } => {
+            row.insert("dtype".to_owned(), json!("string"));
+            row.insert("shape".to_owned(), json!(shape));
+            row.insert("strings".to_owned(), json!(data));
+        }
+        Value::Nested(inner) => {
+            let rows: Result<Vec<Json>> =
+                inner.iter().map(|v| Ok(Json::Object(pack_one(v, data, share)?))).collect();
+            row.insert("nested".to_owned(), Json::Array(rows?));
+        }
+    }
+    Ok(row)
+}
+
+/// The values that a frame's header speaks of. `shared` gives the bytes of the file of a number, which are to be
+/// of a length.
+///
+/// # Errors
+/// [`FRAME`], and what `shared` gives.
+pub fn unpack(
+    header: &Json,
+    data: Vec<u8>,
+    shared: &mut dyn FnMut(u64, u64) -> Result<Bytes>,
+) -> Result<Named> {
+    let data = Bytes::from(data);
+    let Some(rows) = header.get("values").and_then(Json::as_array) else {
+        return Err(FRAME.broken("a frame with values has none in its header"));
+    };
+    rows.iter()
+        .map(|row| {
+            let Some(name) = row.get("name").and_then(Json::as_str) else {
+                return Err(FRAME.broken("a value without a name"));
+            };
+            let value =
+                unpack_one(row, &data, shared, Depth::Outer).map_err(|e| e.in_tensor(name))?;
+            Ok((name.to_owned(), value))
+        })
+        .collect()
+}
+
+/// Whether a nested tensor may be here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Outer,
+    Inner,
+}
+
+fn unpack_one(
+    row: &Json,
+    data: &Bytes,
+    shared: &mut dyn FnMut(u64, u64) -> Result<Bytes>,
+    depth: Depth,
+) -> Result<Value> {
+    let number = |name: &str| row.get(name).and_then(Json::as_u64);
+    if let Some(inner) = row.get("nested") {
+        let (Some(inner), Depth::Outer) = (inner.as_array(), depth) else {
+            return Err(FRAME.broken("a nested value that is no list, or inside another"));
+        };
+        let inner: Result<Vec<Value>> =
+            inner.iter().map(|row| unpack_one(row, data, shared, Depth::Inner)).collect();
+        return fits(Value::nested(inner?));
+    }
+    let shape: Option<Vec<u64>> = row
+        .get("shape")
+        .and_then(Json::as_array)
+        .filter(|s| s.len() <= RANK_MAX)
+        .and_then(|s| s.iter().map(Json::as_u64).collect());
+    let dtype = row.get("dtype").and_then(Json::as_str);
+    let (Some(shape), Some(dtype)) = (shape, dtype) else {
+        return Err(FRAME.broken("a value without a dtype or a shape"));
+    };
+    let Some(ty) = ValueType::by_name(dtype) else {
+        return Err(FRAME.broken(format!("there is no dtype `{}`", dtype.escape_debug())));
+    };
+    if ty == ValueType::String {
+        let texts: Option<Vec<String>> = row
+            .get("strings")
+            .and_then(Json::as_array)
+            .and_then(|t| t.iter().map(|t| t.as_str().map(str::to_owned)).collect());
+        let Some(texts) = texts else {
+            return Err(FRAME.broken("strings that are no list of texts"));
+        };
+        return fits(Value::strings(shape, texts));
+    }
+    let Some(len) = number("len") else { return Err(FRAME.broken("numbers without a length")) };
+    let bytes = match (number("file"), number("at")) {
+        (Some(file), None) => shared(file, len)?,
+        (None, Some(at)) => {
+            let end = at.checked_add(len).filter(|end| *end <= data.len() as u64);
+            let Some(end) = end else {
+                let have = data.len();
+                return Err(FRAME.broken(format!("{len} bytes at {at} of data of {have}")));
+            };
+            data.slice(at as usize..end as usize)
+        }
+        _ => return Err(FRAME.broken("numbers are in a file or in the data")),
+    };
+    fits(Value::numbers(ty, shape, bytes))
+}
+
+/// What does not fit its shape is a broken frame.
+fn fits(value: Result<Value>) -> Result<Value> {
+    value.map_err(|e| FRAME.broken(e.message().to_owned()))
+}

@@ -1,0 +1,116 @@
+//! The runner `python`: a model's code in the user's interpreter, in a process of its own.
+//!
+//! # Options
+//! `entrypoint_package` is a module in `model`, `entrypoint_fn` a function of it. It is called once, without
+//! arguments, and gives the model: an object with `infer_with_tensors(inputs)`, one with `seal(inputs)` and
+//! `infer_with_handle(handle)`, or anything that can be called with inputs. Inputs are a dict of NumPy arrays by
+//! name, so are outputs; an iterator of such dicts streams them.
+//!
+//! # What it does not do
+//! Install anything: what a model imports must be there. Keep anything from the code: it may do all that the
+//! user may.
+
+use crate::model::version;
+use crate::process::child::{Process, failed};
+use crate::process::frame::Kind;
+use crate::rules::{ENTRY, HANDSHAKE, INTERPRETER, LOAD, NUMPY, OUTPUT, START};
+use crate::runner::{Each, Load, Loaded, Named, Runner};
+use holdall::carton::OptionValue;
+use holdall::{Result, Rule};
+use semver::{Version, VersionReq};
+use serde_json::{Map, Value as Json, json};
+use std::ffi::OsString;
+use std::process::Command;
+
+/// The interpreter's side of the wire.
+const BOOTSTRAP: &str = include_str!("bootstrap.py");
+/// The variable that names an interpreter.
+pub const VARIABLE: &str = "HOLDALL_PYTHON";
+/// The interpreter where none is named.
+const PROGRAM: &str = "python3";
+
+/// What a failure that the other side tells of is about.
+const FAILURES: &[(&str, &Rule)] =
+    &[("entry", &ENTRY), ("load", &LOAD), ("numpy", &NUMPY), ("output", &OUTPUT)];
+
+/// Runs Python code.
+#[derive(Debug)]
+pub struct Python;
+
+impl Runner for Python {
+    fn name(&self) -> &'static str {
+        "python"
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["entrypoint_package", "entrypoint_fn"]
+    }
+
+    /// The version is the interpreter's, known when it is started.
+    fn satisfies(&self, _: &VersionReq) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>> {
+        let settings = load.settings;
+        for name in self.options() {
+            match load.option(name) {
+                Some(OptionValue::String(text)) if !text.is_empty() => {}
+                Some(_) => return Err(ENTRY.broken(format!("the option `{name}` is no text"))),
+                None => return Err(ENTRY.broken(format!("the option `{name}` is missing"))),
+            }
+        }
+        let named = settings.python.clone().or_else(|| std::env::var_os(VARIABLE));
+        let program = named.filter(|p| !p.is_empty()).unwrap_or_else(|| OsString::from(PROGRAM));
+        let mut command = Command::new(&program);
+        // No byte code beside the model, nothing held back in buffers, texts in UTF-8.
+        command.args(["-B", "-u", "-X", "utf8", "-c", BOOTSTRAP]);
+        let started = Process::start(command, settings.timeout, settings.log.as_ref());
+        let (mut process, ready) = started.map_err(|e| match e.rule() {
+            rule if *rule == START => INTERPRETER.broken(e.message().to_owned()),
+            _ => e,
+        })?;
+        if ready.kind == Kind::Fail {
+            return Err(failed(&ready, FAILURES));
+        }
+        let found = ready.text("version");
+        let Ok(has) = Version::parse(found) else {
+            let found = found.escape_debug();
+            return Err(HANDSHAKE.broken(format!("the interpreter says its version is `{found}`")));
+        };
+        if !load.requirement.matches(&has) {
+            let e = version("python", load.requirement, &format!("Python {has}"));
+            return Err(e.with_hint("name another interpreter with `--python`"));
+        }
+        let options: Map<String, Json> =
+            load.options.iter().map(|(name, value)| (name.clone(), option(value))).collect();
+        let model = std::path::absolute(load.model)
+            .map_err(|e| crate::model::io(e, "finding the folder of the model"))?;
+        let header = json!({ "model": model, "options": options });
+        let loaded = process.ask(Kind::Load, header, Vec::new(), Kind::Loaded)?;
+        match loaded.kind {
+            Kind::Fail => Err(failed(&loaded, FAILURES)),
+            _ => Ok(Box::new(Interpreter(process))),
+        }
+    }
+}
+
+fn option(value: &OptionValue) -> Json {
+    match value {
+        OptionValue::Integer(n) => json!(n),
+        OptionValue::Double(n) => json!(n),
+        OptionValue::String(text) => json!(text),
+        OptionValue::Boolean(yes) => json!(yes),
+    }
+}
+
+struct Interpreter(Process);
+
+impl Loaded for Interpreter {
+    fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
+        match self.0.call(inputs, each)? {
+            Some(frame) => Err(failed(&frame, FAILURES)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Runners: what loads a model and runs it.
+
+use crate::model::Settings;
+use crate::rules::NO_RUNNER;
+use holdall::carton::{Description, OptionValue, Value};
+use holdall::{Error, Result};
+use semver::VersionReq;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Values by name: the inputs or the outputs of a call.
+pub type Named = Vec<(String, Value)>;
+
+/// Takes the outputs of a call, once for each time that the model gives some.
+pub type Each<'a> = &'a mut dyn FnMut(Named) -> Result<()>;
+
+/// Loads models of one kind.
+pub trait Runner: Send + Sync {
+    /// The name in `runner_name`.
+    fn name(&self) -> &'static str;
+
+    /// The versions of the folder `model` that it knows.
+    fn compat_versions(&self) -> &'static [u64] {
+        &[1]
+    }
+
+    /// Names of the options it takes. Others are warned of.
+    fn options(&self) -> &'static [&'static str];
+
+    /// Whether its framework is of a version that is required; otherwise what it has. A runner that knows its
+    /// version only when it is started says yes here, and holds it against [`Load::requirement`] in `load`.
+    ///
+    /// # Errors
+    /// The versions it has, for people.
+    fn satisfies(&self, requirement: &VersionReq) -> Result<(), String>;
+
+    /// Loads a model.
+    ///
+    /// # Errors
+    /// What is wrong with the model, or in the way of running it.
+    fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>>;
+}
+
+/// What a runner is given to load.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Load<'a> {
+    /// What the package says of the model.
+    pub description: &'a Description,
+    /// The folder `model`, checked and for reading only.
+    pub model: &'a Path,
+    /// The package's options, under those of the caller.
+    pub options: &'a [(String, OptionValue)],
+    /// The framework versions that are required.
+    pub requirement: &'a VersionReq,
+    /// The caller's choices.
+    pub settings: &'a Settings,
+}
+
+impl Load<'_> {
+    /// The value of an option.
+    pub fn option(&self, name: &str) -> Option<&OptionValue> {
+        self.options.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+}
+
+/// A model that was loaded.
+pub trait Loaded: Send {
+    /// Runs it once on inputs that fit the description, and hands on what it gives: once, or as often as a model
+    /// that streams says. What is handed on need not fit the description.
+    ///
+    /// # Errors
+    /// What went wrong, and what `each` gave.
+    fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()>;
+}
+
+/// The runners that may be used.
+#[derive(Clone)]
+pub struct Runners(Vec<Arc<dyn Runner>>);
+
+impl Default for Runners {
+    /// Those in the box.
+    fn default() -> Runners {
+        let mut all = Runners::none().with(crate::noop::Noop);
+        #[cfg(feature = "onnx")]
+        {
+            all = all.with(crate::onnx::Onnx);
+        }
+        #[cfg(unix)]
+        {
+            all = all.with(crate::python::Python);
+        }
+        all
+    }
+}
+
+impl Runners {
+    /// None at all.
+    pub fn none() -> Runners {
+        Runners(Vec::new())
+    }
+
+    /// Adds one. It comes before those of the same name that are there.
+    pub fn with(mut self, runner: impl Runner + 'static) -> Runners {
+        self.0.insert(0, Arc::new(runner));
+        self
+    }
+
+    /// Names of all.
+    pub fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<_> = self.0.iter().map(|r| r.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The one of that name.
+    ///
+    /// # Errors
+    /// [`NO_RUNNER`]
+    pub fn find(&self, name: &str) -> Result<&dyn Runner, Error> {
+        self.0.iter().map(|r| &**r).find(|r| r.name() == name).ok_or_else(|| {
+            let names = self.names().join(", ");
+            NO_RUNNER
+                .broken(format!("the package is for the runner `{}`", name.escape_debug()))
+                .with_hint(format!("there are {names}"))
+        })
+    }
+}
+
+impl std::fmt::Debug for Runners {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Runners").field(&self.names()).finish()
+    }
+}

@@ -1,0 +1,124 @@
+//! Self-tests: a package's inputs run through its model, the outputs compared with the expected ones.
+
+use crate::model::Model;
+use crate::runner::Named;
+use holdall::carton::{SelfTest, Tolerance, Value};
+use holdall::formats::carton::{Comparison, compare};
+use holdall::{Error, Result};
+use std::time::{Duration, Instant};
+
+/// How one self-test went.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct TestReport {
+    /// Its name; else `test N`, counted from 1.
+    pub name: String,
+    /// The outputs that were expected, in the declared order.
+    pub outputs: Vec<OutputReport>,
+    /// Why it could not be run to its end.
+    pub error: Option<Error>,
+    /// How far outputs could be from the expected ones.
+    pub tolerance: Tolerance,
+    /// How long the model ran.
+    pub elapsed: Duration,
+}
+
+/// How one output of a self-test compares.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct OutputReport {
+    /// Its name.
+    pub name: String,
+    /// What was found.
+    pub comparison: Comparison,
+}
+
+impl TestReport {
+    /// Whether the model ran, and gave what was expected.
+    pub fn passed(&self) -> bool {
+        self.error.is_none() && self.outputs.iter().all(|o| o.comparison.is_close())
+    }
+}
+
+/// Changes of the tolerance that a self-test asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Override {
+    /// Instead of the package's.
+    pub rtol: Option<f64>,
+    /// Instead of the package's.
+    pub atol: Option<f64>,
+    /// Instead of the package's.
+    pub equal_nan: Option<bool>,
+}
+
+impl Override {
+    fn of(self, tolerance: Tolerance) -> Tolerance {
+        Tolerance {
+            rtol: self.rtol.unwrap_or(tolerance.rtol),
+            atol: self.atol.unwrap_or(tolerance.atol),
+            equal_nan: self.equal_nan.unwrap_or(tolerance.equal_nan),
+        }
+    }
+}
+
+/// Runs every self-test of the model's package, one after the other. `value` gives a tensor of the package by
+/// name; `each` is told of a test when it is done.
+///
+/// # Errors
+/// None: what goes wrong in a test is in its report. After a failure of the runner itself the further tests say
+/// that it ended.
+pub fn self_tests(
+    model: &mut Model,
+    value: &dyn Fn(&str) -> Result<Value>,
+    change: Override,
+    each: &mut dyn FnMut(&TestReport),
+) -> Vec<TestReport> {
+    let tests = model.description().self_tests.clone();
+    let mut reports = Vec::with_capacity(tests.len());
+    for (at, test) in tests.iter().enumerate() {
+        let mut report = TestReport {
+            name: test.name.clone().filter(|n| !n.is_empty()).unwrap_or(format!("test {}", at + 1)),
+            outputs: Vec::new(),
+            error: None,
+            tolerance: change.of(test.tolerance),
+            elapsed: Duration::ZERO,
+        };
+        if let Err(e) = one(model, test, value, &mut report) {
+            report.error = Some(e);
+        }
+        each(&report);
+        reports.push(report);
+    }
+    reports
+}
+
+fn one(
+    model: &mut Model,
+    test: &SelfTest,
+    value: &dyn Fn(&str) -> Result<Value>,
+    report: &mut TestReport,
+) -> Result<()> {
+    let all = |named: &[(String, String)]| -> Result<Named> {
+        named.iter().map(|(name, tensor)| Ok((name.clone(), value(tensor)?))).collect()
+    };
+    let inputs = all(&test.inputs)?;
+    let expected = test.expected.as_deref().map(all).transpose()?.unwrap_or_default();
+    let start = Instant::now();
+    let outputs = model.run(inputs);
+    report.elapsed = start.elapsed();
+    let outputs = outputs?;
+    let place = |name: &str| outputs.iter().position(|(n, _)| n == name);
+    for (name, expected) in expected {
+        let comparison = match place(&name) {
+            Some(at) => compare(&outputs[at].1, &expected, &report.tolerance),
+            None => {
+                let mut none = Comparison::default();
+                none.mismatch = Some("the model did not give it".to_owned());
+                none
+            }
+        };
+        report.outputs.push(OutputReport { name, comparison });
+    }
+    report.outputs.sort_by_key(|o| place(&o.name).unwrap_or(usize::MAX));
+    Ok(())
+}

@@ -1,0 +1,384 @@
+//! Python models in processes of their own: what they take and give, and every way in which they end.
+//! Skipped, and said so, where there is no interpreter with NumPy.
+#![cfg(unix)]
+
+mod models;
+
+use holdall::carton::{Description, OptionValue, Value};
+use holdall::{Error, Result};
+use holdall_run::{LogLine, Model, Named, Settings};
+use models::{description, python, value};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Whether models can be run at all.
+fn can_run() -> bool {
+    let ran = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
+    let can = ran.is_ok_and(|out| out.status.success());
+    if !can {
+        eprintln!("SKIPPED: there is no python3 with numpy");
+    }
+    can
+}
+
+fn folder(code: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("main.py"), code).unwrap();
+    folder
+}
+
+fn settings() -> Settings {
+    Settings::default().with_timeout(Duration::from_secs(60))
+}
+
+/// Loads a model whose `load` gives the function `run`.
+fn load_with(
+    d: Description,
+    code: &str,
+    settings: &Settings,
+) -> Result<(tempfile::TempDir, Model)> {
+    let folder = folder(&format!("{code}\ndef load():\n    return run\n"));
+    Model::load_folder(d, folder.path(), settings).map(|model| (folder, model))
+}
+
+fn x(value: Value) -> Named {
+    vec![("x".to_owned(), value)]
+}
+
+fn any() -> Description {
+    let mut d = python(&[], &[]);
+    d.model_name = Some("any".to_owned());
+    d
+}
+
+#[test]
+fn values_of_every_kind_go_there_and_back() {
+    if !can_run() {
+        return;
+    }
+    let code = "
+import numpy as np
+def run(inputs):
+    for name, a in inputs.items():
+        if name != 'nested':
+            assert isinstance(a, np.ndarray), name
+    return inputs
+";
+    let (_folder, mut model) = load_with(any(), code, &settings()).unwrap();
+    let big: Vec<f64> = (0..400_000).map(f64::from).collect();
+    let part = |n: u64| Value::of(vec![n, 1], &vec![n as f32; n as usize]).unwrap();
+    let texts = ["a", "", "ü𝄞", "zero\0"].map(str::to_owned).to_vec();
+    let inputs: Named = [
+        ("f32", Value::of(vec![2, 2], &[1f32, f32::NEG_INFINITY, -0.0, f32::MIN_POSITIVE])),
+        ("f64", Value::of(vec![], &[0.1f64])),
+        ("i8", Value::of(vec![2], &[i8::MIN, 1])),
+        ("i16", Value::of(vec![1, 1, 2], &[i16::MIN, 1])),
+        ("i32", Value::of(vec![2], &[i32::MIN, 1])),
+        ("i64", Value::of(vec![2], &[i64::MIN, 1])),
+        ("u8", Value::of(vec![2], &[u8::MAX, 1])),
+        ("u16", Value::of(vec![2], &[u16::MAX, 1])),
+        ("u32", Value::of(vec![2], &[u32::MAX, 1])),
+        ("u64", Value::of(vec![2], &[u64::MAX, 1])),
+        ("none", Value::of(vec![0, 4], &[0f32; 0])),
+        ("big", Value::of(vec![400, 1000], &big)),
+        ("texts", Value::strings(vec![2, 2], texts)),
+        ("text", Value::strings(vec![], vec!["scalar".to_owned()])),
+        ("nested", Value::nested(vec![part(3), part(1)])),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.unwrap()))
+    .to_vec();
+    assert_eq!(model.run(inputs.clone()).unwrap(), inputs);
+    // And again, in the same process.
+    assert_eq!(model.run(inputs.clone()).unwrap(), inputs);
+}
+
+#[test]
+fn the_three_forms_of_a_model_are_taken() {
+    if !can_run() {
+        return;
+    }
+    let original = "
+class Model:
+    def infer_with_tensors(self, tensors):
+        return {'y': tensors['x'] + 1}
+def load():
+    return Model()
+";
+    let sealing = "
+from .parts.more import ADD
+import other
+class Model:
+    def __init__(self):
+        self.sealed = {}
+    def seal(self, tensors):
+        self.sealed[7] = tensors
+        return 7
+    def infer_with_handle(self, handle):
+        return {'y': self.sealed.pop(handle)['x'] + ADD * other.ONE}
+def load():
+    return Model()
+";
+    for code in [
+        original,
+        sealing,
+        "def run(t):\n    return {'y': t['x'] + 1}\ndef load():\n    return run\n",
+    ] {
+        let folder = folder(code);
+        std::fs::create_dir(folder.path().join("parts")).unwrap();
+        std::fs::write(folder.path().join("parts/more.py"), "ADD = 1\n").unwrap();
+        std::fs::write(folder.path().join("other.py"), "ONE = 1\n").unwrap();
+        let d = python(&[("x", "n")], &[("y", "n")]);
+        let mut model = Model::load_folder(d, folder.path(), &settings()).unwrap();
+        let out = model.run(x(Value::of(vec![2], &[1f32, 2.0]).unwrap())).unwrap();
+        assert_eq!(out, [("y".to_owned(), Value::of(vec![2], &[2f32, 3.0]).unwrap())], "{code}");
+        assert!(!folder.path().join("__pycache__").exists());
+    }
+}
+
+#[test]
+fn what_is_printed_is_log_and_never_on_the_wire() {
+    if !can_run() {
+        return;
+    }
+    let lines: Arc<Mutex<Vec<LogLine>>> = Arc::default();
+    let keep = lines.clone();
+    let settings = settings().with_log(move |line| keep.lock().unwrap().push(line));
+    let code = "
+import os, sys
+print('loading')
+def run(inputs):
+    print('running', inputs['x'].shape)
+    print('oops', file=sys.stderr)
+    os.system('echo from a child')
+    sys.stdout.write('x' * 70000 + chr(10))
+    assert sys.stdin.read() == ''
+    return inputs
+";
+    let (_folder, mut model) = load_with(any(), code, &settings).unwrap();
+    model.run(x(value(&[2]))).unwrap();
+    drop(model);
+    let until = Instant::now() + Duration::from_secs(5);
+    let has = |is_error: bool, text: &str| {
+        lines.lock().unwrap().iter().any(|l| l.is_error == is_error && l.text == text)
+    };
+    let all = || {
+        has(false, "loading")
+            && has(false, "running (2,)")
+            && has(true, "oops")
+            && has(false, "from a child")
+            && has(false, &"x".repeat(65536))
+    };
+    while !all() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(all(), "{:?}", lines.lock().unwrap());
+}
+
+#[test]
+fn a_generator_streams() {
+    if !can_run() {
+        return;
+    }
+    let code = "
+def run(inputs):
+    for n in range(3):
+        yield {'y': inputs['x'] * n}
+    if inputs['x'][0] < 0:
+        raise ValueError('negative')
+";
+    let d = python(&[("x", "n")], &[("y", "n")]);
+    let (_folder, mut model) = load_with(d, code, &settings()).unwrap();
+    let mut seen = Vec::new();
+    let mut run = |first: f32, stop: usize| {
+        seen.clear();
+        let ran = model.run_streaming(x(Value::of(vec![1], &[first]).unwrap()), &mut |out| {
+            seen.push(out);
+            match seen.len() == stop {
+                true => Err(holdall_run::rules::NOTHING.broken("enough")),
+                false => Ok(()),
+            }
+        });
+        (seen.len(), ran.map_err(|e| (e.code(), e.message().to_owned())))
+    };
+    assert_eq!(run(1.0, 9), (3, Ok(())));
+    let failed = (3, Err(("runner/failed", "ValueError: negative".to_owned())));
+    assert_eq!(run(-1.0, 9), failed);
+    // Who takes them may stop, and the model runs on.
+    assert_eq!(run(1.0, 1), (1, Err(("run/nothing", "enough".to_owned()))));
+    assert_eq!(run(2.0, 9), (3, Ok(())));
+}
+
+/// What loading or running gives, and that it comes soon.
+fn error_of(code: &str, settings: &Settings) -> Error {
+    let start = Instant::now();
+    let d = python(&[("x", "n")], &[("y", "n")]);
+    let e = match load_with(d, code, settings) {
+        Err(e) => e,
+        Ok((_folder, mut model)) => {
+            let e = model.run(x(value(&[2]))).unwrap_err();
+            let again = model.run(x(value(&[2]))).unwrap_err();
+            let lives = e.code() == "runner/failed" || !e.code().starts_with("runner/");
+            assert_eq!(again.code() == "run/closed", !lives, "{e}, then {again}");
+            e
+        }
+    };
+    // Generous: other tests run at the same time.
+    assert!(start.elapsed() < Duration::from_secs(50), "{e} after {:?}", start.elapsed());
+    e
+}
+
+#[test]
+fn every_end_of_a_model_is_told() {
+    if !can_run() {
+        return;
+    }
+    let garbage = "
+import os, stat
+def run(t):
+    for fd in range(3, 64):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                os.write(fd, GARBAGE)
+        except OSError:
+            pass
+    import time; time.sleep(60)
+";
+    let cases: [(&str, &str, &str); 19] = [
+        ("def run(t): import os; os._exit(3)", "runner/died", "the runner ended with status 3"),
+        (
+            "def run(t): import os; os.kill(os.getpid(), 11)",
+            "runner/died",
+            "the runner was ended by signal 11",
+        ),
+        ("import os; os._exit(0)", "runner/died", "the runner ended with status 0"),
+        ("def run(t): return {'y': 1 / 0}", "runner/failed", "ZeroDivisionError: division by zero"),
+        ("def run(t): raise SystemExit(4)", "runner/failed", "SystemExit: 4"),
+        (
+            "def run(t): return {'y': t['x'][:1]}",
+            "signature/output-symbol",
+            "dimension 0 of output `y` is 1",
+        ),
+        ("def run(t): return {'z': t['x']}", "signature/output-unknown", "there is no output `z`"),
+        (
+            "def run(t): return {'y': t['x'].astype('f8')}",
+            "signature/output-type",
+            "output `y` is float64",
+        ),
+        ("def run(t): return {'y': t['x'] > 0}", "python/output", "output `y` is an array of bool"),
+        (
+            "def run(t): return {'y': t['x'] + 1j}",
+            "python/output",
+            "output `y` is an array of complex",
+        ),
+        ("def run(t): return {'y': object()}", "python/output", "output `y` is an array of object"),
+        ("def run(t): return {1: t['x']}", "python/output", "the name of an output is a int"),
+        ("def run(t): return t['x']", "python/output", "the model gave a ndarray, not a dict"),
+        ("def run(t): return None", "python/output", "the model gave a NoneType, not a dict"),
+        ("def run(t): return iter(())", "run/nothing", "the model gave no outputs"),
+        (
+            "import nowhere",
+            "python/load",
+            "module `main` cannot be imported: No module named 'nowhere'",
+        ),
+        ("raise KeyError('k')", "python/load", "module `main`: KeyError: 'k'"),
+        ("run = 3", "python/entry", "`main.load` gave a int, which"),
+        ("def run(t) return", "python/load", "module `main`: SyntaxError"),
+    ];
+    for (code, rule, says) in cases {
+        let e = error_of(code, &settings());
+        assert_eq!(e.code(), rule, "{code}: {e}");
+        assert!(e.message().starts_with(says), "{code}: {e}");
+    }
+    for (bytes, rule) in [
+        ("b'garbage on the wire'", "runner/frame"),
+        ("bytes(16)", "runner/frame"),
+        // A frame of more than there may be, one of no JSON, one that was not asked for.
+        ("bytes([6, 0, 0, 0, 3, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0])", "runner/frame-limit"),
+        ("bytes([6, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 120])", "runner/frame"),
+        ("bytes([4, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 123, 125])", "runner/order"),
+        ("bytes([7, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 123, 125])", "runner/order"),
+    ] {
+        let e = error_of(&garbage.replace("GARBAGE", bytes), &settings());
+        assert_eq!(e.code(), rule, "{bytes}: {e}");
+    }
+}
+
+#[test]
+fn the_last_words_of_a_model_are_in_the_hint() {
+    if !can_run() {
+        return;
+    }
+    let code = "def run(t): import os, sys; print('out of luck', file=sys.stderr); os._exit(1)";
+    let e = error_of(code, &settings());
+    assert!(e.hint().unwrap().contains("out of luck"), "{:?}", e.hint());
+}
+
+#[test]
+fn a_model_that_hangs_is_killed_with_its_children() {
+    if !can_run() {
+        return;
+    }
+    let mark = tempfile::tempdir().unwrap();
+    let mark = mark.path().join("alive");
+    // A child that would write when the time is over, had it not been killed with its group.
+    let code = format!(
+        "
+import subprocess
+def run(t):
+    subprocess.Popen(['sh', '-c', 'sleep 6; echo > {}'])
+    while True: pass
+",
+        mark.display()
+    );
+    let start = Instant::now();
+    let e = error_of(&code, &settings().with_timeout(Duration::from_secs(4)));
+    assert_eq!(e.code(), "runner/timeout", "{e}");
+    std::thread::sleep(Duration::from_secs(12).saturating_sub(start.elapsed()));
+    assert!(!Path::new(&mark).exists());
+}
+
+#[test]
+fn entry_points_and_interpreters_that_are_not_there_are_told() {
+    if !can_run() {
+        return;
+    }
+    let dir = folder("def other():\n    return 1\n");
+    let load = |d: Description, settings: &Settings| {
+        Model::load_folder(d, dir.path(), settings).map(|_| ()).unwrap_err()
+    };
+    let mut d = description("python", &[], &[]);
+    let e = load(d.clone(), &settings());
+    assert_eq!(
+        (e.code(), e.message()),
+        ("python/entry", "the option `entrypoint_package` is missing")
+    );
+    assert!(e.hint().unwrap().contains("runner.opts"));
+    d.runner.options.push(("entrypoint_package".to_owned(), OptionValue::Integer(1)));
+    assert_eq!(load(d, &settings()).code(), "python/entry");
+    let e = load(any(), &settings());
+    assert_eq!(
+        (e.code(), e.message()),
+        ("python/entry", "there is no function `load` in module `main`")
+    );
+    let mut d = any();
+    d.runner.options[0].1 = OptionValue::String("a.b".to_owned());
+    assert_eq!(load(d, &settings()).message(), "there is no module `a.b` in `model`");
+
+    let e = load(any(), &settings().with_python("/nowhere/python"));
+    assert_eq!(e.code(), "python/interpreter");
+    // What is no interpreter ends, or says nothing.
+    let e = load(any(), &settings().with_python("true"));
+    assert_eq!(e.code(), "runner/died");
+    let mut d = any();
+    d.runner.framework_version = "=2.7".to_owned();
+    let e = load(d, &settings());
+    assert_eq!(e.code(), "run/framework-version");
+    assert!(
+        e.message().starts_with("the package requires `=2.7`, the runner `python` has Python 3.")
+    );
+    let mut d = any();
+    d.runner.framework_version = ">=3.8".to_owned();
+    let e = load(d, &settings());
+    assert_eq!(e.code(), "python/entry");
+}

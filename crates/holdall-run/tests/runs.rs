@@ -1,0 +1,253 @@
+//! Models loaded and run: what is settled before, `noop`, and what the description holds.
+
+mod models;
+
+use holdall::Result;
+use holdall::carton::{OptionValue, Value};
+use holdall_run::runner::Each;
+use holdall_run::{Load, Loaded, Model, Named, Runner, Runners, Settings};
+use models::{description, value};
+use semver::VersionReq;
+
+#[test]
+fn noop_gives_back_what_it_is_given() {
+    let mut d = description("noop", &[("x", "n 2"), ("y", "n")], &[("a", "n 2"), ("y", "*")]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut model = Model::load_folder(d.clone(), folder.path(), &Settings::default()).unwrap();
+    let (x, y) = (value(&[3, 2]), value(&[3]));
+    let named = model.in_order(vec![x.clone(), y.clone()]).unwrap();
+    let out = model.run(named).unwrap();
+    assert_eq!(out, [("a".to_owned(), x.clone()), ("y".to_owned(), y.clone())]);
+
+    let e = model.run(vec![("x".to_owned(), x.clone())]).unwrap_err();
+    assert_eq!(e.code(), "signature/input-missing");
+    let e = model.run(vec![("x".to_owned(), value(&[3])), ("z".to_owned(), y)]).unwrap_err();
+    assert_eq!(e.code(), "signature/input-rank");
+    assert!(e.message().contains("; there is no input `z`; input `y`"), "{e}");
+
+    // Nothing declared: nothing held.
+    (d.inputs, d.outputs) = (Vec::new(), Vec::new());
+    let mut model = Model::load_folder(d, folder.path(), &Settings::default()).unwrap();
+    let out = model.run(vec![("q".to_owned(), x.clone())]).unwrap();
+    assert_eq!(out, [("q".to_owned(), x)]);
+}
+
+#[test]
+fn what_a_package_requires_is_held_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |change: &dyn Fn(&mut holdall::carton::Description)| {
+        let mut d = description("noop", &[], &[]);
+        change(&mut d);
+        Model::load_folder(d, folder.path(), &Settings::default()).map(|_| ())
+    };
+    let code =
+        |change: &dyn Fn(&mut holdall::carton::Description)| load(change).unwrap_err().code();
+    load(&|_| {}).unwrap();
+    let e = load(&|d| d.runner.name = "/tmp/evil".to_owned()).unwrap_err();
+    assert_eq!((e.code(), e.hint().unwrap().starts_with("there are ")), ("run/no-runner", true));
+    assert_eq!(code(&|d| d.runner.framework_version = "seven".to_owned()), "run/requirement");
+    assert_eq!(code(&|d| d.runner.compat_version = 99), "run/compat-version");
+    assert_eq!(code(&|d| d.required_platforms = vec!["wasm".to_owned()]), "run/platform");
+    let here = holdall_run::model::platform();
+    load(&|d| d.required_platforms = vec!["wasm".to_owned(), here.clone()]).unwrap();
+}
+
+#[test]
+fn options_nobody_knows_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut d = description("noop", &[], &[]);
+    d.runner.options = vec![("threads".to_owned(), OptionValue::Integer(3))];
+    let settings = Settings::default().with_option("threads", OptionValue::Integer(1));
+    let model = Model::load_folder(d, folder.path(), &settings).unwrap();
+    assert_eq!(model.warnings(), ["the runner `noop` takes no options, `threads` does nothing"]);
+}
+
+/// Gives what it was made with, whatever it is given.
+struct Fixed(Vec<Named>);
+
+impl Runner for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+    fn options(&self) -> &'static [&'static str] {
+        &["number"]
+    }
+    fn satisfies(&self, requirement: &VersionReq) -> Result<(), String> {
+        match requirement.matches(&semver::Version::new(2, 1, 0)) {
+            true => Ok(()),
+            false => Err("2.1.0".to_owned()),
+        }
+    }
+    fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>> {
+        // The caller's option comes before the package's.
+        assert!(matches!(load.option("number"), None | Some(OptionValue::Integer(7))));
+        Ok(Box::new(Fixed(self.0.clone())))
+    }
+}
+
+impl Loaded for Fixed {
+    fn run(&mut self, _: &Named, each: Each<'_>) -> Result<()> {
+        self.0.iter().try_for_each(|out| each(out.clone()))
+    }
+}
+
+fn fixed(outputs: Vec<Named>) -> Settings {
+    Settings::default().with_runners(Runners::none().with(Fixed(outputs)))
+}
+
+fn named(of: &[(&str, Value)]) -> Named {
+    of.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+}
+
+#[test]
+fn outputs_are_held_against_the_description() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut d = description("fixed", &[("x", "n")], &[("a", "n"), ("b", "*")]);
+    d.runner.framework_version = "=2.1".to_owned();
+    d.runner.options = vec![("number".to_owned(), OptionValue::String("?".to_owned()))];
+    let run = |outputs: Vec<Named>| {
+        let settings = fixed(outputs).with_option("number", OptionValue::Integer(7));
+        let mut model = Model::load_folder(d.clone(), folder.path(), &settings).unwrap();
+        assert!(model.warnings().is_empty());
+        model.run(named(&[("x", value(&[2]))]))
+    };
+    let (two, three) = (value(&[2]), value(&[3]));
+    let sound = named(&[("b", three.clone()), ("a", two.clone())]);
+    // In the declared order.
+    let out = run(vec![sound.clone()]).unwrap();
+    assert_eq!(out, named(&[("a", two.clone()), ("b", three.clone())]));
+    for (outputs, code) in [
+        (vec![], "run/nothing"),
+        (vec![named(&[("a", two.clone())])], "signature/output-missing"),
+        (vec![named(&[("a", three.clone()), ("b", two.clone())])], "signature/output-symbol"),
+        (
+            vec![named(&[("a", two.clone()), ("b", two.clone()), ("c", two.clone())])],
+            "signature/output-unknown",
+        ),
+        (vec![sound.clone(), named(&[])], "signature/output-missing"),
+        (
+            vec![named(&[("a", Value::of(vec![2], &[1i8, 2]).unwrap()), ("b", two.clone())])],
+            "signature/output-type",
+        ),
+        (vec![named(&[("a", value(&[2, 1])), ("b", two.clone())])], "signature/output-rank"),
+    ] {
+        assert_eq!(run(outputs).unwrap_err().code(), code);
+    }
+
+    let e = Model::load_folder(
+        {
+            let mut d = d.clone();
+            d.runner.framework_version = "=2.0.1".to_owned();
+            d
+        },
+        folder.path(),
+        &fixed(Vec::new()),
+    );
+    let e = e.unwrap_err();
+    assert_eq!(e.code(), "run/framework-version");
+    assert_eq!(e.message(), "the package requires `=2.0.1`, the runner `fixed` has 2.1.0");
+}
+
+#[test]
+fn streams_are_handed_on_one_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut d = description("fixed", &[("x", "n")], &[("a", "k")]);
+    d.runner.framework_version = "*".to_owned();
+    // `k` may stand for something else each time.
+    let outs: Vec<Named> = (1..4).map(|n| named(&[("a", value(&[n]))])).collect();
+    let mut model = Model::load_folder(d, folder.path(), &fixed(outs.clone())).unwrap();
+    let input = named(&[("x", value(&[2]))]);
+    let mut seen = Vec::new();
+    model
+        .run_streaming(input.clone(), &mut |out| {
+            seen.push(out);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(seen, outs);
+    assert_eq!(model.run(input.clone()).unwrap(), outs[2]);
+    // Who takes them may stop.
+    let mut count = 0;
+    let stopped = model.run_streaming(input, &mut |_| {
+        count += 1;
+        Err(holdall_run::rules::NOTHING.broken("enough"))
+    });
+    assert_eq!((count, stopped.unwrap_err().message()), (1, "enough"));
+}
+
+#[test]
+fn every_rule_is_in_the_specification_and_there_once() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spec/runner.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut codes: Vec<&str> = holdall_run::rules().map(|r| r.code).collect();
+    let missing: Vec<&&str> = codes.iter().filter(|c| !page.contains(&format!("`{c}`"))).collect();
+    assert!(missing.is_empty(), "docs/spec/runner.md does not speak of {missing:?}");
+    let count = codes.len();
+    codes.sort_unstable();
+    codes.dedup();
+    assert_eq!(codes.len(), count, "a code stands twice");
+    // And it speaks of none that there are not.
+    for code in page.split('`').skip(1).step_by(2) {
+        let area = code.split_once('/').map(|(area, _)| area);
+        if matches!(area, Some("run" | "runner" | "python" | "onnx" | "signature"))
+            && !code.ends_with('…')
+        {
+            assert!(codes.contains(&code), "there is no rule {code}");
+        }
+    }
+}
+
+#[test]
+fn self_tests_compare_and_go_on() {
+    use holdall::carton::{SelfTest, Tolerance};
+    use holdall_run::self_test::{Override, self_tests};
+    let folder = tempfile::tempdir().unwrap();
+    let mut d = description("noop", &[("x", "n")], &[("a", "n")]);
+    let pairs = |of: &[(&str, &str)]| -> Vec<(String, String)> {
+        of.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    };
+    let test = |input: &str, expected: Option<&str>| {
+        let mut test = SelfTest::default();
+        test.inputs = pairs(&[("x", input)]);
+        test.expected = expected.map(|e| pairs(&[("a", e)]));
+        test
+    };
+    d.self_tests = vec![
+        test("one", Some("one")),
+        test("one", Some("near")),
+        test("one", None),
+        test("gone", None),
+        test("wide", Some("wide")),
+        test("one", Some("two")),
+    ];
+    d.self_tests[1].name = Some("is near".to_owned());
+    let mut model = Model::load_folder(d, folder.path(), &Settings::default()).unwrap();
+    let tensor = |name: &str| {
+        Ok(match name {
+            "one" => Value::of(vec![2], &[1f32, 2.0]).unwrap(),
+            "near" => Value::of(vec![2], &[1f32, 2.001]).unwrap(),
+            "two" => Value::of(vec![1], &[1f32]).unwrap(),
+            "wide" => Value::of(vec![1, 1], &[1f32]).unwrap(),
+            _ => {
+                return Err(
+                    holdall_run::rules::TENSOR.broken(format!("there is no tensor `{name}`"))
+                );
+            }
+        })
+    };
+    let mut told = 0;
+    let reports = self_tests(&mut model, &tensor, Override::default(), &mut |_| told += 1);
+    let passed: Vec<bool> = reports.iter().map(|r| r.passed()).collect();
+    assert_eq!((told, passed), (6, vec![true, false, true, false, false, false]));
+    assert_eq!((reports[0].name.as_str(), reports[1].name.as_str()), ("test 1", "is near"));
+    let c = &reports[1].outputs[0].comparison;
+    assert_eq!((c.differ, c.first.as_ref().unwrap().index.as_slice()), (1, &[1][..]));
+    assert_eq!(reports[3].error.as_ref().unwrap().code(), "run/no-tensor");
+    assert_eq!(reports[4].error.as_ref().unwrap().code(), "signature/input-rank");
+    assert!(reports[5].outputs[0].comparison.mismatch.is_some());
+
+    let loose = Override { atol: Some(0.01), ..Override::default() };
+    let reports = self_tests(&mut model, &tensor, loose, &mut |_| ());
+    assert!(reports[1].passed());
+    assert_eq!(reports[1].tolerance, Tolerance { atol: 0.01, ..Tolerance::default() });
+}
