@@ -1,5 +1,7 @@
 //! Rules that only exist where there are files: what the operating system says, what callers ask.
 
+#[cfg(feature = "carton")]
+use crate::carton::rules as packages;
 use crate::http::rules as http;
 use crate::records::rules as records;
 use holdall_core::{Error, Kind, Rule};
@@ -54,6 +56,16 @@ pub static RULES: &[&Rule] = &[
     &http::ENCODING,
     &http::CHANGED,
     &http::TOO_LONG,
+    #[cfg(feature = "carton")]
+    &packages::NO_FILE,
+    #[cfg(feature = "carton")]
+    &packages::NO_TENSOR,
+    #[cfg(feature = "carton")]
+    &packages::NOT_HERE,
+    #[cfg(feature = "carton")]
+    &packages::PART,
+    #[cfg(feature = "carton")]
+    &packages::PLACE,
 ];
 
 /// The operating system failed.

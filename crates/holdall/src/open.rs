@@ -102,12 +102,16 @@ impl OpenOptions {
     }
 
     /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
-    /// range requests, see [`crate::http`].
+    /// range requests, see [`crate::http`]. `PACKAGE!/PATH` is a file inside a package.
     ///
     /// # Errors
     /// As [`open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
+        #[cfg(feature = "carton")]
+        if let Some((package, inside)) = crate::carton::split(path) {
+            return crate::carton::Package::open_with(package, self)?.open_file(inside);
+        }
         if let Some(url) = crate::http::is_url(path) {
             let (source, name) = self.remote(url)?;
             return self.decode(source, name, Io::Read);
@@ -147,16 +151,27 @@ impl OpenOptions {
     }
 
     fn open_file(&self, file: FileSource, name: &str) -> Result<File> {
+        let (source, io) = self.source(file).map_err(|e| e.in_source(name))?;
+        self.decode(source, name.to_owned(), io)
+    }
+
+    /// The way to the bytes of a file, and what [`Io::Auto`] came to.
+    pub(crate) fn source(&self, file: FileSource) -> Result<(Arc<dyn ByteSource>, Io)> {
         let io = match self.io {
             Io::Auto if file.is_remote() => Io::Read,
             Io::Auto | Io::Map => Io::Map,
             other => other,
         };
         let source: Arc<dyn ByteSource> = match io {
-            Io::Map => Arc::new(MapSource::new(file).map_err(|e| e.in_source(name))?),
+            Io::Map => Arc::new(MapSource::new(file)?),
             _ => Arc::new(file),
         };
-        self.decode(source, name.to_owned(), io)
+        Ok((source, io))
+    }
+
+    /// The limits that files are held to.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Opens a file that is in memory; `name` stands for it in errors.
@@ -179,7 +194,7 @@ impl OpenOptions {
         self.decode(source, name.into(), Io::Read)
     }
 
-    fn decode(&self, source: Arc<dyn ByteSource>, name: String, io: Io) -> Result<File> {
+    pub(crate) fn decode(&self, source: Arc<dyn ByteSource>, name: String, io: Io) -> Result<File> {
         let index = index(&*source, &self.limits).map_err(|e| e.in_source(&name))?;
         Ok(File::new(index, source, self.limits.clone(), self.check, self.io, io, name))
     }
@@ -202,10 +217,9 @@ const FIRST_FETCH: u64 = 64 << 10;
 /// what is not needed costs more.
 const FIRST_TOUCH: u64 = 4 << 10;
 
-/// Decodes the index of what `source` holds, fetching what the decoder asks for.
-fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
+/// Fetches what most formats want to see first.
+pub(crate) fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result<()> {
     let len = source.len();
-    let mut window = Window::new(len);
     let first = 0..len.min(FIRST_TOUCH);
     if source.access() == Access::Borrowed && !source.is_cold(first.clone()) {
         window.add(0, source.read_now(first)?);
@@ -215,6 +229,13 @@ fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
         window.add(head.start, source.read_now(head)?);
         window.add(tail.start, source.read_now(tail)?);
     }
+    Ok(())
+}
+
+/// Decodes the index of what `source` holds, fetching what the decoder asks for.
+fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
+    let mut window = Window::new(source.len());
+    fetch_ends(source, &mut window)?;
     loop {
         match formats::decode(&window, limits) {
             Ok(index) => return Ok(index),

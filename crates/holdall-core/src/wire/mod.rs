@@ -12,6 +12,8 @@ pub mod cursor;
 pub mod json;
 pub mod npy;
 #[cfg(feature = "carton")]
+pub mod protobuf;
+#[cfg(feature = "carton")]
 pub mod toml;
 #[cfg(feature = "carton")]
 pub mod zip;

@@ -3,17 +3,23 @@
 //! Nothing of a package is ever executed here, and no byte of a file is handed out before its SHA-256 was
 //! held against the package's `MANIFEST`.
 
+mod folder;
+mod origin;
 mod pack;
 mod package;
 mod read;
+pub mod rules;
+mod unpack;
 
 pub use holdall_core::formats::carton::{
     Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
     ShapeSpec, TensorKind, TensorRow, TensorSpec, Tolerance, Value, ValueType,
 };
 pub use pack::{Content, PackReport, Packer, Packing};
+pub(crate) use package::split;
 pub use package::{Package, PackageFile, Place};
 pub use read::FileReader;
+pub use unpack::UnpackOptions;
 
 use holdall_core::Result;
 use std::path::PathBuf;

@@ -1,13 +1,29 @@
 //! An open package.
 
-use super::{Description, Fetcher, FileReader, Links, Manifest, TensorRow, Value};
+use super::folder;
+use super::origin::{Origin, Stored, on_disk as on_disk_file};
+use super::read::reading;
+use super::rules::{NO_FILE, NO_TENSOR, NOT_HERE};
+use super::unpack::{What, unpack};
+use super::{
+    Description, Fetcher, FileReader, Links, Manifest, TensorKind, TensorRow, UnpackOptions, Value,
+    ValueType,
+};
+use crate::buffer::Buffer;
 use crate::file::File;
-use crate::open::OpenOptions;
-use crate::source::ByteSource;
+use crate::open::{Io, OpenOptions};
+use crate::source::{Access, ByteSource, FileSource, SliceSource};
 use bytes::Bytes;
-use holdall_core::{Result, Warning};
+use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::formats::carton::{
+    Contents, PackedFile, TENSOR_DATA, read_zip, rules::TENSOR_LEN, sha256, tensors, wrong_hash, write,
+};
+use holdall_core::model::element_count;
+use holdall_core::wire::zip::{Directory, Method};
+use holdall_core::{Error, Result, Stop, Warning, Window};
 use std::fmt;
-use std::path::Path;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// An open package. Cheap to clone; shared by threads.
@@ -19,11 +35,14 @@ pub struct Package {
 
 struct Inner {
     name: String,
+    origin: Origin,
+    io: Io,
+    options: OpenOptions,
     description: Description,
     manifest: Option<Manifest>,
+    hash: Option<[u8; 32]>,
     links: Links,
     files: Vec<PackageFile>,
-    hash: Option<[u8; 32]>,
     tensors: Vec<TensorRow>,
     warnings: Vec<Warning>,
 }
@@ -71,8 +90,14 @@ impl Package {
     /// # Errors
     /// As [`Package::open`].
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Package> {
-        let _ = (path.as_ref(), options);
-        todo!()
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        if path.is_dir() {
+            return Package::of_folder(path, None, options).map_err(|e| e.in_source(name));
+        }
+        let opened = FileSource::open(path).and_then(|file| options.source(file));
+        let (source, io) = opened.map_err(|e| e.in_source(&name))?;
+        Package::of_zip(source, io, name, options)
     }
 
     /// Opens a zip that `source` gives; `name` stands for it in errors.
@@ -84,8 +109,7 @@ impl Package {
         name: impl Into<String>,
         options: &OpenOptions,
     ) -> Result<Package> {
-        let _ = (source, name.into(), options);
-        todo!()
+        Package::of_zip(source, Io::Read, name.into(), options)
     }
 
     /// Opens an unpacked folder that may have no `carton.toml`: the caller says what runs the model.
@@ -97,8 +121,90 @@ impl Package {
         runner: super::Runner,
         options: &OpenOptions,
     ) -> Result<Package> {
-        let _ = (path.as_ref(), runner, options);
-        todo!()
+        let path = path.as_ref();
+        let opened = Package::of_folder(path, Some(runner), options);
+        opened.map_err(|e| e.in_source(path.display()))
+    }
+
+    fn of_zip(
+        source: Arc<dyn ByteSource>,
+        io: Io,
+        name: String,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        let limits = options.limits();
+        let mut window = Window::new(source.len());
+        let read = || {
+            crate::open::fetch_ends(&*source, &mut window)?;
+            loop {
+                let contents = Directory::read(&window, limits)
+                    .and_then(|directory| Ok((read_zip(&directory, &window, limits)?, directory)));
+                match contents {
+                    Ok(both) => return Ok(both),
+                    Err(Stop::Fail(e)) => return Err(e),
+                    Err(Stop::Need(ranges)) => {
+                        for range in ranges {
+                            window.add(range.start, source.read_now(range)?);
+                        }
+                    }
+                }
+            }
+        };
+        let mut read = read;
+        let (contents, directory) = read().map_err(|e: Error| e.in_source(&name))?;
+        let origin = Origin::Zip { source, directory };
+        Package::of(contents, origin, io, name, options)
+    }
+
+    fn of(
+        contents: Contents,
+        origin: Origin,
+        io: Io,
+        name: String,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        let found = match origin {
+            Origin::Zip { .. } => Place::Zip,
+            Origin::Folder(_) => Place::Disk,
+        };
+        let file = |file: PackedFile| PackageFile {
+            path: file.path,
+            len: file.len,
+            sha256: file.sha256,
+            place: if file.found.is_some() { found } else { Place::Links },
+            target: file.target,
+        };
+        let files = contents.files.into_iter().map(file).collect();
+        let inner = Inner {
+            name,
+            origin,
+            io,
+            options: options.clone(),
+            description: contents.description,
+            manifest: contents.manifest,
+            hash: contents.hash,
+            links: contents.links,
+            files,
+            tensors: contents.tensors,
+            warnings: contents.warnings,
+        };
+        Ok(Package { inner: Arc::new(inner), fetcher: None })
+    }
+
+    fn of_folder(
+        root: &Path,
+        runner: Option<super::Runner>,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        let (found, mut texts) = folder::read(root, options.limits())?;
+        if let (Some(runner), true) = (runner, texts.description.is_empty()) {
+            let mut description = Description::default();
+            description.runner = runner;
+            texts.description = write::description(&description).into();
+        }
+        let contents = Contents::new(found, &texts, options.limits())?;
+        let name = root.display().to_string();
+        Package::of(contents, Origin::Folder(root.to_owned()), Io::Read, name, options)
     }
 
     /// Gets files that are only linked to through `fetcher`. Without one, reading them is an error.
@@ -155,32 +261,150 @@ impl Package {
         &self.inner.warnings
     }
 
-    /// The bytes of a file, checked against `MANIFEST`.
+    /// The bytes of a file, checked against `MANIFEST`. Those that are stored as they are in a mapped file
+    /// are not copied.
     ///
     /// # Errors
     /// NotFound, Io, Integrity, Limit; what a fetch finds wrong.
     pub fn read(&self, path: &str) -> Result<Bytes> {
-        let _ = path;
-        todo!()
+        let file = self.find(path)?;
+        let checked = |bytes: Bytes| match file.sha256 {
+            Some(wanted) if sha256(&bytes) != wanted => {
+                Err(wrong_hash(path, &wanted, &sha256(&bytes)))
+            }
+            _ => Ok(bytes),
+        };
+        let read = match self.at(file)? {
+            At::Zip(source, stored) if stored.method == Method::Stored => {
+                self.check_len(&source, &stored)?;
+                source.read_range(stored.range).and_then(checked)
+            }
+            At::Zip(source, stored) => {
+                self.check_len(&source, &stored)?;
+                let len = stored.len;
+                let from = stored.stream(source, self.inner.options.limits());
+                let from = FileReader::new(Box::new(from), path, len, file.sha256);
+                whole(from, len, path)
+            }
+            At::Disk(on_disk) => {
+                let (len, from) = on_disk_file(&on_disk)?;
+                check_decoded_len(len, len, self.inner.options.limits())?;
+                let from = FileReader::new(Box::new(from), path, len, file.sha256);
+                whole(from, len, path)
+            }
+        };
+        read.map_err(|e| e.in_source(self.inside(path)))
     }
 
-    /// The bytes of a file as a stream in bounded memory. It fails at its end when the hash is wrong: who
-    /// reads it keeps nothing before that.
+    /// The bytes of a file as a stream in bounded memory. The read that would hand out its last bytes fails
+    /// when the hash is wrong: who reads it keeps nothing before that.
     ///
     /// # Errors
     /// As [`Package::read`].
     pub fn reader(&self, path: &str) -> Result<FileReader> {
-        let _ = path;
-        todo!()
+        let file = self.find(path)?;
+        let (len, from) = self.stream(file)?;
+        Ok(FileReader::new(from, path, len, file.sha256))
     }
 
-    /// Opens a tensor file inside: in place where it is stored as it is, else decoded in memory.
+    /// A stream of a file's bytes whose hash the caller compares.
+    pub(super) fn unchecked_reader(&self, path: &str) -> Result<Box<dyn Read + Send>> {
+        Ok(self.stream(self.find(path)?)?.1)
+    }
+
+    fn stream(&self, file: &PackageFile) -> Result<(u64, Box<dyn Read + Send>)> {
+        Ok(match self.at(file)? {
+            At::Zip(source, stored) => {
+                let len = stored.len;
+                (len, Box::new(stored.stream(source, self.inner.options.limits())))
+            }
+            At::Disk(path) => {
+                let (len, from) = on_disk_file(&path)?;
+                (len, Box::new(from))
+            }
+        })
+    }
+
+    /// Opens a tensor file inside: in place where it is stored as it is, else decoded in memory. In place
+    /// no byte is read before it is asked for, so its hash is not checked: [`Package::verify`] does.
     ///
     /// # Errors
     /// As [`Package::read`] and [`crate::open`].
     pub fn open_file(&self, path: &str) -> Result<File> {
-        let _ = path;
-        todo!()
+        let name = self.inside(path);
+        let options = &self.inner.options;
+        match self.at(self.find(path)?).map_err(|e| e.in_source(&name))? {
+            At::Zip(source, stored) if stored.method == Method::Stored => {
+                let slice = SliceSource::new(source, stored.range)?;
+                options.decode(Arc::new(slice), name, self.inner.io)
+            }
+            At::Zip(..) => options.open_bytes(self.read(path)?, name),
+            At::Disk(path) => options.open(path),
+        }
+    }
+
+    /// Where the bytes of a file are, links of all kinds followed.
+    pub(super) fn at(&self, file: &PackageFile) -> Result<At> {
+        let file = match &file.target {
+            Some(target) => self.find(target)?,
+            None => file,
+        };
+        match (&self.inner.origin, file.place) {
+            (Origin::Zip { source, directory }, Place::Zip) => {
+                match Stored::find(&**source, directory, &file.path)? {
+                    Some(stored) => Ok(At::Zip(source.clone(), stored)),
+                    None => Err(self.no_file(&file.path)),
+                }
+            }
+            (Origin::Folder(root), Place::Disk) => Ok(At::Disk(root.join(&file.path))),
+            _ => self.fetched(file).map(At::Disk),
+        }
+    }
+
+    fn fetched(&self, file: &PackageFile) -> Result<PathBuf> {
+        let path = file.path.escape_debug();
+        let urls = |hash: [u8; 32]| {
+            let row = self.inner.links.urls.iter().find(|(of, _)| *of == hash);
+            row.map(|(_, urls)| (hash, urls))
+        };
+        let Some((hash, urls)) = file.sha256.and_then(urls) else {
+            return Err(self.no_file(&file.path));
+        };
+        match &self.fetcher {
+            Some(fetcher) => fetcher.fetch(hash, urls),
+            None => {
+                let message = format!("`{path}` is not in the package, which only links to it");
+                Err(NOT_HERE.broken(message))
+            }
+        }
+    }
+
+    /// Whether the file may be held in memory.
+    fn check_len(&self, source: &Arc<dyn ByteSource>, stored: &Stored) -> Result<()> {
+        if stored.method == Method::Stored && source.access() == Access::Borrowed {
+            return Ok(());
+        }
+        let stored_len = stored.range.end - stored.range.start;
+        check_decoded_len(stored.len, stored_len, self.inner.options.limits())
+    }
+
+    fn find(&self, path: &str) -> Result<&PackageFile> {
+        self.file(path).ok_or_else(|| self.no_file(path))
+    }
+
+    #[cold]
+    fn no_file(&self, path: &str) -> Error {
+        let e = NO_FILE.broken(format!("there is no `{}`", path.escape_debug()));
+        let e = e.in_source(self.name());
+        match crate::select::nearest(path, self.files().iter().map(|f| f.path.as_str())) {
+            Some(near) => e.with_hint(format!("did you mean `{}`?", near.escape_debug())),
+            None => e,
+        }
+    }
+
+    /// How a file inside is named in errors, and opened by name.
+    fn inside(&self, path: &str) -> String {
+        format!("{}!/{path}", self.name())
     }
 
     /// The tensor of that name in `tensor_data`.
@@ -188,8 +412,39 @@ impl Package {
     /// # Errors
     /// As [`Package::read`]; Malformed where its file is not what its row says.
     pub fn value(&self, tensor: &str) -> Result<Value> {
-        let _ = tensor;
-        todo!()
+        let Some(row) = self.tensors().iter().find(|row| row.name == tensor) else {
+            return Err(self.no_tensor(tensor));
+        };
+        match &row.kind {
+            TensorKind::Plain { ty, shape, file } => {
+                let bytes = self.read(&format!("{TENSOR_DATA}/{file}"))?;
+                let value = match ty {
+                    ValueType::String => {
+                        let count = element_count(shape).unwrap_or(u64::MAX);
+                        let limits = self.inner.options.limits();
+                        tensors::strings(&bytes, count, limits)
+                            .map(|data| Value::Strings { shape: shape.clone(), data })
+                    }
+                    ty => numbers(*ty, shape, bytes),
+                };
+                value.map_err(|e| e.in_tensor(tensor).in_source(self.name()))
+            }
+            // None of them is nested: that was checked when the rows were read.
+            TensorKind::Nested { inner } => {
+                let values = inner.iter().map(|name| self.value(name)).collect::<Result<_>>()?;
+                Ok(Value::Nested(values))
+            }
+        }
+    }
+
+    #[cold]
+    fn no_tensor(&self, name: &str) -> Error {
+        let e = NO_TENSOR.broken("there is no tensor of this name").in_tensor(name);
+        let e = e.in_source(self.name());
+        match crate::select::nearest(name, self.tensors().iter().map(|row| row.name.as_str())) {
+            Some(near) => e.with_hint(format!("did you mean `{}`?", near.escape_debug())),
+            None => e,
+        }
     }
 
     /// Writes every file of the package into the new folder `to`, which appears whole or not at all.
@@ -197,8 +452,15 @@ impl Package {
     /// # Errors
     /// As [`Package::read`]; Misuse where `to` exists.
     pub fn unpack(&self, to: impl AsRef<Path>) -> Result<()> {
-        let _ = to.as_ref();
-        todo!()
+        self.unpack_with(to, &UnpackOptions::new())
+    }
+
+    /// As [`Package::unpack`], with choices.
+    ///
+    /// # Errors
+    /// As [`Package::unpack`].
+    pub fn unpack_with(&self, to: impl AsRef<Path>, options: &UnpackOptions) -> Result<()> {
+        unpack(self, What::Package, to.as_ref(), options)
     }
 
     /// Writes what is under `model/` into the new folder `to`, which appears whole or not at all.
@@ -206,9 +468,46 @@ impl Package {
     /// # Errors
     /// As [`Package::unpack`].
     pub fn unpack_model(&self, to: impl AsRef<Path>) -> Result<()> {
-        let _ = to.as_ref();
-        todo!()
+        unpack(self, What::Model, to.as_ref(), &UnpackOptions::new())
     }
+}
+
+/// Where the bytes of one file are.
+pub(super) enum At {
+    Zip(Arc<dyn ByteSource>, Stored),
+    Disk(PathBuf),
+}
+
+/// All bytes of a stream of `len` bytes, which were held against the limits.
+fn whole(mut from: FileReader, len: u64, path: &str) -> Result<Bytes> {
+    let mut out = Buffer::new(len as usize)?;
+    from.read_exact(out.as_mut()).map_err(|e| reading(e, path))?;
+    // An empty file has no last bytes for the check to come before.
+    from.read(&mut [0]).map_err(|e| reading(e, path))?;
+    Ok(out.freeze())
+}
+
+/// A tensor of numbers; a file that was linked to has its length checked here for the first time.
+fn numbers(ty: ValueType, shape: &[u64], data: Bytes) -> Result<Value> {
+    let wanted = element_count(shape).and_then(|n| n.checked_mul(ty.width().unwrap_or(0)));
+    let found = data.len() as u64;
+    if wanted != Some(found) {
+        let (ty, wanted) = (ty.as_str(), wanted.unwrap_or(u64::MAX));
+        let message = format!("shape {shape:?} of {ty} takes {wanted} bytes, its file has {found}");
+        return Err(TENSOR_LEN.broken(message));
+    }
+    Ok(Value::Numbers { ty, shape: shape.to_vec(), data })
+}
+
+/// `PACKAGE!/PATH` as two paths, where there is no file of the whole name and there is a package.
+pub(crate) fn split(path: &Path) -> Option<(&Path, &str)> {
+    let text = path.to_str()?;
+    if !text.contains("!/") || path.exists() {
+        return None;
+    }
+    let both = text.match_indices("!/").map(|(at, _)| (&text[..at], &text[at + 2..]));
+    let mut both = both.map(|(package, inside)| (Path::new(package), inside));
+    both.find(|(package, _)| package.exists())
 }
 
 impl fmt::Debug for Package {

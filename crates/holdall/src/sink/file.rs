@@ -55,6 +55,9 @@ pub struct FileSink {
     filling: Option<Buffer>,
     filled: usize,
     writer: Writer,
+    /// Bytes that take the place of appended ones at the end.
+    #[cfg(feature = "carton")]
+    patches: Vec<(u64, Vec<u8>)>,
 }
 
 /// Who writes the pieces that are full.
@@ -98,6 +101,8 @@ impl FileSink {
                 Durability::Disk => Writer::Later,
                 Durability::System => Writer::Caller,
             },
+            #[cfg(feature = "carton")]
+            patches: Vec::new(),
         })
     }
 
@@ -113,6 +118,13 @@ impl FileSink {
             Ok(_) => Err(not_created(ErrorKind::NotADirectory.into(), &there, target)),
             Err(e) => Err(not_created(e, &there, target)),
         }
+    }
+
+    /// Puts `bytes` in the place of those that were appended at `at`, before the file is published. For
+    /// headers that say what is only known when all after them is written.
+    #[cfg(feature = "carton")]
+    pub(crate) fn patch(&mut self, at: u64, bytes: Vec<u8>) {
+        self.patches.push((at, bytes));
     }
 
     fn as_file(&self) -> &File {
@@ -262,6 +274,13 @@ impl Sink for FileSink {
             set_direct(self.as_file(), false);
             let at = self.len - filled as u64;
             write_at(self.as_file(), &piece.as_ref()[..filled], at).map_err(|e| self.failed(e))?;
+        }
+        #[cfg(feature = "carton")]
+        if !self.patches.is_empty() {
+            set_direct(self.as_file(), false);
+            for (at, bytes) in &self.patches {
+                write_at(self.as_file(), bytes, *at).map_err(|e| self.failed(e))?;
+            }
         }
         // Reserved blocks past the end go back.
         self.as_file().set_len(self.len).map_err(|e| self.failed(e))?;

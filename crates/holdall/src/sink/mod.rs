@@ -1,10 +1,14 @@
 //! Where bytes go.
 
 mod file;
+#[cfg(feature = "carton")]
+mod folder;
 mod stream;
 mod unpublished;
 
 pub use file::{Durability, FileSink};
+#[cfg(feature = "carton")]
+pub(crate) use folder::FolderSink;
 pub use stream::StreamSink;
 
 use holdall_core::Result;

@@ -6,12 +6,14 @@ mod http;
 #[allow(unsafe_code)] // The memory map: the one place in the workspace that needs it.
 mod map;
 mod memory;
+mod slice;
 
 pub use file::FileSource;
 #[cfg(feature = "http")]
 pub use http::HttpSource;
 pub use map::MapSource;
 pub use memory::MemorySource;
+pub use slice::SliceSource;
 
 use bytes::Bytes;
 use holdall_core::Result;

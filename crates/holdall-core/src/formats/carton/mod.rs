@@ -7,6 +7,7 @@ mod fields;
 mod fit;
 pub mod links;
 pub mod manifest;
+pub mod onnx;
 mod parse;
 pub mod paths;
 pub mod rules;

@@ -22,6 +22,7 @@ mod extra;
 mod local;
 mod read;
 mod rules;
+pub mod write;
 
 pub use read::{Crc32, crc32};
 pub use rules::*;

@@ -1,0 +1,152 @@
+//! Protocol buffers, as far as it takes to look for a few fields of a message: field by field, without a
+//! schema, without memory of its own.
+
+use crate::error::{Error, Kind, Result, Rule};
+
+/// Rules of protocol buffers.
+pub static RULES: &[&Rule] = &[&BROKEN];
+
+/// Bytes that are no message.
+pub static BROKEN: Rule = Rule::new(
+    "protobuf/broken",
+    Kind::Malformed,
+    "A message is a run of whole fields, each a tag and a value of the tag's type.",
+);
+
+/// The value of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field<'a> {
+    /// A whole number, a truth value, an element of an enum.
+    Varint(u64),
+    /// Eight bytes, little-endian.
+    Fixed64(u64),
+    /// Text, bytes, a message, or packed numbers.
+    Bytes(&'a [u8]),
+    /// Four bytes, little-endian.
+    Fixed32(u32),
+}
+
+impl<'a> Field<'a> {
+    /// The bytes, where it is made of bytes.
+    pub fn bytes(self) -> Option<&'a [u8]> {
+        match self {
+            Field::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The text, where it is UTF-8.
+    pub fn text(self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
+    /// The number, where it is a whole one.
+    pub fn varint(self) -> Option<u64> {
+        match self {
+            Field::Varint(n) => Some(n),
+            _ => None,
+        }
+    }
+}
+
+/// The fields of a message, in the order in which they are stored. What lies between those that somebody
+/// looks at is passed over untouched.
+#[derive(Debug, Clone)]
+pub struct Fields<'a> {
+    left: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of the message in `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Fields<'a> {
+        Fields { left: bytes }
+    }
+
+    /// The number and value of the next field; `None` at the end.
+    ///
+    /// # Errors
+    /// [`BROKEN`]; there is no next field then.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<(u64, Field<'a>)>> {
+        if self.left.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.varint()?;
+        let value = match tag & 7 {
+            0 => Field::Varint(self.varint()?),
+            1 => Field::Fixed64(u64::from_le_bytes(self.array()?)),
+            2 => {
+                let len = self.varint()?;
+                Field::Bytes(self.take(len)?)
+            }
+            5 => Field::Fixed32(u32::from_le_bytes(self.array()?)),
+            // Groups were given up before anyone used them for what we read.
+            other => return Err(self.broken(format!("a field of type {other}"))),
+        };
+        match tag >> 3 {
+            0 => Err(self.broken("a field of number 0".into())),
+            number => Ok(Some((number, value))),
+        }
+    }
+
+    fn varint(&mut self) -> Result<u64> {
+        let mut out = 0u64;
+        for shift in (0..64u32).step_by(7) {
+            let [byte] = self.array()?;
+            let bits = u64::from(byte & 0x7f);
+            out |= bits.checked_shl(shift).unwrap_or(0);
+            if byte & 0x80 == 0 {
+                return Ok(out);
+            }
+        }
+        Err(self.broken("a number of more than ten bytes".into()))
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let bytes = self.take(N as u64)?;
+        bytes.try_into().map_err(|_| self.broken("too few bytes".into()))
+    }
+
+    fn take(&mut self, len: u64) -> Result<&'a [u8]> {
+        let split = usize::try_from(len).ok().and_then(|len| self.left.split_at_checked(len));
+        let Some((now, later)) = split else {
+            let left = self.left.len();
+            return Err(self.broken(format!("a value of {len} bytes where {left} are left")));
+        };
+        self.left = later;
+        Ok(now)
+    }
+
+    #[cold]
+    fn broken(&mut self, what: String) -> Error {
+        self.left = &[];
+        BROKEN.broken(what)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_come_one_by_one() {
+        let mut fields = Fields::new(&[0x08, 0x96, 0x01, 0x12, 0x02, b'h', b'i', 0x1d, 1, 0, 0, 0]);
+        assert_eq!(fields.next().unwrap(), Some((1, Field::Varint(150))));
+        assert_eq!(fields.next().unwrap().unwrap().1.text(), Some("hi"));
+        assert_eq!(fields.next().unwrap(), Some((3, Field::Fixed32(1))));
+        assert_eq!(fields.next().unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let eleven = [0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        for bytes in
+            [&[0x08][..], &[0x00, 0x01], &[0x12, 0x05, 1], &[0x0b], &[0x09, 1, 2, 3], &eleven]
+        {
+            let mut fields = Fields::new(bytes);
+            assert_eq!(fields.next().unwrap_err().code(), BROKEN.code, "{bytes:?}");
+            assert!(matches!(fields.next(), Ok(None)), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Writing a package: its files in the order of their paths, then `LINKS` and `MANIFEST`, each hashed in the
+//! pass that writes it.
+
+mod parts;
+mod zip;
+
+use super::{Description, Links, Package, Value};
+use crate::carton::read::{sha256, wrong_hash};
+use crate::progress::{Listener, Progress};
+use crate::sink::{Durability, FileSink};
+use bytes::Bytes;
+use holdall_core::Result;
+use holdall_core::formats::carton::write;
+use parts::{Part, Source};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zip::Out;
+
+/// How the files of a package are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Packing {
+    /// As they are, each at a multiple of 64 bytes: they can be mapped.
+    #[default]
+    Stored,
+    /// zstd, where that is shorter. Texts that describe the package stay as they are.
+    Zstd,
+    /// Deflate, where that is shorter. Texts that describe the package stay as they are.
+    Deflate,
+}
+
+/// Where the bytes of a file that is packed come from.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Content {
+    /// A file on the disk.
+    Path(PathBuf),
+    /// These bytes.
+    Bytes(Bytes),
+}
+
+/// Makes a package. The same parts give the same bytes, whenever and wherever.
+#[derive(Debug, Clone)]
+pub struct Packer {
+    description: Option<Description>,
+    files: BTreeMap<String, Part>,
+    tensors: Vec<(String, Value)>,
+    links: Links,
+    /// `MANIFEST` as it was, where the same package is written again.
+    manifest: Option<Bytes>,
+    packing: Packing,
+    listener: Listener,
+}
+
+/// What came of packing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PackReport {
+    /// The model hash.
+    pub hash: [u8; 32],
+    /// Bytes of the package.
+    pub len: u64,
+    /// Files that `MANIFEST` lists.
+    pub files: u64,
+    /// Those of them that are only linked to.
+    pub linked: u64,
+}
+
+impl Packer {
+    fn empty(description: Option<Description>) -> Packer {
+        Packer {
+            description,
+            files: BTreeMap::new(),
+            tensors: Vec::new(),
+            links: Links::default(),
+            manifest: None,
+            packing: Packing::default(),
+            listener: Listener::default(),
+        }
+    }
+
+    /// A package with this description. Tensors that it names are given by [`Packer::with_tensor`].
+    pub fn new(description: Description) -> Packer {
+        Packer::empty(Some(description))
+    }
+
+    /// A package of what is in a folder, symbolic links followed. Its `carton.toml` stays as it is, byte
+    /// for byte; `MANIFEST` and `LINKS` are made anew.
+    ///
+    /// # Errors
+    /// Io; Misuse for a name that no package can have.
+    pub fn from_folder(path: impl AsRef<Path>) -> Result<Packer> {
+        let mut packer = Packer::empty(None);
+        packer.files = parts::of_folder(path.as_ref())?;
+        Ok(packer)
+    }
+
+    /// The same package again: its files, `MANIFEST` and `LINKS` as they are, so that its hash stays.
+    /// Files that are only linked to stay so.
+    pub fn from_package(package: &Package) -> Packer {
+        let mut packer = Packer::empty(None);
+        packer.files = parts::of_package(package);
+        packer.links = package.links().clone();
+        packer.manifest = package.manifest_text();
+        packer
+    }
+
+    /// Says what the package says of itself, in place of the `carton.toml` that a folder has.
+    pub fn with_description(mut self, description: Description) -> Packer {
+        self.description = Some(description);
+        self
+    }
+
+    /// Adds a file: `path` is under `model/` or `misc/`. It takes the place of one of the same path.
+    pub fn with_file(mut self, path: impl Into<String>, content: Content) -> Packer {
+        let source = match content {
+            Content::Path(path) => Source::Path(path),
+            Content::Bytes(bytes) => Source::Bytes(bytes),
+        };
+        self.files.insert(path.into(), Part { source, sha256: None });
+        self
+    }
+
+    /// Adds a tensor for self-tests and examples to refer to.
+    pub fn with_tensor(mut self, name: impl Into<String>, value: Value) -> Packer {
+        self.tensors.push((name.into(), value));
+        self
+    }
+
+    /// Sets what `LINKS` says. Files of these hashes are listed and left out of the zip.
+    pub fn with_links(mut self, links: Links) -> Packer {
+        self.links = links;
+        self
+    }
+
+    /// Stores files this way.
+    pub fn with_packing(mut self, packing: Packing) -> Packer {
+        self.packing = packing;
+        self
+    }
+
+    /// Tells how far along the packing is.
+    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Packer {
+        self.listener = Listener(Some(progress));
+        self
+    }
+
+    /// Writes the package to `to`, which appears whole or not at all.
+    ///
+    /// # Errors
+    /// Io; Misuse where `to` exists and `overwrite` is not set, or the parts do not fit together;
+    /// Integrity where a file of another package is not what its `MANIFEST` says.
+    pub fn write(self, to: impl AsRef<Path>, overwrite: bool) -> Result<PackReport> {
+        let to = to.as_ref();
+        FileSink::check(to, overwrite)?;
+        let Packer { description, mut files, tensors, links, manifest, packing, listener } = self;
+        parts::complete(&mut files, description.as_ref(), tensors)?;
+        let sink = FileSink::create(to, overwrite, Durability::Disk)?;
+        let total = files.iter().map(|(path, part)| part.len(path)).sum::<Result<u64>>()?;
+        listener.begin(total);
+        let mut out = Out::new(sink, total, &listener);
+        let mut rows: Vec<(String, [u8; 32])> = Vec::new();
+        let mut linked = 0;
+        for (path, part) in &files {
+            let linked_to = |hash: [u8; 32]| links.urls.iter().any(|(of, _)| *of == hash);
+            let known = match part.sha256 {
+                // Whether it is left out shows only in its bytes.
+                None if !links.urls.is_empty() => Some(part.hash(path)?),
+                known => known,
+            };
+            if let Some(hash) = known.filter(|hash| linked_to(*hash)) {
+                linked += 1;
+                rows.push((path.clone(), hash));
+                continue;
+            }
+            let packing = if is_text(path) { Packing::Stored } else { packing };
+            let hash = out.add(path, part, packing)?;
+            if let Some(known) = known.filter(|known| *known != hash) {
+                return Err(wrong_hash(path, &known, &hash));
+            }
+            rows.push((path.clone(), hash));
+        }
+        let count = rows.len() as u64;
+        let text = match manifest {
+            Some(text) => text,
+            None => write::manifest(&super::Manifest { rows }).into(),
+        };
+        let hash = sha256(&text);
+        if !links.urls.is_empty() {
+            out.add_bytes("LINKS", write::links(&links).as_bytes(), Packing::Stored)?;
+        }
+        out.add_bytes("MANIFEST", &text, Packing::Stored)?;
+        let len = out.finish()?;
+        Ok(PackReport { hash, len, files: count, linked })
+    }
+}
+
+/// Whether a file describes the package: readers want it first, and quickly.
+fn is_text(path: &str) -> bool {
+    matches!(path, "carton.toml" | "tensor_data/index.toml")
+}

@@ -1,0 +1,30 @@
+//! Rules of packages that only exist where there are files.
+
+use holdall_core::{Kind, Rule};
+
+/// A path that is not in the package.
+pub static NO_FILE: Rule =
+    Rule::new("package/no-file", Kind::NotFound, "A file asked for by path is in the package.");
+/// A tensor that is not in the package.
+pub static NO_TENSOR: Rule = Rule::new(
+    "package/no-tensor",
+    Kind::NotFound,
+    "A tensor asked for by name is one that `tensor_data/index.toml` lists.",
+);
+/// A file that is only linked to, and nobody to fetch it.
+pub static NOT_HERE: Rule = Rule::new(
+    "package/not-here",
+    Kind::Unsupported,
+    "A file that is only linked to is fetched before it is read.",
+)
+.with_hint("`holdall fetch` gets what a package links to");
+/// Parts that do not make a package.
+pub static PART: Rule = Rule::new(
+    "package/part",
+    Kind::Misuse,
+    "Files, tensors and description of a package that is made fit together.",
+);
+/// No folder to unpack into.
+pub static PLACE: Rule =
+    Rule::new("package/place", Kind::Misuse, "A package is unpacked into a new folder.")
+        .with_hint("name a folder that does not exist, or add `--force` to replace it");

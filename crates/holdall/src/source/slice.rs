@@ -1,0 +1,78 @@
+//! A part of another source.
+
+use super::{Access, ByteSource, outside};
+use bytes::Bytes;
+use holdall_core::Result;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A range of another source as a source of its own: a file inside a file.
+pub struct SliceSource {
+    whole: Arc<dyn ByteSource>,
+    range: Range<u64>,
+}
+
+impl SliceSource {
+    /// The bytes `range` of `whole`.
+    ///
+    /// # Errors
+    /// Malformed, when `whole` does not have them.
+    pub fn new(whole: Arc<dyn ByteSource>, range: Range<u64>) -> Result<SliceSource> {
+        if range.start > range.end || range.end > whole.len() {
+            return Err(outside(&range, whole.len()));
+        }
+        Ok(SliceSource { whole, range })
+    }
+
+    /// Where the range of this source is in the whole.
+    fn shifted(&self, range: &Range<u64>) -> Result<Range<u64>> {
+        if range.start > range.end || range.end > self.len() {
+            return Err(outside(range, self.len()));
+        }
+        Ok(self.range.start + range.start..self.range.start + range.end)
+    }
+}
+
+impl ByteSource for SliceSource {
+    fn len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let ranges = ranges.iter().map(|r| self.shifted(r)).collect::<Result<Vec<_>>>()?;
+        self.whole.read(&ranges)
+    }
+
+    fn read_part(&self, range: Range<u64>) -> Result<Bytes> {
+        self.whole.read_part(self.shifted(&range)?)
+    }
+
+    fn read_now(&self, range: Range<u64>) -> Result<Bytes> {
+        self.whole.read_now(self.shifted(&range)?)
+    }
+
+    fn expect(&self, range: Range<u64>) {
+        if let Ok(range) = self.shifted(&range) {
+            self.whole.expect(range);
+        }
+    }
+
+    fn fetch_ahead(&self, range: Range<u64>) {
+        if let Ok(range) = self.shifted(&range) {
+            self.whole.fetch_ahead(range);
+        }
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let range = self.shifted(&(offset..offset.saturating_add(out.len() as u64)))?;
+        self.whole.read_into(range.start, out)
+    }
+
+    fn access(&self) -> Access {
+        self.whole.access()
+    }
+
+    fn is_cold(&self, range: Range<u64>) -> bool {
+        self.shifted(&range).is_ok_and(|range| self.whole.is_cold(range))
+    }
+}

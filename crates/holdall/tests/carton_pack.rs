@@ -1,0 +1,139 @@
+//! Packages that are written: the same parts give the same bytes, in places from which they can be mapped.
+#![cfg(feature = "carton")]
+
+use bytes::Bytes;
+use holdall::carton::{
+    Content, Description, DimSpec, Example, Packer, Packing, Reference, Runner, SelfTest, ShapeSpec,
+    TensorSpec, Value, ValueType,
+};
+use holdall::wire::zip::{Directory, Method};
+use holdall::{Limits, Window};
+use std::path::Path;
+
+fn spec(name: &str, ty: ValueType, shape: ShapeSpec) -> TensorSpec {
+    TensorSpec::new(name, ty, shape)
+}
+
+fn description() -> Description {
+    let mut d = Description::default();
+    d.model_name = Some("Doubler".into());
+    d.model_description = Some("Doubles.\n\nTwice \"\"\"quoted\"\"\".".into());
+    let batch = ShapeSpec::Dims(vec![DimSpec::Symbol("batch".into()), DimSpec::Size(2)]);
+    d.inputs = vec![
+        spec("x", ValueType::Float32, batch.clone()),
+        spec("names", ValueType::String, ShapeSpec::Any),
+    ];
+    d.outputs = vec![spec("y", ValueType::Float32, batch)];
+    let mut test = SelfTest::default();
+    test.name = Some("two rows".into());
+    test.inputs = vec![("x".into(), "in".into()), ("names".into(), "words".into())];
+    test.expected = Some(vec![("y".into(), "out".into())]);
+    d.self_tests = vec![test];
+    let mut example = Example::default();
+    example.inputs = vec![("x".into(), Reference::Misc("in.txt".into()))];
+    d.examples = vec![example];
+    d.runner = Runner::default();
+    d.runner.name = "noop".into();
+    d.runner.framework_version = "=1.0.0".into();
+    d.runner.compat_version = 1;
+    d
+}
+
+fn floats(shape: &[u64], all: &[f32]) -> Value {
+    let data = all.iter().flat_map(|f| f.to_le_bytes()).collect();
+    Value::Numbers { ty: ValueType::Float32, shape: shape.to_vec(), data }
+}
+
+fn packer(big: &Bytes) -> Packer {
+    Packer::new(description())
+        .with_file("model/weights.bin", Content::Bytes(big.clone()))
+        .with_file("model/a/empty", Content::Bytes(Bytes::new()))
+        .with_file("misc/in.txt", Content::Bytes(Bytes::from_static(b"hello\n")))
+        .with_tensor("in", floats(&[2, 2], &[1.0, 2.0, 3.0, 4.0]))
+        .with_tensor("out", floats(&[2, 2], &[2.0, 4.0, 6.0, 8.0]))
+        .with_tensor("words", Value::Strings { shape: vec![2], data: vec!["a".into(), "ü\n".into()] })
+        .with_tensor("ragged", Value::Nested(vec![floats(&[1], &[1.0]), floats(&[0], &[])]))
+}
+
+fn big() -> Bytes {
+    (0..9_000_000u32).map(|i| (i.wrapping_mul(i) >> 13) as u8).collect()
+}
+
+fn directory(path: &Path) -> (Directory, Window) {
+    let window = Window::whole(std::fs::read(path).unwrap().into());
+    (Directory::read(&window, &Limits::default()).unwrap(), window)
+}
+
+#[test]
+fn the_same_parts_give_the_same_bytes_at_places_that_can_be_mapped() {
+    let dir = tempfile::tempdir().unwrap();
+    let big = big();
+    let (a, b) = (dir.path().join("a.carton"), dir.path().join("b.carton"));
+    let first = packer(&big).write(&a, false).unwrap();
+    let second = packer(&big).write(&b, false).unwrap();
+    assert_eq!(first, second);
+    assert!(std::fs::read(&a).unwrap() == std::fs::read(&b).unwrap());
+    assert_eq!(first.len, a.metadata().unwrap().len());
+    let (directory, window) = directory(&a);
+    let names: Vec<&str> = directory.entries().map(|e| e.name()).collect();
+    let expected = [
+        "carton.toml",
+        "misc/in.txt",
+        "model/a/empty",
+        "model/weights.bin",
+        "tensor_data/index.toml",
+        "tensor_data/tensor_0.bin",
+        "tensor_data/tensor_1.bin",
+        "tensor_data/tensor_2.toml",
+        "tensor_data/tensor_3.bin",
+        "tensor_data/tensor_4.bin",
+        "MANIFEST",
+    ];
+    assert_eq!(names, expected);
+    for entry in directory.entries() {
+        let place = directory.data(entry, &window).unwrap();
+        assert_eq!(place.start % 64, 0, "{}", entry.name());
+        assert_eq!(entry.method(), Method::Stored);
+        let bytes = window.bytes(place).unwrap();
+        assert_eq!(holdall::wire::zip::crc32(&bytes), entry.crc32(), "{}", entry.name());
+    }
+    // An existing file is left alone.
+    assert_eq!(packer(&big).write(&a, false).unwrap_err().code(), "write/exists");
+    packer(&big).write(&a, true).unwrap();
+}
+
+#[test]
+fn compressed_packages_say_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let big: Bytes = (0..9_000_000u32).map(|i| (i >> 9) as u8).collect();
+    let stored = packer(&big).write(dir.path().join("stored"), false).unwrap();
+    for packing in [Packing::Zstd, Packing::Deflate] {
+        let to = dir.path().join(format!("{packing:?}"));
+        let report = packer(&big).with_packing(packing).write(&to, false).unwrap();
+        assert_eq!(report.hash, stored.hash);
+        assert!(report.len < 1_000_000, "{packing:?}: {}", report.len);
+    }
+}
+
+#[test]
+fn parts_that_do_not_fit_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("x.carton");
+    let refused = |packer: Packer, says: &str| {
+        let e = packer.write(&to, false).unwrap_err();
+        assert_eq!(e.code(), "package/part", "{e}");
+        assert!(e.message().contains(says), "{e}");
+        assert!(!to.exists());
+    };
+    refused(Packer::new(description()), "`misc/in.txt`, which is not there");
+    let mut bare = description();
+    bare.examples.clear();
+    refused(Packer::new(bare), "names the tensor `in`");
+    let all = packer(&Bytes::new());
+    refused(all.clone().with_tensor("in", floats(&[], &[1.0])), "two tensors are named `in`");
+    refused(all.clone().with_tensor("z", floats(&[2], &[1.0])), "4 bytes do not have the shape [2]");
+    let texts = Value::Strings { shape: vec![], data: vec![] };
+    refused(all.clone().with_tensor("z", texts), "0 texts do not have the shape []");
+    let deep = Value::Nested(vec![Value::Nested(vec![])]);
+    refused(all.with_tensor("z", deep), "inside another");
+}
