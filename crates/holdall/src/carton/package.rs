@@ -16,7 +16,8 @@ use crate::source::{Access, ByteSource, FileSource, SliceSource};
 use bytes::Bytes;
 use holdall_core::codec::zstd::check_decoded_len;
 use holdall_core::formats::carton::{
-    Contents, PackedFile, TENSOR_DATA, read_zip, rules::TENSOR_LEN, sha256, tensors, wrong_hash, write,
+    Contents, PackedFile, TENSOR_DATA, read_zip, rules::TENSOR_LEN, sha256, tensors, write,
+    wrong_hash,
 };
 use holdall_core::model::element_count;
 use holdall_core::wire::zip::{Directory, Method};
@@ -307,9 +308,9 @@ impl Package {
         Ok(FileReader::new(from, path, len, file.sha256))
     }
 
-    /// A stream of a file's bytes whose hash the caller compares.
-    pub(super) fn unchecked_reader(&self, path: &str) -> Result<Box<dyn Read + Send>> {
-        Ok(self.stream(self.find(path)?)?.1)
+    /// A stream of a file's bytes whose hash the caller compares, and how many there are.
+    pub(super) fn unchecked_reader(&self, path: &str) -> Result<(u64, Box<dyn Read + Send>)> {
+        self.stream(self.find(path)?)
     }
 
     fn stream(&self, file: &PackageFile) -> Result<(u64, Box<dyn Read + Send>)> {

@@ -5,12 +5,11 @@ mod parts;
 mod zip;
 
 use super::{Description, Links, Package, Value};
-use crate::carton::read::{sha256, wrong_hash};
 use crate::progress::{Listener, Progress};
 use crate::sink::{Durability, FileSink};
 use bytes::Bytes;
-use holdall_core::Result;
-use holdall_core::formats::carton::write;
+use holdall_core::formats::carton::{MANIFEST_NAME, sha256, write, wrong_hash};
+use holdall_core::{Result, Warning};
 use parts::{Part, Source};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -65,6 +64,8 @@ pub struct PackReport {
     pub files: u64,
     /// Those of them that are only linked to.
     pub linked: u64,
+    /// What is odd about it, as whoever opens it will hear.
+    pub warnings: Vec<Warning>,
 }
 
 impl Packer {
@@ -102,13 +103,15 @@ impl Packer {
         let mut packer = Packer::empty(None);
         packer.files = parts::of_package(package);
         packer.links = package.links().clone();
-        packer.manifest = package.manifest_text();
+        let has_manifest = package.manifest().is_some();
+        packer.manifest = has_manifest.then(|| package.read(MANIFEST_NAME)).and_then(Result::ok);
         packer
     }
 
     /// Says what the package says of itself, in place of the `carton.toml` that a folder has.
     pub fn with_description(mut self, description: Description) -> Packer {
         self.description = Some(description);
+        self.manifest = None;
         self
     }
 
@@ -119,12 +122,14 @@ impl Packer {
             Content::Bytes(bytes) => Source::Bytes(bytes),
         };
         self.files.insert(path.into(), Part { source, sha256: None });
+        self.manifest = None;
         self
     }
 
     /// Adds a tensor for self-tests and examples to refer to.
     pub fn with_tensor(mut self, name: impl Into<String>, value: Value) -> Packer {
         self.tensors.push((name.into(), value));
+        self.manifest = None;
         self
     }
 
@@ -155,9 +160,12 @@ impl Packer {
         let to = to.as_ref();
         FileSink::check(to, overwrite)?;
         let Packer { description, mut files, tensors, links, manifest, packing, listener } = self;
-        parts::complete(&mut files, description.as_ref(), tensors)?;
+        let warnings = match manifest {
+            Some(_) => Vec::new(),
+            None => parts::complete(&mut files, description.as_ref(), tensors)?,
+        };
         let sink = FileSink::create(to, overwrite, Durability::Disk)?;
-        let total = files.iter().map(|(path, part)| part.len(path)).sum::<Result<u64>>()?;
+        let total = files.values().map(Part::len).sum::<Result<u64>>()?;
         listener.begin(total);
         let mut out = Out::new(sink, total, &listener);
         let mut rows: Vec<(String, [u8; 32])> = Vec::new();
@@ -192,7 +200,7 @@ impl Packer {
         }
         out.add_bytes("MANIFEST", &text, Packing::Stored)?;
         let len = out.finish()?;
-        Ok(PackReport { hash, len, files: count, linked })
+        Ok(PackReport { hash, len, files: count, linked, warnings })
     }
 }
 

@@ -1,16 +1,21 @@
 //! What a package is made of, before it is written.
 
+use crate::carton::folder::{self, Follow};
+use crate::carton::origin::on_disk;
 use crate::carton::read::{fill, reading};
 use crate::carton::unpack::relative;
 use crate::carton::{
-    Description, Package, Place, Reference, TensorKind, TensorRow, Value, ValueType, rules,
+    Description, Package, PackageFile, Place, TensorKind, TensorRow, Value, ValueType, rules,
 };
 use crate::error::io;
 use bytes::Bytes;
-use holdall_core::formats::carton::write;
-use holdall_core::{Error, Result};
-use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
+use holdall_core::formats::carton::{
+    CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, Texts,
+    rules::NO_TENSOR_INDEX, write,
+};
+use holdall_core::model::element_count;
+use holdall_core::{Error, Limits, Result, Warning};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -38,8 +43,8 @@ impl Part {
         Part { source, sha256: None }
     }
 
-    /// How many bytes it has; none where that is not known, or matters to nobody.
-    pub(super) fn len(&self, path: &str) -> Result<u64> {
+    /// How many bytes it has; 0 where that shows only when it is fetched.
+    pub(super) fn len(&self) -> Result<u64> {
         match &self.source {
             Source::Path(from) => {
                 let meta = from.metadata().map_err(|e| failed(e, "opening", from))?;
@@ -49,30 +54,37 @@ impl Part {
             Source::Package(package, inside) => {
                 Ok(package.file(inside).and_then(|file| file.len).unwrap_or(0))
             }
-            Source::Link(..) => {
-                let _ = path;
-                Ok(0)
-            }
+            Source::Link(..) => Ok(0),
         }
     }
 
-    /// Its bytes as a stream. Those of a package are not checked: whoever reads them has their hash.
-    pub(super) fn open(&self) -> Result<Box<dyn Read + Send + '_>> {
+    /// Its bytes as a stream, and how many there are. Those of a package are not checked: whoever reads
+    /// them has their hash.
+    pub(super) fn open(&self) -> Result<(u64, Box<dyn Read + Send + '_>)> {
         Ok(match &self.source {
             Source::Path(from) => {
-                Box::new(File::open(from).map_err(|e| failed(e, "opening", from))?)
+                let (len, file) = on_disk(from)?;
+                (len, Box::new(file))
             }
-            Source::Bytes(bytes) => Box::new(&bytes[..]),
+            Source::Bytes(bytes) => (bytes.len() as u64, Box::new(&bytes[..])),
             Source::Package(package, inside) | Source::Link(package, inside, _) => {
                 package.unchecked_reader(inside)?
             }
         })
     }
 
+    /// The whole of a text that describes the package.
+    fn text(&self, path: &str, limits: &Limits) -> Result<Bytes> {
+        let mut out = Vec::new();
+        let most = limits.text_len.saturating_add(1);
+        self.open()?.1.take(most).read_to_end(&mut out).map_err(|e| reading(e, path))?;
+        Ok(out.into())
+    }
+
     /// The SHA-256 of its bytes, by reading them.
     pub(super) fn hash(&self, path: &str) -> Result<[u8; 32]> {
         let mut hasher = super::zip::Sum::default();
-        let mut from = self.open()?;
+        let mut from = self.open()?.1;
         let mut piece = vec![0; 1 << 20];
         loop {
             let count = fill(&mut *from, &mut piece).map_err(|e| reading(e, path))?;
@@ -94,46 +106,23 @@ fn part(message: String) -> Error {
     rules::PART.broken(message)
 }
 
-/// The files in a folder and its folders, but for `MANIFEST` and `LINKS`.
+/// The files in a folder and its folders, but for `MANIFEST` and `LINKS`; symbolic links followed.
 pub(super) fn of_folder(root: &Path) -> Result<BTreeMap<String, Part>> {
-    let mut out = BTreeMap::new();
-    let mut folders = vec![(root.to_owned(), String::new(), 0)];
-    while let Some((folder, prefix, depth)) = folders.pop() {
-        let entries = folder.read_dir().map_err(|e| failed(e, "listing", &folder))?;
-        for entry in entries {
-            let entry = entry.map_err(|e| failed(e, "listing", &folder))?;
-            let from = entry.path();
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else {
-                return Err(part("a file name is not UTF-8".into()).in_source(from.display()));
-            };
-            let path = format!("{prefix}{name}");
-            let meta = from.metadata().map_err(|e| failed(e, "opening", &from))?;
-            if meta.is_dir() {
-                if depth >= MAX_DEPTH {
-                    let message = format!("folders are nested more than {MAX_DEPTH} deep");
-                    return Err(part(message).in_source(from.display()));
-                }
-                folders.push((from, format!("{path}/"), depth + 1));
-            } else if !meta.is_file() {
-                return Err(crate::error::NOT_REGULAR
-                    .broken("this is a pipe or a device, not a file")
-                    .in_source(from.display()));
-            } else if !matches!(path.as_str(), "MANIFEST" | "LINKS") {
-                out.insert(path, Part::new(Source::Path(from)));
-            }
-        }
-    }
-    Ok(out)
+    let found = folder::files(root, Follow::Yes, &Limits::default())?;
+    let found =
+        found.into_iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
+    let part = |file: Found| {
+        let from = root.join(&file.path);
+        (file.path, Part::new(Source::Path(from)))
+    };
+    Ok(found.map(part).collect())
 }
-
-/// Symbolic links may lead round in a circle.
-const MAX_DEPTH: u32 = 64;
 
 /// The files of a package, but for `MANIFEST` and `LINKS`.
 pub(super) fn of_package(package: &Package) -> BTreeMap<String, Part> {
-    let files = package.files().iter().filter(|f| !matches!(f.path.as_str(), "MANIFEST" | "LINKS"));
-    let part = |f: &super::super::PackageFile| {
+    let files =
+        package.files().iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
+    let part = |f: &PackageFile| {
         let source = match (&f.target, f.place) {
             (Some(_), Place::Zip) => {
                 let to = f.target.as_deref().and_then(|to| relative(&f.path, to));
@@ -148,83 +137,61 @@ pub(super) fn of_package(package: &Package) -> BTreeMap<String, Part> {
 }
 
 /// Adds what follows from the description and the tensors: `carton.toml`, files of tensors and their
-/// index. Checks that all parts are there and fit.
+/// index. Checks that all parts are there and fit, as whoever opens the package will.
 pub(super) fn complete(
     files: &mut BTreeMap<String, Part>,
     description: Option<&Description>,
     tensors: Vec<(String, Value)>,
-) -> Result<()> {
-    let Some(description) = description else {
-        if !files.contains_key("carton.toml") {
-            let message = "there is no `carton.toml`, and no description was given";
-            return Err(rules::PART.broken(message).with_hint(
-                "say what runs the model: `--runner NAME --framework-version VERSION`",
-            ));
+) -> Result<Vec<Warning>> {
+    if let Some(description) = description {
+        files.insert(CARTON_TOML.into(), text(write::description(description)));
+    }
+    if !files.contains_key(CARTON_TOML) {
+        let message = "there is no `carton.toml`, and no description was given";
+        let hint = "say what runs the model: `--runner NAME --framework-version VERSION`";
+        return Err(rules::PART.broken(message).with_hint(hint));
+    }
+    if !tensors.is_empty() || !files.contains_key(TENSOR_INDEX) {
+        let stray = files.keys().find(|path| path.starts_with("tensor_data/"));
+        if let Some(stray) = stray.filter(|_| tensors.is_empty()) {
+            let message = format!("`{}` is there, `{TENSOR_INDEX}` is not", stray.escape_debug());
+            return Err(NO_TENSOR_INDEX.broken(message));
         }
-        if !files.contains_key(INDEX) {
-            files.insert(INDEX.into(), bytes(write::index(&[])));
-        }
-        return check_paths(files);
-    };
-    files.insert("carton.toml".into(), bytes(write::description(description)));
-    if !tensors.is_empty() || !files.contains_key(INDEX) {
-        check_names(description, &tensors, files)?;
         files.retain(|path, _| !path.starts_with("tensor_data/"));
         let mut rows = Vec::new();
         for (name, value) in tensors {
             add_tensor(files, &mut rows, name, value)?;
         }
-        files.insert(INDEX.into(), bytes(write::index(&rows)));
+        files.insert(TENSOR_INDEX.into(), text(write::index(&rows)));
     }
-    check_paths(files)
+    check(files)
 }
 
-const INDEX: &str = "tensor_data/index.toml";
-
-fn bytes(text: String) -> Part {
+fn text(text: String) -> Part {
     Part::new(Source::Bytes(text.into()))
 }
 
-/// Whether all that the description names is there.
-fn check_names(
-    description: &Description,
-    tensors: &[(String, Value)],
-    files: &BTreeMap<String, Part>,
-) -> Result<()> {
-    let mut names = HashSet::new();
-    for (name, _) in tensors {
-        if !names.insert(name.as_str()) {
-            return Err(part(format!("two tensors are named `{}`", name.escape_debug())));
-        }
+/// Reads what will be written.
+fn check(files: &BTreeMap<String, Part>) -> Result<Vec<Warning>> {
+    let limits = Limits::default();
+    let mut found = Vec::new();
+    for (at, (path, part)) in files.iter().enumerate() {
+        let target = match &part.source {
+            Source::Link(_, _, to) => Some(to.clone()),
+            _ => None,
+        };
+        found.push(Found { path: path.clone(), len: part.len()?, target, at });
     }
-    let tests = description.self_tests.iter();
-    let mut wanted: Vec<&str> = tests
-        .flat_map(|t| t.inputs.iter().chain(t.expected.iter().flatten()))
-        .map(|(_, tensor)| tensor.as_str())
-        .collect();
-    for example in &description.examples {
-        for (_, to) in example.inputs.iter().chain(&example.outputs) {
-            match to {
-                Reference::Tensor(tensor) => wanted.push(tensor),
-                Reference::Misc(path) if !files.contains_key(&format!("misc/{path}")) => {
-                    let path = path.escape_debug();
-                    return Err(part(format!(
-                        "an example shows `misc/{path}`, which is not there"
-                    )));
-                }
-                Reference::Misc(_) => {}
-            }
-        }
-    }
-    match wanted.into_iter().find(|name| !names.contains(name)) {
-        Some(missing) => {
-            let missing = missing.escape_debug();
-            Err(part(format!(
-                "a self-test or example names the tensor `{missing}`, which is not there"
-            )))
-        }
-        None => Ok(()),
-    }
+    let text = |path: &str| match files.get(path) {
+        None => Ok(None),
+        Some(part) => part.text(path, &limits).map(Some),
+    };
+    let texts = Texts {
+        description: text(CARTON_TOML)?.unwrap_or_default(),
+        tensors: text(TENSOR_INDEX)?,
+        ..Texts::default()
+    };
+    Ok(Contents::new(found, &texts, &limits)?.warnings)
 }
 
 fn add_tensor(
@@ -272,15 +239,5 @@ fn add_tensor(
     let file = format!("tensor_{}.{extension}", rows.len());
     files.insert(format!("tensor_data/{file}"), Part::new(Source::Bytes(content)));
     rows.push(TensorRow { name, kind: TensorKind::Plain { ty, shape, file } });
-    Ok(())
-}
-
-fn element_count(shape: &[u64]) -> Option<u64> {
-    shape.iter().try_fold(1u64, |all, n| all.checked_mul(*n))
-}
-
-/// Whether every path is one that a package can have, and no two are one on some disk.
-fn check_paths(files: &BTreeMap<String, Part>) -> Result<()> {
-    let _ = files;
     Ok(())
 }

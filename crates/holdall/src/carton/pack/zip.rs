@@ -45,8 +45,7 @@ impl<'a> Out<'a> {
                 None => part.hash(path),
             };
         }
-        let len = part.len(path)?;
-        let mut from = part.open()?;
+        let (len, mut from) = part.open()?;
         if len > SMALL {
             return self.stream(path, len, &mut *from, packing);
         }

@@ -1,0 +1,227 @@
+//! Packages that are read: as a zip, as a folder, in place, and unpacked.
+#![cfg(feature = "carton")]
+
+use bytes::Bytes;
+use holdall::carton::{
+    Content, Description, Fetcher, Links, Package, Packer, Packing, Place, Runner, SelfTest,
+    UnpackOptions, Value,
+};
+use holdall::{DType, Role, TensorSpec, Writer};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn runner() -> Runner {
+    let mut runner = Runner::default();
+    runner.name = "noop".into();
+    runner.framework_version = "=1.0.0".into();
+    runner.compat_version = 1;
+    runner
+}
+
+fn packer() -> Packer {
+    let mut description = Description::default();
+    description.model_name = Some("Test".into());
+    description.runner = runner();
+    let mut test = SelfTest::default();
+    test.inputs = vec![("x".into(), "numbers".into())];
+    description.self_tests = vec![test];
+    let numbers = Value::of(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+    let words = Value::strings(vec![2], vec!["a\"".into(), "ü\n".into()]).unwrap();
+    let ragged = [&[1i64, 2][..], &[]].map(|all| Value::of(vec![all.len() as u64], all).unwrap());
+    Packer::new(description)
+        .with_file("model/weights.safetensors", Content::Bytes(weights()))
+        .with_file("model/big", Content::Bytes(big()))
+        .with_file("misc/in.txt", Content::Bytes(Bytes::from_static(b"hello\n")))
+        .with_file("misc/empty", Content::Bytes(Bytes::new()))
+        .with_tensor("numbers", numbers)
+        .with_tensor("words", words)
+        .with_tensor("ragged", Value::nested(ragged.into()).unwrap())
+        .with_tensor("scalar", Value::of(vec![], &[7u8]).unwrap())
+}
+
+fn big() -> Bytes {
+    (0..5_000_000u32).map(|i| (i.wrapping_mul(i) >> 15) as u8).collect()
+}
+
+/// A tensor file.
+fn weights() -> Bytes {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.safetensors");
+    let spec = TensorSpec::dense("w", DType::F32, [100_000]);
+    let data: Vec<u8> = (0..100_000).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    let mut writer = Writer::create(&path, &Default::default()).unwrap();
+    writer.declare(std::slice::from_ref(&spec)).unwrap();
+    writer.add(spec, &[&data]).unwrap();
+    writer.finish().unwrap();
+    std::fs::read(path).unwrap().into()
+}
+
+fn packed(dir: &Path, packing: Packing) -> PathBuf {
+    let path = dir.join(format!("{packing:?}.carton"));
+    packer().with_packing(packing).write(&path, false).unwrap();
+    path
+}
+
+#[test]
+fn a_package_is_read_as_a_zip_and_as_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let zip = packed(dir.path(), Packing::Stored);
+    let folder = dir.path().join("unpacked");
+    Package::open(&zip).unwrap().unpack(&folder).unwrap();
+    let hash = Package::open(&zip).unwrap().hash();
+    let others = [Packing::Zstd, Packing::Deflate].map(|packing| packed(dir.path(), packing));
+    for path in [&zip, &folder, &others[0], &others[1]] {
+        let package = Package::open(path).unwrap();
+        assert_eq!(package.hash(), hash);
+        assert_eq!(package.description().model_name.as_deref(), Some("Test"));
+        assert_eq!(package.read("model/big").unwrap(), big());
+        assert_eq!(package.read("misc/empty").unwrap(), Bytes::new());
+        let mut text = String::new();
+        package.reader("misc/in.txt").unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "hello\n");
+        let numbers = Value::of(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+        assert_eq!(package.value("numbers").unwrap(), numbers);
+        let Value::Strings { data, .. } = package.value("words").unwrap() else { panic!() };
+        assert_eq!(data, ["a\"", "ü\n"]);
+        let Value::Nested(inner) = package.value("ragged").unwrap() else { panic!() };
+        assert_eq!(
+            inner,
+            [&[1i64, 2][..], &[]].map(|a| Value::of(vec![a.len() as u64], a).unwrap())
+        );
+        assert_eq!(package.value("scalar").unwrap(), Value::of(vec![], &[7u8]).unwrap());
+        let e = package.read("model/bog").unwrap_err();
+        assert_eq!((e.code(), e.hint()), ("package/no-file", Some("did you mean `model/big`?")));
+        assert_eq!(package.value("number").unwrap_err().code(), "package/no-tensor");
+        // Packed again, it is the same package.
+        let again = dir.path().join("again.carton");
+        let report = Packer::from_package(&package).write(&again, true).unwrap();
+        assert_eq!(Some(report.hash), hash);
+        assert!(std::fs::read(&again).unwrap() == std::fs::read(&zip).unwrap());
+    }
+    let report = Packer::from_folder(&folder).unwrap().write(dir.path().join("f"), false).unwrap();
+    assert_eq!(Some(report.hash), hash);
+}
+
+#[test]
+fn tensor_files_inside_open_in_place() {
+    let dir = tempfile::tempdir().unwrap();
+    for packing in [Packing::Stored, Packing::Zstd, Packing::Deflate] {
+        let zip = packed(dir.path(), packing);
+        let inside = format!("{}!/model/weights.safetensors", zip.display());
+        let file = holdall::open(&inside).unwrap();
+        assert_eq!(file.format(), "safetensors");
+        assert_eq!(file.name(), inside);
+        let bytes = file.tensor("w").unwrap().bytes(&Role::Data).unwrap();
+        assert_eq!(bytes[400..404], 100f32.to_le_bytes());
+        if packing == Packing::Stored {
+            // The same bytes at the same place: a view into the map.
+            let again = file.tensor("w").unwrap().bytes(&Role::Data).unwrap();
+            assert_eq!(bytes.as_ptr(), again.as_ptr());
+        }
+        let missing = holdall::open(format!("{}!/model/none", zip.display())).unwrap_err();
+        assert_eq!(missing.code(), "package/no-file");
+    }
+}
+
+/// The zip at `path` with one byte of the file `name` changed.
+fn spoil(path: &Path, name: &str) {
+    let bytes = Bytes::from(std::fs::read(path).unwrap());
+    let window = holdall::Window::whole(bytes.clone());
+    let directory = holdall::wire::zip::Directory::read(&window, &Default::default()).unwrap();
+    let place = directory.data(directory.get(name).unwrap(), &window).unwrap();
+    let mut bytes = bytes.to_vec();
+    bytes[place.end as usize - 1] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn changed_bytes_are_handed_to_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let zip = packed(dir.path(), Packing::Stored);
+    spoil(&zip, "model/big");
+    let package = Package::open(&zip).unwrap();
+    assert_eq!(package.read("model/big").unwrap_err().code(), "carton/hash");
+    let mut all = Vec::new();
+    let e = package.reader("model/big").unwrap().read_to_end(&mut all).unwrap_err();
+    let own = e.get_ref().unwrap().downcast_ref::<holdall::Error>().unwrap();
+    assert!(matches!(own.code(), "carton/hash" | "zip/crc32"), "{own}");
+    assert!(all.len() < big().len());
+    let to = dir.path().join("out");
+    let e = package.unpack(&to).unwrap_err();
+    assert!(matches!(e.code(), "carton/hash" | "zip/crc32"), "{e}");
+    assert!(!to.exists());
+    // Nothing is left beside it.
+    assert_eq!(dir.path().read_dir().unwrap().count(), 1);
+}
+
+#[test]
+fn an_existing_folder_is_replaced_only_when_asked_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let package = Package::open(packed(dir.path(), Packing::Stored)).unwrap();
+    let to = dir.path().join("out");
+    std::fs::create_dir(&to).unwrap();
+    std::fs::write(to.join("mine"), "mine").unwrap();
+    assert_eq!(package.unpack(&to).unwrap_err().code(), "package/place");
+    assert!(to.join("mine").exists());
+    package.unpack_with(&to, &UnpackOptions::new().with_overwrite(true)).unwrap();
+    assert!(!to.join("mine").exists());
+    assert_eq!(std::fs::read(to.join("model/big")).unwrap(), big());
+    let model = dir.path().join("model");
+    package.unpack_model(&model).unwrap();
+    assert_eq!(std::fs::read(model.join("big")).unwrap(), big());
+    assert!(!model.join("carton.toml").exists());
+    assert_eq!(dir.path().read_dir().unwrap().count(), 3);
+}
+
+#[test]
+fn a_folder_without_a_description_opens_with_a_runner() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("model")).unwrap();
+    std::fs::write(dir.path().join("model/w"), "w").unwrap();
+    assert!(Package::open(dir.path()).is_err());
+    let package = Package::open_folder(dir.path(), runner(), &Default::default()).unwrap();
+    assert_eq!(package.description().runner, runner());
+    assert_eq!(package.read("model/w").unwrap(), "w");
+    assert_eq!(package.hash(), None);
+}
+
+/// Serves one folder of files named after their hashes.
+struct Store(PathBuf);
+
+impl Fetcher for Store {
+    fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> holdall::Result<PathBuf> {
+        assert_eq!(urls, ["https://example.org/big"]);
+        let name: String = sha256.iter().map(|b| format!("{b:02x}")).collect();
+        Ok(self.0.join(name))
+    }
+}
+
+#[test]
+fn files_that_are_linked_to_are_fetched() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = Package::open(packed(dir.path(), Packing::Stored)).unwrap();
+    let big_hash = whole.file("model/big").unwrap().sha256.unwrap();
+    let links = Links { urls: vec![(big_hash, vec!["https://example.org/big".into()])] };
+    let shrunk = dir.path().join("shrunk.carton");
+    let report = Packer::from_package(&whole).with_links(links).write(&shrunk, false).unwrap();
+    assert_eq!((Some(report.hash), report.linked), (whole.hash(), 1));
+    assert!(report.len < 1_000_000);
+    let package = Package::open(&shrunk).unwrap();
+    let file = package.file("model/big").unwrap();
+    assert_eq!((file.place, file.len), (Place::Links, None));
+    assert_eq!(package.read("model/big").unwrap_err().code(), "package/not-here");
+    let store = tempfile::tempdir().unwrap();
+    let name: String = big_hash.iter().map(|b| format!("{b:02x}")).collect();
+    std::fs::write(store.path().join(&name), big()).unwrap();
+    let package = package.with_fetcher(Arc::new(Store(store.path().to_owned())));
+    assert_eq!(package.read("model/big").unwrap(), big());
+    // Made whole again, it is what it was.
+    let again = dir.path().join("again.carton");
+    Packer::from_package(&package).with_links(Links::default()).write(&again, false).unwrap();
+    let stored = dir.path().join("Stored.carton");
+    assert!(std::fs::read(again).unwrap() == std::fs::read(stored).unwrap());
+    // What the store has is not believed either.
+    std::fs::write(store.path().join(&name), "other").unwrap();
+    assert_eq!(package.read("model/big").unwrap_err().code(), "carton/hash");
+}
