@@ -128,10 +128,10 @@ fn parts_that_do_not_fit_are_refused() {
         assert!(e.message().contains(says), "{e}");
         assert!(!to.exists());
     };
-    refused(Packer::new(description()), "`misc/in.txt`, which is not there");
+    refused(Packer::new(description()), "refers to tensor `in`");
     let mut bare = description();
-    bare.examples.clear();
-    refused(Packer::new(bare), "refers to tensor `in`");
+    bare.self_tests.clear();
+    refused(Packer::new(bare), "refers to `misc/in.txt`, which is not there");
     let all = packer(&Bytes::new());
     refused(all.clone().with_tensor("in", floats(&[], &[1.0])), "two tensors are named `in`");
     refused(

@@ -92,6 +92,10 @@ impl Package {
     /// As [`Package::open`].
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Package> {
         let path = path.as_ref();
+        if let Some(url) = crate::http::is_url(path) {
+            let (source, name) = options.remote(url)?;
+            return Package::of_zip(source, Io::Read, name, options);
+        }
         let name = path.display().to_string();
         if path.is_dir() {
             return Package::of_folder(path, None, options).map_err(|e| e.in_source(name));
@@ -508,7 +512,7 @@ pub(crate) fn split(path: &Path) -> Option<(&Path, &str)> {
     }
     let both = text.match_indices("!/").map(|(at, _)| (&text[..at], &text[at + 2..]));
     let mut both = both.map(|(package, inside)| (Path::new(package), inside));
-    both.find(|(package, _)| package.exists())
+    both.find(|(package, _)| crate::http::is_url(package).is_some() || package.exists())
 }
 
 impl fmt::Debug for Package {
