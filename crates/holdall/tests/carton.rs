@@ -3,9 +3,10 @@
 
 use bytes::Bytes;
 use holdall::carton::{
-    Content, Description, Fetcher, Links, Package, Packer, Packing, Place, Runner, SelfTest,
-    UnpackOptions, Value,
+    Content, Description, Difference, Fetcher, Links, Package, PackageVerifyOptions, Packer,
+    Packing, Place, Runner, SelfTest, Strictness, UnpackOptions, Value, package_diff,
 };
+use holdall::verify::Verdict;
 use holdall::{DType, Role, TensorSpec, Writer};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -224,4 +225,52 @@ fn files_that_are_linked_to_are_fetched() {
     // What the store has is not believed either.
     std::fs::write(store.path().join(&name), "other").unwrap();
     assert_eq!(package.read("model/big").unwrap_err().code(), "carton/hash");
+}
+
+#[test]
+fn verifying_reads_every_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    for packing in [Packing::Stored, Packing::Zstd, Packing::Deflate] {
+        let zip = packed(dir.path(), packing);
+        let report = Package::open(&zip).unwrap().verify(&Default::default()).unwrap();
+        assert_eq!(report.verdict(), Verdict::Sound, "{report:?}");
+        assert_eq!((report.files, report.hashed, report.tensors), (12, 11, 6));
+        let folder = dir.path().join(format!("{packing:?}"));
+        Package::open(&zip).unwrap().unpack(&folder).unwrap();
+        let options = PackageVerifyOptions::new().with_strictness(Strictness::Strict);
+        let report = Package::open(&folder).unwrap().verify(&options).unwrap();
+        // The self-test gives an input that is not declared.
+        assert_eq!(report.warnings.is_empty(), report.verdict() == Verdict::Sound, "{report:?}");
+        spoil(&zip, "model/big");
+        let report = Package::open(&zip).unwrap().verify(&Default::default()).unwrap();
+        assert_eq!(report.verdict(), Verdict::Bad);
+        assert_eq!(report.finding_count, 1, "{report:?}");
+        std::fs::write(folder.join("misc/in.txt"), "Hello\n").unwrap();
+        let report = Package::open(&folder).unwrap().verify(&Default::default()).unwrap();
+        assert_eq!(report.findings[0].code(), "carton/hash");
+    }
+}
+
+#[test]
+fn what_is_different_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    packer().write(&a, false).unwrap();
+    let mut description = Description::default();
+    description.model_name = Some("Other".into());
+    description.runner = runner();
+    Packer::from_package(&Package::open(&a).unwrap())
+        .with_description(description)
+        .with_file("misc/in.txt", Content::Bytes(Bytes::from_static(b"hi\n")))
+        .with_file("misc/new.txt", Content::Bytes(Bytes::new()))
+        .write(&b, false)
+        .unwrap();
+    let open = |path: &Path| Package::open(path).unwrap();
+    assert!(package_diff(&open(&a), &open(&a)).unwrap().is_same());
+    let diff = package_diff(&open(&a), &open(&b)).unwrap();
+    let names = |all: &[Difference]| all.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&diff.fields), ["model_name", "self_test.1.inputs.x"]);
+    assert_eq!(names(&diff.files), ["misc/in.txt", "misc/new.txt"]);
+    assert_eq!(diff.files[1].a, None);
+    assert!(diff.tensors.is_empty());
 }

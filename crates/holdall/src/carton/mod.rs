@@ -3,6 +3,7 @@
 //! Nothing of a package is ever executed here, and no byte of a file is handed out before its SHA-256 was
 //! held against the package's `MANIFEST`.
 
+mod diff;
 mod folder;
 mod origin;
 mod pack;
@@ -10,7 +11,9 @@ mod package;
 mod read;
 pub mod rules;
 mod unpack;
+mod verify;
 
+pub use diff::{Difference, PackageDiff, package_diff};
 pub use holdall_core::formats::carton::{
     Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
     ShapeSpec, TensorKind, TensorRow, TensorSpec, Tolerance, Value, ValueType,
@@ -20,6 +23,12 @@ pub(crate) use package::split;
 pub use package::{Package, PackageFile, Place};
 pub use read::FileReader;
 pub use unpack::UnpackOptions;
+pub use verify::{PackageReport, PackageVerifyOptions, Strictness};
+
+/// What an ONNX file says of its inputs and outputs.
+pub use holdall_core::formats::carton::onnx;
+/// A package's hash as it is shown: 64 lower-case hex digits.
+pub use holdall_core::formats::carton::write::hex;
 
 use holdall_core::Result;
 use std::path::PathBuf;

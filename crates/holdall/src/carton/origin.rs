@@ -11,10 +11,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The way to bytes, shared.
+pub(super) type Source = Arc<dyn ByteSource>;
+
 /// What a package was opened from.
 pub(super) enum Origin {
     /// A zip.
-    Zip { source: Arc<dyn ByteSource>, directory: Directory },
+    Zip { source: Source, directory: Directory },
     /// An unpacked folder.
     Folder(PathBuf),
 }

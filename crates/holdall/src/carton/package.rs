@@ -1,10 +1,11 @@
 //! An open package.
 
 use super::folder;
-use super::origin::{Origin, Stored, on_disk as on_disk_file};
+use super::origin::{Origin, Source, Stored, on_disk as on_disk_file};
 use super::read::reading;
 use super::rules::{NO_FILE, NO_TENSOR, NOT_HERE};
 use super::unpack::{What, unpack};
+use super::verify::{PackageReport, PackageVerifyOptions, verify};
 use super::{
     Description, Fetcher, FileReader, Links, Manifest, TensorKind, TensorRow, UnpackOptions, Value,
     ValueType,
@@ -21,7 +22,7 @@ use holdall_core::formats::carton::{
 };
 use holdall_core::model::element_count;
 use holdall_core::wire::zip::{Directory, Method};
-use holdall_core::{Error, Result, Stop, Warning, Window};
+use holdall_core::{Error, Limits, Result, Stop, Warning, Window};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -139,7 +140,7 @@ impl Package {
     ) -> Result<Package> {
         let limits = options.limits();
         let mut window = Window::new(source.len());
-        let read = || {
+        let mut read = || {
             crate::open::fetch_ends(&*source, &mut window)?;
             loop {
                 let contents = Directory::read(&window, limits)
@@ -155,7 +156,6 @@ impl Package {
                 }
             }
         };
-        let mut read = read;
         let (contents, directory) = read().map_err(|e: Error| e.in_source(&name))?;
         let origin = Origin::Zip { source, directory };
         Package::of(contents, origin, io, name, options)
@@ -346,6 +346,24 @@ impl Package {
             At::Zip(..) => options.open_bytes(self.read(path)?, name),
             At::Disk(path) => options.open(path),
         }
+    }
+
+    /// Checks every byte: see [`PackageVerifyOptions`].
+    ///
+    /// # Errors
+    /// Io. What is wrong with the package is in the report.
+    pub fn verify(&self, options: &PackageVerifyOptions) -> Result<PackageReport> {
+        verify(self, options)
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        self.inner.options.limits()
+    }
+
+    /// The way to the bytes of a file on the disk.
+    pub(super) fn source_of(&self, path: &Path) -> Result<Source> {
+        let opened = FileSource::open(path).and_then(|file| self.inner.options.source(file));
+        Ok(opened.map_err(|e| e.in_source(path.display()))?.0)
     }
 
     /// Where the bytes of a file are, links of all kinds followed.

@@ -2,7 +2,7 @@
 
 use crate::carton::folder::{self, Follow};
 use crate::carton::origin::on_disk;
-use crate::carton::read::{fill, reading};
+use crate::carton::read::{Sum, fill, reading};
 use crate::carton::unpack::relative;
 use crate::carton::{
     Description, Package, PackageFile, Place, TensorKind, TensorRow, Value, ValueType, rules,
@@ -83,7 +83,7 @@ impl Part {
 
     /// The SHA-256 of its bytes, by reading them.
     pub(super) fn hash(&self, path: &str) -> Result<[u8; 32]> {
-        let mut hasher = super::zip::Sum::default();
+        let mut hasher = Sum::default();
         let mut from = self.open()?.1;
         let mut piece = vec![0; 1 << 20];
         loop {

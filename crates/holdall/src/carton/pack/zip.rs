@@ -2,15 +2,14 @@
 
 use super::Packing;
 use super::parts::{Part, Source};
-use crate::carton::read::{fill, hash_of, reading};
+use crate::carton::read::{Sum, fill, reading};
 use crate::error::CHANGED;
 use crate::progress::Listener;
 use crate::sink::{FileSink, Sink};
 use holdall_core::formats::carton::sha256;
-use holdall_core::model::Hasher;
 use holdall_core::wire::zip::write::{Entry, directory, local_header};
 use holdall_core::wire::zip::{Crc32, EntryKind, Method};
-use holdall_core::{Algorithm, Error, Result};
+use holdall_core::{Error, Result};
 use std::io::{self, Read, Write};
 
 /// Bytes read at a time.
@@ -175,32 +174,6 @@ fn changed(path: &str, len: u64) -> Error {
     let path = path.escape_debug();
     CHANGED
         .broken(format!("`{path}` had {len} bytes when packing began, and has more or fewer now"))
-}
-
-/// SHA-256 and the checksum of zip, in one pass.
-pub(super) struct Sum {
-    hasher: Hasher,
-    crc: Crc32,
-}
-
-impl Default for Sum {
-    fn default() -> Sum {
-        Sum { hasher: Hasher::new(Algorithm::Sha256), crc: Crc32::new() }
-    }
-}
-
-impl Sum {
-    pub(super) fn update(&mut self, bytes: &[u8]) {
-        // In pieces that stay in the processor's cache for the second of them.
-        for piece in bytes.chunks(64 << 10) {
-            self.crc.update(piece);
-            self.hasher.update(piece);
-        }
-    }
-
-    pub(super) fn finish(self) -> ([u8; 32], u32) {
-        (hash_of(self.hasher), self.crc.value())
-    }
 }
 
 /// A compressor of one entry, or none.

@@ -1,0 +1,247 @@
+//! Checking every byte of a package.
+//!
+//! Opening one checks what its texts say and how they fit together. What is left is in the bytes: hashes
+//! and checksums, what is compressed, tensors of texts. Each stored byte is read once, files on all cores,
+//! in memory that does not grow with them.
+
+use super::origin::{Source, on_disk};
+use super::package::{At, Package};
+use super::read::{Sum, fill, reading};
+use super::{PackageFile, Place, TensorKind, ValueType};
+use crate::progress::{Listener, Progress};
+use crate::verify::Verdict;
+use crate::workers;
+use holdall_core::formats::carton::{LINKS_NAME, MANIFEST_NAME, wrong_hash};
+use holdall_core::wire::zip::{CRC32, Method};
+use holdall_core::{Error, Result, Warning};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes taken at a time.
+const STEP: u64 = 1 << 20;
+/// Findings that are kept; more are counted.
+const MAX_FINDINGS: usize = 1000;
+
+/// What warnings come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Strictness {
+    /// They are told.
+    #[default]
+    Usual,
+    /// They make a package bad.
+    Strict,
+}
+
+/// What a caller chooses about verifying a package.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PackageVerifyOptions {
+    threads: Option<usize>,
+    listener: Listener,
+    strictness: Strictness,
+}
+
+impl PackageVerifyOptions {
+    /// One thread for each core, no progress, warnings are told.
+    pub fn new() -> PackageVerifyOptions {
+        PackageVerifyOptions::default()
+    }
+
+    /// Uses this many threads.
+    pub fn with_threads(mut self, threads: usize) -> PackageVerifyOptions {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Tells how far along the verification is.
+    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> PackageVerifyOptions {
+        self.listener = Listener(Some(progress));
+        self
+    }
+
+    /// Takes warnings for this.
+    pub fn with_strictness(mut self, strictness: Strictness) -> PackageVerifyOptions {
+        self.strictness = strictness;
+        self
+    }
+}
+
+/// What verifying a package did, found, and could not do.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PackageReport {
+    /// Files of the package.
+    pub files: u64,
+    /// Those of them whose SHA-256 is the one in `MANIFEST`.
+    pub hashed: u64,
+    /// Stored bytes that were read.
+    pub read_len: u64,
+    /// Tensors whose files hold what their rows say.
+    pub tensors: u64,
+    /// What is wrong, in the order of the files: the first 1000.
+    pub findings: Vec<Error>,
+    /// How much is wrong in all.
+    pub finding_count: u64,
+    /// Files that are only linked to, and were not read.
+    pub linked: u64,
+    /// The first of them.
+    pub first_linked: Option<String>,
+    /// Files without a hash: a folder without `MANIFEST` has only such.
+    pub unhashed: u64,
+    /// What is odd.
+    pub warnings: Vec<Warning>,
+    strictness: Strictness,
+}
+
+impl PackageReport {
+    /// What it comes to.
+    pub fn verdict(&self) -> Verdict {
+        let is_odd = self.strictness == Strictness::Strict && !self.warnings.is_empty();
+        if self.finding_count > 0 || is_odd {
+            Verdict::Bad
+        } else if self.linked > 0 {
+            Verdict::Incomplete
+        } else {
+            Verdict::Sound
+        }
+    }
+}
+
+pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Result<PackageReport> {
+    let mut report = PackageReport {
+        files: package.files().len() as u64,
+        warnings: package.warnings().to_vec(),
+        strictness: options.strictness,
+        ..PackageReport::default()
+    };
+    // What a link leads to is checked where it is.
+    let here = |f: &&PackageFile| f.target.is_none() && f.place != Place::Links;
+    let mut files: Vec<(usize, &PackageFile)> =
+        package.files().iter().filter(here).enumerate().collect();
+    let mut away = package.files().iter().filter(|f| f.place == Place::Links);
+    report.first_linked = away.clone().next().map(|f| f.path.clone());
+    report.linked = away.by_ref().count() as u64;
+    let is_own = |f: &PackageFile| matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME);
+    let unhashed = package.files().iter().filter(|f| f.sha256.is_none() && !is_own(f));
+    report.unhashed = unhashed.count() as u64;
+    options.listener.begin(files.iter().filter_map(|(_, file)| file.len).sum());
+    // The longest first, so that no thread is left with one at the end.
+    files.sort_by_key(|(_, file)| std::cmp::Reverse(file.len));
+    let (hashed, read_len) = (AtomicU64::new(0), AtomicU64::new(0));
+    let findings: Mutex<Vec<(usize, Error)>> = Mutex::default();
+    let find = |at: usize, e: Error| {
+        let e = e.in_source(package.name());
+        findings.lock().unwrap_or_else(PoisonError::into_inner).push((at, e));
+    };
+    let threads = workers::threads(options.threads);
+    workers::for_each(threads, files, Vec::new, |piece, (at, file)| {
+        match check(package, file, piece, &options.listener) {
+            Ok(read) => {
+                read_len.fetch_add(read, Ordering::Relaxed);
+                hashed.fetch_add(u64::from(file.sha256.is_some()), Ordering::Relaxed);
+            }
+            Err(e) if e.kind() == holdall_core::Kind::Io => return Err(e.in_source(package.name())),
+            Err(e) => find(at, e),
+        }
+        Ok(())
+    })?;
+    (report.hashed, report.read_len) = (hashed.into_inner(), read_len.into_inner());
+    let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    findings.sort_by_key(|(at, _)| *at);
+    // Their files are right or not; what they say is another question.
+    let broken = !findings.is_empty();
+    for row in package.tensors() {
+        let file = match &row.kind {
+            TensorKind::Plain { file, .. } => package.file(&format!("tensor_data/{file}")),
+            TensorKind::Nested { .. } => None,
+        };
+        if file.is_some_and(|file| is_away(package, file)) {
+            continue;
+        }
+        let is_text = matches!(&row.kind, TensorKind::Plain { ty: ValueType::String, .. });
+        match if is_text { package.value(&row.name).map(drop) } else { Ok(()) } {
+            Ok(()) => report.tensors += 1,
+            Err(e) if broken && e.kind() == holdall_core::Kind::Integrity => {}
+            Err(e) => findings.push((usize::MAX, e)),
+        }
+    }
+    report.finding_count = findings.len() as u64;
+    report.findings = findings.into_iter().map(|(_, e)| e).take(MAX_FINDINGS).collect();
+    Ok(report)
+}
+
+fn is_away(package: &Package, file: &PackageFile) -> bool {
+    let target = file.target.as_deref().and_then(|target| package.file(target));
+    target.unwrap_or(file).place == Place::Links
+}
+
+/// Reads all of a file, and says how many stored bytes that were.
+fn check(
+    package: &Package,
+    file: &PackageFile,
+    piece: &mut Vec<u8>,
+    listener: &Listener,
+) -> Result<u64> {
+    let mut sum = Sum::default();
+    let (read, crc) = match package.at(file)? {
+        At::Zip(source, stored) if stored.method == Method::Stored => {
+            let range = stored.range.clone();
+            add_all(&source, range.clone(), &mut sum, listener)?;
+            (range.end - range.start, Some(stored.crc))
+        }
+        At::Zip(source, stored) => {
+            let read = stored.range.end - stored.range.start;
+            let mut from = stored.stream(source, package.limits());
+            piece.resize(STEP as usize, 0);
+            loop {
+                let count = fill(&mut from, piece).map_err(|e| reading(e, &file.path))?;
+                sum.update(&piece[..count]);
+                listener.advance(count as u64);
+                if count < piece.len() {
+                    break;
+                }
+            }
+            (read, Some(stored.crc))
+        }
+        At::Disk(path) => {
+            let source = package.source_of(&path)?;
+            let len = on_disk(&path)?.0.min(source.len());
+            add_all(&source, 0..len, &mut sum, listener)?;
+            (len, None)
+        }
+    };
+    let (hash, found_crc) = sum.finish();
+    if let Some(said) = file.sha256.filter(|said| *said != hash) {
+        return Err(wrong_hash(&file.path, &said, &hash));
+    }
+    match crc {
+        Some(said) if said != found_crc => {
+            let path = file.path.escape_debug();
+            Err(CRC32.broken(format!("`{path}` has {found_crc:#010x}, the zip says {said:#010x}")))
+        }
+        _ => Ok(read),
+    }
+}
+
+/// Adds the bytes of `range`, without copying them where they are at hand.
+fn add_all(
+    source: &Source,
+    range: std::ops::Range<u64>,
+    sum: &mut Sum,
+    listener: &Listener,
+) -> Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let next = at..range.end.min(at + STEP);
+        let after = next.end..range.end.min(next.end + 2 * STEP);
+        if !after.is_empty() {
+            source.fetch_ahead(after);
+        }
+        source.expect(next.clone());
+        let bytes = source.read_part(next.clone())?;
+        sum.update(&bytes);
+        listener.advance(bytes.len() as u64);
+        at = next.end;
+    }
+    Ok(())
+}
