@@ -1,6 +1,8 @@
 //! Rules that only exist where there are files: what the operating system says, what callers ask.
 
 #[cfg(feature = "carton")]
+use crate::carton::links::rules as links;
+#[cfg(feature = "carton")]
 use crate::carton::rules as packages;
 use crate::http::rules as http;
 use crate::records::rules as records;
@@ -66,6 +68,20 @@ pub static RULES: &[&Rule] = &[
     &packages::PART,
     #[cfg(feature = "carton")]
     &packages::PLACE,
+    #[cfg(feature = "carton")]
+    &links::UNREACHABLE,
+    #[cfg(feature = "carton")]
+    &links::DIGEST,
+    #[cfg(feature = "carton")]
+    &links::ENCODED,
+    #[cfg(feature = "carton")]
+    &links::TOO_LONG,
+    #[cfg(feature = "carton")]
+    &links::OFFLINE,
+    #[cfg(feature = "carton")]
+    &links::NO_ADDRESS,
+    #[cfg(feature = "carton")]
+    &links::CACHE_FOLDER,
 ];
 
 /// The operating system failed.

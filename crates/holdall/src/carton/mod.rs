@@ -5,6 +5,7 @@
 
 mod diff;
 mod folder;
+pub mod links;
 mod origin;
 mod pack;
 mod package;

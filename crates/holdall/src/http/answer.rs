@@ -169,6 +169,11 @@ impl Body {
         Body { from, patience, begun: Instant::now(), received: 0 }
     }
 
+    /// Bytes that came so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
     /// The next bytes; none at the end.
     pub(crate) fn next(&mut self, out: &mut [u8]) -> Result<usize, Failed> {
         let n = self.from.read(out).map_err(|e| match ureq::Error::from(e) {

@@ -36,6 +36,8 @@ pub(crate) struct Ask<'a> {
 pub(crate) enum Part {
     /// Bytes from the first to the end, half-open; not empty.
     Range(u64, u64),
+    /// All from this byte on.
+    From(u64),
     /// So many bytes at the end.
     Last(u64),
 }
@@ -51,6 +53,7 @@ impl fmt::Display for Part {
         match self {
             // The header counts the last byte in.
             Part::Range(start, end) => write!(f, "bytes={start}-{}", end.saturating_sub(1)),
+            Part::From(start) => write!(f, "bytes={start}-"),
             Part::Last(len) => write!(f, "bytes=-{len}"),
         }
     }

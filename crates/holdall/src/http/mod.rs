@@ -21,7 +21,7 @@ mod retry;
 mod url;
 
 #[cfg(feature = "http")]
-pub(crate) use answer::{Answer, Validator};
+pub(crate) use answer::{Answer, Body, Validator};
 #[cfg(feature = "http")]
 pub(crate) use client::{Ask, Client, Part};
 #[cfg(feature = "http")]

@@ -118,6 +118,11 @@ impl Url {
         format!("{scheme}://{}{}{}", self.host, self.shown_port(), self.target)
     }
 
+    /// Everything, credentials and query too: never to be printed.
+    pub(crate) fn secret_text(&self) -> String {
+        format!("{} {}", self.to_request(), self.credentials.as_deref().unwrap_or_default())
+    }
+
     /// The value of the `Authorization` header for its credentials.
     pub(super) fn authorization(&self) -> Option<String> {
         let credentials = self.credentials.as_deref()?;

@@ -1,0 +1,183 @@
+//! Content encodings: what a server did to a file to send it.
+
+use super::rules::{ENCODED, TOO_LONG};
+use crate::http::rules::{ENCODING, TOO_LONG as FETCHED};
+use crate::http::{Body, Failed};
+use crate::progress::Listener;
+use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use holdall_core::{Limits, Result};
+use std::cell::{Cell, RefCell};
+use std::io::{self, Read};
+
+/// The encodings that are asked for.
+pub(super) const ACCEPTED: &str = "zstd, gzip, br, deflate";
+
+/// One content encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    Identity,
+    Zstd,
+    Gzip,
+    Brotli,
+    Deflate,
+}
+
+impl Coding {
+    /// The encoding of that name, as the header has it.
+    pub(super) fn by_name(name: Option<&str>) -> Result<Coding> {
+        Ok(match name {
+            None => Coding::Identity,
+            Some("zstd") => Coding::Zstd,
+            Some("gzip" | "x-gzip") => Coding::Gzip,
+            Some("br") => Coding::Brotli,
+            Some("deflate") => Coding::Deflate,
+            Some(name) => {
+                let name: String = name.chars().take(40).collect();
+                return Err(
+                    ENCODING.broken(format!("the content encoding is `{}`", name.escape_debug()))
+                );
+            }
+        })
+    }
+}
+
+/// What is known of a body while a decoder holds it.
+#[derive(Default)]
+pub(super) struct Seen {
+    received: Cell<u64>,
+    failed: RefCell<Option<Failed>>,
+}
+
+/// The bytes of a body as they come, counted and told.
+pub(super) struct Wire<'a> {
+    pub(super) body: &'a mut Body,
+    /// Bytes of the file that were there before.
+    pub(super) before: u64,
+    /// The most bytes in all.
+    pub(super) cap: u64,
+    pub(super) told: &'a mut Told,
+    pub(super) seen: &'a Seen,
+}
+
+/// How many bytes of a file were told to a listener: those that come a second time are not.
+pub(super) struct Told {
+    pub(super) listener: Listener,
+    pub(super) bytes: u64,
+    pub(super) expected: Option<u64>,
+}
+
+impl Told {
+    /// The file has so many bytes. Said once, though it may be asked for several times.
+    pub(super) fn expect(&mut self, bytes: u64) {
+        if self.expected.is_none() {
+            self.listener.begin(bytes);
+            self.expected = Some(bytes);
+        }
+    }
+
+    pub(super) fn reach(&mut self, bytes: u64) {
+        if bytes > self.bytes {
+            self.listener.advance(bytes - self.bytes);
+            self.bytes = bytes;
+        }
+    }
+}
+
+impl Read for Wire<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let failed = match self.body.next(out) {
+            Ok(n) => {
+                let received = self.seen.received.get() + n as u64;
+                self.seen.received.set(received);
+                let all = self.before + received;
+                if all <= self.cap {
+                    self.told.reach(all);
+                    return Ok(n);
+                }
+                let cap = self.cap;
+                FETCHED.broken(format!("more than {cap} bytes came")).into()
+            }
+            Err(failed) => failed,
+        };
+        *self.seen.failed.borrow_mut() = Some(failed);
+        Err(io::Error::other("the body ended"))
+    }
+}
+
+/// Decodes everything that `wire` brings, in bounded memory, and hands it out a piece at a time.
+pub(super) fn decode(
+    coding: Coding,
+    wire: Wire<'_>,
+    limits: &Limits,
+    piece: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<(), Failed> {
+    let seen = wire.seen;
+    let failed = |e: &io::Error| match seen.failed.borrow_mut().take() {
+        Some(failed) => failed,
+        None => garbled(coding, e),
+    };
+    let mut from = undo(coding, wire, limits).map_err(|e| failed(&e))?;
+    let mut buffer = vec![0; 256 << 10];
+    let mut decoded = 0u64;
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n) => {
+                decoded += n as u64;
+                let received = seen.received.get();
+                let most = limits.decoded_len.max(received.saturating_mul(limits.expansion));
+                if coding != Coding::Identity && decoded > most {
+                    return Err(bomb(received, most));
+                }
+                piece(&buffer[..n])?;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(failed(&e)),
+        }
+    }
+}
+
+fn undo<'a>(coding: Coding, wire: Wire<'a>, limits: &Limits) -> io::Result<Box<dyn Read + 'a>> {
+    Ok(match coding {
+        Coding::Identity => Box::new(wire),
+        Coding::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::new(wire)?;
+            decoder.window_log_max(limits.zstd_window_log)?;
+            Box::new(decoder)
+        }
+        Coding::Gzip => Box::new(MultiGzDecoder::new(wire)),
+        Coding::Brotli => Box::new(brotli_decompressor::Decompressor::new(wire, 64 << 10)),
+        Coding::Deflate => {
+            let mut wire = wire;
+            let mut start = Vec::new();
+            wire.by_ref().take(2).read_to_end(&mut start)?;
+            // By its name it is zlib; many servers send it bare. A zlib header is a multiple of 31 with 8
+            // in its low bits; bare data that begins so would have to begin with padding that is not 0.
+            let is_zlib = matches!(start[..], [first, second]
+                if first & 15 == 8 && (u16::from(first) << 8 | u16::from(second)).is_multiple_of(31));
+            let whole = io::Cursor::new(start).chain(wire);
+            if is_zlib {
+                Box::new(ZlibDecoder::new(whole))
+            } else {
+                Box::new(DeflateDecoder::new(whole))
+            }
+        }
+    })
+}
+
+#[cold]
+fn bomb(received: u64, most: u64) -> Failed {
+    TOO_LONG.broken(format!("{received} bytes decode to more than {most}")).into()
+}
+
+#[cold]
+fn garbled(coding: Coding, e: &io::Error) -> Failed {
+    let name = match coding {
+        Coding::Identity => "identity",
+        Coding::Zstd => "zstd",
+        Coding::Gzip => "gzip",
+        Coding::Brotli => "br",
+        Coding::Deflate => "deflate",
+    };
+    ENCODED.broken(format!("the content encoding `{name}` does not decode: {e}")).into()
+}

@@ -1,0 +1,189 @@
+//! Linked files, from the store or from their addresses.
+
+use super::decode::Told;
+use super::download::Download;
+use super::rules::{NO_ADDRESS, OFFLINE, UNREACHABLE};
+use super::store::Held;
+use super::{Store, hex};
+use crate::carton::Fetcher;
+use crate::http::{Client, Policy, Url};
+use crate::progress::{Listener, Progress};
+use crate::workers;
+use holdall_core::{Error, Limits, Result};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Gets linked files: out of a [`Store`], and where they are not there, from their addresses into it.
+#[derive(Clone)]
+pub struct LinkFetcher {
+    store: Store,
+    /// `None` offline.
+    client: Option<Client>,
+    limits: Limits,
+    at_once: usize,
+    listener: Listener,
+}
+
+/// Files that are fetched at once.
+const AT_ONCE: usize = 4;
+
+impl LinkFetcher {
+    /// Fetches under `policy` into `store`.
+    pub fn new(store: Store, policy: &Policy) -> LinkFetcher {
+        LinkFetcher { client: Some(Client::new(policy)), ..LinkFetcher::offline(store) }
+    }
+
+    /// Gets what is in `store`, and nothing else.
+    pub fn offline(store: Store) -> LinkFetcher {
+        LinkFetcher {
+            store,
+            client: None,
+            limits: Limits::default(),
+            at_once: AT_ONCE,
+            listener: Listener::default(),
+        }
+    }
+
+    /// Holds what is fetched to these limits.
+    pub fn with_limits(mut self, limits: Limits) -> LinkFetcher {
+        self.limits = limits;
+        self
+    }
+
+    /// Fetches so many files at once: 4, where nothing is said.
+    pub fn with_at_once(mut self, files: usize) -> LinkFetcher {
+        self.at_once = files.clamp(1, 32);
+        self
+    }
+
+    /// Tells `progress` how many bytes come. The total grows with each file whose server states a length.
+    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> LinkFetcher {
+        self.listener =
+            Listener(Some(Arc::new(Growing { to: progress, total: Default::default() })));
+        self
+    }
+
+    /// Where files are kept.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Brings several files into the store, a few at once. Equal ones are fetched once.
+    ///
+    /// # Errors
+    /// As [`Fetcher::fetch`]: the first file that failed. Others that are under way end first.
+    pub fn fetch_all(&self, wanted: &[([u8; 32], &[String])]) -> Result<()> {
+        let mut wanted = wanted.to_vec();
+        wanted.sort_by_key(|(sha256, _)| *sha256);
+        wanted.dedup_by_key(|(sha256, _)| *sha256);
+        workers::for_each(
+            self.at_once,
+            wanted,
+            || (),
+            |(), (sha256, urls)| self.fetch(sha256, urls).map(drop),
+        )
+    }
+
+    /// Goes through the addresses of a file that is not in the store.
+    fn download(&self, client: &Client, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf> {
+        let mut part = self.store.begin(&sha256)?;
+        // Another process may have been quicker.
+        if self.store.look(&sha256)? == Held::Sound {
+            part.discard();
+            return Ok(self.store.path(&sha256));
+        }
+        let mut told = Told { listener: self.listener.clone(), bytes: 0, expected: None };
+        let mut failures = Vec::new();
+        for url in urls {
+            let done = Url::parse(url).and_then(|url| {
+                let download =
+                    Download { client, limits: &self.limits, sha256: &sha256, url: &url };
+                download.run(&mut part, &mut told)
+            });
+            match done {
+                Ok(()) => return self.store.publish(&sha256, part),
+                // The disk fails for all addresses alike.
+                Err(e) if e.code() == crate::error::IO.code => return Err(e),
+                Err(e) => failures.push((crate::http::shown(url.as_ref()), e)),
+            }
+        }
+        Err(all_failed(&sha256, failures))
+    }
+}
+
+impl Fetcher for LinkFetcher {
+    fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf> {
+        let held = self.store.look(&sha256)?;
+        if held == Held::Sound {
+            return Ok(self.store.path(&sha256));
+        }
+        let name = hex(&sha256);
+        let Some(client) = &self.client else {
+            let e = match held {
+                Held::Damaged => OFFLINE.broken(format!("the file {name} in the cache is damaged")),
+                _ => OFFLINE.broken(format!("the file {name} is not in the cache")),
+            };
+            return Err(e.in_source(self.store.root().display()));
+        };
+        if urls.is_empty() {
+            return Err(NO_ADDRESS.broken(format!("there is no address for the file {name}")));
+        }
+        self.download(client, sha256, urls)
+    }
+}
+
+impl fmt::Debug for LinkFetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkFetcher")
+            .field("store", &self.store)
+            .field("policy", &self.client.as_ref().map(Client::policy))
+            .finish_non_exhaustive()
+    }
+}
+
+/// One error for all that went wrong: under the rule that all addresses broke, if it is one.
+fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>) -> Error {
+    let name = hex(sha256);
+    let mut lines = Vec::new();
+    for (url, e) in &failures {
+        // One line for each, whatever the system put into its message.
+        let said = e.message().replace(['\r', '\n'], " ");
+        lines.push(format!("{url}: {said} [{}]", e.code()));
+    }
+    let first = failures.first().map(|(_, e)| e);
+    let same = first.filter(|first| failures.iter().all(|(_, e)| e.code() == first.code()));
+    let text = lines.join("; ");
+    let Some(first) = same else {
+        return UNREACHABLE.broken(format!("no address gives the file {name}: {text}"));
+    };
+    let mut error = first.rule().broken(match &failures[..] {
+        [(url, e)] => format!("the file {name} from {url}: {}", e.message()),
+        _ => format!("no address gives the file {name}: {text}"),
+    });
+    if let Some(hint) = first.hint() {
+        error = error.with_hint(hint.to_owned());
+    }
+    match first.io() {
+        Some(io) => error.with_io(io.kind().into()),
+        None => error,
+    }
+}
+
+/// Adds up the lengths of files as they become known.
+struct Growing {
+    to: Arc<dyn Progress>,
+    total: std::sync::atomic::AtomicU64,
+}
+
+impl Progress for Growing {
+    fn begin(&self, total_bytes: u64) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let before = self.total.fetch_add(total_bytes, Relaxed);
+        self.to.begin(before.saturating_add(total_bytes));
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.to.advance(bytes);
+    }
+}

@@ -1,0 +1,24 @@
+//! `LINKS`: files of a package that are somewhere else, fetched into a store and out of it.
+//!
+//! A file is named by its SHA-256, so it does not matter which of its addresses it comes from, nor whether
+//! the server is trusted: what comes is hashed while it is written, and has its name only once the hash is
+//! right.
+
+pub mod rules;
+mod store;
+
+#[cfg(feature = "http")]
+mod decode;
+#[cfg(feature = "http")]
+mod download;
+#[cfg(feature = "http")]
+mod fetch;
+
+#[cfg(feature = "http")]
+pub use fetch::LinkFetcher;
+pub use store::{CACHE, Store};
+
+/// A SHA-256 in lowercase hex digits.
+pub fn hex(sha256: &[u8; 32]) -> String {
+    sha256.iter().map(|b| format!("{b:02x}")).collect()
+}
