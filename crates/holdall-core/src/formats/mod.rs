@@ -64,6 +64,9 @@ pub static FORMATS: &[&Format] = &[
     &metatensor::FORMAT,
     #[cfg(feature = "safetensors")]
     &safetensors::FORMAT,
+    // Last, because it looks at the end of a file too.
+    #[cfg(feature = "carton")]
+    &carton::FORMAT,
 ];
 
 /// Rules of recognising a format.
@@ -100,6 +103,10 @@ pub fn detect(window: &Window) -> Result<&'static Format, Stop> {
         }
     }
     let head = window.head(8)?;
+    if head.starts_with(b"PK\x03\x04") {
+        let e = UNKNOWN.broken("a zip of no format: it has no `carton.toml`");
+        return Err(e.with_hint("what is in it can be read once it is unpacked").into());
+    }
     Err(UNKNOWN.broken(format!("no format starts with `{}`", head.escape_ascii())).into())
 }
 

@@ -1,7 +1,50 @@
 //! Cartons: a model packed with its description, tests and hashes, in a zip or a folder.
+//!
+//! # What
+//! A zip of plain files. `carton.toml` says what the model takes and gives and which runner runs it,
+//! `MANIFEST` has the SHA-256 of every file, `model/` is for the runner, `tensor_data/` has tensors for
+//! self-tests and examples, `misc/` what examples show. Files may be missing where `LINKS` says where they
+//! can be fetched.
+//!
+//! # Layout
+//! ```text
+//! zip
+//!   carton.toml              TOML: inputs, outputs, self-tests, examples, runner
+//!   MANIFEST                 `path=sha256` in each line, sorted; its own SHA-256 is the model's hash
+//!   LINKS                    TOML: sha256 → addresses
+//!   model/…                  anything
+//!   tensor_data/index.toml   TOML: name, dtype, shape, file of each tensor
+//!   tensor_data/*.bin        numbers: little-endian, in C order
+//!   tensor_data/*.toml       texts: `data = […]`
+//!   misc/…                   anything
+//! ```
+//!
+//! # Specification
+//! Version 1 of the published format; our own write-up is `docs/spec/carton.md`. Zip: [`crate::wire::zip`]
+//! and the `zip/…` rules. The texts: [`Description::parse`], [`Manifest::parse`], [`Links::parse`],
+//! [`tensors::parse`], [`tensors::strings`]. What holds between them: [`Contents::new`], for zips and folders
+//! alike.
+//!
+//! # Support
+//! Reads all of version 1, and from later texts `short_description`, `license`, `repository` and
+//! `homepage`. Ours are `[self_test.compare]`, `[card]`, `[lineage]` and `[sbom]`, which other readers pass
+//! over. As a tensor file, a package has the tensors of `tensor_data`: numbers are dense; texts have the
+//! layout `strings`, nested tensors `nested` and those whose file is only in `LINKS` `linked`. Written by
+//! [`write`](mod@write) and packing, not by an encoder.
+//!
+//! # Deviations
+//! The original checks next to nothing: no hash, no file that is not listed, no version. We refuse what
+//! breaks the specification, but for self-tests that do not fit what is declared: published packages have
+//! such, so they are warned of. Symbolic links are not in the specification and are made by the original.
+//!
+//! # Untrusted input
+//! The directory: [`crate::Limits::header_len`], [`crate::Limits::files`]. Texts: [`crate::Limits::text_len`]
+//! after decoding, nesting and counts before parsing. Nothing is decoded without a declared length that its
+//! encoding can reach. Paths are checked as a set. Nothing of a package is ever executed here.
 
 pub mod compare;
 mod contents;
+mod decode;
 pub mod description;
 mod fields;
 mod fit;
@@ -30,6 +73,22 @@ pub use rules::{RULES, warnings};
 pub use tensors::{TensorKind, TensorRow};
 pub use value::{Value, ValueType};
 pub use zipped::read as read_zip;
+
+use crate::formats::Format;
+
+/// Carton.
+pub static FORMAT: Format = Format {
+    id: "carton",
+    name: "Carton",
+    extensions: &["carton"],
+    reads: &["1"],
+    versions: &[],
+    detect: decode::detect,
+    decode: decode::decode,
+    encode: None,
+    gaps: None,
+    rules: RULES,
+};
 
 /// The file that describes the package.
 pub const CARTON_TOML: &str = "carton.toml";

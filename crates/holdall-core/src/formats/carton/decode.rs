@@ -1,0 +1,201 @@
+//! The index of a package in a zip: its tensors, and what a person would ask of it.
+
+use super::contents::{Contents, PackedFile};
+use super::description::{Description, DimSpec, Runner, ShapeSpec, TensorSpec};
+use super::tensors::{TensorKind, TensorRow};
+use super::value::ValueType;
+use super::{CARTON_TOML, FORMAT, write, zipped};
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::model::{
+    Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder, Layout, Role,
+    Value,
+};
+use crate::window::{Stop, Window};
+use crate::wire::zip::{Directory, Entry};
+use std::ops::Range;
+
+/// The layout of tensors of texts: one component, the bytes of a TOML file.
+const STRINGS: &str = "strings";
+/// The layout of nested tensors: no component; the attribute `inner` names other tensors.
+const NESTED: &str = "nested";
+/// The layout of tensors whose file is not in the package, but in `LINKS`.
+const LINKED: &str = "linked";
+
+/// Whether this is a zip of a package. One that cannot be read is claimed, to say why; one that can, and
+/// has no `carton.toml`, is left to other formats.
+pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
+    if !looks_like_zip(window)? {
+        return Ok(false);
+    }
+    match Directory::read(window, &Limits::default()) {
+        Ok(directory) => Ok(directory.get(CARTON_TOML).is_some()),
+        Err(Stop::Fail(_)) => Ok(true),
+        Err(need) => Err(need),
+    }
+}
+
+/// Whether the file starts as a zip does, or ends as one without a comment does: other bytes may stand
+/// before it.
+fn looks_like_zip(window: &Window) -> Result<bool, Stop> {
+    let head = window.head(4)?;
+    if matches!(&*head, b"PK\x03\x04" | b"PK\x05\x06") {
+        return Ok(true);
+    }
+    let end = window.tail(22)?;
+    Ok(end.starts_with(b"PK\x05\x06") && end.ends_with(&[0, 0]))
+}
+
+pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let directory = Directory::read(window, limits)?;
+    let contents = zipped::read(&directory, window, limits)?;
+    let data = 0..directory.place().start;
+    let mut builder = IndexBuilder::new(FORMAT.id, "1", window.len(), data, limits);
+    for w in &contents.warnings {
+        for _ in 0..w.count {
+            builder.warn(w.code, None, None, || w.message.clone().into());
+        }
+    }
+    builder.attributes(attributes(&contents));
+    let files: Vec<Option<&PackedFile>> =
+        contents.tensors.iter().map(|row| file_of(&contents, row)).collect();
+    let entry =
+        |file: Option<&PackedFile>| file.and_then(|f| f.found).and_then(|at| directory.at(at));
+    let wanted: Vec<Entry<'_>> = files.iter().filter_map(|file| entry(*file)).collect();
+    let mut places = directory.data_of_all(&wanted, window)?.into_iter();
+    for (row, file) in contents.tensors.iter().zip(files) {
+        let entry = entry(file);
+        let place = entry.and_then(|entry| Some((entry, places.next()?)));
+        tensor(&mut builder, row, file, place)?;
+    }
+    Ok(builder.finish()?)
+}
+
+fn file_of<'a>(contents: &'a Contents, row: &TensorRow) -> Option<&'a PackedFile> {
+    match &row.kind {
+        TensorKind::Plain { file, .. } => contents.tensor_file(file),
+        TensorKind::Nested { .. } => None,
+    }
+}
+
+fn tensor(
+    builder: &mut IndexBuilder,
+    row: &TensorRow,
+    file: Option<&PackedFile>,
+    place: Option<(Entry<'_>, Range<u64>)>,
+) -> Result<()> {
+    let (ty, shape) = match &row.kind {
+        TensorKind::Plain { ty, shape, .. } => (*ty, shape),
+        TensorKind::Nested { inner } => {
+            builder.tensor(&row.name, &[inner.len() as u64], Layout::from_name(NESTED))?;
+            let names = inner.iter().cloned().map(Value::Text).collect();
+            builder.tensor_attributes(one("inner", Value::Array(names)));
+            return Ok(());
+        }
+    };
+    let Some((entry, stored)) = place else {
+        builder.tensor(&row.name, shape, Layout::from_name(LINKED))?;
+        let mut attributes = one("dtype", text(ty.as_str()));
+        if let Some(sha256) = file.and_then(|file| file.sha256) {
+            attributes.push("sha256", Value::Text(write::hex(&sha256)));
+        }
+        builder.tensor_attributes(attributes);
+        return Ok(());
+    };
+    let (dtype, layout) = match dtype_of(ty) {
+        Some(dtype) => (dtype, Layout::Dense),
+        None => (DType::U8, Layout::from_name(STRINGS)),
+    };
+    builder.tensor(&row.name, shape, layout)?;
+    let encoding = entry.method().encoding();
+    // The hash is that of the file, so of the decoded bytes.
+    let sha256 = file.and_then(|file| file.sha256).filter(|_| encoding == Encoding::Raw);
+    builder.component(Component {
+        role: Role::Data,
+        dtype,
+        logical_type: None,
+        encoding,
+        byte_order: ByteOrder::Little,
+        stored,
+        decoded_len: Some(entry.decoded_len()),
+        digest: sha256.map(Digest::Sha256),
+    })
+}
+
+/// The storage type of numbers; none for texts.
+fn dtype_of(ty: ValueType) -> Option<DType> {
+    Some(match ty {
+        ValueType::Float32 => DType::F32,
+        ValueType::Float64 => DType::F64,
+        ValueType::Int8 => DType::I8,
+        ValueType::Int16 => DType::I16,
+        ValueType::Int32 => DType::I32,
+        ValueType::Int64 => DType::I64,
+        ValueType::Uint8 => DType::U8,
+        ValueType::Uint16 => DType::U16,
+        ValueType::Uint32 => DType::U32,
+        ValueType::Uint64 => DType::U64,
+        ValueType::String => return None,
+    })
+}
+
+/// What the package says of itself, in the names that its texts use.
+fn attributes(contents: &Contents) -> Attributes {
+    let d: &Description = &contents.description;
+    let mut out = Attributes::new();
+    let texts = [
+        ("model_name", &d.model_name),
+        ("short_description", &d.short_description),
+        ("model_description", &d.model_description),
+        ("license", &d.license),
+        ("repository", &d.repository),
+        ("homepage", &d.homepage),
+    ];
+    for (key, value) in texts {
+        if let Some(value) = value {
+            out.push(key, text(value));
+        }
+    }
+    if let Some(hash) = &contents.hash {
+        out.push("model_hash", Value::Text(write::hex(hash)));
+    }
+    let Runner { name, framework_version, compat_version, .. } = &d.runner;
+    out.push("runner_name", text(name));
+    out.push("required_framework_version", text(framework_version));
+    out.push("runner_compat_version", Value::Integer((*compat_version).into()));
+    if !d.required_platforms.is_empty() {
+        let platforms = d.required_platforms.iter().map(|p| text(p)).collect();
+        out.push("required_platforms", Value::Array(platforms));
+    }
+    for (key, specs) in [("inputs", &d.inputs), ("outputs", &d.outputs)] {
+        if !specs.is_empty() {
+            out.push(key, Value::Array(specs.iter().map(spec).collect()));
+        }
+    }
+    out
+}
+
+fn spec(spec: &TensorSpec) -> Value {
+    let dim = |dim: &DimSpec| match dim {
+        DimSpec::Size(n) => Value::Integer((*n).into()),
+        DimSpec::Symbol(symbol) => text(symbol),
+        DimSpec::Any => text("*"),
+    };
+    let shape = match &spec.shape {
+        ShapeSpec::Any => text("*"),
+        ShapeSpec::Symbol(symbol) => text(symbol),
+        ShapeSpec::Dims(dims) => Value::Array(dims.iter().map(dim).collect()),
+    };
+    let pairs = [("name", text(&spec.name)), ("dtype", text(spec.ty.as_str())), ("shape", shape)];
+    Value::Map(pairs.into_iter().map(|(key, value)| (text(key), value)).collect())
+}
+
+fn one(key: &str, value: Value) -> Attributes {
+    let mut out = Attributes::new();
+    out.push(key, value);
+    out
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
