@@ -82,6 +82,10 @@ pub static RULES: &[&Rule] = &[
     &links::NO_ADDRESS,
     #[cfg(feature = "carton")]
     &links::CACHE_FOLDER,
+    #[cfg(feature = "carton")]
+    &links::ADDRESS,
+    #[cfg(feature = "carton")]
+    &links::CANNOT_LINK,
 ];
 
 /// The operating system failed.

@@ -13,9 +13,13 @@ mod decode;
 mod download;
 #[cfg(feature = "http")]
 mod fetch;
+#[cfg(feature = "http")]
+mod shrink;
 
 #[cfg(feature = "http")]
 pub use fetch::LinkFetcher;
+#[cfg(feature = "http")]
+pub use shrink::{Linked, Shrink, fetch, missing, whole};
 pub use store::{CACHE, Store};
 
 /// A SHA-256 in lowercase hex digits.

@@ -43,3 +43,16 @@ pub static CACHE_FOLDER: Rule = Rule::new(
     "There is a folder for cached files: the one that the system has for such, or `HOLDALL_CACHE`.",
 )
 .with_hint("set `HOLDALL_CACHE` to a folder");
+/// An address that nobody should follow.
+pub static ADDRESS: Rule = Rule::new(
+    "links/address",
+    Kind::Misuse,
+    "An address that is written into `LINKS` is one of the file alone, and holds no secret.",
+);
+/// A file that stays.
+pub static CANNOT_LINK: Rule = Rule::new(
+    "links/cannot-link",
+    Kind::Misuse,
+    "Files that `MANIFEST` lists can be linked to, except those that describe the package: `carton.toml` \
+     and `tensor_data/index.toml`.",
+);
