@@ -45,6 +45,10 @@ pub(crate) enum Command {
     Convert(crate::convert::ConvertArgs),
     Extract(crate::extract::ExtractArgs),
     Edit(crate::edit::EditArgs),
+    #[cfg(feature = "carton")]
+    Test(crate::model::test::TestArgs),
+    #[cfg(feature = "carton")]
+    Run(crate::model::run::RunArgs),
     Build(crate::build::BuildArgs),
     Records(crate::records::RecordsArgs),
     Schema(crate::schema::SchemaArgs),

@@ -25,6 +25,10 @@ pub(crate) static RULES: &[&Rule] = &[
     &MIXED,
     &CONDITION,
     &FILE_NAME,
+    &INPUT_NAME,
+    &INPUT_VALUE,
+    &INPUT_SHAPE,
+    &OUTPUT_NAME,
 ];
 
 /// The command line cannot be read.
@@ -111,6 +115,33 @@ pub(crate) static FILE_NAME: Rule = Rule::new(
     Kind::Misuse,
     "A member that is a file names one inside the folder, in UTF-8, without `..` and not from the root.",
 );
+
+/// An input of a model without a name, or with one where others have none.
+pub(crate) static INPUT_NAME: Rule = Rule::new(
+    "input/name",
+    Kind::Misuse,
+    "Inputs of a model are given with names, or all without in the declared order.",
+);
+/// An input of a model that is none.
+pub(crate) static INPUT_VALUE: Rule = Rule::new(
+    "input/value",
+    Kind::Misuse,
+    "An input of a model is an .npy file, a file of raw elements, or JSON whose elements are of the declared \
+     type.",
+);
+/// Raw elements whose shape nobody knows.
+pub(crate) static INPUT_SHAPE: Rule = Rule::new(
+    "input/raw-shape",
+    Kind::Misuse,
+    "A file of raw elements is for an input whose declared shape leaves at most one dimension open.",
+);
+/// An output whose name is none for a file.
+pub(crate) static OUTPUT_NAME: Rule = Rule::new(
+    "output/name",
+    Kind::Unsupported,
+    "An output that is written to a file has a name that a file can have.",
+)
+.with_hint("print the outputs with `--json`");
 
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,6 +17,8 @@ mod formats;
 mod given;
 mod input;
 mod inspect;
+#[cfg(feature = "carton")]
+mod model;
 mod number;
 mod output;
 mod progress;
@@ -71,6 +73,10 @@ fn run(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Convert(args) => convert::run(session, &args),
         Command::Edit(args) => edit::run(session, &args),
         Command::Extract(args) => extract::run(session, &args),
+        #[cfg(feature = "carton")]
+        Command::Test(args) => model::test::run(session, &args),
+        #[cfg(feature = "carton")]
+        Command::Run(args) => model::run::run(session, &args),
         Command::Build(args) => build::run(session, &args),
         Command::Records(args) => records::run(session, &args),
         Command::Schema(args) => schema::run(session, &args),

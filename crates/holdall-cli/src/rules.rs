@@ -64,7 +64,10 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
 /// Every rule there is: the formats', the library's, the command's own.
 fn all() -> impl Iterator<Item = &'static Rule> {
     let others = [holdall::wire::npy::RULES, holdall::error::RULES, crate::exit::RULES];
-    holdall::formats::rules().chain(others.into_iter().flatten().copied())
+    let all = holdall::formats::rules().chain(others.into_iter().flatten().copied());
+    #[cfg(feature = "carton")]
+    let all = all.chain(holdall_run::rules());
+    all
 }
 
 fn fault(rule: &Rule) -> String {

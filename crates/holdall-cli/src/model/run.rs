@@ -1,0 +1,125 @@
+//! `holdall run`.
+
+use super::{Running, given, shown};
+use crate::exit::{Failure, Status};
+use crate::input;
+use crate::session::Session;
+use clap::Args;
+use holdall::carton::Value;
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+
+/// Run the model in a package on inputs of your own
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall run iris.carton --input x='[[5.1, 3.5, 1.4, 0.2]]'      inputs as JSON
+  holdall run iris.carton --input x=flowers.npy -o out            outputs as out/NAME.npy
+  holdall run iris.carton flowers.npy --json                      inputs in the declared order
+  echo '{\"x\": [[5.1, 3.5, 1.4, 0.2]]}' | holdall run iris.carton --inputs -
+  holdall run chat.carton --input prompt='\"hello\"' --stream --json
+
+A model's code runs with all your rights: run packages that you trust. What it prints goes to standard
+error. `holdall inspect PACKAGE` lists the inputs.")]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    running: Running,
+
+    /// Inputs in the declared order, as for `--input`
+    #[arg(value_name = "INPUT", conflicts_with = "input")]
+    positional: Vec<String>,
+
+    /// Input: an .npy file, a file of raw elements in the declared type, or JSON; may be given again
+    #[arg(short, long, value_name = "NAME=WHAT")]
+    input: Vec<String>,
+
+    /// File of a JSON object of inputs by name, or `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    inputs: Option<PathBuf>,
+
+    /// Folder for the outputs: .npy files, .json for texts and nested tensors
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+
+    /// Replace files that are there
+    #[arg(short, long, requires = "output")]
+    force: bool,
+
+    /// Hand on outputs as often as the model gives some: each as a line of JSON or a table of its own, or in
+    /// a folder of its own, 1, 2, …
+    #[arg(long)]
+    stream: bool,
+}
+
+/// Runs the model once.
+pub(crate) fn run(session: &Session, args: &RunArgs) -> Result<Status, Failure> {
+    let package = args.running.open(session)?;
+    let object = match &args.inputs {
+        None => None,
+        Some(path) => {
+            let mut text = String::new();
+            let (_, mut reader) = input::reader(session, path)?;
+            reader.read_to_string(&mut text).map_err(|e| {
+                let rule = &holdall::error::IO;
+                rule.broken(format!("reading: {e}")).with_io(e).in_source(input::shown(path))
+            })?;
+            Some(text)
+        }
+    };
+    let texts = if args.positional.is_empty() { &args.input } else { &args.positional };
+    let inputs = given::inputs(&package.description().inputs, texts, object.as_deref())?;
+    let mut model = args.running.load(session, &package)?;
+    let named = |e: Failure| match e {
+        Failure::Error(e) if e.source_name().is_none() => {
+            Failure::Error(e.in_source(package.name()))
+        }
+        other => other,
+    };
+    if !args.stream {
+        let outputs = model.run(inputs).map_err(|e| named(e.into()))?;
+        give(session, args, &outputs, None)?;
+        return Ok(Status::Fine);
+    }
+    let mut count = 0;
+    let mut failed = None;
+    let ran = model.run_streaming(inputs, &mut |outputs| {
+        count += 1;
+        let given = give(session, args, &outputs, Some(count)).and_then(|()| session.finish());
+        given.map_err(|e| {
+            failed = Some(e);
+            // Never told: what stopped is in `failed`.
+            crate::exit::OUTPUT.broken("nobody takes the outputs")
+        })
+    });
+    match (failed, ran) {
+        (Some(failure), _) => Err(failure),
+        (None, Err(e)) => Err(named(e.into())),
+        (None, Ok(())) => Ok(Status::Fine),
+    }
+}
+
+fn give(
+    session: &Session,
+    args: &RunArgs,
+    outputs: &[(String, Value)],
+    number: Option<u64>,
+) -> Result<(), Failure> {
+    if let Some(folder) = &args.output {
+        let folder = number.map_or_else(|| folder.clone(), |n| folder.join(n.to_string()));
+        let written = shown::files(&folder, outputs, args.force)?;
+        if session.json() {
+            let list: Vec<String> =
+                written.iter().map(|w| crate::output::json::JsonString(w).to_string()).collect();
+            writeln!(session.out(), "{{\"written\":[{}]}}", list.join(","))?;
+        } else {
+            for path in written {
+                session.note(format_args!("wrote {}", crate::output::text::printable(&path)));
+            }
+        }
+        return Ok(());
+    }
+    if session.json() {
+        writeln!(session.out(), "{}", shown::json(outputs))?;
+        return Ok(());
+    }
+    shown::table(session, outputs)
+}

@@ -1,0 +1,179 @@
+//! `holdall test`.
+
+use super::Running;
+use crate::exit::{Failure, Status};
+use crate::output::json::{JsonString, push_error, push_f64, push_string};
+use crate::output::style::Style;
+use crate::output::text::{count, escape, printable};
+use crate::session::Session;
+use clap::Args;
+use holdall_run::self_test::{Override, self_tests};
+use holdall_run::{OutputReport, TestReport};
+use std::io::Write as _;
+
+/// Run the self-tests of a package and compare what its model gives
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall test iris.carton                     exit status 0: all passed, 1: one failed
+  holdall test iris.carton --rtol 1e-3         compare less closely
+  holdall test iris.carton --json | jq '.tests[].outputs[].max_abs'
+
+An output is close where |found - expected| <= atol + rtol * |expected|; integers and texts are equal
+or not. A model's code runs with all your rights: test packages that you trust.")]
+pub(crate) struct TestArgs {
+    #[command(flatten)]
+    running: Running,
+
+    /// Relative tolerance [default: the package's, else 1e-5]
+    #[arg(long, value_name = "X", value_parser = tolerance)]
+    rtol: Option<f64>,
+
+    /// Absolute tolerance [default: the package's, else 1e-8]
+    #[arg(long, value_name = "X", value_parser = tolerance)]
+    atol: Option<f64>,
+
+    /// Take NaN for equal to NaN
+    #[arg(long)]
+    equal_nan: bool,
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let found: Option<f64> = text.parse().ok();
+    found.filter(|x| *x >= 0.0).ok_or_else(|| "write a number from 0 on, as 1e-5".to_owned())
+}
+
+/// Runs all of them.
+pub(crate) fn run(session: &Session, args: &TestArgs) -> Result<Status, Failure> {
+    let package = args.running.open(session)?;
+    let change =
+        Override { rtol: args.rtol, atol: args.atol, equal_nan: args.equal_nan.then_some(true) };
+    if package.description().self_tests.is_empty() {
+        session.warn(format_args!("{}: there are no self-tests", escape(package.name())));
+    }
+    let mut model = args.running.load(session, &package)?;
+    let mut printed = Ok(());
+    let value = |name: &str| package.value(name);
+    let reports = self_tests(&mut model, &value, change, &mut |report| {
+        if !session.json() && printed.is_ok() {
+            printed = text(session, report);
+        }
+    });
+    printed?;
+    let passed = reports.iter().filter(|r| r.passed()).count();
+    let failed = reports.len() - passed;
+    let out = &mut *session.out();
+    if session.json() {
+        let tests: Vec<String> = reports.iter().map(json).collect();
+        let (name, tests) = (JsonString(package.name()), tests.join(","));
+        writeln!(
+            out,
+            "{{\"package\":{name},\"passed\":{passed},\"failed\":{failed},\"tests\":[{tests}]}}"
+        )?;
+    } else if !session.global.quiet {
+        writeln!(
+            out,
+            "{}: {passed} passed, {failed} failed",
+            count(reports.len() as u64, "self-test")
+        )?;
+    }
+    Ok(if failed == 0 { Status::Fine } else { Status::Bad })
+}
+
+fn text(session: &Session, report: &TestReport) -> Result<(), Failure> {
+    let passed = report.passed();
+    if passed && session.global.quiet {
+        return Ok(());
+    }
+    let out = &mut *session.out();
+    let paint = session.paint();
+    let word = match passed {
+        true => paint.on("ok", Style::Good),
+        false => paint.on("failed", Style::Bad),
+    };
+    writeln!(out, "{word}  {}", escape(&report.name))?;
+    if let Some(e) = &report.error {
+        writeln!(out, "  {}", printable(&e.to_string()))?;
+        if let Some(hint) = e.hint() {
+            writeln!(out, "  {} {}", paint.on("hint:", Style::Note), printable(hint))?;
+        }
+    }
+    for output in &report.outputs {
+        writeln!(out, "  {}: {}", escape(&output.name), said(output))?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn said(output: &OutputReport) -> String {
+    let c = &output.comparison;
+    if let Some(mismatch) = &c.mismatch {
+        return printable(mismatch);
+    }
+    let far = match c.max_abs == 0.0 {
+        true => "equal".to_owned(),
+        false => format!("at most {} off, relative {}", short(c.max_abs), short(c.max_rel)),
+    };
+    match &c.first {
+        None => far,
+        Some(first) => {
+            let part = first.part.map_or(String::new(), |p| format!("tensor {p}, "));
+            format!(
+                "{} of {} too far; first at {part}{:?}: {}, expected {}; {far}",
+                c.differ,
+                count(c.count, "element"),
+                first.index,
+                printable(&first.found),
+                printable(&first.expected)
+            )
+        }
+    }
+}
+
+fn short(x: f64) -> String {
+    format!("{x:.2e}")
+}
+
+fn json(report: &TestReport) -> String {
+    let mut out = String::from("{\"name\":");
+    push_string(&report.name, &mut out);
+    let t = &report.tolerance;
+    out.push_str(&format!(",\"passed\":{},\"seconds\":", report.passed()));
+    push_f64(report.elapsed.as_secs_f64(), &mut out);
+    out.push_str(",\"rtol\":");
+    push_f64(t.rtol, &mut out);
+    out.push_str(",\"atol\":");
+    push_f64(t.atol, &mut out);
+    out.push_str(&format!(",\"equal_nan\":{},\"error\":", t.equal_nan));
+    match &report.error {
+        Some(e) => push_error(e, &mut out),
+        None => out.push_str("null"),
+    }
+    out.push_str(",\"outputs\":[");
+    for (at, output) in report.outputs.iter().enumerate() {
+        let c = &output.comparison;
+        out.push_str(if at > 0 { ",{\"name\":" } else { "{\"name\":" });
+        push_string(&output.name, &mut out);
+        out.push_str(&format!(",\"close\":{},\"mismatch\":", c.is_close()));
+        crate::output::json::push_optional(c.mismatch.as_deref(), &mut out);
+        out.push_str(&format!(",\"elements\":{},\"differ\":{},\"max_abs\":", c.count, c.differ));
+        push_f64(c.max_abs, &mut out);
+        out.push_str(",\"max_rel\":");
+        push_f64(c.max_rel, &mut out);
+        out.push_str(",\"first\":");
+        match &c.first {
+            None => out.push_str("null"),
+            Some(first) => {
+                let part = first.part.map_or("null".to_owned(), |p| p.to_string());
+                out.push_str(&format!("{{\"part\":{part},\"index\":{:?}", first.index));
+                for (key, text) in [("found", &first.found), ("expected", &first.expected)] {
+                    out.push_str(&format!(",\"{key}\":"));
+                    push_string(text, &mut out);
+                }
+                out.push('}');
+            }
+        }
+        out.push('}');
+    }
+    out.push_str("]}");
+    out
+}

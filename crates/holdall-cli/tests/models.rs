@@ -1,0 +1,212 @@
+//! `holdall test` and `holdall run`.
+#![cfg(feature = "onnx")]
+
+mod command;
+
+use command::{holdall, holdall_with};
+use std::path::{Path, PathBuf};
+
+fn xor() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/xor").display().to_string()
+}
+
+/// A copy of the package, its `carton.toml` changed.
+fn changed(change: impl Fn(String) -> String) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in [
+        "model/model.onnx",
+        "tensor_data/index.toml",
+        "tensor_data/tensor_0.bin",
+        "tensor_data/tensor_1.bin",
+        "tensor_data/tensor_2.bin",
+    ] {
+        let to = folder.path().join(file);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(Path::new(&xor()).join(file), to).unwrap();
+    }
+    let text = std::fs::read_to_string(Path::new(&xor()).join("carton.toml")).unwrap();
+    std::fs::write(folder.path().join("carton.toml"), change(text)).unwrap();
+    folder
+}
+
+fn path(folder: &tempfile::TempDir) -> &str {
+    folder.path().to_str().unwrap()
+}
+
+#[test]
+fn self_tests_are_run_and_told() {
+    let ran = holdall(["test", &xor()]).ends_with(0);
+    assert_eq!(ran.out.lines().last(), Some("1 self-test: 1 passed, 0 failed"));
+    let json = holdall(["test", &xor(), "--json"]).ends_with(0).json();
+    assert_eq!(json["passed"], 1);
+    assert_eq!(json["tests"][0]["outputs"][1]["name"], "label");
+    assert_eq!(json["tests"][0]["outputs"][1]["elements"], 4);
+    assert_eq!(holdall(["test", &xor(), "--quiet"]).ends_with(0).out, "");
+}
+
+#[test]
+fn a_self_test_that_fails_says_where() {
+    let folder = changed(|text| text);
+    // The first byte of the first expected `p`: 0.982… becomes another number nearby.
+    let at = folder.path().join("tensor_data/tensor_1.bin");
+    let mut bytes = std::fs::read(&at).unwrap();
+    bytes[1] ^= 0x80;
+    std::fs::write(at, bytes).unwrap();
+    let ran = holdall(["test", path(&folder)]).ends_with(1);
+    assert!(
+        ran.out.contains("failed  all four\n  p: 1 of 8 elements too far; first at [0, 0]: 0.98"),
+        "{ran:?}"
+    );
+    assert!(ran.out.ends_with("0 passed, 1 failed\n"), "{ran:?}");
+    let json = holdall(["test", path(&folder), "--json"]).ends_with(1).json();
+    let p = &json["tests"][0]["outputs"][0];
+    assert_eq!(
+        (&p["close"], &p["differ"], &p["first"]["index"][1]),
+        (&false.into(), &1.into(), &0.into())
+    );
+    holdall(["test", path(&folder), "--atol", "0.1"]).ends_with(0);
+    holdall(["test", path(&folder), "--atol", "-1"]).ends_with(2);
+    // What the package says of tolerances counts.
+    let text = std::fs::read_to_string(folder.path().join("carton.toml")).unwrap();
+    let text = text.replace("[runner]", "[self_test.compare]\natol = 0.1\n\n[runner]");
+    std::fs::write(folder.path().join("carton.toml"), text).unwrap();
+    holdall(["test", path(&folder)]).ends_with(0);
+    holdall(["test", path(&folder), "--atol", "0"]).ends_with(1);
+}
+
+#[test]
+fn what_keeps_a_package_from_running_has_a_code() {
+    let swap = |from: &'static str, to: &'static str| {
+        let folder = changed(|text| {
+            assert!(text.contains(from));
+            text.replace(from, to)
+        });
+        let ran = holdall(["test", path(&folder), "--json"]);
+        let code = match ran.status {
+            1 if !ran.out.is_empty() => ran.json()["tests"][0]["error"]["code"].clone(),
+            _ => ran.error()["code"].clone(),
+        };
+        (ran.status, code.as_str().unwrap().to_owned())
+    };
+    let is = |status, code: &str| (status, code.to_owned());
+    assert_eq!(swap("\"onnx\"", "\"torchscript\""), is(4, "run/no-runner"));
+    assert_eq!(swap("version = \"1\"", "version = \"=3.1\""), is(4, "run/framework-version"));
+    assert_eq!(swap("compat_version = 1", "compat_version = 7"), is(4, "run/compat-version"));
+    let platforms = "spec_version = 1\nrequired_platforms = [\"riscv64gc-unknown-linux-gnu\"]";
+    assert_eq!(swap("spec_version = 1", platforms), is(4, "run/platform"));
+    assert_eq!(swap("name = \"x\"", "name = \"y\"\ninternal_name = \"z\""), is(1, "onnx/name"));
+    assert_eq!(
+        swap("\"label\"\ndtype = \"int64\"", "\"label\"\ndtype = \"float32\""),
+        is(1, "signature/output-type")
+    );
+    assert_eq!(
+        swap("[\"n\", 2]\ndescription = \"Rows", "[\"n\", 3]\ndescription = \"Rows"),
+        is(1, "signature/input-size")
+    );
+}
+
+#[test]
+fn inputs_come_in_every_form_and_outputs_go_in_every_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let rows: Vec<u8> = [1f32, 0.0, 1.0, 1.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    std::fs::write(at("x.bin"), &rows).unwrap();
+    let json = r#"{"x": [[1, 0], [1, 1]]}"#;
+    std::fs::write(at("x.json"), json).unwrap();
+    let labels = |ran: command::Ran| ran.ends_with(0).json()["label"]["data"].clone();
+    let want = serde_json::json!([1, 0]);
+    let x = |what: &str| format!("x={what}");
+    assert_eq!(labels(holdall(["run", &xor(), "--json", "--input", "x=[[1, 0], [1, 1]]"])), want);
+    assert_eq!(labels(holdall(["run", &xor(), "--json", "-i", &x(&at("x.bin"))])), want);
+    assert_eq!(labels(holdall(["run", &xor(), "--json", "--inputs", &at("x.json")])), want);
+    let piped = holdall_with(["run", &xor(), "--json", "--inputs", "-"], json.as_bytes());
+    assert_eq!(labels(piped), want);
+    assert_eq!(labels(holdall(["run", &xor(), "[[1, 0], [1, 1]]", "--json"])), want);
+
+    // Into files, and one of them back in.
+    let out = at("out");
+    let ran = holdall(["run", &xor(), &at("x.bin"), "-o", &out]).ends_with(0);
+    assert!(ran.out.is_empty() && ran.err.contains("label.npy"), "{ran:?}");
+    let again = holdall(["run", &xor(), &at("x.bin"), "-o", &out, "--json"]).ends_with(2);
+    assert_eq!(again.error()["code"], "write/exists");
+    holdall(["run", &xor(), &at("x.bin"), "-o", &out, "--force"]).ends_with(0);
+    let p = PathBuf::from(&out).join("p.npy");
+    let back = holdall(["run", &xor(), "--json", "-i", &x(p.to_str().unwrap())]);
+    assert_eq!(labels(back), serde_json::json!([1, 1]));
+
+    let table = holdall(["run", &xor(), "[[1, 0]]"]).ends_with(0);
+    assert!(table.out.contains("label   int64    [1]"), "{table:?}");
+}
+
+#[test]
+fn inputs_that_cannot_be_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let short = folder.path().join("x.bin").to_str().unwrap().to_owned();
+    std::fs::write(&short, [0; 7]).unwrap();
+    for (args, code) in [
+        (vec!["-i", "x=nowhere.npy"], "io/failed"),
+        (vec!["-i", "x=nowhere"], "input/value"),
+        (vec!["-i", "x=[[\"a\", \"b\"]]"], "input/value"),
+        (vec!["-i", "x=[1, 2]"], "signature/input-rank"),
+        (vec!["-i", "z=[1, 2]"], "signature/input-unknown"),
+        (vec![], "signature/input-missing"),
+        (vec![short.as_str()], "input/raw-shape"),
+        (vec!["[[1, 0]]", "[[1, 0]]"], "input/name"),
+        (vec!["--inputs", "/nowhere"], "io/failed"),
+    ] {
+        let ran = holdall(["run", &xor(), "--json"].into_iter().chain(args.iter().copied()));
+        assert_eq!(ran.error()["code"], code, "{args:?}");
+    }
+    let stdin = holdall_with(["run", &xor(), "--json", "--inputs", "-"], b"[1]").ends_with(2);
+    assert_eq!(stdin.error()["code"], "input/value");
+}
+
+#[test]
+fn options_and_limits_are_taken() {
+    let ran = holdall(["test", &xor(), "--option", "num_threads=1", "--option", "speed=fast"]);
+    let ran = ran.ends_with(0);
+    assert!(ran.err.contains("warning: the runner `onnx` knows no option `speed`"), "{ran:?}");
+    let e =
+        holdall(["test", &xor(), "--option", "num_threads=many", "--json"]).ends_with(2).error();
+    assert_eq!(e["code"], "run/option");
+    holdall(["test", &xor(), "--timeout", "0"]).ends_with(2);
+    holdall(["test", "-"]).ends_with(2);
+}
+
+#[test]
+fn a_python_model_runs_where_there_is_one() {
+    let numpy = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
+    if !numpy.is_ok_and(|out| out.status.success()) {
+        eprintln!("SKIPPED: there is no python3 with numpy");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("model")).unwrap();
+    std::fs::write(
+        folder.path().join("model/main.py"),
+        "def run(inputs):\n    for word in inputs['text']:\n        print('saying', word)\n        \
+         yield {'said': [word][0]}\ndef load():\n    return run\n",
+    )
+    .unwrap();
+    std::fs::write(
+        folder.path().join("carton.toml"),
+        "spec_version = 1\n[[input]]\nname = \"text\"\ndtype = \"string\"\nshape = [\"n\"]\n[[output]]\n\
+         name = \"said\"\ndtype = \"string\"\nshape = []\n[runner]\nrunner_name = \"python\"\n\
+         required_framework_version = \"3\"\nrunner_compat_version = 1\n[runner.opts]\n\
+         entrypoint_package = \"main\"\nentrypoint_fn = \"load\"\n",
+    )
+    .unwrap();
+    let input = "text=[\"a\", \"b\"]";
+    let args = ["run", path(&folder), "-i", input, "--json", "--stream"];
+    let ran = holdall(args).ends_with(0);
+    let lines: Vec<serde_json::Value> =
+        ran.out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[1]["said"]["data"]), (2, &"b".into()));
+    assert!(ran.err.contains("model: saying a"), "{ran:?}");
+    let out = folder.path().join("out");
+    let to = out.to_str().unwrap();
+    holdall(["run", path(&folder), "-i", input, "--stream", "-o", to]).ends_with(0);
+    assert_eq!(std::fs::read_to_string(out.join("2/said.json")).unwrap(), "\"b\"\n");
+    let e = holdall(["run", path(&folder), "-i", input, "--json", "--python", "/nowhere"]);
+    assert_eq!(e.ends_with(4).error()["code"], "python/interpreter");
+}

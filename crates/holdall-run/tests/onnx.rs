@@ -1,0 +1,227 @@
+//! ONNX models run by the engine, against what the reference evaluator of the `onnx` package gives. The files come from
+//! `interop/onnx/small.py`.
+#![cfg(feature = "onnx")]
+
+mod models;
+
+use holdall::Result;
+use holdall::carton::{Description, OptionValue, TensorSpec, Value, ValueType};
+use holdall::formats::carton::compare;
+use holdall_run::{Model, Named, Settings};
+use models::{description, shape, value};
+use serde_json::Value as Json;
+use std::path::{Path, PathBuf};
+
+fn files() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnx")
+}
+
+/// A folder `model` with one file.
+fn folder(name: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(files().join(format!("{name}.onnx")), folder.path().join("model.onnx")).unwrap();
+    folder
+}
+
+fn load(name: &str, d: Description) -> Result<Model> {
+    // What is loaded is in memory: the folder may go.
+    Model::load_folder(d, folder(name).path(), &Settings::default())
+}
+
+fn of(side: &Json) -> Named {
+    let one = |(name, v): (&String, &Json)| {
+        let shape = v["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+        let data = v["data"].as_array().unwrap();
+        let floats = || data.iter().map(|x| x.as_f64().unwrap());
+        let whole = || data.iter().map(|x| x.as_i64().unwrap_or(i64::from(x == &Json::Bool(true))));
+        let value = match v["dtype"].as_str().unwrap() {
+            "float32" => Value::of(shape, &floats().map(|x| x as f32).collect::<Vec<_>>()),
+            "float64" => Value::of(shape, &floats().collect::<Vec<_>>()),
+            "int64" => Value::of(shape, &whole().collect::<Vec<_>>()),
+            "uint8" => Value::of(shape, &whole().map(|n| n as u8).collect::<Vec<_>>()),
+            other => panic!("{other}"),
+        };
+        (name.clone(), value.unwrap())
+    };
+    side.as_object().unwrap().iter().map(one).collect()
+}
+
+/// The inputs of a model, and what it gives for them.
+fn expected(name: &str) -> (Named, Named) {
+    let text = std::fs::read_to_string(files().join("expected.json")).unwrap();
+    let all: Json = serde_json::from_str(&text).unwrap();
+    (of(&all[name]["inputs"]), of(&all[name]["outputs"]))
+}
+
+/// Declares what the values are.
+fn declared(inputs: &Named, outputs: &Named) -> Description {
+    let mut d = description("onnx", &[], &[]);
+    let specs = |of: &Named| {
+        let spec = |(name, v): &(String, Value)| {
+            TensorSpec::new(name.clone(), v.ty().unwrap(), shape("*"))
+        };
+        of.iter().map(spec).collect()
+    };
+    (d.inputs, d.outputs) = (specs(inputs), specs(outputs));
+    d
+}
+
+#[track_caller]
+fn close(found: &Named, expected: &Named) {
+    assert_eq!(found.len(), expected.len());
+    for (name, value) in expected {
+        let (_, found) = found.iter().find(|(n, _)| n == name).unwrap();
+        let c = compare(found, value, &Default::default());
+        assert!(c.is_close(), "{name}: {c:?}");
+    }
+}
+
+#[test]
+fn models_give_what_the_reference_gives() {
+    for name in ["xor", "tokens", "double"] {
+        let (inputs, outputs) = expected(name);
+        let d = declared(&inputs, &outputs);
+        for options in [vec![], vec![("optimize", OptionValue::Boolean(false))]] {
+            let mut d = d.clone();
+            d.runner.options = options.into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+            d.runner.options.push(("num_threads".to_owned(), OptionValue::Integer(1)));
+            let mut model = load(name, d).unwrap();
+            assert!(model.warnings().is_empty());
+            close(&model.run(inputs.clone()).unwrap(), &outputs);
+            close(&model.run(inputs.clone()).unwrap(), &outputs);
+        }
+    }
+}
+
+#[test]
+fn nothing_declared_gives_the_graphs_names_and_the_engines_types() {
+    let (inputs, outputs) = expected("xor");
+    let mut model = load("xor", description("onnx", &[], &[])).unwrap();
+    let given = model.run(inputs).unwrap();
+    assert_eq!(given[0].0, "p");
+    let p: Named = outputs.into_iter().filter(|(name, _)| name == "p").collect();
+    close(&given[..1].to_vec(), &p);
+    assert_eq!((given[1].0.as_str(), given[1].1.ty()), ("label", Some(ValueType::Int32)));
+}
+
+#[test]
+fn internal_names_are_the_graphs() {
+    let mut d = description("onnx", &[("pair", "n 2")], &[("likely", "n 2")]);
+    d.inputs[0].internal_name = Some("x".to_owned());
+    d.outputs[0].internal_name = Some("p".to_owned());
+    let mut model = load("xor", d).unwrap();
+    // An output that is not declared is not asked for.
+    let out = model.run(vec![("pair".to_owned(), value(&[1, 2]))]).unwrap();
+    assert_eq!((out.len(), out[0].0.as_str()), (1, "likely"));
+}
+
+fn code(name: &str, d: Description) -> (&'static str, String) {
+    let e = load(name, d).map(|_| ()).unwrap_err();
+    (e.code(), e.message().to_owned())
+}
+
+#[test]
+fn what_cannot_be_loaded_is_told() {
+    let plain = || description("onnx", &[], &[]);
+    let (rule, says) = code("unsupported", plain());
+    assert_eq!(rule, "onnx/operator");
+    assert!(says.contains("Frobnicate"), "{says}");
+    let (rule, says) = code("xor", description("onnx", &[("z", "*")], &[("p", "*")]));
+    assert_eq!((rule, says.as_str()), ("onnx/name", "the graph has no input `z`, only `x`"));
+    let (rule, says) = code("xor", description("onnx", &[("x", "*")], &[("q", "*")]));
+    assert_eq!(
+        (rule, says.as_str()),
+        ("onnx/name", "the graph has no output `q`, only `p`, `label`")
+    );
+    let (rule, says) = code("tokens", description("onnx", &[("ids", "*")], &[("sum", "*")]));
+    assert_eq!((rule, says.as_str()), ("onnx/name", "the graph's input `mask` is not declared"));
+    let mut d = plain();
+    d.runner.framework_version = "=2.0".to_owned();
+    assert_eq!(code("xor", d).0, "run/framework-version");
+    for option in [("num_threads", OptionValue::Integer(0)), ("optimize", OptionValue::Integer(1))]
+    {
+        let mut d = plain();
+        d.runner.options.push((option.0.to_owned(), option.1));
+        assert_eq!(code("xor", d).0, "run/option");
+    }
+
+    let dir = tempfile::tempdir().unwrap();
+    let in_folder = || {
+        Model::load_folder(plain(), dir.path(), &Settings::default())
+            .map(|_| ())
+            .unwrap_err()
+            .code()
+    };
+    assert_eq!(in_folder(), "onnx/file");
+    std::fs::copy(files().join("xor.onnx"), dir.path().join("a.onnx")).unwrap();
+    Model::load_folder(plain(), dir.path(), &Settings::default()).unwrap();
+    std::fs::copy(files().join("xor.onnx"), dir.path().join("b.onnx")).unwrap();
+    assert_eq!(in_folder(), "onnx/file");
+    // Garbage, and every prefix of a model: an error or a model, never a crash.
+    let whole = std::fs::read(files().join("xor.onnx")).unwrap();
+    let at = dir.path().join("model.onnx");
+    std::fs::write(&at, b"no protobuf at all").unwrap();
+    assert!(in_folder().starts_with("onnx/"));
+    for len in 0..whole.len() {
+        std::fs::write(&at, &whole[..len]).unwrap();
+        if let Err(e) = Model::load_folder(plain(), dir.path(), &Settings::default()) {
+            assert!(e.code().starts_with("onnx/"), "{len}: {e}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_told() {
+    let (inputs, outputs) = expected("tokens");
+    let mut model = load("tokens", declared(&inputs, &outputs)).unwrap();
+    let with = |ids: Value| {
+        let mut inputs = inputs.clone();
+        inputs.iter_mut().find(|(n, _)| n == "ids").unwrap().1 = ids;
+        inputs
+    };
+    let ids = |n: i64| Value::of(vec![2, 3], &[n; 6]).unwrap();
+    // More than 32 bits; outside of the table.
+    assert_eq!(model.run(with(ids(1 << 40))).unwrap_err().code(), "onnx/range");
+    assert_eq!(model.run(with(ids(10))).unwrap_err().code(), "onnx/run");
+    assert_eq!(
+        model.run(with(Value::of(vec![2, 2], &[1i64; 4]).unwrap())).unwrap_err().code(),
+        "onnx/run"
+    );
+    // And the model still runs.
+    close(&model.run(inputs.clone()).unwrap(), &outputs);
+
+    let mut model = load("reshape", description("onnx", &[], &[])).unwrap();
+    let shape = |to: &[i64]| {
+        let to = Value::of(vec![to.len() as u64], to).unwrap();
+        vec![("x".to_owned(), value(&[6])), ("shape".to_owned(), to)]
+    };
+    assert_eq!(model.run(shape(&[2, 3])).unwrap()[0].1.shape(), Some(&[2, 3][..]));
+    assert_eq!(model.run(shape(&[4, 2])).unwrap_err().code(), "onnx/run");
+    assert_eq!(model.run(shape(&[-1, -1])).unwrap_err().code(), "onnx/run");
+
+    let mut model = load("xor", description("onnx", &[], &[])).unwrap();
+    for (value, rule) in [
+        (Value::strings(vec![1], vec!["a".to_owned()]).unwrap(), "onnx/type"),
+        (Value::nested(vec![value(&[2])]).unwrap(), "onnx/type"),
+        (Value::of(vec![1, 2], &[1i32, 2]).unwrap(), "onnx/type"),
+        (value(&[1, 3]), "onnx/run"),
+    ] {
+        assert_eq!(model.run(vec![("x".to_owned(), value)]).unwrap_err().code(), rule);
+    }
+    assert_eq!(model.run(vec![("y".to_owned(), value(&[1, 2]))]).unwrap_err().code(), "onnx/name");
+    assert_eq!(model.run(Vec::new()).unwrap_err().code(), "onnx/run");
+    // A graph of texts can be loaded, and takes none.
+    let mut model = load("texts", description("onnx", &[], &[])).unwrap();
+    let text = Value::strings(vec![1], vec!["a".to_owned()]).unwrap();
+    assert_eq!(model.run(vec![("x".to_owned(), text)]).unwrap_err().code(), "onnx/type");
+}
+
+/// What is declared and what the graph gives differ: told, not converted.
+#[test]
+fn types_that_are_not_the_graphs_are_told() {
+    let mut d = description("onnx", &[("x", "n 2")], &[("p", "n 2")]);
+    d.outputs[0].ty = ValueType::Int64;
+    let mut model = load("xor", d).unwrap();
+    let e = model.run(vec![("x".to_owned(), value(&[1, 2]))]).unwrap_err();
+    assert_eq!(e.code(), "signature/output-type");
+}
