@@ -52,6 +52,10 @@ pub(crate) enum Command {
     Build(crate::build::BuildArgs),
     Records(crate::records::RecordsArgs),
     Schema(crate::schema::SchemaArgs),
+    #[cfg(all(feature = "http", feature = "carton"))]
+    Shrink(crate::links::shrink::ShrinkArgs),
+    #[cfg(all(feature = "http", feature = "carton"))]
+    Fetch(crate::links::fetch::FetchArgs),
     /// List the formats this build reads and writes
     Formats,
     Rules(crate::rules::RulesArgs),
@@ -95,6 +99,11 @@ pub(crate) struct Global {
     #[cfg(feature = "http")]
     #[arg(long, global = true, value_name = "WHAT", hide_possible_values = true, help_heading = GLOBAL)]
     pub(crate) allow: Vec<Allow>,
+
+    /// Fetch nothing: what a package links to comes from the cache
+    #[cfg(all(feature = "http", feature = "carton"))]
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) offline: bool,
 }
 
 /// `--allow`.

@@ -17,6 +17,8 @@ mod formats;
 mod given;
 mod input;
 mod inspect;
+#[cfg(all(feature = "http", feature = "carton"))]
+mod links;
 #[cfg(feature = "carton")]
 mod model;
 mod number;
@@ -80,6 +82,10 @@ fn run(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Build(args) => build::run(session, &args),
         Command::Records(args) => records::run(session, &args),
         Command::Schema(args) => schema::run(session, &args),
+        #[cfg(all(feature = "http", feature = "carton"))]
+        Command::Shrink(args) => links::shrink::run(session, &args),
+        #[cfg(all(feature = "http", feature = "carton"))]
+        Command::Fetch(args) => links::fetch::run(session, &args),
         Command::Formats => formats::run(session),
         Command::Rules(args) => rules::run(session, &args),
         Command::Completions(args) => completions::run(session, &args),

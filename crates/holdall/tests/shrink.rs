@@ -166,8 +166,8 @@ fn what_others_would_follow_is_checked_first() {
     let shrink = shrink.with_link("model/weights.bin", good).unwrap();
     let shrink = shrink.with_link("model/weights.bin", good).unwrap();
     assert_eq!(shrink.linked()[1].urls.len(), 2);
-    let mut links = Links::default();
-    links.urls = vec![([1; 32], vec!["file:///x".into()]), (linked[0].sha256, vec![good.into()])];
+    let rows = vec![([1; 32], vec!["file:///x".into()]), (linked[0].sha256, vec![good.into()])];
+    let links = Links { urls: rows };
     let shrink = Shrink::new(&package, &Policy::new()).with_links(&links).unwrap();
     assert_eq!(shrink.linked().len(), 2);
     let report = shrink.packer().write(dir.path().join("b.carton"), false).unwrap();

@@ -64,7 +64,7 @@ pub(crate) fn holdall_with(args: impl IntoIterator<Item = impl AsRef<OsStr>>, st
     ran(out)
 }
 
-fn ran(out: std::process::Output) -> Ran {
+pub(crate) fn ran(out: std::process::Output) -> Ran {
     Ran {
         status: out.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&out.stdout).into_owned(),

@@ -1,0 +1,92 @@
+//! `holdall fetch`.
+
+use super::push_linked;
+use crate::exit::{Failure, Status};
+use crate::input;
+use crate::output::json::push_string;
+use crate::output::text::{Size, count, printable};
+use crate::progress::Bar;
+use crate::session::Session;
+use clap::Args;
+use holdall::carton::Package;
+use holdall::carton::links::{self, hex};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Get what a package links to: into the cache, or into a package that has everything in it
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall fetch small.carton                        into the cache, for commands to come
+  holdall fetch small.carton -o whole.carton        write a package with everything in it
+  holdall fetch https://host/small.carton -o whole.carton
+
+The cache is a folder of files named by their SHA-256: HOLDALL_CACHE if that is set, else `holdall` in
+the system's folder for caches. Anything in it may be deleted at any time.")]
+pub(crate) struct FetchArgs {
+    /// A package
+    file: PathBuf,
+
+    /// The package to write
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+
+    /// Replace OUT if it is there
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Fetches what is missing.
+pub(crate) fn run(session: &Session, args: &FetchArgs) -> Result<Status, Failure> {
+    if let Some(output) = &args.output {
+        holdall::FileSink::check(output, args.force)?;
+    }
+    let package = Package::open_with(&args.file, &input::options(session))?;
+    let mut fetcher = super::fetcher(session)?;
+    let bar = Bar::new(session, "fetching");
+    if let Some(progress) = Bar::listener(&bar) {
+        fetcher = fetcher.with_progress(progress);
+    }
+    let missing = links::missing(&package);
+    let mut absent = Vec::new();
+    for file in &missing {
+        if !absent.contains(&file.sha256) && fetcher.store().find(&file.sha256)?.is_none() {
+            absent.push(file.sha256);
+        }
+    }
+    links::fetch(&package, &fetcher)?;
+    drop(bar);
+    let report = match &args.output {
+        Some(output) => Some(links::whole(&package, &fetcher, output, args.force)?),
+        None => None,
+    };
+    if session.json() {
+        let mut out = String::from("{\"source\":");
+        push_string(package.name(), &mut out);
+        out.push_str(",\"cache\":");
+        push_string(&fetcher.store().root().display().to_string(), &mut out);
+        out.push_str(&format!(",\"fetched\":{},\"linked\":", absent.len()));
+        push_linked(&missing, &mut out);
+        if let (Some(output), Some(report)) = (&args.output, &report) {
+            out.push_str(",\"output\":");
+            push_string(&output.display().to_string(), &mut out);
+            out.push_str(&format!(",\"hash\":\"{}\",\"len\":{}", hex(&report.hash), report.len));
+        }
+        out.push('}');
+        writeln!(session.out(), "{out}")?;
+        return Ok(Status::Fine);
+    }
+    let name = printable(package.name());
+    let said = match missing.len() as u64 {
+        0 => format!("{name}: everything is in the package"),
+        n => {
+            let files = count(n, "file");
+            format!("{name}: {files} linked to, {} fetched now", absent.len())
+        }
+    };
+    session.note(said);
+    if let (Some(output), Some(report)) = (&args.output, &report) {
+        let name = printable(&output.display().to_string());
+        session.note(format!("{name}: {}, model hash {}", Size(report.len), hex(&report.hash)));
+    }
+    Ok(Status::Fine)
+}

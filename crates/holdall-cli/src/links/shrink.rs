@@ -1,0 +1,169 @@
+//! `holdall shrink`.
+
+use super::push_linked;
+use crate::args::size;
+use crate::exit::{ARGUMENTS, Failure, Status};
+use crate::input;
+use crate::output::json::push_string;
+use crate::output::text::{Size, count, printable};
+use crate::progress::Bar;
+use crate::session::Session;
+use clap::Args;
+use holdall::Select;
+use holdall::carton::links::{Shrink, hex};
+use holdall::carton::{Links, PackReport, Package};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Take files out of a package and link to them instead
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall shrink model.carton -o small.carton --link model/weights.zt=https://host/weights.zt
+  holdall shrink model.carton -o small.carton --base-url 'https://host/files/{sha256}' --save-files files
+  holdall shrink model.carton -o small.carton --base-url 'https://host/{path}' -s 'model/*'
+  holdall shrink model.carton -o small.carton --links LINKS
+
+The package stays what it is, and its hash too: files are hashed in `MANIFEST` wherever they are.
+`holdall fetch` gets them back.")]
+pub(crate) struct ShrinkArgs {
+    /// A package
+    file: PathBuf,
+
+    /// The package to write
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+
+    /// Link to the file PATH of the package at URL; may be given again, also for other addresses of
+    /// the same file
+    #[arg(long = "link", value_name = "PATH=URL", value_parser = link)]
+    link: Vec<(String, String)>,
+
+    /// Link to the files that a file in the form of LINKS has addresses for
+    #[arg(long, value_name = "FILE")]
+    links: Vec<PathBuf>,
+
+    /// Link to every large file, at this address with its hash for {sha256} or its path for {path}
+    #[arg(long, value_name = "TEMPLATE")]
+    base_url: Option<String>,
+
+    /// How large a file must be for --base-url
+    #[arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = size, requires = "base_url")]
+    at_least: u64,
+
+    /// With --base-url: only files whose path matches, as 'model/*'; may be given again
+    #[arg(short = 's', long = "select", value_name = "GLOB", requires = "base_url")]
+    include: Vec<String>,
+
+    /// With --base-url: no files whose path matches; may be given again
+    #[arg(short = 'x', long, value_name = "GLOB", requires = "base_url")]
+    exclude: Vec<String>,
+
+    /// Write the files that are taken out into a folder, each named by its SHA-256
+    #[arg(long, value_name = "DIR")]
+    save_files: Option<PathBuf>,
+
+    /// Replace OUT if it is there
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Reads `PATH=URL`; either may have `=` in it.
+fn link(text: &str) -> Result<(String, String), String> {
+    let at = ["=https://", "=http://"].iter().find_map(|mark| text.find(mark));
+    match at.or_else(|| text.find('=')) {
+        Some(at) if at > 0 => Ok((text[..at].to_owned(), text[at + 1..].to_owned())),
+        _ => Err("write PATH=URL, for example model/w.zt=https://host/w.zt".to_owned()),
+    }
+}
+
+/// Writes the package without what it links to.
+pub(crate) fn run(session: &Session, args: &ShrinkArgs) -> Result<Status, Failure> {
+    holdall::FileSink::check(&args.output, args.force)?;
+    let package = Package::open_with(&args.file, &input::options(session))?;
+    let package = super::linked(session, package)?;
+    let before = package.files().iter().filter(|f| f.path != "LINKS").filter_map(|f| f.len);
+    let before: u64 = before.sum();
+    let mut shrink = Shrink::new(&package, &session.global.policy());
+    for (path, url) in &args.link {
+        shrink = shrink.with_link(path, url)?;
+    }
+    for path in &args.links {
+        let text = std::fs::read(path).map_err(|e| {
+            let rule = &holdall::error::IO;
+            rule.broken(format!("reading: {e}")).with_io(e).in_source(path.display())
+        })?;
+        let links = Links::parse(&text, &session.global.limits());
+        shrink = shrink.with_links(&links.map_err(|e| e.in_source(path.display()))?)?;
+    }
+    if let Some(template) = &args.base_url {
+        let select = Select::new(&args.include, &args.exclude)?;
+        let large = shrink.candidates(args.at_least).map(|file| file.path.clone());
+        let large: Vec<String> = large.filter(|path| select.takes(path)).collect();
+        for path in &large {
+            shrink = shrink.with_template(path, template)?;
+        }
+    }
+    let linked = shrink.linked();
+    if linked.is_empty() {
+        let e = ARGUMENTS.broken("no file of the package is chosen");
+        let hint = "choose with `--link PATH=URL`, `--links FILE` or `--base-url TEMPLATE`, and see \
+                    `--at-least`";
+        return Err(e.with_hint(hint).in_source(package.name()).into());
+    }
+    if let Some(folder) = &args.save_files {
+        let bar = Bar::new(session, "saving");
+        shrink.save(folder, Bar::listener(&bar))?;
+    }
+    let bar = Bar::new(session, "writing");
+    let mut packer = shrink.packer();
+    if let Some(progress) = Bar::listener(&bar) {
+        packer = packer.with_progress(progress);
+    }
+    let report = packer.write(&args.output, args.force)?;
+    drop(bar);
+    if session.json() {
+        let text = json(args, &package, &report, &linked);
+        writeln!(session.out(), "{text}")?;
+        return Ok(Status::Fine);
+    }
+    let name = printable(&args.output.display().to_string());
+    let files = count(report.linked, "file");
+    session.note(format!(
+        "{name}: {} instead of {} of files, {files} linked to; model hash {}",
+        Size(report.len),
+        Size(before),
+        hex(&report.hash),
+    ));
+    Ok(Status::Fine)
+}
+
+fn json(
+    args: &ShrinkArgs,
+    package: &Package,
+    report: &PackReport,
+    linked: &[holdall::carton::links::Linked],
+) -> String {
+    let mut out = String::from("{\"source\":");
+    push_string(package.name(), &mut out);
+    out.push_str(",\"output\":");
+    push_string(&args.output.display().to_string(), &mut out);
+    out.push_str(&format!(",\"hash\":\"{}\",\"len\":{}", hex(&report.hash), report.len));
+    out.push_str(",\"linked\":");
+    push_linked(linked, &mut out);
+    out.push('}');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_read() {
+        let pair = |a: &str, b: &str| Ok((a.to_owned(), b.to_owned()));
+        assert_eq!(link("model/w=https://h/w?a=b"), pair("model/w", "https://h/w?a=b"));
+        assert_eq!(link("a=b=https://h/w"), pair("a=b", "https://h/w"));
+        assert_eq!(link("a=file:///w"), pair("a", "file:///w"));
+        assert!(link("https://h/w").is_err() && link("=https://h").is_err());
+    }
+}

@@ -1,0 +1,156 @@
+//! `shrink`, `fetch`, and files on the web.
+#![cfg(all(feature = "http", feature = "carton"))]
+
+mod command;
+#[path = "../../holdall/tests/server/mod.rs"]
+mod server;
+
+use command::{Ran, accept, command};
+use holdall::carton::{Content, Description, Package, Packer};
+use server::{Reply, Server};
+use std::path::{Path, PathBuf};
+
+/// A folder with a package, a cache, and the files of a server.
+struct Place {
+    dir: tempfile::TempDir,
+    server: Server,
+}
+
+impl Place {
+    fn new() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        let mut description = Description::default();
+        description.runner.name = "noop".into();
+        description.runner.framework_version = "=1.0.0".into();
+        description.runner.compat_version = 1;
+        let large: Vec<u8> = (0..100_000u32).flat_map(|n| n.to_le_bytes()).collect();
+        Packer::new(description)
+            .with_file("model/weights.bin", Content::Bytes(large.into()))
+            .with_file("model/small", Content::Bytes("small".into()))
+            .write(dir.path().join("a.carton"), false)
+            .unwrap();
+        let folder = dir.path().to_owned();
+        let server = Server::new(move |r| {
+            let path = r.target.split('?').next().unwrap();
+            match std::fs::read(folder.join(path.trim_start_matches('/'))) {
+                Ok(bytes) => Reply::file(&bytes, "\"v1\"", r),
+                Err(_) => Reply::new(404, ""),
+            }
+        });
+        Place { dir, server }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Runs the command here, with a cache of its own.
+    fn holdall(&self, args: &[&str]) -> Ran {
+        let mut command = command(args);
+        command.current_dir(self.dir.path()).env("HOLDALL_CACHE", self.path("cache"));
+        command::ran(command.output().unwrap())
+    }
+
+    /// The same, allowed to ask this server.
+    fn allowed(&self, args: &[&str]) -> Ran {
+        let mut all = args.to_vec();
+        all.extend(["--allow", "http", "--allow", "private-hosts"]);
+        self.holdall(&all)
+    }
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    std::fs::read(a).unwrap() == std::fs::read(b).unwrap()
+}
+
+#[test]
+fn a_package_goes_to_a_server_and_comes_back() {
+    let place = Place::new();
+    let template = place.server.url("/files/{sha256}");
+    let args = ["shrink", "a.carton", "-o", "b.carton", "--base-url", &template];
+    let e = place.holdall(&[&args[..], &["--json"]].concat()).ends_with(2).error();
+    assert_eq!(e["code"], "http/scheme");
+    let args = [&args[..], &["--save-files", "files", "--allow", "http"]].concat();
+    let ran = place.holdall(&args).ends_with(0);
+    let hash = Package::open(place.path("a.carton")).unwrap().hash().unwrap();
+    let hash = holdall::carton::links::hex(&hash);
+    assert!(ran.err.contains("1 file linked to") && ran.err.contains(&hash), "{ran:?}");
+    // It is there now.
+    assert_eq!(place.holdall(&args).ends_with(2).out, "");
+
+    // Not by itself to a host like ours, and not offline.
+    let e = place.holdall(&["fetch", "b.carton", "--json"]).ends_with(2).error();
+    assert_eq!(e["code"], "http/scheme");
+    let e = place.holdall(&["fetch", "b.carton", "--allow", "http", "--json"]).ends_with(2).error();
+    assert_eq!(e["code"], "http/private-host");
+    let e = place.allowed(&["fetch", "b.carton", "--offline", "--json"]).ends_with(2).error();
+    assert_eq!(e["code"], "links/offline");
+    assert!(place.server.seen().is_empty());
+
+    let told = place.allowed(&["fetch", "b.carton", "--json"]).ends_with(0).json();
+    assert_eq!(told["fetched"], 1);
+    assert_eq!(told["linked"][0]["path"], "model/weights.bin");
+    assert_eq!(place.server.count(), (1, 400_000));
+    // From the cache, without a network.
+    let ran = place.holdall(&["fetch", "b.carton", "-o", "c.carton", "--offline"]).ends_with(0);
+    assert!(ran.err.contains("0 fetched now") && ran.err.contains(&hash), "{ran:?}");
+    assert!(same(&place.path("a.carton"), &place.path("c.carton")));
+    assert_eq!(place.server.seen().len(), 1);
+    let ran = place.holdall(&["fetch", "a.carton"]).ends_with(0);
+    assert!(ran.err.contains("everything is in the package"), "{ran:?}");
+}
+
+#[test]
+fn links_are_chosen_one_by_one_or_from_a_file() {
+    let place = Place::new();
+    let link = "model/small=https://host.example/s?a=b";
+    let told = place
+        .holdall(&["shrink", "a.carton", "-o", "b.carton", "--link", link, "--json"])
+        .ends_with(0)
+        .json();
+    assert_eq!(told["linked"][0]["urls"][0], "https://host.example/s?a=b");
+    let sha256 = told["linked"][0]["sha256"].as_str().unwrap();
+    let text = format!("version = 1\n[urls]\n{sha256} = [\"https://other.example/s\"]\n");
+    std::fs::write(place.path("more"), text).unwrap();
+    let told = place
+        .holdall(&["shrink", "b.carton", "-o", "c.carton", "--links", "more", "--json"])
+        .ends_with(0)
+        .json();
+    assert_eq!(told["linked"][0]["urls"].as_array().unwrap().len(), 2);
+    for (args, code) in [
+        (&["--link", "model/none=https://h.example/x"][..], "package/no-file"),
+        (&["--link", "carton.toml=https://h.example/x"], "links/cannot-link"),
+        (&["--link", "model/small=https://me:secret@h.example/x"], "links/address"),
+        (&["--base-url", "https://h.example/x"], "links/address"),
+        (&["--base-url", "https://h.example/{path}", "-s", "misc/*"], "usage/arguments"),
+        (&[], "usage/arguments"),
+    ] {
+        let ran =
+            place.holdall(&[&["shrink", "a.carton", "-o", "d.carton", "--json"], args].concat());
+        assert_eq!(ran.error()["code"], code, "{args:?}");
+        assert!(!ran.err.contains("secret"), "{ran:?}");
+    }
+    assert!(!place.path("d.carton").exists());
+}
+
+#[test]
+fn files_on_the_web_are_files() {
+    let place = Place::new();
+    std::fs::copy(accept("../../examples/tiny.zt"), place.path("tiny.zt")).unwrap();
+    let url = place.server.url("/tiny.zt?sig=secret");
+    let with_name = url.replace("http://", "http://me:secret@");
+    let here = place.holdall(&["inspect", "tiny.zt", "--json"]).ends_with(0).json();
+    let there = place.allowed(&["inspect", &with_name, "--json"]).ends_with(0);
+    assert!(!there.out.contains("secret"), "{there:?}");
+    assert_eq!(there.json()["tensors"], here["tensors"]);
+    assert_eq!(place.server.seen().len(), 1);
+    place.allowed(&["verify", &url]).ends_with(0);
+    place.allowed(&["diff", &url, "tiny.zt"]).ends_with(0);
+    place.allowed(&["convert", &url, "b.zt"]).ends_with(0);
+    let e = place.holdall(&["inspect", &url, "--json"]).ends_with(2).error();
+    assert_eq!(e["code"], "http/scheme");
+    assert_eq!(e["source"], place.server.url("/tiny.zt?…"));
+    let none = place.server.url("/none").replace("http://", "http://me:secret@");
+    let ran = place.allowed(&["inspect", &none]).ends_with(3);
+    assert!(ran.err.contains("[http/status]") && !ran.err.contains("secret"), "{ran:?}");
+}

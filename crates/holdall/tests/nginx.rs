@@ -1,0 +1,130 @@
+//! Files on a real web server, nginx, where one is installed: ranges, versions, encodings, redirects.
+#![cfg(all(feature = "http", feature = "carton", unix))]
+
+use holdall::carton::Fetcher;
+use holdall::carton::links::{LinkFetcher, Store};
+use holdall::http::{Hosts, Policy, Schemes};
+use holdall::source::HttpSource;
+use holdall::{ByteSource, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server of a folder that lives as long as this.
+struct Nginx {
+    child: Child,
+    port: u16,
+}
+
+impl Nginx {
+    /// Starts one; `None` where none is installed.
+    fn start(folder: &Path) -> Option<Nginx> {
+        let found =
+            ["nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"].into_iter().find(|name| {
+                let asked = Command::new(name).arg("-v").stderr(Stdio::null()).status();
+                asked.is_ok_and(|status| status.success())
+            });
+        let Some(program) = found else {
+            // Past the harness, which swallows what passing tests print.
+            let _ = std::io::stderr().write_all(b"skipped: nginx is not installed\n");
+            return None;
+        };
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let at = folder.display();
+        let config = format!(
+            "daemon off; master_process off; pid {at}/pid; error_log stderr;
+             events {{}}
+             http {{
+                 access_log off; etag on; default_type application/octet-stream;
+                 client_body_temp_path {at}/t1; proxy_temp_path {at}/t2; fastcgi_temp_path {at}/t3;
+                 uwsgi_temp_path {at}/t4; scgi_temp_path {at}/t5;
+                 server {{
+                     listen 127.0.0.1:{port}; root {at}/www;
+                     location /squeezed/ {{ alias {at}/www/; gzip on; gzip_types *; gzip_min_length 1; }}
+                     location /zstd/ {{ alias {at}/zstd/; add_header Content-Encoding zstd; }}
+                     location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
+                     location /round/ {{ return 302 /round/; }}
+                     location /whole/ {{ alias {at}/www/; max_ranges 0; }}
+                 }}
+             }}"
+        );
+        std::fs::write(folder.join("conf"), config).unwrap();
+        let mut command = Command::new(program);
+        command.arg("-p").arg(folder).arg("-c").arg(folder.join("conf"));
+        let child = command.stderr(Stdio::null()).spawn().unwrap();
+        let server = Nginx { child, port };
+        let begun = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "nginx does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(server)
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn policy() -> Policy {
+    Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo)
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    holdall::formats::carton::sha256(bytes)
+}
+
+#[test]
+fn nginx_is_understood() {
+    let dir = tempfile::tempdir().unwrap();
+    let www = dir.path().join("www");
+    std::fs::create_dir(&www).unwrap();
+    std::fs::create_dir(dir.path().join("zstd")).unwrap();
+    let bytes: Vec<u8> = (0..300_000u32).flat_map(|n| (n / 3).to_le_bytes()).collect();
+    std::fs::write(www.join("f.bin"), &bytes).unwrap();
+    std::fs::write(www.join("empty"), b"").unwrap();
+    let packed = zstd::encode_all(&bytes[..], 3).unwrap();
+    std::fs::write(dir.path().join("zstd/f.bin"), packed).unwrap();
+    let tiny = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tiny.zt");
+    std::fs::copy(&tiny, www.join("tiny.zt")).unwrap();
+    let Some(server) = Nginx::start(dir.path()) else { return };
+
+    // In place, also behind a redirect.
+    for path in ["/f.bin", "/moved/f.bin"] {
+        let source = HttpSource::open(&server.url(path), &policy()).unwrap();
+        assert_eq!(source.len(), bytes.len() as u64);
+        let got = source.read(&[0..10, 5..300, 700_000..900_000, 1_199_990..1_200_000]).unwrap();
+        assert_eq!(got[1], bytes[5..300]);
+        assert_eq!(got[2], bytes[700_000..900_000]);
+        assert_eq!(got[3], bytes[1_199_990..]);
+    }
+    assert!(HttpSource::open(&server.url("/empty"), &policy()).unwrap().is_empty());
+    let file = OpenOptions::new().with_policy(policy()).open(server.url("/tiny.zt")).unwrap();
+    assert_eq!(file.len(), holdall::open(&tiny).unwrap().len());
+    let code =
+        |path: &str| HttpSource::open(&server.url(path), &policy()).map(drop).unwrap_err().code();
+    assert_eq!(code("/none"), "http/status");
+    assert_eq!(code("/round/"), "http/redirect");
+    assert_eq!(code("/whole/f.bin"), "http/ranges");
+
+    // As links: as they are, squeezed on the way, squeezed before.
+    for path in ["/f.bin", "/squeezed/f.bin", "/zstd/f.bin", "/moved/f.bin"] {
+        let store = Store::new(dir.path().join("cache").join(&path[1..2]));
+        let fetcher = LinkFetcher::new(store, &policy());
+        let got = fetcher.fetch(sha256(&bytes), &[server.url("/none"), server.url(path)]).unwrap();
+        assert!(std::fs::read(got).unwrap() == bytes, "{path}");
+    }
+
+    // Another version while it is open.
+    let source = HttpSource::open(&server.url("/f.bin"), &policy()).unwrap();
+    std::fs::write(www.join("f.bin"), &bytes[4..]).unwrap();
+    assert_eq!(source.read_range(0..10).unwrap_err().code(), "http/changed");
+}
