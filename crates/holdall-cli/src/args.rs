@@ -46,6 +46,12 @@ pub(crate) enum Command {
     Extract(crate::extract::ExtractArgs),
     Edit(crate::edit::EditArgs),
     #[cfg(feature = "carton")]
+    Pack(crate::package::pack::PackArgs),
+    #[cfg(feature = "carton")]
+    Unpack(crate::package::unpack::UnpackArgs),
+    #[cfg(feature = "carton")]
+    Hash(crate::package::hash::HashArgs),
+    #[cfg(feature = "carton")]
     Test(crate::model::test::TestArgs),
     #[cfg(feature = "carton")]
     Run(crate::model::run::RunArgs),
@@ -269,6 +275,12 @@ pub(crate) struct Selecting {
 }
 
 impl Selecting {
+    /// Whether nothing is chosen.
+    #[cfg(feature = "carton")]
+    pub(crate) fn is_all(&self) -> bool {
+        self.include.is_empty() && self.exclude.is_empty()
+    }
+
     /// The globs, read.
     pub(crate) fn read(&self) -> holdall::Result<Select> {
         Select::new(&self.include, &self.exclude)

@@ -23,6 +23,8 @@ mod links;
 mod model;
 mod number;
 mod output;
+#[cfg(feature = "carton")]
+mod package;
 mod progress;
 mod records;
 mod rules;
@@ -74,6 +76,12 @@ fn run(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Diff(args) => diff::run(session, &args),
         Command::Convert(args) => convert::run(session, &args),
         Command::Edit(args) => edit::run(session, &args),
+        #[cfg(feature = "carton")]
+        Command::Pack(args) => package::pack::run(session, &args),
+        #[cfg(feature = "carton")]
+        Command::Unpack(args) => package::unpack::run(session, &args),
+        #[cfg(feature = "carton")]
+        Command::Hash(args) => package::hash::run(session, &args),
         Command::Extract(args) => extract::run(session, &args),
         #[cfg(feature = "carton")]
         Command::Test(args) => model::test::run(session, &args),

@@ -14,12 +14,13 @@ use holdall::{File, VerifyOptions, VerifyReport};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Check structure, digests, compressed data, indices and bool bytes
+/// Check structure, digests, compressed data, indices and bool bytes; all hashes of a package
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall verify model.zt                       exit status 0: sound, 1: bad, 4: not fully verified
   holdall verify *.safetensors --quiet          say nothing but what is wrong
   holdall verify model.zt --json | jq .unverified
+  holdall verify model.carton --strict          a package: what is only odd counts as bad
 
 What could not be verified is said too: a file without digests can be sound in form and changed in
 content.")]
@@ -30,12 +31,22 @@ pub(crate) struct VerifyArgs {
 
     #[command(flatten)]
     select: Selecting,
+
+    /// Count as bad what is only odd: warnings, self-tests that do not fit the declared inputs
+    #[arg(long)]
+    strict: bool,
 }
 
 /// Verifies each file.
 pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failure> {
     input::check_once(&args.files)?;
     session.each(&args.files, |path| {
+        #[cfg(feature = "carton")]
+        if let Some(package) = crate::package::open(session, path)? {
+            use holdall::carton::Strictness;
+            let strictness = if args.strict { Strictness::Strict } else { Strictness::Usual };
+            return crate::package::verify::run(session, &package, strictness);
+        }
         let file = input::open(session, path)?;
         let bar = Bar::new(session, "verifying");
         let mut options = VerifyOptions::new().with_select(args.select.read()?);
@@ -53,6 +64,7 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
             text(session, &file, &report)?;
         }
         Ok(match report.verdict() {
+            Verdict::Sound if args.strict && !report.warnings.is_empty() => Status::Bad,
             Verdict::Sound => Status::Fine,
             Verdict::Bad => Status::Bad,
             _ => Status::Incomplete,

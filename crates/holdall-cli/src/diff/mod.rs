@@ -25,6 +25,7 @@ use std::path::PathBuf;
   holdall diff before.zt after.zt -s '*.mlp.*'             some tensors only
   holdall diff f32.zt bf16.zt --values-only --rtol 0.01    is the other precision near enough
 
+Of two packages: what they say of themselves, their files, their tensors for tests.
 How something is stored is no difference: format, encoding, digests, offsets, order.")]
 pub(crate) struct DiffArgs {
     /// A file, or `-` for standard input
@@ -59,6 +60,12 @@ fn tolerance(text: &str) -> Result<f64, String> {
 /// Compares the two files.
 pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure> {
     input::check_once([&args.a, &args.b])?;
+    #[cfg(feature = "carton")]
+    if let (Some(a), Some(b)) =
+        (crate::package::open(session, &args.a)?, crate::package::open(session, &args.b)?)
+    {
+        return crate::package::diff::run(session, &a, &b);
+    }
     let (a, b) = (input::open(session, &args.a)?, input::open(session, &args.b)?);
     let bar = Bar::new(session, "comparing");
     let mut options =

@@ -18,13 +18,15 @@ use holdall::{File, Tensor};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Show what is in a file: tensors, shapes, sizes, attributes
+/// Show what is in a file: tensors, shapes, sizes, attributes; of a package its card
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall inspect model.safetensors                      all tensors, repeated layers as one row
   holdall inspect model.zt -s '*.mlp.*' --sort size      some of them, biggest first
   holdall inspect model.zt -t lm_head.weight             one tensor and its values
   holdall inspect model.zt --json --digests              for programs, with SHA-256 of the content
+  holdall inspect model.carton                           the card of a package, zip or folder
+  holdall inspect model.carton!/model/weights.zt         a file inside it, where it lies
 
 GLOB: `*` any characters (dots too), `?` one, `[a-z]` one of a class, `{a,b}` either, `{0..31}` a
 number of a range. `-` reads standard input.")]
@@ -78,6 +80,15 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
     input::check_once(&args.files)?;
     let mut first = true;
     session.each(&args.files, |path| {
+        #[cfg(feature = "carton")]
+        if args.is_about_files()
+            && let Some(package) = crate::package::open(session, path)?
+        {
+            if !std::mem::take(&mut first) && !session.json() {
+                session.out().write_all(b"\n")?;
+            }
+            return crate::package::show(session, &package).map(|()| Status::Fine);
+        }
         let file = input::open(session, path)?;
         let tensors = chosen(&file, args)?;
         if session.json() {
@@ -104,6 +115,17 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
         }
         Ok(Status::Fine)
     })
+}
+
+#[cfg(feature = "carton")]
+impl InspectArgs {
+    /// Whether no option asks for tensors, which a package is more than.
+    fn is_about_files(&self) -> bool {
+        self.tensor.is_none()
+            && self.sort.is_none()
+            && !(self.no_group || self.stats || self.plain || self.digests)
+            && self.select.is_all()
+    }
 }
 
 /// The tensors asked for, in the order asked for.

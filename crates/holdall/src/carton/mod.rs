@@ -43,3 +43,15 @@ pub trait Fetcher: Send + Sync {
     /// Io and Integrity, where none of the addresses gives the file.
     fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf>;
 }
+
+/// The bytes of a whole file, mapped: only those that are looked at are read.
+///
+/// # Errors
+/// Io.
+pub fn mapped(path: impl AsRef<std::path::Path>) -> Result<bytes::Bytes> {
+    use crate::source::{ByteSource as _, FileSource, MapSource};
+    let path = path.as_ref();
+    let opened = FileSource::open(path).and_then(MapSource::new);
+    let source = opened.map_err(|e| e.in_source(path.display()))?;
+    source.read_range(0..source.len())
+}

@@ -491,7 +491,15 @@ impl Package {
     /// # Errors
     /// As [`Package::unpack`].
     pub fn unpack_model(&self, to: impl AsRef<Path>) -> Result<()> {
-        unpack(self, What::Model, to.as_ref(), &UnpackOptions::new())
+        self.unpack_model_with(to, &UnpackOptions::new())
+    }
+
+    /// As [`Package::unpack_model`], with choices.
+    ///
+    /// # Errors
+    /// As [`Package::unpack`].
+    pub fn unpack_model_with(&self, to: impl AsRef<Path>, options: &UnpackOptions) -> Result<()> {
+        unpack(self, What::Model, to.as_ref(), options)
     }
 }
 

@@ -97,6 +97,19 @@ impl Packer {
         Ok(packer)
     }
 
+    /// A package whose `model/` is what is in a folder, symbolic links followed. It has no description
+    /// yet: [`Packer::with_description`].
+    ///
+    /// # Errors
+    /// As [`Packer::from_folder`].
+    pub fn from_model(path: impl AsRef<Path>) -> Result<Packer> {
+        let mut packer = Packer::empty(None);
+        let files = parts::of_folder(path.as_ref())?;
+        packer.files =
+            files.into_iter().map(|(path, part)| (format!("model/{path}"), part)).collect();
+        Ok(packer)
+    }
+
     /// The same package again: its files, `MANIFEST` and `LINKS` as they are, so that its hash stays.
     /// Files that are only linked to stay so.
     pub fn from_package(package: &Package) -> Packer {

@@ -1,0 +1,53 @@
+//! `holdall hash`.
+
+use crate::exit::{Failure, Status};
+use crate::input;
+use crate::output::json::{push_optional, push_string};
+use crate::output::text::escape;
+use crate::session::Session;
+use clap::Args;
+use holdall::carton::{Package, hex};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Print the model hash of packages: one value for all their files
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall hash model.carton
+  holdall hash *.carton --json
+
+The hash is that of the list of files and their hashes. It is read, not computed from the files: `holdall
+verify` holds them against it.")]
+pub(crate) struct HashArgs {
+    /// Packages
+    #[arg(required = true, value_name = "PACKAGE")]
+    packages: Vec<PathBuf>,
+}
+
+/// Prints the hashes.
+pub(crate) fn run(session: &Session, args: &HashArgs) -> Result<Status, Failure> {
+    session.each(&args.packages, |path| {
+        let package = Package::open_with(path, &input::options(session))?;
+        let hash = package.hash().map(|hash| hex(&hash));
+        if session.json() {
+            let mut out = String::from("{\"source\":");
+            push_string(package.name(), &mut out);
+            out.push_str(",\"hash\":");
+            push_optional(hash.as_deref(), &mut out);
+            out.push('}');
+            writeln!(session.out(), "{out}")?;
+            return Ok(Status::Fine);
+        }
+        let Some(hash) = hash else {
+            let rule = &holdall::carton::rules::NO_FILE;
+            let e = rule.broken("the folder has no `MANIFEST`, so it has no hash");
+            let e = e.in_source(package.name());
+            return Err(e.with_hint("`holdall pack` makes a package of it").into());
+        };
+        match args.packages.len() {
+            1 => writeln!(session.out(), "{hash}")?,
+            _ => writeln!(session.out(), "{hash}  {}", escape(package.name()))?,
+        }
+        Ok(Status::Fine)
+    })
+}

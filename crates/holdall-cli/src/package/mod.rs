@@ -1,0 +1,63 @@
+//! Packages: what `inspect`, `verify` and `diff` say of them, and the commands that are about them alone.
+
+mod card;
+pub(crate) mod diff;
+pub(crate) mod hash;
+mod json;
+pub(crate) mod pack;
+pub(crate) mod unpack;
+pub(crate) mod verify;
+
+pub(crate) use card::show;
+
+use crate::exit::Failure;
+use crate::input;
+use crate::session::Session;
+use holdall::carton::{DimSpec, Package, ShapeSpec};
+use std::io::Read as _;
+use std::path::Path;
+
+/// The package at `path`, where it is one: a folder, or a zip by its first bytes or its name.
+pub(crate) fn open(session: &Session, path: &Path) -> Result<Option<Package>, Failure> {
+    match is_package(path) {
+        true => Ok(Some(Package::open_with(path, &input::options(session))?)),
+        false => Ok(None),
+    }
+}
+
+fn is_package(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    // A file inside a package.
+    if text.contains("!/") && !path.exists() {
+        return false;
+    }
+    let named = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("carton"));
+    let address = text.split(['?', '#']).next().unwrap_or_default();
+    if named || text.contains("://") && address.to_ascii_lowercase().ends_with(".carton") {
+        return true;
+    }
+    let Ok(meta) = path.metadata() else { return false };
+    if meta.is_dir() {
+        return true;
+    }
+    let mut first = [0; 4];
+    let mut read =
+        |path| std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
+    meta.is_file() && read(path).is_ok() && matches!(&first, b"PK\x03\x04" | b"PK\x05\x06")
+}
+
+/// A declared shape as people read it: `[batch, 3, *]`.
+pub(crate) fn shape(shape: &ShapeSpec) -> String {
+    match shape {
+        ShapeSpec::Any => "any".to_owned(),
+        ShapeSpec::Symbol(symbol) => crate::output::text::escape(symbol),
+        ShapeSpec::Dims(dims) => {
+            let dim = |dim: &DimSpec| match dim {
+                DimSpec::Size(n) => n.to_string(),
+                DimSpec::Symbol(symbol) => crate::output::text::escape(symbol),
+                DimSpec::Any => "*".to_owned(),
+            };
+            format!("[{}]", dims.iter().map(dim).collect::<Vec<_>>().join(", "))
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `holdall unpack`.
+
+use crate::exit::{Failure, Status};
+use crate::input;
+use crate::output::json::push_string;
+use crate::output::text::{count, escape};
+use crate::progress::Bar;
+use crate::session::Session;
+use clap::Args;
+use holdall::carton::{Package, UnpackOptions};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Write the files of a package into a new folder, each checked against its hash
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall unpack model.carton                    into the folder `model`
+  holdall unpack model.carton -o here --force    replaces the folder `here`
+  holdall unpack model.carton --model -o weights only what is under model/
+
+The folder appears when all of it is written and every hash is right, or not at all. It opens like the
+package: `holdall inspect model`.")]
+pub(crate) struct UnpackArgs {
+    /// A package
+    #[arg(value_name = "PACKAGE")]
+    package: PathBuf,
+
+    /// The folder to make [default: PACKAGE without its extension]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Only what is under `model/`, without that folder
+    #[arg(long)]
+    model: bool,
+
+    /// Replace the folder if it is there, all of it
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Unpacks.
+pub(crate) fn run(session: &Session, args: &UnpackArgs) -> Result<Status, Failure> {
+    let package = Package::open_with(&args.package, &input::options(session))?;
+    let to = match &args.output {
+        Some(to) => to.clone(),
+        None => match args.package.extension() {
+            Some(_) => PathBuf::from(args.package.file_stem().unwrap_or_default()),
+            None => {
+                let rule = &crate::exit::ARGUMENTS;
+                let e = rule.broken("the package has no extension that could be left out");
+                return Err(e.with_hint("name the folder with `-o`").into());
+            }
+        },
+    };
+    let bar = Bar::new(session, "unpacking");
+    let mut options = UnpackOptions::new().with_overwrite(args.force);
+    if let Some(threads) = session.global.threads {
+        options = options.with_threads(threads.get());
+    }
+    if let Some(listener) = Bar::listener(&bar) {
+        options = options.with_progress(listener);
+    }
+    match args.model {
+        true => package.unpack_model_with(&to, &options)?,
+        false => package.unpack_with(&to, &options)?,
+    }
+    drop(bar);
+    let files = package.files().iter().filter(|f| !args.model || f.path.starts_with("model/"));
+    let files = files.count() as u64;
+    if session.json() {
+        let mut out = String::from("{\"folder\":");
+        push_string(&to.display().to_string(), &mut out);
+        out.push_str(&format!(",\"files\":{files}}}"));
+        writeln!(session.out(), "{out}")?;
+    } else if !session.global.quiet {
+        let to = escape(&to.display().to_string());
+        writeln!(session.out(), "{to}: {}", count(files, "file"))?;
+    }
+    Ok(Status::Fine)
+}

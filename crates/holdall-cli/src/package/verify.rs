@@ -1,0 +1,110 @@
+//! What `holdall verify` says of a package.
+
+use crate::exit::{Failure, Status};
+use crate::output::style::Style;
+use crate::output::text::{Grouped, Size, count, escape, printable};
+use crate::progress::Bar;
+use crate::session::Session;
+use holdall::carton::{Package, PackageReport, PackageVerifyOptions, Strictness, hex};
+use holdall::verify::Verdict;
+use std::io::Write as _;
+
+/// Verifies the package and tells what came of it.
+pub(crate) fn run(
+    session: &Session,
+    package: &Package,
+    strictness: Strictness,
+) -> Result<Status, Failure> {
+    let bar = Bar::new(session, "verifying");
+    let mut options = PackageVerifyOptions::new().with_strictness(strictness);
+    if let Some(threads) = session.global.threads {
+        options = options.with_threads(threads.get());
+    }
+    if let Some(listener) = Bar::listener(&bar) {
+        options = options.with_progress(listener);
+    }
+    let report = package.verify(&options)?;
+    drop(bar);
+    if session.json() {
+        writeln!(session.out(), "{}", super::json::report(package, &report))?;
+    } else {
+        text(session, package, &report, strictness)?;
+    }
+    Ok(match report.verdict() {
+        Verdict::Sound => Status::Fine,
+        Verdict::Bad => Status::Bad,
+        _ => Status::Incomplete,
+    })
+}
+
+fn text(
+    session: &Session,
+    package: &Package,
+    report: &PackageReport,
+    strictness: Strictness,
+) -> Result<(), Failure> {
+    let out = &mut *session.out();
+    let paint = session.paint();
+    for finding in &report.findings {
+        writeln!(out, "{} {}", paint.on("bad:", Style::Bad), printable(&finding.to_string()))?;
+    }
+    let more = report.finding_count - report.findings.len() as u64;
+    if more > 0 {
+        writeln!(out, "{} and {} more", paint.on("bad:", Style::Bad), Grouped(more))?;
+    }
+    let odd = || report.warnings.iter().map(|w| printable(&w.to_string()));
+    if strictness == Strictness::Strict {
+        for warning in odd() {
+            writeln!(out, "{} {warning}", paint.on("bad:", Style::Bad))?;
+        }
+    }
+    let away = report.first_linked.as_ref().map(|first| {
+        let files = count(report.linked, "file");
+        format!("{files} only linked to, and not read (the first: `{}`)", escape(first))
+    });
+    if session.global.quiet {
+        if let (Some(away), Verdict::Incomplete) = (away, report.verdict()) {
+            let what = paint.on("not fully verified:", Style::Warn);
+            writeln!(out, "{what} {}: {away}", escape(package.name()))?;
+        }
+        return Ok(());
+    }
+    let verdict = match report.verdict() {
+        Verdict::Sound => paint.on("sound:", Style::Good),
+        Verdict::Bad => paint.on("bad:", Style::Bad),
+        _ => paint.on("not fully verified:", Style::Warn),
+    };
+    writeln!(out, "{verdict} {}", paint.on(escape(package.name()), Style::Title))?;
+    let mut lines = vec![(
+        "checked",
+        format!("{}, {} read", count(report.files, "file"), Size(report.read_len)),
+    )];
+    if report.hashed > 0 {
+        lines.push(("hashes", format!("{} match", Grouped(report.hashed))));
+    }
+    if report.tensors > 0 {
+        let tensors = count(report.tensors, "tensor");
+        lines.push(("tensors", format!("{tensors} as their rows say")));
+    }
+    if let Some(hash) = package.hash() {
+        lines.push(("model hash", hex(&hash)));
+    }
+    for (key, value) in lines {
+        writeln!(out, "  {}{value}", paint.on(format!("{key:<14}"), Style::Dim))?;
+    }
+    let not = "not verified";
+    if report.unhashed > 0 {
+        let files = count(report.unhashed, "file");
+        let key = paint.on(format!("{not:<14}"), Style::Warn);
+        writeln!(out, "  {key}{files} without a hash: changed bytes would not show")?;
+    }
+    if let Some(away) = away {
+        writeln!(out, "  {}{away}", paint.on(format!("{not:<14}"), Style::Warn))?;
+    }
+    if strictness == Strictness::Usual {
+        for warning in odd() {
+            writeln!(out, "  {} {warning}", paint.on("warning:", Style::Warn))?;
+        }
+    }
+    Ok(())
+}
