@@ -67,6 +67,10 @@ fn all() -> impl Iterator<Item = &'static Rule> {
     let all = holdall::formats::rules().chain(others.into_iter().flatten().copied());
     #[cfg(feature = "carton")]
     let all = all.chain(holdall_run::rules());
+    #[cfg(feature = "carton")]
+    let all = all
+        .chain(holdall::wire::protobuf::RULES.iter().copied())
+        .chain(holdall::carton::onnx::RULES.iter().copied());
     all
 }
 

@@ -26,7 +26,7 @@ use std::path::PathBuf;
   holdall inspect model.zt -t lm_head.weight             one tensor and its values
   holdall inspect model.zt --json --digests              for programs, with SHA-256 of the content
   holdall inspect model.carton                           the card of a package, zip or folder
-  holdall inspect model.carton!/model/weights.zt         a file inside it, where it lies
+  holdall inspect 'model.carton!/model/weights.zt'       a file inside it, where it lies
 
 GLOB: `*` any characters (dots too), `?` one, `[a-z]` one of a class, `{a,b}` either, `{0..31}` a
 number of a range. `-` reads standard input.")]

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
                                                  with self-tests that card.toml describes
 
 The same files give the same package, byte for byte. Files are stored as they are, so that they can be
-mapped where they lie: `holdall inspect model.carton!/model/weights.zt`.")]
+mapped where they lie: `holdall inspect 'model.carton!/model/weights.zt'`.")]
 pub(crate) struct PackArgs {
     /// An unpacked package, a folder with a model's files, or one model file
     #[arg(value_name = "DIR|FILE")]

@@ -1,0 +1,180 @@
+//! Packages at the command line: made, looked at, verified, unpacked, compared, and killed.
+#![cfg(feature = "carton")]
+
+mod command;
+
+use command::{command, holdall};
+use std::path::Path;
+use std::time::Duration;
+
+/// A field of bytes of a protocol buffer.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+}
+
+/// An ONNX graph that declares `x` of that type and shape `[n, 2]`, and says nothing else.
+fn onnx(element: u8) -> Vec<u8> {
+    let dims = [field(1, &field(2, b"n")), field(1, &[0x08, 2])].concat();
+    let tensor = [vec![0x08, element], field(2, &dims)].concat();
+    let value = [field(1, b"x"), field(2, &field(1, &tensor))].concat();
+    let graph = [field(2, b"g"), field(11, &value), field(12, &value)].concat();
+    [vec![0x08, 8], field(7, &graph), field(8, &[0x10, 17])].concat()
+}
+
+const CARD: &str = r#"
+spec_version = 1
+model_name = "Echo"
+[[input]]
+name = "x"
+dtype = "float32"
+shape = ["n", 2]
+[[output]]
+name = "x"
+dtype = "float32"
+shape = ["n", 2]
+[[self_test]]
+inputs = { x = "@tensor_data/x" }
+expected_out = { x = "@tensor_data/x" }
+[[example]]
+inputs = { x = "@misc/note.txt" }
+[runner]
+runner_name = "noop"
+required_framework_version = "=1.0.0"
+runner_compat_version = 1
+"#;
+
+/// An `.npy` file of ones.
+fn npy(shape: &str, count: usize) -> Vec<u8> {
+    let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
+    let head = format!("{head:<117}\n");
+    let len = (head.len() as u16).to_le_bytes();
+    let ones = std::iter::repeat_n(1f32.to_le_bytes(), count).flatten();
+    b"\x93NUMPY\x01\x00".iter().copied().chain(len).chain(head.into_bytes()).chain(ones).collect()
+}
+
+fn write(dir: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
+    let path = dir.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_model_file_says_what_runs_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = write(dir.path(), "m.onnx", onnx(1));
+    let made = holdall(["pack", &model, "--name", "M", "--json"]).ends_with(0).json();
+    let package = dir.path().join("m.carton");
+    let package = package.to_str().unwrap();
+    assert_eq!((&made["package"], &made["files"]), (&package.into(), &3.into()));
+    let card = holdall(["inspect", package, "--json"]).ends_with(0).json();
+    assert_eq!(card["hash"], made["hash"]);
+    assert_eq!(card["runner"]["name"], "onnx");
+    assert_eq!(card["runner"]["required_framework_version"], ">=1.12, <2");
+    assert_eq!(card["inputs"][0]["shape"], serde_json::json!(["n", 2]));
+    assert_eq!(card["inputs"][0]["dtype"], "float32");
+    let text = holdall(["inspect", package]).ends_with(0).out;
+    assert!(text.contains("[n, 2]") && text.contains("model/m.onnx"), "{text}");
+    // Types that packages do not have.
+    let model = write(dir.path(), "half.onnx", onnx(10));
+    let made = holdall(["pack", &model]).ends_with(0);
+    assert!(made.err.contains("float16"), "{made:?}");
+    let no = holdall(["pack", &write(dir.path(), "bad.onnx", b"\x08")]).ends_with(1);
+    assert!(no.err.contains("protobuf/broken"), "{no:?}");
+    let no = holdall(["pack", &write(dir.path(), "w.bin", b"w")]).ends_with(2);
+    assert!(no.err.contains("--runner"), "{no:?}");
+}
+
+#[test]
+fn a_package_goes_round() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let model = write(dir.path(), "w.bin", [7; 1000]);
+    let card = write(dir.path(), "card.toml", CARD);
+    let x = format!("x={}", write(dir.path(), "x.npy", npy("(3, 2)", 6)));
+    let words = format!("words={}", write(dir.path(), "words.json", r#"[["a", "b"]]"#));
+    let note = write(dir.path(), "note.txt", "hello");
+    let pack = |out: &str, x: &str| {
+        let out = at(out);
+        holdall([
+            "pack",
+            &model,
+            "-o",
+            &out,
+            "--from-toml",
+            &card,
+            "--tensor",
+            x,
+            "--tensor",
+            &words,
+            "--misc",
+            &note,
+            "--force",
+        ])
+    };
+    pack("a.carton", &x).ends_with(0);
+    pack("b.carton", &x).ends_with(0);
+    assert!(std::fs::read(at("a.carton")).unwrap() == std::fs::read(at("b.carton")).unwrap());
+    let report = holdall(["verify", &at("a.carton"), "--strict", "--json"]).ends_with(0).json();
+    assert_eq!((&report["hashed"], &report["tensors"]), (&6.into(), &2.into()));
+    holdall(["unpack", &at("a.carton"), "-o", &at("a")]).ends_with(0);
+    holdall(["unpack", &at("a.carton"), "-o", &at("a")]).ends_with(2);
+    holdall(["unpack", &at("a.carton"), "-o", &at("a"), "--force"]).ends_with(0);
+    holdall(["unpack", &at("a.carton"), "-o", &at("only"), "--model"]).ends_with(0);
+    assert_eq!(std::fs::read(at("only/w.bin")).unwrap(), [7; 1000]);
+    holdall(["verify", &at("a")]).ends_with(0);
+    holdall(["pack", &at("a"), "-o", &at("c.carton")]).ends_with(0);
+    assert!(std::fs::read(at("a.carton")).unwrap() == std::fs::read(at("c.carton")).unwrap());
+    let hashes = holdall(["hash", &at("a.carton"), &at("a")]).ends_with(0).out;
+    let hashes: Vec<&str> = hashes.lines().map(|line| &line[..64]).collect();
+    assert_eq!(hashes[0], hashes[1]);
+    let tensor = holdall(["inspect", &at("a.carton"), "-t", "x"]).ends_with(0).out;
+    assert!(tensor.contains("[3, 2], 6 elements"), "{tensor}");
+    // Another name, and another file.
+    holdall(["diff", &at("a.carton"), &at("a")]).ends_with(0);
+    write(dir.path(), "a/model/w.bin", [8; 1000]);
+    holdall(["verify", &at("a")]).ends_with(1);
+    holdall(["pack", &at("a"), "-o", &at("d.carton"), "--name", "Other"]).ends_with(0);
+    let diff = holdall(["diff", &at("a.carton"), &at("d.carton"), "--json"]).ends_with(1).json();
+    assert_eq!(diff["fields"][0]["name"], "model_name");
+    assert_eq!(diff["files"][0]["name"], "model/w.bin");
+    // Tensors that do not fit what is declared are odd, and bad for those who want to know.
+    let odd = format!("x={}", write(dir.path(), "odd.npy", npy("(3, 1)", 3)));
+    let odd = pack("odd.carton", &odd).ends_with(0);
+    assert!(odd.err.contains("carton/self-test"), "{odd:?}");
+    holdall(["verify", &at("odd.carton")]).ends_with(0);
+    holdall(["verify", &at("odd.carton"), "--strict"]).ends_with(1);
+}
+
+#[test]
+fn a_killed_unpack_leaves_nothing_under_the_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    for number in 0..200 {
+        write(dir.path(), &format!("from/{number}"), vec![number as u8; 100_000]);
+    }
+    let (package, to) = (at("p.carton"), at("to"));
+    let version = ["--runner", "noop", "--framework-version", "=1.0.0"];
+    let begun = std::time::Instant::now();
+    holdall([&["pack", &at("from"), "-o", &package][..], &version].concat()).ends_with(0);
+    let whole = begun.elapsed();
+    let mut seen = [0; 2];
+    for part in 0..20 {
+        let _ = std::fs::remove_dir_all(&to);
+        let mut child = command(&["unpack", &package, "-o", &to, "-q"]).spawn().unwrap();
+        std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * f64::from(part) / 15.0));
+        let _ = child.kill();
+        child.wait().unwrap();
+        let is_there = Path::new(&to).exists();
+        seen[usize::from(is_there)] += 1;
+        if is_there {
+            assert_eq!(Path::new(&to).join("model").read_dir().unwrap().count(), 200);
+        }
+    }
+    assert!(seen[0] > 0, "{seen:?}");
+    // What killed ones left goes with the next.
+    holdall(["unpack", &package, "-o", &to, "--force"]).ends_with(0);
+    let left = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().ends_with(".part")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
