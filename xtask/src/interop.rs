@@ -26,17 +26,29 @@ pub(crate) fn interop(_args: &[String]) -> Outcome {
         None => test = test.args(["--skip", "python"]),
     }
     test.run()?;
-    match python.and_then(|python| model(&python, &target)) {
-        Some(model) => {
-            cargo(["test", "--package", "holdall-cli", "--test", "real_model", "--", "--ignored"])
-                .env("HOLDALL_MODEL", model)
-                .run()
-        }
-        None => {
-            skipped("the test with a real model");
-            Ok(())
-        }
-    }
+    let found = python.and_then(|python| Some((model(&python, &target)?, python)));
+    let Some((model, python)) = found else {
+        skipped("the tests with a real model");
+        return Ok(());
+    };
+    cargo(["test", "--package", "holdall-cli", "--test", "real_model", "--", "--ignored"])
+        .env("HOLDALL_MODEL", &model)
+        .run()?;
+    run_model(&python, &model, &target)
+}
+
+/// The model as an ONNX graph, made by hand, and its self-test, whose outputs come from NumPy.
+fn run_model(python: &Path, model: &Path, target: &Path) -> Outcome {
+    let wanted = root().join("interop/onnx/requirements.txt");
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+    program(python).args(pip).args([&wanted]).run()?;
+    let package = target.join("minilm");
+    let source = model.parent().unwrap_or(model);
+    let script = root().join("interop/onnx/minilm.py");
+    program(python).args([&script, &source.to_path_buf(), &package]).run()?;
+    cargo(["test", "--package", "holdall-cli", "--test", "models", "--", "--ignored"])
+        .env("HOLDALL_MINILM", &package)
+        .run()
 }
 
 fn skipped(what: &str) {

@@ -40,7 +40,8 @@ fn check(document: &str) {
         ["examples/tiny.zt", "corpus/reject/ztensor/index.overlap.in-part.zt"]
             .map(str::to_owned)
             .to_vec();
-    for photos in ["examples/photos", "examples/photos/files"] {
+    let folders = ["examples/photos", "examples/photos/files", "examples/xor"];
+    for photos in folders.into_iter().chain(["examples/xor/model", "examples/xor/tensor_data"]) {
         for entry in std::fs::read_dir(root().join(photos)).unwrap() {
             let entry = entry.unwrap();
             if entry.file_type().unwrap().is_file() {

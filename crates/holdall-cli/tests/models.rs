@@ -210,3 +210,24 @@ fn a_python_model_runs_where_there_is_one() {
     let e = holdall(["run", path(&folder), "-i", input, "--json", "--python", "/nowhere"]);
     assert_eq!(e.ends_with(4).error()["code"], "python/interpreter");
 }
+
+/// A real encoder, built by `interop/onnx/minilm.py`: its self-test, and sentences of one and of several tokens.
+#[test]
+#[ignore = "needs a real model: cargo xtask interop"]
+fn a_real_encoder_gives_what_numpy_gives() {
+    let package = std::env::var("HOLDALL_MINILM").expect("`cargo xtask interop` runs this test");
+    let json = holdall(["test", &package, "--json"]).ends_with(0).json();
+    assert_eq!((&json["passed"], &json["failed"]), (&1.into(), &0.into()));
+    let output = &json["tests"][0]["outputs"][0];
+    assert_eq!((&output["elements"], &output["differ"]), (&(3 * 384).into(), &0.into()));
+    let args = ["run", &package, "--json", "[[101, 102], [101, 102]]", "[[1, 1], [1, 0]]"];
+    let json = holdall(args).ends_with(0).json();
+    assert_eq!(json["embedding"]["shape"], serde_json::json!([2, 384]));
+    for row in json["embedding"]["data"].as_array().unwrap() {
+        let norm: f64 = row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap().powi(2)).sum();
+        assert!((norm - 1.0).abs() < 1e-5, "{norm}");
+    }
+    // One symbol for both inputs.
+    let args = ["run", &package, "--json", "[[101, 102]]", "[[1, 1, 1]]"];
+    assert_eq!(holdall(args).ends_with(2).error()["code"], "signature/input-symbol");
+}

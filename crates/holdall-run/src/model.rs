@@ -107,7 +107,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// Unpacks and loads the model of a package. The folder `model` is checked, and gone when the model is dropped.
+    /// Unpacks and loads the model of a package. The folder `model` is checked, and gone when it is no
+    /// longer needed.
     ///
     /// # Errors
     /// As [`Model::load_folder`], and what is wrong with the package's files.
@@ -119,7 +120,9 @@ impl Model {
         folder.protect()?;
         let mut model =
             Model::load_folder(package.description().clone(), &folder.model(), settings)?;
-        model._folder = Some(folder);
+        if model.loaded.as_ref().is_some_and(|loaded| loaded.needs_files()) {
+            model._folder = Some(folder);
+        }
         Ok(model)
     }
 

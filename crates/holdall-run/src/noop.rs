@@ -35,6 +35,10 @@ struct Echo {
 }
 
 impl Loaded for Echo {
+    fn needs_files(&self) -> bool {
+        false
+    }
+
     fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
         // An output that has an input's name is that input; the others take them in order.
         let by_name = |name: &str| inputs.iter().find(|(n, _)| n == name);

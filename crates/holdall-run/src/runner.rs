@@ -72,6 +72,11 @@ pub trait Loaded: Send {
     /// # Errors
     /// What went wrong, and what `each` gave.
     fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()>;
+
+    /// Whether it may still read files in `model`. Of one that does not, they go as soon as it is loaded.
+    fn needs_files(&self) -> bool {
+        true
+    }
 }
 
 /// The runners that may be used.

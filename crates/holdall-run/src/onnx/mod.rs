@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Releases 1.0 to this one of the ONNX standard are known, whatever their last number.
-pub const RELEASES: u64 = 21;
+pub const RELEASES: u64 = 23;
 
 /// Runs ONNX graphs.
 #[derive(Debug)]
@@ -169,6 +169,10 @@ struct Graph {
 }
 
 impl Loaded for Graph {
+    fn needs_files(&self) -> bool {
+        false
+    }
+
     fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
         let mut given = Vec::with_capacity(inputs.len());
         for (name, value) in inputs {

@@ -16,6 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -44,6 +45,8 @@ pub(crate) struct Process {
     reaped: bool,
     timeout: Duration,
     last_lines: Arc<Mutex<VecDeque<String>>>,
+    /// Threads that hand on what it prints.
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Process {
@@ -72,12 +75,9 @@ impl Process {
         let mut child =
             spawned.map_err(|e| START.broken(format!("starting `{program}`: {e}")).with_io(e))?;
         let last_lines = Arc::new(Mutex::new(VecDeque::new()));
-        if let Some(out) = child.stdout.take() {
-            pass_lines(out, false, log.cloned(), None);
-        }
-        if let Some(err) = child.stderr.take() {
-            pass_lines(err, true, log.cloned(), Some(last_lines.clone()));
-        }
+        let out = child.stdout.take().and_then(|out| pass_lines(out, false, log.cloned(), None));
+        let keep = Some(last_lines.clone());
+        let err = child.stderr.take().and_then(|err| pass_lines(err, true, log.cloned(), keep));
         let mut process = Process {
             child,
             wire,
@@ -88,6 +88,7 @@ impl Process {
             reaped: false,
             timeout,
             last_lines,
+            readers: out.into_iter().chain(err).collect(),
         };
         let hello = json!({
             "protocols": [PROTOCOL],
@@ -269,8 +270,7 @@ impl Process {
             Some(status) => how(status),
             None => "the runner closed the wire".to_owned(),
         };
-        // Its last lines are on their way through the pipe.
-        std::thread::sleep(Duration::from_millis(50));
+        self.hear_out();
         self.tell(DIED.broken(said))
     }
 
@@ -297,6 +297,14 @@ impl Process {
         let status = self.child.wait().ok();
         self.reaped = true;
         status.filter(|_| had_ended)
+    }
+
+    /// Waits until the last lines of a process that ended are handed on. Whoever else has its pipes is not waited for.
+    fn hear_out(&self) {
+        let until = Instant::now() + GRACE;
+        while !self.readers.iter().all(JoinHandle::is_finished) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Puts bytes into shared memory.
@@ -349,6 +357,7 @@ impl Drop for Process {
             }
         }
         self.kill();
+        self.hear_out();
     }
 }
 
@@ -386,7 +395,7 @@ fn pass_lines(
     is_error: bool,
     log: Option<Log>,
     keep: Option<Arc<Mutex<VecDeque<String>>>>,
-) {
+) -> Option<JoinHandle<()>> {
     let work = move || {
         let mut from = BufReader::new(from);
         let mut line = Vec::new();
@@ -413,5 +422,5 @@ fn pass_lines(
         }
     };
     // Without the thread the lines stay in the pipe: then a model that prints much stops, and is late.
-    let _ = std::thread::Builder::new().name("holdall-run-log".to_owned()).spawn(work);
+    std::thread::Builder::new().name("holdall-run-log".to_owned()).spawn(work).ok()
 }

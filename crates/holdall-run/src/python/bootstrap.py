@@ -1,5 +1,5 @@
 # The side of the wire on which a model's Python code runs. Section 5 of docs/spec/runner.md.
-import collections.abc, importlib, importlib.util, json, os, signal, socket, struct, sys
+import collections.abc, importlib, importlib.util, json, os, shutil, signal, socket, struct, sys
 import threading, time, traceback, types
 
 PREFIX = struct.Struct("<B3xIII")
@@ -7,6 +7,7 @@ KINDS = ("hello", "ready", "load", "loaded", "call", "item", "done", "fail", "by
 PACKAGE = "_carton_model_module"
 DATA_TARGET = 16 << 20
 
+parent = os.getppid()
 if sys.path and sys.path[0] == "":
     del sys.path[0]
 
@@ -18,13 +19,11 @@ os.close(null)
 sys.stdin = open(0, closefd=False)
 
 
-def end_with_parent(parent):
+def end_with_parent(parent, shared):
     while os.getppid() == parent:
         time.sleep(1)
+    shutil.rmtree(shared, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
-
-
-threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
 
 
 class Failure(Exception):
@@ -202,6 +201,8 @@ def answer(kind, request, header, data, state):
             np = importlib.import_module("numpy")
         except BaseException as e:
             raise Failure("numpy", "`import numpy` fails: %s" % e)
+        watch = (parent, header["shared"])
+        threading.Thread(target=end_with_parent, args=watch, daemon=True).start()
         state["values"] = Wire(header["shared"], header["shared_from"])
         version = "%d.%d.%d" % sys.version_info[:3]
         send("ready", request, {"protocol": 1, "runner": "python", "version": version})
