@@ -42,8 +42,27 @@ pub(crate) fn options(session: &Session) -> OpenOptions {
     let options =
         OpenOptions::new().with_io(session.global.io.into()).with_limits(session.global.limits());
     #[cfg(feature = "http")]
-    let options = options.with_policy(session.global.policy());
+    let options = options.with_policy(policy(session));
     options
+}
+
+/// Where requests over HTTP may go, and who may vouch for a server: the authorities in the file that
+/// `SSL_CERT_FILE` names, as for other programs, else those that are built in.
+#[cfg(feature = "http")]
+pub(crate) fn policy(session: &Session) -> holdall::http::Policy {
+    static TOLD: std::sync::Once = std::sync::Once::new();
+    let policy = session.global.policy();
+    let Some(path) = std::env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()) else {
+        return policy;
+    };
+    let read = std::fs::read(&path).map_err(|e| e.to_string());
+    let with = read
+        .and_then(|pem| policy.clone().with_certificates(&pem).map_err(|e| e.message().to_owned()));
+    with.unwrap_or_else(|e| {
+        let path = Path::new(&path).display();
+        TOLD.call_once(|| session.warn(format_args!("SSL_CERT_FILE is not used: {path}: {e}")));
+        policy
+    })
 }
 
 /// The name of an input in output and errors.

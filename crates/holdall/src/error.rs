@@ -58,6 +58,7 @@ pub static RULES: &[&Rule] = &[
     &http::ENCODING,
     &http::CHANGED,
     &http::TOO_LONG,
+    &http::CERTIFICATES,
     #[cfg(feature = "carton")]
     &packages::NO_FILE,
     #[cfg(feature = "carton")]

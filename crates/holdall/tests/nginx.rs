@@ -1,4 +1,4 @@
-//! Files on a real web server, nginx, where one is installed: ranges, versions, encodings, redirects.
+//! Files on a real web server, nginx, where one is installed: ranges, versions, encodings, redirects, TLS.
 #![cfg(all(feature = "http", feature = "carton", unix))]
 
 use holdall::carton::Fetcher;
@@ -18,8 +18,8 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// Starts one; `None` where none is installed.
-    fn start(folder: &Path) -> Option<Nginx> {
+    /// Starts one; `None` where none is installed. `secure` is a further server for its configuration.
+    fn start(folder: &Path, secure: &dyn Fn(u16) -> String) -> Option<Nginx> {
         let found =
             ["nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"].into_iter().find(|name| {
                 let asked = Command::new(name).arg("-v").stderr(Stdio::null()).status();
@@ -30,7 +30,8 @@ impl Nginx {
             let _ = std::io::stderr().write_all(b"skipped: nginx is not installed\n");
             return None;
         };
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
+        let secure = secure(port);
         let at = folder.display();
         let config = format!(
             "daemon off; master_process off; pid {at}/pid; error_log stderr;
@@ -39,6 +40,7 @@ impl Nginx {
                  access_log off; etag on; default_type application/octet-stream;
                  client_body_temp_path {at}/t1; proxy_temp_path {at}/t2; fastcgi_temp_path {at}/t3;
                  uwsgi_temp_path {at}/t4; scgi_temp_path {at}/t5;
+                 {secure}
                  server {{
                      listen 127.0.0.1:{port}; root {at}/www;
                      location /squeezed/ {{ alias {at}/www/; gzip on; gzip_types *; gzip_min_length 1; }}
@@ -74,6 +76,10 @@ impl Drop for Nginx {
     }
 }
 
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
 fn policy() -> Policy {
     Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo)
 }
@@ -95,7 +101,7 @@ fn nginx_is_understood() {
     std::fs::write(dir.path().join("zstd/f.bin"), packed).unwrap();
     let tiny = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tiny.zt");
     std::fs::copy(&tiny, www.join("tiny.zt")).unwrap();
-    let Some(server) = Nginx::start(dir.path()) else { return };
+    let Some(server) = Nginx::start(dir.path(), &|_| String::new()) else { return };
 
     // In place, also behind a redirect.
     for path in ["/f.bin", "/moved/f.bin"] {
@@ -127,4 +133,68 @@ fn nginx_is_understood() {
     let source = HttpSource::open(&server.url("/f.bin"), &policy()).unwrap();
     std::fs::write(www.join("f.bin"), &bytes[4..]).unwrap();
     assert_eq!(source.read_range(0..10).unwrap_err().code(), "http/changed");
+}
+
+/// Makes a certificate for `localhost` that vouches for itself; whether that could be done.
+fn certify(folder: &Path) -> bool {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .arg("-keyout")
+        .arg(folder.join("key"))
+        .arg("-out")
+        .arg(folder.join("cert"))
+        .stderr(Stdio::null())
+        .status();
+    made.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn certificates_are_held_against_the_authorities() {
+    let dir = tempfile::tempdir().unwrap();
+    let www = dir.path().join("www");
+    std::fs::create_dir(&www).unwrap();
+    let bytes: Vec<u8> = (0..100_000u32).flat_map(u32::to_le_bytes).collect();
+    std::fs::write(www.join("f.bin"), &bytes).unwrap();
+    if !certify(dir.path()) {
+        let _ = std::io::stderr().write_all(b"skipped: openssl is not installed\n");
+        return;
+    }
+    let port = free_port();
+    let at = dir.path().display().to_string();
+    let secure = |plain: u16| {
+        format!(
+            "server {{
+                 listen 127.0.0.1:{port} ssl; root {at}/www;
+                 ssl_certificate {at}/cert; ssl_certificate_key {at}/key;
+                 location /down/ {{ return 302 http://localhost:{plain}/f.bin; }}
+             }}"
+        )
+    };
+    let Some(server) = Nginx::start(dir.path(), &secure) else { return };
+    let url = |path: &str| format!("https://localhost:{port}{path}");
+    let code = |url: &str, policy: &Policy| {
+        let e = HttpSource::open(url, policy).map(drop).unwrap_err();
+        assert!(!e.message().is_empty());
+        e.code()
+    };
+    // Nobody vouches for it, as far as we know.
+    assert_eq!(code(&url("/f.bin"), &policy()), "http/failed");
+    let pem = std::fs::read(dir.path().join("cert")).unwrap();
+    let trusting = policy().with_certificates(&pem).unwrap();
+    let source = HttpSource::open(&url("/f.bin"), &trusting).unwrap();
+    assert_eq!(source.read_range(7..300_000).unwrap(), bytes[7..300_000]);
+    // It is for another name than this.
+    let by_number = format!("https://127.0.0.1:{port}/f.bin");
+    assert_eq!(code(&by_number, &trusting), "http/failed");
+    // Down to http, which may be used by itself.
+    assert!(HttpSource::open(&server.url("/f.bin"), &trusting).is_ok());
+    assert_eq!(code(&url("/down/"), &trusting), "http/downgrade");
+    // By default the host is refused, whoever vouches for it.
+    let strict = Policy::new().with_certificates(&pem).unwrap();
+    assert_eq!(code(&url("/f.bin"), &strict), "http/private-host");
+    // TLS is not spoken here.
+    assert_eq!(code(&server.url("/f.bin").replace("http:", "https:"), &trusting), "http/failed");
 }

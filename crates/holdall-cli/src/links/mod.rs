@@ -15,7 +15,7 @@ pub(crate) fn fetcher(session: &Session) -> holdall::Result<LinkFetcher> {
     let fetcher = if session.global.offline {
         LinkFetcher::offline(store)
     } else {
-        LinkFetcher::new(store, &session.global.policy())
+        LinkFetcher::new(store, &crate::input::policy(session))
     };
     Ok(fetcher.with_limits(session.global.limits()))
 }

@@ -18,10 +18,10 @@ use std::path::PathBuf;
 /// Take files out of a package and link to them instead
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall shrink model.carton -o small.carton --link model/weights.zt=https://host/weights.zt
-  holdall shrink model.carton -o small.carton --base-url 'https://host/files/{sha256}' --save-files files
-  holdall shrink model.carton -o small.carton --base-url 'https://host/{path}' -s 'model/*'
-  holdall shrink model.carton -o small.carton --links LINKS
+  holdall shrink a.carton -o b.carton --link model/weights.zt=https://host/weights.zt
+  holdall shrink a.carton -o b.carton --base-url 'https://host/{sha256}' --save-files files
+  holdall shrink a.carton -o b.carton --base-url 'https://host/{path}' -s 'model/*'
+  holdall shrink a.carton -o b.carton --links LINKS
 
 The package stays what it is, and its hash too: files are hashed in `MANIFEST` wherever they are.
 `holdall fetch` gets them back.")]
@@ -103,6 +103,10 @@ pub(crate) fn run(session: &Session, args: &ShrinkArgs) -> Result<Status, Failur
         }
     }
     let linked = shrink.linked();
+    if package.manifest().is_none() {
+        let e = ARGUMENTS.broken("there is no `MANIFEST`, which has the hashes of files");
+        return Err(e.with_hint("`holdall pack` makes one").in_source(package.name()).into());
+    }
     if linked.is_empty() {
         let e = ARGUMENTS.broken("no file of the package is chosen");
         let hint = "choose with `--link PATH=URL`, `--links FILE` or `--base-url TEMPLATE`, and see \

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use ureq::config::{AutoHeaderValue, Config};
 use ureq::http::Uri;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{Connector, NextTimeout, RustlsConnector, TcpConnector};
 use ureq::{Agent, Timeout};
@@ -76,6 +77,7 @@ impl Client {
             .timeout_per_read(Some(patience.stall))
             .timeout_per_write(Some(patience.stall))
             .max_idle_connections_per_host(8)
+            .tls_config(TlsConfig::builder().root_certs(roots(policy)).build())
             .build();
         let connector = ().chain(TcpConnector::default()).chain(RustlsConnector::default());
         let resolver = PublicOnly { hosts: policy.hosts, inner: DefaultResolver::default() };
@@ -157,6 +159,15 @@ impl Client {
             e => said(e),
         }
     }
+}
+
+/// Who may vouch for a server.
+fn roots(policy: &Policy) -> RootCerts {
+    if policy.authorities.is_empty() {
+        return RootCerts::WebPki;
+    }
+    let own = policy.authorities.iter().map(|der| Certificate::from_der(der).to_owned());
+    RootCerts::new_with_certs(&own.collect::<Vec<_>>())
 }
 
 /// An error of the network while doing `what`.

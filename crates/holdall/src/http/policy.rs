@@ -1,7 +1,7 @@
 //! Where requests may go, and how long they may take.
 
 use super::Url;
-use super::rules::{DOWNGRADE, REDIRECT, SCHEME};
+use super::rules::{CERTIFICATES, DOWNGRADE, REDIRECT, SCHEME};
 use holdall_core::Result;
 use std::time::Duration;
 
@@ -66,6 +66,8 @@ pub struct Policy {
     pub(crate) schemes: Schemes,
     pub(crate) redirects: u32,
     pub(crate) patience: Patience,
+    /// Certificates of authorities (DER); Mozilla's where there are none.
+    pub(crate) authorities: Vec<Vec<u8>>,
 }
 
 impl Default for Policy {
@@ -75,6 +77,7 @@ impl Default for Policy {
             schemes: Schemes::default(),
             redirects: 8,
             patience: Patience::default(),
+            authorities: Vec::new(),
         }
     }
 }
@@ -109,6 +112,28 @@ impl Policy {
         self
     }
 
+    /// Trusts the authorities whose certificates are in `pem`, instead of those on Mozilla's list: for
+    /// servers of a house that has its own.
+    ///
+    /// # Errors
+    /// Misuse, where there is no certificate in it, or something that is none.
+    pub fn with_certificates(mut self, pem: &[u8]) -> Result<Policy> {
+        self.authorities.clear();
+        for item in ureq::tls::parse_pem(pem) {
+            match item {
+                Ok(ureq::tls::PemItem::Certificate(one)) => {
+                    self.authorities.push(one.der().to_vec());
+                }
+                Ok(_) => {}
+                Err(e) => return Err(CERTIFICATES.broken(e.to_string())),
+            }
+        }
+        if self.authorities.is_empty() {
+            return Err(CERTIFICATES.broken("there is no certificate in it"));
+        }
+        Ok(self)
+    }
+
     /// Holds a URL against the policy. Hosts are checked later, when their addresses are known.
     pub(crate) fn check(&self, url: &Url) -> Result<()> {
         if url.is_secure() || self.schemes == Schemes::HttpToo {
@@ -135,6 +160,14 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn certificates_are_certificates() {
+        for text in ["", "nothing", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"] {
+            let e = Policy::new().with_certificates(text.as_bytes()).unwrap_err();
+            assert_eq!(e.code(), "http/certificates", "{text}");
+        }
+    }
 
     #[test]
     fn only_https_unless_allowed_and_never_down_from_it() {

@@ -85,3 +85,9 @@ pub static TOO_LONG: Rule = Rule::new(
     "A file that is fetched has at most `Limits::fetched_len` bytes.",
 )
 .with_hint("raise the cap with `--limit fetched-len=…`");
+/// Certificates that are none.
+pub static CERTIFICATES: Rule = Rule::new(
+    "http/certificates",
+    Kind::Misuse,
+    "Certificates of authorities are given in PEM, one at least.",
+);
