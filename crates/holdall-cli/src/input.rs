@@ -28,21 +28,14 @@ pub(crate) fn open_with(session: &Session, path: &Path, check: Check) -> Result<
     Ok(options.open_bytes(all(session, &mut std::io::stdin().lock(), STDIN)?, STDIN)?)
 }
 
-/// Opens a package: a zip, an unpacked folder, or an address. What it links to is fetched when it is read.
-#[cfg(feature = "carton")]
-pub(crate) fn package(session: &Session, path: &Path) -> Result<holdall::carton::Package, Failure> {
-    let package = holdall::carton::Package::open_with(path, &options(session))?;
-    #[cfg(feature = "http")]
-    let package = crate::links::linked(session, package)?;
-    Ok(package)
-}
-
 /// How the user wants files to be opened.
 pub(crate) fn options(session: &Session) -> OpenOptions {
     let options =
         OpenOptions::new().with_io(session.global.io.into()).with_limits(session.global.limits());
     #[cfg(feature = "http")]
     let options = options.with_policy(policy(session));
+    #[cfg(all(feature = "http", feature = "carton"))]
+    let options = options.with_fetcher(Arc::new(crate::links::OnDemand::new(session)));
     options
 }
 

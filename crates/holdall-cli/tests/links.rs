@@ -154,3 +154,36 @@ fn files_on_the_web_are_files() {
     let ran = place.allowed(&["inspect", &none]).ends_with(3);
     assert!(ran.err.contains("[http/status]") && !ran.err.contains("secret"), "{ran:?}");
 }
+
+#[test]
+fn linked_files_are_read_where_they_are_wanted() {
+    let place = Place::new();
+    let tiny = std::fs::read(accept("../../examples/tiny.zt")).unwrap();
+    let package = Package::open(place.path("a.carton")).unwrap();
+    Packer::from_package(&package)
+        .with_file("model/tiny.zt", Content::Bytes(tiny.into()))
+        .write(place.path("t.carton"), false)
+        .unwrap();
+    let template = place.server.url("/files/{sha256}");
+    let args =
+        ["shrink", "t.carton", "-o", "s.carton", "--base-url", &template, "--at-least", "100"];
+    place.allowed(&[&args[..], &["--save-files", "files"]].concat()).ends_with(0);
+    // Looking at the package fetches nothing and needs no cache.
+    let mut looking = command(["inspect", "s.carton"]);
+    looking.current_dir(place.dir.path()).env_remove("HOME").env_remove("XDG_CACHE_HOME");
+    command::ran(looking.env_remove("HOLDALL_CACHE").output().unwrap()).ends_with(0);
+    assert!(place.server.seen().is_empty());
+    let e = place.holdall(&["inspect", "s.carton!/model/tiny.zt", "--json"]).ends_with(2).error();
+    assert_eq!(e["code"], "http/scheme");
+    let there =
+        place.allowed(&["inspect", "s.carton!/model/tiny.zt", "--json"]).ends_with(0).json();
+    let here = place.holdall(&["inspect", "t.carton!/model/tiny.zt", "--json"]).ends_with(0).json();
+    assert_eq!(
+        there["tensors"].as_array().unwrap().len(),
+        here["tensors"].as_array().unwrap().len()
+    );
+    place.allowed(&["unpack", "s.carton", "-o", "folder"]).ends_with(0);
+    assert_eq!(place.server.seen().len(), 2);
+    let whole = std::fs::read(place.path("folder/model/weights.bin")).unwrap();
+    assert_eq!(whole, package.read("model/weights.bin").unwrap());
+}

@@ -59,6 +59,8 @@ pub struct OpenOptions {
     limits: Limits,
     #[cfg(feature = "http")]
     policy: crate::http::Policy,
+    #[cfg(feature = "carton")]
+    pub(crate) fetching: crate::carton::Fetching,
 }
 
 impl OpenOptions {
@@ -89,6 +91,13 @@ impl OpenOptions {
     #[cfg(feature = "http")]
     pub fn with_policy(mut self, policy: crate::http::Policy) -> OpenOptions {
         self.policy = policy;
+        self
+    }
+
+    /// Gets what packages only link to through `fetcher`.
+    #[cfg(feature = "carton")]
+    pub fn with_fetcher(mut self, fetcher: Arc<dyn crate::carton::Fetcher>) -> OpenOptions {
+        self.fetching = crate::carton::Fetching(Some(fetcher));
         self
     }
 

@@ -5,27 +5,50 @@ pub(crate) mod shrink;
 
 use crate::output::json::push_string;
 use crate::session::Session;
-use holdall::carton::Package;
+use holdall::carton::Fetcher;
 use holdall::carton::links::{LinkFetcher, Linked, Store, hex};
-use std::sync::Arc;
+use holdall::http::Policy;
+use holdall::{Limits, Result};
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
 /// What fetches linked files, as the user wants it.
-pub(crate) fn fetcher(session: &Session) -> holdall::Result<LinkFetcher> {
-    let store = Store::standard()?;
-    let fetcher = if session.global.offline {
-        LinkFetcher::offline(store)
-    } else {
-        LinkFetcher::new(store, &crate::input::policy(session))
-    };
-    Ok(fetcher.with_limits(session.global.limits()))
+pub(crate) fn fetcher(session: &Session) -> Result<LinkFetcher> {
+    OnDemand::new(session).make()
 }
 
-/// A package that gets what it links to.
-pub(crate) fn linked(session: &Session, package: Package) -> holdall::Result<Package> {
-    if package.links().urls.is_empty() {
-        return Ok(package);
+/// The same, made when the first linked file is wanted: most commands want none, and need no cache.
+pub(crate) struct OnDemand {
+    policy: Policy,
+    limits: Limits,
+    offline: bool,
+    made: OnceLock<Result<LinkFetcher>>,
+}
+
+impl OnDemand {
+    pub(crate) fn new(session: &Session) -> OnDemand {
+        OnDemand {
+            policy: crate::input::policy(session),
+            limits: session.global.limits(),
+            offline: session.global.offline,
+            made: OnceLock::new(),
+        }
     }
-    Ok(package.with_fetcher(Arc::new(fetcher(session)?)))
+
+    fn make(&self) -> Result<LinkFetcher> {
+        let store = Store::standard()?;
+        let fetcher = match self.offline {
+            true => LinkFetcher::offline(store),
+            false => LinkFetcher::new(store, &self.policy),
+        };
+        Ok(fetcher.with_limits(self.limits.clone()))
+    }
+}
+
+impl Fetcher for OnDemand {
+    fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf> {
+        self.made.get_or_init(|| self.make()).clone()?.fetch(sha256, urls)
+    }
 }
 
 /// Appends linked files as an array.

@@ -79,7 +79,7 @@ fn link(text: &str) -> Result<(String, String), String> {
 /// Writes the package without what it links to.
 pub(crate) fn run(session: &Session, args: &ShrinkArgs) -> Result<Status, Failure> {
     holdall::FileSink::check(&args.output, args.force)?;
-    let package = input::package(session, &args.file)?;
+    let package = Package::open_with(&args.file, &input::options(session))?;
     let before = package.files().iter().filter(|f| f.path != "LINKS").filter_map(|f| f.len);
     let before: u64 = before.sum();
     let mut shrink = Shrink::new(&package, &session.global.policy());

@@ -65,7 +65,7 @@ impl Running {
                 .broken("a package is run from a file or a folder, not from `-`")
                 .into());
         }
-        input::package(session, &self.package)
+        Ok(Package::open_with(&self.package, &input::options(session))?)
     }
 
     /// Unpacks and loads its model. What the model prints goes to standard error.

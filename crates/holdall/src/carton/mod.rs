@@ -32,7 +32,9 @@ pub use holdall_core::formats::carton::onnx;
 pub use holdall_core::formats::carton::write::hex;
 
 use holdall_core::Result;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Gets files that a package only links to. Shared by threads.
 pub trait Fetcher: Send + Sync {
@@ -54,4 +56,14 @@ pub fn mapped(path: impl AsRef<std::path::Path>) -> Result<bytes::Bytes> {
     let opened = FileSource::open(path).and_then(MapSource::new);
     let source = opened.map_err(|e| e.in_source(path.display()))?;
     source.read_range(0..source.len())
+}
+
+/// A fetcher, or none.
+#[derive(Clone, Default)]
+pub(crate) struct Fetching(pub(crate) Option<Arc<dyn Fetcher>>);
+
+impl fmt::Debug for Fetching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "fetching" } else { "not fetching" })
+    }
 }

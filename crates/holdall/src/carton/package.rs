@@ -193,7 +193,7 @@ impl Package {
             tensors: contents.tensors,
             warnings: contents.warnings,
         };
-        Ok(Package { inner: Arc::new(inner), fetcher: None })
+        Ok(Package { inner: Arc::new(inner), fetcher: options.fetching.0.clone() })
     }
 
     fn of_folder(
@@ -212,7 +212,8 @@ impl Package {
         Package::of(contents, Origin::Folder(root.to_owned()), Io::Read, name, options)
     }
 
-    /// Gets files that are only linked to through `fetcher`. Without one, reading them is an error.
+    /// Gets files that are only linked to through `fetcher`, in place of the one of the [`OpenOptions`].
+    /// Without one, reading them is an error.
     pub fn with_fetcher(mut self, fetcher: Arc<dyn Fetcher>) -> Package {
         self.fetcher = Some(fetcher);
         self
