@@ -8,6 +8,22 @@
 //! Nothing here happens by itself: a model's code runs only when the caller asks for it. Which runners there are
 //! is up to the caller too ([`Runners`]); a package only names one.
 //!
+//! ```
+//! # fn main() -> holdall::Result<()> {
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/xor");
+//! use holdall::carton::{Package, Value};
+//! use holdall_run::{Model, Settings};
+//!
+//! let package = Package::open(path)?;
+//! # if !cfg!(feature = "onnx") { return Ok(()) }
+//! let mut model = Model::load(&package, &Settings::default())?;
+//! let inputs = model.in_order(vec![Value::of(vec![1, 2], &[1f32, 0.0])?])?;
+//! let outputs = model.run(inputs)?;
+//! assert_eq!(outputs[1], ("label".to_owned(), Value::of(vec![1], &[1i64])?));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # The engine of `onnx`
 //! The crate `rten` 0.27, chosen over `tract-onnx` 0.23, the other one in Rust that is kept well. Built with the
 //! workspace's profile on the same busy machine, with all their dependencies: 36 crates and 3.4 minutes of
