@@ -213,6 +213,50 @@ fn a_python_model_runs_where_there_is_one() {
     assert_eq!(e.ends_with(4).error()["code"], "python/interpreter");
 }
 
+/// Whoever ends the command with a signal leaves neither files nor a process behind.
+#[test]
+#[cfg(unix)]
+fn a_command_that_is_killed_leaves_no_files_behind() {
+    use std::time::{Duration, Instant};
+    let numpy = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
+    if !numpy.is_ok_and(|out| out.status.success()) {
+        eprintln!("SKIPPED: there is no python3 with numpy");
+        return;
+    }
+    let (package, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::create_dir(package.path().join("model")).unwrap();
+    let started = package.path().join("started");
+    let code = format!(
+        "import os, time\ndef run(inputs):\n    open({started:?}, 'w').write(str(os.getpid()))\n    time.sleep(600)\n\
+         def load():\n    return run\n"
+    );
+    std::fs::write(package.path().join("model/main.py"), code).unwrap();
+    let toml = "spec_version = 1\n[runner]\nrunner_name = \"python\"\nrequired_framework_version = \"3\"\n\
+                runner_compat_version = 1\n[runner.opts]\nentrypoint_package = \"main\"\nentrypoint_fn = \"load\"\n";
+    std::fs::write(package.path().join("carton.toml"), toml).unwrap();
+    let mut command = command::command(["run", path(&package), "-i", "x=1"]);
+    let mut running = command.env("TMPDIR", temporary.path()).spawn().unwrap();
+    let files = || std::fs::read_dir(temporary.path()).unwrap().count();
+    let wait = |until: &dyn Fn() -> bool| {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !until() {
+            assert!(Instant::now() < end, "{} files", files());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait(&|| std::fs::read_to_string(&started).is_ok_and(|pid| !pid.is_empty()));
+    assert_eq!(files(), 1);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    wait(&|| files() == 0);
+    let pid = std::fs::read_to_string(&started).unwrap();
+    let is_running = || {
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        !state.is_empty() && !state.contains(") Z ")
+    };
+    wait(&|| !is_running());
+}
+
 /// A real encoder, built by `interop/onnx/minilm.py`: its self-test, and sentences of one and of several tokens.
 #[test]
 #[ignore = "needs a real model: cargo xtask interop"]

@@ -118,8 +118,9 @@ impl Model {
         let folder = Folder::new()?;
         package.unpack_model(folder.model())?;
         folder.protect()?;
+        let (model, around) = (folder.model(), folder.0.path());
         let mut model =
-            Model::load_folder(package.description().clone(), &folder.model(), settings)?;
+            Model::load_in(package.description().clone(), &model, Some(around), settings)?;
         if model.loaded.as_ref().is_some_and(|loaded| loaded.needs_files()) {
             model._folder = Some(folder);
         }
@@ -135,10 +136,20 @@ impl Model {
         folder: &Path,
         settings: &Settings,
     ) -> Result<Model> {
+        Model::load_in(description, folder, None, settings)
+    }
+
+    fn load_in(
+        description: Description,
+        folder: &Path,
+        temporary: Option<&Path>,
+        settings: &Settings,
+    ) -> Result<Model> {
         let prepared = Prepared::new(&description, settings)?;
         let loaded = prepared.runner.load(&Load {
             description: &description,
             model: folder,
+            temporary,
             options: &prepared.options,
             requirement: &prepared.requirement,
             settings,

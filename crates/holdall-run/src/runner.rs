@@ -49,6 +49,8 @@ pub struct Load<'a> {
     pub description: &'a Description,
     /// The folder `model`, checked and for reading only.
     pub model: &'a Path,
+    /// A folder around `model` that goes with the model; `None` where the caller keeps the files.
+    pub temporary: Option<&'a Path>,
     /// The package's options, under those of the caller.
     pub options: &'a [(String, OptionValue)],
     /// The framework versions that are required.

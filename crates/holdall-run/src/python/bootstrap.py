@@ -19,10 +19,18 @@ os.close(null)
 sys.stdin = open(0, closefd=False)
 
 
-def end_with_parent(parent, shared):
+# Folders that are nobody's once the other side is gone.
+orphans = []
+
+
+def end_with_parent(parent):
     while os.getppid() == parent:
         time.sleep(1)
-    shutil.rmtree(shared, ignore_errors=True)
+    for folder in orphans:
+        # What is read-only cannot be emptied.
+        for inside, _, _ in os.walk(folder):
+            os.chmod(inside, 0o700)
+        shutil.rmtree(folder, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
 
 
@@ -201,12 +209,14 @@ def answer(kind, request, header, data, state):
             np = importlib.import_module("numpy")
         except BaseException as e:
             raise Failure("numpy", "`import numpy` fails: %s" % e)
-        watch = (parent, header["shared"])
-        threading.Thread(target=end_with_parent, args=watch, daemon=True).start()
+        orphans.append(header["shared"])
+        threading.Thread(target=end_with_parent, args=(parent,), daemon=True).start()
         state["values"] = Wire(header["shared"], header["shared_from"])
         version = "%d.%d.%d" % sys.version_info[:3]
         send("ready", request, {"protocol": 1, "runner": "python", "version": version})
     elif kind == "load":
+        if header.get("temporary"):
+            orphans.append(header["temporary"])
         state["run"] = load(header["model"], header["options"])
         send("loaded", request, {})
     elif kind == "call":

@@ -86,7 +86,7 @@ impl Runner for Python {
             load.options.iter().map(|(name, value)| (name.clone(), option(value))).collect();
         let model = std::path::absolute(load.model)
             .map_err(|e| crate::model::io(e, "finding the folder of the model"))?;
-        let header = json!({ "model": model, "options": options });
+        let header = json!({ "model": model, "options": options, "temporary": load.temporary });
         let loaded = process.ask(Kind::Load, header, Vec::new(), Kind::Loaded)?;
         match loaded.kind {
             Kind::Fail => Err(failed(&loaded, FAILURES)),

@@ -5,6 +5,8 @@
 //! right.
 
 pub mod rules;
+// Without `http` nothing is put into it.
+#[cfg_attr(not(feature = "http"), allow(dead_code))]
 mod store;
 
 #[cfg(feature = "http")]
