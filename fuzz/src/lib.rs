@@ -74,6 +74,30 @@ pub static TARGETS: &[Target] = &[
         runs: 200_000,
     },
     Target {
+        name: "decode_carton",
+        run: decode_carton::run,
+        seeds: PACKAGES,
+        of_file: whole,
+        form: Form::File,
+        runs: 100_000,
+    },
+    Target {
+        name: "zip",
+        run: zip::run,
+        seeds: PACKAGES,
+        of_file: whole,
+        form: Form::File,
+        runs: 200_000,
+    },
+    Target {
+        name: "carton_texts",
+        run: carton_texts::run,
+        seeds: PACKAGES,
+        of_file: carton_texts::seeds,
+        form: Form::Bytes,
+        runs: 50_000,
+    },
+    Target {
         name: "windowed",
         run: windowed::run,
         seeds: FILES,
@@ -202,7 +226,11 @@ const FILES: &[&str] = &[
     "corpus/reject/safetensors",
     "corpus/accept/metatensor",
     "corpus/reject/metatensor",
+    "corpus/accept/carton",
+    "corpus/reject/carton",
 ];
+
+const PACKAGES: &[&str] = &["corpus/accept/carton", "corpus/reject/carton"];
 
 const VECTORS: &[&str] = &["corpus/vectors/metatensor"];
 

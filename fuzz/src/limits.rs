@@ -9,6 +9,8 @@ pub(crate) fn tight() -> Limits {
     let mut limits = Limits::default();
     limits.manifest_len = 1 << 20;
     limits.header_len = 1 << 20;
+    limits.text_len = 1 << 18;
+    limits.files = 4096;
     limits.tensors = 4096;
     limits.rank = 16;
     limits.depth = 32;

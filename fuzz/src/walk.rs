@@ -51,7 +51,11 @@ fn check_json(attributes: &Attributes) {
 
 /// An error that a file's bytes led to is never called the caller's fault, or the system's.
 pub(crate) fn is_of_the_file(e: &Error) {
-    let of_file = matches!(e.kind(), Kind::Malformed | Kind::Unsupported | Kind::Limit);
+    let of_file = matches!(
+        e.kind(),
+        // Texts of packages are held against their hashes when they are read.
+        Kind::Malformed | Kind::Integrity | Kind::Unsupported | Kind::Limit
+    );
     assert!(of_file, "{:?}: {e}", e.kind());
     assert!(!e.to_string().is_empty());
 }

@@ -1,7 +1,9 @@
 //! The targets. Those that decode come first, then what formats are made of, then what is done with
 //! tensors.
 
+pub mod carton_texts;
 pub mod cbor;
+pub mod decode_carton;
 pub mod decode_metatensor;
 pub mod decode_safetensors;
 pub mod decode_ztensor;
@@ -18,6 +20,7 @@ pub mod views_dense;
 pub mod views_quantized;
 pub mod views_sparse;
 pub mod windowed;
+pub mod zip;
 pub mod zstd_seekable;
 
 use crate::limits;

@@ -83,6 +83,15 @@ fn all() -> Vec<Made> {
         let path = format!("reject/safetensors/{}.safetensors", reject.name);
         Made::new(path, reject.bytes)
     }));
+    all.extend(crate::carton_files::rejects::rejects().into_iter().map(|reject| {
+        let path = format!("reject/carton/{}.carton", reject.name);
+        Made::new(path, reject.bytes)
+    }));
+    all.extend(
+        crate::carton_files::accepts::accepts()
+            .into_iter()
+            .map(|(name, bytes)| Made::new(format!("accept/carton/made-{name}.carton"), bytes)),
+    );
     all.extend(bounds::rejects());
     all.extend(content::rejects());
     all.extend(sound::accepts());

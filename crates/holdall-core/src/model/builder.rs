@@ -165,6 +165,11 @@ impl IndexBuilder {
         }
     }
 
+    /// Adds a warning of a code that has none yet.
+    pub fn add_warning(&mut self, warning: Warning) {
+        self.inner.warnings.push(warning);
+    }
+
     /// Makes room for `count` more tensors of one component. A decoder that was told a count caps it
     /// by the bytes that are there.
     pub fn reserve(&mut self, count: usize) {

@@ -176,6 +176,7 @@ pub(crate) fn accepts() -> Vec<(&'static str, Vec<u8>)> {
     p.add("tensor_data/here.bin", "here");
     p.elsewhere("tensor_data/there.bin", b"far");
     p.elsewhere("model/weights", b"weights");
+    p.elsewhere("model/weights again", b"weights");
     p.add("LINKS", links(&[b"far", b"weights", b"unused"]));
     all.push(("links", p.bytes()));
 
@@ -215,15 +216,23 @@ fn misfits() -> Package {
          [[output]]\nname = \"y\"\ndtype = \"uint8\"\nshape = \"s\"\n\
          [[self_test]]\nname = \"none\"\n\
          inputs = {{ x = \"@tensor_data/a\", z = \"@tensor_data/b\", other = \"@tensor_data/a\" }}\n\
-         expected_out = {{ y = \"@tensor_data/rows\" }}\n"
+         expected_out = {{ y = \"@tensor_data/rows\" }}\n\
+         [[self_test]]\n\
+         inputs = {{ x = \"@tensor_data/f\", z = \"@tensor_data/b\", missing = \"@tensor_data/s\" }}\n\
+         expected_out = {{ y = \"@tensor_data/b\" }}\n"
     );
     let mut p = Package::new(&text);
     let mut index = tensor("a", "uint8", "[4]", "a.bin");
     index += &tensor("b", "uint8", "[1, 2]", "b.bin");
     index += &nested("rows", &["a"]);
+    // The second test is of the right types; but `n` stands for 4 here, and 1 there.
+    index += &tensor("f", "float32", "[4]", "f.bin");
+    index += &tensor("s", "uint8", "[]", "s.bin");
     p.add("tensor_data/index.toml", index);
     p.add("tensor_data/a.bin", "abcd");
     p.add("tensor_data/b.bin", "ab");
+    p.add("tensor_data/f.bin", [0; 16]);
+    p.add("tensor_data/s.bin", "s");
     p
 }
 

@@ -67,7 +67,10 @@ impl Package {
     /// The `MANIFEST` that fits.
     pub(crate) fn listing(&self) -> String {
         let mut rows: Vec<(Vec<u8>, String)> = Vec::new();
-        for entry in self.entries.iter().filter(|e| e.name != b"LINKS" && !e.name.ends_with(b"/")) {
+        let is_listed = |name: &[u8]| {
+            !name.ends_with(b"/") && name != b"LINKS" && name != b"/LINKS" && name != b"/MANIFEST"
+        };
+        for entry in self.entries.iter().filter(|e| is_listed(&e.name)) {
             let content = entry.listed.as_ref().unwrap_or(&entry.content);
             rows.push((entry.name.clone(), hex(&sha256(content))));
         }

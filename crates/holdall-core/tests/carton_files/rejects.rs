@@ -398,6 +398,7 @@ fn paths(add: Add<'_>) {
     of("carton.collision.unicode-form", &["model/caf\u{e9}", "model/cafe\u{301}"]);
     of("carton.collision.sharp-s", &["model/stra\u{df}e", "model/STRASSE"]);
     of("carton.collision.file-and-folder", &["model/a", "model/a/b"]);
+    of("carton.collision.manifest-with-slash", &["/MANIFEST"]);
     of("carton.collision.of-carton-toml", &["Carton.toml"]);
     add("carton.path.folder", Package::minimal().with("../evil/", "").bytes());
     add("carton.collision.folder-entry", {
@@ -421,6 +422,7 @@ fn paths(add: Add<'_>) {
     of("carton.symlink.folder", "model/a/link", "..");
     of("carton.symlink.empty", "model/link", "");
     of("carton.symlink.itself", "model/link", "link");
+    of("carton.symlink.too-long", "model/link", &"./".repeat(2049));
     of("carton.symlink.at-the-top", "link", "model/w");
     add("carton.symlink.round", {
         let mut p = Package::minimal();

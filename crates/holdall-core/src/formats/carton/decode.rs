@@ -51,11 +51,7 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let contents = zipped::read(&directory, window, limits)?;
     let data = 0..directory.place().start;
     let mut builder = IndexBuilder::new(FORMAT.id, "1", window.len(), data, limits);
-    for w in &contents.warnings {
-        for _ in 0..w.count {
-            builder.warn(w.code, None, None, || w.message.clone().into());
-        }
-    }
+    contents.warnings.iter().cloned().for_each(|warning| builder.add_warning(warning));
     builder.attributes(attributes(&contents));
     let files: Vec<Option<&PackedFile>> =
         contents.tensors.iter().map(|row| file_of(&contents, row)).collect();

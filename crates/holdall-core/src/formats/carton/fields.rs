@@ -112,14 +112,24 @@ pub(super) struct Warnings(pub(super) Vec<Warning>);
 
 impl Warnings {
     pub(super) fn add(&mut self, code: &'static str, message: impl FnOnce() -> String) {
+        self.add_many(code, 1, message);
+    }
+
+    /// The same `count` times.
+    pub(super) fn add_many(
+        &mut self,
+        code: &'static str,
+        count: u64,
+        message: impl FnOnce() -> String,
+    ) {
         match self.0.iter_mut().find(|w| w.code == code) {
-            Some(w) => w.count = w.count.saturating_add(1),
+            Some(w) => w.count = w.count.saturating_add(count),
             None => self.0.push(Warning {
                 code,
                 message: message(),
                 tensor: None,
                 component: None,
-                count: 1,
+                count,
             }),
         }
     }

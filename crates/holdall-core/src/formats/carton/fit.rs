@@ -6,7 +6,7 @@ use super::fields::Warnings;
 use super::tensors::{TensorKind, TensorRow};
 use super::value::ValueType;
 use super::warnings::SELF_TEST;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What is known of a tensor without its bytes.
 #[derive(Clone)]
@@ -23,36 +23,41 @@ pub(super) fn check(d: &Description, rows: &[TensorRow], warnings: &mut Warnings
         return;
     }
     let by_name: HashMap<&str, &TensorRow> = rows.iter().map(|r| (r.name.as_str(), r)).collect();
+    // Once for all tests: a file can have many of them.
+    let all: HashMap<&str, Known> =
+        rows.iter().map(|row| (row.name.as_str(), known(row, &by_name))).collect();
+    let [inputs, outputs] = [&d.inputs, &d.outputs]
+        .map(|specs| specs.iter().map(|s| (s.name.as_str(), s)).collect::<HashMap<_, _>>());
     for (at, test) in d.self_tests.iter().enumerate() {
         let number = at.saturating_add(1);
         let mut bound = Bound::default();
-        let mut note = |what: String| {
-            warnings.add(SELF_TEST, || match &test.name {
+        let mut note = |count: u64, what: String| {
+            warnings.add_many(SELF_TEST, count, || match &test.name {
                 Some(name) => format!("self-test `{}`: {what}", name.escape_debug()),
                 None => format!("self-test {number}: {what}"),
             });
         };
-        let sides =
-            [("input", &d.inputs, &test.inputs[..]), ("output", &d.outputs, expected(test))];
-        for (side, specs, given) in sides {
-            let declared: HashMap<&str, &TensorSpec> =
-                specs.iter().map(|spec| (spec.name.as_str(), spec)).collect();
+        let sides = [("input", &inputs, &test.inputs[..]), ("output", &outputs, expected(test))];
+        for (side, declared, given) in sides {
             for (name, tensor) in given {
                 let shown = name.escape_debug();
                 let Some(spec) = declared.get(name.as_str()) else {
-                    note(format!("{side} `{shown}` is not declared"));
+                    note(1, format!("{side} `{shown}` is not declared"));
                     continue;
                 };
                 // That there is none is an error of its own.
-                let Some(row) = by_name.get(tensor.as_str()) else { continue };
-                if let Some(what) = bound.misfit(spec, &known(row, &by_name)) {
-                    note(format!("{side} `{shown}` {what}"));
+                let Some(known) = all.get(tensor.as_str()) else { continue };
+                if let Some(what) = bound.misfit(spec, known) {
+                    note(1, format!("{side} `{shown}` {what}"));
                 }
             }
         }
-        let given: HashMap<&str, ()> = test.inputs.iter().map(|(n, _)| (n.as_str(), ())).collect();
-        for spec in d.inputs.iter().filter(|spec| !given.contains_key(spec.name.as_str())) {
-            note(format!("input `{}` is missing", spec.name.escape_debug()));
+        let given: HashSet<&str> = test.inputs.iter().map(|(name, _)| name.as_str()).collect();
+        let there = given.iter().filter(|name| inputs.contains_key(*name)).count();
+        let missing = d.inputs.len().saturating_sub(there) as u64;
+        // The first of them comes early: there are no more before it than are given.
+        if let Some(first) = d.inputs.iter().find(|spec| !given.contains(spec.name.as_str())) {
+            note(missing, format!("input `{}` is missing", first.name.escape_debug()));
         }
     }
 }

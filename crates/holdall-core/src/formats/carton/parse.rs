@@ -101,8 +101,9 @@ fn shape_spec(fields: &Fields<'_>, limits: &Limits) -> Result<ShapeSpec> {
         Value::String(text) if text == "*" => Ok(DimSpec::Any),
         Value::String(text) => Ok(DimSpec::Symbol(text.clone())),
         Value::Integer(n) if *n >= 0 => Ok(DimSpec::Size(n.unsigned_abs())),
+        Value::Integer(n) => Err(fields.broken(&SHAPE, format!("a dimension is {n}"))),
         other => {
-            let message = format!("a dimension is {}: `{other}`", other.type_str());
+            let message = format!("a dimension is {}", other.type_str());
             Err(fields.broken(&SHAPE, message))
         }
     };

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use unicode_normalization::UnicodeNormalization as _;
 
 /// Bytes of the longest path.
-const LONGEST: usize = 4096;
+pub(super) const LONGEST: usize = 4096;
 
 /// Checks one path.
 ///

@@ -214,6 +214,8 @@ pub mod warnings {
     pub const OPTION: &str = "carton/option";
     /// A field of ours, or of a later text of the specification, is not what we take it for.
     pub const EXTENSION: &str = "carton/extension";
+    /// The entry of `MANIFEST` or `LINKS` has a slash before its name, as the original writes it.
+    pub const LEADING_SLASH: &str = "carton/leading-slash";
     /// `tensor_data/index.toml` is only in `LINKS`, so nothing is known of the tensors yet.
     pub const LINKED_INDEX: &str = "carton/linked-index";
 }

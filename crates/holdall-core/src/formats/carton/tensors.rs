@@ -98,7 +98,12 @@ fn shape(fields: &Fields<'_>, limits: &Limits) -> Result<Vec<u64>> {
     }
     let dim = |value: &Value| {
         let size = value.as_integer().and_then(|n| u64::try_from(n).ok());
-        size.ok_or_else(|| broken(format!("a dimension is `{value}`")))
+        size.ok_or_else(|| {
+            broken(match value {
+                Value::Integer(n) => format!("a dimension is {n}"),
+                other => format!("a dimension is {}", other.type_str()),
+            })
+        })
     };
     dims.iter().map(dim).collect()
 }

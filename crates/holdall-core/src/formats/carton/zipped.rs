@@ -1,8 +1,9 @@
 //! A package in a zip: which entries are its texts and its files.
 
 use super::contents::{Contents, Found, Texts};
+use super::fields::Warnings;
 use super::rules::*;
-use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, paths};
+use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, paths, warnings};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
@@ -16,12 +17,17 @@ use bytes::Bytes;
 /// All rules of packages, but for those about bytes of other files.
 pub fn read(directory: &Directory, window: &Window, limits: &Limits) -> Result<Contents, Stop> {
     check_names(directory)?;
-    let texts =
-        [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX].map(|name| directory.get(name));
+    let texts = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX];
+    let texts = texts.map(|name| directory.get(name).or_else(|| rooted(directory, name)));
     let is_link = |entry: &Entry<'_>| entry.kind() == EntryKind::Symlink;
     if let Some(text) = texts.into_iter().flatten().find(is_link) {
         let message = format!("`{}` is a link", text.name());
         return Err(SYMLINK.broken(message).into());
+    }
+    let long = |entry: &Entry<'_>| is_link(entry) && entry.decoded_len() > paths::LONGEST as u64;
+    if let Some(link) = directory.entries().find(long) {
+        let (name, len) = (link.name().escape_debug(), link.decoded_len());
+        return Err(SYMLINK.broken(format!("`{name}` leads to {len} bytes of path")).into());
     }
     let wanted: Vec<Entry<'_>> =
         texts.into_iter().flatten().chain(directory.entries().filter(is_link)).collect();
@@ -45,14 +51,36 @@ pub fn read(directory: &Directory, window: &Window, limits: &Limits) -> Result<C
             _ => None,
         };
         found.push(Found {
-            path: entry.name().to_owned(),
+            path: path_of(entry.name()).to_owned(),
             len: entry.decoded_len(),
             target,
             at: entry.position(),
         });
     }
-    Ok(Contents::new(found, &texts, limits)?)
+    let mut contents = Contents::new(found, &texts, limits)?;
+    let is_rooted = |entry: &Entry<'_>| path_of(entry.name()) != entry.name();
+    if let Some(first) = directory.entries().find(is_rooted) {
+        let mut noted = Warnings(std::mem::take(&mut contents.warnings));
+        let count = directory.entries().filter(is_rooted).count() as u64;
+        let message = || format!("entry `{}` has a slash at its start", first.name());
+        noted.add_many(warnings::LEADING_SLASH, count, message);
+        contents.warnings = noted.0;
+    }
+    Ok(contents)
 }
+
+/// The entry of one of the two texts that the original writes with a slash before their names.
+fn rooted<'a>(directory: &'a Directory, name: &str) -> Option<Entry<'a>> {
+    ROOTED.into_iter().find(|rooted| path_of(rooted) == name).and_then(|name| directory.get(name))
+}
+
+/// The path of the entry of that name: what it says, but for those two.
+fn path_of(name: &str) -> &str {
+    if ROOTED.contains(&name) { name.trim_start_matches('/') } else { name }
+}
+
+/// What the original calls `MANIFEST` and `LINKS` in a package that it has shrunk.
+const ROOTED: [&str; 2] = ["/MANIFEST", "/LINKS"];
 
 /// Checks the names of all entries; folders and files together, so that nothing stands where a folder is.
 fn check_names(directory: &Directory) -> Result<()> {
