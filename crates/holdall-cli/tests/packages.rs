@@ -161,7 +161,7 @@ fn a_killed_unpack_leaves_nothing_under_the_name() {
     let mut seen = [0; 2];
     for part in 0..20 {
         let _ = std::fs::remove_dir_all(&to);
-        let mut child = command(&["unpack", &package, "-o", &to, "-q"]).spawn().unwrap();
+        let mut child = command(["unpack", &package, "-o", &to, "-q"]).spawn().unwrap();
         std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * f64::from(part) / 15.0));
         let _ = child.kill();
         child.wait().unwrap();

@@ -1,28 +1,23 @@
 //! An open package.
 
-use super::folder;
+mod open;
+mod value;
+
 use super::origin::{Origin, Source, Stored, on_disk as on_disk_file};
 use super::read::reading;
-use super::rules::{NO_FILE, NO_TENSOR, NOT_HERE};
+use super::rules::{NO_FILE, NOT_HERE};
 use super::unpack::{What, unpack};
 use super::verify::{PackageReport, PackageVerifyOptions, verify};
-use super::{
-    Description, Fetcher, FileReader, Links, Manifest, TensorKind, TensorRow, UnpackOptions, Value,
-    ValueType,
-};
+use super::{Description, Fetcher, FileReader, Links, Manifest, TensorRow, UnpackOptions};
 use crate::buffer::Buffer;
 use crate::file::File;
 use crate::open::{Io, OpenOptions};
 use crate::source::{Access, ByteSource, FileSource, SliceSource};
 use bytes::Bytes;
 use holdall_core::codec::zstd::check_decoded_len;
-use holdall_core::formats::carton::{
-    Contents, PackedFile, TENSOR_DATA, read_zip, rules::TENSOR_LEN, sha256, tensors, write,
-    wrong_hash,
-};
-use holdall_core::model::element_count;
-use holdall_core::wire::zip::{Directory, Method};
-use holdall_core::{Error, Limits, Result, Stop, Warning, Window};
+use holdall_core::formats::carton::{sha256, wrong_hash};
+use holdall_core::wire::zip::Method;
+use holdall_core::{Error, Limits, Result, Warning};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -79,139 +74,6 @@ pub enum Place {
 }
 
 impl Package {
-    /// Opens a package, zip or unpacked folder, with the default [`OpenOptions`].
-    ///
-    /// # Errors
-    /// Io when it cannot be read, and what is wrong with it.
-    pub fn open(path: impl AsRef<Path>) -> Result<Package> {
-        Package::open_with(path, &OpenOptions::new())
-    }
-
-    /// Opens a package, zip or unpacked folder.
-    ///
-    /// # Errors
-    /// As [`Package::open`].
-    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Package> {
-        let path = path.as_ref();
-        if let Some(url) = crate::http::is_url(path) {
-            let (source, name) = options.remote(url)?;
-            return Package::of_zip(source, Io::Read, name, options);
-        }
-        let name = path.display().to_string();
-        if path.is_dir() {
-            return Package::of_folder(path, None, options).map_err(|e| e.in_source(name));
-        }
-        let opened = FileSource::open(path).and_then(|file| options.source(file));
-        let (source, io) = opened.map_err(|e| e.in_source(&name))?;
-        Package::of_zip(source, io, name, options)
-    }
-
-    /// Opens a zip that `source` gives; `name` stands for it in errors.
-    ///
-    /// # Errors
-    /// As [`Package::open`].
-    pub fn open_source(
-        source: Arc<dyn ByteSource>,
-        name: impl Into<String>,
-        options: &OpenOptions,
-    ) -> Result<Package> {
-        Package::of_zip(source, Io::Read, name.into(), options)
-    }
-
-    /// Opens an unpacked folder that may have no `carton.toml`: the caller says what runs the model.
-    ///
-    /// # Errors
-    /// As [`Package::open`].
-    pub fn open_folder(
-        path: impl AsRef<Path>,
-        runner: super::Runner,
-        options: &OpenOptions,
-    ) -> Result<Package> {
-        let path = path.as_ref();
-        let opened = Package::of_folder(path, Some(runner), options);
-        opened.map_err(|e| e.in_source(path.display()))
-    }
-
-    fn of_zip(
-        source: Arc<dyn ByteSource>,
-        io: Io,
-        name: String,
-        options: &OpenOptions,
-    ) -> Result<Package> {
-        let limits = options.limits();
-        let mut window = Window::new(source.len());
-        let mut read = || {
-            crate::open::fetch_ends(&*source, &mut window)?;
-            loop {
-                let contents = Directory::read(&window, limits)
-                    .and_then(|directory| Ok((read_zip(&directory, &window, limits)?, directory)));
-                match contents {
-                    Ok(both) => return Ok(both),
-                    Err(Stop::Fail(e)) => return Err(e),
-                    Err(Stop::Need(ranges)) => {
-                        for range in ranges {
-                            window.add(range.start, source.read_now(range)?);
-                        }
-                    }
-                }
-            }
-        };
-        let (contents, directory) = read().map_err(|e: Error| e.in_source(&name))?;
-        let origin = Origin::Zip { source, directory };
-        Package::of(contents, origin, io, name, options)
-    }
-
-    fn of(
-        contents: Contents,
-        origin: Origin,
-        io: Io,
-        name: String,
-        options: &OpenOptions,
-    ) -> Result<Package> {
-        let found = match origin {
-            Origin::Zip { .. } => Place::Zip,
-            Origin::Folder(_) => Place::Disk,
-        };
-        let file = |file: PackedFile| PackageFile {
-            path: file.path,
-            len: file.len,
-            sha256: file.sha256,
-            place: if file.found.is_some() { found } else { Place::Links },
-            target: file.target,
-        };
-        let files = contents.files.into_iter().map(file).collect();
-        let inner = Inner {
-            name,
-            origin,
-            io,
-            options: options.clone(),
-            description: contents.description,
-            manifest: contents.manifest,
-            hash: contents.hash,
-            links: contents.links,
-            files,
-            tensors: contents.tensors,
-            warnings: contents.warnings,
-        };
-        Ok(Package { inner: Arc::new(inner), fetcher: options.fetching.0.clone() })
-    }
-
-    fn of_folder(
-        root: &Path,
-        runner: Option<super::Runner>,
-        options: &OpenOptions,
-    ) -> Result<Package> {
-        let (found, mut texts) = folder::read(root, options.limits())?;
-        if let (Some(runner), true) = (runner, texts.description.is_empty()) {
-            let mut description = Description::default();
-            description.runner = runner;
-            texts.description = write::description(&description).into();
-        }
-        let contents = Contents::new(found, &texts, options.limits())?;
-        let name = root.display().to_string();
-        Package::of(contents, Origin::Folder(root.to_owned()), Io::Read, name, options)
-    }
-
     /// Gets files that are only linked to through `fetcher`, in place of the one of the [`OpenOptions`].
     /// Without one, reading them is an error.
     pub fn with_fetcher(mut self, fetcher: Arc<dyn Fetcher>) -> Package {
@@ -314,7 +176,10 @@ impl Package {
     }
 
     /// A stream of a file's bytes whose hash the caller compares, and how many there are.
-    pub(super) fn unchecked_reader(&self, path: &str) -> Result<(u64, Box<dyn Read + Send>)> {
+    pub(in crate::carton) fn unchecked_reader(
+        &self,
+        path: &str,
+    ) -> Result<(u64, Box<dyn Read + Send>)> {
         self.stream(self.find(path)?)
     }
 
@@ -357,18 +222,18 @@ impl Package {
         verify(self, options)
     }
 
-    pub(super) fn limits(&self) -> &Limits {
+    pub(in crate::carton) fn limits(&self) -> &Limits {
         self.inner.options.limits()
     }
 
     /// The way to the bytes of a file on the disk.
-    pub(super) fn source_of(&self, path: &Path) -> Result<Source> {
+    pub(in crate::carton) fn source_of(&self, path: &Path) -> Result<Source> {
         let opened = FileSource::open(path).and_then(|file| self.inner.options.source(file));
         Ok(opened.map_err(|e| e.in_source(path.display()))?.0)
     }
 
     /// Where the bytes of a file are, links of all kinds followed.
-    pub(super) fn at(&self, file: &PackageFile) -> Result<At> {
+    pub(in crate::carton) fn at(&self, file: &PackageFile) -> Result<At> {
         let file = match &file.target {
             Some(target) => self.find(target)?,
             None => file,
@@ -431,46 +296,6 @@ impl Package {
         format!("{}!/{path}", self.name())
     }
 
-    /// The tensor of that name in `tensor_data`.
-    ///
-    /// # Errors
-    /// As [`Package::read`]; Malformed where its file is not what its row says.
-    pub fn value(&self, tensor: &str) -> Result<Value> {
-        let Some(row) = self.tensors().iter().find(|row| row.name == tensor) else {
-            return Err(self.no_tensor(tensor));
-        };
-        match &row.kind {
-            TensorKind::Plain { ty, shape, file } => {
-                let bytes = self.read(&format!("{TENSOR_DATA}/{file}"))?;
-                let value = match ty {
-                    ValueType::String => {
-                        let count = element_count(shape).unwrap_or(u64::MAX);
-                        let limits = self.inner.options.limits();
-                        tensors::strings(&bytes, count, limits)
-                            .map(|data| Value::Strings { shape: shape.clone(), data })
-                    }
-                    ty => numbers(*ty, shape, bytes),
-                };
-                value.map_err(|e| e.in_tensor(tensor).in_source(self.name()))
-            }
-            // None of them is nested: that was checked when the rows were read.
-            TensorKind::Nested { inner } => {
-                let values = inner.iter().map(|name| self.value(name)).collect::<Result<_>>()?;
-                Ok(Value::Nested(values))
-            }
-        }
-    }
-
-    #[cold]
-    fn no_tensor(&self, name: &str) -> Error {
-        let e = NO_TENSOR.broken("there is no tensor of this name").in_tensor(name);
-        let e = e.in_source(self.name());
-        match crate::select::nearest(name, self.tensors().iter().map(|row| row.name.as_str())) {
-            Some(near) => e.with_hint(format!("did you mean `{}`?", near.escape_debug())),
-            None => e,
-        }
-    }
-
     /// Writes every file of the package into the new folder `to`, which appears whole or not at all.
     ///
     /// # Errors
@@ -505,7 +330,7 @@ impl Package {
 }
 
 /// Where the bytes of one file are.
-pub(super) enum At {
+pub(in crate::carton) enum At {
     Zip(Arc<dyn ByteSource>, Stored),
     Disk(PathBuf),
 }
@@ -517,18 +342,6 @@ fn whole(mut from: FileReader, len: u64, path: &str) -> Result<Bytes> {
     // An empty file has no last bytes for the check to come before.
     from.read(&mut [0]).map_err(|e| reading(e, path))?;
     Ok(out.freeze())
-}
-
-/// A tensor of numbers; a file that was linked to has its length checked here for the first time.
-fn numbers(ty: ValueType, shape: &[u64], data: Bytes) -> Result<Value> {
-    let wanted = element_count(shape).and_then(|n| n.checked_mul(ty.width().unwrap_or(0)));
-    let found = data.len() as u64;
-    if wanted != Some(found) {
-        let (ty, wanted) = (ty.as_str(), wanted.unwrap_or(u64::MAX));
-        let message = format!("shape {shape:?} of {ty} takes {wanted} bytes, its file has {found}");
-        return Err(TENSOR_LEN.broken(message));
-    }
-    Ok(Value::Numbers { ty, shape: shape.to_vec(), data })
 }
 
 /// `PACKAGE!/PATH` as two paths, where there is no file of the whole name and there is a package.

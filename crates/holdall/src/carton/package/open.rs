@@ -1,0 +1,144 @@
+//! Opening a package: what it says of itself, from a zip, a folder or an address.
+
+use super::{Inner, Package, PackageFile, Place};
+use crate::carton::folder;
+use crate::carton::origin::Origin;
+use crate::carton::{Description, Runner};
+use crate::open::{Io, OpenOptions};
+use crate::source::{ByteSource, FileSource};
+use holdall_core::formats::carton::{Contents, PackedFile, read_zip, write};
+use holdall_core::wire::zip::Directory;
+use holdall_core::{Error, Result, Stop, Window};
+use std::path::Path;
+use std::sync::Arc;
+
+impl Package {
+    /// Opens a package, zip or unpacked folder, with the default [`OpenOptions`].
+    ///
+    /// # Errors
+    /// Io when it cannot be read, and what is wrong with it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Package> {
+        Package::open_with(path, &OpenOptions::new())
+    }
+
+    /// Opens a package, zip or unpacked folder.
+    ///
+    /// # Errors
+    /// As [`Package::open`].
+    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Package> {
+        let path = path.as_ref();
+        if let Some(url) = crate::http::is_url(path) {
+            let (source, name) = options.remote(url)?;
+            return Package::of_zip(source, Io::Read, name, options);
+        }
+        let name = path.display().to_string();
+        if path.is_dir() {
+            return Package::of_folder(path, None, options).map_err(|e| e.in_source(name));
+        }
+        let opened = FileSource::open(path).and_then(|file| options.source(file));
+        let (source, io) = opened.map_err(|e| e.in_source(&name))?;
+        Package::of_zip(source, io, name, options)
+    }
+
+    /// Opens a zip that `source` gives; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// As [`Package::open`].
+    pub fn open_source(
+        source: Arc<dyn ByteSource>,
+        name: impl Into<String>,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        Package::of_zip(source, Io::Read, name.into(), options)
+    }
+
+    /// Opens an unpacked folder that may have no `carton.toml`: the caller says what runs the model.
+    ///
+    /// # Errors
+    /// As [`Package::open`].
+    pub fn open_folder(
+        path: impl AsRef<Path>,
+        runner: Runner,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        let path = path.as_ref();
+        let opened = Package::of_folder(path, Some(runner), options);
+        opened.map_err(|e| e.in_source(path.display()))
+    }
+
+    fn of_zip(
+        source: Arc<dyn ByteSource>,
+        io: Io,
+        name: String,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        let limits = options.limits();
+        let mut window = Window::new(source.len());
+        let mut read = || {
+            crate::open::fetch_ends(&*source, &mut window)?;
+            loop {
+                let contents = Directory::read(&window, limits)
+                    .and_then(|directory| Ok((read_zip(&directory, &window, limits)?, directory)));
+                match contents {
+                    Ok(both) => return Ok(both),
+                    Err(Stop::Fail(e)) => return Err(e),
+                    Err(Stop::Need(ranges)) => {
+                        for range in ranges {
+                            window.add(range.start, source.read_now(range)?);
+                        }
+                    }
+                }
+            }
+        };
+        let (contents, directory) = read().map_err(|e: Error| e.in_source(&name))?;
+        let origin = Origin::Zip { source, directory };
+        Package::of(contents, origin, io, name, options)
+    }
+
+    fn of(
+        contents: Contents,
+        origin: Origin,
+        io: Io,
+        name: String,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        let found = match origin {
+            Origin::Zip { .. } => Place::Zip,
+            Origin::Folder(_) => Place::Disk,
+        };
+        let file = |file: PackedFile| PackageFile {
+            path: file.path,
+            len: file.len,
+            sha256: file.sha256,
+            place: if file.found.is_some() { found } else { Place::Links },
+            target: file.target,
+        };
+        let files = contents.files.into_iter().map(file).collect();
+        let inner = Inner {
+            name,
+            origin,
+            io,
+            options: options.clone(),
+            description: contents.description,
+            manifest: contents.manifest,
+            hash: contents.hash,
+            links: contents.links,
+            files,
+            tensors: contents.tensors,
+            warnings: contents.warnings,
+        };
+        Ok(Package { inner: Arc::new(inner), fetcher: options.fetching.0.clone() })
+    }
+
+    fn of_folder(root: &Path, runner: Option<Runner>, options: &OpenOptions) -> Result<Package> {
+        let (found, mut texts) = folder::read(root, options.limits())?;
+        if let (Some(runner), true) = (runner, texts.description.is_empty()) {
+            let mut description = Description::default();
+            description.runner = runner;
+            texts.description = write::description(&description).into();
+        }
+        let contents = Contents::new(found, &texts, options.limits())?;
+        let name = root.display().to_string();
+        Package::of(contents, Origin::Folder(root.to_owned()), Io::Read, name, options)
+    }
+}
