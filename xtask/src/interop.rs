@@ -26,6 +26,9 @@ pub(crate) fn interop(_args: &[String]) -> Outcome {
         None => test = test.args(["--skip", "python"]),
     }
     test.run()?;
+    if let Some(python) = &python {
+        packages(python)?;
+    }
     let found = python.and_then(|python| Some((model(&python, &target)?, python)));
     let Some((model, python)) = found else {
         skipped("the tests with a real model");
@@ -35,6 +38,19 @@ pub(crate) fn interop(_args: &[String]) -> Outcome {
         .env("HOLDALL_MODEL", &model)
         .run()?;
     run_model(&python, &model, &target)
+}
+
+/// What we pack, read by the package that the format comes from, where there is one for this system.
+fn packages(python: &Path) -> Outcome {
+    let wanted = root().join("interop/carton/requirements.txt");
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+    if program(python).args(pip).args([&wanted]).run().is_err() {
+        skipped("what the original reads of packages");
+        return Ok(());
+    }
+    cargo(["test", "--package", "holdall", "--test", "carton_interop", "--", "--ignored"])
+        .env("HOLDALL_PYTHON", python)
+        .run()
 }
 
 /// The model as an ONNX graph, made by hand, and its self-test, whose outputs come from NumPy.

@@ -179,6 +179,7 @@ impl OpenOptions {
     }
 
     /// The limits that files are held to.
+    #[cfg(feature = "carton")]
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
