@@ -66,6 +66,8 @@ pub enum Workload {
     TextsArrowLarge,
     /// 1 million records of numbers and strings as lines of JSON.
     Lines,
+    /// 2,000 files, 2 GB, and the folder they were packed from beside it.
+    Package2G,
 }
 
 use Workload::*;
@@ -96,6 +98,7 @@ impl Workload {
             TextsArrow => "texts.arrow",
             TextsArrowLarge => "texts-large.arrow",
             Lines => "lines.ndjson",
+            Package2G => "package-2g.carton",
         })
     }
 
@@ -112,7 +115,7 @@ impl Workload {
                 many(if quick { 5_000 } else { 200_000 }, &[32])
             }
             Holes10G | Header100k | Header100kNamed | Samples | Texts | TextRecords
-            | TextsArrow | TextsArrowLarge | Lines => Vec::new(),
+            | TextsArrow | TextsArrowLarge | Lines | Package2G => Vec::new(),
         }
     }
 
@@ -145,6 +148,10 @@ impl Workload {
             }
             Holes10G | Header100k | Header100kNamed | Samples | Texts | TextRecords
             | TextsArrow | TextsArrowLarge | Lines => datasets::write(self, path, quick),
+            Package2G => {
+                let dir = path.parent().context("no folder")?;
+                crate::packages::write(&self.path(dir), path, quick)
+            }
         }
     }
 }

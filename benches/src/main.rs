@@ -18,6 +18,7 @@ mod floor;
 mod machine;
 mod measure;
 mod ours;
+mod packages;
 mod peers;
 mod report;
 mod rows;

@@ -5,6 +5,7 @@ mod convert;
 mod header;
 mod load;
 mod open;
+mod packages;
 pub mod records;
 pub mod save;
 pub mod slice;
@@ -118,6 +119,7 @@ pub fn all() -> Vec<Comparison> {
         records::COMPARISONS,
         texts::COMPARISONS,
         build::COMPARISONS,
+        packages::COMPARISONS,
     ]
     .concat()
 }
