@@ -28,7 +28,7 @@ pub use verify::{PackageReport, PackageVerifyOptions, Strictness};
 
 /// What an ONNX file says of its inputs and outputs.
 pub use holdall_core::formats::carton::onnx;
-/// A package's hash as it is shown: 64 lower-case hex digits.
+/// A SHA-256 as it is shown: 64 lower-case hex digits.
 pub use holdall_core::formats::carton::write::hex;
 
 use holdall_core::Result;

@@ -5,9 +5,6 @@
 //! right.
 
 pub mod rules;
-// Without `http` nothing is put into it.
-#[cfg_attr(not(feature = "http"), allow(dead_code))]
-mod store;
 
 #[cfg(feature = "http")]
 mod decode;
@@ -17,14 +14,14 @@ mod download;
 mod fetch;
 #[cfg(feature = "http")]
 mod shrink;
+#[cfg(feature = "http")]
+mod store;
 
+#[cfg(feature = "http")]
+pub use super::hex;
 #[cfg(feature = "http")]
 pub use fetch::LinkFetcher;
 #[cfg(feature = "http")]
 pub use shrink::{Linked, Shrink, fetch, missing, whole};
+#[cfg(feature = "http")]
 pub use store::{CACHE, Store};
-
-/// A SHA-256 in lowercase hex digits.
-pub fn hex(sha256: &[u8; 32]) -> String {
-    sha256.iter().map(|b| format!("{b:02x}")).collect()
-}
