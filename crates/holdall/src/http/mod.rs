@@ -9,9 +9,12 @@ pub mod rules;
 
 #[cfg(feature = "http")]
 mod address;
+// Parts of these serve linked files alone.
 #[cfg(feature = "http")]
+#[cfg_attr(not(feature = "carton"), allow(dead_code))]
 mod answer;
 #[cfg(feature = "http")]
+#[cfg_attr(not(feature = "carton"), allow(dead_code))]
 mod client;
 #[cfg(feature = "http")]
 mod policy;
@@ -20,8 +23,10 @@ mod retry;
 #[cfg(feature = "http")]
 mod url;
 
+#[cfg(all(feature = "http", feature = "carton"))]
+pub(crate) use answer::Body;
 #[cfg(feature = "http")]
-pub(crate) use answer::{Answer, Body, Validator};
+pub(crate) use answer::{Answer, Validator};
 #[cfg(feature = "http")]
 pub(crate) use client::{Ask, Client, Part};
 #[cfg(feature = "http")]

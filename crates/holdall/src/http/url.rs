@@ -119,6 +119,7 @@ impl Url {
     }
 
     /// Everything, credentials and query too: never to be printed.
+    #[cfg(feature = "carton")]
     pub(crate) fn secret_text(&self) -> String {
         format!("{} {}", self.to_request(), self.credentials.as_deref().unwrap_or_default())
     }
