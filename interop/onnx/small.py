@@ -99,6 +99,20 @@ def broken_shapes():
     return model("reshape", nodes, inputs, [("y", F32, ["a", "b"])], {})
 
 
+def endless():
+    """As good as: it counts to two thousand million."""
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["v", "x"], ["w"])],
+        "body",
+        [info("i", I64, []), info("go", BOOL, []), info("v", F32, ["n"])],
+        [info("on", BOOL, []), info("w", F32, ["n"])],
+    )
+    nodes = [helper.make_node("Loop", ["times", "", "x"], ["y"], body=body)]
+    weights = {"times": np.array(2**31 - 1, np.int64)}
+    return model("endless", nodes, [("x", F32, ["n"])], [("y", F32, ["n"])], weights)
+
+
 def listed(array):
     dtype = "uint8" if array.dtype == bool else array.dtype.name
     return {"dtype": dtype, "shape": list(array.shape), "data": array.reshape(-1).tolist()}
@@ -121,6 +135,7 @@ def main():
         ("unsupported", unsupported, None),
         ("texts", texts, None),
         ("reshape", broken_shapes, None),
+        ("endless", endless, None),
     ]:
         made = make()
         (TESTS / f"{name}.onnx").write_bytes(made.SerializeToString(deterministic=True))

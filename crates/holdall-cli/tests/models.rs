@@ -262,6 +262,16 @@ fn a_command_that_is_killed_leaves_no_files_behind() {
 #[ignore = "needs a real model: cargo xtask interop"]
 fn a_real_encoder_gives_what_numpy_gives() {
     let package = std::env::var("HOLDALL_MINILM").expect("`cargo xtask interop` runs this test");
+    // Packed twice: the same bytes, and sound.
+    let folder = tempfile::tempdir().unwrap();
+    let [once, twice] = ["once", "twice"]
+        .map(|name| folder.path().join(format!("{name}.carton")).to_str().unwrap().to_owned());
+    for packed in [&once, &twice] {
+        holdall(["pack", &package, "-o", packed]).ends_with(0);
+    }
+    assert!(std::fs::read(&once).unwrap() == std::fs::read(&twice).unwrap());
+    holdall(["verify", "--strict", &once]).ends_with(0);
+    let package = once;
     let json = holdall(["test", &package, "--json"]).ends_with(0).json();
     assert_eq!((&json["passed"], &json["failed"]), (&1.into(), &0.into()));
     let output = &json["tests"][0]["outputs"][0];

@@ -36,7 +36,7 @@ pub struct Settings {
     pub options: Vec<(String, OptionValue)>,
     /// The Python interpreter; else that of the variable `HOLDALL_PYTHON`, else `python3` on the path.
     pub python: Option<OsString>,
-    /// How long a runner in a process of its own may take to load, and for each answer of a call.
+    /// How long a runner may take to load, and for each answer of a call.
     pub timeout: Duration,
     /// Where lines that the model prints go; nowhere when there is none.
     pub log: Option<Log>,
@@ -84,7 +84,7 @@ impl Settings {
         self
     }
 
-    /// How long a runner in a process of its own may take to load, and for each answer of a call.
+    /// How long a runner may take to load, and for each answer of a call.
     pub fn with_timeout(mut self, timeout: Duration) -> Settings {
         self.timeout = timeout;
         self

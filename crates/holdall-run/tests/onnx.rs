@@ -225,3 +225,13 @@ fn types_that_are_not_the_graphs_are_told() {
     let e = model.run(vec![("x".to_owned(), value(&[1, 2]))]).unwrap_err();
     assert_eq!(e.code(), "signature/output-type");
 }
+
+#[test]
+fn a_graph_without_an_end_is_given_up() {
+    let settings = Settings::default().with_timeout(std::time::Duration::from_secs(2));
+    let d = description("onnx", &[("x", "n")], &[("y", "n")]);
+    let mut model = Model::load_folder(d, folder("endless").path(), &settings).unwrap();
+    let input = || vec![("x".to_owned(), value(&[1]))];
+    assert_eq!(model.run(input()).unwrap_err().code(), "runner/timeout");
+    assert_eq!(model.run(input()).unwrap_err().code(), "run/closed");
+}

@@ -33,7 +33,7 @@ pub(crate) struct Running {
     #[arg(long, value_name = "PROGRAM")]
     python: Option<OsString>,
 
-    /// Seconds that a model's process may take to load, and for each answer
+    /// Seconds that a model may take to load, and for each answer
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
     timeout: Duration,
 }

@@ -13,19 +13,23 @@
 //! declared, the engine's.
 //!
 //! # Untrusted input
-//! The engine is safe in memory, but neither its time nor its memory is bounded; a panic in it is an error here.
+//! The engine is safe in memory, but its memory is not bounded. A panic in it is an error here. It computes on a
+//! thread of its own, which nobody can stop: a call that takes too long is given up, and computes on unseen until
+//! it is done.
 
 mod tensor;
+mod worker;
 
-use crate::rules::{ONNX_FILE, ONNX_MODEL, ONNX_NAME, ONNX_OPERATOR, ONNX_RUN, ONNX_TYPE, OPTION};
+use crate::rules::{ONNX_FILE, ONNX_MODEL, ONNX_NAME, ONNX_OPERATOR, ONNX_TYPE, OPTION};
 use crate::runner::{Each, Load, Loaded, Named, Runner};
 use holdall::carton::{OptionValue, TensorSpec, ValueType};
 use holdall::{Result, Rule};
-use rten::{LoadErrorKind, ModelOptions, NodeId, RunErrorKind, RunOptions, ThreadPool};
+use rten::{LoadErrorKind, ModelOptions, NodeId, RunOptions, ThreadPool};
 use semver::{Version, VersionReq};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use worker::Worker;
 
 /// Releases 1.0 to this one of the ONNX standard are known, whatever their last number.
 pub const RELEASES: u64 = 23;
@@ -65,17 +69,9 @@ impl Runner for Onnx {
             Some(OptionValue::Boolean(yes)) => *yes,
             Some(_) => return Err(OPTION.broken("`optimize` is `true` or `false`")),
         };
-        let model = guarded(&ONNX_MODEL, || {
-            ModelOptions::with_all_ops().enable_optimization(optimize).load_file(&path).map_err(
-                |e| {
-                    let rule = match e.kind() {
-                        LoadErrorKind::OperatorInvalid => &ONNX_OPERATOR,
-                        LoadErrorKind::IoError => &ONNX_FILE,
-                        _ => &ONNX_MODEL,
-                    };
-                    rule.broken(e.to_string().escape_debug().to_string())
-                },
-            )
+        let timeout = load.settings.timeout;
+        let model = worker::bounded(timeout, "read the graph", move || {
+            guarded(&ONNX_MODEL, || read(&path, optimize))
         })?;
         let inputs = ends(&model, &load.description.inputs, model.input_ids(), "input")?;
         let outputs = ends(&model, &load.description.outputs, model.output_ids(), "output")?;
@@ -84,8 +80,20 @@ impl Runner for Onnx {
             options.thread_pool = Some(Arc::new(ThreadPool::with_num_threads(n)));
         }
         let ids = outputs.iter().map(|end| end.id).collect();
-        Ok(Box::new(Graph { model, inputs, outputs, ids, options }))
+        let worker = Worker::new(model, ids, options, timeout)?;
+        Ok(Box::new(Graph { inputs, outputs, worker }))
     }
+}
+
+fn read(path: &Path, optimize: bool) -> Result<rten::Model> {
+    ModelOptions::with_all_ops().enable_optimization(optimize).load_file(path).map_err(|e| {
+        let rule = match e.kind() {
+            LoadErrorKind::OperatorInvalid => &ONNX_OPERATOR,
+            LoadErrorKind::IoError => &ONNX_FILE,
+            _ => &ONNX_MODEL,
+        };
+        rule.broken(e.to_string().escape_debug().to_string())
+    })
 }
 
 /// The file of the graph in a folder.
@@ -161,11 +169,9 @@ fn ends(
 }
 
 struct Graph {
-    model: rten::Model,
     inputs: Vec<End>,
     outputs: Vec<End>,
-    ids: Vec<NodeId>,
-    options: RunOptions,
+    worker: Worker,
 }
 
 impl Loaded for Graph {
@@ -181,19 +187,9 @@ impl Loaded for Graph {
                 return Err(ONNX_NAME.broken(e));
             };
             let converted = tensor::to_engine(value, end.engine);
-            given.push((end.id, converted.map_err(|e| e.in_tensor(name.as_str()))?.into()));
+            given.push((end.id, converted.map_err(|e| e.in_tensor(name.as_str()))?));
         }
-        let ran = guarded(&ONNX_RUN, || {
-            self.model.run(given, &self.ids, Some(self.options.clone())).map_err(|e| {
-                let rule = match e.kind() {
-                    RunErrorKind::OperatorError if e.to_string().contains("nsupported") => {
-                        &ONNX_OPERATOR
-                    }
-                    _ => &ONNX_RUN,
-                };
-                rule.broken(e.to_string().escape_debug().to_string())
-            })
-        })?;
+        let ran = self.worker.run(given)?;
         let outputs: Result<Named> = (self.outputs.iter().zip(ran))
             .map(|(end, value)| {
                 let converted = tensor::from_engine(value, end.ty);
