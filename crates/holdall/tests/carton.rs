@@ -274,3 +274,37 @@ fn what_is_different_is_told() {
     assert_eq!(diff.files[1].a, None);
     assert!(diff.tensors.is_empty());
 }
+
+#[test]
+fn every_accepted_package_is_verified_unpacked_and_packed_again() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept/carton");
+    let dir = tempfile::tempdir().unwrap();
+    let mut seen = 0;
+    for entry in corpus.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "carton") {
+            continue;
+        }
+        seen += 1;
+        let package = Package::open(&path).unwrap();
+        let report = package.verify(&Default::default()).unwrap();
+        assert_ne!(report.verdict(), Verdict::Bad, "{report:#?}");
+        let again = dir.path().join("again");
+        let packed = Packer::from_package(&package).write(&again, true).unwrap();
+        assert_eq!(Some(packed.hash), package.hash(), "{}", path.display());
+        assert!(package_diff(&package, &Package::open(&again).unwrap()).unwrap().is_same());
+        let to = dir.path().join("to");
+        match package.unpack_with(&to, &UnpackOptions::new().with_overwrite(true)) {
+            Ok(()) => {
+                let folder = Package::open(&to).unwrap();
+                assert_eq!(folder.hash(), package.hash());
+                assert_ne!(folder.verify(&Default::default()).unwrap().verdict(), Verdict::Bad);
+                let paths =
+                    |p: &Package| p.files().iter().map(|f| f.path.clone()).collect::<Vec<_>>();
+                assert_eq!(paths(&folder), paths(&package));
+            }
+            Err(e) => assert_eq!(e.code(), "package/not-here", "{}: {e}", path.display()),
+        }
+    }
+    assert!(seen > 10);
+}

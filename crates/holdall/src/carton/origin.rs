@@ -3,7 +3,7 @@
 use crate::error::io;
 use crate::source::ByteSource;
 use holdall_core::codec::{deflate, zstd};
-use holdall_core::wire::zip::{CRC32, Crc32, Directory, Method};
+use holdall_core::wire::zip::{CRC32, Crc32, Directory, Entry, Method};
 use holdall_core::{Error, Limits, Result, Stop, Window};
 use std::fs::File;
 use std::io::{self, Read};
@@ -34,13 +34,12 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// Finds the bytes of the entry `name`; its local header is read and checked.
+    /// Finds the bytes of an entry; its local header is read and checked.
     pub(super) fn find(
         source: &dyn ByteSource,
         directory: &Directory,
-        name: &str,
-    ) -> Result<Option<Stored>> {
-        let Some(entry) = directory.get(name) else { return Ok(None) };
+        entry: Entry<'_>,
+    ) -> Result<Stored> {
         let mut window = Window::new(source.len());
         let first = directory.header(entry);
         window.add(first.start, source.read_now(first)?);
@@ -56,7 +55,7 @@ impl Stored {
             }
         };
         let (method, len, crc) = (entry.method(), entry.decoded_len(), entry.crc32());
-        Ok(Some(Stored { range, method, len, crc }))
+        Ok(Stored { range, method, len, crc })
     }
 
     /// A stream of its decoded bytes, exactly as many as the directory says.

@@ -59,6 +59,8 @@ pub struct PackageFile {
     pub place: Place,
     /// The path in the package that it stands for, where it is a symbolic link.
     pub target: Option<String>,
+    /// Number of its entry in the zip, whose name may be another: the original begins some with `/`.
+    entry: Option<usize>,
 }
 
 /// Where the bytes of a package's file are.
@@ -240,7 +242,8 @@ impl Package {
         };
         match (&self.inner.origin, file.place) {
             (Origin::Zip { source, directory }, Place::Zip) => {
-                match Stored::find(&**source, directory, &file.path)? {
+                let entry = file.entry.and_then(|at| directory.at(at));
+                match entry.map(|entry| Stored::find(&**source, directory, entry)).transpose()? {
                     Some(stored) => Ok(At::Zip(source.clone(), stored)),
                     None => Err(self.no_file(&file.path)),
                 }

@@ -112,6 +112,7 @@ impl Package {
             sha256: file.sha256,
             place: if file.found.is_some() { found } else { Place::Links },
             target: file.target,
+            entry: file.found,
         };
         let files = contents.files.into_iter().map(file).collect();
         let inner = Inner {
