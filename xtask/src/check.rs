@@ -50,6 +50,10 @@ pub(crate) fn features(_args: &[String]) -> Outcome {
         if !root().join("crates").join(package).is_dir() {
             continue;
         }
+        let mut sets = sets.clone();
+        if package != "holdall-core" {
+            sets.extend(["http".to_owned(), format!("{},http", ids.join(","))]);
+        }
         for set in &sets {
             cargo(["clippy", "--package", package, "--no-default-features", "--features", set])
                 .args(["--", "-D", "warnings"])

@@ -4,7 +4,7 @@
 mod server;
 
 use holdall::carton::links::{LinkFetcher, Shrink, Store, hex, missing, whole};
-use holdall::carton::{Content, Description, Links, Package, Packer, Place};
+use holdall::carton::{Content, Description, Links, Package, Packer, Packing, Place};
 use holdall::http::{Hosts, Patience, Policy, Schemes};
 use holdall::{Error, OpenOptions};
 use server::{Reply, Server};
@@ -192,4 +192,34 @@ fn wrong_content_leaves_no_package_behind() {
     let e = whole(&small, &fetcher, dir.path().join("c.carton"), false).unwrap_err();
     assert_eq!(e.code(), "links/digest");
     assert!(!dir.path().join("c.carton").exists());
+}
+
+#[test]
+fn what_is_compressed_stays_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let package = pack(&at("a.carton"));
+    let server = serve(&at("files"));
+    for (n, packing) in [Packing::Deflate, Packing::Zstd].into_iter().enumerate() {
+        let name = |what: &str| at(&format!("{what}{n}.carton"));
+        let report = Packer::from_package(&package)
+            .with_packing(packing)
+            .write(name("packed"), false)
+            .unwrap();
+        assert!(report.len < 1_200_000, "{report:?}");
+        let packed = Package::open(name("packed")).unwrap();
+        let shrink = Shrink::new(&packed, &policy());
+        let shrink = shrink.with_template("model/weights.bin", &server.url("/{sha256}")).unwrap();
+        shrink.save(at("files"), None).unwrap();
+        shrink.packer().write(name("small"), false).unwrap();
+        let small = Package::open(name("small")).unwrap();
+        assert_eq!(small.hash(), package.hash());
+        let texts = package.read("misc/texts.txt").unwrap();
+        assert_eq!(small.read("misc/texts.txt").unwrap(), texts);
+        assert!(name("small").metadata().unwrap().len() < texts.len() as u64 / 10);
+        let fetcher = LinkFetcher::new(Store::new(at("cache")), &policy());
+        let report = whole(&small, &fetcher, name("whole"), false).unwrap();
+        assert_eq!(Some(report.hash), package.hash());
+        assert_eq!(contents(&Package::open(name("whole")).unwrap()), contents(&package));
+    }
 }

@@ -4,7 +4,7 @@ use super::rules::{ADDRESS, CANNOT_LINK};
 use super::{LinkFetcher, hex};
 use crate::carton::read::reading;
 use crate::carton::rules::NO_FILE;
-use crate::carton::{Links, PackReport, Package, PackageFile, Packer, Place};
+use crate::carton::{Links, PackReport, Package, PackageFile, Packer, Packing, Place};
 use crate::http::{Policy, Url};
 use crate::progress::Progress;
 use crate::sink::{Durability, FileSink, Sink as _};
@@ -166,9 +166,9 @@ impl Shrink {
         Ok(())
     }
 
-    /// How the package is written without them.
+    /// How the package is written without them. What stays in it is stored as it was.
     pub fn packer(self) -> Packer {
-        Packer::from_package(&self.package).with_links(self.links)
+        Packer::from_package(&self.package).with_links(self.links).with_packing(Packing::Kept)
     }
 
     fn link(mut self, sha256: [u8; 32], url: &str) -> Result<Shrink> {
@@ -236,7 +236,8 @@ pub fn whole(
     FileSink::check(to.as_ref(), overwrite)?;
     fetch(package, fetcher)?;
     let package = package.clone().with_fetcher(Arc::new(fetcher.clone()));
-    Packer::from_package(&package).with_links(Links::default()).write(to, overwrite)
+    let packer = Packer::from_package(&package).with_links(Links::default());
+    packer.with_packing(Packing::Kept).write(to, overwrite)
 }
 
 /// Holds an address that others will follow against the policy.

@@ -27,6 +27,9 @@ pub enum Packing {
     Zstd,
     /// Deflate, where that is shorter. Texts that describe the package stay as they are.
     Deflate,
+    /// Compressed as they are in the zip they come from, without being compressed again; all others as
+    /// under [`Packing::Stored`].
+    Kept,
 }
 
 /// Where the bytes of a file that is packed come from.

@@ -1,23 +1,27 @@
 //! What a package is made of, before it is written.
 
 use crate::carton::folder::{self, Follow};
-use crate::carton::origin::on_disk;
+use crate::carton::origin::{Stored, on_disk};
+use crate::carton::package::At;
 use crate::carton::read::{Sum, fill, reading};
 use crate::carton::unpack::relative;
 use crate::carton::{
     Description, Package, PackageFile, Place, TensorKind, TensorRow, Value, ValueType, rules,
 };
 use crate::error::io;
+use crate::source::ByteSource;
 use bytes::Bytes;
 use holdall_core::formats::carton::{
     CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, Texts,
     rules::NO_TENSOR_INDEX, write,
 };
 use holdall_core::model::element_count;
+use holdall_core::wire::zip::Method;
 use holdall_core::{Error, Limits, Result, Warning};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A file to be packed.
 #[derive(Debug, Clone)]
@@ -70,6 +74,16 @@ impl Part {
             Source::Package(package, inside) | Source::Link(package, inside, _) => {
                 package.unchecked_reader(inside)?
             }
+        })
+    }
+
+    /// Where its compressed bytes are, if it is compressed in the zip it comes from.
+    pub(super) fn compressed(&self) -> Result<Option<(Arc<dyn ByteSource>, Stored)>> {
+        let Source::Package(package, inside) = &self.source else { return Ok(None) };
+        let Some(file) = package.file(inside) else { return Ok(None) };
+        Ok(match package.at(file)? {
+            At::Zip(source, stored) if stored.method != Method::Stored => Some((source, stored)),
+            _ => None,
         })
     }
 

@@ -2,10 +2,12 @@
 
 use super::Packing;
 use super::parts::{Part, Source};
+use crate::carton::origin::Stored;
 use crate::carton::read::{Sum, fill, reading};
 use crate::error::CHANGED;
 use crate::progress::Listener;
 use crate::sink::{FileSink, Sink};
+use crate::source::ByteSource;
 use holdall_core::formats::carton::sha256;
 use holdall_core::wire::zip::write::{Entry, directory, local_header};
 use holdall_core::wire::zip::{Crc32, EntryKind, Method};
@@ -44,6 +46,13 @@ impl<'a> Out<'a> {
                 None => part.hash(path),
             };
         }
+        let compressed = match packing {
+            Packing::Kept => part.compressed()?,
+            _ => None,
+        };
+        if let Some((source, stored)) = compressed {
+            return self.keep(path, part, &*source, &stored);
+        }
         let (len, mut from) = part.open()?;
         if len > SMALL {
             return self.stream(path, len, &mut *from, packing);
@@ -55,6 +64,37 @@ impl<'a> Out<'a> {
         }
         self.listener.advance(len);
         self.add_bytes(path, &bytes, packing)
+    }
+
+    /// Adds a file as another zip stores it, held against that zip's word on its way.
+    fn keep(
+        &mut self,
+        path: &str,
+        part: &Part,
+        source: &dyn ByteSource,
+        stored: &Stored,
+    ) -> Result<[u8; 32]> {
+        let hash = part.hash(path)?;
+        let range = stored.range.clone();
+        let entry = Entry {
+            name: path.to_owned(),
+            kind: EntryKind::File,
+            method: stored.method,
+            crc: stored.crc,
+            stored_len: range.end - range.start,
+            len: stored.len,
+            offset: self.sink.len(),
+        };
+        self.sink.append(&local_header(&entry))?;
+        let mut at = range.start;
+        while at < range.end {
+            let next = range.end.min(at + PIECE as u64);
+            self.sink.append(&source.read_part(at..next)?)?;
+            at = next;
+        }
+        self.listener.advance(stored.len);
+        self.entries.push(entry);
+        Ok(hash)
     }
 
     /// Adds a file that is in memory.
@@ -187,7 +227,7 @@ impl Squeeze {
     fn new(packing: Packing, len: u64) -> Result<Squeeze> {
         let refused = |e| crate::error::io(e, "starting zstd");
         Ok(match packing {
-            Packing::Stored => Squeeze::Plain,
+            Packing::Stored | Packing::Kept => Squeeze::Plain,
             Packing::Zstd => {
                 let mut encoder =
                     zstd::stream::write::Encoder::new(Vec::new(), ZSTD_LEVEL).map_err(refused)?;
