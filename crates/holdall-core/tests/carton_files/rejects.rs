@@ -280,9 +280,7 @@ fn descriptions(add: Add<'_>) {
     of("carton.field.platforms", &format!("spec_version = 1\nrequired_platforms = [1]\n{runner}"));
     of(
         "carton.field.compat-version",
-        &MINIMAL
-            .replace("version = 1\n\n", "version = 1\n\n")
-            .replace("compat_version = 1", "compat_version = -1"),
+        &MINIMAL.replace("compat_version = 1", "compat_version = -1"),
     );
     of("carton.field.runner", "spec_version = 1\nrunner = \"noop\"\n");
     of("carton.field.opts", &format!("{MINIMAL}opts = 3\n"));
@@ -393,7 +391,7 @@ fn paths(add: Add<'_>) {
     of("carton.path.empty-part", &["model//x"]);
     of("carton.path.dot", &["model/./x"]);
     of("carton.path.control", &["model/a\tb"]);
-    of("carton.path.too-long", &[&"long/".repeat(820).trim_end_matches('/')]);
+    of("carton.path.too-long", &["long/".repeat(820).trim_end_matches('/')]);
     of("carton.collision.case", &["model/Weights", "model/weights"]);
     of("carton.collision.unicode-form", &["model/caf\u{e9}", "model/cafe\u{301}"]);
     of("carton.collision.sharp-s", &["model/stra\u{df}e", "model/STRASSE"]);
