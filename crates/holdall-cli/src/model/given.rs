@@ -80,7 +80,7 @@ fn one(name: &str, what: &str, spec: Option<&TensorSpec>) -> Result<Value, Failu
 }
 
 /// The array in an `.npy` file.
-fn of_npy(bytes: &[u8]) -> Result<Value> {
+pub(crate) fn of_npy(bytes: &[u8]) -> Result<Value> {
     let header = npy::read(bytes)?;
     let ty = match (&header.logical_type, header.dtype) {
         (None, DType::F32) => ValueType::Float32,
@@ -172,7 +172,7 @@ fn of_raw(data: Vec<u8>, spec: Option<&TensorSpec>) -> Result<Value> {
 
 /// Numbers or texts in lists of lists. Where nothing says their type, integers are `int64`, other numbers
 /// `float32`.
-fn of_json(json: &Json, ty: Option<ValueType>) -> Result<Value> {
+pub(crate) fn of_json(json: &Json, ty: Option<ValueType>) -> Result<Value> {
     let mut flat = Vec::new();
     if let Some(shape) = flatten(json, &mut flat) {
         let ty = ty.unwrap_or_else(|| match flat.first() {

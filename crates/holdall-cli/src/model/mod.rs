@@ -1,6 +1,6 @@
 //! `holdall run` and `holdall test`: what both do to load a model.
 
-mod given;
+pub(crate) mod given;
 pub(crate) mod run;
 mod shown;
 pub(crate) mod test;
@@ -39,7 +39,7 @@ pub(crate) struct Running {
 }
 
 /// `name=value`, where the value is a number, `true`, `false` or else a text.
-fn option(text: &str) -> Result<(String, OptionValue), String> {
+pub(crate) fn option(text: &str) -> Result<(String, OptionValue), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, as `num_threads=1`")?;
     let value = match (value, value.parse(), value.parse()) {
         ("true", ..) => OptionValue::Boolean(true),

@@ -66,15 +66,14 @@ pub(crate) struct PackArgs {
     framework_version: Option<String>,
 
     /// Option for the runner; may be given again
-    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = option)]
+    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = crate::model::option)]
     options: Vec<(String, OptionValue)>,
 
     /// Platform it runs on, as x86_64-unknown-linux-gnu; may be given again [default: all]
     #[arg(long = "platform", value_name = "TRIPLE")]
     platforms: Vec<String>,
 
-    /// Tensor that self-tests and examples name, from an .npy file, or texts from a .json file; may be
-    /// given again
+    /// Tensor that self-tests and examples name, from an .npy file or a .json file; may be given again
     #[arg(long = "tensor", value_name = "NAME=FILE", value_parser = values::pair)]
     tensors: Vec<(String, PathBuf)>,
 
@@ -96,19 +95,6 @@ pub(crate) struct PackArgs {
 enum Compress {
     Zstd,
     Deflate,
-}
-
-/// `name=value`, where the value is a number, `true`, `false` or else a text.
-fn option(text: &str) -> Result<(String, OptionValue), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, as `num_threads=1`")?;
-    let value = match (value, value.parse(), value.parse()) {
-        ("true", ..) => OptionValue::Boolean(true),
-        ("false", ..) => OptionValue::Boolean(false),
-        (_, Ok(n), _) => OptionValue::Integer(n),
-        (_, _, Ok(n)) => OptionValue::Double(n),
-        _ => OptionValue::String(value.to_owned()),
-    };
-    Ok((name.to_owned(), value))
 }
 
 /// Packs.
