@@ -328,14 +328,14 @@ fn silence_and_trickles_end() {
     let e = HttpSource::open(&url, &hasty(Duration::from_millis(200))).unwrap_err();
     assert_eq!(e.code(), "http/slow", "{e}");
     let server = Server::new(move |r| {
-        std::thread::sleep(Duration::from_secs(3));
+        std::thread::sleep(Duration::from_secs(30));
         Reply::file(&bytes, "\"v1\"", r)
     });
     let url = server.url("/f");
     let e = HttpSource::open(&url, &hasty(Duration::from_millis(200))).unwrap_err();
     assert_eq!(e.code(), "http/failed", "{e}");
     assert!(e.is_retryable());
-    assert!(begun.elapsed() < Duration::from_secs(3));
+    assert!(begun.elapsed() < Duration::from_secs(20));
 }
 
 #[test]

@@ -492,7 +492,7 @@ fn several_files_come_at_once_and_progress_is_told() {
         let mut most = most.lock().unwrap();
         *most = (*now.lock().unwrap()).max(*most);
         drop(most);
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(200));
         *now.lock().unwrap() -= 1;
         let mut reply = Reply::file(&sent[n], "\"v1\"", r);
         reply.cut = (n == 2 && r.nth == 0).then_some(1000);
@@ -558,7 +558,7 @@ fn a_killed_fetch_leaves_no_name_and_the_next_goes_on() {
     let server = Server::new(move |r| {
         let mut reply = Reply::file(&all, "\"v1\"", r);
         if r.nth == 0 {
-            reply.pace = Some((100_000, Duration::from_millis(100)));
+            reply.pace = Some((100_000, Duration::from_millis(400)));
         }
         reply
     });
