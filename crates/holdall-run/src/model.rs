@@ -4,7 +4,7 @@ use crate::rules::{CLOSED, COMPAT, IO, NOTHING, PLATFORM, REQUIREMENT, VERSION};
 use crate::runner::{Each, Load, Loaded, Named, Runner, Runners};
 use holdall::carton::{Description, OptionValue, Package, TensorSpec, Value};
 use holdall::formats::carton::signature::{self, Call};
-use holdall::{Error, Kind, Result};
+use holdall::{Error, Result};
 use semver::VersionReq;
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -324,7 +324,6 @@ pub fn platform() -> String {
 /// An operating system error that happened while doing `what`.
 #[cold]
 pub(crate) fn io(e: std::io::Error, what: impl Display) -> Error {
-    debug_assert!(IO.kind == Kind::Io);
     IO.broken(format!("{what}: {e}")).with_io(e)
 }
 

@@ -1,21 +1,21 @@
 //! A runner's process: started, spoken to, ended. Every wait has an end.
 
 use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
+use super::log::{Last, pass_lines};
 use super::values;
-use crate::model::{Log, LogLine, io};
+use crate::model::{Log, io};
 use crate::rules::{CLOSED, DIED, FAILED, FRAME, HANDSHAKE, ORDER, SHARED, START, TIMEOUT};
 use crate::runner::{Each, Named};
 use holdall::{Bytes, Error, Result};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde_json::{Value as Json, json};
-use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::io::{Read, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -24,10 +24,6 @@ use tempfile::TempDir;
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a process has to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
-/// The most bytes of a line in the log; longer ones are cut into several.
-const LINE_MAX: u64 = 64 << 10;
-/// Lines of standard error that are kept for an error.
-const KEPT_LINES: usize = 5;
 /// A folder in memory, where there is one.
 const MEMORY: &str = "/dev/shm";
 
@@ -44,7 +40,7 @@ pub(crate) struct Process {
     /// Whether its number is no longer its own.
     reaped: bool,
     timeout: Duration,
-    last_lines: Arc<Mutex<VecDeque<String>>>,
+    last_lines: Last,
     /// Threads that hand on what it prints.
     readers: Vec<JoinHandle<()>>,
 }
@@ -74,7 +70,7 @@ impl Process {
         drop(command);
         let mut child =
             spawned.map_err(|e| START.broken(format!("starting `{program}`: {e}")).with_io(e))?;
-        let last_lines = Arc::new(Mutex::new(VecDeque::new()));
+        let last_lines = Last::default();
         let out = child.stdout.take().and_then(|out| pass_lines(out, false, log.cloned(), None));
         let keep = Some(last_lines.clone());
         let err = child.stderr.take().and_then(|err| pass_lines(err, true, log.cloned(), keep));
@@ -387,40 +383,4 @@ fn is_wait(e: &std::io::Error) -> bool {
 fn is_closed(e: &std::io::Error) -> bool {
     use std::io::ErrorKind as E;
     matches!(e.kind(), E::BrokenPipe | E::ConnectionReset | E::NotConnected)
-}
-
-/// Hands on the lines of a pipe, from a thread of their own, until it is closed by all who have it.
-fn pass_lines(
-    from: impl Read + Send + 'static,
-    is_error: bool,
-    log: Option<Log>,
-    keep: Option<Arc<Mutex<VecDeque<String>>>>,
-) -> Option<JoinHandle<()>> {
-    let work = move || {
-        let mut from = BufReader::new(from);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            match from.by_ref().take(LINE_MAX).read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => return,
-                Ok(_) => {}
-            }
-            let text = String::from_utf8_lossy(&line);
-            let text = text.trim_end_matches(['\n', '\r']).to_owned();
-            if let Some(keep) = &keep
-                && !text.trim().is_empty()
-            {
-                let mut keep = keep.lock().unwrap_or_else(PoisonError::into_inner);
-                if keep.len() == KEPT_LINES {
-                    keep.pop_front();
-                }
-                keep.push_back(text.chars().take(200).collect());
-            }
-            if let Some(log) = &log {
-                log(LogLine { is_error, text });
-            }
-        }
-    };
-    // Without the thread the lines stay in the pipe: then a model that prints much stops, and is late.
-    std::thread::Builder::new().name("holdall-run-log".to_owned()).spawn(work).ok()
 }

@@ -5,4 +5,6 @@
 #[cfg(unix)]
 pub(crate) mod child;
 pub mod frame;
+#[cfg(unix)]
+mod log;
 pub mod values;
