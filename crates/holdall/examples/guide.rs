@@ -47,6 +47,8 @@ pub(crate) fn run(example: &Path, folder: &Path) -> Result<(), Box<dyn std::erro
     errors();
     limits()?;
     source()?;
+    #[cfg(feature = "carton")]
+    packages()?;
     Ok(())
 }
 
@@ -309,5 +311,29 @@ fn source() -> Result<(), Box<dyn std::error::Error>> {
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new(std::fs::read("model.zt")?));
     let file = OpenOptions::new().open_source(source, "from elsewhere")?;
     assert!(!file.is_empty());
+    Ok(())
+}
+
+#[cfg(feature = "carton")]
+fn packages() -> holdall::Result<()> {
+    use holdall::carton::{Content, Description, Package, Packer, Runner, Value};
+    let mut description = Description::default();
+    description.model_name = Some("Tiny".into());
+    description.runner = Runner::default();
+    description.runner.name = "noop".into();
+    description.runner.framework_version = "=1.0.0".into();
+    let x = Value::of(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+    let report = Packer::new(description)
+        .with_file("model/model.zt", Content::Path("model.zt".into()))
+        .with_tensor("x", x)
+        .write("model.carton", false)?;
+
+    let package = Package::open("model.carton")?;
+    assert_eq!(package.hash(), Some(report.hash));
+    let text = package.read("carton.toml")?;
+    let weights = package.open_file("model/model.zt")?;
+    let x = package.value("x")?;
+    package.unpack("unpacked")?;
+    println!("{} bytes, {} tensors, {:?}", text.len(), weights.len(), x.shape());
     Ok(())
 }

@@ -308,3 +308,22 @@ fn every_accepted_package_is_verified_unpacked_and_packed_again() {
     }
     assert!(seen > 10);
 }
+
+#[test]
+fn nothing_of_a_rejected_package_is_unpacked() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/reject/carton");
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("a/to");
+    std::fs::create_dir(dir.path().join("a")).unwrap();
+    let mut seen = 0;
+    for entry in corpus.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        seen += 1;
+        let unpacked = Package::open(&path).and_then(|package| package.unpack(&to));
+        assert!(unpacked.is_err(), "{}", path.display());
+        // Neither the folder, nor a part of it, nor anything beside it.
+        assert_eq!(dir.path().join("a").read_dir().unwrap().count(), 0, "{}", path.display());
+        assert_eq!(dir.path().read_dir().unwrap().count(), 1, "{}", path.display());
+    }
+    assert!(seen > 100, "{seen}");
+}
