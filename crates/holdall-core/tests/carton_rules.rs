@@ -103,12 +103,11 @@ fn prefixes_and_changed_bytes_are_survived() {
                 "{name}: {e}"
             );
         }
+        let mut changed = bytes.clone();
         for at in 0..bytes.len() {
-            let mut changed = bytes.clone();
-            for value in [bytes[at] ^ 1, bytes[at] ^ 0x80, 0xff] {
-                changed[at] = value;
-                let _ = decode(&changed, &Limits::default());
-            }
+            changed[at] = [bytes[at] ^ 1, bytes[at] ^ 0x80, 0xff][at % 3];
+            let _ = decode(&changed, &Limits::default());
+            changed[at] = bytes[at];
         }
     }
 }
