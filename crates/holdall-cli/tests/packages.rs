@@ -83,6 +83,7 @@ fn a_model_file_says_what_runs_it() {
     assert!(no.err.contains("protobuf/broken"), "{no:?}");
     let no = holdall(["pack", &write(dir.path(), "w.bin", b"w")]).ends_with(2);
     assert!(no.err.contains("--runner"), "{no:?}");
+    holdall(["pack", "no-such-file"]).ends_with(3);
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn a_folder_without_a_description_opens_with_a_runner() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("model")).unwrap();
     std::fs::write(dir.path().join("model/w"), "w").unwrap();
-    assert!(Package::open(dir.path()).is_err());
+    assert_eq!(Package::open(dir.path()).unwrap_err().code(), "carton/missing-file");
     let package = Package::open_folder(dir.path(), runner(), &Default::default()).unwrap();
     assert_eq!(package.description().runner, runner());
     assert_eq!(package.read("model/w").unwrap(), "w");

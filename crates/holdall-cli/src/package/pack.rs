@@ -142,6 +142,10 @@ fn output(args: &PackArgs) -> Result<PathBuf, Failure> {
 /// The parts of the package but for tensors and files of examples.
 fn packer(session: &Session, args: &PackArgs) -> Result<Packer, Failure> {
     let from = &args.from;
+    from.metadata().map_err(|e| {
+        let rule = &holdall::error::IO;
+        rule.broken(format!("opening: {e}")).with_io(e).in_source(from.display())
+    })?;
     if !from.is_dir() {
         let name = file_name(from)?;
         let found = match args.from_toml {

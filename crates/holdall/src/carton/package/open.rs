@@ -6,7 +6,7 @@ use crate::carton::origin::Origin;
 use crate::carton::{Description, Runner};
 use crate::open::{Io, OpenOptions};
 use crate::source::{ByteSource, FileSource};
-use holdall_core::formats::carton::{Contents, PackedFile, read_zip, write};
+use holdall_core::formats::carton::{Contents, PackedFile, read_zip, rules::MISSING_FILE, write};
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Error, Result, Stop, Window};
 use std::path::Path;
@@ -133,7 +133,11 @@ impl Package {
 
     fn of_folder(root: &Path, runner: Option<Runner>, options: &OpenOptions) -> Result<Package> {
         let (found, mut texts) = folder::read(root, options.limits())?;
-        if let (Some(runner), true) = (runner, texts.description.is_empty()) {
+        if texts.description.is_empty() {
+            let Some(runner) = runner else {
+                let e = MISSING_FILE.broken("there is no `carton.toml` in the folder");
+                return Err(e.with_hint("`holdall pack` makes a package of a model's files"));
+            };
             let mut description = Description::default();
             description.runner = runner;
             texts.description = write::description(&description).into();
