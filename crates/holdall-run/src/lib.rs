@@ -27,7 +27,7 @@
 //! # The engine of `onnx`
 //! The crate `rten` 0.27, chosen over `tract-onnx` 0.23, the other one in Rust that is kept well. Built with the
 //! workspace's profile on the same busy machine, with all their dependencies: 36 crates and 3.4 minutes of
-//! processor time against 123 crates and 17.7 minutes. Both have most operators; `rten` computes on all cores.
+//! processor time against 123 crates and 17.7 minutes. Neither their speed nor their operators were compared.
 //! It wants Rust 1.94, the reason for the workspace's `rust-version`; older releases of it panic, or compute
 //! wrong sums, on some models. What it lacks are types: it computes in 32-bit floats and integers of 32 and 8
 //! bits. 64-bit integers are taken where they fit 32 bits (token ids, lengths and masks do) and refused where they do not;
