@@ -90,7 +90,7 @@ impl<'a> Copier<'a> {
                 hasher.update(bytes);
             }
             writer.write(bytes)?;
-            self.listener.advance(len);
+            self.listener.advance(len)?;
         }
         check(c, hasher)
     }
@@ -117,7 +117,7 @@ impl<'a> Copier<'a> {
         for piece in Pieces::hashed(file, tensor.info(), c.clone(), hasher(c)) {
             let piece = piece?;
             writer.write(&piece)?;
-            self.listener.advance(piece.len() as u64);
+            self.listener.advance(piece.len() as u64)?;
         }
         Ok(())
     }
@@ -140,8 +140,7 @@ impl<'a> Copier<'a> {
         let decoder = self.decoder.get_or_insert_with(|| Decoder::new(file.limits()));
         decoder.decode_into(&stored, &mut self.scratch)?;
         writer.write(&self.scratch)?;
-        self.listener.advance(len);
-        Ok(())
+        self.listener.advance(len)
     }
 
     /// A component of many frames, a window of them at a time, on all cores.
@@ -173,7 +172,7 @@ impl<'a> Copier<'a> {
             self.scratch.resize(len as usize, 0);
             decode_window(file, window, &stored, &mut self.scratch)?;
             writer.write(&self.scratch)?;
-            self.listener.advance(len);
+            self.listener.advance(len)?;
         }
         if let Some(hasher) = &mut hasher {
             let table = c.stored.start + stored_end..c.stored.end;
