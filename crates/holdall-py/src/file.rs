@@ -313,29 +313,20 @@ impl NativeFile {
     }
 
     /// The tensor as a dense one: element type, shape, bytes.
-    fn to_dense(&self, py: Python<'_>, at: usize) -> PyResult<(String, Vec<u64>, Buffer)> {
+    fn to_dense(&self, py: Python<'_>, at: usize) -> PyResult<Given> {
         let tensor = self.tensor(py, at)?;
         run(py, u64::MAX, None, |_| tensor.to_dense()).map(dense)
     }
 
     /// A sparse tensor in compressed rows, checked: `indptr` and `indices` (uint64) and values.
-    #[allow(clippy::type_complexity)] // A tuple that one line of Python takes apart.
-    fn csr(
-        &self,
-        py: Python<'_>,
-        at: usize,
-    ) -> PyResult<(Buffer, Buffer, (String, Vec<u64>, Buffer))> {
+    fn csr(&self, py: Python<'_>, at: usize) -> PyResult<(Buffer, Buffer, Given)> {
         let tensor = self.tensor(py, at)?;
         let csr = run(py, u64::MAX, None, |_| tensor.csr())?;
         Ok((words(csr.indptr()), words(csr.indices()), dense(csr.values().clone())))
     }
 
     /// A sparse tensor as coordinates, checked: one run of uint64 for each dimension, and values.
-    fn coo(
-        &self,
-        py: Python<'_>,
-        at: usize,
-    ) -> PyResult<(Vec<Buffer>, (String, Vec<u64>, Buffer))> {
+    fn coo(&self, py: Python<'_>, at: usize) -> PyResult<(Vec<Buffer>, Given)> {
         let tensor = self.tensor(py, at)?;
         let coo = run(py, u64::MAX, None, |_| tensor.coo())?;
         let coords = (0..coo.shape().len()).map(|d| words(coo.coords(d))).collect();
@@ -460,7 +451,10 @@ fn load_options(
     Ok(options)
 }
 
-fn dense(d: Dense) -> (String, Vec<u64>, Buffer) {
+/// Elements: their type, shape and bytes.
+type Given = (String, Vec<u64>, Buffer);
+
+fn dense(d: Dense) -> Given {
     let name = dtype::name(d.dtype(), d.logical_type());
     (name, d.shape().to_vec(), Buffer::frozen(d.into_bytes()))
 }

@@ -121,6 +121,7 @@ impl Buffer {
     /// `bits` are DLPack's of its element type. A capsule that is not `versioned` cannot say that it is
     /// read-only, so only writable buffers give one.
     #[pyo3(signature = (offset, shape, code, bits, *, versioned, copied))]
+    #[allow(clippy::too_many_arguments)] // What DLPack's struct has.
     fn dlpack<'py>(
         &self,
         py: Python<'py>,
@@ -133,7 +134,7 @@ impl Buffer {
     ) -> PyResult<Bound<'py, PyAny>> {
         let count = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(usize::try_from(d).ok()?));
         let len = count.and_then(|n| n.checked_mul(usize::from(bits))).map(|n| n.div_ceil(8));
-        if !len.and_then(|len| len.checked_add(offset)).is_some_and(|end| end <= self.0.len) {
+        if len.and_then(|len| len.checked_add(offset)).is_none_or(|end| end > self.0.len) {
             return Err(PyBufferError::new_err("the tensor is not inside the buffer"));
         }
         if !versioned && !self.0.writable {
