@@ -365,8 +365,7 @@ impl NativeFile {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let file = self.get(py)?;
-        let mut options =
-            VerifyOptions::new().with_select(options::select(py, include, exclude)?);
+        let mut options = VerifyOptions::new().with_select(options::select(py, include, exclude)?);
         if let Some(threads) = threads {
             options = options.with_threads(threads);
         }

@@ -125,9 +125,8 @@ fn attribute_diffs<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
     for a in all {
-        let of = |v: &Option<holdall::Value>| {
-            v.as_ref().map(|v| value::to_python(py, v)).transpose()
-        };
+        let of =
+            |v: &Option<holdall::Value>| v.as_ref().map(|v| value::to_python(py, v)).transpose();
         out.set_item(&a.key, (of(&a.a)?, of(&a.b)?))?;
     }
     Ok(out)

@@ -73,7 +73,8 @@ pub(crate) fn from_mapping(from: &Bound<'_, PyAny>) -> PyResult<Attributes> {
     let mut pairs = Vec::new();
     for item in mapping.items()?.iter() {
         let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
-        let key = key.cast::<PyString>().map_err(|_| unsuitable(&key, "the key of an attribute"))?;
+        let key =
+            key.cast::<PyString>().map_err(|_| unsuitable(&key, "the key of an attribute"))?;
         pairs.push((key.to_str()?.to_owned(), from_python(&value, 0)?));
     }
     Ok(pairs.into_iter().collect())

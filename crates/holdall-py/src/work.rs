@@ -63,6 +63,8 @@ pub(crate) fn run<T: Send>(
     }
     let value = outcome.raise(py)?;
     if let Some(listener) = listener {
+        // Bytes that were passed over, or stored ones that stood for decoded ones, are done too.
+        meter.done.store(meter.total.load(Ordering::Relaxed), Ordering::Relaxed);
         meter.tell(listener)?;
     }
     Ok(value)

@@ -167,11 +167,8 @@ pub static NOT_REGULAR: Rule = Rule::new(
     "for a pipe or a device give `-` and redirect: `holdall … - < PIPE`, `holdall … - > PIPE`",
 );
 /// The caller has lost interest.
-pub static CANCELLED: Rule = Rule::new(
-    "work/cancelled",
-    Kind::Io,
-    "A long operation is wanted until it is done.",
-);
+pub static CANCELLED: Rule =
+    Rule::new("work/cancelled", Kind::Io, "A long operation is wanted until it is done.");
 /// An edit that the file or its format does not allow.
 pub static CANNOT_EDIT: Rule = Rule::new(
     "edit/cannot",
