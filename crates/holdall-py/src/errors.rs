@@ -28,27 +28,10 @@ pub(crate) fn raise(py: Python<'_>, e: &Error) -> PyErr {
         tensor: e.tensor(),
         component: e.component(),
         range,
-        hint: e.hint().map(spoken),
+        hint: e.hint(),
         errno: e.io().and_then(std::io::Error::raw_os_error),
     };
     build(py, &text, &fields).unwrap_or_else(|e| e)
-}
-
-/// The hint, unless it is about options of the command, which mean nothing here.
-fn spoken(hint: &str) -> &str {
-    match hint {
-        "add `--force` to replace it" => "pass overwrite=True to replace it",
-        "name the format: `--to ztensor`, `--to metatensor` or `--to safetensors`" => {
-            "pass format=\"ztensor\", \"metatensor\" or \"safetensors\""
-        }
-        "leave `--encoding` out, or write zTensor, which has it" => {
-            "leave encoding out, or write zTensor, which has it"
-        }
-        "leave `--digest` out, or write zTensor, which has it" => {
-            "leave digest out, or write zTensor, which has it"
-        }
-        other => other,
-    }
 }
 
 #[derive(Default)]

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import ROOT
 
-PAGES = ["docs/python.md", "docs/python-migration.md", "crates/holdall-py/README.md"]
+PAGES = ["README.md", "docs/python.md", "docs/python-migration.md", "crates/holdall-py/README.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -85,3 +85,14 @@ def test_words_that_mean_nothing(zt, tmp_path):
         with pytest.raises(holdall.Misuse):
             call()
     assert not list(tmp_path.glob("b.*"))
+
+
+def test_hints_speak_python(tmp_path):
+    scipy = pytest.importorskip("scipy.sparse")
+    holdall.save(tmp_path / "a.zt", {"s": scipy.eye_array(3, format="csr"), "c": np.ones(2, np.complex128)})
+    with pytest.raises(holdall.Unsupported) as e:
+        holdall.convert(tmp_path / "a.zt", tmp_path / "a.safetensors")
+    assert "dense=True" in e.value.hint and "--" not in e.value.hint
+    with pytest.raises(holdall.Misuse) as e:
+        holdall.save(tmp_path / "a.none", {"c": np.ones(2)})
+    assert 'format="ztensor"' in e.value.hint and "--" not in e.value.hint

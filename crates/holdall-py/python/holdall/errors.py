@@ -8,6 +8,7 @@ to do about it. Match on classes and codes; the text may change.
 from __future__ import annotations
 
 import errno as _errno
+import re as _re
 from typing import Any, Optional
 
 __all__ = [
@@ -125,8 +126,32 @@ def _again(of: type[HoldallError], message: str, fields: dict[str, Any]) -> Hold
     return of(message, **fields)
 
 
+#: Options of the command that hints speak of, and how they are spelled here.
+_SPELLED = (
+    (r"--force", "overwrite=True"),
+    (r"--to ([a-z]+)@([0-9.]+)", r'format="\1", version="\2"'),
+    (r"--to ([a-z]+)", r'format="\1"'),
+    (r"--to", "format"),
+    (r"--limit ([a-z]+)-([a-z]+)=\S+?(?=`)", r'limits={"\1_\2": …}'),
+    (r"--share ([a-z]+)", r'sharing="\1"'),
+    (r"--(encoding|digest) ([a-z0-9]+)", r'\1="\2"'),
+    (r"--dense", "dense=True"),
+    (r"--raw-types", "raw_types=True"),
+    (r"--drop-attributes", "drop_attributes=True"),
+    (r"--([a-z]+)", r"\1"),
+)
+
+
+def _spelled(hint: str) -> str:
+    for pattern, here in _SPELLED:
+        hint = _re.sub(pattern, here, hint)
+    return hint
+
+
 def _make(message: str, **fields: Any) -> HoldallError:
     """An error of the class of its kind. The native half calls this."""
+    if fields.get("hint"):
+        fields["hint"] = _spelled(fields["hint"])
     of = _CLASSES.get(fields.get("kind", ""), HoldallError)
     if of is Io and fields.get("errno") == _errno.ENOENT:
         of = MissingFile
