@@ -8,7 +8,8 @@ use crate::{dtype, options, reports, value, work, writer};
 use bytes::Bytes;
 use holdall::layout::dense::Dense;
 use holdall::{
-    ByteOrder, DiffOptions, Encoding, File, LoadOptions, Role, StatsOptions, Tensor, VerifyOptions,
+    ByteOrder, DiffOptions, Encoding, File, Layout, LoadOptions, Role, StatsOptions, Tensor,
+    VerifyOptions,
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -119,6 +120,13 @@ impl NativeFile {
     fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let file = self.get(py)?;
         PyList::new(py, file.names().map(|name| PyString::new(py, name)))
+    }
+
+    /// Numbers of the tensors that are not dense.
+    fn not_dense(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
+        let file = self.get(py)?;
+        let others = file.index().tensors().filter(|t| *t.layout() != Layout::Dense);
+        Ok(others.map(|t| t.position()).collect())
     }
 
     /// The number of the tensor of that name.

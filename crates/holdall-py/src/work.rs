@@ -97,11 +97,12 @@ fn watched<T: Send>(
             if interrupted.is_some() {
                 continue;
             }
-            let heard = Python::attach(|py| {
+            // There is nobody to tell where the interpreter is on its way out.
+            let heard = Python::try_attach(|py| {
                 py.check_signals()?;
                 listener.map_or(Ok(()), |l| meter.tell(l.bind(py)))
             });
-            if let Err(e) = heard {
+            if let Some(Err(e)) = heard {
                 meter.cancelled.store(true, Ordering::Relaxed);
                 interrupted = Some(e);
             }

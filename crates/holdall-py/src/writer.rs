@@ -47,13 +47,16 @@ impl PyWrite {
 
 impl Write for PyWrite {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        Python::attach(|py| {
+        let written = Python::try_attach(|py| {
             let written = self.0.bind(py).call_method1("write", (PyBytes::new(py, bytes),))?;
             // A raw file may take less; others say nothing, or all.
             let count = if written.is_none() { bytes.len() } else { written.extract::<usize>()? };
             Ok(count.min(bytes.len()))
-        })
-        .map_err(|e: PyErr| std::io::Error::other(e))
+        });
+        match written {
+            Some(written) => written.map_err(|e: PyErr| std::io::Error::other(e)),
+            None => Err(std::io::Error::other("the interpreter has ended")),
+        }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

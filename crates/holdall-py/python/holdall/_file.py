@@ -148,8 +148,9 @@ class File(Mapping[str, "Tensor"]):
         """Tensors as writable NumPy arrays that own their memory: see :func:`holdall.load`."""
         positions = None if names is None else [self[name]._at for name in _names(names)]
         native = self._native
+        apart = set(native.not_dense())
+        others = sorted(apart) if positions is None else [at for at in positions if at in apart]
         wanted = range(len(native)) if positions is None else positions
-        others = [at for at in wanted if native.info(at)[2] != "dense"] if len(native) else []
         if others:
             if not dense:
                 name, _, layout, _, _ = native.info(others[0])
@@ -161,7 +162,6 @@ class File(Mapping[str, "Tensor"]):
                     tensor=name,
                     hint="pass dense=True for dense copies, or the names of dense tensors",
                 )
-            apart = set(others)
             positions = [at for at in wanted if at not in apart]
         with listening(progress) as listener:
             rows = native.load(positions, threads, check, listener)
