@@ -14,11 +14,19 @@ mod writer;
 
 use pyo3::prelude::*;
 
+/// Does what a command line says, as the program `holdall` does; gives the exit status.
+#[pyfunction]
+fn command(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
+    py.detach(|| holdall_cli::run(args))
+}
+
 /// Native half of `holdall`. Import `holdall` instead.
 #[pymodule]
 mod _holdall {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
+    #[pymodule_export]
+    use super::command;
     #[pymodule_export]
     use super::file::NativeFile;
     #[pymodule_export]

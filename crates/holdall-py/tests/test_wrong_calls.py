@@ -86,7 +86,7 @@ def targets(folder):
                 call = getattr(x, name)
             except holdall.HoldallError:
                 continue
-            if callable(call) and name not in ("close", "errors"):
+            if callable(call) and name not in ("close", "errors", "command"):
                 out.append((f"{type(x).__name__}.{name}", call))
     return out
 

@@ -3,7 +3,7 @@
 import sys
 from typing import Any, Callable, Optional, Sequence, final
 
-__all__ = ["Buffer", "File", "Writer", "__version__", "formats"]
+__all__ = ["Buffer", "File", "Writer", "__version__", "command", "formats"]
 __version__: str
 
 _Progress = Optional[Callable[[int, int], object]]
@@ -11,6 +11,7 @@ _Dense = tuple[str, list[int], Buffer]
 _Component = tuple[str, str, int, Optional[tuple[str, str]]]
 _Spec = tuple[str, Sequence[int], str, Optional[dict[str, Any]], Sequence[_Component]]
 
+def command(args: Sequence[str]) -> int: ...
 def formats() -> list[tuple[str, str, list[str], list[str], bool]]: ...
 @final
 class Buffer:
