@@ -5,9 +5,9 @@ import json
 
 import numpy as np
 import pytest
+from conftest import ACCEPT, REJECT
 
 import holdall
-from conftest import ACCEPT, REJECT
 
 KINDS = {
     "malformed": holdall.Malformed,

@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-
 from conftest import ROOT
 
 PAGES = ["README.md", "docs/python.md", "docs/python-migration.md", "crates/holdall-py/README.md"]

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from conftest import ACCEPT
 
 import holdall
 import holdall.numpy as hn
-from conftest import ACCEPT
 from holdall.safetensors import safe_open
 
 peer = pytest.importorskip("safetensors")

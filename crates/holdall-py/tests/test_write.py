@@ -70,9 +70,7 @@ class ArrayLike:
         return np.array([5, 6], dtype)
 
 
-@pytest.mark.parametrize(
-    "value", [None, 3, 2.5, "text", [1, 2], (1,), {}, object(), {"a": 1}, lambda: 0, type, ...]
-)
+@pytest.mark.parametrize("value", [None, 3, 2.5, "text", [1, 2], (1,), {}, object(), {"a": 1}, lambda: 0, type, ...])
 def test_what_is_no_array(value, tmp_path):
     with pytest.raises(TypeError, match="array"):
         holdall.save(tmp_path / "a.zt", {"x": value})
@@ -283,10 +281,10 @@ def test_writer_gives_up(tmp_path):
     w = holdall.Writer(path)
     w.abort()
     w.abort()
-    for call in (w.close, lambda: w.add("a", np.ones(1)), lambda: w.write(b"")[0:0] or w.write(b"x")):
-        with pytest.raises((holdall.Misuse, TypeError)):
+    for call in (w.close, lambda: w.add("a", np.ones(1)), lambda: w.write(b"x")):
+        with pytest.raises(holdall.Misuse) as e:
             call()
-    del w
+        assert e.value.code == "python/closed"
     assert not list(tmp_path.iterdir())
 
 

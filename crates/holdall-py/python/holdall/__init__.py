@@ -15,10 +15,11 @@
 from __future__ import annotations
 
 from . import errors
-from ._file import Component, File, Tensor, open
+from ._file import File, open
 from ._holdall import Buffer, __version__
 from ._operations import convert, diff, inspect, load, load_into, stats, verify
 from ._reports import ConvertReport, Diff, Stats, TensorDiff, Unverified, ValueDiff, VerifyReport, Warning
+from ._tensor import Component, Tensor
 from ._values import Simple, Tag
 from ._write import TensorSpec, Writer, save, save_bytes
 from .errors import (
@@ -27,8 +28,8 @@ from .errors import (
     Io,
     Limit,
     Malformed,
-    Misuse,
     MissingFile,
+    Misuse,
     NotFound,
     Unsupported,
 )

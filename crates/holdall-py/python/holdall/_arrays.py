@@ -6,7 +6,7 @@ import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Optional
 
-from .errors import Unsupported
+from .errors import Misuse, Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -267,9 +267,7 @@ def _of_torch(tensor: Any) -> Given:
         )
     tensor = tensor.detach().resolve_conj().resolve_neg()
     place = (
-        (str(tensor.device), tensor.data_ptr(), name, tuple(tensor.shape), tensor.stride())
-        if tensor.numel()
-        else None
+        (str(tensor.device), tensor.data_ptr(), name, tuple(tensor.shape), tensor.stride()) if tensor.numel() else None
     )
     host = tensor.cpu().contiguous()
     raw = host.reshape(-1).view(torch.uint8).numpy()
@@ -281,3 +279,33 @@ def _of_torch(tensor: Any) -> Given:
     return Given(raw.view(np.dtype(f"uint{8 * width}")).reshape(shape), name, place, host)
 
 
+def writable(buffer: Any) -> Any:
+    """The memory of an array to read into: what has the buffer protocol, or torch's memory."""
+    if type(buffer).__module__.partition(".")[0] == "torch" and hasattr(buffer, "detach"):
+        from ._torch import memory
+
+        return memory(buffer)
+    import numpy as np
+
+    if isinstance(buffer, np.ndarray):
+        # Types that NumPy borrows from ml_dtypes have no buffer protocol of their own.
+        if not buffer.flags.c_contiguous:
+            raise Misuse("the array to read into is not contiguous", code="python/buffer", kind="misuse")
+        if buffer.dtype.hasobject:
+            raise Misuse("an array of objects cannot be read into", code="python/buffer", kind="misuse")
+        if buffer.dtype.byteorder == ">":
+            raise Misuse("the array to read into is big-endian", code="python/buffer", kind="misuse")
+        return buffer.reshape(-1).view(np.uint8)
+    return buffer
+
+
+def placed(e: Unsupported, source: str, tensor: str) -> Unsupported:
+    """The error, said of a tensor."""
+    return Unsupported(
+        f"{source}: tensor `{tensor}`: {e._message}",
+        code=e.code,
+        kind=e.kind,
+        source=source,
+        tensor=tensor,
+        hint=e.hint,
+    )

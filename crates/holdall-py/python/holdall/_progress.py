@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Optional, Union
 from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Optional, Union
 
 from .errors import Unsupported
 

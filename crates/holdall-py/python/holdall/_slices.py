@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from ._arrays import PACKED, numpy_dtype
 
 if TYPE_CHECKING:
-    from ._file import Tensor
+    from ._tensor import Tensor
 
 
 def read(tensor: "Tensor", key: Any) -> Any:

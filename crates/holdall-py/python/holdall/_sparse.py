@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from .errors import Unsupported
 
 if TYPE_CHECKING:
-    from ._file import Tensor
+    from ._tensor import Tensor
 
 
 def to_scipy(tensor: "Tensor") -> Any:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union
 
 from . import _holdall
 from ._arrays import EXTRA, PACKED, PLAIN, Given, given
-from ._file import Tensor
 from ._progress import Progress, listening
 from ._sparse import is_scipy
+from ._tensor import Tensor
 from .errors import Misuse, Unsupported
 
 if TYPE_CHECKING:
@@ -286,9 +286,7 @@ class _Item:
 
     @property
     def spec(self) -> Any:
-        components = [
-            (role, part.dtype, part.nbytes, shared) for role, (part, shared) in zip(self.roles, self.parts)
-        ]
+        components = [(role, part.dtype, part.nbytes, shared) for role, (part, shared) in zip(self.roles, self.parts)]
         attributes = None if self.attributes is None else dict(self.attributes)
         return (self.name, self.shape, self.layout, attributes, components)
 

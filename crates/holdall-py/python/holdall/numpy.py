@@ -19,9 +19,7 @@ __all__ = ["save_file", "load_file", "save", "load"]
 Path = Union[str, "os.PathLike[str]"]
 
 
-def save_file(
-    tensor_dict: Mapping[str, Any], filename: Path, metadata: Optional[Mapping[str, str]] = None
-) -> None:
+def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Optional[Mapping[str, str]] = None) -> None:
     """Writes arrays to a file: safetensors, unless the name's extension says another format. Equal memory is
     written once for each name, so that every reader finds it."""
     format = None if _format_of(filename, None) else "safetensors"

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from typing import Any, Optional, Union
 
-from ._file import File, Tensor
+from ._file import File
 from ._file import open as _open
+from ._tensor import Tensor
 from .errors import Misuse
 from .numpy import load, load_file, save, save_file
 
@@ -61,9 +62,7 @@ class safe_open:
     ) -> None:
         known = {"np": "numpy", "numpy": "numpy", "pt": "torch", "torch": "torch", "pytorch": "torch"}
         if framework not in known:
-            raise Misuse(
-                f'framework is "numpy" or "torch", not {framework!r}', code="python/option", kind="misuse"
-            )
+            raise Misuse(f'framework is "numpy" or "torch", not {framework!r}', code="python/option", kind="misuse")
         self._framework = known[framework]
         if self._framework == "torch":
             from ._torch import module
