@@ -1,9 +1,9 @@
 //! The `holdall` command: inspect, verify, convert, diff, extract and edit tensor and model files. The program is
 //! `main.rs`; the Python package has the same command.
 //!
-//! Each command is a module with a `run` of its own. What they share: [`args`] is the command line,
-//! [`input`] opens files and standard input, [`output`] writes text and JSON, [`progress`] draws bars
-//! and [`exit`] turns what went wrong into words and an exit status.
+//! Each command is a module with a `run` of its own. What they share: `args` is the command line,
+//! `input` opens files and standard input, `output` writes text and JSON, `progress` draws bars
+//! and `exit` turns what went wrong into words and an exit status.
 
 mod args;
 mod build;

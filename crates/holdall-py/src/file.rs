@@ -8,8 +8,8 @@ use crate::{dtype, options, reports, value, work, writer};
 use bytes::Bytes;
 use holdall::layout::dense::Dense;
 use holdall::{
-    ByteOrder, DiffOptions, Encoding, File, Layout, LoadOptions, Role, StatsOptions, Tensor,
-    VerifyOptions,
+    ByteOrder, DType, DiffOptions, Encoding, File, Layout, LoadOptions, LogicalType, Role,
+    StatsOptions, Tensor, VerifyOptions,
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -266,6 +266,7 @@ impl NativeFile {
         let objects = buffers.iter().map(|b| Py::new(py, b.clone()));
         let objects = objects.collect::<PyResult<Vec<_>>>()?;
         let mut seen = std::collections::HashSet::new();
+        let mut types: Vec<(DType, Option<LogicalType>, Bound<'_, PyString>)> = Vec::new();
         let out = PyList::empty(py);
         let mut places = loaded.places.iter();
         for t in &loaded.tensors {
@@ -278,7 +279,18 @@ impl NativeFile {
                 let again = !place.range.is_empty() && !seen.insert((place.buffer, start));
                 let address = buffers[place.buffer].start().wrapping_add(start);
                 let crooked = address % c.dtype.width() as usize != 0;
-                let dtype = dtype::name(c.dtype, c.logical_type.as_ref());
+                // There are few types, and many tensors.
+                let same =
+                    |(d, l, _): &&(_, _, Bound<'_, _>)| (*d, l) == (c.dtype, &c.logical_type);
+                let dtype = match types.iter().find(same) {
+                    Some((_, _, name)) => name.clone(),
+                    None => {
+                        let name = dtype::name(c.dtype, c.logical_type.as_ref());
+                        let name = PyString::new(py, &name);
+                        types.push((c.dtype, c.logical_type.clone(), name.clone()));
+                        name
+                    }
+                };
                 let shape = PyTuple::new(py, t.shape())?;
                 let buffer = &objects[place.buffer];
                 let len = place.range.len();

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
 from . import _holdall
-from ._arrays import array, placed, writable
+from ._arrays import PLAIN, array, numpy_dtype, placed, writable
 from ._progress import Progress, listening
 from ._reports import VerifyReport, Warning
 from ._tensor import Tensor
@@ -166,12 +166,20 @@ class File(Mapping[str, "Tensor"]):
             positions = [at for at in wanted if at not in apart]
         with listening(progress) as listener:
             rows = native.load(positions, threads, check, listener)
+        import numpy as np
+
+        plain = {name: numpy_dtype(name) for name in PLAIN}
+        ndarray: Any = np.ndarray
         out = {}
         for name, shape, dtype, buffer, start, nbytes, copy in rows:
-            try:
-                a = array(buffer, start, shape, dtype)
-            except Unsupported as e:
-                raise placed(e, self.name, name) from None
+            known = plain.get(dtype)
+            if nbytes and known is not None and len(shape) <= 32:
+                a = ndarray(shape, known, buffer, start)
+            else:
+                try:
+                    a = array(buffer, start, shape, dtype)
+                except Unsupported as e:
+                    raise placed(e, self.name, name) from None
             out[name] = a.copy() if copy else a
         if others:
             for at in others:
