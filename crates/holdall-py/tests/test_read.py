@@ -204,7 +204,10 @@ def test_dlpack(zt, arrays):
         a = np.from_dlpack(t)
         assert np.array_equal(a, arrays[name]) and a.dtype == arrays[name].dtype
     a = np.from_dlpack(f["w"])
-    assert not a.flags.writeable and np.shares_memory(a, f["w"].numpy())
+    # NumPy asks for capsules that can say they are read-only from 2.1 on.
+    knows = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
+    assert np.shares_memory(a, f["w"].numpy()) is knows
+    assert not (knows and a.flags.writeable)
     assert f["w"].__dlpack_device__() == (1, 0)
     assert "dltensor_versioned" in repr(f["w"].__dlpack__(max_version=(1, 0)))
     old = f["w"].__dlpack__()
