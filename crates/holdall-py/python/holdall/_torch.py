@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._arrays import PACKED
 from .errors import Misuse, Unsupported
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def tensor(buffer: "Buffer", start: int, shape: tuple[int, ...], name: str, devi
     """A tensor over writable memory that nobody else has."""
     torch = module()
     dtype = getattr(torch, name, None)
-    if name.startswith(("float4", "float6")) or not isinstance(dtype, torch.dtype):
+    if name in PACKED or not isinstance(dtype, torch.dtype):
         raise Unsupported(
             f"this torch has no {name}",
             code="python/dtype",
