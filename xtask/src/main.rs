@@ -7,6 +7,7 @@ mod corpus;
 mod docs;
 mod fuzz;
 mod interop;
+mod python;
 mod sizes;
 mod test;
 
@@ -46,6 +47,7 @@ const TASKS: &[Task] = &[
         fuzz::smoke,
     ),
     task("interop", "compares with the published packages, which it fetches", interop::interop),
+    task("python", "builds the Python package, installs and tests it; --release", python::python),
     task("sizes", "lists files over 400 lines, refuses them over 800", sizes::sizes),
     task("gen", "writes the generated tables in docs/; --check compares them", docs::write),
     task("bench", "measures against the peers; arguments go to benches/", bench),

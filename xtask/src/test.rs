@@ -1,7 +1,7 @@
 //! All that must pass before a change lands.
 
 use crate::command::{Outcome, cargo};
-use crate::{check, docs, fuzz, interop, sizes};
+use crate::{check, docs, fuzz, interop, python, sizes};
 
 /// `cargo xtask test`: the quick checks first, the tests last.
 pub(crate) fn all(_args: &[String]) -> Outcome {
@@ -13,6 +13,7 @@ pub(crate) fn all(_args: &[String]) -> Outcome {
     a_million_records()?;
     fuzz::smoke(&[])?;
     interop::interop(&[])?;
+    python::python(&[])?;
     cargo(["test", "--workspace"]).run()
 }
 

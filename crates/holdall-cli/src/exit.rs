@@ -7,7 +7,6 @@ use clap::error::{ContextKind, ErrorKind};
 use holdall::{Error, Kind, Rule};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
-use std::process::ExitCode;
 
 /// Every rule of the command itself.
 pub(crate) static RULES: &[&Rule] = &[
@@ -155,12 +154,12 @@ pub(crate) enum Status {
     Incomplete,
 }
 
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> ExitCode {
+impl From<Status> for u8 {
+    fn from(status: Status) -> u8 {
         match status {
-            Status::Fine => ExitCode::SUCCESS,
-            Status::Bad => ExitCode::from(1),
-            Status::Incomplete => ExitCode::from(4),
+            Status::Fine => 0,
+            Status::Bad => 1,
+            Status::Incomplete => 4,
         }
     }
 }
@@ -258,16 +257,20 @@ impl Early {
 }
 
 /// Tells what `clap` found wrong with the arguments, or prints the help it was asked for.
-pub(crate) fn usage(e: &clap::Error, early: &Early) -> ExitCode {
+pub(crate) fn usage(e: &clap::Error, early: &Early) -> u8 {
     let is_help = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_help || !early.json {
         let printed = e.print().and_then(|()| io::stdout().flush());
         return match printed.map_err(Failure::from) {
-            Err(Failure::Error(e)) if is_help => {
-                ExitCode::from(report(&e, early.json, Paint::off()))
-            }
+            Err(Failure::Error(e)) if is_help => report(&e, early.json, Paint::off()),
             // Nobody reads our output any more, or our errors: nothing to be told.
-            _ => ExitCode::from(if is_help { 0 } else { 2 }),
+            _ => {
+                if is_help {
+                    0
+                } else {
+                    2
+                }
+            }
         };
     }
     let rendered = e.render().to_string();
@@ -289,5 +292,5 @@ pub(crate) fn usage(e: &clap::Error, early: &Early) -> ExitCode {
         }
     };
     error = error.with_hint(hint);
-    ExitCode::from(report(&error, true, Paint::off()))
+    report(&error, true, Paint::off())
 }

@@ -9,7 +9,7 @@ use holdall_core::Result;
 const MAP_MIN: usize = 1 << 20;
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Zeroed memory of a fixed length, to be filled and then shared.
+/// Zeroed memory of a fixed length, to be filled and then shared. Moving it moves none of its bytes.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Memory,
@@ -61,6 +61,12 @@ impl Buffer {
             Memory::Heap(bytes) => bytes.into(),
             Memory::Map(map) => Bytes::from_owner(map).slice(..self.len),
         }
+    }
+}
+
+impl From<Vec<u8>> for Buffer {
+    fn from(bytes: Vec<u8>) -> Buffer {
+        Buffer { len: bytes.len(), memory: Memory::Heap(bytes) }
     }
 }
 

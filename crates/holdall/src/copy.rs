@@ -93,7 +93,7 @@ impl<'a> Copier<'a> {
                 hasher.update(bytes);
             }
             writer.write(bytes)?;
-            self.listener.advance(len);
+            self.listener.advance(len)?;
         }
         check(c, hasher)
     }
@@ -120,7 +120,7 @@ impl<'a> Copier<'a> {
         for piece in Pieces::hashed(file, tensor.info(), c.clone(), hasher(c)) {
             let piece = piece?;
             writer.write(&piece)?;
-            self.listener.advance(piece.len() as u64);
+            self.listener.advance(piece.len() as u64)?;
         }
         Ok(())
     }
@@ -143,8 +143,7 @@ impl<'a> Copier<'a> {
         let decoder = self.decoder.get_or_insert_with(|| Decoder::new(file.limits()));
         decoder.decode_into(c.encoding, &stored, &mut self.scratch)?;
         writer.write(&self.scratch)?;
-        self.listener.advance(len);
-        Ok(())
+        self.listener.advance(len)
     }
 
     /// A component of many frames, a window of them at a time, on all cores.
@@ -176,7 +175,7 @@ impl<'a> Copier<'a> {
             self.scratch.resize(len as usize, 0);
             decode_window(file, window, &stored, &mut self.scratch)?;
             writer.write(&self.scratch)?;
-            self.listener.advance(len);
+            self.listener.advance(len)?;
         }
         if let Some(hasher) = &mut hasher {
             let table = c.stored.start + stored_end..c.stored.end;

@@ -34,6 +34,7 @@ pub static RULES: &[&Rule] = &[
     &LOCKED,
     &CHANGED_SINCE,
     &NOT_REGULAR,
+    &CANCELLED,
     &records::KIND,
     &records::SIZE,
     &records::HEAP,
@@ -213,6 +214,9 @@ pub static NOT_REGULAR: Rule = Rule::new(
 .with_hint(
     "for a pipe or a device give `-` and redirect: `holdall … - < PIPE`, `holdall … - > PIPE`",
 );
+/// The caller has lost interest.
+pub static CANCELLED: Rule =
+    Rule::new("work/cancelled", Kind::Io, "A long operation is wanted until it is done.");
 /// An edit that the file or its format does not allow.
 pub static CANNOT_EDIT: Rule = Rule::new(
     "edit/cannot",

@@ -1,7 +1,8 @@
 //! An open file and its tensors.
 
+use crate::buffer::Buffer;
 use crate::error::{NO_COMPONENT, NOT_FOUND};
-use crate::load::{LoadOptions, Loaded};
+use crate::load::{LoadOptions, Loaded, LoadedMemory};
 use crate::open::{Check, Io};
 use crate::pieces::Pieces;
 use crate::source::ByteSource;
@@ -132,6 +133,12 @@ impl File {
         }
     }
 
+    /// Tensor number `position` in the file's own order.
+    pub fn at(&self, position: usize) -> Option<Tensor> {
+        let info = self.0.index.at(position)?;
+        Some(Tensor { info, file: self.clone() })
+    }
+
     /// Loads every tensor into memory of its own: see [`File::load`].
     ///
     /// # Errors
@@ -155,6 +162,21 @@ impl File {
         crate::load::load(self, wanted, options)
     }
 
+    /// Loads these tensors (by their numbers in the file's order) as [`File::load`] does, into memory
+    /// that is the caller's to write to.
+    ///
+    /// # Errors
+    /// As [`File::load`].
+    pub fn load_memory(
+        &self,
+        positions: impl IntoIterator<Item = usize>,
+        options: &LoadOptions,
+    ) -> Result<LoadedMemory> {
+        let at = |position| self.0.index.at(position).ok_or_else(|| self.no_position(position));
+        let wanted = positions.into_iter().map(at).collect::<Result<Vec<_>>>()?;
+        crate::load::load_memory(self, wanted, options)
+    }
+
     /// Decodes many components into the caller's memory, each buffer exactly as long as its component,
     /// in the order of the file and on several threads.
     ///
@@ -171,6 +193,12 @@ impl File {
             wanted.push((tensor.position(), tensor.require(&role)?, out));
         }
         crate::load::load_into(self, wanted, options).map_err(|e| e.in_source(self.name()))
+    }
+
+    #[cold]
+    fn no_position(&self, position: usize) -> Error {
+        let message = format!("there is no tensor number {position}, only {}", self.len());
+        NOT_FOUND.broken(message).in_source(self.name())
     }
 
     #[cold]
@@ -221,6 +249,16 @@ impl Tensor {
     pub fn bytes(&self, role: &Role) -> Result<Bytes> {
         let c = self.require(role)?;
         crate::load::component(&self.file, &self.info, &c).map_err(|e| self.place(e, &c))
+    }
+
+    /// The decoded bytes of a component as [`Tensor::bytes`] gives them, in memory that is the caller's to
+    /// write to, and where in it they lie.
+    ///
+    /// # Errors
+    /// As [`Tensor::bytes`].
+    pub fn memory(&self, role: &Role) -> Result<(Buffer, Range<usize>)> {
+        let c = self.require(role)?;
+        crate::load::component_memory(&self.file, &self.info, &c).map_err(|e| self.place(e, &c))
     }
 
     /// The stored bytes of a component, just as they are in the file.

@@ -193,8 +193,7 @@ impl<'a> Context<'a> {
                 (rest, at) = (after, end);
             }
         }
-        self.options.listener.advance(len);
-        Ok(())
+        self.options.listener.advance(len)
     }
 
     /// Of parts in offset order, those that have bytes in `from..to`, and those from there on.
@@ -260,8 +259,7 @@ impl<'a> Context<'a> {
         if c.byte_order == ByteOrder::Big {
             swap_bytes(out, c.dtype.width());
         }
-        self.options.listener.advance(stored.end - stored.start);
-        Ok(())
+        self.options.listener.advance(stored.end - stored.start)
     }
 
     /// Frames need not be held against zstd's checksums where the digest vouches for them, or where no

@@ -59,7 +59,7 @@ pub use holdall_core::*;
 /// Schemas of records: what they are made of, and where their bytes lie.
 pub use holdall_schema as schema;
 pub use items::Sharing;
-pub use load::{LoadOptions, Loaded, LoadedTensor};
+pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
 pub use number::{ElementType, Number};
 pub use open::{Check, Io, OpenOptions, open};
 pub use pieces::Pieces;

@@ -227,6 +227,27 @@ struct Region {
 
 /// The decoded bytes of each wanted component, in order.
 fn components(file: &File, wanted: &[Wanted], options: &LoadOptions) -> Result<Vec<Bytes>> {
+    let Memory { buffers, places } = in_memory(file, wanted, options)?;
+    let shared: Vec<Bytes> = buffers.into_iter().map(Buffer::freeze).collect();
+    Ok(places.into_iter().map(|place| shared[place.buffer].slice(place.range)).collect())
+}
+
+/// Where a component lies in the memory that was taken for a load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Number of its buffer.
+    pub buffer: usize,
+    /// Its bytes in that buffer, half-open.
+    pub range: Range<usize>,
+}
+
+/// Memory that was filled, and where each wanted component lies in it.
+struct Memory {
+    buffers: Vec<Buffer>,
+    places: Vec<Place>,
+}
+
+fn in_memory(file: &File, wanted: &[Wanted], options: &LoadOptions) -> Result<Memory> {
     let total = wanted.iter().fold(0u64, |n, w| n.saturating_add(w.component.stored_len()));
     options.listener.begin(total);
     let check = options.check.unwrap_or(file.check());
@@ -240,11 +261,11 @@ fn components(file: &File, wanted: &[Wanted], options: &LoadOptions) -> Result<V
     let memory_of = |r: &Region| {
         if direct { Buffer::mapped(len(&r.file)) } else { Buffer::new(len(&r.file)) }
     };
-    let mut region_memory = regions.iter().map(memory_of).collect::<Result<Vec<_>>>()?;
+    let mut buffers = regions.iter().map(memory_of).collect::<Result<Vec<_>>>()?;
     let (slabs, mut slab_memory) = slabs(file, wanted, &own)?;
 
     let mut fills = Vec::new();
-    for (region, memory) in regions.iter().zip(&mut region_memory) {
+    for (region, memory) in regions.iter().zip(&mut buffers) {
         let (offset, out) = (region.file.start, memory.as_mut());
         fills.push(Fill::Region { offset, parts: &region.parts, out });
     }
@@ -260,28 +281,77 @@ fn components(file: &File, wanted: &[Wanted], options: &LoadOptions) -> Result<V
     }
     fill(file, wanted, fills, direct, options)?;
 
-    let mut out = vec![Bytes::new(); wanted.len()];
-    for (region, memory) in regions.iter().zip(region_memory) {
-        let memory = memory.freeze();
+    let mut places: Vec<Option<Place>> = vec![None; wanted.len()];
+    for (buffer, region) in regions.iter().enumerate() {
         for &i in &region.parts {
             let stored = &wanted[i].component.stored;
             let from = (stored.start - region.file.start) as usize;
-            out[i] = memory.slice(from..from + len(stored));
+            places[i] = Some(Place { buffer, range: from..from + len(stored) });
         }
     }
     for (slab, memory) in slabs.into_iter().zip(slab_memory) {
-        let memory = memory.freeze();
+        let buffer = buffers.len();
+        buffers.push(memory);
         for (i, range) in slab {
-            out[i] = memory.slice(range);
+            places[i] = Some(Place { buffer, range });
         }
     }
     for i in unknown {
-        out[i] = of_unknown_len(file, &wanted[i], check)?;
+        let memory = Buffer::from(of_unknown_len(file, &wanted[i], check)?);
+        places[i] = Some(Place { buffer: buffers.len(), range: 0..memory.as_ref().len() });
+        buffers.push(memory);
     }
     for (i, first) in same {
-        out[i] = out[first].clone();
+        places[i] = places[first].clone();
     }
-    Ok(out)
+    // What has no bytes was read by nobody.
+    let nowhere = buffers.len();
+    if places.iter().any(Option::is_none) {
+        buffers.push(Buffer::new(0)?);
+    }
+    let places = places
+        .into_iter()
+        .map(|place| place.unwrap_or(Place { buffer: nowhere, range: 0..0 }))
+        .collect();
+    Ok(Memory { buffers, places })
+}
+
+/// Tensors in memory that belongs to the caller alone and may be written to, decoded, little-endian.
+/// Components that have the same bytes in the file are at the same place.
+pub struct LoadedMemory {
+    /// The tensors, in the order asked for.
+    pub tensors: Vec<TensorInfo>,
+    /// The memory. Large components have a buffer of their own, small neighbours share one.
+    pub buffers: Vec<Buffer>,
+    /// Where each tensor's components lie, one tensor after the other, each in the file's own order.
+    pub places: Vec<Place>,
+}
+
+/// Loads `tensors` whole, as [`load`] does, into memory that is not shared yet.
+pub(crate) fn load_memory(
+    file: &File,
+    tensors: Vec<TensorInfo>,
+    options: &LoadOptions,
+) -> Result<LoadedMemory> {
+    let one = |t: &TensorInfo, component| Wanted { tensor: t.position(), component };
+    let wanted: Vec<Wanted> =
+        tensors.iter().flat_map(|t| t.components().map(|c| one(t, c))).collect();
+    let memory = in_memory(file, &wanted, options).map_err(|e| e.in_source(file.name()))?;
+    Ok(LoadedMemory { tensors, buffers: memory.buffers, places: memory.places })
+}
+
+/// One component in memory that is not shared yet.
+pub(crate) fn component_memory(
+    file: &File,
+    tensor: &TensorInfo,
+    c: &Component,
+) -> Result<(Buffer, Range<usize>)> {
+    let wanted = [Wanted { tensor: tensor.position(), component: c.clone() }];
+    let mut memory = in_memory(file, &wanted, &LoadOptions::new())?;
+    match (memory.places.pop(), memory.buffers.pop()) {
+        (Some(place), Some(buffer)) => Ok((buffer, place.range)),
+        _ => Ok((Buffer::new(0)?, 0..0)),
+    }
 }
 
 /// Compares the digest of a component without stored bytes.
@@ -392,15 +462,15 @@ fn slabs(file: &File, wanted: &[Wanted], own: &[usize]) -> Result<(Vec<Slab>, Ve
 }
 
 /// A compressed component of which nothing tells how long it decodes to.
-fn of_unknown_len(file: &File, wanted: &Wanted, check: Check) -> Result<Bytes> {
-    let Some(tensor) = file.index().at(wanted.tensor) else { return Ok(Bytes::new()) };
+fn of_unknown_len(file: &File, wanted: &Wanted, check: Check) -> Result<Vec<u8>> {
+    let Some(tensor) = file.index().at(wanted.tensor) else { return Ok(Vec::new()) };
     let c = wanted.component.clone();
     let hasher = checked_algorithm(&c, check).map(Hasher::new);
     let mut out = Vec::new();
     for piece in Pieces::hashed(file, &tensor, c, hasher) {
         out.extend_from_slice(&piece?);
     }
-    Ok(out.into())
+    Ok(out)
 }
 
 fn len(range: &Range<u64>) -> usize {

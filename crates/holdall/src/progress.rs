@@ -1,5 +1,7 @@
 //! How far along a long operation is.
 
+use crate::error::CANCELLED;
+use holdall_core::Result;
 use std::sync::Arc;
 
 /// Told how far along an operation is, from any thread. Implementations must be quick.
@@ -8,6 +10,11 @@ pub trait Progress: Send + Sync {
     fn begin(&self, total_bytes: u64);
     /// It handled this many more.
     fn advance(&self, bytes: u64);
+    /// Asked now and then whether the operation is still wanted. Once it is not, the operation ends with
+    /// an error of kind Io as soon as it can, and leaves behind what any other error leaves.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
 }
 
 /// A listener, or none.
@@ -21,10 +28,14 @@ impl Listener {
         }
     }
 
-    pub(crate) fn advance(&self, bytes: u64) {
-        if let Some(p) = &self.0 {
-            p.advance(bytes);
+    pub(crate) fn advance(&self, bytes: u64) -> Result<()> {
+        let Some(p) = &self.0 else { return Ok(()) };
+        p.advance(bytes);
+        if p.is_cancelled() {
+            let e = std::io::Error::from(std::io::ErrorKind::Interrupted);
+            return Err(CANCELLED.broken("the operation was cancelled").with_io(e));
         }
+        Ok(())
     }
 }
 

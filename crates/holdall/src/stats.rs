@@ -219,7 +219,7 @@ impl Scan<'_> {
                 if read == 0 {
                     return Ok(());
                 }
-                listener.advance(read);
+                listener.advance(read)?;
                 start += step;
             }
         };
@@ -227,8 +227,7 @@ impl Scan<'_> {
         workers::for_each(threads, ranges(count, step), Vec::new, |memory, range| {
             self.elements.with(range.clone(), memory, |bytes| {
                 work(range.start, bytes)?;
-                listener.advance(bytes.len() as u64);
-                Ok(())
+                listener.advance(bytes.len() as u64)
             })
         })
     }

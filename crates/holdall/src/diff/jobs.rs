@@ -58,8 +58,7 @@ pub(super) fn compare(pairs: &[Pair], options: &DiffOptions) -> Result<Vec<Tenso
     workers::for_each(threads, jobs, Kept::default, |kept, job| {
         let cost = context.cost(&job);
         context.run(kept, job)?;
-        options.listener.advance(cost);
-        Ok(())
+        options.listener.advance(cost)
     })?;
     let mut changed = context.changed.into_inner().unwrap_or_else(PoisonError::into_inner);
     for big in context.big {

@@ -338,8 +338,7 @@ impl Context<'_> {
             Job::Frames { slot, frames } => self.frames(kept, slot, frames)?,
             Job::Stream { slot } => self.stream(slot)?,
         }
-        self.options.listener.advance(cost);
-        Ok(())
+        self.options.listener.advance(cost)
     }
 
     /// Hands the stored bytes `range` of the file to `work`, from where they lie or read into

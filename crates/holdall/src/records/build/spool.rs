@@ -124,7 +124,7 @@ impl Read for Reader {
             }
             _ => self.rest.read(out)?,
         };
-        self.listener.advance(count as u64);
+        self.listener.advance(count as u64).map_err(std::io::Error::other)?;
         Ok(count)
     }
 }

@@ -1,0 +1,105 @@
+//! The `holdall` command: inspect, verify, convert, diff, extract and edit tensor and model files. The program is
+//! `main.rs`; the Python package has the same command.
+//!
+//! Each command is a module with a `run` of its own. What they share: `args` is the command line,
+//! `input` opens files and standard input, `output` writes text and JSON, `progress` draws bars
+//! and `exit` turns what went wrong into words and an exit status.
+
+mod args;
+mod build;
+mod completions;
+mod convert;
+mod diff;
+mod edit;
+mod elements;
+mod exit;
+mod extract;
+mod formats;
+mod given;
+mod input;
+mod inspect;
+#[cfg(all(feature = "http", feature = "carton"))]
+mod links;
+#[cfg(feature = "carton")]
+mod model;
+mod number;
+mod output;
+#[cfg(feature = "carton")]
+mod package;
+mod progress;
+mod records;
+mod rules;
+mod schema;
+mod session;
+mod verify;
+mod writing;
+
+use args::{Cli, Command};
+use clap::{CommandFactory, FromArgMatches};
+use exit::{Early, Failure, Status};
+use session::Session;
+use std::ffi::OsString;
+
+/// Does what a command line says, of which the first argument is the name of the program; gives the exit
+/// status.
+pub fn run(args: Vec<OsString>) -> u8 {
+    outlive_file_limits();
+    let early = Early::of(args.iter().cloned());
+    let command = Cli::command().color(early.color.clap());
+    let parsed = command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(e) => return exit::usage(&e, &early),
+    };
+    let session = Session::new(cli.global);
+    match dispatch(&session, cli.command).and_then(|status| session.finish().map(|()| status)) {
+        Ok(status) => status.into(),
+        Err(Failure::Closed) => 0,
+        Err(Failure::Told(code)) => code,
+        Err(Failure::Error(e)) => exit::report(&e, session.json(), session.err_paint()),
+    }
+}
+
+/// Makes a write past the limit on the size of files (`ulimit -f`) fail, as one to a full disk does: its
+/// signal would end the process before anything could be said. Who handles it need do nothing.
+fn outlive_file_limits() {
+    #[cfg(unix)]
+    {
+        use signal_hook::consts::SIGXFSZ;
+        use std::sync::{Arc, atomic::AtomicBool};
+        // Where that cannot be had, the signal does what it did.
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+    }
+}
+
+fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
+    match command {
+        Command::Inspect(args) => inspect::run(session, &args),
+        Command::Verify(args) => verify::run(session, &args),
+        Command::Diff(args) => diff::run(session, &args),
+        Command::Convert(args) => convert::run(session, &args),
+        Command::Edit(args) => edit::run(session, &args),
+        #[cfg(feature = "carton")]
+        Command::Pack(args) => package::pack::run(session, &args),
+        #[cfg(feature = "carton")]
+        Command::Unpack(args) => package::unpack::run(session, &args),
+        #[cfg(feature = "carton")]
+        Command::Hash(args) => package::hash::run(session, &args),
+        Command::Extract(args) => extract::run(session, &args),
+        #[cfg(feature = "carton")]
+        Command::Test(args) => model::test::run(session, &args),
+        #[cfg(feature = "carton")]
+        Command::Run(args) => model::run::run(session, &args),
+        Command::Build(args) => build::run(session, &args),
+        Command::Records(args) => records::run(session, &args),
+        Command::Schema(args) => schema::run(session, &args),
+        #[cfg(all(feature = "http", feature = "carton"))]
+        Command::Shrink(args) => links::shrink::run(session, &args),
+        #[cfg(all(feature = "http", feature = "carton"))]
+        Command::Fetch(args) => links::fetch::run(session, &args),
+        Command::Formats => formats::run(session),
+        Command::Rules(args) => rules::run(session, &args),
+        Command::Completions(args) => completions::run(session, &args),
+        Command::Man(args) => completions::man(session, &args),
+    }
+}

@@ -1,0 +1,83 @@
+"""Open, load, save, convert and verify tensor files: safetensors, zTensor, Metatensor.
+
+::
+
+    import holdall
+
+    with holdall.open("model.safetensors") as f:
+        print(f["embed.weight"].shape)
+        rows = f["embed.weight"][10:20]  # reads these rows only
+
+    weights = holdall.load("model.safetensors")  # writable NumPy arrays
+    holdall.save("model.zt", weights, encoding="zstd")
+"""
+
+from __future__ import annotations
+
+from . import errors
+from ._file import File, open
+from ._holdall import Buffer, __version__
+from ._operations import convert, diff, inspect, load, load_into, stats, verify
+from ._reports import ConvertReport, Diff, Stats, TensorDiff, Unverified, ValueDiff, VerifyReport, Warning
+from ._tensor import Component, Tensor
+from ._values import Simple, Tag
+from ._write import TensorSpec, Writer, save, save_bytes
+from .errors import (
+    HoldallError,
+    Integrity,
+    Io,
+    Limit,
+    Malformed,
+    MissingFile,
+    Misuse,
+    NotFound,
+    Unsupported,
+)
+
+__all__ = [
+    "Buffer",
+    "Component",
+    "ConvertReport",
+    "Diff",
+    "File",
+    "HoldallError",
+    "Integrity",
+    "Io",
+    "Limit",
+    "Malformed",
+    "MissingFile",
+    "Misuse",
+    "NotFound",
+    "Simple",
+    "Stats",
+    "Tag",
+    "Tensor",
+    "TensorDiff",
+    "TensorSpec",
+    "Unsupported",
+    "Unverified",
+    "ValueDiff",
+    "VerifyReport",
+    "Warning",
+    "Writer",
+    "__version__",
+    "convert",
+    "diff",
+    "errors",
+    "formats",
+    "inspect",
+    "load",
+    "load_into",
+    "open",
+    "save",
+    "save_bytes",
+    "stats",
+    "verify",
+]
+
+
+def formats() -> dict[str, tuple[str, ...]]:
+    """The formats of this build, and the file name extensions of each."""
+    from ._holdall import formats as native
+
+    return {id: tuple(extensions) for id, _, extensions, _, _ in native()}

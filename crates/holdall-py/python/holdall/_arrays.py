@@ -1,0 +1,311 @@
+"""Element types, and arrays of NumPy and others as bytes and back."""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Optional
+
+from .errors import Misuse, Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ._holdall import Buffer
+
+#: Element types that NumPy knows by itself.
+PLAIN = frozenset(
+    "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool complex64 complex128".split()
+)
+#: Element types that ml_dtypes adds. The last three are packed in files, one to a byte in memory.
+EXTRA = frozenset(
+    "bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu "
+    "float6_e2m3fn float6_e3m2fn float4_e2m1fn".split()
+)
+#: Bits of elements that share bytes in files.
+PACKED = {"float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
+#: DLPack's code and bits of each element type.
+DLPACK = {
+    "int8": (0, 8),
+    "int16": (0, 16),
+    "int32": (0, 32),
+    "int64": (0, 64),
+    "uint8": (1, 8),
+    "uint16": (1, 16),
+    "uint32": (1, 32),
+    "uint64": (1, 64),
+    "float16": (2, 16),
+    "float32": (2, 32),
+    "float64": (2, 64),
+    "bfloat16": (4, 16),
+    "complex64": (5, 64),
+    "complex128": (5, 128),
+    "bool": (6, 8),
+    "float8_e4m3fn": (10, 8),
+    "float8_e4m3fnuz": (11, 8),
+    "float8_e5m2": (12, 8),
+    "float8_e5m2fnuz": (13, 8),
+    "float8_e8m0fnu": (14, 8),
+}
+#: Bytes that are given to the writer at a time: what Ctrl-C waits for, and what a copy takes.
+CHUNK = 32 << 20
+
+
+@lru_cache(maxsize=None)
+def numpy_dtype(name: str) -> "np.dtype[Any]":
+    """NumPy's dtype of that name, little-endian.
+
+    Raises:
+        Unsupported: ml_dtypes is needed and not there, or the name means nothing here.
+    """
+    import numpy as np
+
+    if name in PLAIN:
+        plain: np.dtype[Any] = np.dtype(name)
+        return plain if sys.byteorder == "little" else plain.newbyteorder("<")
+    if name in EXTRA:
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise Unsupported(
+                f"NumPy has no {name} of its own",
+                code="python/extra",
+                kind="unsupported",
+                hint="pip install ml_dtypes; or use torch(), DLPack, or the bytes in components",
+            ) from None
+        if hasattr(ml_dtypes, name):
+            extra: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+            return extra
+        raise Unsupported(
+            f"this ml_dtypes has no {name}",
+            code="python/extra",
+            kind="unsupported",
+            hint="pip install --upgrade ml_dtypes",
+        )
+    raise Unsupported(
+        f"the element type {name!r} means nothing here",
+        code="python/dtype",
+        kind="unsupported",
+        hint='its storage elements: t.components["data"].numpy()',
+    )
+
+
+def array(buffer: "Buffer", offset: int, shape: tuple[int, ...], name: str) -> "np.ndarray[Any, Any]":
+    """The elements in ``buffer`` from ``offset`` bytes on, without a copy unless they are packed."""
+    import numpy as np
+
+    dtype = numpy_dtype(name)
+    memory: Any = buffer
+    try:
+        if name not in PACKED and 0 not in shape:
+            return np.ndarray(shape, dtype, memory, offset)
+        out = np.empty(shape, dtype)
+    except ValueError as e:
+        # Files may have more dimensions, and longer ones of nothing, than NumPy's arrays.
+        raise Unsupported(
+            f"NumPy has no arrays of shape {list(shape)}: {e}", code="python/shape", kind="unsupported"
+        ) from None
+    if out.size:
+        out = unpack(buffer, offset, shape, PACKED[name]).view(dtype)
+    out.flags.writeable = not buffer.readonly
+    return out
+
+
+def unpack(buffer: "Buffer", offset: int, shape: tuple[int, ...], bits: int) -> "np.ndarray[Any, Any]":
+    """Codes of ``bits`` bits, packed low bits first, one to a byte."""
+    import numpy as np
+
+    count = 1
+    for size in shape:
+        count *= size
+    memory: Any = buffer
+    packed = np.frombuffer(memory, np.uint8, (count * bits + 7) // 8, offset)
+    each = np.unpackbits(packed, bitorder="little")[: count * bits].reshape(count, bits)
+    return np.packbits(each, axis=1, bitorder="little").reshape(shape)
+
+
+def pack(codes: "np.ndarray[Any, Any]", bits: int) -> "np.ndarray[Any, Any]":
+    """What :func:`unpack` undoes."""
+    import numpy as np
+
+    each = np.unpackbits(codes.reshape(-1, 1), axis=1, bitorder="little")[:, :bits]
+    return np.packbits(each.reshape(-1), bitorder="little")
+
+
+class Given(NamedTuple):
+    """An array about to be written."""
+
+    array: "np.ndarray[Any, Any]"
+    dtype: str
+    #: What two arrays have in common when one is the other.
+    identity: Optional[tuple[Any, ...]]
+    #: What keeps the memory alive.
+    owner: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.array.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that its elements take in a file."""
+        bits = PACKED.get(self.dtype)
+        return int(self.array.nbytes) if bits is None else (int(self.array.size) * bits + 7) // 8
+
+    def chunks(self) -> Iterator[Any]:
+        """Its bytes, row-major and little-endian, a few at a time."""
+        import numpy as np
+
+        a = self.array
+        if a.size == 0:
+            return
+        if self.dtype in PACKED:
+            yield pack(np.ascontiguousarray(a).view(np.uint8), PACKED[self.dtype])
+            return
+        if a.flags.c_contiguous and not is_big(a.dtype):
+            flat = a.reshape(-1).view(np.uint8)
+            for start in range(0, flat.size, CHUNK):
+                yield flat[start : start + CHUNK]
+            return
+        if a.ndim == 0 or a.nbytes <= CHUNK:
+            yield little(a)
+            return
+        rows = max(1, CHUNK * a.shape[0] // a.nbytes)
+        for start in range(0, a.shape[0], rows):
+            part = a[start : start + rows]
+            if part.nbytes <= 2 * CHUNK:
+                yield little(part)
+            else:
+                yield from self._replace(array=part[0]).chunks()
+
+
+def is_big(dtype: "np.dtype[Any]") -> bool:
+    """Whether elements of that type are big-endian here."""
+    order = dtype.byteorder
+    return order == ">" or (order == "=" and sys.byteorder == "big" and dtype.itemsize > 1)
+
+
+def little(a: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """A row-major little-endian copy's bytes."""
+    import numpy as np
+
+    order = a.dtype.newbyteorder("<") if is_big(a.dtype) else a.dtype
+    return np.ascontiguousarray(a, order).reshape(-1).view(np.uint8)
+
+
+def name_of(dtype: "np.dtype[Any]") -> str:
+    """Holdall's name of NumPy's dtype.
+
+    Raises:
+        Unsupported: no file holds such elements: text, objects, records, dates.
+    """
+    name = str(dtype.name)
+    if name in PLAIN or name in EXTRA:
+        return name
+    raise Unsupported(
+        f"elements of NumPy's dtype {dtype} cannot be stored",
+        code="python/dtype",
+        kind="unsupported",
+        hint="convert them first, for example x.astype('float32')",
+    )
+
+
+def given(value: Any, what: str = "a tensor") -> Given:
+    """An array of NumPy, torch, jax, or anything with DLPack, ``__array__`` or the buffer protocol.
+
+    Raises:
+        TypeError: it is none of these.
+        Unsupported: of elements, or on a device, that cannot be written.
+    """
+    import numpy as np
+
+    if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
+        return _of_torch(value)
+    if isinstance(value, np.ndarray):
+        a = value
+    elif isinstance(value, np.generic) or hasattr(value, "__array__"):
+        a = np.asarray(value)
+    elif hasattr(value, "__dlpack__"):
+        a = np.from_dlpack(value)
+    else:
+        if isinstance(value, (str, int, float, complex, list, tuple, dict)) or value is None:
+            raise TypeError(f"{what} is an array, not {type(value).__name__}: numpy.asarray makes one")
+        try:
+            view = memoryview(value)
+        except TypeError:
+            raise TypeError(
+                f"{what} is an array (NumPy, torch, jax, DLPack, the buffer protocol), not {type(value).__name__}"
+            ) from None
+        a = np.asarray(view)
+    if isinstance(a, np.ma.MaskedArray):
+        raise Unsupported(
+            f"{what} is a masked array, and no file holds its mask",
+            code="python/dtype",
+            kind="unsupported",
+            hint="save x.filled() and x.mask as two tensors",
+        )
+    name = name_of(a.dtype)
+    place = (a.__array_interface__["data"][0], name, a.shape, a.strides, a.dtype.byteorder) if a.size else None
+    return Given(a, name, place, value)
+
+
+def _of_torch(tensor: Any) -> Given:
+    import numpy as np
+    import torch
+
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        raise Unsupported(
+            "a sparse or quantized torch tensor is not dense",
+            code="python/layout",
+            kind="unsupported",
+            hint="holdall.Writer has add_csr, add_coo and add_quantized; or save x.to_dense()",
+        )
+    name = str(tensor.dtype).partition(".")[2]
+    if name not in PLAIN and name not in EXTRA:
+        raise Unsupported(
+            f"elements of {tensor.dtype} cannot be stored", code="python/dtype", kind="unsupported", hint=None
+        )
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    place = (
+        (str(tensor.device), tensor.data_ptr(), name, tuple(tensor.shape), tensor.stride()) if tensor.numel() else None
+    )
+    host = tensor.cpu().contiguous()
+    raw = host.reshape(-1).view(torch.uint8).numpy()
+    shape = tuple(tensor.shape)
+    if name in PLAIN:
+        return Given(raw.view(np.dtype(name)).reshape(shape), name, place, host)
+    # NumPy may lack the type; the writer is only told its name.
+    width = 2 if name == "bfloat16" else 1
+    return Given(raw.view(np.dtype(f"uint{8 * width}")).reshape(shape), name, place, host)
+
+
+def writable(buffer: Any) -> Any:
+    """The memory of an array to read into: what has the buffer protocol, or torch's memory."""
+    if type(buffer).__module__.partition(".")[0] == "torch" and hasattr(buffer, "detach"):
+        from ._torch import memory
+
+        return memory(buffer)
+    import numpy as np
+
+    if isinstance(buffer, np.ndarray):
+        # Types that NumPy borrows from ml_dtypes have no buffer protocol of their own.
+        if not buffer.flags.c_contiguous:
+            raise Misuse("the array to read into is not contiguous", code="python/buffer", kind="misuse")
+        if buffer.dtype.hasobject:
+            raise Misuse("an array of objects cannot be read into", code="python/buffer", kind="misuse")
+        if buffer.dtype.byteorder == ">":
+            raise Misuse("the array to read into is big-endian", code="python/buffer", kind="misuse")
+        return buffer.reshape(-1).view(np.uint8)
+    return buffer
+
+
+def placed(e: Unsupported, source: str, tensor: str) -> Unsupported:
+    """The error, said of a tensor."""
+    return Unsupported(
+        f"{source}: tensor `{tensor}`: {e._message}",
+        code=e.code,
+        kind=e.kind,
+        source=source,
+        tensor=tensor,
+        hint=e.hint,
+    )

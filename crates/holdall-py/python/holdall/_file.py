@@ -1,0 +1,262 @@
+"""Open files and their tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Optional, Union
+
+from . import _holdall
+from ._arrays import PLAIN, array, numpy_dtype, placed, writable
+from ._progress import Progress, listening
+from ._reports import VerifyReport, Warning
+from ._tensor import Tensor
+from .errors import NotFound, Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["open", "File", "Source"]
+
+Io = Literal["auto", "map", "read", "direct"]
+Check = Literal["off", "fast", "all"]
+#: What :func:`open` takes.
+Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, Any]
+
+
+def open(
+    source: Source,
+    *,
+    io: Io = "auto",
+    check: Check = "fast",
+    limits: Optional[Mapping[str, int]] = None,
+    name: Optional[str] = None,
+) -> "File":
+    """Opens a tensor file of any format that Holdall reads. Only its table of contents is read.
+
+    Args:
+        source: A path; or the file itself as ``bytes`` (not copied), ``bytearray``, ``memoryview``; or an
+            object with ``read``, of which everything is read.
+        io: How bytes are fetched: ``"map"`` maps the file, ``"read"`` reads by position, ``"direct"`` reads
+            past the system's cache; ``"auto"`` maps on local disks and reads on network file systems.
+        check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (CRC-32C) or ``"all"``.
+            What is only a view into the map is checked under ``"all"`` alone.
+        limits: Caps of what the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes).
+        name: Name for a source without a path, for messages.
+
+    Raises:
+        MissingFile, Io: it cannot be read.
+        Unsupported: no format claims it.
+        Malformed, Limit: what its format finds wrong.
+    """
+    caps = dict(limits) if limits is not None else None
+    if isinstance(source, (str, os.PathLike)):
+        native = _holdall.File.open(source, io, check, caps)
+        return File(native, os.fsdecode(source))
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data = source if type(source) is bytes else bytes(source)
+    elif hasattr(source, "read"):
+        data = source.read()
+        if not isinstance(data, bytes):
+            raise TypeError("a file object is opened in binary mode: read() gives bytes")
+        name = name or getattr(source, "name", None)
+    else:
+        raise TypeError(f"a path, bytes or an object with read() is opened, not {type(source).__name__}")
+    name = name if isinstance(name, str) else "<bytes>"
+    return File(_holdall.File.open_bytes(data, name, check, caps), name)
+
+
+class File(Mapping[str, "Tensor"]):
+    """An open file: its tensors by name, in the file's own order.
+
+    Threads may share it. Arrays made from it stay valid after it is closed; everything else about a closed
+    file raises :class:`~holdall.errors.Misuse`.
+    """
+
+    __slots__ = ("_native", "name", "format", "version", "io", "__weakref__")
+
+    #: The name it was opened under.
+    name: str
+    #: Id of its format: ``"ztensor"``, ``"metatensor"``, ``"safetensors"``.
+    format: str
+    #: Version of its format; empty where the format has none.
+    version: str
+    #: How its bytes are fetched: what ``"auto"`` came to.
+    io: str
+
+    def __init__(self, native: _holdall.File, name: str) -> None:
+        self._native = native
+        self.name = name
+        self.format, self.version, self.io = native.head()
+
+    def __getitem__(self, name: str) -> "Tensor":
+        at = self._position(name)
+        if at is None:
+            if isinstance(name, str) and _is_text(name):
+                self._native.find(name)  # Raises, and names what is near.
+            raise NotFound(
+                f"{self.name}: there is no tensor {name!r}",
+                code="file/no-tensor",
+                kind="not_found",
+                source=self.name,
+            )
+        return Tensor(self, at)
+
+    def __contains__(self, name: object) -> bool:
+        return self._position(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._native.names())
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    def __enter__(self) -> "File":
+        self._native.head()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the file. The map goes when the last array that looks into it does."""
+        self._native.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._native.closed
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The file's attributes; in safetensors, its metadata."""
+        return self._native.attributes()
+
+    @property
+    def warnings(self) -> list[Warning]:
+        """What is odd about the file but does not make it bad."""
+        return [Warning(**w) for w in self._native.warnings()]
+
+    def load(
+        self,
+        names: Optional[Iterable[str]] = None,
+        *,
+        dense: bool = False,
+        threads: Optional[int] = None,
+        check: Optional[Check] = None,
+        progress: Progress = None,
+    ) -> dict[str, "np.ndarray[Any, Any]"]:
+        """Tensors as writable NumPy arrays that own their memory: see :func:`holdall.load`."""
+        positions = None if names is None else [self[name]._at for name in _names(names)]
+        native = self._native
+        apart = set(native.not_dense())
+        others = sorted(apart) if positions is None else [at for at in positions if at in apart]
+        wanted = range(len(native)) if positions is None else positions
+        if others:
+            if not dense:
+                name, _, layout, _, _ = native.info(others[0])
+                raise Unsupported(
+                    f"{self.name}: tensor `{name}`: its layout is {layout}, not dense",
+                    code="python/layout",
+                    kind="unsupported",
+                    source=self.name,
+                    tensor=name,
+                    hint="pass dense=True for dense copies, or the names of dense tensors",
+                )
+            positions = [at for at in wanted if at not in apart]
+        with listening(progress) as listener:
+            rows = native.load(positions, threads, check, listener)
+        import numpy as np
+
+        plain = {name: numpy_dtype(name) for name in PLAIN}
+        ndarray: Any = np.ndarray
+        out = {}
+        for name, shape, dtype, buffer, start, nbytes, copy in rows:
+            known = plain.get(dtype)
+            if nbytes and known is not None and len(shape) <= 32:
+                a = ndarray(shape, known, buffer, start)
+            else:
+                try:
+                    a = array(buffer, start, shape, dtype)
+                except Unsupported as e:
+                    raise placed(e, self.name, name) from None
+            out[name] = a.copy() if copy else a
+        if others:
+            for at in others:
+                t = Tensor(self, at)
+                out[t.name] = t.to_dense()
+            out = {native.info(at)[0]: out[native.info(at)[0]] for at in wanted}
+        return out
+
+    def load_into(
+        self,
+        buffers: Mapping[str, Any],
+        *,
+        threads: Optional[int] = None,
+        check: Optional[Check] = None,
+        progress: Progress = None,
+    ) -> None:
+        """Reads tensors into memory that is there: see :func:`holdall.load_into`."""
+        if not isinstance(buffers, Mapping):
+            raise TypeError("buffers is a mapping of names to writable arrays")
+        wanted = []
+        for name, buffer in buffers.items():
+            t = self[name]
+            wanted.append((t._at, t._main().role, writable(buffer)))
+        with listening(progress) as listener:
+            self._native.load_into(wanted, threads, check, listener)
+
+    def verify(
+        self,
+        include: Optional[Iterable[str]] = None,
+        exclude: Optional[Iterable[str]] = None,
+        *,
+        threads: Optional[int] = None,
+        progress: Progress = None,
+    ) -> VerifyReport:
+        """Checks everything that can be checked: see :func:`holdall.verify`."""
+        with listening(progress) as listener:
+            found = self._native.verify(_globs(include), _globs(exclude), threads, listener)
+        return VerifyReport(**found)
+
+    def _position(self, name: object) -> Optional[int]:
+        if isinstance(name, str) and _is_text(name):
+            return self._native.position(name)
+        self._native.head()  # Raises if the file is closed.
+        return None
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<holdall.File {self.name!r}, closed>"
+        version = f" {self.version}" if self.version else ""
+        count = len(self)
+        return f"<holdall.File {self.name!r}, {self.format}{version}, {count} tensor{'' if count == 1 else 's'}>"
+
+    def _repr_html_(self) -> str:
+        from ._html import table
+
+        return table(self)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an open file cannot be pickled; pickle its path")
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be in a file at all: lone surrogates cannot."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _names(names: Iterable[str]) -> list[str]:
+    if isinstance(names, (str, bytes)):
+        raise TypeError("names is a list of names, not one name")
+    return list(names)
+
+
+def _globs(patterns: Optional[Iterable[str]]) -> Optional[list[str]]:
+    if patterns is None:
+        return None
+    return [patterns] if isinstance(patterns, str) else list(patterns)

@@ -1,0 +1,217 @@
+"""What is done with whole files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
+
+from ._file import Check, File, Io, Source, _globs, open
+from ._progress import Progress, listening
+from ._reports import ConvertReport, Diff, Stats, VerifyReport
+from ._write import Digest, Encoding, Target, _writing
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["load", "load_into", "convert", "verify", "diff", "inspect", "stats"]
+
+
+@contextmanager
+def _opened(source: Union[Source, File], **options: Any) -> Iterator[File]:
+    if isinstance(source, File):
+        yield source
+    else:
+        with open(source, **options) as file:
+            yield file
+
+
+def load(
+    source: Union[Source, File],
+    names: Optional[Iterable[str]] = None,
+    *,
+    dense: bool = False,
+    io: Io = "auto",
+    check: Check = "fast",
+    threads: Optional[int] = None,
+    progress: Progress = None,
+) -> dict[str, "np.ndarray[Any, Any]"]:
+    """Loads tensors into writable NumPy arrays that own their memory, on all cores, digests checked.
+
+    Args:
+        source: What :func:`holdall.open` takes, or an open file.
+        names: The tensors to load, in this order; all of them unless said.
+        dense: Whether sparse and quantized tensors are loaded too, as dense copies.
+        threads: One for each core unless said.
+        progress: ``True`` for a bar, or a function of the bytes done and all bytes.
+
+    Raises:
+        NotFound: there is no tensor of that name.
+        Integrity: a digest is not that of the bytes.
+        Unsupported: another layout than dense (without ``dense``), or an element type that needs ml_dtypes.
+    """
+    with _opened(source, io=io, check=check) as file:
+        return file.load(names, dense=dense, threads=threads, check=check, progress=progress)
+
+
+def load_into(
+    source: Union[Source, File],
+    buffers: Mapping[str, Any],
+    *,
+    io: Io = "auto",
+    check: Check = "fast",
+    threads: Optional[int] = None,
+    progress: Progress = None,
+) -> None:
+    """Reads dense tensors into memory that is there: writable contiguous arrays (NumPy's, torch's on the host,
+    pinned ones too, or anything with the buffer protocol), each with as many bytes as its tensor. Element types
+    are not compared.
+
+    Raises:
+        Misuse: a buffer is read-only, not contiguous, of another length, or overlaps another.
+    """
+    with _opened(source, io=io, check=check) as file:
+        file.load_into(buffers, threads=threads, check=check, progress=progress)
+
+
+def convert(
+    source: Union[Source, File],
+    target: Target,
+    *,
+    format: Optional[str] = None,
+    version: Optional[str] = None,
+    encoding: Optional[Encoding] = None,
+    level: Optional[int] = None,
+    digest: Optional[Digest] = None,
+    align: Optional[int] = None,
+    include: Optional[Iterable[str]] = None,
+    exclude: Optional[Iterable[str]] = None,
+    rename: Iterable[str] = (),
+    sharing: Literal["keep", "dedupe", "copy"] = "keep",
+    dense: bool = False,
+    raw_types: bool = False,
+    drop_attributes: bool = False,
+    attributes: Optional[Mapping[str, Any]] = None,
+    overwrite: bool = True,
+    sync: bool = True,
+    threads: Optional[int] = None,
+    progress: Progress = None,
+) -> ConvertReport:
+    """Writes a file in another format, version, encoding or alignment, in bounded memory.
+
+    Args:
+        source: What :func:`holdall.open` takes, or an open file.
+        target: A path, or an object with ``write``.
+        encoding: ``"raw"`` or ``"zstd"`` for every component; else each stays as it is.
+        include, exclude: Patterns (``"layers.*.weight"``) of the tensors to take, and to leave out.
+        rename: Rules such as ``"model.*=*"``.
+        sharing: What becomes of components with the same bytes.
+        dense: Whether sparse and quantized tensors are written as dense ones.
+        raw_types: Whether types that the target lacks are written as their storage elements.
+        drop_attributes: Whether attributes that the target cannot hold are left out.
+        attributes: The target's attributes in place of the source's.
+
+    Raises:
+        Unsupported: what the target cannot hold; nothing was written then.
+        Integrity, Malformed: bad bytes in the source. What was at the target stays.
+    """
+    writing = _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads)
+    converting = {
+        "include": _globs(include),
+        "exclude": _globs(exclude),
+        "rename": _globs(rename),
+        "sharing": sharing,
+        "dense": bool(dense),
+        "raw_types": bool(raw_types),
+        "drop_attributes": bool(drop_attributes),
+    }
+    with _opened(source) as file, listening(progress) as listener:
+        return ConvertReport(**file._native.convert(target, writing, converting, listener))
+
+
+def verify(
+    source: Union[Source, File],
+    include: Optional[Iterable[str]] = None,
+    exclude: Optional[Iterable[str]] = None,
+    *,
+    threads: Optional[int] = None,
+    progress: Progress = None,
+) -> VerifyReport:
+    """Checks everything about a file that can be checked: digests, compressed bytes, indices, booleans, gaps.
+
+    What is wrong is in the report, which is then false, and does not stop the rest.
+
+    Raises:
+        Malformed: the file cannot even be opened. Io: it cannot be read.
+    """
+    with _opened(source) as file:
+        return file.verify(include, exclude, threads=threads, progress=progress)
+
+
+def diff(
+    a: Union[Source, File],
+    b: Union[Source, File],
+    *,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    include: Optional[Iterable[str]] = None,
+    exclude: Optional[Iterable[str]] = None,
+    threads: Optional[int] = None,
+    progress: Progress = None,
+) -> Diff:
+    """Compares two files of any formats: names, types, shapes, attributes, values. How something is stored is no
+    difference.
+
+    Args:
+        rtol, atol: Elements agree when ``|a - b| <= atol + rtol * |b|``; with both 0, when they are the same.
+    """
+    with _opened(a) as left, _opened(b) as right, listening(progress) as listener:
+        native = left._native
+        found = native.diff(right._native, rtol, atol, _globs(include), _globs(exclude), threads, listener)
+        return Diff(**found)
+
+
+def inspect(source: Union[Source, File]) -> dict[str, Any]:
+    """What a file contains, as plain values: format, version, attributes, warnings, and for each tensor its shape,
+    type, layout, attributes and components."""
+    with _opened(source) as file:
+        tensors = {}
+        for name, t in file.items():
+            tensors[name] = {
+                "shape": list(t.shape),
+                "dtype": t.dtype,
+                "layout": t.layout,
+                "attributes": t.attributes,
+                "components": {
+                    role: {
+                        "dtype": c.dtype,
+                        "encoding": c.encoding,
+                        "start": c.start,
+                        "end": c.end,
+                        "nbytes": c.nbytes,
+                        "digest": c.digest,
+                    }
+                    for role, c in t.components.items()
+                },
+            }
+        return {
+            "name": file.name,
+            "format": file.format,
+            "version": file.version,
+            "attributes": file.attributes,
+            "warnings": [str(w.message) for w in file.warnings],
+            "tensors": tensors,
+        }
+
+
+def stats(
+    source: Union[Source, File],
+    names: Optional[Iterable[str]] = None,
+    *,
+    bins: int = 16,
+    threads: Optional[int] = None,
+) -> dict[str, Stats]:
+    """Statistics of tensors' values: see :meth:`holdall.Tensor.stats`."""
+    with _opened(source) as file:
+        wanted = list(file) if names is None else list(names)
+        return {name: file[name].stats(bins, threads=threads) for name in wanted}

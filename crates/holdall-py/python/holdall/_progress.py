@@ -1,0 +1,44 @@
+"""Progress as a callback, or as tqdm's bar."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Optional, Union
+
+from .errors import Unsupported
+
+#: A function of the bytes done and the bytes in all; ``True`` for a bar of tqdm; ``None`` or ``False`` for
+#: silence.
+Progress = Union[Callable[[int, int], object], bool, None]
+
+
+@contextmanager
+def listening(progress: Progress) -> Iterator[Optional[Callable[[int, int], object]]]:
+    """The callback that ``progress`` asks for, while the work goes on."""
+    if progress is None or progress is False:
+        yield None
+    elif progress is True:
+        with _bar() as bar:
+
+            def show(done: int, total: int) -> None:
+                bar.total = total
+                bar.update(done - bar.n)
+
+            yield show
+    elif callable(progress):
+        yield progress
+    else:
+        raise TypeError("progress is a function of the bytes done and all bytes, or True")
+
+
+def _bar() -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        raise Unsupported(
+            "progress=True shows a bar of tqdm, which is not installed",
+            code="python/extra",
+            kind="unsupported",
+            hint="pip install tqdm, or pass a function of the bytes done and all bytes",
+        ) from None
+    return tqdm(total=0, unit="B", unit_scale=True)

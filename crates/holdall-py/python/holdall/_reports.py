@@ -1,0 +1,175 @@
+"""What operations report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+from .errors import HoldallError
+
+__all__ = [
+    "Warning",
+    "Stats",
+    "VerifyReport",
+    "Unverified",
+    "ConvertReport",
+    "Diff",
+    "TensorDiff",
+    "ValueDiff",
+]
+
+Number = Union[int, float, complex]
+
+
+@dataclass(frozen=True)
+class Warning:
+    """Something odd about a file that does not make it bad."""
+
+    #: Stable name.
+    code: str
+    #: The first case, in words.
+    message: str
+    #: The first tensor it is about, and its component.
+    tensor: Optional[str]
+    component: Optional[str]
+    #: How many times it was found.
+    count: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Statistics of a tensor's values. ``min`` to ``histogram`` are of the finite ones."""
+
+    #: ``"value"``; ``"magnitude"`` of complex elements.
+    measure: str
+    #: Values in all, the zeros that a sparse tensor does not store among them.
+    count: int
+    zeros: int
+    implied_zeros: int
+    nan: int
+    inf: int
+    neg_inf: int
+    #: Exact, for 64-bit integers too; ``None`` where there are no finite values.
+    min: Optional[Number]
+    max: Optional[Number]
+    mean: Optional[float]
+    #: Of the population: divided by the count.
+    std: Optional[float]
+    #: Least value, greatest value, and the count in each bin of equal width.
+    histogram: Optional[tuple[float, float, list[int]]]
+
+
+@dataclass(frozen=True)
+class Unverified:
+    """Something that could not be verified; one for each reason."""
+
+    reason: str
+    message: str
+    tensor: str
+    component: Optional[str]
+    count: int
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What a verification did, found, and could not do. True where nothing is wrong."""
+
+    #: ``"sound"``, ``"incomplete"`` or ``"bad"``.
+    verdict: str
+    tensors: int
+    components: int
+    #: Bytes of the file that the components take, and those of them that were read.
+    stored_len: int
+    read_len: int
+    #: Components whose digest was right, by algorithm.
+    digests: dict[str, int]
+    #: What is wrong: the first 1000.
+    findings: list[HoldallError]
+    finding_count: int
+    unverified: list[Unverified]
+    warnings: list[Warning]
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "unverified", [Unverified(**u) if isinstance(u, dict) else u for u in self.unverified])
+        set_(self, "warnings", [Warning(**w) if isinstance(w, dict) else w for w in self.warnings])
+
+    def __bool__(self) -> bool:
+        return self.verdict != "bad"
+
+    def raise_if_bad(self) -> None:
+        """Raises the first finding, if there is one: :class:`Integrity` or :class:`Malformed`, mostly."""
+        if self.findings:
+            raise self.findings[0]
+
+
+@dataclass(frozen=True)
+class ConvertReport:
+    """What a conversion did."""
+
+    tensors: int
+    #: Components that share the bytes of another.
+    shared: int
+    #: Decoded bytes of all components with bytes of their own.
+    decoded_len: int
+    source_len: int
+    target_len: int
+
+
+@dataclass(frozen=True)
+class ValueDiff:
+    """How elements compare."""
+
+    count: int
+    #: Elements that are not the same.
+    unequal: int
+    #: Elements that do not agree under the tolerance.
+    differing: int
+    max_abs: float
+    max_rel: float
+    #: Place, value in ``a`` and value in ``b`` of the first that does not agree.
+    first: Optional[tuple[list[int], Number, Number]]
+
+
+@dataclass(frozen=True)
+class TensorDiff:
+    """What differs between two tensors of one name; ``None`` where nothing does."""
+
+    name: str
+    types: Optional[tuple[Optional[str], Optional[str]]]
+    shapes: Optional[tuple[list[int], list[int]]]
+    layouts: Optional[tuple[str, str]]
+    attributes: dict[str, tuple[Any, Any]]
+    #: Roles of components that are not the same.
+    components: list[str]
+    values: Optional[ValueDiff]
+    #: Why the values could not be compared.
+    incomparable: Optional[HoldallError]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.values, dict):
+            object.__setattr__(self, "values", ValueDiff(**self.values))
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What differs between two files, ``a`` and ``b``. True where something does."""
+
+    #: No difference at all, bit for bit.
+    is_identical: bool
+    #: No difference but in values that agree under the tolerance.
+    is_same: bool
+    compared: int
+    identical: int
+    #: Names of tensors that are only in ``a``, and only in ``b``.
+    removed: list[str]
+    added: list[str]
+    attributes: dict[str, tuple[Any, Any]]
+    changed: list[TensorDiff]
+
+    def __post_init__(self) -> None:
+        changed = [TensorDiff(**t) if isinstance(t, dict) else t for t in self.changed]
+        object.__setattr__(self, "changed", changed)
+
+    def __bool__(self) -> bool:
+        return not self.is_same

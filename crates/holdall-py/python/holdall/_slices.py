@@ -1,0 +1,87 @@
+"""Indexing that reads only the rows that are needed."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, Optional
+
+from ._arrays import PACKED, numpy_dtype
+
+if TYPE_CHECKING:
+    from ._tensor import Tensor
+
+
+def read(tensor: "Tensor", key: Any) -> Any:
+    """The elements ``key`` selects of a dense tensor."""
+    shape = tensor.shape
+    keys = _basic(key, len(shape))
+    if keys is None or tensor.dtype in PACKED:
+        return tensor.numpy()[key]
+    # Leading integers pick one block each, the first slice a run of rows: together one range of the
+    # tensor's elements. Everything else is NumPy's, done to that range.
+    first, dim = 0, 0
+    rest: list[Any] = []
+    for at, k in enumerate(keys):
+        if k is None:
+            rest.append(None)
+            continue
+        inner = _count(shape[dim + 1 :])
+        if isinstance(k, int):
+            first += _place(k, shape[dim], dim) * inner
+            dim += 1
+            continue
+        rows = range(*k.indices(shape[dim]))
+        low, high = (min(rows), max(rows) + 1) if rows else (0, 0)
+        rest.append(slice(None, None, rows.step) if rows else slice(0, 0))
+        rest.extend(keys[at + 1 :])
+        return _elements(tensor, first + low * inner, (high - low, *shape[dim + 1 :]))[tuple(rest)]
+    return _elements(tensor, first, shape[dim:])[tuple(rest)]
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    out = 1
+    for size in shape:
+        out *= size
+    return out
+
+
+def _elements(tensor: "Tensor", first: int, shape: tuple[int, ...]) -> Any:
+    """The elements from number ``first`` on, as many as ``shape`` has."""
+    width = numpy_dtype(tensor.dtype).itemsize
+    low = first * width
+    buffer = tensor._native().read_range(tensor._at, "data", low, low + _count(shape) * width)
+    return tensor._array(buffer, 0, shape)
+
+
+def _place(k: int, size: int, dim: int) -> int:
+    if not -size <= k < size:
+        raise IndexError(f"index {k} is out of bounds for axis {dim} with size {size}")
+    return k + size if k < 0 else k
+
+
+def _basic(key: Any, ndim: int) -> Optional[list[Any]]:
+    """The key as integers, slices and ``None``, one for each dimension from the first on; ``None`` if it has
+    anything else, which is NumPy's to judge."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    out: list[Any] = []
+    dots = None
+    for k in keys:
+        if k is None or isinstance(k, slice):
+            out.append(k)
+        elif k is Ellipsis:
+            if dots is not None:
+                return None
+            dots = len(out)
+        elif isinstance(k, bool) or hasattr(k, "shape") and getattr(k, "shape") != ():
+            return None
+        else:
+            try:
+                out.append(operator.index(k))
+            except TypeError:
+                return None
+    used = sum(k is not None for k in out)
+    if used > ndim:
+        return None
+    if dots is not None:
+        out[dots:dots] = [slice(None)] * (ndim - used)
+    return out

@@ -1,0 +1,373 @@
+"""Tensors of open files, and their components."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional
+
+from . import _holdall, _slices
+from ._arrays import DLPACK, PACKED, PLAIN, array, placed, writable
+from ._progress import Progress, listening
+from ._reports import Stats, VerifyReport
+from .errors import Misuse, Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ._file import File
+
+__all__ = ["Tensor", "Component"]
+
+
+class Component:
+    """One stored run of bytes of a tensor, in one role."""
+
+    __slots__ = (
+        "_tensor", "role", "dtype", "storage", "encoding", "byte_order", "start", "end", "nbytes", "digest",
+    )  # fmt: skip
+
+    #: What it is to its tensor: ``"data"``, ``"values"``, ``"scales"``, …
+    role: str
+    #: Its elements' type.
+    dtype: str
+    #: The type that its elements are stored as.
+    storage: str
+    #: ``"raw"`` or ``"zstd"``.
+    encoding: str
+    #: ``"little"`` or ``"big"``, in the file; arrays are always little-endian.
+    byte_order: str
+    #: Where its stored bytes start in the file, in bytes.
+    start: int
+    #: Where they end.
+    end: int
+    #: Decoded bytes; ``None`` where only decoding tells.
+    nbytes: Optional[int]
+    #: Digest of the stored bytes, such as ``"crc32c:0x1c291ca3"``.
+    digest: Optional[str]
+
+    def __init__(self, tensor: "Tensor", row: tuple[Any, ...]) -> None:
+        self._tensor = tensor
+        (self.role, self.dtype, self.storage, self.encoding, self.byte_order) = row[:5]
+        (self.start, self.end, self.nbytes, self.digest) = row[5:]
+
+    def bytes(self) -> memoryview:
+        """Its decoded bytes, read-only: a view into the map where they are raw."""
+        t = self._tensor
+        buffer: Any = t._native().read(t._at, self.role)
+        return memoryview(buffer)
+
+    def stored(self) -> memoryview:
+        """Its bytes as they are in the file."""
+        t = self._tensor
+        buffer: Any = t._native().stored(t._at, self.role)
+        return memoryview(buffer)
+
+    def numpy(self) -> "np.ndarray[Any, Any]":
+        """Its storage elements, one after the other: shape ``(count,)``, read-only."""
+        import numpy as np
+
+        t = self._tensor
+        buffer = t._native().read(t._at, self.role)
+        name = self.storage
+        if name == "bfloat16":
+            name = "uint16"
+        width = np.dtype(name).itemsize
+        return array(buffer, 0, (len(buffer) // width,), name)
+
+    def __repr__(self) -> str:
+        return f"<holdall.Component {self.role!r} {self.dtype}, {self.encoding}, bytes {self.start}..{self.end}>"
+
+
+class Tensor:
+    """One tensor of an open file. Its bytes are fetched when they are asked for.
+
+    It is an array for NumPy (``numpy.asarray(t)``), for DLPack (``torch.from_dlpack(t)``) and for
+    ``memoryview``; indexing it (``t[10:20]``, ``t[3, :, 0]``) reads only the rows that are needed.
+    """
+
+    __slots__ = ("_file", "_at", "_info")
+
+    def __init__(self, file: File, at: int) -> None:
+        self._file = file
+        self._at = at
+        self._info = file._native.info(at)
+
+    def _native(self) -> _holdall.File:
+        return self._file._native
+
+    @property
+    def name(self) -> str:
+        """Its name, exactly as the file has it."""
+        return self._info[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its dimensions, in elements; ``()`` for a scalar."""
+        return self._info[1]
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions it has."""
+        return len(self._info[1])
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        out = 1
+        for n in self._info[1]:
+            out *= n
+        return out
+
+    @property
+    def layout(self) -> str:
+        """How its components form it: ``"dense"``, ``"sparse_csr"``, ``"quantized_group"``, …"""
+        return self._info[2]
+
+    @property
+    def dtype(self) -> str:
+        """Its elements' type: ``"float32"``, ``"bfloat16"``, ``"float8_e4m3fn"``, …"""
+        return self._info[3] or "none"
+
+    @property
+    def stored_nbytes(self) -> int:
+        """Bytes of the file that its components take."""
+        return self._info[4]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that its components decode to, as far as the file tells."""
+        return sum(c.nbytes or 0 for c in self.components.values())
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Its attributes."""
+        return self._native().tensor_attributes(self._at)
+
+    @property
+    def components(self) -> dict[str, Component]:
+        """Its components by role, in the file's own order."""
+        return {row[0]: Component(self, row) for row in self._native().components(self._at)}
+
+    @property
+    def location(self) -> dict[str, tuple[int, int]]:
+        """Where the stored bytes of each component are in the file: start and end, in bytes."""
+        return {role: (c.start, c.end) for role, c in self.components.items()}
+
+    @property
+    def file(self) -> File:
+        """The file it is in."""
+        return self._file
+
+    def numpy(self, copy: Optional[bool] = None) -> "np.ndarray[Any, Any]":
+        """A dense tensor as a NumPy array of its shape.
+
+        Args:
+            copy: ``None``: read-only, without a copy where the file is mapped and the bytes are stored as they
+                are. ``True``: writable, in memory of its own. ``False``: read-only, and an error where a copy
+                is needed.
+
+        Raises:
+            Misuse: another layout, a closed file, or ``copy=False`` where bytes must be decoded.
+            Unsupported: an element type that needs ml_dtypes, which is not there.
+        """
+        main = self._dense("numpy")
+        native = self._native()
+        if copy:
+            buffer, start = native.read_owned(self._at, main.role)
+            out = self._array(buffer, start, self.shape)
+            return out if out.flags.aligned else out.copy()
+        if copy is False and (self.dtype in PACKED or not native.is_view(self._at, main.role)):
+            raise self._misuse("its bytes are not in memory as an array has them", "leave copy=False out")
+        return self._array(native.read(self._at, main.role), 0, self.shape)
+
+    def torch(self, device: Any = None) -> Any:
+        """A dense tensor as a torch tensor in memory of its own, on ``device`` (the host's unless said).
+
+        Raises:
+            Unsupported: torch is not there, or lacks the element type.
+            Misuse: another layout, or a closed file.
+        """
+        from ._torch import tensor
+
+        main = self._dense("torch")
+        buffer, start = self._native().read_owned(self._at, main.role)
+        return tensor(buffer, start, self.shape, self.dtype, device)
+
+    def to_dense(self) -> "np.ndarray[Any, Any]":
+        """A dense copy, writable, whatever the layout: sparse with their zeros, quantized as float32.
+
+        Raises:
+            Malformed: indices outside the shape.
+            Limit: more bytes than ``limits["decoded_len"]``.
+            Unsupported: a layout that has no elements.
+        """
+        if self.layout == "dense":
+            return self.numpy(copy=True)
+        dtype, shape, buffer = self._native().to_dense(self._at)
+        return self._array(buffer, 0, tuple(shape), dtype).copy()
+
+    def dequantize(self) -> "np.ndarray[Any, Any]":
+        """A quantized tensor as float32, of its shape.
+
+        Raises:
+            Misuse: another layout.
+        """
+        if self.layout != "quantized_group":
+            raise self._misuse(f"its layout is {self.layout}, not quantized_group", None)
+        return self.to_dense()
+
+    def scipy(self) -> Any:
+        """A sparse tensor as ``scipy.sparse.csr_array`` or ``coo_array``.
+
+        Raises:
+            Unsupported: SciPy is not there.
+            Malformed: indices outside the shape.
+            Misuse: another layout.
+        """
+        from ._sparse import to_scipy
+
+        return to_scipy(self)
+
+    def read_into(self, buffer: Any) -> None:
+        """Decodes it into memory that is there: a writable, contiguous array or buffer of its bytes' number.
+
+        Raises:
+            Misuse: a buffer that is read-only, not contiguous, or of another length.
+        """
+        self._native().read_into(self._at, self._main().role, writable(buffer))
+
+    def stats(self, bins: int = 16, *, threads: Optional[int] = None, progress: Progress = None) -> Stats:
+        """Extremes, moments, oddities and a histogram of its values, in bounded memory.
+
+        Raises:
+            Unsupported: a layout that has no elements.
+        """
+        with listening(progress) as listener:
+            return Stats(**self._native().stats(self._at, bins, threads, listener))
+
+    def verify(self) -> VerifyReport:
+        """Checks its digests, and what its layout demands."""
+        return VerifyReport(**self._native().verify_tensor(self._at))
+
+    def __getitem__(self, key: Any) -> Any:
+        """The elements that NumPy's ``a[key]`` has. Of basic keys (integers, slices, ``...``, ``None``) only the
+        rows that are needed are read; they may be a read-only view into the map."""
+        self._dense("[]")
+        return _slices.read(self, key)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a scalar has no length")
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "np.ndarray[Any, Any]":
+        import numpy as np
+
+        same = dtype is None or np.dtype(dtype) == self.numpy_dtype
+        if copy is False and not same:
+            raise self._misuse(f"{self.dtype} elements as {dtype} need a copy", None)
+        a = self.numpy(copy=copy if same else None)
+        return a if same else a.astype(dtype)
+
+    @property
+    def numpy_dtype(self) -> "np.dtype[Any]":
+        """NumPy's dtype of its elements."""
+        from ._arrays import numpy_dtype
+
+        return numpy_dtype(self.dtype)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Optional[tuple[int, int]] = None,
+        dl_device: Optional[tuple[int, int]] = None,
+        copy: Optional[bool] = None,
+    ) -> Any:
+        """A DLPack capsule. Consumers of DLPack 1.0 get a read-only view; older ones, which cannot be told
+        that, memory of their own."""
+        if stream is not None:
+            raise BufferError("the memory is the host's: there is no stream to wait for")
+        if dl_device is not None and tuple(dl_device) != (1, 0):
+            raise BufferError("the memory is the host's")
+        code = DLPACK.get(self.dtype)
+        if code is None:
+            raise BufferError(f"DLPack has no {self.dtype} that lies as this one does")
+        main = self._dense("__dlpack__")
+        native = self._native()
+        versioned = max_version is not None and max_version[0] >= 1
+        width = max(1, code[1] // 8)
+        if self.dtype == "complex64" or self.dtype == "complex128":
+            width //= 2
+        shape = list(self.shape)
+        if versioned and not copy:
+            is_view = native.is_view(self._at, main.role)
+            if is_view or copy is None:
+                buffer = native.read(self._at, main.role)
+                if buffer.address % width == 0:
+                    return buffer.dlpack(0, shape, *code, versioned=True, copied=not is_view)
+        if copy is False:
+            raise BufferError("a copy is needed: the bytes are not there as DLPack wants them")
+        buffer, start = native.read_owned(self._at, main.role)
+        if (buffer.address + start) % width:
+            return self._dlpack_moved(shape, code, versioned)
+        return buffer.dlpack(start, shape, *code, versioned=versioned, copied=versioned)
+
+    def _dlpack_moved(self, shape: list[int], code: tuple[int, int], versioned: bool) -> Any:
+        """As before, of elements whose place in the file does not suit their size."""
+        import numpy as np
+
+        a = self.numpy(copy=True) if self.dtype in PLAIN else None
+        if a is None:
+            raise BufferError("the elements lie at odd addresses; copy them with numpy(copy=True)")
+        return np.asarray(a).__dlpack__(max_version=(1, 0)) if versioned else np.asarray(a).__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        a: Any = self.numpy()
+        return memoryview(a)
+
+    def _main(self) -> Component:
+        """The component that has its elements."""
+        components = self.components
+        if self.layout == "dense" and "data" in components:
+            return components["data"]
+        raise self._misuse(f"its layout is {self.layout}, not dense", "to_dense() gives a dense copy")
+
+    def _dense(self, what: str) -> Component:
+        if self.layout != "dense":
+            raise self._misuse(
+                f"{what}: its layout is {self.layout}, not dense",
+                "to_dense(), scipy(), dequantize() and components give what it has",
+            )
+        return self._main()
+
+    def _array(
+        self, buffer: _holdall.Buffer, start: int, shape: tuple[int, ...], dtype: Optional[str] = None
+    ) -> "np.ndarray[Any, Any]":
+        try:
+            return array(buffer, start, shape, dtype or self.dtype)
+        except Unsupported as e:
+            raise placed(e, self._file.name, self.name) from None
+
+    def _misuse(self, message: str, hint: Optional[str]) -> Misuse:
+        return Misuse(
+            f"{self._file.name}: tensor `{self.name}`: {message}",
+            code="python/tensor",
+            kind="misuse",
+            source=self._file.name,
+            tensor=self.name,
+            hint=hint,
+        )
+
+    def __repr__(self) -> str:
+        return f"<holdall.Tensor {self.name!r} {self.dtype} {list(self.shape)}, {self.layout}>"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Tensor):
+            return self._file is other._file and self._at == other._at
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((id(self._file), self._at))

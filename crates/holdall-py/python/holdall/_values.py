@@ -1,0 +1,20 @@
+"""Values of attributes that Python has no word for."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = ["Tag", "Simple"]
+
+
+class Tag(NamedTuple):
+    """A CBOR value with a tag. Nothing is done with the tag."""
+
+    number: int
+    value: Any
+
+
+class Simple(NamedTuple):
+    """A CBOR simple value without a name; number 23 is CBOR's *undefined*."""
+
+    number: int

@@ -1,0 +1,424 @@
+"""Writing files: whole dicts of arrays, or tensor by tensor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union
+
+from . import _holdall
+from ._arrays import EXTRA, PACKED, PLAIN, Given, given
+from ._progress import Progress, listening
+from ._sparse import is_scipy
+from ._tensor import Tensor
+from .errors import Misuse, Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["save", "save_bytes", "Writer", "TensorSpec"]
+
+Encoding = Literal["raw", "zstd"]
+Digest = Literal["none", "crc32c", "sha256"]
+Tied = Literal["auto", "share", "copy"]
+#: What :func:`save` writes to: a path, or an object with ``write``.
+Target = Union[str, "os.PathLike[str]", Any]
+
+
+class TensorSpec(NamedTuple):
+    """A dense tensor about to be written."""
+
+    name: str
+    #: Its dimensions, in elements.
+    shape: Sequence[int]
+    #: Its elements' type: ``"float32"``, ``"bfloat16"``, a NumPy dtype, …
+    dtype: Any
+    attributes: Optional[Mapping[str, Any]] = None
+
+
+def save(
+    target: Target,
+    tensors: Mapping[str, Any],
+    *,
+    format: Optional[str] = None,
+    attributes: Optional[Mapping[str, Any]] = None,
+    encoding: Encoding = "raw",
+    level: Optional[int] = None,
+    digest: Optional[Digest] = None,
+    align: Optional[int] = None,
+    version: Optional[str] = None,
+    tied: Tied = "auto",
+    overwrite: bool = True,
+    sync: bool = True,
+    threads: Optional[int] = None,
+    progress: Progress = None,
+) -> None:
+    """Writes arrays to a file, which appears at its path when it is whole.
+
+    Arrays are NumPy's, torch's, jax's, SciPy's sparse ones, tensors of open files, or anything with DLPack,
+    ``__array__`` or the buffer protocol. Arrays that are not contiguous or are big-endian are written
+    row-major and little-endian, a chunk at a time: memory beyond the arrays is about 64 MiB.
+
+    Args:
+        target: A path, or an object with ``write``; for the latter ``format`` is needed.
+        tensors: Arrays by name.
+        format: ``"ztensor"``, ``"metatensor"`` or ``"safetensors"``; else the path's extension says it.
+        attributes: The file's attributes. safetensors holds text best; other values are kept as JSON.
+        encoding: ``"raw"``, or ``"zstd"`` (zTensor only) at ``level`` (3 unless said).
+        digest: ``"crc32c"`` (where the format has a place for it, the default), ``"sha256"``, ``"none"``.
+        align: Bytes that the start of every component is a multiple of: a power of two.
+        version: Of the format; the newest unless said.
+        tied: Arrays that are the same memory: ``"share"`` writes the bytes once, ``"copy"`` each time;
+            ``"auto"`` shares them but in safetensors, where other readers would miss all but the first.
+        overwrite: Whether a file that is there is replaced.
+        sync: Whether the bytes are on the disk before the file appears.
+        progress: ``True`` for a bar, or a function of the bytes done and all bytes.
+
+    Raises:
+        Unsupported: what the format cannot hold; nothing was written then.
+        Misuse: no format is known, or the file is there and ``overwrite`` is false.
+        Io: the disk is full, for example. What was at the path stays.
+    """
+    if not isinstance(tensors, Mapping):
+        raise TypeError("tensors is a mapping of names to arrays")
+    writing = _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads)
+    items = [_item(name, value) for name, value in tensors.items()]
+    if tied not in ("auto", "share", "copy"):
+        raise Misuse(f'tied is "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
+    if tied == "share" or (tied == "auto" and _format_of(target, format) != "safetensors"):
+        items = _tie(items)
+    total = sum(part.nbytes for item in items for part, shared in item.parts if shared is None)
+    with listening(progress) as listener:
+        native = _holdall.Writer(target, writing)
+        try:
+            native.declare([item.spec for item in items])
+            done = 0
+            for item in items:
+                native.tensor(item.spec)
+                for part, shared in item.parts:
+                    if shared is not None:
+                        continue
+                    for chunk in part.chunks():
+                        native.write(chunk)
+                        done += len(chunk)
+                        if listener is not None:
+                            listener(done, total)
+            native.finish()
+        except BaseException:
+            native.abort()
+            raise
+
+
+def save_bytes(tensors: Mapping[str, Any], *, format: str, **options: Any) -> bytes:
+    """As :func:`save`, into ``bytes``."""
+    import io
+
+    out = io.BytesIO()
+    save(out, tensors, format=format, **options)
+    return out.getvalue()
+
+
+class Writer:
+    """Writes a file tensor by tensor, in bounded memory. A context manager: the file appears at the end of a
+    ``with`` block that ends well, and not at all after an exception.
+
+    ::
+
+        with holdall.Writer("model.zt") as w:
+            w.add("bias", bias)
+            w.begin("weight", (1_000_000, 512), "float32")
+            for rows in batches:
+                w.write(rows)
+
+    Formats whose header comes first (safetensors, Metatensor) need :meth:`declare` before the first tensor.
+    Options are those of :func:`save`.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        format: Optional[str] = None,
+        attributes: Optional[Mapping[str, Any]] = None,
+        encoding: Encoding = "raw",
+        level: Optional[int] = None,
+        digest: Optional[Digest] = None,
+        align: Optional[int] = None,
+        version: Optional[str] = None,
+        overwrite: bool = True,
+        sync: bool = True,
+        threads: Optional[int] = None,
+    ) -> None:
+        self._native = _holdall.Writer(
+            target,
+            _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads),
+        )
+
+    def declare(self, tensors: Iterable[TensorSpec]) -> None:
+        """Says which dense tensors come, in their order."""
+        self._native.declare([_dense_spec(TensorSpec(*t)) for t in tensors])
+
+    def add(self, name: str, array: Any, attributes: Optional[Mapping[str, Any]] = None) -> None:
+        """Writes a tensor: a dense array, or a sparse one of SciPy's."""
+        self._write(_item(name, array, attributes))
+
+    def add_csr(
+        self,
+        name: str,
+        shape: Sequence[int],
+        indptr: Any,
+        indices: Any,
+        values: Any,
+        attributes: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        """Writes a sparse tensor in compressed rows: ``indptr`` has one more than the rows, ``indices`` (columns)
+        and ``values`` have one for each entry."""
+        parts = {"values": values, "indices": _words(indices), "indptr": _words(indptr)}
+        self.add_components(name, shape, "sparse_csr", parts, attributes)
+
+    def add_coo(
+        self,
+        name: str,
+        shape: Sequence[int],
+        coords: Any,
+        values: Any,
+        attributes: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        """Writes a sparse tensor as coordinates: ``coords`` of shape (dimensions, entries)."""
+        parts = {"values": values, "coords": _words(coords)}
+        self.add_components(name, shape, "sparse_coo", parts, attributes)
+
+    def add_quantized(
+        self,
+        name: str,
+        shape: Sequence[int],
+        packed_weight: Any,
+        scales: Any,
+        zeros: Any = None,
+        *,
+        attributes: Mapping[str, Any],
+    ) -> None:
+        """Writes a quantized tensor. ``attributes`` are its parameters, such as ``{"bits": 4, "group_size": 128}``:
+        see the specification of its layout."""
+        parts = {"packed_weight": packed_weight, "scales": scales}
+        if zeros is not None:
+            parts["zeros"] = zeros
+        self.add_components(name, shape, "quantized_group", parts, attributes)
+
+    def add_components(
+        self,
+        name: str,
+        shape: Sequence[int],
+        layout: str,
+        components: Mapping[str, Any],
+        attributes: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        """Writes a tensor of any layout: arrays by role."""
+        parts = [(role, given(value, f"component {role!r}")) for role, value in components.items()]
+        self._write(_Item(name, shape, layout, attributes, parts))
+
+    def begin(
+        self, name: str, shape: Sequence[int], dtype: Any, attributes: Optional[Mapping[str, Any]] = None
+    ) -> None:
+        """Begins a dense tensor; :meth:`write` gives it its elements."""
+        self._native.tensor(_dense_spec(TensorSpec(name, shape, dtype, attributes)))
+
+    def write(self, elements: Any) -> None:
+        """The next elements of the tensor begun last, row-major: an array of its type, or bytes."""
+        part = given(elements, "what is written")
+        for chunk in part.chunks():
+            self._native.write(chunk)
+
+    def close(self) -> None:
+        """Writes what is left and publishes the file.
+
+        Raises:
+            Misuse: the last tensor lacks bytes, or the writer was closed before.
+        """
+        self._native.finish()
+
+    def abort(self) -> None:
+        """Gives up: no file appears, and what was at the path stays."""
+        self._native.abort()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or gave up."""
+        return self._native.closed
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, kind: Any, *exc: object) -> None:
+        if kind is not None:
+            self._native.abort()
+        elif not self._native.closed:
+            self._native.finish()
+
+    def _write(self, item: "_Item") -> None:
+        self._native.tensor(item.spec)
+        for part, _ in item.parts:
+            for chunk in part.chunks():
+                self._native.write(chunk)
+
+
+class _Item:
+    """One tensor to be written: its parts, and whose bytes each shares."""
+
+    __slots__ = ("name", "shape", "layout", "attributes", "roles", "parts")
+
+    def __init__(
+        self,
+        name: str,
+        shape: Sequence[int],
+        layout: str,
+        attributes: Optional[Mapping[str, Any]],
+        parts: Sequence[tuple[str, Given]],
+    ) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a tensor is text, not {type(name).__name__}")
+        self.name = name
+        self.shape = tuple(shape)
+        self.layout = layout
+        self.attributes = attributes
+        self.roles = [role for role, _ in parts]
+        self.parts: list[tuple[Given, Optional[tuple[str, str]]]] = [(part, None) for _, part in parts]
+
+    @property
+    def spec(self) -> Any:
+        components = [(role, part.dtype, part.nbytes, shared) for role, (part, shared) in zip(self.roles, self.parts)]
+        attributes = None if self.attributes is None else dict(self.attributes)
+        return (self.name, self.shape, self.layout, attributes, components)
+
+
+def _item(name: str, value: Any, attributes: Optional[Mapping[str, Any]] = None) -> _Item:
+    if is_scipy(value):
+        if value.format == "csr" and len(value.shape) == 2:
+            parts = {"values": value.data, "indices": _words(value.indices), "indptr": _words(value.indptr)}
+            layout = "sparse_csr"
+        else:
+            import numpy as np
+
+            coo = value.tocoo()
+            coords = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
+            parts = {"values": coo.data, "coords": _words(np.stack(coords))}
+            layout = "sparse_coo"
+        return _Item(name, value.shape, layout, attributes, [(role, given(x)) for role, x in parts.items()])
+    if isinstance(value, Tensor) and value.layout != "dense":
+        raise Unsupported(
+            f"tensor `{value.name}` of a file has the layout {value.layout}",
+            code="python/layout",
+            kind="unsupported",
+            tensor=value.name,
+            hint="holdall.convert copies every layout; or save t.scipy() or t.to_dense()",
+        )
+    part = given(value, f"tensor {name!r}")
+    return _Item(name, part.shape, "dense", attributes, [("data", part)])
+
+
+def _tie(items: list[_Item]) -> list[_Item]:
+    """Lets dense tensors that are the same array share their bytes."""
+    seen: dict[Any, str] = {}
+    for item in items:
+        if item.layout != "dense":
+            continue
+        part, _ = item.parts[0]
+        if part.identity is None:
+            continue
+        first = seen.setdefault(part.identity, item.name)
+        if first != item.name:
+            item.parts[0] = (part, (first, "data"))
+    return items
+
+
+def _dense_spec(of: TensorSpec) -> Any:
+    if not isinstance(of.name, str):
+        raise TypeError(f"the name of a tensor is text, not {type(of.name).__name__}")
+    shape = tuple(int(n) for n in of.shape)
+    if any(n < 0 for n in shape):
+        raise Misuse("a dimension is negative", code="python/shape", kind="misuse", tensor=of.name)
+    name = _dtype_name(of.dtype)
+    count = 1
+    for n in shape:
+        count *= n
+    if name in PACKED:
+        nbytes = (count * PACKED[name] + 7) // 8
+    else:
+        nbytes = count * _WIDTHS[name]
+    if nbytes >= 1 << 63:
+        raise Misuse("the shape passes 2**63 bytes", code="python/shape", kind="misuse", tensor=of.name)
+    attributes = None if of.attributes is None else dict(of.attributes)
+    return (of.name, shape, "dense", attributes, [("data", name, nbytes, None)])
+
+
+def _width(name: str) -> int:
+    if name == "bool" or name.startswith("float8"):
+        return 1
+    if name == "bfloat16":
+        return 2
+    return int("".join(c for c in name if c.isdigit())) // 8
+
+
+_WIDTHS = {name: _width(name) for name in PLAIN | EXTRA if name not in PACKED}
+
+
+def _dtype_name(dtype: Any) -> str:
+    if isinstance(dtype, str) and (dtype in PLAIN or dtype in EXTRA):
+        return dtype
+    if type(dtype).__module__.partition(".")[0] == "torch":
+        return str(dtype).partition(".")[2]
+    import numpy as np
+
+    from ._arrays import name_of
+
+    return name_of(np.dtype(dtype))
+
+
+def _words(indices: Any) -> "np.ndarray[Any, Any]":
+    """Indices as the sparse layouts have them: uint64."""
+    import numpy as np
+
+    a = np.asarray(indices)
+    if a.dtype.kind not in "iu":
+        raise Misuse(f"indices are integers, not {a.dtype}", code="python/index", kind="misuse")
+    if a.size and a.min() < 0:
+        raise Misuse("an index is negative", code="python/index", kind="misuse")
+    return a.astype(np.uint64)
+
+
+def _format_of(target: Any, format: Optional[str]) -> Optional[str]:
+    name = format
+    if name is None and isinstance(target, (str, os.PathLike)):
+        name = os.path.splitext(os.fsdecode(target))[1].removeprefix(".")
+    for id, _, extensions, _, _ in _holdall.formats():
+        if name is not None and name.lower() in (id, *extensions):
+            return id
+    return None
+
+
+def _writing(
+    format: Optional[str],
+    version: Optional[str],
+    attributes: Optional[Mapping[str, Any]],
+    encoding: Optional[str],
+    level: Optional[int],
+    digest: Optional[str],
+    align: Optional[int],
+    overwrite: bool,
+    sync: bool,
+    threads: Optional[int],
+) -> dict[str, Any]:
+    if attributes is not None and not isinstance(attributes, Mapping):
+        raise TypeError("attributes is a mapping of text to values")
+    return {
+        "format": format,
+        "version": version,
+        "attributes": None if attributes is None else dict(attributes),
+        "encoding": encoding,
+        "level": level,
+        "digest": digest,
+        "align": align,
+        "overwrite": bool(overwrite),
+        "sync": bool(sync),
+        "threads": threads,
+    }

@@ -1,0 +1,56 @@
+"""Dicts of NumPy arrays to files and back, as `safetensors.numpy` has it, for files of every format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from ._file import open as _open
+from ._write import _format_of
+from ._write import save as _save
+from ._write import save_bytes as _save_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["save_file", "load_file", "save", "load"]
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Optional[Mapping[str, str]] = None) -> None:
+    """Writes arrays to a file: safetensors, unless the name's extension says another format. Equal memory is
+    written once for each name, so that every reader finds it."""
+    format = None if _format_of(filename, None) else "safetensors"
+    _save(filename, tensor_dict, format=format, attributes=checked_metadata(metadata), tied="copy")
+
+
+def save(tensor_dict: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None) -> bytes:
+    """The bytes of a safetensors file."""
+    attributes = checked_metadata(metadata)
+    return _save_bytes(tensor_dict, format="safetensors", attributes=attributes, tied="copy")
+
+
+def load_file(filename: Path) -> dict[str, "np.ndarray[Any, Any]"]:
+    """All tensors of a file of any format, writable, each in memory of its own."""
+    with _open(filename) as file:
+        return file.load()
+
+
+def load(data: bytes) -> dict[str, "np.ndarray[Any, Any]"]:
+    """All tensors of a file's bytes."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError("load takes the bytes of a file; load_file takes its path")
+    with _open(data) as file:
+        return file.load()
+
+
+def checked_metadata(metadata: Optional[Mapping[str, str]]) -> Optional[dict[str, str]]:
+    """Metadata as safetensors has it: text for text."""
+    if metadata is None:
+        return None
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError("metadata is text for text; holdall.save takes attributes of other types")
+    return dict(metadata)

@@ -1,0 +1,41 @@
+"""Dicts of torch tensors to files and back, as `safetensors.torch` has it, for files of every format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Optional, Union
+
+from . import _torch
+from ._file import open as _open
+from .numpy import save, save_file
+
+__all__ = ["save_file", "load_file", "save", "load", "save_model", "load_model"]
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def load_file(filename: Path, device: Any = "cpu") -> dict[str, Any]:
+    """All tensors of a file of any format as torch tensors, each in memory of its own."""
+    _torch.module()
+    with _open(filename) as file:
+        return _torch.load(file, device)
+
+
+def load(data: bytes, device: Any = "cpu") -> dict[str, Any]:
+    """All tensors of a file's bytes."""
+    _torch.module()
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError("load takes the bytes of a file; load_file takes its path")
+    with _open(data) as file:
+        return _torch.load(file, device)
+
+
+def save_model(model: Any, filename: Path, metadata: Optional[Mapping[str, str]] = None) -> None:
+    """Writes a module's `state_dict`. Tied weights are written for each of their names."""
+    save_file(model.state_dict(), filename, metadata)
+
+
+def load_model(model: Any, filename: Path, strict: bool = True, device: Any = "cpu") -> Any:
+    """Loads a file into a module: what `load_state_dict` gives back."""
+    return model.load_state_dict(load_file(filename, device), strict=strict)

@@ -1,0 +1,81 @@
+//! Errors as Python's classes, which `holdall.errors` defines.
+
+use holdall::Error;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
+
+/// What a caller did that cannot be, and the code under which it can be told.
+pub(crate) fn misuse(py: Python<'_>, code: &str, message: &str, hint: Option<&str>) -> PyErr {
+    let fields = Fields { code, kind: "misuse", hint, ..Fields::default() };
+    build(py, message, &fields).unwrap_or_else(|e| e)
+}
+
+/// The error as an instance of the class of its kind. An exception that a Python object raised on the
+/// way (a writer, say) comes out as it is.
+pub(crate) fn raise(py: Python<'_>, e: &Error) -> PyErr {
+    let behind = e.io().and_then(std::io::Error::get_ref);
+    if let Some(raised) = behind.and_then(|e| e.downcast_ref::<PyErr>()) {
+        return raised.clone_ref(py);
+    }
+    let text = e.to_string();
+    let range = e.range().map(|r| (r.start, r.end));
+    let fields = Fields {
+        code: e.code(),
+        kind: e.kind().as_str(),
+        source: e.source_name(),
+        tensor: e.tensor(),
+        component: e.component(),
+        range,
+        hint: e.hint(),
+        errno: e.io().and_then(std::io::Error::raw_os_error),
+    };
+    build(py, &text, &fields).unwrap_or_else(|e| e)
+}
+
+#[derive(Default)]
+struct Fields<'a> {
+    code: &'a str,
+    kind: &'a str,
+    source: Option<&'a str>,
+    tensor: Option<&'a str>,
+    component: Option<&'a str>,
+    range: Option<(u64, u64)>,
+    hint: Option<&'a str>,
+    errno: Option<i32>,
+}
+
+fn build(py: Python<'_>, message: &str, fields: &Fields<'_>) -> PyResult<PyErr> {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let make = MAKE.get_or_try_init(py, || {
+        Ok::<_, PyErr>(py.import("holdall.errors")?.getattr("_make")?.unbind())
+    })?;
+    let keywords = PyDict::new(py);
+    keywords.set_item("code", fields.code)?;
+    keywords.set_item("kind", fields.kind)?;
+    keywords.set_item("source", fields.source)?;
+    keywords.set_item("tensor", fields.tensor)?;
+    keywords.set_item("component", fields.component)?;
+    keywords.set_item("range", fields.range)?;
+    keywords.set_item("hint", fields.hint)?;
+    keywords.set_item("errno", fields.errno)?;
+    let args = PyTuple::new(py, [message])?;
+    let made = make.bind(py).call(args, Some(&keywords))?;
+    if made.is_instance_of::<pyo3::exceptions::PyBaseException>() {
+        Ok(PyErr::from_value(made))
+    } else {
+        Err(PyRuntimeError::new_err(message.to_owned()))
+    }
+}
+
+/// `Result` with Holdall's error into one with Python's.
+pub(crate) trait Raise<T> {
+    fn raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> Raise<T> for holdall::Result<T> {
+    fn raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|e| raise(py, &e))
+    }
+}

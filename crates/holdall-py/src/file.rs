@@ -1,0 +1,485 @@
+//! Open files. Tensors are named by their number; the Python half has objects for them.
+
+use crate::errors::{Raise, misuse};
+use crate::memory::{Buffer, Lent};
+use crate::options::{Converting, Writing};
+use crate::work::run;
+use crate::{dtype, options, reports, value, work, writer};
+use bytes::Bytes;
+use holdall::layout::dense::Dense;
+use holdall::{
+    ByteOrder, DType, DiffOptions, Encoding, File, Layout, LoadOptions, LogicalType, Role,
+    StatsOptions, Tensor, VerifyOptions,
+};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// The formats of this build: id, name, extensions, versions that can be written, whether it can be
+/// written.
+#[pyfunction]
+pub(crate) fn formats(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let out = PyList::empty(py);
+    for f in holdall::FORMATS {
+        out.append((f.id, f.name, f.extensions, f.versions, f.encode.is_some()))?;
+    }
+    Ok(out)
+}
+
+/// An open file.
+#[pyclass(frozen, name = "File", module = "holdall._holdall")]
+pub(crate) struct NativeFile {
+    file: Mutex<Option<File>>,
+    name: String,
+}
+
+impl NativeFile {
+    fn new(file: File) -> NativeFile {
+        NativeFile { name: file.name().to_owned(), file: Mutex::new(Some(file)) }
+    }
+
+    /// The file, unless it was closed. The lock is held for a moment only, and no Python runs under it.
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<File> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        file.ok_or_else(|| {
+            let message = format!("{}: the file is closed", self.name);
+            misuse(py, "python/closed", &message, Some("open it again; arrays made before stay"))
+        })
+    }
+
+    fn tensor(&self, py: Python<'_>, at: usize) -> PyResult<Tensor> {
+        let found = self.get(py)?.at(at);
+        found.ok_or_else(|| misuse(py, "python/number", "there is no tensor of that number", None))
+    }
+
+    fn sized(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<(Tensor, Role, u64)> {
+        let tensor = self.tensor(py, at)?;
+        let role = Role::from_name(role);
+        let c = tensor.component(&role);
+        let len = c.map_or(0, |c| c.decoded_len.unwrap_or(u64::MAX));
+        Ok((tensor, role, len))
+    }
+}
+
+#[pymethods]
+impl NativeFile {
+    /// Opens a file of the file system.
+    #[staticmethod]
+    #[pyo3(signature = (path, io, check, limits))]
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        io: &str,
+        check: &str,
+        limits: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<NativeFile> {
+        let options = options::open(py, io, check, limits)?;
+        py.detach(|| options.open(path)).raise(py).map(NativeFile::new)
+    }
+
+    /// Opens a file that is in memory.
+    #[staticmethod]
+    #[pyo3(signature = (data, name, check, limits))]
+    fn open_bytes(
+        py: Python<'_>,
+        data: PyBackedBytes,
+        name: String,
+        check: &str,
+        limits: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<NativeFile> {
+        let options = options::open(py, "auto", check, limits)?;
+        let data = Bytes::from_owner(data);
+        py.detach(|| options.open_bytes(data, name)).raise(py).map(NativeFile::new)
+    }
+
+    /// Lets go of the file.
+    fn close(&self, py: Python<'_>) {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(file));
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Format, version, and how bytes are fetched.
+    fn head(&self, py: Python<'_>) -> PyResult<(&'static str, String, String)> {
+        let file = self.get(py)?;
+        let io = format!("{:?}", file.io()).to_lowercase();
+        Ok((file.format(), file.version().to_owned(), io))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.get(py)?.len())
+    }
+
+    /// Names in the file's own order.
+    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let file = self.get(py)?;
+        PyList::new(py, file.names().map(|name| PyString::new(py, name)))
+    }
+
+    /// Numbers of the tensors that are not dense.
+    fn not_dense(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
+        let file = self.get(py)?;
+        let others = file.index().tensors().filter(|t| *t.layout() != Layout::Dense);
+        Ok(others.map(|t| t.position()).collect())
+    }
+
+    /// The number of the tensor of that name.
+    fn position(&self, py: Python<'_>, name: &str) -> PyResult<Option<usize>> {
+        Ok(self.get(py)?.index().position(name))
+    }
+
+    /// As `position`; an error that names the nearest name where there is none.
+    fn find(&self, py: Python<'_>, name: &str) -> PyResult<usize> {
+        let file = self.get(py)?;
+        py.detach(|| file.tensor(name).map(|t| t.position())).raise(py)
+    }
+
+    /// Name, shape, layout, element type and stored bytes of a tensor.
+    fn info<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let t = self.tensor(py, at)?;
+        let shape = PyTuple::new(py, t.shape())?;
+        let dtype = t.dtype().map(|d| dtype::name(d, t.logical_type().as_ref()));
+        (t.name(), shape, t.layout().as_str(), dtype, t.stored_len()).into_pyobject(py)
+    }
+
+    /// Role, element type, storage element type, encoding, byte order, start, end, decoded length and
+    /// digest of each component.
+    fn components<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyList>> {
+        let out = PyList::empty(py);
+        for c in self.tensor(py, at)?.components() {
+            let dtype = dtype::name(c.dtype, c.logical_type.as_ref());
+            let order = if c.byte_order == ByteOrder::Big { "big" } else { "little" };
+            let digest = c.digest.map(|d| d.to_string());
+            out.append((
+                c.role.as_str(),
+                dtype,
+                dtype::storage(c.dtype),
+                c.encoding.as_str(),
+                order,
+                c.stored.start,
+                c.stored.end,
+                c.decoded_len,
+                digest,
+            ))?;
+        }
+        Ok(out)
+    }
+
+    /// Attributes of the file.
+    fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        value::attributes(py, self.get(py)?.attributes())
+    }
+
+    /// Attributes of a tensor.
+    fn tensor_attributes<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyDict>> {
+        value::attributes(py, self.tensor(py, at)?.attributes())
+    }
+
+    /// What is odd about the file.
+    fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        reports::warnings(py, self.get(py)?.warnings())
+    }
+
+    /// Whether `read` gives a view into what is mapped, or in memory, rather than a copy.
+    fn is_view(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<bool> {
+        let (tensor, role, _) = self.sized(py, at, role)?;
+        let borrowed = tensor.file().source().access() == holdall::Access::Borrowed;
+        let plain = |c: holdall::Component| {
+            c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little
+        };
+        Ok(borrowed && tensor.component(&role).is_some_and(plain))
+    }
+
+    /// The decoded bytes of a component, read-only.
+    fn read(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<Buffer> {
+        let (tensor, role, len) = self.sized(py, at, role)?;
+        run(py, len, None, |_| tensor.bytes(&role)).map(Buffer::frozen)
+    }
+
+    /// The decoded bytes of a component in memory of their own, and where they start in it.
+    fn read_owned(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<(Buffer, usize)> {
+        let (tensor, role, len) = self.sized(py, at, role)?;
+        let (memory, range) = run(py, len, None, |_| tensor.memory(&role))?;
+        Ok((Buffer::writable(memory), range.start))
+    }
+
+    /// The decoded bytes `start..end` of a component, read-only.
+    fn read_range(
+        &self,
+        py: Python<'_>,
+        at: usize,
+        role: &str,
+        start: u64,
+        end: u64,
+    ) -> PyResult<Buffer> {
+        let (tensor, role, _) = self.sized(py, at, role)?;
+        let len = end.saturating_sub(start);
+        run(py, len, None, |_| tensor.bytes_range(&role, start..end)).map(Buffer::frozen)
+    }
+
+    /// The stored bytes of a component, as they are in the file.
+    fn stored(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<Buffer> {
+        let (tensor, role, len) = self.sized(py, at, role)?;
+        run(py, len, None, |_| tensor.stored(&role)).map(Buffer::frozen)
+    }
+
+    /// Decodes a component into a buffer.
+    fn read_into(
+        &self,
+        py: Python<'_>,
+        at: usize,
+        role: &str,
+        buffer: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (tensor, role, len) = self.sized(py, at, role)?;
+        let mut lent = Lent::writable(buffer)?;
+        let out = lent.bytes_mut();
+        run(py, len, None, |_| tensor.read_into(&role, out))
+    }
+
+    /// Dense tensors (all, or those of these numbers) in memory of their own: for each its name, shape,
+    /// element type, buffer, the start in it, and whether the same bytes came before or lie at an
+    /// address that does not suit the type.
+    #[pyo3(signature = (positions, threads, check, progress))]
+    fn load<'py>(
+        &self,
+        py: Python<'py>,
+        positions: Option<Vec<usize>>,
+        threads: Option<usize>,
+        check: Option<&str>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let file = self.get(py)?;
+        let positions = positions.unwrap_or_else(|| (0..file.len()).collect());
+        let base = load_options(py, threads, check)?;
+        let len = file.source().len();
+        let loaded = run(py, len, progress, |meter| {
+            file.load_memory(positions, &base.with_progress(meter))
+        })?;
+        let buffers: Vec<Buffer> = loaded.buffers.into_iter().map(Buffer::writable).collect();
+        let objects = buffers.iter().map(|b| Py::new(py, b.clone()));
+        let objects = objects.collect::<PyResult<Vec<_>>>()?;
+        let mut seen = std::collections::HashSet::new();
+        let mut types: Vec<(DType, Option<LogicalType>, Bound<'_, PyString>)> = Vec::new();
+        let out = PyList::empty(py);
+        let mut places = loaded.places.iter();
+        for t in &loaded.tensors {
+            for c in t.components() {
+                let Some(place) = places.next() else { break };
+                if c.role != Role::Data {
+                    continue;
+                }
+                let start = place.range.start;
+                let again = !place.range.is_empty() && !seen.insert((place.buffer, start));
+                let address = buffers[place.buffer].start().wrapping_add(start);
+                let crooked = address % c.dtype.width() as usize != 0;
+                // There are few types, and many tensors.
+                let same =
+                    |(d, l, _): &&(_, _, Bound<'_, _>)| (*d, l) == (c.dtype, &c.logical_type);
+                let dtype = match types.iter().find(same) {
+                    Some((_, _, name)) => name.clone(),
+                    None => {
+                        let name = dtype::name(c.dtype, c.logical_type.as_ref());
+                        let name = PyString::new(py, &name);
+                        types.push((c.dtype, c.logical_type.clone(), name.clone()));
+                        name
+                    }
+                };
+                let shape = PyTuple::new(py, t.shape())?;
+                let buffer = &objects[place.buffer];
+                let len = place.range.len();
+                out.append((t.name(), shape, dtype, buffer, start, len, again || crooked))?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Decodes many components into buffers: tuples of number, role and buffer.
+    #[pyo3(signature = (buffers, threads, check, progress))]
+    fn load_into<'py>(
+        &self,
+        py: Python<'py>,
+        buffers: Vec<(usize, String, Bound<'py, PyAny>)>,
+        threads: Option<usize>,
+        check: Option<&str>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let file = self.get(py)?;
+        let options = load_options(py, threads, check)?;
+        let mut lent = Vec::with_capacity(buffers.len());
+        for (at, role, buffer) in &buffers {
+            let name = self.tensor(py, *at)?.name().to_owned();
+            lent.push((name, Role::from_name(role), Lent::writable(buffer)?));
+        }
+        let mut taken: Vec<_> = lent.iter().map(|(_, _, l)| l.addresses()).collect();
+        taken.retain(|range| !range.is_empty());
+        taken.sort_by_key(|range| range.start);
+        if taken.windows(2).any(|pair| pair[0].end > pair[1].start) {
+            let message = "two of the buffers to read into overlap";
+            return Err(misuse(py, "python/buffer", message, None));
+        }
+        let len = lent.iter().fold(0u64, |n, (_, _, l)| n.saturating_add(l.len() as u64));
+        let wanted: Vec<_> = lent
+            .iter_mut()
+            .map(|(name, role, lent)| (name.as_str(), role.clone(), lent.bytes_mut()))
+            .collect();
+        run(py, len, progress, |meter| file.load_into(wanted, &options.with_progress(meter)))
+    }
+
+    /// The tensor as a dense one: element type, shape, bytes.
+    fn to_dense(&self, py: Python<'_>, at: usize) -> PyResult<Given> {
+        let tensor = self.tensor(py, at)?;
+        run(py, u64::MAX, None, |_| tensor.to_dense()).map(dense)
+    }
+
+    /// A sparse tensor in compressed rows, checked: `indptr` and `indices` (uint64) and values.
+    fn csr(&self, py: Python<'_>, at: usize) -> PyResult<(Buffer, Buffer, Given)> {
+        let tensor = self.tensor(py, at)?;
+        let csr = run(py, u64::MAX, None, |_| tensor.csr())?;
+        Ok((words(csr.indptr()), words(csr.indices()), dense(csr.values().clone())))
+    }
+
+    /// A sparse tensor as coordinates, checked: one run of uint64 for each dimension, and values.
+    fn coo(&self, py: Python<'_>, at: usize) -> PyResult<(Vec<Buffer>, Given)> {
+        let tensor = self.tensor(py, at)?;
+        let coo = run(py, u64::MAX, None, |_| tensor.coo())?;
+        let coords = (0..coo.shape().len()).map(|d| words(coo.coords(d))).collect();
+        Ok((coords, dense(coo.values().clone())))
+    }
+
+    /// Statistics of a tensor's values.
+    #[pyo3(signature = (at, bins, threads, progress))]
+    fn stats<'py>(
+        &self,
+        py: Python<'py>,
+        at: usize,
+        bins: usize,
+        threads: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let tensor = self.tensor(py, at)?;
+        let mut options = StatsOptions::new().with_bins(bins);
+        if let Some(threads) = threads {
+            options = options.with_threads(threads);
+        }
+        let stats = run(py, u64::MAX, progress, |meter| {
+            holdall::stats::stats(&tensor, &options.with_progress(meter))
+        })?;
+        reports::stats(py, &stats)
+    }
+
+    /// Checks everything that can be checked.
+    #[pyo3(signature = (include, exclude, threads, progress))]
+    fn verify<'py>(
+        &self,
+        py: Python<'py>,
+        include: Option<Vec<String>>,
+        exclude: Option<Vec<String>>,
+        threads: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let file = self.get(py)?;
+        let mut options = VerifyOptions::new().with_select(options::select(py, include, exclude)?);
+        if let Some(threads) = threads {
+            options = options.with_threads(threads);
+        }
+        let report = run(py, u64::MAX, progress, |meter| {
+            holdall::verify::verify(&file, &options.with_progress(meter))
+        })?;
+        reports::verify(py, &report)
+    }
+
+    /// Checks one tensor, whatever its name is.
+    fn verify_tensor<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyDict>> {
+        let tensor = self.tensor(py, at)?;
+        // A name that is a pattern selects itself: names are tried as they are too.
+        self.verify(py, Some(vec![tensor.name().to_owned()]), None, None, None)
+    }
+
+    /// What differs between this file and another.
+    #[pyo3(signature = (other, rtol, atol, include, exclude, threads, progress))]
+    #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
+    fn diff<'py>(
+        &self,
+        py: Python<'py>,
+        other: &NativeFile,
+        rtol: f64,
+        atol: f64,
+        include: Option<Vec<String>>,
+        exclude: Option<Vec<String>>,
+        threads: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (a, b) = (self.get(py)?, other.get(py)?);
+        let mut options = DiffOptions::new()
+            .with_tolerance(rtol, atol)
+            .with_select(options::select(py, include, exclude)?);
+        if let Some(threads) = threads {
+            options = options.with_threads(threads);
+        }
+        let diff = run(py, u64::MAX, progress, |meter| {
+            holdall::diff::diff(&a, &b, &options.with_progress(meter))
+        })?;
+        reports::diff(py, &diff)
+    }
+
+    /// Writes what the file contains to a path, or to an object with `write`.
+    #[pyo3(signature = (target, writing, converting, progress))]
+    fn convert<'py>(
+        &self,
+        py: Python<'py>,
+        target: &Bound<'py, PyAny>,
+        writing: Writing<'py>,
+        converting: Converting,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let file = self.get(py)?;
+        let options = writing.conversion(py, &converting)?;
+        let report = match writer::Target::of(target)? {
+            writer::Target::Path(path) => work::run(py, u64::MAX, progress, |meter| {
+                holdall::convert::convert(&file, path, &options.with_progress(meter))
+            })?,
+            writer::Target::Object(object) => work::run(py, u64::MAX, progress, |meter| {
+                let out = writer::PyWrite::new(object);
+                let options = options.with_progress(meter);
+                holdall::convert::convert_to(&file, out, &options).map(|(report, _)| report)
+            })?,
+        };
+        reports::convert(py, &report)
+    }
+}
+
+fn load_options(
+    py: Python<'_>,
+    threads: Option<usize>,
+    check: Option<&str>,
+) -> PyResult<LoadOptions> {
+    let mut options = LoadOptions::new();
+    if let Some(threads) = threads {
+        options = options.with_threads(threads);
+    }
+    if let Some(check) = check {
+        options = options.with_check(options::check_of(py, check)?);
+    }
+    Ok(options)
+}
+
+/// Elements: their type, shape and bytes.
+type Given = (String, Vec<u64>, Buffer);
+
+fn dense(d: Dense) -> Given {
+    let name = dtype::name(d.dtype(), d.logical_type());
+    (name, d.shape().to_vec(), Buffer::frozen(d.into_bytes()))
+}
+
+/// Little-endian bytes of words.
+fn words(all: &[u64]) -> Buffer {
+    let bytes: Vec<u8> = all.iter().flat_map(|w| w.to_le_bytes()).collect();
+    Buffer::frozen(bytes.into())
+}

@@ -1,0 +1,43 @@
+//! The native half of the Python package: what touches files and memory. The Python half, in
+//! `python/holdall`, gives it the shape that people's hands know.
+#![deny(unsafe_code)]
+
+mod dtype;
+mod errors;
+mod file;
+mod memory;
+mod options;
+mod reports;
+mod value;
+mod work;
+mod writer;
+
+use pyo3::prelude::*;
+
+/// Does what a command line says, as the program `holdall` does; gives the exit status.
+#[pyfunction]
+fn command(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
+    py.detach(|| holdall_cli::run(args))
+}
+
+/// Native half of `holdall`. Import `holdall` instead.
+#[pymodule]
+mod _holdall {
+    use super::{Bound, PyModule, PyModuleMethods, PyResult};
+
+    #[pymodule_export]
+    use super::command;
+    #[pymodule_export]
+    use super::file::NativeFile;
+    #[pymodule_export]
+    use super::file::formats;
+    #[pymodule_export]
+    use super::memory::Buffer;
+    #[pymodule_export]
+    use super::writer::NativeWriter;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

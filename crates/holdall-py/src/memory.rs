@@ -1,0 +1,362 @@
+//! Memory that crosses between Rust and Python: the buffer protocol both ways, and DLPack. The one file
+//! of this crate with `unsafe`.
+#![allow(unsafe_code)]
+
+use crate::errors::misuse;
+use bytes::Bytes;
+use holdall::buffer::Buffer as Memory;
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What keeps memory alive. Its bytes stay where they are until it is dropped.
+enum Owner {
+    /// Shared and never written to: a view into a map, a frozen load.
+    Frozen { _bytes: Bytes },
+    /// Handed over to Python: nothing in Rust looks at its bytes again.
+    Given { _memory: Memory },
+}
+
+/// Some bytes at a fixed place.
+struct Block {
+    _owner: Owner,
+    start: *mut u8,
+    len: usize,
+    writable: bool,
+}
+
+// SAFETY: a block is an address that stays valid until its owner is dropped. Both owners may move
+// between threads; Rust itself reads or writes nothing through `start`, except in Python's buffer
+// protocol and DLPack, whose users answer for their own races.
+unsafe impl Send for Block {}
+// SAFETY: as above; a shared block is read only for its numbers.
+unsafe impl Sync for Block {}
+
+/// Bytes of a file in memory: a view into the map, or memory of their own.
+///
+/// Has the buffer protocol. Keeps alive what it looks at, after the file is closed too.
+#[pyclass(frozen, module = "holdall._holdall")]
+#[derive(Clone)]
+pub(crate) struct Buffer(Arc<Block>);
+
+impl Buffer {
+    /// A buffer that Python may read but not write.
+    pub(crate) fn frozen(bytes: Bytes) -> Buffer {
+        let (start, len) = (bytes.as_ptr().cast_mut(), bytes.len());
+        Buffer(Arc::new(Block {
+            _owner: Owner::Frozen { _bytes: bytes },
+            start,
+            len,
+            writable: false,
+        }))
+    }
+
+    /// A buffer that is Python's to write to.
+    pub(crate) fn writable(mut memory: Memory) -> Buffer {
+        // The bytes do not move with `memory`: they are on the heap or in a mapping.
+        let (start, len) = (memory.as_mut().as_mut_ptr(), memory.as_mut().len());
+        let owner = Owner::Given { _memory: memory };
+        Buffer(Arc::new(Block { _owner: owner, start, len, writable: true }))
+    }
+
+    /// Where it starts.
+    pub(crate) fn start(&self) -> usize {
+        self.0.start as usize
+    }
+}
+
+#[pymethods]
+impl Buffer {
+    fn __len__(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether it may not be written to.
+    #[getter]
+    fn readonly(&self) -> bool {
+        !self.0.writable
+    }
+
+    /// Address of its first byte.
+    #[getter]
+    fn address(&self) -> usize {
+        self.start()
+    }
+
+    fn __repr__(&self) -> String {
+        let access = if self.0.writable { "writable" } else { "read-only" };
+        format!("<holdall.Buffer of {} bytes, {access}>", self.0.len)
+    }
+
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("there is no view to fill"));
+        }
+        let block = &slf.get().0;
+        // SAFETY: `view` is Python's and not null; address and length are those of a block that lives
+        // as long as `slf`, to which the view gets a reference. The function refuses a writable view of
+        // read-only memory.
+        let status = unsafe {
+            ffi::PyBuffer_FillInfo(
+                view,
+                slf.as_ptr(),
+                block.start.cast(),
+                block.len as ffi::Py_ssize_t,
+                c_int::from(!block.writable),
+                flags,
+            )
+        };
+        if status < 0 { Err(PyErr::fetch(slf.py())) } else { Ok(()) }
+    }
+
+    /// A DLPack capsule of a row-major tensor that starts `offset` bytes into the buffer. `code` and
+    /// `bits` are DLPack's of its element type. A capsule that is not `versioned` cannot say that it is
+    /// read-only, so only writable buffers give one.
+    #[pyo3(signature = (offset, shape, code, bits, *, versioned, copied))]
+    #[allow(clippy::too_many_arguments)] // What DLPack's struct has.
+    fn dlpack<'py>(
+        &self,
+        py: Python<'py>,
+        offset: usize,
+        shape: Vec<i64>,
+        code: u8,
+        bits: u8,
+        versioned: bool,
+        copied: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let count = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(usize::try_from(d).ok()?));
+        let len = count.and_then(|n| n.checked_mul(usize::from(bits))).map(|n| n.div_ceil(8));
+        if len.and_then(|len| len.checked_add(offset)).is_none_or(|end| end > self.0.len) {
+            return Err(PyBufferError::new_err("the tensor is not inside the buffer"));
+        }
+        if !versioned && !self.0.writable {
+            return Err(PyBufferError::new_err(
+                "read-only memory needs a consumer of DLPack 1.0 or newer, or copy=True",
+            ));
+        }
+        let flags = u64::from(!self.0.writable) * READ_ONLY + u64::from(copied) * IS_COPIED;
+        dlpack_capsule(py, self, offset, shape, (code, bits), versioned, flags)
+    }
+}
+
+/// Memory of a Python object, held in place while this is.
+pub(crate) struct Lent(PyUntypedBuffer);
+
+impl Lent {
+    /// The bytes of an object that lends them in one row-major piece.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
+        let buffer = PyUntypedBuffer::get(object)?;
+        if buffer.is_c_contiguous() {
+            return Ok(Lent(buffer));
+        }
+        let hint = "pass a contiguous one, for example numpy.ascontiguousarray(x)";
+        let message = "the buffer is not in one row-major piece";
+        Err(misuse(object.py(), "python/buffer", message, Some(hint)))
+    }
+
+    /// The bytes of an object that lets them be written to.
+    pub(crate) fn writable(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
+        let lent = Lent::of(object)?;
+        if !lent.0.readonly() {
+            return Ok(lent);
+        }
+        Err(misuse(object.py(), "python/buffer", "the buffer to read into is read-only", None))
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len_bytes()
+    }
+
+    /// The addresses it takes.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let start = self.0.buf_ptr() as usize;
+        start..start.saturating_add(self.len())
+    }
+
+    /// The bytes to read.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        if self.len() == 0 {
+            return &[];
+        }
+        // SAFETY: the exporter keeps this memory in place, and of this length, until the buffer is
+        // released, which the borrow of `self` outlives not. That nobody writes to it meanwhile is the
+        // caller's business, as with every function of Python that lets go of the GIL (`file.write`,
+        // `zlib.crc32`): bytes may then be old or new ones; lengths are never read from it.
+        unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), self.len()) }
+    }
+
+    /// The bytes to write. Made with [`Lent::writable`] only.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.len() == 0 || self.0.readonly() {
+            return &mut [];
+        }
+        // SAFETY: as `bytes`; the exporter said that it may be written to, and `load_into` makes sure
+        // that no two of its buffers overlap.
+        unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast(), self.len()) }
+    }
+}
+
+const READ_ONLY: u64 = 1;
+const IS_COPIED: u64 = 2;
+/// DLPack 1.0: what its consumers must know; later minor versions add nothing that is used here.
+const VERSION: DlVersion = DlVersion { major: 1, minor: 0 };
+const CPU: c_int = 1;
+
+// DLPack's own structs, field by field: <https://dmlc.github.io/dlpack/latest/c_api.html>.
+
+#[repr(C)]
+struct DlVersion {
+    major: u32,
+    minor: u32,
+}
+
+#[repr(C)]
+struct DlDevice {
+    kind: c_int,
+    id: c_int,
+}
+
+#[repr(C)]
+struct DlType {
+    code: u8,
+    bits: u8,
+    lanes: u16,
+}
+
+#[repr(C)]
+struct DlTensor {
+    data: *mut c_void,
+    device: DlDevice,
+    ndim: c_int,
+    dtype: DlType,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+#[repr(C)]
+struct DlManagedTensor {
+    tensor: DlTensor,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut DlManagedTensor)>,
+}
+
+#[repr(C)]
+struct DlManagedTensorVersioned {
+    version: DlVersion,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut DlManagedTensorVersioned)>,
+    flags: u64,
+    tensor: DlTensor,
+}
+
+/// What a capsule points at, and what it needs to stay alive. The managed tensor comes first, so that
+/// its address is that of the whole.
+#[repr(C)]
+struct Managed<T> {
+    tensor: T,
+    shape: Box<[i64]>,
+    strides: Box<[i64]>,
+    _block: Buffer,
+}
+
+fn dlpack_capsule<'py>(
+    py: Python<'py>,
+    buffer: &Buffer,
+    offset: usize,
+    shape: Vec<i64>,
+    (code, bits): (u8, u8),
+    versioned: bool,
+    flags: u64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut strides = vec![1i64; shape.len()].into_boxed_slice();
+    for at in (1..shape.len()).rev() {
+        strides[at - 1] = strides[at].saturating_mul(shape[at].max(1));
+    }
+    let mut shape = shape.into_boxed_slice();
+    let tensor = DlTensor {
+        // Inside the block, or one past its end where there are no bytes: held by the caller.
+        data: buffer.0.start.wrapping_add(offset).cast(),
+        device: DlDevice { kind: CPU, id: 0 },
+        ndim: c_int::try_from(shape.len()).map_err(|_| PyBufferError::new_err("the rank"))?,
+        dtype: DlType { code, bits, lanes: 1 },
+        shape: shape.as_mut_ptr(),
+        strides: strides.as_mut_ptr(),
+        byte_offset: 0,
+    };
+    let _block = buffer.clone();
+    if versioned {
+        let tensor = DlManagedTensorVersioned {
+            version: VERSION,
+            context: std::ptr::null_mut(),
+            deleter: Some(drop_managed::<DlManagedTensorVersioned>),
+            flags,
+            tensor,
+        };
+        let managed = Box::new(Managed { tensor, shape, strides, _block });
+        capsule(py, Box::into_raw(managed), VERSIONED, drop_versioned_capsule)
+    } else {
+        let deleter = Some(drop_managed::<DlManagedTensor> as unsafe extern "C" fn(_));
+        let tensor = DlManagedTensor { tensor, context: std::ptr::null_mut(), deleter };
+        let managed = Box::new(Managed { tensor, shape, strides, _block });
+        capsule(py, Box::into_raw(managed), OLD, drop_old_capsule)
+    }
+}
+
+const VERSIONED: &CStr = c"dltensor_versioned";
+const OLD: &CStr = c"dltensor";
+
+fn capsule<'py, T>(
+    py: Python<'py>,
+    managed: *mut Managed<T>,
+    name: &'static CStr,
+    destructor: unsafe extern "C" fn(*mut ffi::PyObject),
+) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: the pointer is not null and the name lives for ever.
+    let made = unsafe { ffi::PyCapsule_New(managed.cast(), name.as_ptr(), Some(destructor)) };
+    // SAFETY: a new reference, or null with an exception set.
+    let made = unsafe { Bound::from_owned_ptr_or_err(py, made) };
+    if made.is_err() {
+        // SAFETY: nobody else has the pointer, which came from a box of this type.
+        drop(unsafe { Box::from_raw(managed) });
+    }
+    made
+}
+
+/// The deleter of a managed tensor. Called once, by the consumer or the capsule, from any thread, with
+/// the GIL or without: nothing below needs it, for it drops Rust values only.
+unsafe extern "C" fn drop_managed<T>(tensor: *mut T) {
+    if !tensor.is_null() {
+        // SAFETY: the managed tensor is the first field of a `Managed<T>` that came from a box.
+        drop(unsafe { Box::from_raw(tensor.cast::<Managed<T>>()) });
+    }
+}
+
+unsafe extern "C" fn drop_versioned_capsule(capsule: *mut ffi::PyObject) {
+    // SAFETY: Python gives the capsule that is being destroyed.
+    unsafe { drop_capsule::<DlManagedTensorVersioned>(capsule, VERSIONED.as_ptr()) }
+}
+
+unsafe extern "C" fn drop_old_capsule(capsule: *mut ffi::PyObject) {
+    // SAFETY: as above.
+    unsafe { drop_capsule::<DlManagedTensor>(capsule, OLD.as_ptr()) }
+}
+
+unsafe fn drop_capsule<T>(capsule: *mut ffi::PyObject, name: *const c_char) {
+    // SAFETY: a capsule that a consumer took has another name, and then its tensor is the consumer's
+    // to delete. With this name the pointer is the one that was put in.
+    unsafe {
+        if ffi::PyCapsule_IsValid(capsule, name) == 1 {
+            drop_managed::<T>(ffi::PyCapsule_GetPointer(capsule, name).cast());
+        }
+    }
+}

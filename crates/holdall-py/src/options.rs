@@ -1,0 +1,180 @@
+//! What Python says in words, as the library's options.
+
+use crate::errors::misuse;
+use crate::value;
+use holdall::convert::Convert;
+use holdall::{
+    Algorithm, Check, Durability, EncodeOptions, Io, Limits, OpenOptions, Rename, Select, Sharing,
+    WriteOptions, formats,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+#[cold]
+fn unknown(py: Python<'_>, what: &str, found: &str, known: &str) -> PyErr {
+    let message = format!("{what} is one of {known}, not {found:?}");
+    misuse(py, "python/option", &message, None)
+}
+
+/// How a file is opened: `io`, `check`, and a dict of limits.
+pub(crate) fn open(
+    py: Python<'_>,
+    io: &str,
+    check: &str,
+    limits: Option<&Bound<'_, PyDict>>,
+) -> PyResult<OpenOptions> {
+    let io = match io {
+        "auto" => Io::Auto,
+        "map" => Io::Map,
+        "read" => Io::Read,
+        "direct" => Io::Direct,
+        other => {
+            return Err(unknown(py, "io", other, "\"auto\", \"map\", \"read\", \"direct\""));
+        }
+    };
+    let mut held = Limits::default();
+    for (key, value) in limits.into_iter().flatten() {
+        let key = key.cast_into::<PyString>()?;
+        let value: u64 = value.extract()?;
+        match key.to_str()? {
+            "manifest_len" => held.manifest_len = value,
+            "header_len" => held.header_len = value,
+            "tensors" => held.tensors = value,
+            "rank" => held.rank = usize::try_from(value)?,
+            "depth" => held.depth = usize::try_from(value)?.min(128),
+            "schema_nodes" => held.schema_nodes = value,
+            "attribute_values" => held.attribute_values = value,
+            "decoded_len" => held.decoded_len = value,
+            "expansion" => held.expansion = value,
+            "zstd_window_log" => held.zstd_window_log = u32::try_from(value)?,
+            other => {
+                let known = "manifest_len, header_len, tensors, rank, depth, schema_nodes, \
+                             attribute_values, decoded_len, expansion, zstd_window_log";
+                return Err(unknown(py, "a limit", other, known));
+            }
+        }
+    }
+    Ok(OpenOptions::new().with_io(io).with_check(check_of(py, check)?).with_limits(held))
+}
+
+/// Which digests are checked.
+pub(crate) fn check_of(py: Python<'_>, check: &str) -> PyResult<Check> {
+    match check {
+        "off" => Ok(Check::Off),
+        "fast" => Ok(Check::Fast),
+        "all" => Ok(Check::All),
+        other => Err(unknown(py, "check", other, "\"off\", \"fast\", \"all\"")),
+    }
+}
+
+/// Which tensors an operation is about.
+pub(crate) fn select(
+    py: Python<'_>,
+    include: Option<Vec<String>>,
+    exclude: Option<Vec<String>>,
+) -> PyResult<Select> {
+    let (include, exclude) = (include.unwrap_or_default(), exclude.unwrap_or_default());
+    Select::new(&include, &exclude).map_err(|e| crate::errors::raise(py, &e))
+}
+
+/// Options of writing, from keywords that the Python half has given their names.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Writing<'py> {
+    format: Option<String>,
+    version: Option<String>,
+    attributes: Option<Bound<'py, PyAny>>,
+    encoding: Option<String>,
+    level: Option<i32>,
+    digest: Option<String>,
+    align: Option<u64>,
+    overwrite: bool,
+    sync: bool,
+    threads: Option<usize>,
+}
+
+impl Writing<'_> {
+    /// The library's options.
+    pub(crate) fn options(&self, py: Python<'_>) -> PyResult<WriteOptions> {
+        let mut encode = EncodeOptions::new();
+        if let Some(version) = &self.version {
+            encode = encode.with_version(version.as_str());
+        }
+        if let Some(align) = self.align {
+            encode = encode.with_align(align);
+        }
+        let durability = if self.sync { Durability::Disk } else { Durability::System };
+        let mut options = WriteOptions::new()
+            .with_encode(encode)
+            .with_overwrite(self.overwrite)
+            .with_durability(durability);
+        if let Some(name) = &self.format {
+            let Some(format) = formats::by_name(name) else {
+                let known: Vec<_> = holdall::FORMATS.iter().map(|f| f.id).collect();
+                return Err(unknown(py, "format", name, &known.join(", ")));
+            };
+            options = options.with_format(format);
+        }
+        if let Some(attributes) = &self.attributes {
+            options = options.with_attributes(value::from_mapping(attributes)?);
+        }
+        match self.encoding.as_deref() {
+            None | Some("raw") => {}
+            Some("zstd") => options = options.with_zstd(self.level.unwrap_or(3)),
+            Some(other) => return Err(unknown(py, "encoding", other, "\"raw\", \"zstd\"")),
+        }
+        match self.digest.as_deref() {
+            None => {}
+            Some("none") => options = options.with_digest(None),
+            Some("crc32c") => options = options.with_digest(Some(Algorithm::Crc32c)),
+            Some("sha256") => options = options.with_digest(Some(Algorithm::Sha256)),
+            Some(other) => {
+                return Err(unknown(py, "digest", other, "\"none\", \"crc32c\", \"sha256\""));
+            }
+        }
+        if let Some(threads) = self.threads {
+            options = options.with_threads(threads);
+        }
+        Ok(options)
+    }
+
+    /// The library's options of a conversion.
+    pub(crate) fn conversion(&self, py: Python<'_>, how: &Converting) -> PyResult<Convert> {
+        let mut convert = Convert::new(self.options(py)?)
+            .with_dense(how.dense)
+            .with_raw_types(how.raw_types)
+            .with_drop_attributes(how.drop_attributes)
+            .with_select(select(py, how.include.clone(), how.exclude.clone())?);
+        if self.encoding.is_some() {
+            convert = convert.with_encoding();
+        }
+        if let Some(attributes) = &self.attributes {
+            convert = convert.with_attributes(value::from_mapping(attributes)?);
+        }
+        let rules = how.rename.iter().map(|rule| Rename::new(rule));
+        let rules = rules.collect::<holdall::Result<Vec<_>>>();
+        let rules = rules.map_err(|e| crate::errors::raise(py, &e))?;
+        let sharing = match how.sharing.as_str() {
+            "keep" => Sharing::Keep,
+            "dedupe" => Sharing::Dedupe,
+            "copy" => Sharing::Copy,
+            other => {
+                return Err(unknown(py, "sharing", other, "\"keep\", \"dedupe\", \"copy\""));
+            }
+        };
+        Ok(convert.with_renames(rules).with_sharing(sharing))
+    }
+}
+
+/// Options of a conversion beside those of writing.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Converting {
+    include: Option<Vec<String>>,
+    exclude: Option<Vec<String>>,
+    rename: Vec<String>,
+    sharing: String,
+    dense: bool,
+    raw_types: bool,
+    drop_attributes: bool,
+}

@@ -1,0 +1,193 @@
+//! Writing a file tensor by tensor, to a path or to a Python object with `write`.
+
+use crate::errors::{Raise, misuse};
+use crate::memory::Lent;
+use crate::options::Writing;
+use crate::{dtype, value};
+use holdall::{
+    ComponentRef, ComponentSpec, FileSink, Layout, Role, StreamSink, TensorSpec, Writer,
+};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// Where a file goes.
+pub(crate) enum Target {
+    /// To a path.
+    Path(PathBuf),
+    /// To an object with `write`.
+    Object(Py<PyAny>),
+}
+
+impl Target {
+    /// What a caller named as the target.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Target> {
+        if let Ok(path) = object.extract::<PathBuf>() {
+            return Ok(Target::Path(path));
+        }
+        if object.hasattr("write")? {
+            return Ok(Target::Object(object.clone().unbind()));
+        }
+        Err(PyTypeError::new_err("the target is a path or an object with `write`"))
+    }
+}
+
+/// An object with `write` as [`Write`].
+pub(crate) struct PyWrite(Py<PyAny>);
+
+impl PyWrite {
+    /// Writes to that object.
+    pub(crate) fn new(object: Py<PyAny>) -> PyWrite {
+        PyWrite(object)
+    }
+}
+
+impl Write for PyWrite {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = Python::try_attach(|py| {
+            let written = self.0.bind(py).call_method1("write", (PyBytes::new(py, bytes),))?;
+            // A raw file may take less; others say nothing, or all.
+            let count = if written.is_none() { bytes.len() } else { written.extract::<usize>()? };
+            Ok(count.min(bytes.len()))
+        });
+        match written {
+            Some(written) => written.map_err(|e: PyErr| std::io::Error::other(e)),
+            None => Err(std::io::Error::other("the interpreter has ended")),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+enum Open {
+    Path(Box<Writer<FileSink>>),
+    Object(Box<Writer<StreamSink<PyWrite>>>),
+}
+
+/// What a component is, as the Python half says it: role, element type, decoded bytes, and the tensor
+/// and role whose bytes it shares.
+type Component = (String, String, u64, Option<(String, String)>);
+/// What a tensor is: name, shape, layout, attributes, components.
+type Spec<'py> = (String, Vec<u64>, String, Option<Bound<'py, PyAny>>, Vec<Component>);
+
+/// A file being written.
+#[pyclass(frozen, name = "Writer", module = "holdall._holdall")]
+pub(crate) struct NativeWriter(Mutex<Option<Open>>);
+
+impl NativeWriter {
+    /// Does something with the open writer, without the GIL: a writer that calls Python gets it then.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Open) -> holdall::Result<T> + Send,
+    ) -> PyResult<T> {
+        let done = py.detach(|| {
+            let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            open.as_mut().map(work)
+        });
+        done.ok_or_else(|| closed(py))?.raise(py)
+    }
+}
+
+#[cold]
+fn closed(py: Python<'_>) -> PyErr {
+    misuse(py, "python/closed", "the writer is closed", None)
+}
+
+#[pymethods]
+impl NativeWriter {
+    #[new]
+    fn new(py: Python<'_>, target: &Bound<'_, PyAny>, writing: Writing<'_>) -> PyResult<Self> {
+        let options = writing.options(py)?;
+        let open = match Target::of(target)? {
+            Target::Path(path) => py
+                .detach(|| Writer::create(path, &options))
+                .raise(py)
+                .map(|writer| Open::Path(Box::new(writer)))?,
+            Target::Object(object) => {
+                let to = PyWrite::new(object);
+                let writer = py.detach(|| Writer::stream(to, &options)).raise(py)?;
+                Open::Object(Box::new(writer))
+            }
+        };
+        Ok(NativeWriter(Mutex::new(Some(open))))
+    }
+
+    #[getter]
+    fn closed(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none())
+    }
+
+    /// Declares all tensors in the order in which they will be written.
+    fn declare(&self, py: Python<'_>, specs: Vec<Spec<'_>>) -> PyResult<()> {
+        let specs = specs.into_iter().map(|s| spec(py, s)).collect::<PyResult<Vec<_>>>()?;
+        self.with(py, |open| match open {
+            Open::Path(w) => w.declare(&specs),
+            Open::Object(w) => w.declare(&specs),
+        })
+    }
+
+    /// Begins a tensor.
+    fn tensor(&self, py: Python<'_>, of: Spec<'_>) -> PyResult<()> {
+        let spec = spec(py, of)?;
+        self.with(py, |open| match open {
+            Open::Path(w) => w.tensor(spec),
+            Open::Object(w) => w.tensor(spec),
+        })
+    }
+
+    /// Takes the next bytes.
+    fn write(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>) -> PyResult<()> {
+        let lent = Lent::of(bytes)?;
+        let bytes = lent.bytes();
+        self.with(py, |open| match open {
+            Open::Path(w) => w.write(bytes),
+            Open::Object(w) => w.write(bytes),
+        })
+    }
+
+    /// Writes what is left and publishes the file.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        let done = py.detach(|| {
+            let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+            open.map(|open| match open {
+                Open::Path(w) => w.finish(),
+                Open::Object(w) => w.finish().map(drop),
+            })
+        });
+        done.ok_or_else(|| closed(py))?.raise(py)
+    }
+
+    /// Gives up: nothing appears at the path.
+    fn abort(&self, py: Python<'_>) {
+        py.detach(|| drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+}
+
+fn spec(py: Python<'_>, of: Spec<'_>) -> PyResult<TensorSpec> {
+    let (name, shape, layout, attributes, components) = of;
+    let components = components.into_iter().map(|(role, element, decoded_len, shares)| {
+        let Some((dtype, logical_type)) = dtype::from_name(&element) else {
+            let message = format!("there is no element type {element:?}");
+            return Err(misuse(py, "python/dtype", &message, None));
+        };
+        let shares = shares.map(|(tensor, role)| {
+            let role = Role::from_name(&role);
+            ComponentRef { tensor, role }
+        });
+        let mut spec = ComponentSpec::new(Role::from_name(&role), dtype, decoded_len);
+        (spec.logical_type, spec.shares) = (logical_type, shares);
+        Ok(spec)
+    });
+    let components = components.collect::<PyResult<_>>()?;
+    let attributes = match attributes {
+        Some(attributes) => value::from_mapping(&attributes)?,
+        None => holdall::Attributes::new(),
+    };
+    Ok(TensorSpec { name, shape, layout: Layout::from_name(&layout), attributes, components })
+}

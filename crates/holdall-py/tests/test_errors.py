@@ -1,0 +1,98 @@
+"""Classes of errors and what they carry."""
+
+import numpy as np
+import pytest
+
+import holdall
+
+
+def test_classes():
+    assert issubclass(holdall.NotFound, KeyError) and issubclass(holdall.Misuse, ValueError)
+    assert issubclass(holdall.Io, OSError) and issubclass(holdall.MissingFile, FileNotFoundError)
+    for name in ("Malformed", "Integrity", "Unsupported", "Limit", "NotFound", "Misuse", "Io"):
+        assert issubclass(getattr(holdall, name), holdall.HoldallError)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError) as e:
+        holdall.open(tmp_path / "none.zt")
+    assert type(e.value) is holdall.MissingFile
+    assert e.value.kind == "io" and e.value.code == "io/failed" and e.value.errno == 2
+    assert "none.zt" in e.value.source
+
+
+def test_a_folder_and_an_empty_file(tmp_path):
+    with pytest.raises(holdall.Io):
+        holdall.open(tmp_path)
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(holdall.Malformed) as e:
+        holdall.open(tmp_path / "empty")
+    assert e.value.code == "format/empty"
+
+
+def test_a_missing_tensor_reads_well(zt):
+    with holdall.open(zt) as f, pytest.raises(KeyError) as e:
+        f["idz"]
+    text = str(e.value)
+    assert "there is no tensor" in text and "did you mean `ids`" in text and not text.startswith("'")
+    assert e.value.tensor == "idz" and e.value.code == "file/no-tensor" and e.value.kind == "not_found"
+
+
+def test_changed_bytes(zt):
+    data = bytearray(zt.read_bytes())
+    with holdall.open(zt) as f:
+        start, end = f["w"].location["data"]
+    data[start + 5] ^= 1
+    zt.write_bytes(data)
+    with pytest.raises(holdall.Integrity) as e:
+        holdall.load(zt)
+    assert e.value.tensor == "w" and e.value.component == "data" and e.value.range == (start, end)
+    assert e.value.code == "file/digest" and e.value.hint
+    with holdall.open(zt, check="off") as f:
+        f.load()
+    report = holdall.verify(zt)
+    assert not report and report.verdict == "bad" and report.finding_count == 1
+    assert isinstance(report.findings[0], holdall.Integrity)
+    with holdall.open(zt) as f:
+        assert not f["w"].verify() and f["ids"].verify()
+
+
+def test_limits(tmp_path):
+    holdall.save(tmp_path / "a.zt", {"a": np.zeros(1 << 20), "b": np.zeros(1)}, encoding="zstd")
+    with pytest.raises(holdall.Limit):
+        holdall.open(tmp_path / "a.zt", limits={"tensors": 1})
+    with holdall.open(tmp_path / "a.zt", limits={"decoded_len": 10, "expansion": 1}) as f:
+        with pytest.raises(holdall.Limit):
+            f["a"].numpy()
+    with pytest.raises(holdall.Misuse):
+        holdall.open(tmp_path / "a.zt", limits={"nope": 1})
+
+
+def test_words_that_mean_nothing(zt, tmp_path):
+    one = {"a": np.ones(1)}
+    calls = [
+        lambda: holdall.open(zt, io="fast"), lambda: holdall.open(zt, check="some"),
+        lambda: holdall.save(tmp_path / "b.zt", one, encoding="lzma"),
+        lambda: holdall.save(tmp_path / "b.zt", one, digest="md5"),
+        lambda: holdall.save(tmp_path / "b.zt", one, format="gguf"),
+        lambda: holdall.save(tmp_path / "b.zt", one, tied="no"),
+        lambda: holdall.save(tmp_path / "b.zt", one, align=3),
+        lambda: holdall.save(tmp_path / "b.unknown", one),
+        lambda: holdall.convert(zt, tmp_path / "b.zt", sharing="x"),
+        lambda: holdall.convert(zt, tmp_path / "b.zt", rename=["nothing"]),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(holdall.Misuse):
+            call()
+    assert not list(tmp_path.glob("b.*"))
+
+
+def test_hints_speak_python(tmp_path):
+    scipy = pytest.importorskip("scipy.sparse")
+    holdall.save(tmp_path / "a.zt", {"s": scipy.eye_array(3, format="csr"), "c": np.ones(2, np.complex128)})
+    with pytest.raises(holdall.Unsupported) as e:
+        holdall.convert(tmp_path / "a.zt", tmp_path / "a.safetensors")
+    assert "dense=True" in e.value.hint and "--" not in e.value.hint
+    with pytest.raises(holdall.Misuse) as e:
+        holdall.save(tmp_path / "a.none", {"c": np.ones(2)})
+    assert 'format="ztensor"' in e.value.hint and "--" not in e.value.hint

@@ -1,0 +1,85 @@
+"""Operations on whole files."""
+
+import io
+
+import numpy as np
+import pytest
+
+import holdall
+
+
+def test_convert(path, tmp_path, arrays):
+    for extension in ("zt", "mt", "safetensors"):
+        target = tmp_path / f"b.{extension}"
+        report = holdall.convert(path, target)
+        assert report.tensors == len(arrays) and report.target_len == target.stat().st_size
+        assert not holdall.diff(path, target)
+        assert np.array_equal(holdall.load(target)["w"], arrays["w"])
+    out = io.BytesIO()
+    holdall.convert(path, out, format="zt", encoding="zstd", include="w", rename="w=v", attributes={"a": 1})
+    with holdall.open(out.getvalue()) as f:
+        assert list(f) == ["v"] and f.attributes == {"a": 1}
+        assert f["v"].components["data"].encoding == "zstd"
+    with pytest.raises(holdall.NotFound):
+        holdall.convert(path, tmp_path / "c.zt", include=["nope"])
+    with pytest.raises(holdall.Misuse):
+        holdall.convert(path, target, overwrite=False)
+
+
+def test_diff(tmp_path, arrays):
+    a, b = tmp_path / "a.zt", tmp_path / "b.safetensors"
+    other = {k: v.copy() for k, v in arrays.items() if k != "mask"}
+    other["w"][3, 4] += 0.5
+    other["new"] = np.ones(1)
+    other["ids"] = other["ids"].reshape(-1)
+    holdall.save(a, arrays, attributes={"x": "1"})
+    holdall.save(b, other)
+    d = holdall.diff(a, b)
+    assert d and not d.is_same and not d.is_identical
+    assert d.removed == ["mask"] and d.added == ["new"] and d.attributes == {"x": ("1", None)}
+    changed = {t.name: t for t in d.changed}
+    assert set(changed) == {"w", "ids"}
+    assert changed["w"].values.differing == 1 and changed["w"].values.first[0] == [3, 4]
+    assert changed["ids"].shapes == ([2, 3, 4], [24])
+    assert {t.name for t in holdall.diff(a, b, atol=1, exclude=["ids", "mask", "new"]).changed} <= {"w"}
+
+
+def test_verify(path):
+    report = holdall.verify(path)
+    assert report and report.verdict == "sound" and not report.findings
+    report.raise_if_bad()
+    if path.suffix == ".zt":
+        assert report.digests == {"crc32c": 7}
+    else:
+        assert {u.reason for u in report.unverified} == {"no_digest"}
+    assert holdall.verify(path, include=["w"]).tensors == 1
+
+
+def test_stats():
+    a = np.array([1.0, 2.0, 0.0, np.nan, np.inf, -np.inf, -3.0])
+    s = holdall.stats(holdall.save_bytes({"a": a}, format="zt"), bins=4)["a"]
+    assert (s.count, s.zeros, s.nan, s.inf, s.neg_inf, s.min, s.max) == (7, 1, 1, 1, 1, -3.0, 2.0)
+    assert s.mean == 0.0 and np.isclose(s.std, np.std([1, 2, 0, -3]))
+    assert s.histogram[0:2] == (-3.0, 2.0) and sum(s.histogram[2]) == 4
+    big = holdall.stats(holdall.save_bytes({"a": np.array([2**64 - 1, 0], np.uint64)}, format="zt"))["a"]
+    assert big.max == 2**64 - 1 and isinstance(big.max, int)
+
+
+def test_inspect(zt, arrays):
+    found = holdall.inspect(zt)
+    assert found["format"] == "ztensor" and set(found["tensors"]) == set(arrays)
+    assert found["tensors"]["w"]["shape"] == [64, 32]
+    import json
+
+    json.dumps(found)
+
+
+def test_formats():
+    assert set(holdall.formats()) == {"ztensor", "metatensor", "safetensors"}
+    assert "zt" in holdall.formats()["ztensor"]
+
+
+def test_progress_as_a_bar(zt, capsys):
+    pytest.importorskip("tqdm")
+    holdall.load(zt, progress=True)
+    holdall.verify(zt, progress=True)

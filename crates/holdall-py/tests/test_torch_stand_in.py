@@ -1,0 +1,151 @@
+"""The way to torch and back, with a stand-in where torch itself is not installed: as much of it as is called.
+
+What it holds is that memory is not shared with the file, that types are told by name, and that every way ends where it
+should. `test_safetensors.test_torch` holds the same against torch itself.
+"""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import holdall
+
+
+class dtype:
+    def __init__(self, name, like):
+        self.name, self.like = name, np.dtype(like)
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+
+class Device:
+    type = "cpu"
+
+    def __str__(self):
+        return "cpu"
+
+
+class Tensor:
+    """A NumPy array with torch's names."""
+
+    layout = "strided"
+    is_quantized = False
+    device = Device()
+
+    def __init__(self, a, dtype):
+        self.a, self.dtype = a, dtype
+
+    shape = property(lambda self: self.a.shape)
+    detach = resolve_conj = resolve_neg = cpu = lambda self: self
+
+    def element_size(self):
+        return self.dtype.like.itemsize
+
+    def numel(self):
+        return self.a.size
+
+    def data_ptr(self):
+        return self.a.__array_interface__["data"][0]
+
+    def stride(self):
+        return tuple(s // self.a.itemsize for s in self.a.strides)
+
+    def is_contiguous(self):
+        return self.a.flags.c_contiguous
+
+    def contiguous(self):
+        return Tensor(np.ascontiguousarray(self.a), self.dtype)
+
+    def clone(self):
+        return Tensor(self.a.copy(), self.dtype)
+
+    def reshape(self, *shape):
+        return Tensor(self.a.reshape(*shape), self.dtype)
+
+    def view(self, dtype):
+        return Tensor(self.a.view(dtype.like), dtype)
+
+    def numpy(self):
+        assert self.dtype.like == self.a.dtype
+        return self.a
+
+    def to(self, device):
+        return self
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    if "torch" in sys.modules:
+        pytest.skip("torch itself is there")
+    module = types.ModuleType("torch")
+    module.dtype, module.Tensor, module.strided = dtype, Tensor, "strided"
+    plain = ["float32", "float64", "int64", "uint8", "bool", "complex64"]
+    for name, like in [*((n, n) for n in plain), ("bfloat16", "uint16"), ("float8_e4m3fn", "uint8")]:
+        setattr(module, name, dtype(name, like))
+    module.empty = lambda shape, dtype, device=None: Tensor(np.empty(shape, dtype.like), dtype)
+    module.from_numpy = lambda a: Tensor(a, getattr(module, a.dtype.name))
+
+    def frombuffer(buffer, *, dtype, count, offset):
+        assert not memoryview(buffer).readonly, "torch would warn, and write"
+        return Tensor(np.frombuffer(buffer, dtype.like, count, offset), dtype)
+
+    module.frombuffer = frombuffer
+    Tensor.__module__ = "torch"
+    monkeypatch.setitem(sys.modules, "torch", module)
+    return module
+
+
+def test_there_and_back(torch, tmp_path):
+    base = np.arange(12, dtype=np.float32).reshape(3, 4)
+    given = {
+        "w": Tensor(base, torch.float32),
+        "turned": Tensor(base.T, torch.float32),
+        "bf": Tensor(np.arange(5, dtype=np.uint16), torch.bfloat16),
+        "f8": Tensor(np.arange(5, dtype=np.uint8).reshape(5, 1), torch.float8_e4m3fn),
+        "c": Tensor(np.ones(2, np.complex64), torch.complex64),
+        "s": Tensor(np.array(7, np.int64), torch.int64),
+        "n": Tensor(np.empty((0, 3), np.float64), torch.float64),
+        "b": Tensor(np.array([True, False]), torch.bool),
+    }
+    import holdall.torch as ht
+
+    for extension in ("zt", "safetensors"):
+        path = tmp_path / f"a.{extension}"
+        ht.save_file(given, path)
+        with holdall.open(path) as f:
+            assert {name: t.dtype for name, t in f.items()} == {name: t.dtype.name for name, t in given.items()}
+            one = {name: t.torch() for name, t in f.items()}
+            one["w"].a[:] = 0
+            assert np.array_equal(f["w"], base)
+        for found in (ht.load_file(path), ht.load(path.read_bytes()), {**one, "w": given["w"]}):
+            for name, x in given.items():
+                assert found[name].dtype is x.dtype and found[name].shape == x.shape
+                assert found[name].a.tobytes() == np.ascontiguousarray(x.a).tobytes()
+                assert found[name].a.flags.writeable
+        from holdall.safetensors import safe_open
+
+        with safe_open(path, framework="pt", device="cpu") as f:
+            assert np.array_equal(f.get_slice("w")[1:, ::2].a, base[1:, ::2])
+            assert f.get_slice("s")[()].a == 7 and f.get_tensor("w").a.tobytes() == base.tobytes()
+    out = Tensor(np.zeros((3, 4), np.float32), torch.float32)
+    holdall.load_into(path, {"w": out})
+    assert np.array_equal(out.a, base)
+    with pytest.raises(holdall.Misuse):
+        holdall.load_into(path, {"w": Tensor(np.zeros((4, 3), np.float32).T, torch.float32)})
+
+
+def test_tied_tensors_and_types_that_this_torch_lacks(torch, tmp_path):
+    w = Tensor(np.ones(10, np.float32), torch.float32)
+    holdall.save(tmp_path / "a.zt", {"a": w, "b": w, "h": np.ones(2, np.float16)})
+    with holdall.open(tmp_path / "a.zt") as f:
+        assert f["a"].location == f["b"].location
+        with pytest.raises(holdall.Unsupported) as e:
+            f["h"].torch()
+        assert e.value.code == "python/dtype"
+    sparse = Tensor(np.ones(1, np.float32), torch.float32)
+    sparse.layout = "sparse_coo"
+    with pytest.raises(holdall.Unsupported):
+        holdall.save(tmp_path / "b.zt", {"a": sparse})

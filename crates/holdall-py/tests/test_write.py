@@ -1,0 +1,350 @@
+"""Writing: kinds of arrays, kinds of targets, tied arrays, the Writer."""
+
+import array
+import io
+
+import numpy as np
+import pytest
+
+import holdall
+
+FORMATS = ["ztensor", "metatensor", "safetensors"]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_arrays_of_every_shape_of_memory(format):
+    base = np.arange(120, dtype=np.float32).reshape(4, 5, 6)
+    frozen = base.copy()
+    frozen.flags.writeable = False
+    arrays = {
+        "plain": base,
+        "transposed": base.T,
+        "strided": base[::2, 1::2, ::-1],
+        "fortran": np.asfortranarray(base),
+        "big": base.astype(">f4"),
+        "big strided": base.astype(">f4")[:, ::2],
+        "broadcast": np.broadcast_to(base[0, 0], (3, 6)),
+        "frozen": frozen,
+        "scalar": np.float64(2.5),
+        "big scalar": np.array(7, ">i8"),
+        "nothing": base[:0],
+        "field": np.zeros(3, [("a", "u1"), ("b", "<f4")])["b"],
+    }
+    found = holdall.load(holdall.save_bytes(arrays, format=format))
+    for name, a in arrays.items():
+        assert np.array_equal(found[name], a), name
+        assert found[name].dtype == a.dtype.newbyteorder("<")
+
+
+def test_other_kinds_of_arrays():
+    tensors = {
+        "bytes": b"abc",
+        "bytearray": bytearray(b"abc"),
+        "array": array.array("d", [1, 2]),
+        "view": memoryview(np.ones((2, 2), np.int16)),
+        "dlpack": Dlpack(np.arange(3)),
+        "array protocol": ArrayLike(),
+        "tensor": holdall.open(holdall.save_bytes({"a": np.arange(4)}, format="zt"))["a"],
+    }
+    found = holdall.load(holdall.save_bytes(tensors, format="zt"))
+    assert found["bytes"].tobytes() == found["bytearray"].tobytes() == b"abc"
+    assert list(found["array"]) == [1, 2] and found["array"].dtype == np.float64
+    assert found["view"].shape == (2, 2) and found["view"].dtype == np.int16
+    assert list(found["dlpack"]) == [0, 1, 2] and list(found["tensor"]) == [0, 1, 2, 3]
+    assert list(found["array protocol"]) == [5, 6]
+
+
+class Dlpack:
+    def __init__(self, a):
+        self.a = a
+
+    def __dlpack__(self, **kw):
+        return self.a.__dlpack__(**kw)
+
+    def __dlpack_device__(self):
+        return self.a.__dlpack_device__()
+
+
+class ArrayLike:
+    def __array__(self, dtype=None, copy=None):
+        return np.array([5, 6], dtype)
+
+
+@pytest.mark.parametrize("value", [None, 3, 2.5, "text", [1, 2], (1,), {}, object(), {"a": 1}, lambda: 0, type, ...])
+def test_what_is_no_array(value, tmp_path):
+    with pytest.raises(TypeError, match="array"):
+        holdall.save(tmp_path / "a.zt", {"x": value})
+    assert not (tmp_path / "a.zt").exists()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array(["a"]), np.array([object()]), np.array(["2020-01-01"], "M8[D]"), np.zeros(2, [("a", "i4")]),
+        np.ma.masked_array([1, 2], [0, 1]), np.zeros(1, np.longdouble),
+    ],
+)  # fmt: skip
+def test_elements_that_no_file_holds(value, tmp_path):
+    with pytest.raises(holdall.Unsupported):
+        holdall.save(tmp_path / "a.zt", {"x": value})
+    assert not (tmp_path / "a.zt").exists()
+
+
+def test_names_that_are_none(tmp_path):
+    for name in (3, None, b"a", ("a",)):
+        with pytest.raises(TypeError):
+            holdall.save(tmp_path / "a.zt", {name: np.ones(1)})
+    with pytest.raises((UnicodeEncodeError, holdall.HoldallError)):
+        holdall.save(tmp_path / "a.zt", {"\ud800": np.ones(1)})
+    with pytest.raises(TypeError):
+        holdall.save(tmp_path / "a.zt", [np.ones(1)])
+    assert not list(tmp_path.iterdir())
+
+
+def test_tied_arrays(tmp_path):
+    w = np.arange(1000.0)
+    tensors = {"a": w, "b": w, "part": w[:10], "turned": w[::-1]}
+    for extension, shared in (("zt", True), ("mt", True), ("safetensors", False)):
+        path = tmp_path / f"a.{extension}"
+        holdall.save(path, tensors)
+        with holdall.open(path) as f:
+            assert (f["a"].location == f["b"].location) is shared
+            assert f["part"].location != f["a"].location
+        found = holdall.load(path)
+        for name, a in tensors.items():
+            assert np.array_equal(found[name], a)
+        found["a"][:] = 0
+        assert np.array_equal(found["b"], w)
+    holdall.save(tmp_path / "c.zt", tensors, tied="copy")
+    with holdall.open(tmp_path / "c.zt") as f:
+        assert f["a"].location != f["b"].location
+    holdall.save(tmp_path / "s.safetensors", {"a": w, "b": w}, tied="share")
+    assert (tmp_path / "s.safetensors").stat().st_size < 1.5 * w.nbytes
+    assert np.array_equal(holdall.load(tmp_path / "s.safetensors")["b"], w)
+
+
+def test_targets(tmp_path, arrays):
+    class Slow(io.RawIOBase):
+        def __init__(self):
+            self.data = b""
+
+        def write(self, b):
+            self.data += bytes(b[:7])
+            return min(len(b), 7)
+
+    class Quiet:
+        data = b""
+
+        def write(self, b):
+            self.data += b
+
+    small = {"a": arrays["ids"]}
+    whole = holdall.save_bytes(small, format="zt")
+    for out in (Slow(), Quiet()):
+        holdall.save(out, small, format="zt")
+        assert out.data == whole
+    with open(tmp_path / "file", "wb") as out:
+        holdall.save(out, small, format="zt")
+    assert (tmp_path / "file").read_bytes() == whole
+    with pytest.raises(holdall.Misuse):
+        holdall.save(Quiet(), small)
+    with pytest.raises(TypeError):
+        holdall.save(3, small, format="zt")
+
+
+def test_what_a_target_raises_comes_out():
+    class Full:
+        def write(self, b):
+            raise RuntimeError("full up")
+
+    class Odd:
+        def write(self, b):
+            return "many"
+
+    with pytest.raises(RuntimeError, match="full up"):
+        holdall.save(Full(), {"a": np.ones(10)}, format="zt")
+    with pytest.raises(TypeError):
+        holdall.save(Odd(), {"a": np.ones(10)}, format="zt")
+    with pytest.raises(RuntimeError, match="full up"):
+        holdall.convert(holdall.save_bytes({"a": np.ones(10)}, format="zt"), Full(), format="mt")
+
+
+def test_overwriting(tmp_path):
+    path = tmp_path / "a.zt"
+    holdall.save(path, {"a": np.ones(1)})
+    with pytest.raises(holdall.Misuse) as e:
+        holdall.save(path, {"a": np.zeros(1)}, overwrite=False)
+    assert e.value.code == "write/exists" and "overwrite=True" in e.value.hint
+    assert holdall.load(path)["a"][0] == 1
+    holdall.save(path, {"a": np.zeros(1)}, sync=False)
+    assert holdall.load(path)["a"][0] == 0
+
+
+def test_attributes_come_back(tmp_path):
+    values = {
+        "text": "ü", "int": -(2**63), "big": 2**64 - 1, "float": 1.5, "none": None, "yes": True, "bytes": b"\0\xff",
+        "list": [1, [2, "x"]], "map": {"a": {"b": [None]}}, "tag": holdall.Tag(32, "http://x"),
+        "undefined": holdall.Simple(23), "inf": float("-inf"), "numpy": np.float32(0.5), "keys": {1: 2, (1, 2): 3},
+    }  # fmt: skip
+    holdall.save(tmp_path / "a.zt", {"a": np.ones(1)}, attributes=values)
+    with holdall.open(tmp_path / "a.zt") as f:
+        found = f.attributes
+    assert found == {**values, "numpy": 0.5}
+    assert list(found) == list(values) or set(found) == set(values)
+    assert type(found["tag"]) is holdall.Tag and type(found["yes"]) is bool
+
+
+def test_attributes_that_cannot_be():
+    endless = []
+    endless.append(endless)
+    for bad in ({"a": object()}, {3: 1}, {"a": 2**64}, {"a": endless}, {"a": {"b": {1, 2}}}):
+        with pytest.raises(holdall.Misuse):
+            holdall.save_bytes({"a": np.ones(1)}, format="zt", attributes=bad)
+    with pytest.raises(TypeError):
+        holdall.save_bytes({"a": np.ones(1)}, format="zt", attributes=[1])
+    with pytest.raises(UnicodeEncodeError):
+        holdall.save_bytes({"a": np.ones(1)}, format="zt", attributes={"a": "\ud800"})
+
+
+def test_digests_encodings_alignment(tmp_path):
+    tensors = {"a": np.zeros(1 << 16), "b": np.ones(3)}
+    path = tmp_path / "a.zt"
+    holdall.save(path, tensors, encoding="zstd", level=9, digest="sha256", align=4096)
+    with holdall.open(path, check="all") as f:
+        c = f["a"].components["data"]
+        assert c.encoding == "zstd" and c.digest.startswith("sha256") and c.end - c.start < 1000
+        assert all(x.start % 4096 == 0 for t in f.values() for x in t.components.values())
+        assert np.array_equal(f["a"], tensors["a"])
+        assert f.verify().digests == {"sha256": 2}
+    holdall.save(path, tensors, digest="none")
+    with holdall.open(path) as f:
+        assert f["a"].components["data"].digest is None
+    with pytest.raises(holdall.Misuse) as e:
+        holdall.save(tmp_path / "a.safetensors", tensors, encoding="zstd")
+    assert "--" not in e.value.hint
+
+
+def test_what_a_format_cannot_hold_leaves_nothing(tmp_path):
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(b"before")
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(holdall.Unsupported):
+        holdall.save(path, {"a": sparse.eye_array(3, format="csr")})
+    assert path.read_bytes() == b"before" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_writer(tmp_path):
+    a = np.arange(100, dtype=np.float32).reshape(20, 5)
+    with holdall.Writer(tmp_path / "a.zt", attributes={"k": 1}) as w:
+        w.add("whole", a, {"unit": "m"})
+        w.begin("rows", a.shape, "float32")
+        for row in a:
+            w.write(row)
+        w.begin("bytes", (3,), np.uint8)
+        w.write(b"ab")
+        w.write(b"c")
+        assert not w.closed
+    assert w.closed
+    with holdall.open(tmp_path / "a.zt") as f:
+        assert np.array_equal(f["whole"], a) and np.array_equal(f["rows"], a)
+        assert f["whole"].attributes == {"unit": "m"} and f.attributes == {"k": 1}
+        assert f["bytes"].numpy().tobytes() == b"abc"
+
+
+def test_writer_that_is_declared(tmp_path):
+    with holdall.Writer(tmp_path / "a.safetensors") as w:
+        w.declare([holdall.TensorSpec("a", (2,), "int32"), ("b", (1, 2), "bool")])
+        w.begin("a", (2,), "int32")
+        w.write(np.array([1, 2], np.int32))
+        w.add("b", np.array([[True, False]]))
+    assert list(holdall.load(tmp_path / "a.safetensors")["a"]) == [1, 2]
+    with pytest.raises(holdall.Misuse) as e:
+        with holdall.Writer(tmp_path / "b.safetensors") as w:
+            w.add("a", np.ones(1))
+    assert e.value.code == "write/declare" and not (tmp_path / "b.safetensors").exists()
+
+
+def test_writer_gives_up(tmp_path):
+    path = tmp_path / "a.zt"
+    with pytest.raises(RuntimeError):
+        with holdall.Writer(path) as w:
+            w.add("a", np.ones(1))
+            raise RuntimeError
+    with pytest.raises(holdall.Misuse):
+        with holdall.Writer(path) as w:
+            w.begin("a", (2,), "int32")
+            w.write(np.ones(1, np.int32))
+    with pytest.raises(holdall.Misuse):
+        with holdall.Writer(path) as w:
+            w.begin("a", (1,), "int32")
+            w.write(np.ones(2, np.int32))
+    w = holdall.Writer(path)
+    w.abort()
+    w.abort()
+    for call in (w.close, lambda: w.add("a", np.ones(1)), lambda: w.write(b"x")):
+        with pytest.raises(holdall.Misuse) as e:
+            call()
+        assert e.value.code == "python/closed"
+    assert not list(tmp_path.iterdir())
+
+
+def test_sparse(tmp_path):
+    sparse = pytest.importorskip("scipy.sparse")
+    rng = np.random.default_rng(1)
+    m = sparse.csr_array(np.where(rng.random((20, 30)) < 0.1, rng.random((20, 30)), 0).astype(np.float32))
+    with holdall.Writer(tmp_path / "a.zt") as w:
+        w.add("csr", m)
+        w.add("coo", m.tocoo())
+        w.add("csc", m.tocsc())
+        w.add_csr("parts", m.shape, m.indptr, m.indices, m.data)
+        w.add_coo("places", m.shape, np.stack(m.tocoo().coords), m.tocoo().data)
+        with pytest.raises(holdall.Misuse):
+            w.add_coo("negative", m.shape, [[-1], [0]], np.ones(1))
+        with pytest.raises(holdall.Misuse):
+            w.add_coo("floats", m.shape, [[1.0], [0]], np.ones(1))
+    with holdall.open(tmp_path / "a.zt") as f:
+        assert f["csr"].layout == "sparse_csr" and f["coo"].layout == "sparse_coo"
+        for t in f.values():
+            assert (t.scipy() != m).nnz == 0
+            assert np.array_equal(t.to_dense(), m.toarray())
+            assert t.verify().verdict == "sound"
+            with pytest.raises(holdall.Misuse):
+                t.numpy()
+            with pytest.raises(holdall.Misuse):
+                t[0]
+        with pytest.raises(holdall.Unsupported):
+            f.load()
+        assert np.array_equal(f.load(dense=True)["csc"], m.toarray())
+
+
+def test_sparse_indices_outside_the_shape(tmp_path):
+    with holdall.Writer(tmp_path / "a.zt") as w:
+        w.add_coo("bad", (2, 2), [[5], [0]], np.ones(1))
+    with holdall.open(tmp_path / "a.zt") as f:
+        for call in (f["bad"].to_dense, f["bad"].scipy):
+            with pytest.raises((holdall.Malformed, holdall.Unsupported)) as e:
+                call()
+            assert isinstance(e.value, holdall.Malformed)
+
+
+def test_quantized(tmp_path):
+    packed = np.full((2, 4), 0x11111111, np.int32)
+    with holdall.Writer(tmp_path / "a.zt") as w:
+        w.add_quantized(
+            "q", (2, 32), packed, np.full((2, 2), 0.5, np.float32), np.zeros((2, 2), np.float32),
+            attributes={"bits": 4, "group_size": 16, "packing": "8_per_i32"},
+        )  # fmt: skip
+    with holdall.open(tmp_path / "a.zt") as f:
+        assert f["q"].dequantize().shape == (2, 32)
+        assert set(np.unique(f["q"].dequantize())) == {np.float32(0.5)}
+        assert np.array_equal(f["q"].components["packed_weight"].numpy(), packed.reshape(-1))
+
+
+def test_jax(tmp_path):
+    jnp = pytest.importorskip("jax.numpy")
+    arrays = {"a": jnp.arange(6.0).reshape(2, 3), "b": jnp.ones(3, jnp.bfloat16), "f": jnp.ones(4, jnp.float8_e4m3fn)}
+    holdall.save(tmp_path / "a.zt", arrays)
+    with holdall.open(tmp_path / "a.zt") as f:
+        for name, a in arrays.items():
+            assert f[name].dtype == a.dtype.name
+            assert (jnp.asarray(f[name].numpy()) == a).all()

@@ -1,0 +1,98 @@
+//! Memory of loads that is the caller's to write to, and operations that are no longer wanted.
+
+use holdall::{
+    Convert, DType, Kind, LoadOptions, OpenOptions, Progress, Role, TensorSpec, VerifyOptions,
+    WriteOptions, Writer, formats,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A file with a raw tensor, a tied one, an empty one; compressed if asked for.
+fn file(zstd: bool) -> holdall::File {
+    let options = WriteOptions::new().with_format(formats::by_name("zt").unwrap());
+    let options = if zstd { options.with_zstd(3) } else { options };
+    let mut writer = Writer::stream(Vec::new(), &options).unwrap();
+    writer.add(TensorSpec::dense("a", DType::U8, [4]), &[&[1, 2, 3, 4]]).unwrap();
+    let mut tied = TensorSpec::dense("b", DType::U8, [4]);
+    tied.components[0].shares =
+        Some(holdall::ComponentRef { tensor: "a".to_owned(), role: Role::Data });
+    writer.add(tied, &[]).unwrap();
+    writer.add(TensorSpec::dense("n", DType::F32, [0]), &[&[]]).unwrap();
+    let big: Vec<u8> = (0..6u32 << 20).map(|i| (i / 7) as u8).collect();
+    writer.add(TensorSpec::dense("big", DType::U8, [6 << 20]), &[&big]).unwrap();
+    let bytes = writer.finish().unwrap();
+    OpenOptions::new().open_bytes(bytes, "made").unwrap()
+}
+
+#[test]
+fn memory_of_a_load_is_the_callers() {
+    for zstd in [false, true] {
+        let file = file(zstd);
+        let mut loaded = file.load_memory(0..file.len(), &LoadOptions::new()).unwrap();
+        assert_eq!(loaded.tensors.len(), 4);
+        let find = |name: &str| loaded.tensors.iter().position(|t| t.name() == name).unwrap();
+        let (a, b, n, big) = (find("a"), find("b"), find("n"), find("big"));
+        assert_eq!(loaded.places[a], loaded.places[b], "equal bytes are at one place");
+        assert!(loaded.places[n].range.is_empty());
+        for (at, name) in [(a, "a"), (big, "big")] {
+            let place = loaded.places[at].clone();
+            let own = &mut loaded.buffers[place.buffer].as_mut()[place.range];
+            let before = file.tensor(name).unwrap().bytes(&Role::Data).unwrap();
+            assert_eq!(own, &before[..]);
+            own.fill(9);
+            let after = file.tensor(name).unwrap().bytes(&Role::Data).unwrap();
+            assert_eq!(before, after, "what others hold stays");
+        }
+        let (mut memory, range) = file.tensor("a").unwrap().memory(&Role::Data).unwrap();
+        assert_eq!(memory.as_mut()[range], [1, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn tensors_have_numbers() {
+    let file = file(false);
+    assert_eq!(file.at(0).unwrap().position(), 0);
+    assert!(file.at(4).is_none());
+    let e = file.load_memory([1, 9], &LoadOptions::new()).err().unwrap();
+    assert_eq!((e.kind(), e.code()), (Kind::NotFound, "file/no-tensor"));
+}
+
+/// Loses interest after the first bytes.
+#[derive(Default)]
+struct Fickle {
+    heard: AtomicU64,
+    lost: AtomicBool,
+}
+
+impl Progress for Fickle {
+    fn begin(&self, _total: u64) {}
+
+    fn advance(&self, bytes: u64) {
+        self.heard.fetch_add(bytes, Ordering::Relaxed);
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn work_that_is_cancelled_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    for zstd in [false, true] {
+        let file = file(zstd);
+        let listener = || Arc::new(Fickle::default());
+        let load = file.load_memory(0..4, &LoadOptions::new().with_progress(listener()));
+        let verify = holdall::verify(&file, &VerifyOptions::new().with_progress(listener()));
+        let options = Convert::new(WriteOptions::new()).with_progress(listener());
+        let target = folder.path().join("out.zt");
+        let convert = holdall::convert(&file, &target, &options);
+        let errors = [load.err(), verify.err(), convert.err()];
+        for e in errors.map(Option::unwrap) {
+            assert_eq!((e.kind(), e.code()), (Kind::Io, "work/cancelled"), "{e}");
+            assert!(e.is_retryable());
+        }
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "nothing is left behind");
+    }
+}
