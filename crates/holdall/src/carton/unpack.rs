@@ -119,7 +119,7 @@ fn write_file(
     loop {
         let count = fill(&mut from, piece).map_err(|e| reading(e, &file.path))?;
         out.write_all(&piece[..count]).map_err(failed)?;
-        listener.advance(count as u64);
+        listener.advance(count as u64)?;
         if count < piece.len() {
             return Ok(());
         }

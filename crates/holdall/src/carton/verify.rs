@@ -196,7 +196,7 @@ fn check(
             loop {
                 let count = fill(&mut from, piece).map_err(|e| reading(e, &file.path))?;
                 sum.update(&piece[..count]);
-                listener.advance(count as u64);
+                listener.advance(count as u64)?;
                 if count < piece.len() {
                     break;
                 }
@@ -240,7 +240,7 @@ fn add_all(
         source.expect(next.clone());
         let bytes = source.read_part(next.clone())?;
         sum.update(&bytes);
-        listener.advance(bytes.len() as u64);
+        listener.advance(bytes.len() as u64)?;
         at = next.end;
     }
     Ok(())

@@ -75,11 +75,10 @@ impl Told {
         }
     }
 
-    pub(super) fn reach(&mut self, bytes: u64) {
-        if bytes > self.bytes {
-            self.listener.advance(bytes - self.bytes);
-            self.bytes = bytes;
-        }
+    pub(super) fn reach(&mut self, bytes: u64) -> Result<()> {
+        let more = bytes.saturating_sub(self.bytes);
+        self.bytes += more;
+        if more > 0 { self.listener.advance(more) } else { Ok(()) }
     }
 }
 
@@ -90,12 +89,17 @@ impl Read for Wire<'_> {
                 let received = self.seen.received.get() + n as u64;
                 self.seen.received.set(received);
                 let all = self.before + received;
-                if all <= self.cap {
-                    self.told.reach(all);
-                    return Ok(n);
+                let told = match all <= self.cap {
+                    true => self.told.reach(all),
+                    false => {
+                        let cap = self.cap;
+                        Err(FETCHED.broken(format!("more than {cap} bytes came")))
+                    }
+                };
+                match told {
+                    Ok(()) => return Ok(n),
+                    Err(e) => e.into(),
                 }
-                let cap = self.cap;
-                FETCHED.broken(format!("more than {cap} bytes came")).into()
             }
             Err(failed) => failed,
         };

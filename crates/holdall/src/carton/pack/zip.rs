@@ -62,7 +62,7 @@ impl<'a> Out<'a> {
         if bytes.len() as u64 != len {
             return Err(changed(path, len));
         }
-        self.listener.advance(len);
+        self.listener.advance(len)?;
         self.add_bytes(path, &bytes, packing)
     }
 
@@ -92,7 +92,7 @@ impl<'a> Out<'a> {
             self.sink.append(&source.read_part(at..next)?)?;
             at = next;
         }
-        self.listener.advance(stored.len);
+        self.listener.advance(stored.len)?;
         self.entries.push(entry);
         Ok(hash)
     }
@@ -182,7 +182,7 @@ impl<'a> Out<'a> {
                     self.sink.append(&squeeze.take())?;
                 }
             }
-            self.listener.advance(count as u64);
+            self.listener.advance(count as u64)?;
             if count < self.piece.len() {
                 break;
             }
