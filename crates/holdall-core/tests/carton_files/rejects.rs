@@ -398,9 +398,19 @@ fn paths(add: Add<'_>) {
     of("carton.collision.file-and-folder", &["model/a", "model/a/b"]);
     of("carton.collision.manifest-with-slash", &["/MANIFEST"]);
     of("carton.collision.of-carton-toml", &["Carton.toml"]);
+    of("carton.collision.of-links", &["links"]);
+    of("carton.collision.below-links", &["LINKS/x"]);
+    of("carton.collision.below-manifest", &["Manifest/x"]);
+    of("carton.collision.of-tensor-data", &["Tensor_data/x"]);
+    of("carton.collision.capital-sharp-s", &["model/\u{1e9e}", "model/\u{df}"]);
+    of("carton.collision.folders", &["model/A/x", "model/a/y"]);
+    of("carton.collision.top-folders", &["Model/a", "model/b"]);
     add("carton.path.folder", Package::minimal().with("../evil/", "").bytes());
     add("carton.collision.folder-entry", {
         Package::minimal().with("model/a", "x").with("model/a/", "").bytes()
+    });
+    add("carton.collision.folder-entry-case", {
+        Package::minimal().with("model/a/x", "x").with("model/A/", "").bytes()
     });
     add("carton.collision.linked", {
         let mut p = Package::minimal().with("model/A", "x").with("LINKS", links(&[b"a"]));

@@ -1,6 +1,7 @@
 //! Paths of a package: the same on every system, and never out of it.
 
 use super::rules::*;
+use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX};
 use crate::error::{Error, Result};
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -43,33 +44,58 @@ pub fn check(path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks every path of a package, and that no two of them meet on any system.
+/// What every package has or may get. No other path may meet them, whether or not they are there now.
+const RESERVED: [&str; 4] = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX];
+
+/// Checks every path of a package, and that no two of them, or of their folders, meet on any system. They
+/// must not meet the names of the texts either.
 ///
 /// # Errors
 /// [`PATH`], [`COLLISION`].
 pub fn check_all<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> {
-    let mut keys: Vec<(String, &str)> = Vec::new();
+    let mut all: Vec<&str> = Vec::new();
+    let mut missing = RESERVED.to_vec();
     for path in paths {
         check(path)?;
-        keys.push((key(path), path));
+        missing.retain(|name| *name != path);
+        all.push(path);
     }
+    apart(all.into_iter().chain(missing))
+}
+
+/// Checks that no two paths, or their folders, meet on any system. A folder itself ends in a slash.
+///
+/// # Errors
+/// [`COLLISION`].
+pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let mut keys: Vec<(String, &str)> = paths.into_iter().map(|path| (key(path), path)).collect();
     keys.sort_unstable();
-    // Below a folder come the keys that start with it and a NUL, right behind it: nothing sorts between.
+    // All keys that start with the same parts stand together, because nothing sorts before NUL.
     for (a, b) in keys.iter().zip(keys.iter().skip(1)) {
-        if let Some(rest) = b.0.strip_prefix(a.0.as_str()) {
-            if rest.is_empty() {
-                return Err(collision(
-                    a.1,
-                    b.1,
-                    "are one on systems that ignore case or Unicode form",
-                ));
-            }
-            if rest.starts_with('\0') {
-                return Err(collision(a.1, b.1, "cannot both be: one is a file and a folder"));
-            }
-        }
+        neighbours(a, b)?;
     }
     Ok(())
+}
+
+/// Compares two paths, with their keys, part by part: where the keys are the same, the paths must be.
+fn neighbours(a: &(String, &str), b: &(String, &str)) -> Result<()> {
+    let parts = |path: &(String, &'_ str)| path.0.split('\0').count();
+    let keys = a.0.split('\0').zip(b.0.split('\0'));
+    let names = a.1.split('/').zip(b.1.split('/'));
+    for ((key_a, key_b), (name_a, name_b)) in keys.zip(names) {
+        if key_a != key_b {
+            return Ok(());
+        }
+        if name_a != name_b {
+            let what = "are one on systems that ignore case or Unicode form";
+            return Err(collision(a.1, b.1, what));
+        }
+    }
+    Err(collision(
+        a.1,
+        b.1,
+        if parts(a) == parts(b) { "are one" } else { "cannot both be: one is a file and a folder" },
+    ))
 }
 
 /// What a path is on a system that ignores case and the form of Unicode, with NUL for `/`, so that it
@@ -79,14 +105,21 @@ fn key(path: &str) -> String {
     if path.is_ascii() {
         return path.to_ascii_lowercase().chars().map(part).collect();
     }
-    // Upper case first: some letters have one upper case and two lower.
-    let folded = path.nfd().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+    // Upper case between: some letters have one upper case and two lower, or one of several letters. Lower
+    // case first: what is upper case by itself (U+1E9E) may have such a lower one.
+    let lower = path.nfd().flat_map(char::to_lowercase);
+    let folded = lower.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
     folded.nfc().map(part).collect()
 }
 
+/// The error for two paths, with all that is not ASCII as numbers: they may look the same.
 #[cold]
 fn collision(a: &str, b: &str, what: &str) -> Error {
-    COLLISION.broken(format!("`{}` and `{}` {what}", a.escape_debug(), b.escape_debug()))
+    let shown = |path: &str| {
+        let own = if RESERVED.contains(&path) { " (a package's own)" } else { "" };
+        format!("`{}`{own}", path.escape_default())
+    };
+    COLLISION.broken(format!("{} and {} {what}", shown(a), shown(b)))
 }
 
 #[cfg(test)]
@@ -118,12 +151,36 @@ mod tests {
             ["\u{212a}", "k"],
             ["a", "a/b"],
             ["A/b/c", "a/B"],
+            ["\u{1e9e}", "\u{df}"],
+            ["\u{1e9e}", "ss"],
+            ["\u{3c3}", "\u{3c2}"],
+            ["model/A/x", "model/a/y"],
+            ["Model/a", "model/b"],
+            ["caf\u{e9}/a", "cafe\u{301}/b"],
         ];
         for pair in meet {
             assert_eq!(code(&pair), Some("carton/collision"), "{pair:?}");
             let around = [pair[1], "a-b/x", "a0", "b", pair[0], "a!"];
             assert_eq!(code(&around), Some("carton/collision"), "{pair:?}");
         }
-        assert_eq!(code(&["a/b", "A/c", "ab", "a-b", "a.b"]), None);
+        assert_eq!(code(&["a/b", "a/c", "ab", "a-b", "a.b", "a/d/b", "a/d-e"]), None);
+    }
+
+    #[test]
+    fn the_names_of_texts_are_reserved() {
+        let check = |paths: &[&str]| check_all(paths.iter().copied());
+        for path in ["links", "LINKS/x", "Manifest", "MANIFEST/x", "Carton.toml/x", "Tensor_data/x"]
+        {
+            assert_eq!(check(&[path]).map_err(|e| e.code()), Err("carton/collision"), "{path}");
+        }
+        assert!(check(&["LINKS", "MANIFEST", "model/links", "tensor_data/x"]).is_ok());
+        assert!(check(&["LINKS", "LINKS"]).is_err());
+    }
+
+    #[test]
+    fn twins_can_be_told_apart_in_messages() {
+        let e = check_all(["caf\u{e9}", "cafe\u{301}"]).expect_err("twins");
+        assert!(e.message().contains("`cafe\\u{301}`"), "{e}");
+        assert!(e.message().contains("`caf\\u{e9}`"), "{e}");
     }
 }

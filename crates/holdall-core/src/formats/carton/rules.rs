@@ -138,8 +138,9 @@ pub static PATH: Rule = Rule::new(
 pub static COLLISION: Rule = Rule::new(
     "carton/collision",
     Kind::Malformed,
-    "No two paths differ only in case or in the form of Unicode, and no file stands where another has a \
-     folder.",
+    "No two paths, and no two folders of paths, differ only in case or in the form of Unicode, and no file \
+     stands where another has a folder. The names of the texts are paths in this, also of packages without \
+     them.",
 );
 /// A file that `MANIFEST` does not list.
 pub static UNLISTED: Rule = Rule::new(

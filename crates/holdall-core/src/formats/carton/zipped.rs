@@ -82,17 +82,16 @@ fn path_of(name: &str) -> &str {
 /// What the original calls `MANIFEST` and `LINKS` in a package that it has shrunk.
 const ROOTED: [&str; 2] = ["/MANIFEST", "/LINKS"];
 
-/// Checks the names of all entries; folders and files together, so that nothing stands where a folder is.
+/// Checks the names of folders, and that nothing meets them. Files are checked with those of `LINKS`.
 fn check_names(directory: &Directory) -> Result<()> {
-    for entry in directory.entries().filter(|entry| entry.kind() == EntryKind::Folder) {
-        let path = entry.name().strip_suffix('/').unwrap_or_default();
-        paths::check(path)?;
-        if directory.get(path).is_some() {
-            let path = path.escape_debug();
-            return Err(COLLISION.broken(format!("`{path}` is a file and a folder")));
-        }
+    let folders = || directory.entries().filter(|entry| entry.kind() == EntryKind::Folder);
+    for entry in folders() {
+        paths::check(entry.name().strip_suffix('/').unwrap_or_default())?;
     }
-    Ok(())
+    match folders().next() {
+        Some(_) => paths::apart(directory.entries().map(|entry| path_of(entry.name()))),
+        None => Ok(()),
+    }
 }
 
 fn target(entry: Entry<'_>, content: Bytes) -> Result<String> {
