@@ -27,11 +27,16 @@ pub static DEPTH: Rule = Rule::new(
 pub static TOO_MANY_VALUES: Rule = Rule::new(
     "toml/too-many-values",
     Kind::Limit,
-    "A TOML text has at most `Limits::attribute_values` lines, values and keys.",
+    "A TOML text has at most 2^20 tables, keys, values and lines without any, or \
+     `Limits::attribute_values` if that is less.",
 );
 
 /// The deepest nesting, whatever the limits say: what the parser takes.
 const DEPTH_MAX: usize = 64;
+
+/// The most values, whatever the limits say: the parser takes some 200 bytes for one of a few. An
+/// `index.toml` of 100 000 tensors has about as many.
+const COUNT_MAX: u64 = 1 << 20;
 
 /// Parses a whole text.
 ///
@@ -69,6 +74,9 @@ struct Measure {
 
 fn measure(bytes: &[u8], limits: &Limits) -> Result<()> {
     let most_deep = limits.depth.min(DEPTH_MAX);
+    let most = limits.attribute_values.min(COUNT_MAX);
+    // The count where the line starts.
+    let mut before = 0u64;
     let mut m = Measure { open: Vec::new(), depth: 0, dots: 0, count: 0 };
     // Dots of the last header: what follows it stands inside.
     let mut header = 0usize;
@@ -102,9 +110,15 @@ fn measure(bytes: &[u8], limits: &Limits) -> Result<()> {
                 m.count = m.count.saturating_add(1);
                 continue;
             }
-            b'\n' | b',' => {
+            b',' => {
                 m.dots = 0;
                 m.count = m.count.saturating_add(1);
+            }
+            b'\n' => {
+                m.dots = 0;
+                // The parser takes room for a line with nothing on it, too.
+                m.count = m.count.max(before.saturating_add(1));
+                before = m.count;
             }
             _ => continue,
         }
@@ -112,9 +126,9 @@ fn measure(bytes: &[u8], limits: &Limits) -> Result<()> {
         if depth > most_deep {
             return Err(DEPTH.broken(format!("nested more than {most_deep} deep")));
         }
-        if m.count > limits.attribute_values {
-            let most = limits.attribute_values;
-            return Err(TOO_MANY_VALUES.broken(format!("more than {most} lines, values and keys")));
+        if m.count > most {
+            let message = format!("more than {most} tables, keys, values and lines");
+            return Err(TOO_MANY_VALUES.broken(message));
         }
     }
     Ok(())
@@ -205,5 +219,18 @@ mod tests {
         assert_eq!(code("a = [1, 2, 3]"), Some("toml/len"));
         assert_eq!(code("a=[1,2,3]"), Some("toml/too-many-values"));
         assert_eq!(code("a=[1,2]"), None);
+        assert_eq!(code("\n\n#\n\n"), Some("toml/too-many-values"));
+    }
+
+    #[test]
+    fn no_limits_allow_more_values_than_memory_has_room_for() {
+        let limits = Limits { attribute_values: u64::MAX, ..Limits::default() };
+        let code = |text: &str| parse(text.as_bytes(), &limits).err().map(|e| e.code());
+        let many = |n: usize| format!("x=[{}]", "1,".repeat(n));
+        assert_eq!(code(&many((1 << 20) - 1)), Some("toml/too-many-values"));
+        assert_eq!(code(&many((1 << 20) - 2)), None);
+        assert_eq!(code(&"\n".repeat((1 << 20) + 1)), Some("toml/too-many-values"));
+        let row = "[[tensor]]\nname='a'\ndtype='int8'\nshape=[1]\nfile='a.bin'\ninner=[]\n\n";
+        assert_eq!(code(&row.repeat(100_000)), None);
     }
 }

@@ -40,10 +40,10 @@ fn follow<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a Packe
         if at.path == TENSOR_INDEX {
             return Err(broken(link, "is a link, which the table of tensors must not be"));
         }
-        let Some(path) = path_of(&at.path, target) else {
-            let target = target.escape_debug();
-            return Err(broken(link, &format!("leads out of its top folder: `{target}`")));
-        };
+        let path = path_of(&at.path, target).map_err(|what| {
+            let shown: String = target.chars().take(200).collect();
+            broken(link, &format!("{what}: `{}`", shown.escape_debug()))
+        })?;
         let found = files.binary_search_by(|file| file.path.cmp(&path)).ok();
         let Some(next) = found.and_then(|found| files.get(found)) else {
             return Err(broken(
@@ -56,25 +56,30 @@ fn follow<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a Packe
     Err(broken(link, "leads round in a loop, or over more than 40 links"))
 }
 
-/// The path in the package that `target` names, seen from the link at `link`.
-fn path_of(link: &str, target: &str) -> Option<String> {
-    let (folder, _) = link.rsplit_once('/')?;
-    if target.contains(['\\', '\0']) {
-        return None;
+/// The path in the package that `target` names, seen from the link at `link`; or what is wrong with it.
+fn path_of(link: &str, target: &str) -> Result<String, &'static str> {
+    let (folder, _) = link.rsplit_once('/').ok_or("is a link, and in no folder")?;
+    match target.as_bytes() {
+        [] => return Err("leads nowhere: its target is empty"),
+        [b'/', ..] => return Err("leads to an absolute path"),
+        _ => {}
+    }
+    if target.contains('\\') {
+        return Err("leads to a path with a backslash");
     }
     let mut parts: Vec<&str> = folder.split('/').collect();
     for part in target.split('/') {
         match part {
-            "" => return None,
+            "" => return Err("leads to a path with an empty part"),
             "." => {}
             // The top folder itself is not left, not even for a moment.
-            ".." if parts.len() < 2 => return None,
+            ".." if parts.len() < 2 => return Err("leads out of its top folder"),
             ".." => drop(parts.pop()),
             part => parts.push(part),
         }
     }
     let path = parts.join("/");
-    paths::check(&path).ok().map(|()| path)
+    paths::check(&path).map(|()| path).map_err(|_| "leads to what is no path of a package")
 }
 
 #[cold]
@@ -89,12 +94,23 @@ mod tests {
     #[test]
     fn targets_are_seen_from_the_folder_of_the_link() {
         let to = |target: &str| path_of("model/a/link", target);
-        assert_eq!(to("b").as_deref(), Some("model/a/b"));
-        assert_eq!(to("./../blobs/x").as_deref(), Some("model/blobs/x"));
-        assert_eq!(to("..").as_deref(), Some("model"));
-        for out in ["../..", "../../model/x", "/model/x", "", "a//b", "..\\x", "C:x", "a/", "\0"] {
-            assert_eq!(to(out), None, "{out:?}");
+        assert_eq!(to("b").as_deref(), Ok("model/a/b"));
+        assert_eq!(to("./../blobs/x").as_deref(), Ok("model/blobs/x"));
+        assert_eq!(to("..").as_deref(), Ok("model"));
+        for (out, what) in [
+            ("../..", "top folder"),
+            ("../../model/x", "top folder"),
+            ("/model/x", "absolute"),
+            ("", "empty"),
+            ("a//b", "empty part"),
+            (".//b", "empty part"),
+            ("a/", "empty part"),
+            ("..\\x", "backslash"),
+            ("C:x", "no path"),
+            ("\0", "no path"),
+        ] {
+            assert!(to(out).is_err_and(|said| said.contains(what)), "{out:?}");
         }
-        assert_eq!(path_of("link", "b"), None);
+        assert_eq!(path_of("link", "b"), Err("is a link, and in no folder"));
     }
 }

@@ -122,7 +122,13 @@ fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
         93 => Some(Method::Zstd),
         _ => None,
     };
-    let Some(method) = method.filter(|_| r.flags & flags::PATCH == 0) else {
+    if r.flags & flags::PATCH != 0 {
+        return Err(in_entry(
+            METHOD.broken(""),
+            "its bytes are a patch of others (bit 5 of its flags)",
+        ));
+    }
+    let Some(method) = method else {
         let message = format!("its method is number {}{}", r.method, method_name(r.method));
         return Err(in_entry(METHOD.broken(""), &message));
     };

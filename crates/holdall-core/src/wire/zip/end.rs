@@ -16,7 +16,6 @@ pub(super) struct End {
 }
 
 /// Numbers of an end record, or of the zip64 one.
-#[derive(Debug, PartialEq, Eq)]
 struct Counts {
     disk: u64,
     directory_disk: u64,
@@ -185,15 +184,17 @@ fn zip64(
             "the zip64 end record has {len} bytes and {UNCOUNTED_64}, there is room for {room}"
         )));
     }
-    let agrees = |small: u64, full: u64, large: u64| small == full || small == large;
-    let fits = agrees(small.disk, 0xffff, large.disk)
-        && agrees(small.directory_disk, 0xffff, large.directory_disk)
-        && agrees(small.here, 0xffff, large.here)
-        && agrees(small.total, 0xffff, large.total)
-        && agrees(small.len, 0xffff_ffff, large.len)
-        && agrees(small.offset, 0xffff_ffff, large.offset);
-    if !fits {
-        return Err(wrong(format!("the end record says {small:?}, the zip64 one {large:?}")));
+    let pairs = [
+        ("disk", small.disk, 0xffff, large.disk),
+        ("disk of the directory", small.directory_disk, 0xffff, large.directory_disk),
+        ("entries on this disk", small.here, 0xffff, large.here),
+        ("entries in all", small.total, 0xffff, large.total),
+        ("bytes of directory", small.len, 0xffff_ffff, large.len),
+        ("start of the directory", small.offset, 0xffff_ffff, large.offset),
+    ];
+    let differs = |&&(_, small, full, large): &&(_, u64, u64, u64)| small != full && small != large;
+    if let Some((what, small, _, large)) = pairs.iter().find(differs) {
+        return Err(wrong(format!("{what}: the end record says {small}, the zip64 one {large}")));
     }
     Ok((large, start))
 }
