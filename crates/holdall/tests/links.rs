@@ -194,6 +194,28 @@ fn every_address_is_tried_and_told() {
     assert_eq!(cache.fails(sha256(&bytes), &[]).code(), "links/no-address");
 }
 
+#[test]
+fn a_file_is_asked_for_at_32_addresses_at_most() {
+    let server = Server::new(|_| Reply::new(404, ""));
+    let urls: Vec<String> = (0..1000).map(|i| server.url(&format!("/{i}"))).collect();
+    let e = Cache::new().fails([7; 32], &urls);
+    assert_eq!(server.seen().len(), 32);
+    assert!(e.message().ends_with("968 more addresses were not tried, only the first 32"), "{e}");
+}
+
+#[test]
+fn what_cannot_be_gone_on_with_is_not_left_behind() {
+    let server = Server::new(|r| match r.target.as_str() {
+        "/wrong" => Reply::new(200, "something else"),
+        _ => Reply::new(404, ""),
+    });
+    for url in ["file:///etc/passwd".to_owned(), server.url("/none"), server.url("/wrong")] {
+        let cache = Cache::new();
+        cache.fails([7; 32], &[url]);
+        assert_eq!(cache.names(), Vec::<String>::new());
+    }
+}
+
 fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 3).unwrap()
 }

@@ -6,6 +6,7 @@ use super::rules::{NO_ADDRESS, OFFLINE, UNREACHABLE};
 use super::store::Held;
 use super::{Store, hex};
 use crate::carton::Fetcher;
+use crate::http::rules::TOO_LONG;
 use crate::http::{Client, Policy, Url};
 use crate::progress::{Listener, Progress};
 use crate::workers;
@@ -27,6 +28,8 @@ pub struct LinkFetcher {
 
 /// Files that are fetched at once.
 const AT_ONCE: usize = 4;
+/// Addresses of one file that are tried: more would make every reader of a package ask others for nothing.
+const MOST_ADDRESSES: usize = 32;
 
 impl LinkFetcher {
     /// Fetches under `policy` into `store`.
@@ -95,7 +98,7 @@ impl LinkFetcher {
         }
         let mut told = Told { listener: self.listener.clone(), bytes: 0, expected: None };
         let mut failures = Vec::new();
-        for url in urls {
+        for url in urls.iter().take(MOST_ADDRESSES) {
             let done = Url::parse(url).and_then(|url| {
                 let download =
                     Download { client, limits: &self.limits, sha256: &sha256, url: &url };
@@ -104,11 +107,21 @@ impl LinkFetcher {
             match done {
                 Ok(()) => return self.store.publish(&sha256, part),
                 // The disk fails for all addresses alike.
-                Err(e) if e.code() == crate::error::IO.code => return Err(e),
-                Err(e) => failures.push((crate::http::shown(url.as_ref()), e)),
+                Err(e) if e.code() == crate::error::IO.code => {
+                    part.leave();
+                    return Err(e);
+                }
+                Err(e) => {
+                    if e.code() == TOO_LONG.code {
+                        // More of it would be too long as well.
+                        let _ = part.file.set_len(0);
+                    }
+                    failures.push((crate::http::shown(url.as_ref()), e));
+                }
             }
         }
-        Err(all_failed(&sha256, failures))
+        part.leave();
+        Err(all_failed(&sha256, failures, urls.len().saturating_sub(MOST_ADDRESSES)))
     }
 }
 
@@ -143,7 +156,8 @@ impl fmt::Debug for LinkFetcher {
 }
 
 /// One error for all that went wrong: under the rule that all addresses broke, if it is one.
-fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>) -> Error {
+/// `left` addresses were not tried.
+fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>, left: usize) -> Error {
     let name = hex(sha256);
     let mut lines = Vec::new();
     for (url, e) in &failures {
@@ -153,6 +167,10 @@ fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>) -> Error {
     }
     let first = failures.first().map(|(_, e)| e);
     let same = first.filter(|first| failures.iter().all(|(_, e)| e.code() == first.code()));
+    if left > 0 {
+        lines
+            .push(format!("{left} more addresses were not tried, only the first {MOST_ADDRESSES}"));
+    }
     let text = lines.join("; ");
     let Some(first) = same else {
         return UNREACHABLE.broken(format!("no address gives the file {name}: {text}"));

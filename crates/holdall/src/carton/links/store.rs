@@ -167,7 +167,15 @@ impl Part {
         from_path(&self.path)
     }
 
-    /// Removes it: another process wrote the file meanwhile.
+    /// Ends a fetch that failed: what came so far stays where a later one can go on with it.
+    pub(super) fn leave(self) {
+        let is_empty = self.file.metadata().is_ok_and(|meta| meta.len() == 0);
+        if is_empty || !self.note_path().exists() {
+            self.discard();
+        }
+    }
+
+    /// Removes it: another process wrote the file meanwhile, or it is of no use.
     pub(super) fn discard(self) {
         let _ = fs::remove_file(from_path(&self.path));
         let _ = fs::remove_file(&self.path);
