@@ -135,6 +135,8 @@ fn a_package_goes_round() {
     holdall(["diff", &at("a.carton"), &at("a")]).ends_with(0);
     write(dir.path(), "a/model/w.bin", [8; 1000]);
     holdall(["verify", &at("a")]).ends_with(1);
+    let diff = holdall(["diff", &at("a.carton"), &at("a")]).ends_with(1);
+    assert!(diff.out.contains("model/w.bin") && diff.out.contains("altered"), "{diff:?}");
     holdall(["pack", &at("a"), "-o", &at("d.carton"), "--name", "Other"]).ends_with(0);
     let diff = holdall(["diff", &at("a.carton"), &at("d.carton"), "--json"]).ends_with(1).json();
     assert_eq!(diff["fields"][0]["name"], "model_name");

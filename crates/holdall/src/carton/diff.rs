@@ -1,7 +1,7 @@
 //! What is different between two packages.
 
 use super::read::{fill, hash_of, reading};
-use super::{Package, PackageFile, TensorKind, TensorRow};
+use super::{Package, PackageFile, Place, TensorKind, TensorRow};
 use holdall_core::formats::carton::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, write};
 use holdall_core::model::Hasher;
 use holdall_core::wire::toml::{self, Table};
@@ -39,7 +39,8 @@ pub struct Difference {
     pub b: Option<String>,
 }
 
-/// Compares two packages: what they say of themselves, their files by hash, their tensors.
+/// Compares two packages: what they say of themselves, their files by hash, their tensors. Files of an
+/// unpacked folder are hashed; those of a zip have the hash that its `MANIFEST` gives.
 ///
 /// # Errors
 /// Io; as [`Package::read`] where a file has no hash and must be read.
@@ -105,7 +106,7 @@ fn files(package: &Package) -> Result<Sides> {
             || path.starts_with("tensor_data/")
     };
     let files = package.files().iter().filter(|f| !is_text(&f.path));
-    files.map(|f| Ok((f.path.clone(), write::hex(&hash(package, f)?)))).collect()
+    files.map(|f| Ok((f.path.clone(), hash(package, f)?))).collect()
 }
 
 fn tensors(package: &Package) -> Result<Sides> {
@@ -119,7 +120,7 @@ fn tensor(package: &Package, row: &TensorRow) -> Result<String> {
         TensorKind::Plain { ty, shape, file } => {
             let path = format!("tensor_data/{file}");
             let hash = match package.file(&path) {
-                Some(file) => write::hex(&hash(package, file)?),
+                Some(file) => hash(package, file)?,
                 None => String::new(),
             };
             Ok(format!("{} {shape:?} {hash}", ty.as_str()))
@@ -134,12 +135,22 @@ fn tensor(package: &Package, row: &TensorRow) -> Result<String> {
     }
 }
 
-/// The hash that `MANIFEST` gives, or that of the bytes where there is none.
-fn hash(package: &Package, file: &PackageFile) -> Result<[u8; 32]> {
-    if let Some(hash) = file.sha256 {
-        return Ok(hash);
+/// The hash that `MANIFEST` gives, or that of the bytes where there is none. What lies on the disk is
+/// hashed: it may have been altered since, and then that is said too.
+fn hash(package: &Package, file: &PackageFile) -> Result<String> {
+    match file.sha256 {
+        Some(said) if file.place != Place::Disk => Ok(write::hex(&said)),
+        Some(said) => {
+            let found = hash_of_bytes(package, file)?;
+            let found_text = write::hex(&found);
+            Ok(if found == said { found_text } else { format!("altered, now {found_text}") })
+        }
+        None => Ok(write::hex(&hash_of_bytes(package, file)?)),
     }
-    let mut from = package.reader(&file.path)?;
+}
+
+fn hash_of_bytes(package: &Package, file: &PackageFile) -> Result<[u8; 32]> {
+    let (_, mut from) = package.unchecked_reader(&file.path)?;
     let (mut hasher, mut piece) = (Hasher::new(Algorithm::Sha256), vec![0; 1 << 20]);
     loop {
         let count = fill(&mut from, &mut piece).map_err(|e| reading(e, &file.path))?;
