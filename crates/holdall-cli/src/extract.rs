@@ -15,8 +15,8 @@ use holdall::layout::float::{decode_f32, decode_f64};
 use holdall::model::{element_count, stored_size};
 use holdall::wire::npy;
 use holdall::{
-    Component, DType, Durability, FileSink, Layout, LogicalType, Progress as _, Result, Role, Sink,
-    Tensor,
+    Check, Component, DType, Durability, FileSink, Layout, LogicalType, Progress as _, Result,
+    Role, Sink, Tensor,
 };
 use std::io::Write as _;
 use std::ops::Range;
@@ -144,7 +144,7 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
     } else {
         FileSink::check(&args.output, args.force)?;
     }
-    let file = input::open(session, &args.file)?;
+    let file = input::open_with(session, &args.file, Check::All)?;
     let tensor = file.tensor(&args.tensor)?;
     let extraction = choose(&tensor, args).map_err(|e| match e {
         Failure::Error(e) => Failure::Error(e.in_tensor(tensor.name()).in_source(file.name())),

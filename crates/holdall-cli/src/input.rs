@@ -2,7 +2,7 @@
 
 use crate::exit::{Failure, STDIN_LEN, STDIN_TWICE};
 use crate::session::Session;
-use holdall::source::{FileSource, MapSource};
+use holdall::source::{FileSource, MapSource, MemorySource};
 use holdall::{ByteSource, Check, File, Io, OpenOptions};
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -11,9 +11,11 @@ use std::sync::Arc;
 /// Standard input's name in output and errors.
 pub(crate) const STDIN: &str = "<stdin>";
 
-/// Opens `path`, or standard input when it is `-`.
+/// Opens `path`, or standard input when it is `-`. A file inside a package is held against its hash
+/// first.
 pub(crate) fn open(session: &Session, path: &Path) -> Result<File, Failure> {
-    open_with(session, path, Check::Fast)
+    let inside = path.to_string_lossy().contains("!/") && !path.exists();
+    open_with(session, path, if inside { Check::All } else { Check::Fast })
 }
 
 /// Like [`open`], checking these digests.
@@ -22,10 +24,36 @@ pub(crate) fn open_with(session: &Session, path: &Path, check: Check) -> Result<
     if path.as_os_str() != "-" {
         return Ok(options.open(path)?);
     }
-    if let Some(source) = redirected(session.global.io.into())? {
-        return Ok(options.open_source(source, STDIN)?);
+    Ok(match standard(session)? {
+        Standard::File(source) => options.open_source(source, STDIN)?,
+        Standard::Memory(source) => {
+            options.open_bytes(source.read_range(0..source.len())?, STDIN)?
+        }
+    })
+}
+
+/// Standard input, whose bytes may be asked for more than once.
+#[derive(Clone)]
+pub(crate) enum Standard {
+    /// It is a file.
+    File(Arc<dyn ByteSource>),
+    /// It was read into memory.
+    Memory(Arc<dyn ByteSource>),
+}
+
+/// Standard input as a whole; it is read once.
+pub(crate) fn standard(session: &Session) -> Result<Standard, Failure> {
+    if let Some(found) = session.standard.get() {
+        return Ok(found.clone());
     }
-    Ok(options.open_bytes(all(session, &mut std::io::stdin().lock(), STDIN)?, STDIN)?)
+    let found = match redirected(session.global.io.into())? {
+        Some(source) => Standard::File(source),
+        None => {
+            let bytes = all(session, &mut std::io::stdin().lock(), STDIN)?;
+            Standard::Memory(Arc::new(MemorySource::new(bytes)))
+        }
+    };
+    Ok(session.standard.get_or_init(|| found).clone())
 }
 
 /// How the user wants files to be opened.

@@ -2,8 +2,9 @@
 
 use crate::args::Global;
 use crate::exit::{self, Failure};
+use crate::input::Standard;
 use crate::output::style::{Paint, Style};
-use std::cell::{RefCell, RefMut};
+use std::cell::{OnceCell, RefCell, RefMut};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 /// One run of the command.
@@ -14,6 +15,8 @@ pub(crate) struct Session {
     out_paint: Paint,
     err_paint: Paint,
     width: Option<usize>,
+    /// Standard input, once somebody asked for it.
+    pub(crate) standard: OnceCell<Standard>,
 }
 
 impl Session {
@@ -28,6 +31,7 @@ impl Session {
             err_paint: Paint::when(global.color, io::stderr().is_terminal()),
             out: RefCell::new(BufWriter::with_capacity(64 << 10, stdout)),
             width,
+            standard: OnceCell::new(),
             global,
         }
     }

@@ -3,7 +3,7 @@
 
 mod command;
 
-use command::{command, holdall};
+use command::{command, holdall, holdall_with};
 use std::path::Path;
 use std::time::Duration;
 
@@ -180,4 +180,66 @@ fn a_killed_unpack_leaves_nothing_under_the_name() {
     let left = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name());
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().ends_with(".part")).collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// A package of one safetensors file, sound, and the same with another last element.
+fn sound_and_altered(dir: &Path) -> (String, String) {
+    let header = r#"{"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}"#;
+    let len = (header.len() as u64).to_le_bytes();
+    let file = [&len[..], header.as_bytes(), b"tail"].concat();
+    let model = write(dir, "t.safetensors", file);
+    let sound = dir.join("sound.carton").to_str().unwrap().to_owned();
+    let version = ["--runner", "noop", "--framework-version", "=1.0.0"];
+    holdall([&["pack", &model, "-o", &sound][..], &version].concat()).ends_with(0);
+    let mut bytes = std::fs::read(&sound).unwrap();
+    let at = bytes.windows(4).position(|w| w == b"tail").unwrap();
+    bytes[at] = b'T';
+    (sound, write(dir, "altered.carton", bytes))
+}
+
+#[test]
+fn standard_input_may_be_a_package() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sound, altered) = sound_and_altered(dir.path());
+    let hash = holdall(["hash", &sound]).ends_with(0).out;
+    for is_piped in [false, true] {
+        let with = |args: &[&str], from: &str| {
+            if is_piped {
+                let ran = holdall_with(args, &std::fs::read(from).unwrap());
+                return (ran.status, ran.out);
+            }
+            let file = std::fs::File::open(from).unwrap();
+            let ran = command(args).stdin(file).output().unwrap();
+            (ran.status.code().unwrap(), String::from_utf8(ran.stdout).unwrap())
+        };
+        assert_eq!(with(&["verify", "-"], &sound).0, 0);
+        let bad = with(&["verify", "-"], &altered);
+        assert!(bad.0 == 1 && bad.1.contains("carton/hash"), "{bad:?}");
+        assert_eq!(with(&["hash", "-"], &sound).1, hash);
+        let card = with(&["inspect", "-"], &sound).1;
+        assert!(card.contains("model/t.safetensors"), "{card}");
+        assert_eq!(with(&["diff", "-", &sound], &sound).0, 0);
+        let to = dir.path().join(format!("to-{is_piped}"));
+        let to = to.to_str().unwrap();
+        assert_eq!(with(&["unpack", "-", "-o", to], &altered).0, 1);
+        assert_eq!(with(&["unpack", "-", "-o", to], &sound).0, 0);
+        assert!(Path::new(to).join("carton.toml").exists());
+    }
+}
+
+#[test]
+fn a_file_inside_is_held_against_its_hash_before_it_is_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (sound, altered) = sound_and_altered(dir.path());
+    let inside = |package: &str| format!("{package}!/model/t.safetensors");
+    for (package, status) in [(&sound, 0), (&altered, 1)] {
+        let file = inside(package);
+        holdall(["verify", &file]).ends_with(status);
+        holdall(["convert", &file, &at("o.zt"), "--force"]).ends_with(status);
+        holdall(["extract", &file, "x", "-o", &at("x.npy"), "--force"]).ends_with(status);
+        holdall(["inspect", &file]).ends_with(0);
+    }
+    let no = holdall(["diff", &inside(&sound), &inside(&altered)]).ends_with(1);
+    assert!(no.err.contains("carton/hash") && no.err.contains("!/model/t.safetensors"), "{no:?}");
 }

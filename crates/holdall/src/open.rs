@@ -30,7 +30,8 @@ pub enum Io {
 /// Which digests are checked when whole components are read.
 ///
 /// Bytes that are only borrowed from a map are not touched by reading them, so they are checked only
-/// under [`Check::All`]. [`crate::verify()`] checks everything whatever was chosen here.
+/// under [`Check::All`]. A file inside a package is held against its SHA-256 as a whole when it is opened
+/// under [`Check::All`], and not under the others. [`crate::verify()`] checks everything whatever was chosen here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Check {
@@ -176,6 +177,12 @@ impl OpenOptions {
             _ => Arc::new(file),
         };
         Ok((source, io))
+    }
+
+    /// Which digests are checked.
+    #[cfg(feature = "carton")]
+    pub(crate) fn check(&self) -> Check {
+        self.check
     }
 
     /// The limits that files are held to.

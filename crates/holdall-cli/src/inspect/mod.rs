@@ -14,7 +14,7 @@ use crate::input;
 use crate::output::text::printable;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
-use holdall::{File, Tensor};
+use holdall::{Check, File, Tensor};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -89,7 +89,8 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
             }
             return crate::package::show(session, &package).map(|()| Status::Fine);
         }
-        let file = input::open(session, path)?;
+        // What is shown is not all of a file: of one inside a package no more is read than that.
+        let file = input::open_with(session, path, Check::Fast)?;
         let tensors = chosen(&file, args)?;
         if session.json() {
             json::write(session, &file, &tensors, args.digests, args.stats)?;

@@ -6,7 +6,7 @@ use crate::output::json::{push_optional, push_string};
 use crate::output::text::escape;
 use crate::session::Session;
 use clap::Args;
-use holdall::carton::{Package, hex};
+use holdall::carton::hex;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -26,8 +26,9 @@ pub(crate) struct HashArgs {
 
 /// Prints the hashes.
 pub(crate) fn run(session: &Session, args: &HashArgs) -> Result<Status, Failure> {
+    input::check_once(&args.packages)?;
     session.each(&args.packages, |path| {
-        let package = Package::open_with(path, &input::options(session))?;
+        let package = super::expect(session, path)?;
         let hash = package.hash().map(|hash| hex(&hash));
         if session.json() {
             let mut out = String::from("{\"source\":");

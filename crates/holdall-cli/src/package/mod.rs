@@ -11,7 +11,7 @@ pub(crate) mod verify;
 pub(crate) use card::show;
 
 use crate::exit::Failure;
-use crate::input;
+use crate::input::{self, STDIN, Standard};
 use crate::session::Session;
 use holdall::carton::{DimSpec, Package, ShapeSpec};
 use std::io::Read as _;
@@ -19,10 +19,33 @@ use std::path::Path;
 
 /// The package at `path`, where it is one: a folder, or a zip by its first bytes or its name.
 pub(crate) fn open(session: &Session, path: &Path) -> Result<Option<Package>, Failure> {
+    if path.as_os_str() == "-" {
+        let (Standard::File(source) | Standard::Memory(source)) = input::standard(session)?;
+        let first = source.read_range(0..source.len().min(4)).map_err(|e| e.in_source(STDIN))?;
+        return match is_zip(&first) {
+            true => Ok(Some(Package::open_source(source, STDIN, &input::options(session))?)),
+            false => Ok(None),
+        };
+    }
     match is_package(path) {
         true => Ok(Some(Package::open_with(path, &input::options(session))?)),
         false => Ok(None),
     }
+}
+
+/// The package at `path`, or from standard input when it is `-`: nothing else will do.
+pub(crate) fn expect(session: &Session, path: &Path) -> Result<Package, Failure> {
+    let options = input::options(session);
+    if path.as_os_str() != "-" {
+        return Ok(Package::open_with(path, &options)?);
+    }
+    let (Standard::File(source) | Standard::Memory(source)) = input::standard(session)?;
+    Ok(Package::open_source(source, STDIN, &options)?)
+}
+
+/// Whether a file of these first bytes is a zip.
+fn is_zip(first: &[u8]) -> bool {
+    matches!(first, b"PK\x03\x04" | b"PK\x05\x06")
 }
 
 fn is_package(path: &Path) -> bool {
@@ -43,7 +66,7 @@ fn is_package(path: &Path) -> bool {
     let mut first = [0; 4];
     let mut read =
         |path| std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
-    meta.is_file() && read(path).is_ok() && matches!(&first, b"PK\x03\x04" | b"PK\x05\x06")
+    meta.is_file() && read(path).is_ok() && is_zip(&first)
 }
 
 /// A declared shape as people read it: `[batch, 3, *]`.

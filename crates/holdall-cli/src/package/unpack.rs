@@ -1,13 +1,12 @@
 //! `holdall unpack`.
 
 use crate::exit::{Failure, Status};
-use crate::input;
 use crate::output::json::push_string;
 use crate::output::text::{count, escape};
 use crate::progress::Bar;
 use crate::session::Session;
 use clap::Args;
-use holdall::carton::{Package, UnpackOptions};
+use holdall::carton::UnpackOptions;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -40,14 +39,15 @@ pub(crate) struct UnpackArgs {
 
 /// Unpacks.
 pub(crate) fn run(session: &Session, args: &UnpackArgs) -> Result<Status, Failure> {
-    let package = Package::open_with(&args.package, &input::options(session))?;
+    let package = super::expect(session, &args.package)?;
     let to = match &args.output {
         Some(to) => to.clone(),
         None => match args.package.extension() {
             Some(_) => PathBuf::from(args.package.file_stem().unwrap_or_default()),
             None => {
                 let rule = &crate::exit::ARGUMENTS;
-                let e = rule.broken("the package has no extension that could be left out");
+                let e =
+                    rule.broken("the name of the package has no extension that could be left out");
                 return Err(e.with_hint("name the folder with `-o`").into());
             }
         },

@@ -176,7 +176,7 @@ fn is_away(package: &Package, file: &PackageFile) -> bool {
 }
 
 /// Reads all of a file, and says how many stored bytes that were.
-fn check(
+pub(super) fn check(
     package: &Package,
     file: &PackageFile,
     piece: &mut Vec<u8>,

@@ -7,11 +7,12 @@ use super::origin::{Origin, Source, Stored, on_disk as on_disk_file};
 use super::read::reading;
 use super::rules::{NO_FILE, NOT_HERE};
 use super::unpack::{What, unpack};
-use super::verify::{PackageReport, PackageVerifyOptions, verify};
+use super::verify::{PackageReport, PackageVerifyOptions, check as check_bytes, verify};
 use super::{Description, Fetcher, FileReader, Links, Manifest, TensorRow, UnpackOptions};
 use crate::buffer::Buffer;
 use crate::file::File;
-use crate::open::{Io, OpenOptions};
+use crate::open::{Check, Io, OpenOptions};
+use crate::progress::Listener;
 use crate::source::{Access, ByteSource, FileSource, SliceSource};
 use bytes::Bytes;
 use holdall_core::codec::zstd::check_decoded_len;
@@ -199,14 +200,23 @@ impl Package {
     }
 
     /// Opens a tensor file inside: in place where it is stored as it is, else decoded in memory. In place
-    /// no byte is read before it is asked for, so its hash is not checked: [`Package::verify`] does.
+    /// no byte is read before it is asked for, and its hash is checked only under [`Check::All`], all of it
+    /// before the file is returned. [`Package::verify`] always checks.
     ///
     /// # Errors
     /// As [`Package::read`] and [`crate::open`].
     pub fn open_file(&self, path: &str) -> Result<File> {
         let name = self.inside(path);
         let options = &self.inner.options;
-        match self.at(self.find(path)?).map_err(|e| e.in_source(&name))? {
+        let file = self.find(path)?;
+        let at = self.at(file).map_err(|e| e.in_source(&name))?;
+        let is_mapped = !matches!(&at, At::Zip(_, stored) if stored.method != Method::Stored);
+        if options.check() == Check::All && is_mapped {
+            let whole = file.target.as_deref().map_or(Ok(file), |target| self.find(target))?;
+            check_bytes(self, whole, &mut Vec::new(), &Listener::default())
+                .map_err(|e| e.in_source(&name))?;
+        }
+        match at {
             At::Zip(source, stored) if stored.method == Method::Stored => {
                 let slice = SliceSource::new(source, stored.range)?;
                 options.decode(Arc::new(slice), name, self.inner.io)
