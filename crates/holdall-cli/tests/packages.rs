@@ -243,3 +243,48 @@ fn a_file_inside_is_held_against_its_hash_before_it_is_used() {
     let no = holdall(["diff", &inside(&sound), &inside(&altered)]).ends_with(1);
     assert!(no.err.contains("carton/hash") && no.err.contains("!/model/t.safetensors"), "{no:?}");
 }
+
+#[test]
+fn what_is_compressed_is_held_to_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let model = write(dir.path(), "w.bin", vec![0; 1 << 20]);
+    let words = format!("words={}", write(dir.path(), "words.json", r#"["one", "two"]"#));
+    let version = ["--runner", "noop", "--framework-version", "=1.0.0", "--tensor", &words];
+    for method in ["zstd", "deflate"] {
+        let package = at("p.carton");
+        let pack = ["pack", &model, "-o", &package, "--compress", method, "--force"];
+        holdall([&pack[..], &version].concat()).ends_with(0);
+        let limits = ["--limit", "decoded-len=1000", "--limit", "expansion=2"];
+        let told = holdall([&["verify", &package][..], &limits].concat()).ends_with(4);
+        assert!(told.out.contains("not fully verified"), "{told:?}");
+        assert!(told.out.contains("p.carton!/model/w.bin"), "{told:?}");
+        let json = holdall([&["verify", &package, "--json"][..], &limits].concat()).ends_with(4);
+        assert_eq!(json.json()["over_limit"][0]["code"], "zstd/decoded-len");
+        let no = holdall([&["unpack", &package, "-o", &at("no")][..], &limits].concat());
+        assert!(no.ends_with(4).err.contains("p.carton!/model/w.bin"));
+        holdall(["verify", &package]).ends_with(0);
+        // A bit of the compressed bytes: the file is named whatever is found.
+        let mut bytes = std::fs::read(&package).unwrap();
+        let name = b"model/w.bin";
+        let first = bytes.windows(name.len()).position(|w| w == name).unwrap();
+        let extra = usize::from(bytes[first - 2]) + 256 * usize::from(bytes[first - 1]);
+        bytes[first + name.len() + extra + 12] ^= 0x10;
+        let bad = write(dir.path(), "bad.carton", bytes);
+        let told = holdall(["verify", &bad]).ends_with(1);
+        assert!(told.out.contains("bad.carton!/model/w.bin"), "{told:?}");
+        let told = holdall(["unpack", &bad, "-o", &at("no")]).ends_with(1);
+        assert!(told.err.contains("bad.carton!/model/w.bin"), "{told:?}");
+    }
+}
+
+#[test]
+fn a_file_of_another_format_is_no_package() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    sound_and_altered(dir.path());
+    for command in ["unpack", "hash", "run"] {
+        let no = holdall([command, &at("t.safetensors")]).ends_with(2);
+        assert!(no.err.contains("package/no-package"), "{no:?}");
+    }
+}

@@ -66,6 +66,7 @@ pub static RULES: &[&Rule] = &[
     &packages::NO_TENSOR,
     #[cfg(feature = "carton")]
     &packages::NOT_HERE,
+    &packages::NO_PACKAGE,
     #[cfg(feature = "carton")]
     &packages::PART,
     #[cfg(feature = "carton")]

@@ -201,6 +201,8 @@ pub(super) fn report(package: &Package, report: &PackageReport) -> String {
     }
     out.push_str(",\"findings\":");
     list(&report.findings, &mut out, push_error);
+    out.push_str(&format!(",\"over_limit_count\":{},\"over_limit\":", report.over_limit_count));
+    list(&report.over_limit, &mut out, push_error);
     out.push_str(",\"warnings\":");
     push_warnings(&report.warnings, &mut out);
     out.push('}');

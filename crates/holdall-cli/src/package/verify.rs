@@ -63,9 +63,14 @@ fn text(
         format!("{files} only linked to, and not read (the first: `{}`)", escape(first))
     });
     if session.global.quiet {
-        if let (Some(away), Verdict::Incomplete) = (away, report.verdict()) {
+        if report.verdict() == Verdict::Incomplete {
             let what = paint.on("not fully verified:", Style::Warn);
-            writeln!(out, "{what} {}: {away}", escape(package.name()))?;
+            if let Some(away) = away {
+                writeln!(out, "{what} {}: {away}", escape(package.name()))?;
+            }
+            for e in &report.over_limit {
+                writeln!(out, "{what} {}", printable(&e.to_string()))?;
+            }
         }
         return Ok(());
     }
@@ -100,6 +105,19 @@ fn text(
     }
     if let Some(away) = away {
         writeln!(out, "  {}{away}", paint.on(format!("{not:<14}"), Style::Warn))?;
+    }
+    for e in &report.over_limit {
+        let key = paint.on(format!("{not:<14}"), Style::Warn);
+        writeln!(out, "  {key}{}", printable(&e.to_string()))?;
+    }
+    let more = report.over_limit_count - report.over_limit.len() as u64;
+    if more > 0 {
+        writeln!(
+            out,
+            "  {}and {} more",
+            paint.on(format!("{not:<14}"), Style::Warn),
+            Grouped(more)
+        )?;
     }
     if strictness == Strictness::Usual {
         for warning in odd() {

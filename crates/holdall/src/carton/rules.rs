@@ -5,6 +5,12 @@ use holdall_core::{Kind, Rule};
 /// A path that is not in the package.
 pub static NO_FILE: Rule =
     Rule::new("package/no-file", Kind::NotFound, "A file asked for by path is in the package.");
+/// A file that is no package.
+pub static NO_PACKAGE: Rule = Rule::new(
+    "package/no-package",
+    Kind::Misuse,
+    "A file that is opened as a package is one, not a file of another format.",
+);
 /// A tensor that is not in the package.
 pub static NO_TENSOR: Rule = Rule::new(
     "package/no-tensor",

@@ -92,7 +92,7 @@ pub(super) fn unpack(
         || vec![0; PIECE],
         |piece, (file, path)| {
             write_file(package, file, path, root, piece, &options.listener)
-                .map_err(|e| e.in_source(package.name()))
+                .map_err(|e| e.in_source(package.inside(&file.path)))
         },
     )?;
     sink.finish()

@@ -82,6 +82,10 @@ pub struct PackageReport {
     pub findings: Vec<Error>,
     /// How much is wrong in all.
     pub finding_count: u64,
+    /// What is over a limit, and so was not checked, in the order of the files: the first 1000.
+    pub over_limit: Vec<Error>,
+    /// How much is over a limit in all.
+    pub over_limit_count: u64,
     /// Files that are only linked to, and were not read.
     pub linked: u64,
     /// The first of them.
@@ -99,7 +103,7 @@ impl PackageReport {
         let is_odd = self.strictness == Strictness::Strict && !self.warnings.is_empty();
         if self.finding_count > 0 || is_odd {
             Verdict::Bad
-        } else if self.linked > 0 {
+        } else if self.linked > 0 || self.over_limit_count > 0 {
             Verdict::Incomplete
         } else {
             Verdict::Sound
@@ -130,17 +134,17 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
     let (hashed, read_len) = (AtomicU64::new(0), AtomicU64::new(0));
     let findings: Mutex<Vec<(usize, Error)>> = Mutex::default();
     let find = |at: usize, e: Error| {
-        let e = e.in_source(package.name());
         findings.lock().unwrap_or_else(PoisonError::into_inner).push((at, e));
     };
     let threads = workers::threads(options.threads);
     workers::for_each(threads, files, Vec::new, |piece, (at, file)| {
-        match check(package, file, piece, &options.listener) {
+        let checked = check(package, file, piece, &options.listener);
+        match checked.map_err(|e| e.in_source(package.inside(&file.path))) {
             Ok(read) => {
                 read_len.fetch_add(read, Ordering::Relaxed);
                 hashed.fetch_add(u64::from(file.sha256.is_some()), Ordering::Relaxed);
             }
-            Err(e) if e.kind() == holdall_core::Kind::Io => return Err(e.in_source(package.name())),
+            Err(e) if e.kind() == holdall_core::Kind::Io => return Err(e),
             Err(e) => find(at, e),
         }
         Ok(())
@@ -162,11 +166,17 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
         match if is_text { package.value(&row.name).map(drop) } else { Ok(()) } {
             Ok(()) => report.tensors += 1,
             Err(e) if broken && e.kind() == holdall_core::Kind::Integrity => {}
+            // What is over a limit shows in the file already.
+            Err(e) if findings.iter().any(|(_, known)| known.to_string() == e.to_string()) => {}
             Err(e) => findings.push((usize::MAX, e)),
         }
     }
+    let (over, findings): (Vec<_>, Vec<_>) =
+        findings.into_iter().map(|(_, e)| e).partition(|e| e.kind() == holdall_core::Kind::Limit);
+    report.over_limit_count = over.len() as u64;
+    report.over_limit = over.into_iter().take(MAX_FINDINGS).collect();
     report.finding_count = findings.len() as u64;
-    report.findings = findings.into_iter().map(|(_, e)| e).take(MAX_FINDINGS).collect();
+    report.findings = findings.into_iter().take(MAX_FINDINGS).collect();
     Ok(report)
 }
 
@@ -190,6 +200,7 @@ pub(super) fn check(
             (range.end - range.start, Some(stored.crc))
         }
         At::Zip(source, stored) => {
+            package.check_expansion(&stored)?;
             let read = stored.range.end - stored.range.start;
             let mut from = stored.stream(source, package.limits());
             piece.resize(STEP as usize, 0);

@@ -174,7 +174,7 @@ impl Package {
     /// As [`Package::read`].
     pub fn reader(&self, path: &str) -> Result<FileReader> {
         let file = self.find(path)?;
-        let (len, from) = self.stream(file)?;
+        let (len, from) = self.stream(file).map_err(|e| e.in_source(self.inside(path)))?;
         Ok(FileReader::new(from, path, len, file.sha256))
     }
 
@@ -189,6 +189,7 @@ impl Package {
     fn stream(&self, file: &PackageFile) -> Result<(u64, Box<dyn Read + Send>)> {
         Ok(match self.at(file)? {
             At::Zip(source, stored) => {
+                self.check_expansion(&stored)?;
                 let len = stored.len;
                 (len, Box::new(stored.stream(source, self.inner.options.limits())))
             }
@@ -290,6 +291,15 @@ impl Package {
         check_decoded_len(stored.len, stored_len, self.inner.options.limits())
     }
 
+    /// Whether what is compressed may be decoded, be it piece by piece.
+    pub(in crate::carton) fn check_expansion(&self, stored: &Stored) -> Result<()> {
+        if stored.method == Method::Stored {
+            return Ok(());
+        }
+        let stored_len = stored.range.end - stored.range.start;
+        check_decoded_len(stored.len, stored_len, self.inner.options.limits())
+    }
+
     fn find(&self, path: &str) -> Result<&PackageFile> {
         self.file(path).ok_or_else(|| self.no_file(path))
     }
@@ -305,7 +315,7 @@ impl Package {
     }
 
     /// How a file inside is named in errors, and opened by name.
-    fn inside(&self, path: &str) -> String {
+    pub(in crate::carton) fn inside(&self, path: &str) -> String {
         format!("{}!/{path}", self.name())
     }
 

@@ -3,12 +3,13 @@
 use super::{Inner, Package, PackageFile, Place};
 use crate::carton::folder;
 use crate::carton::origin::Origin;
+use crate::carton::rules::NO_PACKAGE;
 use crate::carton::{Description, Runner};
 use crate::open::{Io, OpenOptions};
 use crate::source::{ByteSource, FileSource};
 use holdall_core::formats::carton::{Contents, PackedFile, read_zip, rules::MISSING_FILE, write};
 use holdall_core::wire::zip::Directory;
-use holdall_core::{Error, Result, Stop, Window};
+use holdall_core::{Error, Kind, Result, Stop, Window, formats};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -90,7 +91,9 @@ impl Package {
                 }
             }
         };
-        let (contents, directory) = read().map_err(|e: Error| e.in_source(&name))?;
+        let found = read();
+        let (contents, directory) =
+            found.map_err(|e: Error| no_package(&*source, e).in_source(&name))?;
         let origin = Origin::Zip { source, directory };
         Package::of(contents, origin, io, name, options)
     }
@@ -145,5 +148,26 @@ impl Package {
         let contents = Contents::new(found, &texts, options.limits())?;
         let name = root.display().to_string();
         Package::of(contents, Origin::Folder(root.to_owned()), Io::Read, name, options)
+    }
+}
+
+/// What is wrong with a file that does not open: where another format claims it, it is no package at all.
+#[cold]
+fn no_package(source: &dyn ByteSource, e: Error) -> Error {
+    if e.kind() != Kind::Malformed {
+        return e;
+    }
+    let mut window = Window::new(source.len());
+    if crate::open::fetch_ends(source, &mut window).is_err() {
+        return e;
+    }
+    match formats::detect(&window) {
+        Ok(format) if format.id != formats::carton::FORMAT.id => {
+            let e = NO_PACKAGE.broken(format!("this is a file of {}, not a package", format.name));
+            e.with_hint(
+                "`holdall inspect` shows what is in it, `holdall pack` makes a package of it",
+            )
+        }
+        _ => e,
     }
 }
