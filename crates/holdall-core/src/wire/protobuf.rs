@@ -124,6 +124,18 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Looks whether bytes are whole numbers, one after the other, as packed fields have them.
+///
+/// # Errors
+/// [`BROKEN`]
+pub fn varints(bytes: &[u8]) -> Result<()> {
+    let mut fields = Fields::new(bytes);
+    while !fields.left.is_empty() {
+        fields.varint()?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -3,7 +3,7 @@
 use super::description::{DimSpec, ShapeSpec, TensorSpec};
 use super::value::ValueType;
 use crate::error::{Kind, Result, Rule};
-use crate::wire::protobuf::Fields;
+use crate::wire::protobuf::{Fields, varints};
 use std::collections::HashSet;
 
 /// Rules of what is told from an ONNX file.
@@ -16,6 +16,8 @@ pub static NOT_A_MODEL: Rule = Rule::new(
     "An ONNX model has a version, a set of operators and a graph.",
 );
 
+/// Messages inside messages; graphs are in graphs where a model branches.
+const MAX_DEPTH: usize = 48;
 /// Values of one graph that are looked at; a real one has a few.
 const MAX_VALUES: usize = 4096;
 /// Dimensions of one value.
@@ -103,6 +105,84 @@ impl Declared {
             Declared::Other(name, _) => name,
         }
     }
+}
+
+/// What a message of an ONNX file is, as far as others are in it.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Model,
+    Operators,
+    Graph,
+    Node,
+    Attribute,
+    Tensor,
+    SparseTensor,
+    ValueInfo,
+    Type,
+    TensorType,
+    /// Of a type; also one that may be missing.
+    Sequence,
+    Shape,
+    /// One with numbers and texts alone.
+    Flat,
+    /// Whole numbers, one after the other.
+    Numbers,
+    /// Text or bytes.
+    Opaque,
+}
+
+impl Part {
+    /// What the bytes of a field are.
+    fn field(self, number: u64) -> Part {
+        match (self, number) {
+            (Part::Model, 7) | (Part::Attribute, 6 | 11) => Part::Graph,
+            (Part::Model, 8) => Part::Operators,
+            (Part::Graph, 1) => Part::Node,
+            (Part::Graph, 5) | (Part::Attribute, 5 | 10) | (Part::SparseTensor, 1 | 2) => {
+                Part::Tensor
+            }
+            (Part::Graph, 15) | (Part::Attribute, 22 | 23) => Part::SparseTensor,
+            (Part::Graph, 11..=13) => Part::ValueInfo,
+            (Part::Node, 5) => Part::Attribute,
+            (Part::ValueInfo, 2) | (Part::Attribute, 14 | 15) => Part::Type,
+            (Part::Type, 1 | 8) => Part::TensorType,
+            (Part::Type, 4 | 9) => Part::Sequence,
+            (Part::Sequence, 1) => Part::Type,
+            (Part::TensorType, 2) => Part::Shape,
+            (Part::Shape, 1) | (Part::Tensor, 13) => Part::Flat,
+            (Part::Tensor, 1 | 5 | 7 | 11) | (Part::Attribute, 8) | (Part::SparseTensor, 3) => {
+                Part::Numbers
+            }
+            _ => Part::Opaque,
+        }
+    }
+}
+
+/// Whether the ONNX model in `bytes`, the whole file, is made of whole fields, down to the numbers of its weights.
+/// For readers that take that for granted.
+///
+/// # Errors
+/// [`NOT_A_MODEL`], [`crate::wire::protobuf::BROKEN`].
+pub fn check(bytes: &[u8]) -> Result<()> {
+    let mut open = vec![(Part::Model, Fields::new(bytes))];
+    while let Some((part, fields)) = open.last_mut() {
+        let part = *part;
+        let Some((number, field)) = fields.next()? else {
+            open.pop();
+            continue;
+        };
+        let Some(inner) = field.bytes() else { continue };
+        match part.field(number) {
+            Part::Opaque => {}
+            Part::Numbers => varints(inner)?,
+            _ if open.len() == MAX_DEPTH => {
+                let e = format!("messages are more than {MAX_DEPTH} deep in each other");
+                return Err(NOT_A_MODEL.broken(e));
+            }
+            part => open.push((part, Fields::new(inner))),
+        }
+    }
+    Ok(())
 }
 
 /// Domain and version of a set of operators.
@@ -250,9 +330,37 @@ mod tests {
         let dims = vec![DimSpec::Symbol("n".into()), DimSpec::Size(3), DimSpec::Any];
         assert_eq!((x.name.as_str(), &x.shape), ("x", &ShapeSpec::Dims(dims)));
         assert!(matches!(found.outputs.as_slice(), [Declared::Other(y, _)] if y == "y"));
+        check(&model).unwrap();
         for cut in 0..model.len() {
             // Whatever is left is no model, or one with less in it.
             let _ = signature(model.get(..cut).unwrap());
         }
+    }
+
+    #[test]
+    fn a_number_that_never_ends_is_found_wherever_it_is() {
+        let endless = [0xff; 11];
+        let tensor = |number| [field(number, &[1, 2]), field(number, &endless)].concat();
+        let attribute =
+            |number, bytes: &[u8]| field(7, &field(1, &field(5, &field(number, bytes))));
+        for bad in [
+            endless.to_vec(),
+            field(7, &endless),
+            field(8, &endless),
+            field(7, &field(1, &endless)),
+            field(7, &field(5, &tensor(1))),
+            field(7, &field(5, &tensor(7))),
+            field(7, &field(12, &field(2, &field(1, &field(2, &field(1, &endless)))))),
+            field(7, &field(11, &field(2, &field(4, &field(1, &endless))))),
+            attribute(8, &endless),
+            attribute(6, &field(1, &endless)),
+            attribute(5, &tensor(5)),
+        ] {
+            assert_eq!(check(&bad).unwrap_err().code(), "protobuf/broken", "{bad:x?}");
+        }
+        // A weight's bytes are its own.
+        check(&field(7, &field(5, &field(9, &endless)))).unwrap();
+        let deep = (0..20).fold(Vec::new(), |inner, _| field(1, &field(5, &field(6, &inner))));
+        check(&field(7, &deep)).unwrap_err();
     }
 }
