@@ -44,6 +44,7 @@ pub mod python;
 pub mod rules;
 pub mod runner;
 pub mod self_test;
+pub mod temporary;
 
 pub use model::{LogLine, Model, Settings};
 pub use rules::rules;

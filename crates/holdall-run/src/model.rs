@@ -2,6 +2,7 @@
 
 use crate::rules::{CLOSED, COMPAT, IO, NOTHING, PLATFORM, REQUIREMENT, VERSION};
 use crate::runner::{Each, Load, Loaded, Named, Runner, Runners};
+use crate::temporary::Temporary;
 use holdall::carton::{Description, OptionValue, Package, TensorSpec, Value};
 use holdall::formats::carton::signature::{self, Call};
 use holdall::{Error, Result};
@@ -11,7 +12,6 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// A line that a model, or a runner in a process of its own, printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct Settings {
     pub options: Vec<(String, OptionValue)>,
     /// The Python interpreter; else that of the variable `HOLDALL_PYTHON`, else `python3` on the path.
     pub python: Option<OsString>,
-    /// How long a runner may take to load, and for each answer of a call.
+    /// How long a runner may take to load, and for a call; for each answer of one that is streamed.
     pub timeout: Duration,
     /// Where lines that the model prints go; nowhere when there is none.
     pub log: Option<Log>,
@@ -84,7 +84,7 @@ impl Settings {
         self
     }
 
-    /// How long a runner may take to load, and for each answer of a call.
+    /// How long a runner may take to load, and for a call; for each answer of one that is streamed.
     pub fn with_timeout(mut self, timeout: Duration) -> Settings {
         self.timeout = timeout;
         self
@@ -95,6 +95,15 @@ impl Settings {
         self.log = Some(Arc::new(log));
         self
     }
+}
+
+/// What the time limit is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Span {
+    /// Each answer of a call.
+    Answer,
+    /// All of a call.
+    Whole,
 }
 
 /// A model that was loaded.
@@ -176,13 +185,13 @@ impl Model {
         signature::in_order(&self.description.inputs, values)
     }
 
-    /// Runs the model. Of one that streams, the last outputs are given.
+    /// Runs the model. Of one that streams, the last outputs are given; all of it ends within the time limit.
     ///
     /// # Errors
     /// As [`Model::run_streaming`].
     pub fn run(&mut self, inputs: Named) -> Result<Named> {
         let mut last = None;
-        self.run_streaming(inputs, &mut |outputs| {
+        self.call(inputs, Span::Whole, &mut |outputs| {
             last = Some(outputs);
             Ok(())
         })?;
@@ -195,18 +204,26 @@ impl Model {
     /// `signature/…` where inputs or outputs do not fit the description, what went wrong in the model or its
     /// runner, and what `each` gave. After a failure of the runner itself the model must be loaded again.
     pub fn run_streaming(&mut self, inputs: Named, each: Each<'_>) -> Result<()> {
+        self.call(inputs, Span::Answer, each)
+    }
+
+    fn call(&mut self, inputs: Named, span: Span, each: Each<'_>) -> Result<()> {
         let Some(loaded) = &mut self.loaded else {
             return Err(CLOSED.broken("the runner of this model ended earlier"));
         };
         let mut call = Call::new();
         all_of(call.inputs(&self.description.inputs, by_ref(&inputs)))?;
         let outputs = &self.description.outputs;
-        let ran = loaded.run(&inputs, &mut |mut given| {
+        let mut hand_on = |mut given: Named| {
             // Symbols of the outputs are bound anew each time: a stream's sizes may change.
             all_of(call.clone().outputs(outputs, by_ref(&given)))?;
             order(outputs, &mut given);
             each(given)
-        });
+        };
+        let ran = match span {
+            Span::Answer => loaded.run(&inputs, &mut hand_on),
+            Span::Whole => loaded.run_whole(&inputs, &mut hand_on),
+        };
         if ran
             .as_ref()
             .is_err_and(|e| e.code().starts_with("runner/") && e.code() != "runner/failed")
@@ -328,12 +345,13 @@ pub(crate) fn io(e: std::io::Error, what: impl Display) -> Error {
 }
 
 /// A temporary folder with `model` in it.
-struct Folder(TempDir);
+struct Folder(Temporary);
 
 impl Folder {
     fn new() -> Result<Folder> {
         let made = tempfile::Builder::new().prefix("holdall-model-").tempdir();
-        made.map(Folder).map_err(|e| io(e, "making a folder for the model"))
+        made.map(|dir| Folder(Temporary::new(dir)))
+            .map_err(|e| io(e, "making a folder for the model"))
     }
 
     fn model(&self) -> std::path::PathBuf {
@@ -359,7 +377,7 @@ impl Drop for Folder {
 }
 
 /// Files and folders below `path`, for reading only or not. Links are left alone.
-fn set_read_only(path: &Path, read_only: bool) -> std::io::Result<()> {
+pub(crate) fn set_read_only(path: &Path, read_only: bool) -> std::io::Result<()> {
     let found = std::fs::symlink_metadata(path)?;
     if found.is_symlink() {
         return Ok(());

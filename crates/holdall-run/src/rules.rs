@@ -106,13 +106,16 @@ pub static HANDSHAKE: Rule = Rule::new(
     "A runner answers the first frame with a version of the protocol that was offered.",
 );
 /// The process ended.
-pub static DIED: Rule =
-    Rule::new("runner/died", Kind::Io, "The process of a runner lives until it is told to end.")
-        .with_hint("what the model printed before is on standard error");
+pub static DIED: Rule = Rule::new(
+    "runner/died",
+    Kind::Malformed,
+    "The process of a runner lives until it is told to end.",
+)
+.with_hint("what the model printed before is on standard error");
 /// It took too long.
 pub static TIMEOUT: Rule = Rule::new(
     "runner/timeout",
-    Kind::Io,
+    Kind::Malformed,
     "A runner answers within the time it is given; then its process group is killed.",
 )
 .with_hint("allow more with `--timeout SECONDS`");

@@ -75,6 +75,15 @@ pub trait Loaded: Send {
     /// What went wrong, and what `each` gave.
     fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()>;
 
+    /// Runs it as `run` does, with nobody waiting for what it gives on the way: all of it ends within the time
+    /// limit, not each answer.
+    ///
+    /// # Errors
+    /// Those of `run`.
+    fn run_whole(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
+        self.run(inputs, each)
+    }
+
     /// Whether it may still read files in `model`. Of one that does not, they go as soon as it is loaded.
     fn needs_files(&self) -> bool {
         true

@@ -162,6 +162,9 @@ fn what_cannot_be_loaded_is_told() {
     let at = dir.path().join("model.onnx");
     std::fs::write(&at, b"no protobuf at all").unwrap();
     assert!(in_folder().starts_with("onnx/"));
+    // A number without an end, in which the engine would go round.
+    std::fs::write(&at, [0xff; 11]).unwrap();
+    assert_eq!(in_folder(), "onnx/model");
     for len in 0..whole.len() {
         std::fs::write(&at, &whole[..len]).unwrap();
         if let Err(e) = Model::load_folder(plain(), dir.path(), &Settings::default()) {

@@ -241,7 +241,10 @@ def run(t):
             pass
     import time; time.sleep(60)
 ";
-    let cases: [(&str, &str, &str); 19] = [
+    let cases: [(&str, &str, &str); 22] = [
+        ("def run(t): raise ValueError('\\ud800')", "runner/failed", "ValueError: \\ud800"),
+        ("def run(t): return {'\\ud800': t['x']}", "python/output", "the name `\\ud800` of an"),
+        ("def run(t): raise ValueError('x' * (80 << 20))", "runner/failed", "ValueError: xxx"),
         ("def run(t): import os; os._exit(3)", "runner/died", "the runner ended with status 3"),
         (
             "def run(t): import os; os.kill(os.getpid(), 11)",
@@ -269,9 +272,9 @@ def run(t):
             "output `y` is an array of complex",
         ),
         ("def run(t): return {'y': object()}", "python/output", "output `y` is an array of object"),
-        ("def run(t): return {1: t['x']}", "python/output", "the name of an output is a int"),
+        ("def run(t): return {1: t['x']}", "python/output", "the name of an output is an int"),
         ("def run(t): return t['x']", "python/output", "the model gave a ndarray, not a dict"),
-        ("def run(t): return None", "python/output", "the model gave a NoneType, not a dict"),
+        ("def run(t): return None", "python/output", "the model gave None, not a dict"),
         ("def run(t): return iter(())", "run/nothing", "the model gave no outputs"),
         (
             "import nowhere",
@@ -279,7 +282,7 @@ def run(t):
             "module `main` cannot be imported: No module named 'nowhere'",
         ),
         ("raise KeyError('k')", "python/load", "module `main`: KeyError: 'k'"),
-        ("run = 3", "python/entry", "`main.load` gave a int, which"),
+        ("run = 3", "python/entry", "`main.load` gave an int, which"),
         ("def run(t) return", "python/load", "module `main`: SyntaxError"),
     ];
     for (code, rule, says) in cases {
@@ -309,6 +312,23 @@ fn the_last_words_of_a_model_are_in_the_hint() {
     let code = "def run(t): import os, sys; print('out of luck', file=sys.stderr); os._exit(1)";
     let e = error_of(code, &settings());
     assert!(e.hint().unwrap().contains("out of luck"), "{:?}", e.hint());
+}
+
+/// It never pauses, and each of its answers comes in time.
+#[test]
+fn a_model_that_streams_without_end_is_stopped() {
+    if !can_run() {
+        return;
+    }
+    for pause in ["pass", "time.sleep(0.5)"] {
+        let code = format!(
+            "import time\ndef run(t):\n    while True:\n        yield {{'y': t['x']}}\n        {pause}"
+        );
+        let start = Instant::now();
+        let e = error_of(&code, &settings().with_timeout(Duration::from_secs(5)));
+        assert_eq!(e.code(), "runner/timeout", "{e}");
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    }
 }
 
 #[test]

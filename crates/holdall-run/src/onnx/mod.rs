@@ -86,6 +86,12 @@ impl Runner for Onnx {
 }
 
 fn read(path: &Path, optimize: bool) -> Result<rten::Model> {
+    // In a number that does not end the engine would go round for ever.
+    let checked = holdall::carton::mapped(path).and_then(|b| holdall::carton::onnx::check(&b));
+    checked.map_err(|e| match e.kind() {
+        holdall::Kind::Malformed => ONNX_MODEL.broken(e.message().to_owned()),
+        _ => e,
+    })?;
     ModelOptions::with_all_ops().enable_optimization(optimize).load_file(path).map_err(|e| {
         let rule = match e.kind() {
             LoadErrorKind::OperatorInvalid => &ONNX_OPERATOR,

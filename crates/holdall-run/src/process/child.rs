@@ -3,9 +3,10 @@
 use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
 use super::log::{Last, pass_lines};
 use super::values;
-use crate::model::{Log, io};
+use crate::model::{Log, Span, io};
 use crate::rules::{CLOSED, DIED, FAILED, FRAME, HANDSHAKE, ORDER, SHARED, START, TIMEOUT};
 use crate::runner::{Each, Named};
+use crate::temporary::Temporary;
 use holdall::{Bytes, Error, Result};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde_json::{Value as Json, json};
@@ -18,7 +19,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// How often a process that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ const MEMORY: &str = "/dev/shm";
 pub(crate) struct Process {
     child: Child,
     wire: UnixStream,
-    shared: TempDir,
+    shared: Temporary,
     /// Files made by this side.
     files: u64,
     request: u32,
@@ -57,6 +57,7 @@ impl Process {
             .prefix("holdall-run-")
             .tempdir_in(MEMORY)
             .or_else(|_| tempfile::Builder::new().prefix("holdall-run-").tempdir())
+            .map(Temporary::new)
             .map_err(|e| io(e, "making a folder for shared memory"))?;
         let (wire, theirs) = UnixStream::pair().map_err(|e| io(e, "making a pair of sockets"))?;
         let spawned = command
@@ -121,11 +122,20 @@ impl Process {
     }
 
     /// Runs the model once.
-    pub(crate) fn call(&mut self, inputs: &Named, each: Each<'_>) -> Result<Option<Frame>> {
+    pub(crate) fn call(
+        &mut self,
+        inputs: &Named,
+        span: Span,
+        each: Each<'_>,
+    ) -> Result<Option<Frame>> {
+        let whole = Instant::now() + self.timeout;
         let (rows, data) = values::pack(inputs, &mut |bytes| self.share(bytes))?;
         self.send(Kind::Call, json!({ "values": rows }), data)?;
         loop {
-            let mut frame = self.receive()?;
+            let mut frame = match span {
+                Span::Answer => self.receive()?,
+                Span::Whole => self.receive_until(whole)?,
+            };
             match frame.kind {
                 Kind::Item => {
                     let data = std::mem::take(&mut frame.data);
@@ -229,6 +239,8 @@ impl Process {
             let wait = self.wire.set_read_timeout(Some(LOOK));
             match wait.and_then(|()| self.wire.read(to)) {
                 Ok(0) => return Err(self.died()),
+                // Of one that never pauses nobody asks whether it is late.
+                Ok(_) if Instant::now() >= deadline => return Err(self.late("answer")),
                 Ok(n) => to = to.get_mut(n..).unwrap_or_default(),
                 Err(e) if is_wait(&e) => self.look(deadline, "answer")?,
                 Err(e) if is_closed(&e) => return Err(self.died()),
@@ -250,11 +262,13 @@ impl Process {
         if Instant::now() < deadline {
             return Ok(());
         }
+        Err(self.late(to))
+    }
+
+    fn late(&mut self, to: &str) -> Error {
         let seconds = self.timeout.as_secs_f64();
-        let e =
-            TIMEOUT.broken(format!("the runner did not {to} within {seconds} s, and was killed"));
         self.kill();
-        Err(e)
+        TIMEOUT.broken(format!("the runner did not {to} within {seconds} s, and was killed"))
     }
 
     fn died(&mut self) -> Error {

@@ -6,6 +6,7 @@ PREFIX = struct.Struct("<B3xIII")
 KINDS = ("hello", "ready", "load", "loaded", "call", "item", "done", "fail", "bye")
 PACKAGE = "_carton_model_module"
 DATA_TARGET = 16 << 20
+MESSAGE_MAX = 64 << 10
 
 parent = os.getppid()
 if sys.path and sys.path[0] == "":
@@ -26,18 +27,55 @@ orphans = []
 def end_with_parent(parent):
     while os.getppid() == parent:
         time.sleep(1)
+    end()
+
+
+def end():
     for folder in orphans:
-        # What is read-only cannot be emptied.
+        # What is read-only cannot be emptied; what is gone was removed by the other thread.
         for inside, _, _ in os.walk(folder):
-            os.chmod(inside, 0o700)
+            try:
+                os.chmod(inside, 0o700)
+            except OSError:
+                pass
         shutil.rmtree(folder, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
+
+
+class Gone(BaseException):
+    """The other side has closed the wire without a word."""
+
+
+def article(name):
+    return ("an " if name[:1] in "aeiouAEIOU" else "a ") + name
+
+
+def kind_of(value):
+    return "None" if value is None else article(type(value).__name__)
+
+
+def said(e):
+    """What an error says, if it can."""
+    try:
+        return str(e)
+    except BaseException:
+        return "(its text cannot be had)"
+
+
+def is_text(value):
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Failure(Exception):
     """What is told to the other side: `what` says which of its rules is broken."""
 
     def __init__(self, what, message):
+        # Half a character is none in UTF-8, and a text without an end fits no frame.
+        message = message[:MESSAGE_MAX].encode("utf-8", "backslashreplace").decode()
         super().__init__(message)
         self.what = what
 
@@ -46,9 +84,12 @@ def exactly(count):
     out = bytearray(count)
     view = memoryview(out)
     while len(view):
-        got = wire.recv_into(view)
+        try:
+            got = wire.recv_into(view)
+        except OSError:
+            got = 0
         if got == 0:
-            sys.exit(0)
+            raise Gone()
         view = view[got:]
     return out
 
@@ -60,9 +101,12 @@ def receive():
 
 def send(kind, request, header, data=b""):
     text = json.dumps(header).encode()
-    wire.sendall(PREFIX.pack(KINDS.index(kind) + 1, request, len(text), len(data)) + text)
-    if data:
-        wire.sendall(data)
+    try:
+        wire.sendall(PREFIX.pack(KINDS.index(kind) + 1, request, len(text), len(data)) + text)
+        if data:
+            wire.sendall(data)
+    except OSError:
+        raise Gone() from None
 
 
 class Wire:
@@ -101,10 +145,12 @@ class Wire:
         try:
             array = np.asarray(value)
         except Exception as e:
-            raise Failure("output", "output `%s` is no array: %s" % (name, e))
+            raise Failure("output", "output `%s` is no array: %s" % (name, said(e)))
         if array.dtype.kind in "UOT":
             texts = array.reshape(-1).tolist()
             if all(isinstance(text, str) for text in texts):
+                if not all(is_text(text) for text in texts):
+                    raise Failure("output", "output `%s` has a text with half a character" % name)
                 return {"dtype": "string", "shape": list(array.shape), "strings": texts}
         known = array.dtype.kind in "iu" or array.dtype.kind == "f" and array.dtype.itemsize in (4, 8)
         if not known:
@@ -126,11 +172,13 @@ class Wire:
 
     def rows(self, values):
         if not isinstance(values, collections.abc.Mapping):
-            raise Failure("output", "the model gave a %s, not a dict" % type(values).__name__)
+            raise Failure("output", "the model gave %s, not a dict" % kind_of(values))
         data, rows = bytearray(), []
         for name, value in values.items():
             if not isinstance(name, str):
-                raise Failure("output", "the name of an output is a %s" % type(name).__name__)
+                raise Failure("output", "the name of an output is %s" % kind_of(name))
+            if not is_text(name):
+                raise Failure("output", "the name `%s` of an output has half a character" % name)
             rows.append(dict(self.row(name, value, data), name=name))
         return {"values": rows}, data
 
@@ -160,10 +208,10 @@ def load(folder, options):
         if e.name == name or name.startswith("%s." % e.name):
             raise Failure("entry", "there is no module `%s` in `model`" % package)
         traceback.print_exc()
-        raise Failure("load", "module `%s` cannot be imported: %s" % (package, e))
+        raise Failure("load", "module `%s` cannot be imported: %s" % (package, said(e)))
     except BaseException as e:
         traceback.print_exc()
-        raise Failure("load", "module `%s`: %s: %s" % (package, type(e).__name__, e))
+        raise Failure("load", "module `%s`: %s: %s" % (package, type(e).__name__, said(e)))
     entry = getattr(module, function, None)
     if not callable(entry):
         raise Failure("entry", "there is no function `%s` in module `%s`" % (function, package))
@@ -171,15 +219,15 @@ def load(folder, options):
         model = entry()
     except BaseException as e:
         traceback.print_exc()
-        raise Failure("load", "`%s.%s`: %s: %s" % (package, function, type(e).__name__, e))
+        raise Failure("load", "`%s.%s`: %s: %s" % (package, function, type(e).__name__, said(e)))
     if hasattr(model, "infer_with_tensors"):
         return model.infer_with_tensors
     if hasattr(model, "seal") and hasattr(model, "infer_with_handle"):
         return lambda tensors: model.infer_with_handle(model.seal(tensors))
     if callable(model):
         return model
-    message = "`%s.%s` gave a %s, which has no `infer_with_tensors` and cannot be called"
-    raise Failure("entry", message % (package, function, type(model).__name__))
+    message = "`%s.%s` gave %s, which has no `infer_with_tensors` and cannot be called"
+    raise Failure("entry", message % (package, function, kind_of(model)))
 
 
 def call(run, values, request, wire_values):
@@ -187,7 +235,7 @@ def call(run, values, request, wire_values):
         given = run(values)
     except BaseException as e:
         traceback.print_exc()
-        raise Failure("call", "%s: %s" % (type(e).__name__, e))
+        raise Failure("call", "%s: %s" % (type(e).__name__, said(e)))
     if isinstance(given, collections.abc.Mapping) or not isinstance(given, collections.abc.Iterator):
         given = iter((given,))
     while True:
@@ -197,7 +245,7 @@ def call(run, values, request, wire_values):
             return
         except BaseException as e:
             traceback.print_exc()
-            raise Failure("call", "%s: %s" % (type(e).__name__, e))
+            raise Failure("call", "%s: %s" % (type(e).__name__, said(e)))
         header, data = wire_values.rows(item)
         send("item", request, header, data)
 
@@ -208,7 +256,7 @@ def answer(kind, request, header, data, state):
         try:
             np = importlib.import_module("numpy")
         except BaseException as e:
-            raise Failure("numpy", "`import numpy` fails: %s" % e)
+            raise Failure("numpy", "`import numpy` fails: %s" % said(e))
         orphans.append(header["shared"])
         threading.Thread(target=end_with_parent, args=(parent,), daemon=True).start()
         state["values"] = Wire(header["shared"], header["shared_from"])
@@ -240,4 +288,7 @@ def main():
         sys.stderr.flush()
 
 
-main()
+try:
+    main()
+except Gone:
+    end()

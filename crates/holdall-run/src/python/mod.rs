@@ -10,9 +10,9 @@
 //! Install anything: what a model imports must be there. Keep anything from the code: it may do all that the
 //! user may.
 
-use crate::model::version;
+use crate::model::{Span, version};
 use crate::process::child::{Process, failed};
-use crate::process::frame::Kind;
+use crate::process::frame::{Frame, Kind};
 use crate::rules::{ENTRY, HANDSHAKE, INTERPRETER, LOAD, NUMPY, OUTPUT, START};
 use crate::runner::{Each, Load, Loaded, Named, Runner};
 use holdall::carton::OptionValue;
@@ -108,9 +108,14 @@ struct Interpreter(Process);
 
 impl Loaded for Interpreter {
     fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
-        match self.0.call(inputs, each)? {
-            Some(frame) => Err(failed(&frame, FAILURES)),
-            None => Ok(()),
-        }
+        told(self.0.call(inputs, Span::Answer, each)?)
     }
+
+    fn run_whole(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
+        told(self.0.call(inputs, Span::Whole, each)?)
+    }
+}
+
+fn told(failure: Option<Frame>) -> Result<()> {
+    failure.map_or(Ok(()), |frame| Err(failed(&frame, FAILURES)))
 }
