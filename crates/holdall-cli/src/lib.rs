@@ -39,6 +39,16 @@ use clap::{CommandFactory, FromArgMatches};
 use exit::{Early, Failure, Status};
 use session::Session;
 use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether signals that end the process are the command's own to take.
+static OWN_SIGNALS: AtomicBool = AtomicBool::new(false);
+
+/// Lets commands take signals that end the process, to remove their temporary files. For a process that is the
+/// command and nothing else.
+pub fn own_signals() {
+    OWN_SIGNALS.store(true, Ordering::Relaxed);
+}
 
 /// Does what a command line says, of which the first argument is the name of the program; gives the exit
 /// status.
@@ -66,7 +76,7 @@ fn outlive_file_limits() {
     #[cfg(unix)]
     {
         use signal_hook::consts::SIGXFSZ;
-        use std::sync::{Arc, atomic::AtomicBool};
+        use std::sync::Arc;
         // Where that cannot be had, the signal does what it did.
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     }

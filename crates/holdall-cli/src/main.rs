@@ -3,5 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    holdall_cli::own_signals();
     holdall_cli::run(std::env::args_os().collect()).into()
 }

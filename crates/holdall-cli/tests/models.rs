@@ -153,7 +153,7 @@ fn inputs_that_cannot_be_are_told() {
         (vec!["-i", "z=[1, 2]"], "signature/input-unknown"),
         (vec![], "signature/input-missing"),
         (vec![short.as_str()], "input/raw-shape"),
-        (vec!["[[1, 0]]", "[[1, 0]]"], "input/name"),
+        (vec!["[[1, 0]]", "[[1, 0]]"], "signature/position"),
         (vec!["--inputs", "/nowhere"], "io/failed"),
     ] {
         let ran = holdall(["run", &xor(), "--json"].into_iter().chain(args.iter().copied()));
@@ -161,6 +161,23 @@ fn inputs_that_cannot_be_are_told() {
     }
     let stdin = holdall_with(["run", &xor(), "--json", "--inputs", "-"], b"[1]").ends_with(2);
     assert_eq!(stdin.error()["code"], "input/value");
+}
+
+#[test]
+fn what_is_wrong_with_arguments_is_said() {
+    let two = holdall(["run", &xor(), "[[1, 2]]", "[[1, 2]]", "--json"]);
+    assert_eq!(two.ends_with(2).error()["code"], "signature/position");
+    let large = holdall(["run", &xor(), "[[1, 1e400]]", "--json"]).ends_with(2).error();
+    assert!(large["message"].as_str().unwrap().contains("too large for a float"), "{large}");
+    let folder = tempfile::tempdir().unwrap();
+    let npy = folder.path().join("x.npy");
+    std::fs::write(&npy, b"\x93NUMPY").unwrap();
+    let ran = holdall(["run", &xor(), "--inputs", npy.to_str().unwrap(), "--json"]);
+    assert_eq!(ran.ends_with(2).error()["code"], "input/value");
+    for (option, says) in [("--timeout", "write seconds"), ("--rtol", "write a number from 0")] {
+        let ran = holdall(["test", &xor(), option, "-1"]).ends_with(2);
+        assert!(ran.err.contains(says), "{ran:?}");
+    }
 }
 
 #[test]
@@ -255,6 +272,102 @@ fn a_command_that_is_killed_leaves_no_files_behind() {
         !state.is_empty() && !state.contains(") Z ")
     };
     wait(&|| !is_running());
+}
+
+/// A signal that can be taken is: the files are gone when the command is. A model that streams finds out by itself.
+#[test]
+#[cfg(unix)]
+fn a_command_that_is_interrupted_leaves_no_files_behind() {
+    use std::time::{Duration, Instant};
+    let numpy = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
+    if !numpy.is_ok_and(|out| out.status.success()) {
+        eprintln!("SKIPPED: there is no python3 with numpy");
+        return;
+    }
+    let sleeps = "        time.sleep(600)";
+    let streams = "        yield {'y': inputs['x']}";
+    for (signal, body, at_once) in [("-INT", sleeps, true), ("-KILL", streams, false)] {
+        let temporary = tempfile::tempdir().unwrap();
+        let started = temporary.path().join("started");
+        let (inside, log) = (temporary.path().join("in"), started.display());
+        std::fs::create_dir(&inside).unwrap();
+        let package = python_package(&format!(
+            "import time\ndef run(inputs):\n    open('{log}', 'w').close()\n    while True:\n{body}\n\
+             def load():\n    return run\n"
+        ));
+        let mut command = command::command(["run", path(&package), "-i", "x=1"]);
+        let mut running = command.env("TMPDIR", &inside).spawn().unwrap();
+        let wait = |until: &dyn Fn() -> bool| {
+            let end = Instant::now() + Duration::from_secs(60);
+            while !until() {
+                assert!(Instant::now() < end, "{signal}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        let files = || std::fs::read_dir(&inside).unwrap().count();
+        wait(&|| started.exists());
+        assert_eq!(files(), 1);
+        let pid = running.id().to_string();
+        assert!(
+            std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success()
+        );
+        assert!(!running.wait().unwrap().success());
+        if at_once {
+            assert_eq!(files(), 0);
+        }
+        wait(&|| files() == 0);
+    }
+}
+
+/// What a model does is no failure of the system.
+#[test]
+#[cfg(unix)]
+fn a_model_that_dies_or_hangs_is_bad() {
+    let numpy = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
+    if !numpy.is_ok_and(|out| out.status.success()) {
+        eprintln!("SKIPPED: there is no python3 with numpy");
+        return;
+    }
+    let package = python_package("import os\ndef load():\n    os._exit(1)\n");
+    for command in ["test", "run"] {
+        let ran = holdall([command, path(&package), "--json"]).ends_with(1);
+        assert!(ran.err.contains("runner/died"), "{ran:?}");
+    }
+    let package = python_package("import time\ndef load():\n    time.sleep(60)\n");
+    let ran = holdall(["run", path(&package), "--json", "--timeout", "3"]).ends_with(1);
+    assert!(ran.err.contains("runner/timeout"), "{ran:?}");
+}
+
+/// The package of the guide, its files copied out of the text.
+#[test]
+fn the_python_model_of_the_guide_runs() {
+    let numpy = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
+    if !numpy.is_ok_and(|out| out.status.success()) {
+        eprintln!("SKIPPED: there is no python3 with numpy");
+        return;
+    }
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let (_, after) = guide.split_once("A Python model is a folder like this one").unwrap();
+    let block = |kind: &str| {
+        let (_, block) = after.split_once(&format!("```{kind}\n")).unwrap();
+        block.split_once("```").unwrap().0
+    };
+    let package = python_package(block("python"));
+    std::fs::write(package.path().join("carton.toml"), block("toml")).unwrap();
+    let ran = holdall(["run", path(&package), "[1, 2]", "--json"]).ends_with(0);
+    assert_eq!(ran.json()["y"]["data"][1], 4.0);
+}
+
+/// A package of a Python model that declares nothing.
+fn python_package(code: &str) -> tempfile::TempDir {
+    let package = tempfile::tempdir().unwrap();
+    std::fs::create_dir(package.path().join("model")).unwrap();
+    std::fs::write(package.path().join("model/main.py"), code).unwrap();
+    let toml = "spec_version = 1\n[runner]\nrunner_name = \"python\"\nrequired_framework_version = \"3\"\n\
+                runner_compat_version = 1\n[runner.opts]\nentrypoint_package = \"main\"\nentrypoint_fn = \"load\"\n";
+    std::fs::write(package.path().join("carton.toml"), toml).unwrap();
+    package
 }
 
 /// A real encoder, built by `interop/onnx/minilm.py`: its self-test, and sentences of one and of several tokens.

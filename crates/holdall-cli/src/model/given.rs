@@ -2,6 +2,7 @@
 
 use crate::exit::{Failure, INPUT_NAME, INPUT_SHAPE, INPUT_VALUE};
 use holdall::carton::{DimSpec, ShapeSpec, TensorSpec, Value, ValueType};
+use holdall::formats::carton::signature;
 use holdall::model::element_count;
 use holdall::wire::npy;
 use holdall::{ByteOrder, DType, Error, Result};
@@ -24,6 +25,12 @@ pub(super) fn inputs(
             Some((name, what)) => (name.to_owned(), what),
             None => {
                 let Some(spec) = declared.get(unnamed) else {
+                    if !declared.is_empty() {
+                        // More than there are: told as for any caller.
+                        let all = given.iter().map(|_| Value::of(vec![0], &[0u8; 0]));
+                        let all = all.collect::<Result<Vec<_>>>()?;
+                        signature::in_order(declared, all)?;
+                    }
                     let e = INPUT_NAME.broken(format!("`{}` has no name", text.escape_debug()));
                     return Err(e.with_hint("write NAME=FILE or NAME=JSON").into());
                 };
@@ -70,6 +77,8 @@ fn one(name: &str, what: &str, spec: Option<&TensorSpec>) -> Result<Value, Failu
         of_json(&json, spec.map(|s| s.ty)).map_err(|e| e.in_tensor(name))
     } else if path.exists() {
         of_raw(read()?, spec).map_err(|e| e.in_source(what))
+    } else if let Some(why) = out_of_range(what) {
+        Err(INPUT_VALUE.broken(why).in_tensor(name))
     } else {
         let e = INPUT_VALUE.broken(format!("`{}` is neither a file nor JSON", what.escape_debug()));
         Err(e.in_tensor(name).with_hint(
@@ -77,6 +86,19 @@ fn one(name: &str, what: &str, spec: Option<&TensorSpec>) -> Result<Value, Failu
         ))
     };
     Ok(value?)
+}
+
+/// What is wrong with JSON that has a number which no float can be.
+fn out_of_range(what: &str) -> Option<String> {
+    let e = serde_json::from_str::<Json>(what).err()?;
+    let is_range = e.to_string().starts_with("number out of range");
+    is_range.then(|| {
+        format!(
+            "`{}`: a number at column {} is too large for a float; write \"Infinity\" for an infinite one",
+            what.escape_debug(),
+            e.column()
+        )
+    })
 }
 
 /// The array in an `.npy` file.

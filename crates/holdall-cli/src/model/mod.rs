@@ -33,8 +33,14 @@ pub(crate) struct Running {
     #[arg(long, value_name = "PROGRAM")]
     python: Option<OsString>,
 
-    /// Seconds that a model may take to load, and for each answer
-    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
+    /// Seconds that a model may take to load, and for a call, or each answer of one that is streamed
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "600",
+        value_parser = seconds,
+        allow_hyphen_values = true
+    )]
     timeout: Duration,
 }
 
@@ -70,6 +76,8 @@ impl Running {
 
     /// Unpacks and loads its model. What the model prints goes to standard error.
     fn load(&self, session: &Session, package: &Package) -> Result<Model, Failure> {
+        #[cfg(unix)]
+        leave_nothing_behind();
         let mut settings = Settings::default().with_timeout(self.timeout);
         for (name, value) in &self.options {
             settings = settings.with_option(name, value.clone());
@@ -88,4 +96,23 @@ impl Running {
         }
         Ok(model)
     }
+}
+
+/// Removes the model's files before a signal ends the process.
+#[cfg(unix)]
+fn leave_nothing_behind() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    if !crate::OWN_SIGNALS.load(std::sync::atomic::Ordering::Relaxed) {
+        return;
+    }
+    // Where it cannot be had, the signal does what it did.
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) else {
+        return;
+    };
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            holdall_run::temporary::remove_all();
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
 }

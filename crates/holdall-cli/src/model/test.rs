@@ -25,11 +25,11 @@ pub(crate) struct TestArgs {
     running: Running,
 
     /// Relative tolerance [default: the package's, else 1e-5]
-    #[arg(long, value_name = "X", value_parser = tolerance)]
+    #[arg(long, value_name = "X", value_parser = tolerance, allow_hyphen_values = true)]
     rtol: Option<f64>,
 
     /// Absolute tolerance [default: the package's, else 1e-8]
-    #[arg(long, value_name = "X", value_parser = tolerance)]
+    #[arg(long, value_name = "X", value_parser = tolerance, allow_hyphen_values = true)]
     atol: Option<f64>,
 
     /// Take NaN for equal to NaN
