@@ -288,3 +288,18 @@ fn a_file_of_another_format_is_no_package() {
         assert!(no.err.contains("package/no-package"), "{no:?}");
     }
 }
+
+#[test]
+fn what_cannot_be_packed_is_misuse() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sound, _) = sound_and_altered(dir.path());
+    let out = dir.path().join("out.carton");
+    let pack = |from: &str, version: &str| {
+        let to = out.to_str().unwrap();
+        holdall(["pack", from, "-o", to, "--runner", "noop", "--framework-version", version])
+    };
+    assert!(pack(&sound, "=1.0.0").ends_with(2).err.contains("a package already"));
+    let model = write(dir.path(), "w.bin", b"w");
+    assert!(pack(&model, "abc").ends_with(2).err.contains("--framework-version"));
+    pack(&model, "=1.0.0").ends_with(0);
+}

@@ -148,6 +148,11 @@ fn packer(session: &Session, args: &PackArgs) -> Result<Packer, Failure> {
     })?;
     if !from.is_dir() {
         let name = file_name(from)?;
+        if from.extension().is_some_and(|e| e.eq_ignore_ascii_case("carton")) {
+            let e = ARGUMENTS.broken("this is a package already, not a model file");
+            let e = e.in_source(from.display());
+            return Err(e.with_hint("`holdall unpack` makes a folder of it to pack again").into());
+        }
         let found = match args.from_toml {
             None => inferred(session, from)?,
             Some(_) => Description::default(),
@@ -215,6 +220,7 @@ fn described(
         d.runner.name.clone_from(runner);
     }
     if let Some(version) = &args.framework_version {
+        check_version(session, version)?;
         d.runner.framework_version.clone_from(version);
     }
     if d.runner.compat_version == 0 && args.from_toml.is_none() {
@@ -236,6 +242,21 @@ fn described(
         return Err(e.with_hint(hint).into());
     }
     Ok(d)
+}
+
+/// Refuses what is no requirement.
+fn check_version(session: &Session, version: &str) -> Result<(), Failure> {
+    let text = format!(
+        "spec_version = 1\n[runner]\nrunner_name = \"x\"\nrequired_framework_version = {version:?}\n\
+         runner_compat_version = 1\n"
+    );
+    match Description::parse(text.as_bytes(), &session.global.limits()) {
+        Ok(_) => Ok(()),
+        Err(e) => {
+            let e = ARGUMENTS.broken(format!("`--framework-version`: {}", e.message()));
+            Err(e.with_hint("write it as Cargo does: `=1.12.1`, `>=2, <3`").into())
+        }
+    }
 }
 
 /// What a model file says of itself.
