@@ -217,6 +217,10 @@ fn files_that_are_linked_to_are_fetched() {
     std::fs::write(store.path().join(&name), big()).unwrap();
     let package = package.with_fetcher(Arc::new(Store(store.path().to_owned())));
     assert_eq!(package.read("model/big").unwrap(), big());
+    // The name it has in the cache would say nothing.
+    let inside = format!("{}!/model/big", shrunk.display());
+    let e = package.open_file("model/big").err().expect("it is no tensor file");
+    assert_eq!(e.source_name(), Some(inside.as_str()), "{e}");
     // Made whole again, it is what it was.
     let again = dir.path().join("again.carton");
     Packer::from_package(&package).with_links(Links::default()).write(&again, false).unwrap();

@@ -216,6 +216,38 @@ fn what_cannot_be_gone_on_with_is_not_left_behind() {
     }
 }
 
+#[test]
+fn errors_name_the_file_of_the_package() {
+    use holdall::carton::{Links, Package, Packer, links};
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, small) = (folder.path().join("whole.carton"), folder.path().join("small.carton"));
+    let made =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/carton/made-minimal.carton");
+    let description = Package::open(made).unwrap().description().clone();
+    std::fs::create_dir_all(folder.path().join("in/model")).unwrap();
+    std::fs::write(folder.path().join("in/model/w"), "w").unwrap();
+    let runner = description.runner;
+    let package =
+        Package::open_folder(folder.path().join("in"), runner, &Default::default()).unwrap();
+    Packer::from_package(&package)
+        .with_description(package.description().clone())
+        .write(&whole, false)
+        .unwrap();
+    let server = Server::new(|_| Reply::new(404, ""));
+    let links_to = Links { urls: vec![(sha256(b"w"), vec![server.url("/w")])] };
+    let whole = Package::open(&whole).unwrap();
+    Packer::from_package(&whole).with_links(links_to).write(&small, false).unwrap();
+    let inside = format!("{}!/model/w", small.display());
+    let package = Package::open(&small).unwrap();
+    let offline = LinkFetcher::offline(Store::new(folder.path().join("cache")));
+    for fetcher in [Cache::new().fetcher, offline] {
+        let e = links::fetch(&package, &fetcher).unwrap_err();
+        assert_eq!(e.source_name(), Some(inside.as_str()), "{e}");
+        let e = package.clone().with_fetcher(Arc::new(fetcher)).read("model/w").unwrap_err();
+        assert_eq!(e.source_name(), Some(inside.as_str()), "{e}");
+    }
+}
+
 fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 3).unwrap()
 }

@@ -77,6 +77,15 @@ impl LinkFetcher {
     /// # Errors
     /// As [`Fetcher::fetch`]: the first file that failed. Others that are under way end first.
     pub fn fetch_all(&self, wanted: &[([u8; 32], &[String])]) -> Result<()> {
+        self.fetch_each(wanted, |e, _| e)
+    }
+
+    /// As [`LinkFetcher::fetch_all`]; `failed` says more of what an error is about.
+    pub(super) fn fetch_each(
+        &self,
+        wanted: &[([u8; 32], &[String])],
+        failed: impl Fn(Error, &[u8; 32]) -> Error + Sync,
+    ) -> Result<()> {
         let mut wanted = wanted.to_vec();
         wanted.sort_by_key(|(sha256, _)| *sha256);
         wanted.dedup_by_key(|(sha256, _)| *sha256);
@@ -84,7 +93,7 @@ impl LinkFetcher {
             self.at_once,
             wanted,
             || (),
-            |(), (sha256, urls)| self.fetch(sha256, urls).map(drop),
+            |(), (sha256, urls)| self.fetch(sha256, urls).map(drop).map_err(|e| failed(e, &sha256)),
         )
     }
 

@@ -220,7 +220,11 @@ pub fn missing(package: &Package) -> Vec<Linked> {
 pub fn fetch(package: &Package, fetcher: &LinkFetcher) -> Result<()> {
     let missing = missing(package);
     let wanted: Vec<_> = missing.iter().map(|l| (l.sha256, l.urls.as_slice())).collect();
-    fetcher.fetch_all(&wanted).map_err(|e| e.in_source(package.name()))
+    let inside = |sha256: &[u8; 32]| {
+        let path = missing.iter().find(|l| l.sha256 == *sha256).map(|l| l.path.as_str());
+        format!("{}!/{}", package.name(), path.unwrap_or_default())
+    };
+    fetcher.fetch_each(&wanted, |e, sha256| crate::carton::read::wanted(&e, inside(sha256)))
 }
 
 /// Writes a package that has in it everything that `package` links to, under the same hash.

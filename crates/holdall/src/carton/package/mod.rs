@@ -4,7 +4,7 @@ mod open;
 mod value;
 
 use super::origin::{Origin, Source, Stored, on_disk as on_disk_file};
-use super::read::reading;
+use super::read::{reading, wanted};
 use super::rules::{NO_FILE, NOT_HERE};
 use super::unpack::{What, unpack};
 use super::verify::{PackageReport, PackageVerifyOptions, check as check_bytes, verify};
@@ -223,7 +223,15 @@ impl Package {
                 options.decode(Arc::new(slice), name, self.inner.io)
             }
             At::Zip(..) => options.open_bytes(self.read(path)?, name),
-            At::Disk(path) => options.open(path),
+            At::Disk(path) if matches!(&self.inner.origin, Origin::Folder(of) if path.starts_with(of)) => {
+                options.open(path)
+            }
+            // A file of the cache: its name there is a hash.
+            At::Disk(path) => {
+                let opened = FileSource::open(&path).and_then(|file| options.source(file));
+                let (source, io) = opened.map_err(|e| e.in_source(&name))?;
+                options.decode(source, name, io)
+            }
         }
     }
 
@@ -274,7 +282,9 @@ impl Package {
             return Err(self.no_file(&file.path));
         };
         match &self.fetcher {
-            Some(fetcher) => fetcher.fetch(hash, urls),
+            Some(fetcher) => {
+                fetcher.fetch(hash, urls).map_err(|e| wanted(&e, self.inside(&file.path)))
+            }
             None => {
                 let message = format!("`{path}` is not in the package, which only links to it");
                 Err(NOT_HERE.broken(message))
