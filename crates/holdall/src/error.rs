@@ -66,9 +66,12 @@ pub static RULES: &[&Rule] = &[
     &packages::NO_TENSOR,
     #[cfg(feature = "carton")]
     &packages::NOT_HERE,
+    #[cfg(feature = "carton")]
     &packages::NO_PACKAGE,
     #[cfg(feature = "carton")]
     &packages::PART,
+    #[cfg(feature = "carton")]
+    &packages::LINK_OUT,
     #[cfg(feature = "carton")]
     &packages::PLACE,
     #[cfg(feature = "carton")]

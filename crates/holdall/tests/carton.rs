@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use holdall::carton::{
-    Content, Description, Difference, Fetcher, Links, Package, PackageVerifyOptions, Packer,
-    Packing, Place, Runner, SelfTest, Strictness, UnpackOptions, Value, package_diff,
+    Content, Description, Difference, Fetcher, Follow, Links, Package, PackageVerifyOptions,
+    Packer, Packing, Place, Runner, SelfTest, Strictness, UnpackOptions, Value, package_diff,
 };
 use holdall::verify::Verdict;
 use holdall::{DType, Role, TensorSpec, Writer};
@@ -100,7 +100,10 @@ fn a_package_is_read_as_a_zip_and_as_a_folder() {
         assert_eq!(Some(report.hash), hash);
         assert!(std::fs::read(&again).unwrap() == std::fs::read(&zip).unwrap());
     }
-    let report = Packer::from_folder(&folder).unwrap().write(dir.path().join("f"), false).unwrap();
+    let report = Packer::from_folder(&folder, Follow::Inside)
+        .unwrap()
+        .write(dir.path().join("f"), false)
+        .unwrap();
     assert_eq!(Some(report.hash), hash);
 }
 
@@ -219,7 +222,7 @@ fn files_that_are_linked_to_are_fetched() {
     assert_eq!(package.read("model/big").unwrap(), big());
     // The name it has in the cache would say nothing.
     let inside = format!("{}!/model/big", shrunk.display());
-    let e = package.open_file("model/big").err().expect("it is no tensor file");
+    let e = package.open_file("model/big").expect_err("it is no tensor file");
     assert_eq!(e.source_name(), Some(inside.as_str()), "{e}");
     // Made whole again, it is what it was.
     let again = dir.path().join("again.carton");
@@ -330,4 +333,26 @@ fn nothing_of_a_rejected_package_is_unpacked() {
         assert_eq!(dir.path().read_dir().unwrap().count(), 1, "{}", path.display());
     }
     assert!(seen > 100, "{seen}");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_out_of_a_folder_are_packed_only_when_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, out) = (dir.path().join("f"), dir.path().join("f.carton"));
+    std::fs::create_dir_all(folder.join("model")).unwrap();
+    std::fs::write(dir.path().join("secret"), b"outside").unwrap();
+    std::fs::write(folder.join("model/a"), b"inside").unwrap();
+    std::os::unix::fs::symlink("a", folder.join("model/b")).unwrap();
+    assert!(Packer::from_folder(&folder, Follow::Inside).is_ok());
+    std::os::unix::fs::symlink("../../secret", folder.join("model/c")).unwrap();
+    let e = Packer::from_folder(&folder, Follow::Inside).unwrap_err();
+    assert_eq!(e.code(), "package/link-out");
+    std::fs::write(
+        folder.join("carton.toml"),
+        "spec_version = 1\n[runner]\nrunner_name = \"noop\"\nrequired_framework_version = \"*\"\nrunner_compat_version = 1\n",
+    )
+    .unwrap();
+    Packer::from_folder(&folder, Follow::All).unwrap().write(&out, false).unwrap();
+    assert_eq!(&Package::open(&out).unwrap().read("model/c").unwrap()[..], b"outside");
 }

@@ -12,7 +12,8 @@ use clap::{Args, ValueEnum};
 use holdall::Error;
 use holdall::carton::onnx::{self, Declared};
 use holdall::carton::{
-    Content, Description, OptionValue, PackReport, Package, Packer, Packing, hex, rules::PART,
+    Content, Description, Follow, OptionValue, PackReport, Package, Packer, Packing, hex,
+    rules::PART,
 };
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -84,6 +85,10 @@ pub(crate) struct PackArgs {
     /// Compress the files: zstd or deflate [default: stored as they are]
     #[arg(long, value_name = "METHOD", hide_possible_values = true)]
     compress: Option<Compress>,
+
+    /// Pack what symbolic links out of DIR lead to
+    #[arg(long)]
+    follow_links: bool,
 
     /// Replace OUT if it is there
     #[arg(short, long)]
@@ -161,7 +166,8 @@ fn packer(session: &Session, args: &PackArgs) -> Result<Packer, Failure> {
         let packer = Packer::new(description);
         return Ok(packer.with_file(format!("model/{name}"), Content::Path(from.clone())));
     }
-    let packer = Packer::from_folder(from)?;
+    let follow = if args.follow_links { Follow::All } else { Follow::Inside };
+    let packer = Packer::from_folder(from, follow)?;
     if from.join("carton.toml").exists() && !args.says_something() {
         return Ok(packer);
     }
@@ -174,7 +180,7 @@ fn packer(session: &Session, args: &PackArgs) -> Result<Packer, Failure> {
     if from.join("model").is_dir() || from.join("carton.toml").exists() {
         return Ok(packer.with_description(description));
     }
-    Ok(Packer::from_model(from)?.with_description(description))
+    Ok(Packer::from_model(from, follow)?.with_description(description))
 }
 
 impl PackArgs {

@@ -1,5 +1,6 @@
 //! An unpacked folder: what is in it, and its texts.
 
+use super::rules::LINK_OUT;
 use crate::error::{NOT_REGULAR, io};
 use holdall_core::formats::carton::{
     CARTON_TOML, Found, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, Texts,
@@ -15,16 +16,19 @@ const MAX_DEPTH: u32 = 64;
 
 /// What symbolic links in a folder are taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Follow {
+pub(super) enum Links {
     /// For themselves: they are links of the package.
-    No,
+    Kept,
+    /// For what they lead to, if that is in the folder.
+    Inside,
     /// For what they lead to.
-    Yes,
+    Followed,
 }
 
 /// The files in the folder `root` and its folders, in no order.
-pub(super) fn files(root: &Path, follow: Follow, limits: &Limits) -> Result<Vec<Found>> {
+pub(super) fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Found>> {
     let mut out = Vec::new();
+    let whole = root.canonicalize().map_err(|e| failed(e, "opening", root))?;
     let mut folders = vec![(root.to_owned(), String::new(), 0)];
     while let Some((folder, prefix, depth)) = folders.pop() {
         let entries = folder.read_dir().map_err(|e| failed(e, "listing", &folder))?;
@@ -36,11 +40,15 @@ pub(super) fn files(root: &Path, follow: Follow, limits: &Limits) -> Result<Vec<
                 return Err(PATH.broken("a file name is not UTF-8").in_source(from.display()));
             };
             let path = format!("{prefix}{name}");
-            let meta = match follow {
-                Follow::No => from.symlink_metadata(),
-                Follow::Yes => from.metadata(),
-            };
-            let meta = meta.map_err(|e| failed(e, "opening", &from))?;
+            let mut meta = from.symlink_metadata().map_err(|e| failed(e, "opening", &from))?;
+            if meta.is_symlink() && links != Links::Kept {
+                let to = from.canonicalize().map_err(|e| failed(e, "opening", &from))?;
+                if links == Links::Inside && !to.starts_with(&whole) {
+                    let e = LINK_OUT.broken("this link leads to what is not in the folder");
+                    return Err(e.in_source(from.display()));
+                }
+                meta = from.metadata().map_err(|e| failed(e, "opening", &from))?;
+            }
             let target = if meta.is_dir() {
                 if depth >= MAX_DEPTH {
                     let message = format!("folders are nested more than {MAX_DEPTH} deep");
@@ -73,7 +81,7 @@ pub(super) fn files(root: &Path, follow: Follow, limits: &Limits) -> Result<Vec<
 
 /// The files of an unpacked package and its texts; an empty `carton.toml` where there is none.
 pub(super) fn read(root: &Path, limits: &Limits) -> Result<(Vec<Found>, Texts)> {
-    let found = files(root, Follow::No, limits)?;
+    let found = files(root, Links::Kept, limits)?;
     let text = |name: &str| match found.iter().find(|file| file.path == name) {
         Some(file) if file.target.is_none() => self::text(&root.join(name), limits).map(Some),
         Some(_) => {

@@ -20,7 +20,7 @@ pub use holdall_core::formats::carton::{
     Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
     ShapeSpec, TensorKind, TensorRow, TensorSpec, Tolerance, Value, ValueType,
 };
-pub use pack::{Content, PackReport, Packer, Packing};
+pub use pack::{Content, Follow, PackReport, Packer, Packing};
 pub(crate) use package::split;
 pub use package::{Package, PackageFile, Place};
 pub use read::FileReader;

@@ -30,6 +30,14 @@ pub static PART: Rule = Rule::new(
     Kind::Misuse,
     "Files, tensors and description of a package that is made fit together.",
 );
+/// A link out of the folder that is packed.
+pub static LINK_OUT: Rule = Rule::new(
+    "package/link-out",
+    Kind::Misuse,
+    "A symbolic link in a folder that is packed leads to what is in the folder, unless the caller wants \
+     others followed.",
+)
+.with_hint("`--follow-links` packs what such links lead to");
 /// No folder to unpack into.
 pub static PLACE: Rule =
     Rule::new("package/place", Kind::Misuse, "A package is unpacked into a new folder.")

@@ -32,6 +32,16 @@ pub enum Packing {
     Kept,
 }
 
+/// Which symbolic links in a folder that is packed are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Follow {
+    /// Those that lead to what is in the folder; others are refused.
+    #[default]
+    Inside,
+    /// All: what they lead to becomes part of the package.
+    All,
+}
+
 /// Where the bytes of a file that is packed come from.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -89,25 +99,25 @@ impl Packer {
         Packer::empty(Some(description))
     }
 
-    /// A package of what is in a folder, symbolic links followed. Its `carton.toml` stays as it is, byte
-    /// for byte; `MANIFEST` and `LINKS` are made anew.
+    /// A package of what is in a folder; of its symbolic links those are followed that `follow` says. Its
+    /// `carton.toml` stays as it is, byte for byte; `MANIFEST` and `LINKS` are made anew.
     ///
     /// # Errors
-    /// Io; Misuse for a name that no package can have.
-    pub fn from_folder(path: impl AsRef<Path>) -> Result<Packer> {
+    /// Io; Misuse for a name that no package can have, and a link that is not to be followed.
+    pub fn from_folder(path: impl AsRef<Path>, follow: Follow) -> Result<Packer> {
         let mut packer = Packer::empty(None);
-        packer.files = parts::of_folder(path.as_ref())?;
+        packer.files = parts::of_folder(path.as_ref(), follow)?;
         Ok(packer)
     }
 
-    /// A package whose `model/` is what is in a folder, symbolic links followed. It has no description
-    /// yet: [`Packer::with_description`].
+    /// A package whose `model/` is what is in a folder. It has no description yet:
+    /// [`Packer::with_description`].
     ///
     /// # Errors
     /// As [`Packer::from_folder`].
-    pub fn from_model(path: impl AsRef<Path>) -> Result<Packer> {
+    pub fn from_model(path: impl AsRef<Path>, follow: Follow) -> Result<Packer> {
         let mut packer = Packer::empty(None);
-        let files = parts::of_folder(path.as_ref())?;
+        let files = parts::of_folder(path.as_ref(), follow)?;
         packer.files =
             files.into_iter().map(|(path, part)| (format!("model/{path}"), part)).collect();
         Ok(packer)

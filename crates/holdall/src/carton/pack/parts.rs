@@ -1,6 +1,7 @@
 //! What a package is made of, before it is written.
 
-use crate::carton::folder::{self, Follow};
+use super::Follow;
+use crate::carton::folder::{self, Links};
 use crate::carton::origin::{Stored, on_disk};
 use crate::carton::package::At;
 use crate::carton::read::{Sum, fill, reading};
@@ -121,8 +122,12 @@ fn part(message: String) -> Error {
 }
 
 /// The files in a folder and its folders, but for `MANIFEST` and `LINKS`; symbolic links followed.
-pub(super) fn of_folder(root: &Path) -> Result<BTreeMap<String, Part>> {
-    let found = folder::files(root, Follow::Yes, &Limits::default())?;
+pub(super) fn of_folder(root: &Path, follow: Follow) -> Result<BTreeMap<String, Part>> {
+    let links = match follow {
+        Follow::Inside => Links::Inside,
+        Follow::All => Links::Followed,
+    };
+    let found = folder::files(root, links, &Limits::default())?;
     let found =
         found.into_iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
     let part = |file: Found| {
