@@ -20,7 +20,7 @@ pub mod safetensors;
 pub mod ztensor;
 
 use crate::encode::{Encode, EncodeOptions};
-use crate::error::{Kind, Result, Rule};
+use crate::error::{Error, Kind, Result, Rule};
 use crate::limits::Limits;
 use crate::model::Index;
 use crate::window::{Stop, Window};
@@ -104,10 +104,15 @@ pub fn detect(window: &Window) -> Result<&'static Format, Stop> {
     }
     let head = window.head(8)?;
     if head.starts_with(b"PK\x03\x04") {
-        let e = UNKNOWN.broken("a zip of no format: it has no `carton.toml`");
-        return Err(e.with_hint("what is in it can be read once it is unpacked").into());
+        return Err(no_format_of_zip().into());
     }
     Err(UNKNOWN.broken(format!("no format starts with `{}`", head.escape_ascii())).into())
+}
+
+/// [`UNKNOWN`], of a zip.
+pub(crate) fn no_format_of_zip() -> Error {
+    let e = UNKNOWN.broken("a zip of no format: it has no `carton.toml`");
+    e.with_hint("what is in it can be read once it is unpacked")
 }
 
 /// Recognises and decodes the file in `window`.

@@ -5,6 +5,7 @@ use super::fields::Warnings;
 use super::rules::*;
 use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, paths, warnings};
 use crate::error::Result;
+use crate::formats::no_format_of_zip;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use crate::wire::zip::{Directory, Entry, EntryKind};
@@ -14,7 +15,8 @@ use bytes::Bytes;
 /// numbers of what was found are those of its entries.
 ///
 /// # Errors
-/// All rules of packages, but for those about bytes of other files.
+/// `format/unknown` where there is no `carton.toml`. All rules of packages, but for those about bytes of
+/// other files.
 pub fn read(directory: &Directory, window: &Window, limits: &Limits) -> Result<Contents, Stop> {
     check_names(directory)?;
     let texts = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX];
@@ -35,9 +37,7 @@ pub fn read(directory: &Directory, window: &Window, limits: &Limits) -> Result<C
     let mut next = |entry: Option<Entry<'_>>| entry.and_then(|_| contents.next());
     let [description, manifest, links, tensors] = texts.map(&mut next);
     let texts = Texts {
-        description: description.ok_or_else(|| {
-            MISSING_FILE.broken(format!("there is no `{CARTON_TOML}` in the zip"))
-        })?,
+        description: description.ok_or_else(no_format_of_zip)?,
         manifest: Some(manifest.ok_or_else(|| {
             NO_MANIFEST.broken(format!("there is no `{MANIFEST_NAME}` in the zip"))
         })?),
