@@ -49,7 +49,8 @@ impl NativeFile {
         })
     }
 
-    fn tensor(&self, py: Python<'_>, at: usize) -> PyResult<Tensor> {
+    /// The tensor of that number.
+    pub(crate) fn tensor(&self, py: Python<'_>, at: usize) -> PyResult<Tensor> {
         let found = self.get(py)?.at(at);
         found.ok_or_else(|| misuse(py, "python/number", "there is no tensor of that number", None))
     }

@@ -2,11 +2,14 @@
 //! `python/holdall`, gives it the shape that people's hands know.
 #![deny(unsafe_code)]
 
+mod decode;
 mod dtype;
 mod errors;
 mod file;
+mod kinds;
 mod memory;
 mod options;
+mod records;
 mod reports;
 mod value;
 mod work;
@@ -33,6 +36,10 @@ mod _holdall {
     use super::file::formats;
     #[pymodule_export]
     use super::memory::Buffer;
+    #[pymodule_export]
+    use super::records::record_types;
+    #[pymodule_export]
+    use super::records::{NativeBlob, NativeRecords};
     #[pymodule_export]
     use super::writer::NativeWriter;
 

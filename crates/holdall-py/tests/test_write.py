@@ -80,7 +80,7 @@ def test_what_is_no_array(value, tmp_path):
 @pytest.mark.parametrize(
     "value",
     [
-        np.array(["a"]), np.array([object()]), np.array(["2020-01-01"], "M8[D]"), np.zeros(2, [("a", "i4")]),
+        np.array(["a"]), np.array([object()]), np.array(["2020-01-01"], "M8[D]"), np.zeros(2, [("a", "U4")]),
         np.ma.masked_array([1, 2], [0, 1]), np.zeros(1, np.longdouble),
     ],
 )  # fmt: skip

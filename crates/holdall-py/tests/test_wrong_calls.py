@@ -12,6 +12,7 @@ import pytest
 
 import holdall
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 HERE = pathlib.Path(__file__)
 
 
@@ -71,10 +72,14 @@ def targets(folder):
     closed.close()
     c = t.components["data"]
     n, b = f._native, f._native.read(0, "data")
+    sets = [holdall.open(folder / "r.mt") for _ in range(2)]
+    records = [part for s in sets for part in (s["r"].records(), s["r"].records()[3:1:-1], s["b"].blob())]
+    natives = [_holdall.Records.open(sets[0]._native, 0), _holdall.Blob.open(sets[0]._native, 1), _holdall.Records, _holdall.Blob]
+    sets[1].close()
     writers = [holdall.Writer(folder / f"w{i}.zt") for i in range(2)]
     writers[1].abort()
     out = []
-    for x in (holdall, hn, safetensors, f, closed, t, dead, c, n, b, *writers, _holdall, _holdall.File):
+    for x in (holdall, hn, safetensors, f, closed, t, dead, c, n, b, *writers, _holdall, _holdall.File, *records, *natives):
         for name in dir(x):
             if name in ("__class__", "__init_subclass__", "__subclasshook__", "__reduce_ex__", "__new__", "__del__"):
                 continue
@@ -100,7 +105,7 @@ def main(folder, seed):
     words = [
         "io", "check", "limits", "names", "dense", "threads", "progress", "format", "attributes", "encoding", "level",
         "digest", "align", "version", "tied", "overwrite", "sync", "include", "exclude", "rename", "sharing", "copy",
-        "dtype", "bins", "rtol", "max_version", "dl_device", "stream", "framework", "device", "metadata",
+        "dtype", "bins", "path", "start", "stop", "make", "at", "kind", "json", "rtol", "max_version", "dl_device", "stream", "framework", "device", "metadata",
     ]  # fmt: skip
     calls, raised, odd = 0, 0, {}
     for name, call in targets(folder):
@@ -132,6 +137,9 @@ def main(folder, seed):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_wrong_calls_end_in_exceptions(tmp_path, arrays, seed):
     holdall.save(tmp_path / "a.zt", arrays)
+    with holdall.open(ROOT / "corpus/accept/metatensor/made-blob-utf-8.mt") as f:
+        rows = np.zeros(5, [("id", "u4"), ("at", [("x", "f4"), ("b", "?")])])
+        holdall.save(tmp_path / "r.mt", {"r": rows, "b": f["b"]})
     run = subprocess.run(
         [sys.executable, "-X", "faulthandler", str(HERE), str(tmp_path), str(seed)],
         capture_output=True,

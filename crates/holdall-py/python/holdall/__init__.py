@@ -15,9 +15,11 @@
 from __future__ import annotations
 
 from . import errors
+from ._blob import Blob
 from ._file import File, open
 from ._holdall import Buffer, __version__
 from ._operations import convert, diff, inspect, load, load_into, stats, verify
+from ._records import Ragged, Records
 from ._reports import ConvertReport, Diff, Stats, TensorDiff, Unverified, ValueDiff, VerifyReport, Warning
 from ._tensor import Component, Tensor
 from ._values import Simple, Tag
@@ -35,6 +37,7 @@ from .errors import (
 )
 
 __all__ = [
+    "Blob",
     "Buffer",
     "Component",
     "ConvertReport",
@@ -48,6 +51,8 @@ __all__ = [
     "MissingFile",
     "Misuse",
     "NotFound",
+    "Ragged",
+    "Records",
     "Simple",
     "Stats",
     "Tag",

@@ -10,7 +10,7 @@ from . import _holdall
 from ._arrays import PLAIN, array, numpy_dtype, placed, writable
 from ._progress import Progress, listening
 from ._reports import VerifyReport, Warning
-from ._tensor import Tensor
+from ._tensor import WAYS, Tensor
 from .errors import NotFound, Unsupported
 
 if TYPE_CHECKING:
@@ -153,15 +153,19 @@ class File(Mapping[str, "Tensor"]):
         others = sorted(apart) if positions is None else [at for at in positions if at in apart]
         wanted = range(len(native)) if positions is None else positions
         if others:
+            name, _, layout, _, _ = native.info(others[0])
             if not dense:
-                name, _, layout, _, _ = native.info(others[0])
                 raise Unsupported(
                     f"{self.name}: tensor `{name}`: its layout is {layout}, not dense",
                     code="python/layout",
                     kind="unsupported",
                     source=self.name,
                     tensor=name,
-                    hint="pass dense=True for dense copies, or the names of dense tensors",
+                    hint=(
+                        f"pass the names of dense tensors; for this one, open the file: {WAYS[layout]}"
+                        if layout in WAYS
+                        else "pass dense=True for dense copies, or the names of dense tensors"
+                    ),
                 )
             positions = [at for at in wanted if at not in apart]
         with listening(progress) as listener:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._file import File
+    from ._records import Records
 
 #: Rows that are shown.
 MOST = 100
+#: Records that are shown, and characters of each value.
+ROWS, WIDTH = 10, 60
 
 
 def size(nbytes: int) -> str:
@@ -46,3 +49,27 @@ def table(file: "File") -> str:
         "<table><thead><tr><th>name</th><th>type</th><th>shape</th><th>layout</th><th>size</th><th></th></tr>"
         f"</thead><tbody>{''.join(rows)}</tbody></table>{more}"
     )
+
+
+def records(of: "Records") -> str:
+    """The first records, a row for each."""
+    if of.tensor.file.closed:
+        return f"<p>{escape(repr(of))}, closed</p>"
+    shown = list(of[:ROWS])
+    rows = [row if isinstance(row, dict) else {"": row} for row in shown]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    head = "".join(f"<th style='text-align:left'>{escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{_cell(row.get(name))}</td>" for name in names) + "</tr>"
+        for row in rows
+    )
+    more = f"<p>and {len(of) - len(shown)} more</p>" if len(of) > len(shown) else ""
+    return f"<p>{escape(repr(of))}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else repr(value[:WIDTH] if isinstance(value, (bytes, list)) else value)
+    text = " ".join(text[: 2 * WIDTH].split())
+    return escape(text if len(text) <= WIDTH else text[: WIDTH - 1] + "…")

@@ -13,9 +13,20 @@ from .errors import Misuse, Unsupported
 if TYPE_CHECKING:
     import numpy as np
 
+    from ._blob import Blob
     from ._file import File
+    from ._records import Records
 
 __all__ = ["Tensor", "Component"]
+
+
+#: How to get at what is no array, by layout.
+WAYS = {"records": "records() gives rows and columns", "blob": "blob() gives its runs"}
+
+
+def way(layout: str, other: str) -> str:
+    """How to get at what a tensor of that layout has: ``other`` where it is some kind of array."""
+    return WAYS.get(layout, other)
 
 
 class Component:
@@ -202,6 +213,15 @@ class Tensor:
         """
         if self.layout == "dense":
             return self.numpy(copy=True)
+        if self.layout in WAYS:
+            raise Unsupported(
+                f"{self._file.name}: tensor `{self.name}`: the layout {self.layout} has no dense form",
+                code="file/unknown-layout",
+                kind="unsupported",
+                source=self._file.name,
+                tensor=self.name,
+                hint=way(self.layout, ""),
+            )
         dtype, shape, buffer = self._native().to_dense(self._at)
         return self._array(buffer, 0, tuple(shape), dtype).copy()
 
@@ -226,6 +246,28 @@ class Tensor:
         from ._sparse import to_scipy
 
         return to_scipy(self)
+
+    def records(self) -> "Records":
+        """The records of a dataset (layout ``records``): rows, columns, text.
+
+        Raises:
+            Misuse: another layout, or a closed file.
+            Malformed: its schema, or the number of its bytes.
+        """
+        from ._records import records
+
+        return records(self)
+
+    def blob(self) -> "Blob":
+        """The runs of bytes of a blob (layout ``blob``): text, JSON, bytes or arrays.
+
+        Raises:
+            Misuse: another layout, or a closed file.
+            Malformed: its schema, or the number of its bytes.
+        """
+        from ._blob import blob
+
+        return blob(self)
 
     def read_into(self, buffer: Any) -> None:
         """Decodes it into memory that is there: a writable, contiguous array or buffer of its bytes' number.
@@ -333,13 +375,13 @@ class Tensor:
         components = self.components
         if self.layout == "dense" and "data" in components:
             return components["data"]
-        raise self._misuse(f"its layout is {self.layout}, not dense", "to_dense() gives a dense copy")
+        raise self._misuse(f"its layout is {self.layout}, not dense", way(self.layout, "to_dense() gives a dense copy"))
 
     def _dense(self, what: str) -> Component:
         if self.layout != "dense":
             raise self._misuse(
                 f"{what}: its layout is {self.layout}, not dense",
-                "to_dense(), scipy(), dequantize() and components give what it has",
+                way(self.layout, "to_dense(), scipy(), dequantize() and components give what it has"),
             )
         return self._main()
 

@@ -10,7 +10,8 @@ from . import _holdall
 from ._arrays import EXTRA, PACKED, PLAIN, Given, given
 from ._progress import Progress, listening
 from ._sparse import is_scipy
-from ._tensor import Tensor
+from ._structs import Rows, is_structured
+from ._tensor import WAYS, Tensor
 from .errors import Misuse, Unsupported
 
 if TYPE_CHECKING:
@@ -21,8 +22,13 @@ __all__ = ["save", "save_bytes", "Writer", "TensorSpec"]
 Encoding = Literal["raw", "zstd"]
 Digest = Literal["none", "crc32c", "sha256"]
 Tied = Literal["auto", "share", "copy"]
+Part = Union[Given, Rows]
 #: What :func:`save` writes to: a path, or an object with ``write``.
 Target = Union[str, "os.PathLike[str]", Any]
+
+
+#: The attribute of a dataset that has its schema.
+KIND = "metatensor.kind"
 
 
 class TensorSpec(NamedTuple):
@@ -57,7 +63,8 @@ def save(
 
     Arrays are NumPy's, torch's, jax's, SciPy's sparse ones, tensors of open files, or anything with DLPack,
     ``__array__`` or the buffer protocol. Arrays that are not contiguous or are big-endian are written
-    row-major and little-endian, a chunk at a time: memory beyond the arrays is about 64 MiB.
+    row-major and little-endian, a chunk at a time: memory beyond the arrays is about 64 MiB. Structured arrays become
+    datasets of records (zTensor, Metatensor): see :meth:`Tensor.records`.
 
     Args:
         target: A path, or an object with ``write``; for the latter ``format`` is needed.
@@ -159,7 +166,7 @@ class Writer:
         self._native.declare([_dense_spec(TensorSpec(*t)) for t in tensors])
 
     def add(self, name: str, array: Any, attributes: Optional[Mapping[str, Any]] = None) -> None:
-        """Writes a tensor: a dense array, or a sparse one of SciPy's."""
+        """Writes a tensor: a dense array, a sparse one of SciPy's, or the records of a structured array."""
         self._write(_item(name, array, attributes))
 
     def add_csr(
@@ -273,7 +280,7 @@ class _Item:
         shape: Sequence[int],
         layout: str,
         attributes: Optional[Mapping[str, Any]],
-        parts: Sequence[tuple[str, Given]],
+        parts: Sequence[tuple[str, Part]],
     ) -> None:
         if not isinstance(name, str):
             raise TypeError(f"the name of a tensor is text, not {type(name).__name__}")
@@ -282,7 +289,7 @@ class _Item:
         self.layout = layout
         self.attributes = attributes
         self.roles = [role for role, _ in parts]
-        self.parts: list[tuple[Given, Optional[tuple[str, str]]]] = [(part, None) for _, part in parts]
+        self.parts: list[tuple[Part, Optional[tuple[str, str]]]] = [(part, None) for _, part in parts]
 
     @property
     def spec(self) -> Any:
@@ -304,6 +311,13 @@ def _item(name: str, value: Any, attributes: Optional[Mapping[str, Any]] = None)
             parts = {"values": coo.data, "coords": _words(np.stack(coords))}
             layout = "sparse_coo"
         return _Item(name, value.shape, layout, attributes, [(role, given(x)) for role, x in parts.items()])
+    if isinstance(value, Tensor) and value.layout in WAYS:
+        with_kind = {**value.attributes, **(attributes or {})}
+        of = [(role, given(c.numpy(), f"component {role!r}")) for role, c in value.components.items()]
+        return _Item(name, value.shape, value.layout, with_kind, of)
+    if is_structured(value):
+        rows = Rows(value, name)
+        return _Item(name, rows.array.shape, "records", {**(attributes or {}), KIND: rows.kind}, [("data", rows)])
     if isinstance(value, Tensor) and value.layout != "dense":
         raise Unsupported(
             f"tensor `{value.name}` of a file has the layout {value.layout}",

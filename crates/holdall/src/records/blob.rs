@@ -5,12 +5,14 @@ use super::rules::{CONTENT, INDEX, KIND as KIND_RULE, SIZE};
 use super::store::Store;
 use super::{BLOB, ENTRIES, HEAP, check_layout, placed, record::text};
 use crate::file::Tensor;
+use bytes::Bytes;
 use holdall_core::{DType, Error, Result, Role};
 use holdall_schema::json::parse;
 use holdall_schema::record::rules::{ENTRY_ALIGN, ENTRY_BOUNDS, ENTRY_EMPTY, ENTRY_LENGTH, JSON};
 use holdall_schema::{Content, Entry, Node, Root, Schema, SchemaLimits, TensorDType};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The runs of bytes of one tensor. Cheap to clone; shared by threads.
@@ -98,6 +100,24 @@ impl Blob {
     /// `record/entry-length` and `record/entry-align`; where the bytes are not at hand, as
     /// [`Tensor::bytes_range`].
     pub fn get(&self, index: u64) -> Result<Cow<'_, [u8]>> {
+        let range = self.range(index)?;
+        self.0.heap.get(range).map_err(|e| self.place(e, index))
+    }
+
+    /// The bytes of a run, kept for as long as wanted: a view where they are mapped or in memory.
+    ///
+    /// # Errors
+    /// As [`Blob::get`].
+    pub fn bytes(&self, index: u64) -> Result<Bytes> {
+        let range = self.range(index)?;
+        self.0.heap.shared(range).map_err(|e| self.place(e, index))
+    }
+
+    /// Where a run lies in the heap: bytes from its start, half-open.
+    ///
+    /// # Errors
+    /// As [`Blob::get`].
+    pub fn range(&self, index: u64) -> Result<Range<u64>> {
         let inner = &*self.0;
         if index >= inner.count {
             let message = format!("run {index} of {}", inner.count);
@@ -106,7 +126,7 @@ impl Blob {
         self.found(index).map_err(|e| self.place(e, index))
     }
 
-    fn found(&self, index: u64) -> Result<Cow<'_, [u8]>> {
+    fn found(&self, index: u64) -> Result<Range<u64>> {
         let inner = &*self.0;
         // Within the entries, whose length was held against the count.
         let start = index * Entry::LEN as u64;
@@ -133,7 +153,7 @@ impl Blob {
                 return Err(ENTRY_ALIGN.broken(message));
             }
         }
-        inner.heap.get(offset..end)
+        Ok(offset..end)
     }
 
     /// A run of text.

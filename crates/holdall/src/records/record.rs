@@ -19,6 +19,11 @@ pub struct Record<'r> {
 }
 
 impl<'r> Record<'r> {
+    /// Its type in the schema of the records.
+    pub fn ty(&self) -> TypeId {
+        self.ty
+    }
+
     /// Its place in the dataset.
     pub fn index(&self) -> u64 {
         self.index
@@ -156,6 +161,17 @@ impl<'r> Record<'r> {
         }))
     }
 
+    /// A part in the record itself, as a record of its own: what [`Record::to_value`], [`Record::check`]
+    /// and [`Record::with_heap`] are then about.
+    ///
+    /// # Errors
+    /// As [`Record::is_there`].
+    pub fn part(&self, part: &Accessor) -> Result<Option<Record<'_>>> {
+        let (records, index) = (self.records, self.index);
+        let found = self.raw(part)?.map(Cow::Borrowed);
+        Ok(found.map(|bytes| Record { records, ty: part.ty(), index, bytes }))
+    }
+
     /// The record as JSON text (section 5.3 of the specification). Checks every byte of it.
     ///
     /// # Errors
@@ -188,8 +204,14 @@ impl<'r> Record<'r> {
         })
     }
 
-    /// Calls `with` with the record and a heap that its entries point into.
-    fn with_heap<T>(
+    /// Calls `with` with the schema, the bytes of the record and a heap that its entries point into: the
+    /// heap of the dataset where that is at hand, else one of what this record needs, for which its entries
+    /// are moved.
+    ///
+    /// # Errors
+    /// What `with` returns; where the heap is not at hand, `record/…` about entries and as
+    /// [`Tensor::bytes_range`](crate::Tensor::bytes_range).
+    pub fn with_heap<T>(
         &self,
         with: impl FnOnce(&holdall_schema::Schema, &[u8], &[u8]) -> Result<T>,
     ) -> Result<T> {

@@ -64,6 +64,18 @@ impl Store {
         }
     }
 
+    /// As [`Store::get`], kept for as long as wanted.
+    pub(super) fn shared(&self, range: Range<u64>) -> Result<Bytes> {
+        match self {
+            Store::Whole(bytes) => {
+                // Found to be inside, so that the slice cannot fail.
+                self.get(range.clone())?;
+                Ok(bytes.slice(range.start as usize..range.end as usize))
+            }
+            Store::Parts { tensor, role, .. } => tensor.bytes_range(role, range),
+        }
+    }
+
     /// A range, which the caller has held against [`Store::len`].
     pub(super) fn get(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
         match self {

@@ -1,0 +1,287 @@
+"""Types of records as NumPy's: what the kinds of a schema come to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+from ._arrays import PACKED, numpy_dtype, unpack
+from .errors import Limit, Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Members that a dtype may have, those of its members counted: NumPy walks all of them again and again.
+MOST = 1 << 16
+
+
+class Row(NamedTuple):
+    """One type of a schema, as the native half says it."""
+
+    kind: str
+    #: Bytes of a value.
+    size: int
+    #: Bytes from one element of an array to the next.
+    stride: int
+    #: Whether values, or parts of them, lie in the heap.
+    heap: bool
+    more: Any
+
+
+class Form(NamedTuple):
+    """How one value of a type lies in memory: an array of these elements, of this shape and these strides."""
+
+    dtype: "np.dtype[Any]"
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class Types:
+    """The types that a record is made of. The native half calls :meth:`block`, :meth:`time` and :meth:`json`."""
+
+    __slots__ = ("rows", "root", "_forms", "_counts")
+
+    def __init__(self, rows: list[Any]) -> None:
+        self.rows = [Row(*row) for row in rows]
+        self.root = len(rows) - 1
+        self._forms: dict[int, Optional[Form]] = {}
+        self._counts: dict[int, int] = {}
+
+    def form(self, at: int) -> Optional[Form]:
+        """How values of that type lie in memory; ``None`` where they are no array of one shape.
+
+        Raises:
+            Unsupported: an element type needs ml_dtypes, or NumPy has no such dtype.
+        """
+        if at not in self._forms:
+            self._forms[at] = self._form(self.rows[at])
+        return self._forms[at]
+
+    def _form(self, row: Row) -> Optional[Form]:
+        import numpy as np
+
+        if row.kind == "scalar":
+            return Form(_element(row.more), (), ())
+        if row.kind == "enum":
+            return Form(np.dtype(f"<u{row.more[0]}"), (), ())
+        if row.kind == "tensor":
+            name, shape = row.more
+            if name in PACKED:
+                return None
+            dtype = _element(name)
+            return Form(dtype, shape, _contiguous(shape, dtype.itemsize))
+        if row.kind == "array" and row.more[1] is not None:
+            items, count = row.more
+            inner = self.form(items)
+            if inner is None:
+                return None
+            strides = (self.rows[items].stride, *inner.strides)
+            return Form(inner.dtype, (count, *inner.shape), strides)
+        if row.kind == "struct":
+            return Form(self._struct(row), (), ())
+        return None
+
+    def _struct(self, row: Row) -> "np.dtype[Any]":
+        names, formats, offsets = [], [], []
+        for name, at, offset, optional in row.more:
+            dtype = None if optional else self._member(at)
+            if dtype is not None:
+                names.append(name)
+                formats.append(dtype)
+                offsets.append(offset)
+        return _record_dtype(names, formats, offsets, row.size)
+
+    def _member(self, at: int) -> "Optional[np.dtype[Any]]":
+        """The dtype of a member; ``None`` for what has no place in a dtype."""
+        if self.count(at) > MOST:
+            raise _too_many()
+        form = self.form(at)
+        if form is None or (self.rows[at].kind == "struct" and not form.dtype.names):
+            return None
+        return _whole(form)
+
+    def count(self, at: int) -> int:
+        """Members of a type, those of its members counted."""
+        if at not in self._counts:
+            row = self.rows[at]
+            below: list[int] = []
+            if row.kind == "struct":
+                below = [member[1] for member in row.more]
+            elif row.kind == "union":
+                below = [variant[1] for variant in row.more[1]]
+            elif row.kind == "array":
+                below = [row.more[0]]
+            self._counts[at] = 1 + sum(self.count(b) for b in below)
+        return self._counts[at]
+
+    def dtype(self) -> "np.dtype[Any]":
+        """The dtype of a record: without a field where nothing in it has a fixed size."""
+        form = self.form(self.root)
+        dtype = None if form is None else _whole(form)
+        if dtype is None:
+            return _record_dtype([], [], [], self.rows[self.root].stride)
+        return dtype
+
+    def columns(self) -> Iterator[tuple[str, int, bool]]:
+        """Path, type and whether it may be absent, of every member that is no struct or union itself.
+
+        Raises:
+            Limit: there are too many.
+        """
+        if self.count(self.root) > MOST:
+            raise _too_many()
+        ahead = [("", self.root, False)]
+        while ahead:
+            path, at, optional = ahead.pop()
+            row = self.rows[at]
+            below: list[tuple[str, int, bool]] = []
+            if row.kind == "struct":
+                below = [(_join(path, n), to, optional or maybe) for n, to, _, maybe in row.more]
+            elif row.kind == "union":
+                below = [(_join(path, key), to, True) for key, to in row.more[1]]
+            if row.kind in ("struct", "union"):
+                ahead.extend(reversed(below))
+            else:
+                yield path, at, optional
+
+    def describe(self, at: int) -> str:
+        """A type in a few words: ``float32[2]``, ``enum of 3``, ``string[]``."""
+        row = self.rows[at]
+        if row.kind == "scalar":
+            return str(row.more)
+        if row.kind == "enum":
+            return f"enum of {len(row.more[1])}"
+        if row.kind == "array":
+            items, count = row.more
+            return f"{self.describe(items)}[{'' if count is None else count}]"
+        if row.kind == "tensor":
+            return f"{row.more[0]}{list(row.more[1])}"
+        return row.kind
+
+    def odd(self, at: int, found: "np.ndarray[Any, Any]") -> "Optional[np.ndarray[Any, Any]]":
+        """Where elements of a type are no boolean, or no place of their enum; ``None`` where none is."""
+        import numpy as np
+
+        row = self.rows[at]
+        while row.kind == "array":
+            row = self.rows[row.more[0]]
+        if (row.kind == "scalar" and row.more == "bool") or (row.kind == "tensor" and row.more[0] == "bool"):
+            bad = found.view(np.uint8) > 1
+        elif row.kind == "enum":
+            bad = found >= len(row.more[1])
+        else:
+            return None
+        return np.asarray(bad) if bad.any() else None
+
+    def block(self, at: int, data: bytearray, count: Optional[int]) -> "np.ndarray[Any, Any]":
+        """The array of a value of that type, or of ``count`` of them one after the other."""
+        import numpy as np
+
+        row = self.rows[at]
+        if row.kind == "tensor" and row.more[0] in PACKED:
+            name, shape = row.more
+            starts = [0] if count is None else range(0, count * row.stride, row.stride)
+            buffer: Any = data
+            each = [unpack(buffer, start, shape, PACKED[name]).view(numpy_dtype(name)) for start in starts]
+            return each[0] if count is None else np.array(each).reshape(count, *shape)
+        form = self.form(at)
+        assert form is not None
+        shape, strides = form.shape, form.strides
+        if count is not None:
+            shape, strides = (count, *shape), (row.stride, *strides)
+        return ndarray(shape, form.dtype, data, 0, strides)
+
+    def time(self, nanoseconds: int) -> "np.datetime64":
+        """A time by its nanoseconds since 1970."""
+        import numpy as np
+
+        return np.datetime64(nanoseconds, "ns")
+
+    def json(self, text: str) -> Any:
+        """The value of a JSON text, which was checked."""
+        return json.loads(text)
+
+
+def ndarray(
+    shape: tuple[int, ...], dtype: "np.dtype[Any]", buffer: Any, offset: int, strides: tuple[int, ...]
+) -> "np.ndarray[Any, Any]":
+    """An array that looks into a buffer.
+
+    Raises:
+        Unsupported: NumPy has no arrays of such a shape.
+    """
+    import numpy as np
+
+    try:
+        if 0 in shape:
+            out: np.ndarray[Any, Any] = np.empty(shape, dtype)
+            out.flags.writeable = not memoryview(buffer).readonly if buffer is not None else False
+            return out
+        return np.ndarray(shape, dtype, buffer, offset, strides)
+    except ValueError as e:
+        raise Unsupported(
+            f"NumPy has no arrays of shape {list(shape)}: {e}", code="python/shape", kind="unsupported"
+        ) from None
+
+
+def written(name: str) -> str:
+    """A name as it stands in a path."""
+    return re.sub(r"([.\[\\])", r"\\\1", name) if name else "\\_"
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{written(name)}" if path else written(name)
+
+
+def _element(name: str) -> "np.dtype[Any]":
+    import numpy as np
+
+    if name == "datetime64[ns]":
+        return np.dtype("<M8[ns]")
+    return numpy_dtype(name)
+
+
+def _contiguous(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
+    strides = []
+    for count in reversed(shape):
+        strides.append(width)
+        width *= count
+    return tuple(reversed(strides))
+
+
+def _whole(form: Form) -> "Optional[np.dtype[Any]]":
+    """A form as one dtype; ``None`` where there are bytes between its elements."""
+    import numpy as np
+
+    if not form.shape:
+        return form.dtype
+    if 0 not in form.shape and form.strides != _contiguous(form.shape, form.dtype.itemsize):
+        return None
+    try:
+        return np.dtype((form.dtype, form.shape))
+    except ValueError as e:
+        raise _no_dtype(e) from None
+
+
+def _record_dtype(names: list[str], formats: list[Any], offsets: list[int], size: int) -> "np.dtype[Any]":
+    import numpy as np
+
+    try:
+        return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
+    except (ValueError, OverflowError) as e:
+        raise _no_dtype(e) from None
+
+
+def _too_many() -> Limit:
+    return Limit(
+        f"records with more than {MOST} members",
+        code="python/dtype",
+        kind="limit",
+        hint="column(path) and values(path) give one member",
+    )
+
+
+def _no_dtype(e: Exception) -> Unsupported:
+    return Unsupported(f"NumPy has no such dtype: {e}", code="python/dtype", kind="unsupported")

@@ -1,0 +1,365 @@
+"""Records of datasets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Optional, Union, overload
+
+from . import _holdall
+from ._blob import about, place
+from ._kinds import MOST, Form, Types, ndarray
+from .errors import HoldallError, Misuse, Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ._tensor import Tensor
+
+__all__ = ["Records", "Ragged"]
+
+#: Bytes of records that are read at a time for a column that is not in memory.
+PIECE = 8 << 20
+#: Records that are decoded at a time.
+BATCH = 256
+#: Columns that a ``repr`` shows, and rows of a notebook's table.
+SHOWN = 10
+
+
+class Ragged(NamedTuple):
+    """Arrays of different lengths, one after the other: those of record ``i`` are
+    ``values[offsets[i]:offsets[i + 1]]``."""
+
+    #: All elements; read-only.
+    values: "np.ndarray[Any, Any]"
+    #: One more than there are records, int64.
+    offsets: "np.ndarray[Any, Any]"
+
+    def row(self, index: int) -> "np.ndarray[Any, Any]":
+        """The elements of one record."""
+        at = range(len(self.offsets) - 1)[index]
+        return self.values[self.offsets[at] : self.offsets[at + 1]]
+
+
+class Records:
+    """The records of a dataset, or some of them: ``r[i]`` is a record with everything in it decoded, ``r[a:b]``
+    are records again, of which nothing else is read.
+
+    A record is a dict: numbers, ``str`` (names of enums too), ``bytes``, ``numpy.datetime64``, dicts for structs,
+    JSON and unions (with the key of the variant), NumPy arrays for arrays and tensors of numbers, lists for other
+    arrays, and ``None`` for what is absent. Records that are no structs are such a value themselves.
+
+    Parts are named by paths: ``"label"``, ``"image.width"``, ``"corners[0]"``; into a union, by the key of a variant.
+    """
+
+    __slots__ = ("_tensor", "_native", "_types", "_stride", "_range")
+
+    def __init__(
+        self, tensor: "Tensor", native: _holdall.Records, types: Types, stride: int, places: range
+    ) -> None:
+        self._tensor = tensor
+        self._native = native
+        self._types = types
+        self._stride = stride
+        self._range = places
+
+    @property
+    def tensor(self) -> "Tensor":
+        """The tensor they are of."""
+        return self._tensor
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """A record as NumPy's structured dtype, its itemsize the distance between records in the file.
+
+        It has the members that every record has and that have a fixed size: numbers, booleans, times
+        (``datetime64[ns]``), enums as the integers they are stored as (see :attr:`enums`), structs of these, and
+        arrays and tensors as subarrays. What may be absent, unions, text, bytes, JSON and arrays of any length are
+        left out: see :meth:`column`, :meth:`texts`, :meth:`ragged` and :meth:`values`.
+
+        Raises:
+            Unsupported: a type needs ml_dtypes, which is not there.
+        """
+        with _about(self._tensor):
+            return self._types.dtype()
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of a record."""
+        schema: dict[str, Any] = json.loads(self._tensor.attributes["metatensor.kind"])
+        return schema
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """What each member is, by path: ``{"id": "uint32", "at.lat": "float32 or absent", "tags": "string[]"}``."""
+        types = self._types
+        with _about(self._tensor):
+            all = [(path, types.describe(at), maybe) for path, at, maybe in types.columns() if path]
+        return {path: what + (" or absent" if maybe else "") for path, what, maybe in all}
+
+    @property
+    def enums(self) -> dict[str, tuple[str, ...]]:
+        """The names of each enum, by path: integer ``i`` stands for name ``i``."""
+        rows = self._types.rows
+        with _about(self._tensor):
+            return {path: rows[at].more[1] for path, at, _ in self._types.columns() if rows[at].kind == "enum"}
+
+    def numpy(self) -> "np.ndarray[Any, Any]":
+        """All of them as a read-only structured array of :attr:`dtype`: a view where the file is mapped.
+
+        Bytes are not looked at: booleans may have other bytes than 0 and 1, and enums places without a name, in files
+        that :func:`holdall.verify` finds wrong.
+        """
+        with _about(self._tensor):
+            form = self._types.form(self._types.root) or Form(self._types.dtype(), (), ())
+        return self._view(form, 0)
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "np.ndarray[Any, Any]":
+        a = self.numpy()
+        a = a if dtype is None else a.astype(dtype, copy=False)
+        return a.copy() if copy else a
+
+    def column(self, path: str) -> "np.ndarray[Any, Any]":
+        """One member of all of them, of shape ``(len,)`` or, for fixed arrays and tensors, ``(len, *shape)``.
+
+        Numbers, times, enums (as integers) and structs are a read-only strided view where the file is mapped; else
+        only the column is kept in memory. What may be absent is a ``numpy.ma.MaskedArray``: what lies below its mask
+        means nothing. Strings are an array of ``numpy.dtypes.StringDType()``, with ``None`` for absent ones.
+
+        Raises:
+            NotFound: there is no such member.
+            Misuse: a member that is no column: bytes, JSON, a union, an array of any length.
+            Malformed: a byte that is no boolean, an integer without a name in its enum, text that is not UTF-8.
+        """
+        import numpy as np
+
+        at, offset, always = self._native.find(path)
+        row = self._types.rows[at]
+        if row.kind == "string":
+            return self._strings(path, always)
+        with _about(self._tensor):
+            form = self._types.form(at)
+        if form is None:
+            ragged = row.kind == "array" and row.more[1] is None
+            hint = "ragged(path) gives all elements; " if ragged else ""
+            self._wrong(f"`{path}` is no column: {self._types.describe(at)}", hint + "values(path) gives a list")
+        found = self._view(form, offset)
+        there = None if always else self._there(path)
+        self._check(at, path, found, there)
+        if there is None:
+            return found
+        absent = ~there
+        if found.ndim > 1:
+            absent = np.broadcast_to(absent.reshape(-1, *[1] * (found.ndim - 1)), found.shape)
+        masked: np.ndarray[Any, Any] = np.ma.MaskedArray(found, mask=absent)
+        return masked
+
+    def texts(self, path: str) -> "list[Optional[str]]":
+        """A string of all of them, or the name of an enum, or JSON as text; ``None`` where it is absent.
+
+        Raises:
+            NotFound: there is no such member.
+            Misuse: it is no text.
+            Malformed: it is not UTF-8, or lies outside the heap.
+        """
+        low, high, step = self._run()
+        return self._native.texts(path, low, high)[::step]
+
+    def ragged(self, path: str = "") -> Ragged:
+        """An array of any length of all of them: all elements, and where those of each record start. A view where
+        they lie one after the other in a mapped file. Where the array is absent there are no elements.
+
+        Raises:
+            NotFound: there is no such member.
+            Misuse: it is no array of any length, or its elements are of no fixed size.
+            Malformed: it lies outside the heap.
+        """
+        import numpy as np
+
+        at, _, _ = self._native.find(path)
+        row = self._types.rows[at]
+        items = row.more[0] if row.kind == "array" and row.more[1] is None else None
+        with _about(self._tensor):
+            form = None if items is None else self._types.form(items)
+        if items is None or form is None or self._types.rows[items].heap:
+            what = f"`{path}` is no array of any length of fixed elements: {self._types.describe(at)}"
+            self._wrong(what, "column(path) or values(path)")
+        low, high, step = self._run()
+        data, ends = self._native.ragged(path, low, high)
+        buffer: Any = ends
+        offsets: np.ndarray[Any, Any] = np.frombuffer(buffer, "<i8")
+        stride = self._types.rows[items].stride
+        values = ndarray((int(offsets[-1]), *form.shape), form.dtype, data, 0, (stride, *form.strides))
+        self._check_rows(items, path, values, offsets, low)
+        if step != 1:
+            rows = [values[a:b] for a, b in zip(offsets[:-1][::step], offsets[1:][::step])]
+            values = np.concatenate(rows) if rows else values[:0]
+            offsets = np.cumsum([0, *map(len, rows)], dtype="<i8")
+            values.flags.writeable = offsets.flags.writeable = False
+        return Ragged(values, offsets)
+
+    def values(self, path: str) -> list[Any]:
+        """One part of all of them, whatever it is, as Python objects: as in ``r[i]``.
+
+        Raises:
+            NotFound: there is no such member.
+            Malformed: what is wrong with it.
+        """
+        low, high, step = self._run()
+        return self._native.values(low, high, path, self._types)[::step]
+
+    def __len__(self) -> int:
+        return len(self._range)
+
+    @overload
+    def __getitem__(self, key: slice) -> "Records": ...
+    @overload
+    def __getitem__(self, key: int) -> Any: ...
+    def __getitem__(self, key: Union[int, slice]) -> Any:
+        if isinstance(key, slice):
+            self._native.head()
+            return Records(self._tensor, self._native, self._types, self._stride, self._range[key])
+        at = place(self._range, key, "records", "column(path) gives a member")
+        return self._native.values(at, at + 1, None, self._types)[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        every = max(1, min(BATCH, PIECE // self._stride))
+        for start in range(0, len(self._range), every):
+            part = self[start : start + every]
+            low, high, step = part._run()
+            if abs(step) == 1:
+                yield from self._native.values(low, high, None, self._types)[::step]
+            else:
+                yield from (part[at] for at in range(len(part)))
+
+    def _run(self) -> tuple[int, int, int]:
+        """The records from the first to the last of these, and the step that picks these."""
+        places = self._range
+        if not places:
+            return 0, 0, 1
+        step = places.step if len(places) > 1 else 1
+        return min(places[0], places[-1]), max(places[0], places[-1]) + 1, step
+
+    def _view(self, form: Form, offset: int) -> "np.ndarray[Any, Any]":
+        import numpy as np
+
+        low, high, step = self._run()
+        stride, native, at = self._stride, self._tensor._native(), self._tensor._at
+        self._native.head()
+        if low == high:
+            return ndarray((0, *form.shape), form.dtype, None, 0, ())
+        strides = (stride, *form.strides)
+
+        def part(first: int, last: int) -> "np.ndarray[Any, Any]":
+            data = native.read_range(at, "data", first * stride, last * stride)
+            return ndarray((last - first, *form.shape), form.dtype, data, offset, strides)
+
+        size = form.dtype.itemsize
+        for count in form.shape:
+            size *= count
+        if native.is_view(at, "data") or 2 * size > stride:
+            return part(low, high)[::step]
+        out = np.empty((high - low, *form.shape), form.dtype)
+        every = max(1, PIECE // stride)
+        for first in range(low, high, every):
+            last = min(high, first + every)
+            out[first - low : last - low] = part(first, last)
+        out.flags.writeable = False
+        return out[::step]
+
+    def _there(self, path: str) -> "np.ndarray[Any, Any]":
+        import numpy as np
+
+        low, high, step = self._run()
+        data: Any = self._native.presence(path, low, high)
+        if low == high:
+            return np.zeros(0, bool)
+        return np.frombuffer(data, np.bool_)[::step]
+
+    def _strings(self, path: str, always: bool) -> "np.ndarray[Any, Any]":
+        import numpy as np
+
+        if not hasattr(np.dtypes, "StringDType"):
+            raise Unsupported(
+                f"this NumPy ({np.__version__}) has no StringDType",
+                code="python/extra",
+                kind="unsupported",
+                hint="pip install 'numpy>=2'; or texts(path)",
+            )
+        dtype: Any = np.dtypes.StringDType() if always else np.dtypes.StringDType(na_object=None)
+        return np.array(self.texts(path), dtype)
+
+    def _check(self, at: int, path: str, found: "np.ndarray[Any, Any]", there: Any) -> None:
+        """Refuses bytes that are no boolean, or no place of an enum."""
+        bad = self._types.odd(at, found)
+        if bad is None:
+            return
+        for place in _rows(bad):
+            record = self._range[place]
+            if there is not None and not there[place]:
+                continue
+            self._native.values(record, record + 1, path, self._types)
+
+    def _check_rows(self, items: int, path: str, values: Any, offsets: Any, low: int) -> None:
+        bad = self._types.odd(items, values)
+        if bad is None:
+            return
+        for place in _rows(bad)[:1]:
+            record = low + int(offsets.searchsorted(place, "right")) - 1
+            self._native.values(record, record + 1, path, self._types)
+
+    def _wrong(self, message: str, hint: Optional[str]) -> NoReturn:
+        raise _misuse(self._tensor, message, hint, "python/column")
+
+    def __repr__(self) -> str:
+        types = self._types
+        columns = self.columns if types.count(types.root) <= MOST else {}
+        of = ", ".join(f"{path} {what}" for path, what in list(columns.items())[:SHOWN])
+        more = ", …" if len(columns) > SHOWN else ""
+        root = types.describe(types.root)
+        count = len(self)
+        what = f"{count} record{'' if count == 1 else 's'} of {self._stride} bytes"
+        return f"<holdall.Records {self._tensor.name!r}, {what}: {of or root}{more}>"
+
+    def _repr_html_(self) -> str:
+        from ._html import records
+
+        return records(self)
+
+
+def records(tensor: "Tensor") -> Records:
+    """The records of a tensor of the layout ``records``."""
+    native = _holdall.Records.open(tensor._native(), tensor._at)
+    count, stride = native.head()
+    return Records(tensor, native, Types(native.types()), stride, range(count))
+
+
+class _about:
+    """Says of which tensor it is that NumPy lacks something."""
+
+    def __init__(self, tensor: "Tensor") -> None:
+        self._tensor = tensor
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, e: Any, traceback: object) -> None:
+        if isinstance(e, HoldallError) and e.tensor is None:
+            raise about(e, self._tensor) from None
+
+
+def _rows(bad: "np.ndarray[Any, Any]") -> list[int]:
+    """The rows that have something."""
+    found: list[int] = sorted(set(bad.nonzero()[0].tolist()))
+    return found
+
+
+def _misuse(tensor: "Tensor", message: str, hint: Optional[str], code: str) -> Misuse:
+    return Misuse(
+        f"{tensor.file.name}: tensor `{tensor.name}`: {message}",
+        code=code,
+        kind="misuse",
+        source=tensor.file.name,
+        tensor=tensor.name,
+        hint=hint,
+    )

@@ -1,0 +1,161 @@
+"""Structured arrays on their way into a file, as datasets of records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _holdall
+from ._arrays import CHUNK
+from ._kinds import Types
+from .errors import Misuse, Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Kind and JSON type of the element types that records have.
+NUMBERS = {
+    "int8": ("Int8", "integer"),
+    "int16": ("Int16", "integer"),
+    "int32": ("Int32", "integer"),
+    "int64": ("Int64", "integer"),
+    "uint8": ("Uint8", "integer"),
+    "uint16": ("Uint16", "integer"),
+    "uint32": ("Uint32", "integer"),
+    "uint64": ("Uint64", "integer"),
+    "float16": ("Float16", "number"),
+    "float32": ("Float32", "number"),
+    "float64": ("Float64", "number"),
+    "bfloat16": ("BFloat16", "number"),
+    "float8_e4m3fn": ("Float8E4M3", "number"),
+    "float8_e5m2": ("Float8E5M2", "number"),
+    "complex64": ("Complex64", "array"),
+    "complex128": ("Complex128", "array"),
+    "bool": ("Boolean", "boolean"),
+    "datetime64[ns]": ("Timestamp", "string"),
+}
+
+
+def is_structured(value: Any) -> bool:
+    """Whether it is an array of records."""
+    dtype = getattr(value, "dtype", None)
+    return getattr(dtype, "names", None) is not None and hasattr(value, "__array__")
+
+
+class Rows:
+    """A structured array about to be written."""
+
+    #: What its bytes are to the file.
+    dtype = "uint8"
+    identity = None
+
+    def __init__(self, value: Any, name: str) -> None:
+        import numpy as np
+
+        self.array: np.ndarray[Any, Any] = np.asarray(value)
+        if isinstance(value, np.ma.MaskedArray):
+            raise _unsuitable(name, "a masked array, and no record holds its mask")
+        if self.array.ndim != 1:
+            raise Misuse(
+                f"tensor `{name}`: records have one dimension, not {self.array.ndim}",
+                code="python/shape",
+                kind="misuse",
+                tensor=name,
+                hint="x.reshape(-1)",
+            )
+        schema, _ = _struct(self.array.dtype, name, "")
+        #: The JSON text of their schema.
+        self.kind = json.dumps(schema, ensure_ascii=False)
+        self._file_dtype = Types(_holdall.record_types(self.kind)).dtype()
+        self.nbytes = len(self.array) * self._file_dtype.itemsize
+
+    def chunks(self) -> Iterator[Any]:
+        """The bytes of the records, a few at a time: padding is zero."""
+        import numpy as np
+
+        dtype = self._file_dtype
+        as_it_is = dtype == self.array.dtype and _is_packed(dtype)
+        every = max(1, CHUNK // dtype.itemsize)
+        for start in range(0, len(self.array), every):
+            part = self.array[start : start + every]
+            if not (as_it_is and part.flags.c_contiguous):
+                out = np.zeros(len(part), dtype)
+                _fill(out, part)
+                part = out
+            yield part.view(np.uint8)
+
+
+def _fill(to: "np.ndarray[Any, Any]", of: "np.ndarray[Any, Any]") -> None:
+    """Copies member by member: bytes between members stay as they are."""
+    for name in to.dtype.names or ():
+        if to[name].dtype.names:
+            _fill(to[name], of[name])
+        else:
+            to[name] = of[name]
+
+
+def _struct(dtype: "np.dtype[Any]", name: str, path: str) -> tuple[dict[str, Any], int]:
+    """The schema of a struct, and its alignment: packed where the dtype is, else natural."""
+    properties, aligns = {}, []
+    if not dtype.names:
+        raise _unsuitable(name, f"`{path}` without a member")
+    for member in dtype.names:
+        inside = f"{path}.{member}" if path else member
+        properties[member], align = _schema(dtype[member], name, inside)
+        aligns.append(align)
+    starts = [dtype.fields[member][1] for member in dtype.names] if dtype.fields else []
+    widest = max(aligns)
+    is_natural = dtype.itemsize % widest == 0 and all(start % align == 0 for start, align in zip(starts, aligns))
+    packed = not is_natural and _is_packed(dtype, deep=False)
+    schema = {
+        "type": "object",
+        "TypeDef:Struct": list(dtype.names),
+        "properties": properties,
+        "required": list(dtype.names),
+        "align": 1 if packed else "natural",
+    }
+    return schema, 1 if packed else widest
+
+
+def _schema(dtype: "np.dtype[Any]", name: str, path: str) -> tuple[dict[str, Any], int]:
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        schema, align = _schema(base, name, path)
+        for count in reversed(shape):
+            lens = {"minItems": count, "maxItems": count}
+            schema = {"type": "array", "TypeDef:Array": True, "items": schema, **lens}
+        return schema, align
+    if dtype.names is not None:
+        return _struct(dtype, name, path)
+    known = NUMBERS.get(str(dtype.name))
+    if known is None:
+        raise _unsuitable(name, f"`{path}` of NumPy's dtype {dtype}")
+    kind, of = known
+    out: dict[str, Any] = {"type": of, f"TypeDef:{kind}": True}
+    if kind == "Timestamp":
+        out["format"] = "date-time"
+    return out, dtype.itemsize // 2 if of == "array" else dtype.itemsize
+
+
+def _is_packed(dtype: "np.dtype[Any]", deep: bool = True) -> bool:
+    """Whether there is not a byte between members, in their order; ``deep`` asks the same of their members."""
+    end = 0
+    for name in dtype.names or ():
+        assert dtype.fields is not None
+        member, start = dtype.fields[name][:2]
+        if start != end or (deep and member.base.names and not _is_packed(member.base)):
+            return False
+        end += member.itemsize
+    return end == dtype.itemsize
+
+
+def _unsuitable(name: str, what: Union[str, Any]) -> Unsupported:
+    return Unsupported(
+        f"tensor `{name}`: records cannot have {what}",
+        code="python/dtype",
+        kind="unsupported",
+        tensor=name,
+        hint="numbers, booleans, datetime64[ns], structs and fixed arrays of these: convert with astype, or save the "
+        "member apart",
+    )
