@@ -1,5 +1,6 @@
 """What the tests have in common: the corpus, and one file with a bit of everything."""
 
+import os
 import pathlib
 
 import numpy as np
@@ -37,4 +38,14 @@ def path(request, tmp_path, arrays):
 def zt(tmp_path, arrays):
     path = tmp_path / "a.zt"
     holdall.save(path, arrays)
+    return path
+
+
+def real_model():
+    """The weights of MiniLM, where `cargo xtask interop` has fetched them, or `HOLDALL_MODEL` says where they are."""
+    target = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
+    found = list(target.glob("interop/model/*/model/model.safetensors"))
+    path = os.environ.get("HOLDALL_MODEL") or (found[0] if found else None)
+    if path is None:
+        pytest.skip("the model was not fetched")
     return path

@@ -75,7 +75,7 @@ def test_inspect(zt, arrays):
 
 
 def test_formats():
-    assert set(holdall.formats()) == {"ztensor", "metatensor", "safetensors"}
+    assert set(holdall.formats()) == {"carton", "ztensor", "metatensor", "safetensors"}
     assert "zt" in holdall.formats()["ztensor"]
 
 

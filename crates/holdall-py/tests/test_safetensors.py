@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import ACCEPT
+from conftest import ACCEPT, real_model
 
 import holdall
 import holdall.numpy as hn
@@ -137,50 +137,9 @@ def test_without_torch():
             assert e.value.code == "python/extra"
 
 
-def test_torch(tmp_path):
-    torch = pytest.importorskip("torch")
-    import holdall.torch as ht
-
-    tensors = {
-        "a": torch.arange(12.0).reshape(3, 4),
-        "t": torch.arange(12.0).reshape(3, 4).T,
-        "b": torch.arange(6).to(torch.bfloat16),
-        "f": torch.ones(4).to(torch.float8_e4m3fn),
-        "s": torch.tensor(2),
-        "n": torch.empty(0, 3),
-    }
-    pt = pytest.importorskip("safetensors.torch")
-    for extension in ("safetensors", "zt"):
-        path = tmp_path / f"a.{extension}"
-        ht.save_file(tensors, path)
-        found = ht.load_file(path)
-        for name, x in tensors.items():
-            y = found[name]
-            assert y.dtype == x.dtype and y.shape == x.shape
-            assert torch.equal(y.float(), x.float())
-            y.zero_()
-        with safe_open(path, framework="pt") as f:
-            assert torch.equal(f.get_slice("a")[1:, ::2], tensors["a"][1:, ::2])
-            assert torch.equal(f.get_tensor("b"), tensors["b"])
-    expected = pt.load_file(tmp_path / "a.safetensors")
-    assert all(torch.equal(expected[k].float(), tensors[k].float()) for k in tensors)
-    out = torch.empty(3, 4)
-    holdall.load_into(tmp_path / "a.zt", {"a": out})
-    assert torch.equal(out, tensors["a"])
-    assert torch.equal(torch.from_dlpack(holdall.open(tmp_path / "a.zt")["a"]), tensors["a"])
-
-
 def test_a_real_model(tmp_path):
-    """The weights of MiniLM, where `cargo xtask interop` has fetched them, or `HOLDALL_MODEL` says where they are."""
-    import os
-
-    from conftest import ROOT
-
-    target = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
-    found = list(target.glob("interop/model/*/model/model.safetensors"))
-    path = os.environ.get("HOLDALL_MODEL") or (found[0] if found else None)
-    if path is None:
-        pytest.skip("the model was not fetched")
+    """Real weights, through NumPy; `test_torch.test_a_real_model` reads them through torch."""
+    path = real_model()
     expected = pn.load_file(path)
     holdall.convert(path, tmp_path / "model.zt", encoding="zstd", level=1, sync=False)
     for tensors in (hn.load_file(path), holdall.load(tmp_path / "model.zt")):

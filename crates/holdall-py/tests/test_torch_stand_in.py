@@ -1,7 +1,7 @@
 """The way to torch and back, with a stand-in where torch itself is not installed: as much of it as is called.
 
 What it holds is that memory is not shared with the file, that types are told by name, and that every way ends where it
-should. `test_safetensors.test_torch` holds the same against torch itself.
+should. `test_torch` holds the same, and more, against torch itself.
 """
 
 import sys

@@ -24,6 +24,8 @@ EXTRA = frozenset(
 )
 #: Bits of elements that share bytes in files.
 PACKED = {"float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
+#: The packed type that torch has too, in pairs, and what torch calls them.
+FP4, PAIRS = "float4_e2m1fn", "float4_e2m1fn_x2"
 #: DLPack's code and bits of each element type.
 DLPACK = {
     "int8": (0, 8),
@@ -141,15 +143,17 @@ class Given(NamedTuple):
     identity: Optional[tuple[Any, ...]]
     #: What keeps the memory alive.
     owner: Any
+    #: The shape of elements that ``array`` has packed, as bytes, already.
+    packed: Optional[tuple[int, ...]] = None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self.array.shape)
+        return tuple(self.array.shape) if self.packed is None else self.packed
 
     @property
     def nbytes(self) -> int:
         """Bytes that its elements take in a file."""
-        bits = PACKED.get(self.dtype)
+        bits = PACKED.get(self.dtype) if self.packed is None else None
         return int(self.array.nbytes) if bits is None else (int(self.array.size) * bits + 7) // 8
 
     def chunks(self) -> Iterator[Any]:
@@ -159,7 +163,7 @@ class Given(NamedTuple):
         a = self.array
         if a.size == 0:
             return
-        if self.dtype in PACKED:
+        if self.dtype in PACKED and self.packed is None:
             yield pack(np.ascontiguousarray(a).view(np.uint8), PACKED[self.dtype])
             return
         if a.flags.c_contiguous and not is_big(a.dtype):
@@ -258,9 +262,12 @@ def _of_torch(tensor: Any) -> Given:
             "a sparse or quantized torch tensor is not dense",
             code="python/layout",
             kind="unsupported",
-            hint="holdall.Writer has add_csr, add_coo and add_quantized; or save x.to_dense()",
+            hint="holdall.save and Writer.add take sparse ones; or x.to_dense(), x.dequantize()",
         )
+    has_elements(tensor)
     name = str(tensor.dtype).partition(".")[2]
+    if name == PAIRS:
+        name = FP4
     if name not in PLAIN and name not in EXTRA:
         raise Unsupported(
             f"elements of {tensor.dtype} cannot be stored", code="python/dtype", kind="unsupported", hint=None
@@ -272,11 +279,21 @@ def _of_torch(tensor: Any) -> Given:
     host = tensor.cpu().contiguous()
     raw = host.reshape(-1).view(torch.uint8).numpy()
     shape = tuple(tensor.shape)
+    if name == FP4:
+        return Given(raw, name, place, host, (*shape[:-1], 2 * shape[-1]) if shape else (2,))
     if name in PLAIN:
         return Given(raw.view(np.dtype(name)).reshape(shape), name, place, host)
     # NumPy may lack the type; the writer is only told its name.
     width = 2 if name == "bfloat16" else 1
     return Given(raw.view(np.dtype(f"uint{8 * width}")).reshape(shape), name, place, host)
+
+
+def has_elements(tensor: Any) -> None:
+    """Refuses torch tensors that are a shape and nothing else."""
+    if tensor.device.type == "meta":
+        raise Unsupported(
+            "a torch tensor on the device `meta` has no elements", code="python/tensor", kind="unsupported"
+        )
 
 
 def writable(buffer: Any) -> Any:

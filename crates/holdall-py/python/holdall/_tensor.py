@@ -191,14 +191,21 @@ class Tensor:
         return self._array(native.read(self._at, main.role), 0, self.shape)
 
     def torch(self, device: Any = None) -> Any:
-        """A dense tensor as a torch tensor in memory of its own, on ``device`` (the host's unless said).
+        """A tensor as a torch tensor in memory of its own, on ``device`` (the host's unless said).
+
+        Dense tensors come dense, of their shape; FP4 lie in pairs there (``torch.float4_e2m1fn_x2``), so that the
+        last dimension is half as long. Sparse ones come as ``torch.sparse_csr`` or ``torch.sparse_coo``.
 
         Raises:
             Unsupported: torch is not there, or lacks the element type.
+            Malformed: indices of a sparse tensor outside its shape.
             Misuse: another layout, or a closed file.
         """
+        from ._sparse import LAYOUTS, to_torch
         from ._torch import tensor
 
+        if self.layout in LAYOUTS:
+            return to_torch(self, device)
         main = self._dense("torch")
         buffer, start = self._native().read_owned(self._at, main.role)
         return tensor(buffer, start, self.shape, self.dtype, device)
@@ -331,6 +338,8 @@ class Tensor:
             raise BufferError("the memory is the host's: there is no stream to wait for")
         if dl_device is not None and tuple(dl_device) != (1, 0):
             raise BufferError("the memory is the host's")
+        from ._torch import warn_of_view
+
         code = DLPACK.get(self.dtype)
         if code is None:
             raise BufferError(f"DLPack has no {self.dtype} that lies as this one does")
@@ -346,6 +355,8 @@ class Tensor:
             if is_view or copy is None:
                 buffer = native.read(self._at, main.role)
                 if buffer.address % width == 0:
+                    if is_view:
+                        warn_of_view()
                     return buffer.dlpack(0, shape, *code, versioned=True, copied=not is_view)
         if copy is False:
             raise BufferError("a copy is needed: the bytes are not there as DLPack wants them")
@@ -362,6 +373,12 @@ class Tensor:
         if a is None:
             raise BufferError("the elements lie at odd addresses; copy them with numpy(copy=True)")
         return np.asarray(a).__dlpack__(max_version=(1, 0)) if versioned else np.asarray(a).__dlpack__()
+
+    def __jax_array__(self) -> Any:
+        """A dense tensor as jax's array: what ``jax.numpy.asarray(t)`` asks for."""
+        import jax.numpy
+
+        return jax.numpy.asarray(self.numpy())
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
-from ._arrays import PACKED
+from ._arrays import FP4, PACKED, PAIRS
+from ._sparse import LAYOUTS
+from ._tensor import Tensor
 from .errors import Misuse, Unsupported
 
 if TYPE_CHECKING:
@@ -28,14 +32,7 @@ def module() -> Any:
 def tensor(buffer: "Buffer", start: int, shape: tuple[int, ...], name: str, device: Any = None) -> Any:
     """A tensor over writable memory that nobody else has."""
     torch = module()
-    dtype = getattr(torch, name, None)
-    if name in PACKED or not isinstance(dtype, torch.dtype):
-        raise Unsupported(
-            f"this torch has no {name}",
-            code="python/dtype",
-            kind="unsupported",
-            hint='numpy() with ml_dtypes, or the bytes: t.components["data"].bytes()',
-        )
+    dtype, shape = _kind(torch, name, shape)
     count = 1
     for size in shape:
         count *= size
@@ -48,6 +45,34 @@ def tensor(buffer: "Buffer", start: int, shape: tuple[int, ...], name: str, devi
         raw = raw.clone()
     out = raw.view(dtype).reshape(shape)
     return out if device is None else out.to(device)
+
+
+def _kind(torch: Any, name: str, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+    """torch's dtype and shape of elements of that name: FP4 lie there in pairs along the last dimension."""
+    dtype = None
+    if name == FP4 and shape and shape[-1] % 2 == 0:
+        dtype, shape = getattr(torch, PAIRS, None), (*shape[:-1], shape[-1] // 2)
+    elif name not in PACKED:
+        dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise Unsupported(
+            f"this torch has no {name}" + (f" of shape {list(shape)}" if name == FP4 else ""),
+            code="python/dtype",
+            kind="unsupported",
+            hint='numpy() with ml_dtypes, or the bytes: t.components["data"].bytes()',
+        )
+    return dtype, shape
+
+
+def warn_of_view() -> None:
+    """Says what torch itself does not: it takes read-only memory by DLPack as if it might be written to. Called
+    by what torch calls; silent when that was called by others."""
+    if sys._getframe(2).f_globals.get("__name__") == "torch.utils.dlpack":
+        warnings.warn(
+            "torch cannot mark a tensor as read-only, and this one is a view into a mapped file: writing to it "
+            "ends the process. t.torch() gives a tensor in memory of its own",
+            stacklevel=4,
+        )
 
 
 def memory(target: Any) -> Any:
@@ -64,33 +89,45 @@ def memory(target: Any) -> Any:
 
 
 def load(file: "File", device: Any = None) -> dict[str, Any]:
-    """All dense tensors of a file, loaded on all cores."""
-    others = [t for t in file.values() if t.layout != "dense"]
-    if others:
-        t = others[0]
-        raise Unsupported(
-            f"{file.name}: tensor `{t.name}`: its layout is {t.layout}, not dense",
-            code="python/layout",
-            kind="unsupported",
-            source=file.name,
-            tensor=t.name,
-            hint="holdall.open, and to_dense() of such tensors",
-        )
+    """All tensors of a file: the dense ones loaded on all cores, then the sparse ones."""
+    native = file._native
+    others = native.not_dense()
+    for at in others:
+        t = Tensor(file, at)
+        if t.layout not in LAYOUTS:
+            raise Unsupported(
+                f"{file.name}: tensor `{t.name}`: its layout is {t.layout}, neither dense nor sparse",
+                code="python/layout",
+                kind="unsupported",
+                source=file.name,
+                tensor=t.name,
+                hint="holdall.open, and to_dense() of such tensors",
+            )
     host = None if str(device) == "cpu" else device
+    apart = set(others)
+    positions = [at for at in range(len(native)) if at not in apart] if apart else None
     out = {}
-    for name, shape, dtype, buffer, start, _, copy in file._native.load(None, None, None, None):
+    for name, shape, dtype, buffer, start, _, copy in native.load(positions, None, None, None):
         made = tensor(buffer, start, shape, dtype, host)
         out[name] = made.clone() if copy else made
-    return out
+    for at in others:
+        t = Tensor(file, at)
+        out[t.name] = t.torch(host)
+    return {name: out[name] for name in native.names()} if others else out
 
 
 def of_numpy(a: "np.ndarray[Any, Any]", name: str, device: Any) -> Any:
     """A torch tensor over an array that nobody else has."""
+    return of_bytes(a.reshape(-1).view("uint8"), a.shape, name, device)
+
+
+def of_bytes(raw: "np.ndarray[Any, Any]", shape: tuple[int, ...], name: str, device: Any = None) -> Any:
+    """A torch tensor over bytes that nobody else has, whose element type takes whole ones."""
     torch = module()
-    dtype = getattr(torch, name, None)
+    dtype = None if name in PACKED else getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
         raise Unsupported(f"this torch has no {name}", code="python/dtype", kind="unsupported")
-    if a.size == 0:
-        return torch.empty(a.shape, dtype=dtype, device=device)
-    raw = a.reshape(-1).view("uint8")
-    return torch.from_numpy(raw).view(dtype).reshape(a.shape).to(device)
+    if raw.size == 0:
+        return torch.empty(shape, dtype=dtype, device=device)
+    out = torch.from_numpy(raw).view(dtype).reshape(shape)
+    return out if device is None else out.to(device)

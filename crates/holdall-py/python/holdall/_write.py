@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union
 from . import _holdall
 from ._arrays import EXTRA, PACKED, PLAIN, Given, given
 from ._progress import Progress, listening
-from ._sparse import is_scipy
+from ._sparse import is_scipy, is_torch, parts_of_torch
 from ._structs import Rows, is_structured
 from ._tensor import WAYS, Tensor
 from .errors import Misuse, Unsupported
@@ -61,8 +61,8 @@ def save(
 ) -> None:
     """Writes arrays to a file, which appears at its path when it is whole.
 
-    Arrays are NumPy's, torch's, jax's, SciPy's sparse ones, tensors of open files, or anything with DLPack,
-    ``__array__`` or the buffer protocol. Arrays that are not contiguous or are big-endian are written
+    Arrays are NumPy's, torch's, jax's, SciPy's and torch's sparse ones, tensors of open files, or anything with
+    DLPack, ``__array__`` or the buffer protocol. Arrays that are not contiguous or are big-endian are written
     row-major and little-endian, a chunk at a time: memory beyond the arrays is about 64 MiB. Structured arrays become
     datasets of records (zTensor, Metatensor): see :meth:`Tensor.records`.
 
@@ -166,7 +166,7 @@ class Writer:
         self._native.declare([_dense_spec(TensorSpec(*t)) for t in tensors])
 
     def add(self, name: str, array: Any, attributes: Optional[Mapping[str, Any]] = None) -> None:
-        """Writes a tensor: a dense array, a sparse one of SciPy's, or the records of a structured array."""
+        """Writes a tensor: a dense array, a sparse one of SciPy's or torch's, or the records of a structured array."""
         self._write(_item(name, array, attributes))
 
     def add_csr(
@@ -311,6 +311,10 @@ def _item(name: str, value: Any, attributes: Optional[Mapping[str, Any]] = None)
             parts = {"values": coo.data, "coords": _words(np.stack(coords))}
             layout = "sparse_coo"
         return _Item(name, value.shape, layout, attributes, [(role, given(x)) for role, x in parts.items()])
+    if is_torch(value):
+        layout, found = parts_of_torch(value)
+        of = [(role, given(x if role == "values" else _words(x), f"tensor {name!r}")) for role, x in found.items()]
+        return _Item(name, value.shape, layout, attributes, of)
     if isinstance(value, Tensor) and value.layout in WAYS:
         with_kind = {**value.attributes, **(attributes or {})}
         of = [(role, given(c.numpy(), f"component {role!r}")) for role, c in value.components.items()]
@@ -393,7 +397,7 @@ def _words(indices: Any) -> "np.ndarray[Any, Any]":
     import numpy as np
 
     a = np.asarray(indices)
-    if a.dtype.kind not in "iu":
+    if a.size and a.dtype.kind not in "iu":
         raise Misuse(f"indices are integers, not {a.dtype}", code="python/index", kind="misuse")
     if a.size and a.min() < 0:
         raise Misuse("an index is negative", code="python/index", kind="misuse")
