@@ -60,5 +60,9 @@ pub(crate) fn features(_args: &[String]) -> Outcome {
                 .run()?;
         }
     }
+    // The second engine for ONNX, without the first.
+    cargo(["clippy", "--package", "holdall-cli", "--package", "holdall-run"])
+        .args(["--no-default-features", "--features", "onnxruntime", "--", "-D", "warnings"])
+        .run()?;
     Ok(())
 }

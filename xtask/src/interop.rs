@@ -64,7 +64,29 @@ fn run_model(python: &Path, model: &Path, target: &Path) -> Outcome {
     program(python).args([&script, &source.to_path_buf(), &package]).run()?;
     cargo(["test", "--package", "holdall-cli", "--test", "models", "--", "--ignored"])
         .env("HOLDALL_MINILM", &package)
+        .run()?;
+    let Some(library) = onnxruntime(python) else {
+        skipped("what ONNX Runtime computes");
+        return Ok(());
+    };
+    cargo(["test", "--package", "holdall-run", "--test", "onnxruntime"])
+        .args(["--no-default-features", "--features", "onnxruntime", "--", "--include-ignored"])
+        .env("HOLDALL_MINILM", &package)
+        .env("HOLDALL_ONNXRUNTIME", library)
         .run()
+}
+
+/// The library in the package `onnxruntime`.
+fn onnxruntime(python: &Path) -> Option<PathBuf> {
+    let script = "import importlib.util as u; print(u.find_spec('onnxruntime').origin)";
+    let origin = program(python).args(["-c", script]).output().ok()?;
+    let folder = Path::new(origin.trim()).parent()?.join("capi");
+    let is_library = |path: &PathBuf| {
+        path.file_name()
+            .and_then(|n| n.to_str())
+            .is_some_and(|n| n.starts_with("libonnxruntime.so"))
+    };
+    folder.read_dir().ok()?.flatten().map(|entry| entry.path()).find(is_library)
 }
 
 fn skipped(what: &str) {

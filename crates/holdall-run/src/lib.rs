@@ -32,11 +32,15 @@
 //! wrong sums, on some models. What it lacks are types: it computes in 32-bit floats and integers of 32 and 8
 //! bits. 64-bit integers are taken where they fit 32 bits (token ids, lengths and masks do) and refused where they do not;
 //! 64-bit floats are rounded. Whoever builds without the feature `onnx` has no engine at all.
+//!
+//! With the feature `onnxruntime` there is a second one: `onnx::OnnxRuntime` loads a library of ONNX Runtime that
+//! the caller names, through the crate `ort`, and `Settings::default().runners.with(…)` puts it before the other.
+//! It brings four crates, and no code of the library itself.
 #![deny(unsafe_code)]
 
 pub mod model;
 pub mod noop;
-#[cfg(feature = "onnx")]
+#[cfg(any(feature = "onnx", feature = "onnxruntime"))]
 pub mod onnx;
 pub mod process;
 #[cfg(unix)]

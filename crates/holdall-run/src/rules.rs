@@ -36,6 +36,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         &ONNX_TYPE,
         &ONNX_RANGE,
         &ONNX_RUN,
+        &ONNX_LIBRARY,
     ];
     OWN.iter().chain(holdall::formats::carton::signature::RULES).copied()
 }
@@ -223,4 +224,10 @@ pub static ONNX_RUN: Rule = Rule::new(
     "onnx/run",
     Kind::Malformed,
     "A graph runs to its end for inputs that fit its description.",
+);
+/// ONNX Runtime cannot be loaded.
+pub static ONNX_LIBRARY: Rule = Rule::new(
+    "onnx/library",
+    Kind::Misuse,
+    "The library of ONNX Runtime that is named can be loaded, is 1.17 or later, and the only one of a process.",
 );

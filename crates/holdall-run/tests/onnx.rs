@@ -2,78 +2,18 @@
 //! `interop/onnx/small.py`.
 #![cfg(feature = "onnx")]
 
+mod graphs;
 mod models;
 
+use graphs::{close, declared, expected, files, folder};
 use holdall::Result;
-use holdall::carton::{Description, OptionValue, TensorSpec, Value, ValueType};
-use holdall::formats::carton::compare;
+use holdall::carton::{Description, OptionValue, Value, ValueType};
 use holdall_run::{Model, Named, Settings};
-use models::{description, shape, value};
-use serde_json::Value as Json;
-use std::path::{Path, PathBuf};
-
-fn files() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnx")
-}
-
-/// A folder `model` with one file.
-fn folder(name: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::copy(files().join(format!("{name}.onnx")), folder.path().join("model.onnx")).unwrap();
-    folder
-}
+use models::{description, value};
 
 fn load(name: &str, d: Description) -> Result<Model> {
     // What is loaded is in memory: the folder may go.
     Model::load_folder(d, folder(name).path(), &Settings::default())
-}
-
-fn of(side: &Json) -> Named {
-    let one = |(name, v): (&String, &Json)| {
-        let shape = v["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
-        let data = v["data"].as_array().unwrap();
-        let floats = || data.iter().map(|x| x.as_f64().unwrap());
-        let whole = || data.iter().map(|x| x.as_i64().unwrap_or(i64::from(x == &Json::Bool(true))));
-        let value = match v["dtype"].as_str().unwrap() {
-            "float32" => Value::of(shape, &floats().map(|x| x as f32).collect::<Vec<_>>()),
-            "float64" => Value::of(shape, &floats().collect::<Vec<_>>()),
-            "int64" => Value::of(shape, &whole().collect::<Vec<_>>()),
-            "uint8" => Value::of(shape, &whole().map(|n| n as u8).collect::<Vec<_>>()),
-            other => panic!("{other}"),
-        };
-        (name.clone(), value.unwrap())
-    };
-    side.as_object().unwrap().iter().map(one).collect()
-}
-
-/// The inputs of a model, and what it gives for them.
-fn expected(name: &str) -> (Named, Named) {
-    let text = std::fs::read_to_string(files().join("expected.json")).unwrap();
-    let all: Json = serde_json::from_str(&text).unwrap();
-    (of(&all[name]["inputs"]), of(&all[name]["outputs"]))
-}
-
-/// Declares what the values are.
-fn declared(inputs: &Named, outputs: &Named) -> Description {
-    let mut d = description("onnx", &[], &[]);
-    let specs = |of: &Named| {
-        let spec = |(name, v): &(String, Value)| {
-            TensorSpec::new(name.clone(), v.ty().unwrap(), shape("*"))
-        };
-        of.iter().map(spec).collect()
-    };
-    (d.inputs, d.outputs) = (specs(inputs), specs(outputs));
-    d
-}
-
-#[track_caller]
-fn close(found: &Named, expected: &Named) {
-    assert_eq!(found.len(), expected.len());
-    for (name, value) in expected {
-        let (_, found) = found.iter().find(|(n, _)| n == name).unwrap();
-        let c = compare(found, value, &Default::default());
-        assert!(c.is_close(), "{name}: {c:?}");
-    }
 }
 
 #[test]

@@ -33,6 +33,11 @@ pub(crate) struct Running {
     #[arg(long, value_name = "PROGRAM")]
     python: Option<OsString>,
 
+    /// Run ONNX graphs by this library of ONNX Runtime, as libonnxruntime.so, not by the engine in the box
+    #[cfg(feature = "onnxruntime")]
+    #[arg(long, value_name = "LIBRARY")]
+    onnxruntime: Option<PathBuf>,
+
     /// Seconds that a model may take to load, and for a call, or each answer of one that is streamed
     #[arg(
         long,
@@ -81,6 +86,12 @@ impl Running {
         let mut settings = Settings::default().with_timeout(self.timeout);
         for (name, value) in &self.options {
             settings = settings.with_option(name, value.clone());
+        }
+        #[cfg(feature = "onnxruntime")]
+        if let Some(library) = &self.onnxruntime {
+            let engine = holdall_run::onnx::OnnxRuntime::load(library)?;
+            let runners = settings.runners.clone();
+            settings = settings.with_runners(runners.with(engine));
         }
         if let Some(python) = &self.python {
             settings = settings.with_python(python);

@@ -2,38 +2,28 @@
 
 use super::guarded;
 use crate::model::io;
-use crate::rules::{ONNX_OPERATOR, ONNX_RUN, TIMEOUT};
+use crate::rules::{ONNX_RUN, TIMEOUT};
 use holdall::{Error, Result};
-use rten::{Model, NodeId, RunErrorKind, RunOptions, Value};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Inputs of one call.
-type Job = Vec<(NodeId, Value)>;
-
-/// A thread that runs a graph, one call after the other. It ends when this is dropped, and its call is done.
-pub(super) struct Worker {
-    jobs: Sender<Job>,
-    answers: Receiver<Result<Vec<Value>>>,
+/// A thread that does one call after the other. It ends when this is dropped, and its call is done.
+pub(super) struct Worker<J, A> {
+    jobs: Sender<J>,
+    answers: Receiver<Result<A>>,
     timeout: Duration,
 }
 
-impl Worker {
+impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
     pub(super) fn new(
-        model: Model,
-        outputs: Vec<NodeId>,
-        options: RunOptions,
         timeout: Duration,
-    ) -> Result<Worker> {
-        let (jobs, todo) = channel::<Job>();
+        mut work: impl FnMut(J) -> Result<A> + Send + 'static,
+    ) -> Result<Worker<J, A>> {
+        let (jobs, todo) = channel::<J>();
         let (done, answers) = channel();
         spawn(move || {
             for job in todo {
-                let given = job.into_iter().map(|(id, value)| (id, value.into())).collect();
-                let ran = guarded(&ONNX_RUN, || {
-                    model.run(given, &outputs, Some(options.clone())).map_err(told)
-                });
-                if done.send(ran).is_err() {
+                if done.send(guarded(&ONNX_RUN, || work(job))).is_err() {
                     return;
                 }
             }
@@ -41,9 +31,9 @@ impl Worker {
         Ok(Worker { jobs, answers, timeout })
     }
 
-    /// Runs the graph once.
-    pub(super) fn run(&self, inputs: Job) -> Result<Vec<Value>> {
-        self.jobs.send(inputs).map_err(|_| ended())?;
+    /// Does one call.
+    pub(super) fn run(&self, job: J) -> Result<A> {
+        self.jobs.send(job).map_err(|_| ended())?;
         received(&self.answers, self.timeout, "run the graph")
     }
 }
@@ -80,13 +70,4 @@ fn received<T>(answer: &Receiver<Result<T>>, timeout: Duration, what: &str) -> R
 
 fn ended() -> Error {
     ONNX_RUN.broken("the engine's thread ended")
-}
-
-fn told(e: rten::RunError) -> Error {
-    let text = e.to_string();
-    let rule = match e.kind() {
-        RunErrorKind::OperatorError if text.contains("nsupported") => &ONNX_OPERATOR,
-        _ => &ONNX_RUN,
-    };
-    rule.broken(text.escape_debug().to_string())
 }

@@ -1,0 +1,50 @@
+//! The inputs and outputs of a description, and those of its graph.
+
+use crate::rules::ONNX_NAME;
+use holdall::Result;
+use holdall::carton::{TensorSpec, ValueType};
+
+/// An input or output.
+pub(super) struct End {
+    /// Its name in the description.
+    pub name: String,
+    /// The number of the graph's own input or output.
+    pub at: usize,
+    /// The declared type; `None` where nothing is declared.
+    pub ty: Option<ValueType>,
+}
+
+/// The inputs that are declared, as those of the graph; the graph's where none are declared.
+pub(super) fn inputs(declared: &[TensorSpec], graph: &[String]) -> Result<Vec<End>> {
+    let ends = ends(declared, graph, "input")?;
+    match (0..graph.len()).find(|at| ends.iter().all(|end| end.at != *at)) {
+        None => Ok(ends),
+        Some(left) => {
+            let name = graph[left].escape_debug();
+            Err(ONNX_NAME.broken(format!("the graph's input `{name}` is not declared")))
+        }
+    }
+}
+
+/// The outputs that are declared, as those of the graph; the graph's where none are declared.
+pub(super) fn outputs(declared: &[TensorSpec], graph: &[String]) -> Result<Vec<End>> {
+    ends(declared, graph, "output")
+}
+
+fn ends(declared: &[TensorSpec], graph: &[String], what: &str) -> Result<Vec<End>> {
+    if declared.is_empty() {
+        let all = graph.iter().enumerate();
+        return Ok(all.map(|(at, name)| End { name: name.clone(), at, ty: None }).collect());
+    }
+    let end = |spec: &TensorSpec| {
+        let wanted = spec.internal_name.as_ref().unwrap_or(&spec.name);
+        let at = graph.iter().position(|name| name == wanted).ok_or_else(|| {
+            let names: Vec<String> =
+                graph.iter().map(|name| format!("`{}`", name.escape_debug())).collect();
+            let e = format!("the graph has no {what} `{}`, only ", wanted.escape_debug());
+            ONNX_NAME.broken(e + &names.join(", "))
+        })?;
+        Ok(End { name: spec.name.clone(), at, ty: Some(spec.ty) })
+    };
+    declared.iter().map(end).collect()
+}

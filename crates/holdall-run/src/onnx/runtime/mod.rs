@@ -1,0 +1,229 @@
+//! The engine ONNX Runtime: a library of native code, which the caller has and names.
+//!
+//! # Types
+//! It computes in the graph's own types. Inputs are converted where the graph takes another type of the same
+//! kind and every number fits; outputs are what the graph gives. Booleans are integers here.
+//!
+//! # Untrusted input
+//! The library is not in Holdall's hands: what it does with a graph, in memory and otherwise, is its own affair.
+//! A call that takes too long is asked to stop.
+
+mod tensor;
+
+use super::ends::{self, End};
+use super::worker::{Worker, bounded};
+use super::{OPTIONS, Options, graph_file, guarded, look_through, satisfies};
+use crate::rules::{
+    ONNX_LIBRARY, ONNX_MODEL, ONNX_NAME, ONNX_OPERATOR, ONNX_RUN, ONNX_TYPE, TIMEOUT,
+};
+use crate::runner::{Each, Load, Loaded, Named, Runner};
+use holdall::carton::{Value, ValueType};
+use holdall::{Error, Result};
+use ort::environment::Environment;
+use ort::logging::LogLevel;
+use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
+use ort::session::{RunOptions, Session};
+use ort::value::{Outlet, TensorElementType};
+use semver::VersionReq;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Runs ONNX graphs by a library of ONNX Runtime, 1.17 or later.
+#[derive(Clone)]
+pub struct OnnxRuntime(Environment);
+
+/// A process has one such library, and keeps it.
+static LOADED: Mutex<Option<(PathBuf, OnnxRuntime)>> = Mutex::new(None);
+
+impl OnnxRuntime {
+    /// Loads the library of that file, such as `libonnxruntime.so.1.31.1`. Its code runs with all rights of this
+    /// process.
+    ///
+    /// # Errors
+    /// `onnx/library` where it cannot be loaded, or another one was loaded before.
+    pub fn load(library: impl AsRef<Path>) -> Result<OnnxRuntime> {
+        let given = library.as_ref();
+        let path = given
+            .canonicalize()
+            .map_err(|e| ONNX_LIBRARY.broken(format!("{}: {e}", given.display())).with_io(e))?;
+        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((before, runtime)) = &*loaded {
+            let (before, path) = (before.as_path(), path.as_path());
+            return match before == path {
+                true => Ok(runtime.clone()),
+                false => Err(ONNX_LIBRARY.broken(format!(
+                    "{}: this process has {} already",
+                    path.display(),
+                    before.display()
+                ))),
+            };
+        }
+        let environment = guarded(&ONNX_LIBRARY, || {
+            let builder = ort::environment::init_from(&path)
+                .map_err(|e| ONNX_LIBRARY.broken(e.to_string().escape_debug().to_string()))?;
+            let built = builder.with_name("holdall").with_telemetry(false).build();
+            let environment = built.map_err(|e| told(&ONNX_LIBRARY, &e))?;
+            environment.set_log_level(LogLevel::Fatal);
+            Ok(environment)
+        })?;
+        let runtime = OnnxRuntime(environment);
+        *loaded = Some((path, runtime.clone()));
+        Ok(runtime)
+    }
+}
+
+impl std::fmt::Debug for OnnxRuntime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OnnxRuntime").finish_non_exhaustive()
+    }
+}
+
+impl Runner for OnnxRuntime {
+    fn name(&self) -> &'static str {
+        "onnx"
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &OPTIONS
+    }
+
+    fn satisfies(&self, requirement: &VersionReq) -> Result<(), String> {
+        satisfies(requirement)
+    }
+
+    fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>> {
+        let path = graph_file(load.model)?;
+        let options = Options::of(load)?;
+        let timeout = load.settings.timeout;
+        let environment = self.0.clone();
+        let mut session = bounded(timeout, "read the graph", move || {
+            guarded(&ONNX_MODEL, || {
+                look_through(&path)?;
+                let mut builder =
+                    builder(&environment, &options).map_err(|e| told(&ONNX_MODEL, &e))?;
+                builder.commit_from_file(&path).map_err(|e| told(of_load(&e), &e))
+            })
+        })?;
+        let inputs = ends::inputs(&load.description.inputs, &names(session.inputs()))?;
+        let outputs = ends::outputs(&load.description.outputs, &names(session.outputs()))?;
+        let inputs = placed(inputs, session.inputs(), "input")?;
+        let outputs = placed(outputs, session.outputs(), "output")?;
+
+        let run = Arc::new(RunOptions::new().map_err(|e| told(&ONNX_RUN, &e))?);
+        let (asked, wanted) = (Arc::clone(&run), outputs.clone());
+        let worker =
+            Worker::new(timeout, move |inputs| called(&mut session, inputs, &asked, &wanted))?;
+        Ok(Box::new(Graph { inputs, outputs, run, worker }))
+    }
+}
+
+fn builder(environment: &Environment, options: &Options) -> ort::Result<SessionBuilder> {
+    let level = match options.optimize {
+        true => GraphOptimizationLevel::All,
+        false => GraphOptimizationLevel::Disable,
+    };
+    let builder = Session::builder(environment)?.with_optimization_level(level)?;
+    Ok(match options.threads {
+        Some(n) => builder.with_intra_threads(n)?,
+        None => builder,
+    })
+}
+
+/// Inputs by the graph's names.
+type Job = Vec<(String, ort::value::DynValue)>;
+
+fn called(
+    session: &mut Session,
+    inputs: Job,
+    options: &RunOptions,
+    wanted: &[Place],
+) -> Result<Vec<Value>> {
+    let ran = session.run_with_options(inputs, options).map_err(|e| told(of_run(&e), &e))?;
+    let given = |place: &Place| {
+        let value = ran.get(&place.graph).ok_or_else(|| {
+            ONNX_RUN.broken(format!("the graph gave no `{}`", place.graph.escape_debug()))
+        })?;
+        tensor::from_engine(value, place.ty).map_err(|e| e.in_tensor(place.name.as_str()))
+    };
+    wanted.iter().map(given).collect()
+}
+
+/// An input or output, and what the graph says of it.
+#[derive(Clone)]
+struct Place {
+    name: String,
+    /// Its name in the graph.
+    graph: String,
+    /// What it has there.
+    engine: TensorElementType,
+    ty: Option<ValueType>,
+}
+
+fn names(of: &[Outlet]) -> Vec<String> {
+    of.iter().map(|outlet| outlet.name().to_owned()).collect()
+}
+
+fn placed(ends: Vec<End>, of: &[Outlet], what: &str) -> Result<Vec<Place>> {
+    let place = |End { name, at, ty }: End| {
+        let outlet = &of[at];
+        let Some(engine) = outlet.dtype().tensor_type() else {
+            let (name, dtype) = (name.escape_debug(), outlet.dtype());
+            return Err(ONNX_TYPE.broken(format!("{what} `{name}` of the graph is a {dtype}")));
+        };
+        Ok(Place { name, graph: outlet.name().to_owned(), engine, ty })
+    };
+    ends.into_iter().map(place).collect()
+}
+
+struct Graph {
+    inputs: Vec<Place>,
+    outputs: Vec<Place>,
+    run: Arc<RunOptions>,
+    worker: Worker<Job, Vec<Value>>,
+}
+
+impl Loaded for Graph {
+    fn needs_files(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
+        let mut given = Vec::with_capacity(inputs.len());
+        for (name, value) in inputs {
+            let Some(place) = self.inputs.iter().find(|place| place.name == *name) else {
+                let e = format!("the graph has no input `{}`", name.escape_debug());
+                return Err(ONNX_NAME.broken(e));
+            };
+            let converted = tensor::to_engine(value, place.engine);
+            given.push((place.graph.clone(), converted.map_err(|e| e.in_tensor(name.as_str()))?));
+        }
+        let ran = self.worker.run(given);
+        if ran.as_ref().is_err_and(|e| e.code() == TIMEOUT.code) {
+            // Where it cannot be asked, it computes on unseen.
+            let _ = self.run.terminate();
+        }
+        let outputs = self.outputs.iter().map(|place| place.name.clone()).zip(ran?).collect();
+        each(outputs)
+    }
+}
+
+/// The rule of a failure to read a graph.
+fn of_load<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
+    match e.code() {
+        ort::error::ErrorCode::NotImplemented => &ONNX_OPERATOR,
+        _ if e.message().contains("is not a registered function/op") => &ONNX_OPERATOR,
+        _ => &ONNX_MODEL,
+    }
+}
+
+/// The rule of a failure of a call.
+fn of_run<R>(e: &ort::Error<R>) -> &'static holdall::Rule {
+    match e.code() {
+        ort::error::ErrorCode::NotImplemented => &ONNX_OPERATOR,
+        _ => &ONNX_RUN,
+    }
+}
+
+fn told<R>(rule: &'static holdall::Rule, e: &ort::Error<R>) -> Error {
+    rule.broken(e.message().escape_debug().to_string())
+}
