@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -152,10 +153,14 @@ def test_photos(photos, io):
             with pytest.raises(holdall.HoldallError) as info:
                 r.column(path)
             assert info.value.code == code and info.value.tensor == "records"
-        with pytest.raises(holdall.Misuse):
-            r.ragged("tags")
-        with pytest.raises(holdall.Misuse):
-            r.texts("id")
+        for call in (lambda: r.ragged("tags"), lambda: r.ragged("id"), lambda: r.texts("id"), lambda: r.texts("at")):
+            with pytest.raises(holdall.Misuse) as info:
+                call()
+            assert info.value.code == "python/column" and "values" in info.value.hint
+        for call in (r.column, r.texts, r.ragged, r.values):
+            with pytest.raises(KeyError) as missing:
+                call("lable")
+            assert "columns" in missing.value.hint
         html = r._repr_html_()
         assert "On the roof" in html and html.count("<tr>") == 5
     assert "closed" in r._repr_html_() and "caption string" in repr(r)
@@ -354,6 +359,51 @@ def test_views_are_of_the_map(photos):
         assert info.value.code == "python/closed"
 
 
+def test_nothing_stays_mapped(photos, tmp_path):
+    if not sys.platform.startswith("linux"):
+        pytest.skip("looks at /proc")
+
+    path = tmp_path / "own.mt"
+    path.write_bytes(photos.read_bytes())
+
+    def maps():
+        return pathlib.Path("/proc/self/maps").read_text().count(str(path))
+
+    for _ in range(50):
+        with holdall.open(path, io="map") as f:
+            r = f["records"].records()
+            kept = [list(r), r.column("label"), r.texts("caption"), r.column("at"), r[1:].numpy()]
+        assert maps() == 1
+        del r, f, kept
+        gc.collect()
+        assert maps() == 0
+
+
+def test_many_threads_read_one_dataset(photos):
+    """Some while it is closed: they get the error, or what is right."""
+    for _ in range(8):
+        f = holdall.open(photos)
+        r = f["records"].records()
+        expected, wrong = list(r), []
+
+        def go(number):
+            try:
+                for _ in range(10):
+                    if list(r) != expected or r.texts("caption") != [e["caption"] for e in expected]:
+                        wrong.append("other values")
+            except holdall.Misuse as e:
+                if e.code != "python/closed":
+                    wrong.append(e)
+
+        threads = [threading.Thread(target=go, args=(n,)) for n in range(4)]
+        for t in threads:
+            t.start()
+        f.close()
+        for t in threads:
+            t.join()
+        assert not wrong
+
+
 def test_slices_are_lists(photos):
     r = holdall.open(photos)["records"].records()
     ids = [1, 2, 3, 4]
@@ -461,26 +511,26 @@ def test_odd_bytes_are_found_in_columns(io):
 
 
 def test_a_schema_that_doubles_is_no_trap():
-    """Forty structs, each with two of the one before: no dtype has so many members."""
-    schema = {"TypeDef:Struct": [], "properties": {}, "required": [], "align": 1}
-    defs = {"0": schema}
+    """Forty structs without a byte, each with two of the one before: nobody has so many members."""
+    defs = {"0": {"TypeDef:Struct": [], "properties": {}, "align": 1}}
     for n in range(1, 41):
         of = {"$ref": f"#/$defs/{n - 1}"}
-        defs[str(n)] = {"TypeDef:Struct": ["a", "b"], "properties": {"a": of, "b": of}, "required": ["a"], "align": 1}
+        defs[str(n)] = {"TypeDef:Struct": ["a", "b"], "properties": {"a": of, "b": of}, "required": ["a", "b"], "align": 1}
     kind = {
         "TypeDef:Struct": ["n", "x"],
         "properties": {"n": {"TypeDef:Uint8": True}, "x": {"$ref": "#/$defs/40"}},
-        "required": ["n"],
+        "required": ["n", "x"],
         "align": 1,
         "$defs": defs,
     }
-    try:
-        r = by_hand(kind, bytes(2**40 and 2), io="map")
-    except holdall.HoldallError as e:
-        assert e.code in ("records/size", "schema/too-large", "schema/size-overflow")
-        return
-    with pytest.raises(holdall.HoldallError):
-        r.column("x")
+    r = by_hand(kind, b"\7")
+    calls = (lambda: r.dtype, r.numpy, lambda: r.columns, lambda: r.enums, lambda: r[0], lambda: list(r),
+             lambda: r.values("x"), lambda: r.column("x"), r._repr_html_)  # fmt: skip
+    for call in calls:
+        with pytest.raises(holdall.Limit) as info:
+            call()
+        assert info.value.tensor == "r" and info.value.code in ("python/dtype", "schema/too-large")
+    assert r.column("n").tolist() == [7] and r.values("n") == [7] and repr(r).endswith("1 record of 1 bytes: struct>")
 
 
 def test_what_is_no_array_says_where_to_look(photos):

@@ -113,6 +113,29 @@ fn entries_that_share_bytes_are_followed_so_far_and_no_farther() {
 }
 
 #[test]
+fn members_without_bytes_are_met_so_often_and_no_more() {
+    let nested = |levels: u32| {
+        let mut defs = json!({"0": {"TypeDef:Struct": [], "properties": {}, "align": 1}});
+        for level in 1..=levels {
+            let below = json!({"$ref": format!("#/$defs/{}", level - 1)});
+            defs[level.to_string()] = json!({"TypeDef:Struct": ["a", "b"], "align": 1,
+                "properties": {"a": below, "b": below}, "required": ["a", "b"]});
+        }
+        let top = json!({"$ref": format!("#/$defs/{levels}")});
+        json!({"TypeDef:Struct": ["n", "x"], "align": 1, "required": ["n", "x"], "$defs": defs,
+            "properties": {"n": {"TypeDef:Uint8": true}, "x": top}})
+    };
+    let (schema, ty) = compile(nested(5));
+    assert!(schema.record_value(ty, &[7], &[], &limits()).is_ok());
+    let few = limits().with_nodes(62);
+    assert_eq!(schema.check_record(ty, &[7], &[], &few).unwrap_err().code(), "schema/too-large");
+    assert!(schema.check_record(ty, &[7], &[], &few.with_nodes(63)).is_ok());
+    let (schema, ty) = compile(nested(40));
+    let found = schema.check_record(ty, &[7], &[], &limits()).unwrap_err();
+    assert_eq!(found.code(), "schema/too-large");
+}
+
+#[test]
 fn errors_name_the_path() {
     let (schema, ty) = shapes();
     let mut encoder = Encoder::new(&schema, ty, &limits()).unwrap();

@@ -27,6 +27,9 @@ fn runs_come_back_by_place() {
         assert_eq!(blob.str(0).unwrap(), "ä");
         assert_eq!(blob.str(1).unwrap(), "");
         assert_eq!(*blob.get(2).unwrap(), long[..]);
+        assert_eq!(blob.range(2).unwrap().count(), long.len());
+        assert_eq!(blob.bytes(2).unwrap(), long);
+        assert_eq!(blob.bytes(3).unwrap_err().code(), "records/index");
         assert_eq!(blob.get(3).unwrap_err().code(), "records/index");
         assert_eq!(blob.get(u64::MAX).unwrap_err().code(), "records/index");
         assert_eq!(blob.json(0).unwrap_err().code(), "records/content");

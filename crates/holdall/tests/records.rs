@@ -42,6 +42,34 @@ fn records_come_back_by_place() {
 }
 
 #[test]
+fn parts_are_records_of_their_own() {
+    everywhere(&dataset(50), |records| {
+        let paths = ["id", "text", "tags", "box", "shape", "shape.named", "meta"];
+        for (i, record) in (0..).zip(records.iter(0..50).unwrap()) {
+            let (record, json) = (record.unwrap(), value(i));
+            for path in paths {
+                let accessor = records.accessor(path).unwrap();
+                let part = record.part(&accessor).unwrap();
+                let Some(part) = part else {
+                    assert!(path == "shape.named" && json["shape"]["kind"] == "circle");
+                    continue;
+                };
+                assert_eq!((part.index(), part.ty()), (i, accessor.ty()));
+                let found = part.to_value().unwrap();
+                match path {
+                    "shape.named" => assert_eq!(found["name"], json["shape"]["name"]),
+                    path => assert_eq!(found, json[path]),
+                }
+                let again = part.with_heap(|schema, bytes, heap| {
+                    schema.record_value(part.ty(), bytes, heap, records.limits())
+                });
+                assert_eq!(again.unwrap(), found);
+            }
+        }
+    });
+}
+
+#[test]
 fn members_are_read_where_they_lie() {
     everywhere(&dataset(50), |records| {
         let (id, x) = (records.typed::<u64>("id").unwrap(), records.typed::<f32>("x").unwrap());

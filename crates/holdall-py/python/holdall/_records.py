@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Optional, Union, ov
 from . import _holdall
 from ._blob import about, place
 from ._kinds import MOST, Form, Types, ndarray
-from .errors import HoldallError, Misuse, Unsupported
+from .errors import HoldallError, Misuse, NotFound, Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,9 +47,12 @@ class Records:
 
     A record is a dict: numbers, ``str`` (names of enums too), ``bytes``, ``numpy.datetime64``, dicts for structs,
     JSON and unions (with the key of the variant), NumPy arrays for arrays and tensors of numbers, lists for other
-    arrays, and ``None`` for what is absent. Records that are no structs are such a value themselves.
+    arrays, and ``None`` for what is absent. Records that are no structs are such a value themselves. The earliest time
+    of 64 bits, in 1677, is NumPy's NaT.
 
     Parts are named by paths: ``"label"``, ``"image.width"``, ``"corners[0]"``; into a union, by the key of a variant.
+
+    They keep a mapped file mapped, as their arrays do; once the file is closed everything but arrays is an error.
     """
 
     __slots__ = ("_tensor", "_native", "_types", "_stride", "_range")
@@ -133,7 +136,7 @@ class Records:
         """
         import numpy as np
 
-        at, offset, always = self._native.find(path)
+        at, offset, always = self._find(path)
         row = self._types.rows[at]
         if row.kind == "string":
             return self._strings(path, always)
@@ -162,6 +165,9 @@ class Records:
             Misuse: it is no text.
             Malformed: it is not UTF-8, or lies outside the heap.
         """
+        at, _, _ = self._find(path)
+        if self._types.rows[at].kind not in ("string", "enum", "json"):
+            self._wrong(f"`{path}` is no text: {self._types.describe(at)}", "values(path) gives a list of anything")
         low, high, step = self._run()
         return self._native.texts(path, low, high)[::step]
 
@@ -176,7 +182,7 @@ class Records:
         """
         import numpy as np
 
-        at, _, _ = self._native.find(path)
+        at, _, _ = self._find(path)
         row = self._types.rows[at]
         items = row.more[0] if row.kind == "array" and row.more[1] is None else None
         with _about(self._tensor):
@@ -205,6 +211,7 @@ class Records:
             NotFound: there is no such member.
             Malformed: what is wrong with it.
         """
+        self._find(path)
         low, high, step = self._run()
         return self._native.values(low, high, path, self._types)[::step]
 
@@ -231,6 +238,14 @@ class Records:
                 yield from self._native.values(low, high, None, self._types)[::step]
             else:
                 yield from (part[at] for at in range(len(part)))
+
+    def _find(self, path: str) -> tuple[int, int, bool]:
+        """A part: its type, its offset in bytes, and whether every record has it."""
+        try:
+            return self._native.find(path)
+        except NotFound as e:
+            e.hint = e.hint or "`columns` lists what there is"
+            raise
 
     def _run(self) -> tuple[int, int, int]:
         """The records from the first to the last of these, and the step that picks these."""

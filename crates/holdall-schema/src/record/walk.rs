@@ -13,7 +13,7 @@ use crate::json::{Token, parse, write_string};
 use crate::kinds::{Array, Enum, Kind, Len, PlaceWidth, Scalar, Struct, TensorType, TypeId, Union};
 use crate::limits::SchemaLimits;
 use crate::path::Segment;
-use crate::rules::OPEN_SHAPE;
+use crate::rules::{OPEN_SHAPE, TOO_LARGE as TOO_MANY};
 use crate::schema::Schema;
 use data_encoding::BASE64;
 use serde_json::Value;
@@ -81,7 +81,8 @@ impl Schema {
         }
         let depth = limits.json_depth();
         let most = limits.decoded_len;
-        let mut walk = Walk { schema: self, heap, out, left: most, most, depth };
+        let empty = limits.max_nodes();
+        let mut walk = Walk { schema: self, heap, out, left: most, most, empty, depth };
         walk.value(ty, record).map_err(Fail::into_error)
     }
 }
@@ -115,13 +116,20 @@ struct Walk<'w, O> {
     /// share theirs stand for more than any file has.
     left: u64,
     most: u64,
+    /// Values without bytes that may still be met: a short schema can ask for any number of them.
+    empty: u64,
     depth: usize,
 }
 
 impl<'w, O: Output> Walk<'w, O> {
     fn value(&mut self, ty: TypeId, bytes: &'w [u8]) -> Outcome<()> {
         let schema = self.schema;
-        match &get(&schema.types, ty)?.kind {
+        let found = get(&schema.types, ty)?;
+        if found.size == Some(0) {
+            let few = "a record has more members without bytes than the limit";
+            self.empty = self.empty.checked_sub(1).ok_or_else(|| TOO_MANY.broken(few))?;
+        }
+        match &found.kind {
             Kind::Scalar(scalar) => {
                 if *scalar == Scalar::Boolean {
                     check_bool(bytes)?;
