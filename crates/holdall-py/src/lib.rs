@@ -23,8 +23,9 @@ fn command(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
     py.detach(|| holdall_cli::run(args))
 }
 
+// PyO3 says otherwise unless told: no free-threaded Python has run the tests yet.
 /// Native half of `holdall`. Import `holdall` instead.
-#[pymodule]
+#[pymodule(gil_used = true)]
 mod _holdall {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
