@@ -36,7 +36,8 @@ pub(crate) struct NativeFile {
 }
 
 impl NativeFile {
-    fn new(file: File) -> NativeFile {
+    /// An open file as an object of Python.
+    pub(crate) fn new(file: File) -> NativeFile {
         NativeFile { name: file.name().to_owned(), file: Mutex::new(Some(file)) }
     }
 
@@ -68,15 +69,21 @@ impl NativeFile {
 impl NativeFile {
     /// Opens a file of the file system.
     #[staticmethod]
-    #[pyo3(signature = (path, io, check, limits))]
+    #[pyo3(signature = (path, io, check, limits, allow, offline))]
     fn open(
         py: Python<'_>,
         path: PathBuf,
         io: &str,
         check: &str,
         limits: Option<&Bound<'_, PyDict>>,
+        allow: Vec<String>,
+        offline: bool,
     ) -> PyResult<NativeFile> {
         let options = options::open(py, io, check, limits)?;
+        #[cfg(feature = "carton")]
+        let options = crate::remote::Remote::of(py, &allow, offline)?.apply(options, &path);
+        #[cfg(not(feature = "carton"))]
+        let _ = (allow, offline);
         py.detach(|| options.open(path)).raise(py).map(NativeFile::new)
     }
 

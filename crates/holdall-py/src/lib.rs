@@ -3,15 +3,27 @@
 #![deny(unsafe_code)]
 
 mod decode;
+#[cfg(feature = "carton")]
+mod describe;
 mod dtype;
 mod errors;
 mod file;
 mod kinds;
 mod memory;
+#[cfg(feature = "carton")]
+mod model;
 mod options;
+#[cfg(feature = "carton")]
+mod pack;
+#[cfg(feature = "carton")]
+mod package;
 mod records;
+#[cfg(feature = "carton")]
+mod remote;
 mod reports;
 mod value;
+#[cfg(feature = "carton")]
+mod values;
 mod work;
 mod writer;
 
@@ -37,6 +49,15 @@ mod _holdall {
     use super::file::formats;
     #[pymodule_export]
     use super::memory::Buffer;
+    #[cfg(feature = "carton")]
+    #[pymodule_export]
+    use super::model::NativeModel;
+    #[cfg(feature = "carton")]
+    #[pymodule_export]
+    use super::pack::{fetch, pack, shrink};
+    #[cfg(feature = "carton")]
+    #[pymodule_export]
+    use super::package::NativePackage;
     #[pymodule_export]
     use super::records::record_types;
     #[pymodule_export]

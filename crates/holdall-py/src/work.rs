@@ -44,6 +44,23 @@ impl Meter {
     }
 }
 
+/// A meter for work that learns on the way how much there is, and says all of it each time.
+pub(crate) struct Latest(pub(crate) Arc<Meter>);
+
+impl Progress for Latest {
+    fn begin(&self, total_bytes: u64) {
+        self.0.total.store(total_bytes, Ordering::Relaxed);
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.0.advance(bytes);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
 /// Does work on about so many bytes. `listener` is called with the bytes done and all bytes; what it
 /// raises, or Ctrl-C, cancels the work.
 pub(crate) fn run<T: Send>(

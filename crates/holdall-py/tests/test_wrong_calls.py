@@ -78,8 +78,15 @@ def targets(folder):
     sets[1].close()
     writers = [holdall.Writer(folder / f"w{i}.zt") for i in range(2)]
     writers[1].abort()
+    (folder / "model").mkdir(exist_ok=True)
+    holdall.carton.pack(folder / "model", runner="noop", framework_version="1", tensors={"x": np.zeros(2)})
+    package, shut = (holdall.carton.open(folder / "model.carton") for _ in range(2))
+    shut.close()
+    model = package.load()
+    packages = (holdall.carton, package, shut, package.values, package.files, model, package._native, model._native)
     out = []
-    for x in (holdall, hn, safetensors, f, closed, t, dead, c, n, b, *writers, _holdall, _holdall.File, *records, *natives):
+    calls = (*records, *natives, *packages)
+    for x in (holdall, hn, safetensors, f, closed, t, dead, c, n, b, *writers, _holdall, _holdall.File, *calls):
         for name in dir(x):
             if name in ("__class__", "__init_subclass__", "__subclasshook__", "__reduce_ex__", "__new__", "__del__"):
                 continue
@@ -105,7 +112,10 @@ def main(folder, seed):
     words = [
         "io", "check", "limits", "names", "dense", "threads", "progress", "format", "attributes", "encoding", "level",
         "digest", "align", "version", "tied", "overwrite", "sync", "include", "exclude", "rename", "sharing", "copy",
-        "dtype", "bins", "path", "start", "stop", "make", "at", "kind", "json", "rtol", "max_version", "dl_device", "stream", "framework", "device", "metadata",
+        "dtype", "bins", "path", "start", "stop", "make", "at", "kind", "json", "rtol", "max_version", "dl_device",
+        "stream", "framework", "device", "metadata", "allow", "offline", "strict", "model", "options", "timeout", "log",
+        "runner", "framework_version", "inputs", "outputs", "self_tests", "tensors", "misc", "from_toml", "links",
+        "base_url", "atol", "equal_nan",
     ]  # fmt: skip
     calls, raised, odd = 0, 0, {}
     for name, call in targets(folder):

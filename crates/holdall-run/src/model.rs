@@ -4,6 +4,7 @@ use crate::rules::{CLOSED, COMPAT, IO, NOTHING, PLATFORM, REQUIREMENT, VERSION};
 use crate::runner::{Each, Load, Loaded, Named, Runner, Runners};
 use crate::temporary::Temporary;
 use holdall::carton::{Description, OptionValue, Package, TensorSpec, Value};
+use holdall::error::CANCELLED;
 use holdall::formats::carton::signature::{self, Call};
 use holdall::{Error, Result};
 use semver::VersionReq;
@@ -26,6 +27,9 @@ pub struct LogLine {
 /// Takes the lines that models print, from any thread.
 pub type Log = Arc<dyn Fn(LogLine) + Send + Sync>;
 
+/// Says whether loading or a call is no longer wanted, from any thread, about ten times a second.
+pub type Cancelled = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// A caller's choices.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -40,6 +44,9 @@ pub struct Settings {
     pub timeout: Duration,
     /// Where lines that the model prints go; nowhere when there is none.
     pub log: Option<Log>,
+    /// Asked while a runner loads or runs. Once it says yes, the wait ends with
+    /// [`CANCELLED`](holdall::error::CANCELLED), and the model can no longer be used.
+    pub cancelled: Option<Cancelled>,
 }
 
 impl Default for Settings {
@@ -50,6 +57,7 @@ impl Default for Settings {
             python: None,
             timeout: Duration::from_secs(600),
             log: None,
+            cancelled: None,
         }
     }
 }
@@ -94,6 +102,23 @@ impl Settings {
     pub fn with_log(mut self, log: impl Fn(LogLine) + Send + Sync + 'static) -> Settings {
         self.log = Some(Arc::new(log));
         self
+    }
+
+    /// Asks this whether loading or a call is no longer wanted.
+    pub fn with_cancelled(
+        mut self,
+        cancelled: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Settings {
+        self.cancelled = Some(Arc::new(cancelled));
+        self
+    }
+
+    /// Fails once what is waited for is no longer wanted.
+    pub(crate) fn check_wanted(cancelled: Option<&Cancelled>) -> Result<()> {
+        match cancelled.is_some_and(|cancelled| cancelled()) {
+            true => Err(CANCELLED.broken("the model was no longer wanted")),
+            false => Ok(()),
+        }
     }
 }
 
@@ -224,10 +249,10 @@ impl Model {
             Span::Answer => loaded.run(&inputs, &mut hand_on),
             Span::Whole => loaded.run_whole(&inputs, &mut hand_on),
         };
-        if ran
-            .as_ref()
-            .is_err_and(|e| e.code().starts_with("runner/") && e.code() != "runner/failed")
-        {
+        let is_fatal = |e: &Error| {
+            *e.rule() == CANCELLED || e.code().starts_with("runner/") && e.code() != "runner/failed"
+        };
+        if ran.as_ref().is_err_and(is_fatal) {
             self.loaded = None;
         }
         ran

@@ -178,3 +178,16 @@ fn a_graph_without_an_end_is_given_up() {
     assert_eq!(model.run(input()).unwrap_err().code(), "runner/timeout");
     assert_eq!(model.run(input()).unwrap_err().code(), "run/closed");
 }
+
+#[test]
+fn a_graph_that_is_no_longer_wanted_is_given_up() {
+    let start = std::time::Instant::now();
+    let late = move || start.elapsed() > std::time::Duration::from_millis(500);
+    let settings = Settings::default().with_cancelled(late);
+    let d = description("onnx", &[("x", "n")], &[("y", "n")]);
+    let mut model = Model::load_folder(d, folder("endless").path(), &settings).unwrap();
+    let input = || vec![("x".to_owned(), value(&[1]))];
+    assert_eq!(model.run(input()).unwrap_err().code(), "work/cancelled");
+    assert!(start.elapsed() < std::time::Duration::from_secs(60));
+    assert_eq!(model.run(input()).unwrap_err().code(), "run/closed");
+}

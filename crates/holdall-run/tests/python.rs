@@ -399,3 +399,33 @@ fn entry_points_and_interpreters_that_are_not_there_are_told() {
     let e = load(d, &settings());
     assert_eq!(e.code(), "python/entry");
 }
+
+#[test]
+fn a_call_that_is_no_longer_wanted_ends() {
+    if !can_run() {
+        return;
+    }
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let unwanted = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&unwanted);
+    let settings = settings().with_cancelled(move || asked.load(Ordering::Relaxed));
+    let code =
+        "import time\ndef run(inputs):\n    time.sleep(float(inputs['x']))\n    return inputs";
+    let (_folder, mut model) = load_with(any(), code, &settings).unwrap();
+    let seconds = |n: f64| x(Value::of(Vec::new(), &[n]).unwrap());
+    model.run(seconds(0.0)).unwrap();
+    let flag = Arc::clone(&unwanted);
+    let teller = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        flag.store(true, Ordering::Relaxed);
+    });
+    let start = Instant::now();
+    let e = model.run(seconds(60.0)).unwrap_err();
+    teller.join().unwrap();
+    assert_eq!(e.code(), "work/cancelled");
+    assert!(start.elapsed() < Duration::from_secs(20));
+    // What was given up cannot be asked again.
+    assert_eq!(model.run(seconds(0.0)).unwrap_err().code(), "run/closed");
+    // Nor is loading begun that nobody wants.
+    assert_eq!(load_with(any(), code, &settings).unwrap_err().code(), "work/cancelled");
+}

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use holdall::carton::{
-    Content, Description, DimSpec, Example, Packer, Packing, Reference, Runner, SelfTest,
+    Content, Description, DimSpec, Example, Inferred, Packer, Packing, Reference, Runner, SelfTest,
     ShapeSpec, TensorSpec, Value, ValueType,
 };
 use holdall::wire::zip::{Directory, Method};
@@ -142,4 +142,24 @@ fn parts_that_do_not_fit_are_refused() {
     refused(all.clone().with_tensor("z", texts), "0 texts do not have the shape []");
     let deep = Value::Nested(vec![Value::Nested(vec![])]);
     refused(all.with_tensor("z", deep), "inside another");
+}
+
+#[test]
+fn what_a_models_file_says_of_itself() {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/xor/model/model.onnx");
+    let found = Inferred::from_file(&model).unwrap();
+    assert_eq!(found.undeclared, None);
+    let d = found.description;
+    assert_eq!((d.runner.name.as_str(), d.inputs.len(), d.outputs.len()), ("onnx", 1, 2));
+    assert!(d.runner.framework_version.ends_with(", <2"));
+
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("weights.bin");
+    std::fs::write(&other, b"x").unwrap();
+    assert_eq!(Inferred::from_file(&other).unwrap(), Inferred::default());
+    let broken = folder.path().join("broken.ONNX");
+    std::fs::write(&broken, b"\xff").unwrap();
+    assert!(Inferred::from_file(&broken).is_err());
+    let e = Inferred::from_file(folder.path().join("nothing.onnx")).unwrap_err();
+    assert_eq!(e.kind(), holdall::Kind::Io);
 }

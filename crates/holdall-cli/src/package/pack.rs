@@ -10,9 +10,8 @@ use crate::progress::Bar;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::Error;
-use holdall::carton::onnx::{self, Declared};
 use holdall::carton::{
-    Content, Description, Follow, OptionValue, PackReport, Package, Packer, Packing, hex,
+    Content, Description, Follow, Inferred, OptionValue, PackReport, Package, Packer, Packing, hex,
     rules::PART,
 };
 use std::io::Write as _;
@@ -267,38 +266,14 @@ fn check_version(session: &Session, version: &str) -> Result<(), Failure> {
 
 /// What a model file says of itself.
 fn inferred(session: &Session, path: &Path) -> Result<Description, Failure> {
-    let mut d = Description::default();
-    if !path.extension().is_some_and(|e| e.eq_ignore_ascii_case("onnx")) {
-        return Ok(d);
-    }
-    let bytes = holdall::carton::mapped(path)?;
-    let found = onnx::signature(&bytes).map_err(|e| e.in_source(path.display()))?;
-    d.model_name = found.name.clone();
-    d.runner.name = "onnx".into();
-    // Release 1.N of the standard brought operators of version N + 5.
-    if let Some(minor) = found.opset.checked_sub(5).filter(|minor| *minor >= 2) {
-        d.runner.framework_version = format!(">=1.{minor}, <2");
-    }
-    let other = found.inputs.iter().chain(&found.outputs).find_map(|value| match value {
-        Declared::Other(name, why) => Some((name, why)),
-        Declared::Tensor(_) => None,
-    });
-    if let Some((name, why)) = other {
+    let found = Inferred::from_file(path)?;
+    if let Some((name, why)) = &found.undeclared {
         let (name, why) = (escape(name), printable(why));
         session.warn(format_args!(
             "`{name}` cannot be declared in a package: {why}; no inputs and outputs are declared"
         ));
-        return Ok(d);
     }
-    let specs = |all: &[Declared]| {
-        let tensor = |value: &Declared| match value {
-            Declared::Tensor(spec) => Some(spec.clone()),
-            Declared::Other(..) => None,
-        };
-        all.iter().filter_map(tensor).collect()
-    };
-    (d.inputs, d.outputs) = (specs(&found.inputs), specs(&found.outputs));
-    Ok(d)
+    Ok(found.description)
 }
 
 fn file_name(path: &Path) -> Result<String, Failure> {

@@ -1,4 +1,4 @@
-"""Open, load, save, convert and verify tensor files: safetensors, zTensor, Metatensor.
+"""Open, load, save, convert and verify tensor files and packages of models: safetensors, zTensor, Metatensor, Carton.
 
 ::
 
@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from . import errors
+from . import carton, errors
 from ._blob import Blob
 from ._file import File, open
 from ._holdall import Buffer, __version__
@@ -66,6 +66,7 @@ __all__ = [
     "Warning",
     "Writer",
     "__version__",
+    "carton",
     "convert",
     "diff",
     "errors",

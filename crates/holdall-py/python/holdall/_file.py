@@ -20,6 +20,8 @@ __all__ = ["open", "File", "Source"]
 
 Io = Literal["auto", "map", "read", "direct"]
 Check = Literal["off", "fast", "all"]
+#: What addresses on the web may not do by themselves: plain http, hosts of private networks.
+Allow = Literal["http", "private-hosts"]
 #: What :func:`open` takes.
 Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, Any]
 
@@ -30,18 +32,23 @@ def open(
     io: Io = "auto",
     check: Check = "fast",
     limits: Optional[Mapping[str, int]] = None,
+    allow: Iterable[Allow] = (),
+    offline: bool = False,
     name: Optional[str] = None,
 ) -> "File":
     """Opens a tensor file of any format that Holdall reads. Only its table of contents is read.
 
     Args:
-        source: A path; or the file itself as ``bytes`` (not copied), ``bytearray``, ``memoryview``; or an
-            object with ``read``, of which everything is read.
+        source: A path; a file inside a package, ``"model.carton!/model/weights.zt"``; or an address
+            (``https://…``), which is read by ranges. Or the file itself as ``bytes`` (not copied), ``bytearray``,
+            ``memoryview``; or an object with ``read``, of which everything is read.
         io: How bytes are fetched: ``"map"`` maps the file, ``"read"`` reads by position, ``"direct"`` reads
             past the system's cache; ``"auto"`` maps on local disks and reads on network file systems.
         check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (CRC-32C) or ``"all"``.
             What is only a view into the map is checked under ``"all"`` alone.
         limits: Caps of what the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes).
+        allow: What addresses may do besides https to public hosts: ``"http"``, ``"private-hosts"``.
+        offline: Whether a file that a package only links to comes from the cache alone, rather than being fetched.
         name: Name for a source without a path, for messages.
 
     Raises:
@@ -51,7 +58,7 @@ def open(
     """
     caps = dict(limits) if limits is not None else None
     if isinstance(source, (str, os.PathLike)):
-        native = _holdall.File.open(source, io, check, caps)
+        native = _holdall.File.open(source, io, check, caps, allowed(allow), bool(offline))
         return File(native, os.fsdecode(source))
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = source if type(source) is bytes else bytes(source)
@@ -64,6 +71,13 @@ def open(
         raise TypeError(f"a path, bytes or an object with read() is opened, not {type(source).__name__}")
     name = name if isinstance(name, str) else "<bytes>"
     return File(_holdall.File.open_bytes(data, name, check, caps), name)
+
+
+def allowed(allow: Iterable[Allow]) -> list[str]:
+    """What addresses may do, as a list of words."""
+    if isinstance(allow, (str, bytes)):
+        raise TypeError('allow is a list of words, such as ["http"], not one text')
+    return list(allow)
 
 
 class File(Mapping[str, "Tensor"]):

@@ -1,4 +1,4 @@
-"""A file as a table, for notebooks."""
+"""A file as a table, a package as a card, for notebooks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._carton_types import Spec
     from ._file import File
+    from ._package import Package
     from ._records import Records
 
 #: Rows that are shown.
@@ -73,3 +75,45 @@ def _cell(value: object) -> str:
     text = value if isinstance(value, str) else repr(value[:WIDTH] if isinstance(value, (bytes, list)) else value)
     text = " ".join(text[: 2 * WIDTH].split())
     return escape(text if len(text) <= WIDTH else text[: WIDTH - 1] + "…")
+
+
+def card(package: "Package") -> str:
+    """What a package says of its model, and its files with a bar for each."""
+    if package.closed:
+        return f"<p><b>{escape(package.source)}</b>, closed</p>"
+    name = package.name if package.name is not None else package.source
+    about = f": {escape(package.short_description)}" if package.short_description else ""
+    runner = f"{package.runner.name} {package.runner.framework_version}"
+    facts = {
+        "opened as": package.source,
+        "model hash": package.hash,
+        "runner": runner,
+        "license": package.license,
+        "platforms": " · ".join(package.platforms) or "any",
+        "self-tests": str(len(package.self_tests)) if package.self_tests else None,
+    }
+    lines = "".join(_row(escape(key), escape(text)) for key, text in facts.items() if text)
+    lines += _specs("input", package.inputs) + _specs("output", package.outputs)
+    files = list(package.files.values())
+    widest = max((f.nbytes or 0 for f in files), default=0) or 1
+    rows = []
+    for f in files[:MOST]:
+        width = round(100 * (f.nbytes or 0) / widest)
+        bar = f'<div style="background:#4a90d9;height:.7em;width:{width}px"></div>'
+        where = {"links": "only linked to"}.get(f.place, "")
+        rows.append(_row(escape(f.path), "?" if f.nbytes is None else size(f.nbytes), bar, where))
+    more = f"<p>and {len(files) - MOST} more files</p>" if len(files) > MOST else ""
+    return (
+        f"<p><b>{escape(name)}</b>{about}</p><table><tbody>{lines}</tbody></table>"
+        "<table><thead><tr><th>file</th><th>size</th><th></th><th></th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>{more}"
+    )
+
+
+def _row(first: str, *cells: str) -> str:
+    left = "style='text-align:left'"
+    return f"<tr><td {left}>{first}</td>" + "".join(f"<td {left}>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _specs(what: str, specs: tuple["Spec", ...]) -> str:
+    return "".join(_row(what, escape(str(spec))) for spec in specs)

@@ -96,7 +96,7 @@ class Limit(HoldallError):
 
 
 class NotFound(HoldallError, KeyError):
-    """There is no tensor, component or attribute of that name."""
+    """There is no tensor, component, attribute or file of a package of that name."""
 
 
 class Misuse(HoldallError, ValueError):
@@ -138,6 +138,12 @@ _SPELLED = (
     (r"--dense", "dense=True"),
     (r"--raw-types", "raw_types=True"),
     (r"--drop-attributes", "drop_attributes=True"),
+    (r"--timeout SECONDS", "timeout=SECONDS"),
+    (r"--allow ([a-z-]+)", r'allow=["\1"]'),
+    (r" \(in Rust: `[^`]*`\)", ""),
+    (r"--follow-links", "follow_links=True"),
+    (r"--runner NAME --framework-version VERSION", "runner=NAME, framework_version=VERSION"),
+    (r"its traceback is on standard error", "its traceback is in what it printed"),
     (r"--([a-z]+)", r"\1"),
 )
 

@@ -1,22 +1,26 @@
 //! The engine's thread: what it is asked is answered in time, or given up.
 
 use super::guarded;
-use crate::model::io;
+use crate::model::{Cancelled, Settings, io};
 use crate::rules::{ONNX_RUN, TIMEOUT};
 use holdall::{Error, Result};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How often it is asked whether an answer is still wanted.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A thread that does one call after the other. It ends when this is dropped, and its call is done.
 pub(super) struct Worker<J, A> {
     jobs: Sender<J>,
     answers: Receiver<Result<A>>,
     timeout: Duration,
+    cancelled: Option<Cancelled>,
 }
 
 impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
     pub(super) fn new(
-        timeout: Duration,
+        settings: &Settings,
         mut work: impl FnMut(J) -> Result<A> + Send + 'static,
     ) -> Result<Worker<J, A>> {
         let (jobs, todo) = channel::<J>();
@@ -28,19 +32,20 @@ impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
                 }
             }
         })?;
-        Ok(Worker { jobs, answers, timeout })
+        let (timeout, cancelled) = (settings.timeout, settings.cancelled.clone());
+        Ok(Worker { jobs, answers, timeout, cancelled })
     }
 
     /// Does one call.
     pub(super) fn run(&self, job: J) -> Result<A> {
         self.jobs.send(job).map_err(|_| ended())?;
-        received(&self.answers, self.timeout, "run the graph")
+        received(&self.answers, self.timeout, self.cancelled.as_ref(), "run the graph")
     }
 }
 
 /// Does `work` on a thread of its own, and gives it up when it takes too long.
 pub(super) fn bounded<T: Send + 'static>(
-    timeout: Duration,
+    settings: &Settings,
     what: &str,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -49,7 +54,7 @@ pub(super) fn bounded<T: Send + 'static>(
         // Nobody waits any more for what comes too late.
         let _ = done.send(work());
     })?;
-    received(&answer, timeout, what)
+    received(&answer, settings.timeout, settings.cancelled.as_ref(), what)
 }
 
 fn spawn(work: impl FnOnce() + Send + 'static) -> Result<()> {
@@ -57,14 +62,24 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<()> {
     spawned.map(drop).map_err(|e| io(e, "starting a thread for the engine"))
 }
 
-fn received<T>(answer: &Receiver<Result<T>>, timeout: Duration, what: &str) -> Result<T> {
-    match answer.recv_timeout(timeout) {
-        Ok(answer) => answer,
-        Err(RecvTimeoutError::Timeout) => {
-            let seconds = timeout.as_secs_f64();
-            Err(TIMEOUT.broken(format!("the engine did not {what} within {seconds} s")))
+fn received<T>(
+    answer: &Receiver<Result<T>>,
+    timeout: Duration,
+    cancelled: Option<&Cancelled>,
+    what: &str,
+) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        let left = timeout.saturating_sub(start.elapsed());
+        match answer.recv_timeout(left.min(LOOK)) {
+            Ok(answer) => return answer,
+            Err(RecvTimeoutError::Disconnected) => return Err(ended()),
+            Err(RecvTimeoutError::Timeout) => Settings::check_wanted(cancelled)?,
         }
-        Err(RecvTimeoutError::Disconnected) => Err(ended()),
+        if start.elapsed() >= timeout {
+            let seconds = timeout.as_secs_f64();
+            return Err(TIMEOUT.broken(format!("the engine did not {what} within {seconds} s")));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
 use super::log::{Last, pass_lines};
 use super::values;
-use crate::model::{Log, Span, io};
+use crate::model::{Cancelled, Settings, Span, io};
 use crate::rules::{CLOSED, DIED, FAILED, FRAME, HANDSHAKE, ORDER, SHARED, START, TIMEOUT};
 use crate::runner::{Each, Named};
 use crate::temporary::Temporary;
@@ -40,6 +40,7 @@ pub(crate) struct Process {
     /// Whether its number is no longer its own.
     reaped: bool,
     timeout: Duration,
+    cancelled: Option<Cancelled>,
     last_lines: Last,
     /// Threads that hand on what it prints.
     readers: Vec<JoinHandle<()>>,
@@ -48,11 +49,8 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a program whose standard input is the wire, and shakes hands. Gives what it says it is, or how it
     /// failed.
-    pub(crate) fn start(
-        mut command: Command,
-        timeout: Duration,
-        log: Option<&Log>,
-    ) -> Result<(Process, Frame)> {
+    pub(crate) fn start(mut command: Command, settings: &Settings) -> Result<(Process, Frame)> {
+        let log = settings.log.as_ref();
         let shared = tempfile::Builder::new()
             .prefix("holdall-run-")
             .tempdir_in(MEMORY)
@@ -83,7 +81,8 @@ impl Process {
             request: 0,
             seen_ended: false,
             reaped: false,
-            timeout,
+            timeout: settings.timeout,
+            cancelled: settings.cancelled.clone(),
             last_lines,
             readers: out.into_iter().chain(err).collect(),
         };
@@ -209,6 +208,8 @@ impl Process {
     }
 
     fn receive_until(&mut self, deadline: Instant) -> Result<Frame> {
+        // One that never pauses is never looked at otherwise.
+        self.check_wanted()?;
         let mut prefix = [0; PREFIX_LEN];
         self.fill(&mut prefix, deadline)?;
         let prefix = Prefix::decode(&prefix).map_err(|e| self.tell(e))?;
@@ -259,10 +260,19 @@ impl Process {
             }
             self.seen_ended = true;
         }
+        self.check_wanted()?;
         if Instant::now() < deadline {
             return Ok(());
         }
         Err(self.late(to))
+    }
+
+    fn check_wanted(&mut self) -> Result<()> {
+        let wanted = Settings::check_wanted(self.cancelled.as_ref());
+        if wanted.is_err() {
+            self.kill();
+        }
+        wanted
     }
 
     fn late(&mut self, to: &str) -> Error {

@@ -65,7 +65,7 @@ impl Runner for Python {
         let mut command = Command::new(&program);
         // No byte code beside the model, nothing held back in buffers, texts in UTF-8.
         command.args(["-B", "-u", "-X", "utf8", "-c", BOOTSTRAP]);
-        let started = Process::start(command, settings.timeout, settings.log.as_ref());
+        let started = Process::start(command, settings);
         let (mut process, ready) = started.map_err(|e| match e.rule() {
             rule if *rule == START => INTERPRETER.broken(e.message().to_owned()),
             _ => e,

@@ -6,6 +6,7 @@
 
 mod diff;
 mod folder;
+mod inferred;
 pub mod links;
 mod origin;
 mod pack;
@@ -20,6 +21,7 @@ pub use holdall_core::formats::carton::{
     Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
     ShapeSpec, TensorKind, TensorRow, TensorSpec, Tolerance, Value, ValueType,
 };
+pub use inferred::Inferred;
 pub use pack::{Content, Follow, PackReport, Packer, Packing};
 pub(crate) use package::split;
 pub use package::{Package, PackageFile, Place};

@@ -14,6 +14,7 @@ mod tensor;
 use super::ends::{self, End};
 use super::worker::{Worker, bounded};
 use super::{OPTIONS, Options, graph_file, guarded, look_through, satisfies};
+use crate::model::Settings;
 use crate::rules::{ONNX_FILE, ONNX_MODEL, ONNX_NAME, ONNX_OPERATOR, ONNX_RUN, ONNX_TYPE};
 use crate::runner::{Each, Load, Loaded, Named, Runner};
 use holdall::{Error, Result};
@@ -21,7 +22,6 @@ use rten::{LoadErrorKind, ModelOptions, NodeId, RunErrorKind, RunOptions, Thread
 use semver::VersionReq;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Runs ONNX graphs by the engine that is in the box.
 #[derive(Debug)]
@@ -43,8 +43,7 @@ impl Runner for Onnx {
     fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>> {
         let path = graph_file(load.model)?;
         let Options { threads, optimize } = Options::of(load)?;
-        let timeout = load.settings.timeout;
-        let model = bounded(timeout, "read the graph", move || {
+        let model = bounded(load.settings, "read the graph", move || {
             guarded(&ONNX_MODEL, || read(&path, optimize))
         })?;
         let inputs = ends::inputs(&load.description.inputs, &names(&model, model.input_ids()))?;
@@ -56,7 +55,7 @@ impl Runner for Onnx {
             options.thread_pool = Some(Arc::new(ThreadPool::with_num_threads(n)));
         }
         let ids = outputs.iter().map(|place| place.id).collect();
-        let worker = worker(model, ids, options, timeout)?;
+        let worker = worker(model, ids, options, load.settings)?;
         Ok(Box::new(Graph { inputs, outputs, worker }))
     }
 }
@@ -81,9 +80,9 @@ fn worker(
     model: rten::Model,
     outputs: Vec<NodeId>,
     options: RunOptions,
-    timeout: Duration,
+    settings: &Settings,
 ) -> Result<Worker<Job, Vec<Value>>> {
-    Worker::new(timeout, move |job: Job| {
+    Worker::new(settings, move |job: Job| {
         let given = job.into_iter().map(|(id, value)| (id, value.into())).collect();
         model.run(given, &outputs, Some(options.clone())).map_err(told)
     })

@@ -94,9 +94,8 @@ impl Runner for OnnxRuntime {
     fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>> {
         let path = graph_file(load.model)?;
         let options = Options::of(load)?;
-        let timeout = load.settings.timeout;
         let environment = self.0.clone();
-        let mut session = bounded(timeout, "read the graph", move || {
+        let mut session = bounded(load.settings, "read the graph", move || {
             guarded(&ONNX_MODEL, || {
                 look_through(&path)?;
                 let mut builder =
@@ -111,8 +110,9 @@ impl Runner for OnnxRuntime {
 
         let run = Arc::new(RunOptions::new().map_err(|e| told(&ONNX_RUN, &e))?);
         let (asked, wanted) = (Arc::clone(&run), outputs.clone());
-        let worker =
-            Worker::new(timeout, move |inputs| called(&mut session, inputs, &asked, &wanted))?;
+        let worker = Worker::new(load.settings, move |inputs| {
+            called(&mut session, inputs, &asked, &wanted)
+        })?;
         Ok(Box::new(Graph { inputs, outputs, run, worker }))
     }
 }

@@ -213,4 +213,8 @@ impl Progress for Growing {
     fn advance(&self, bytes: u64) {
         self.to.advance(bytes);
     }
+
+    fn is_cancelled(&self) -> bool {
+        self.to.is_cancelled()
+    }
 }

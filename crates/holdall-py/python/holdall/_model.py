@@ -1,0 +1,174 @@
+"""Models that were loaded from packages."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+from . import _holdall
+from ._carton_arrays import Value, native, value
+from ._carton_types import Runner, SelfTestReport, SelfTestReports, Spec
+
+if TYPE_CHECKING:
+    from ._package import Package
+
+#: Takes each line that a model prints, and whether it was printed on standard error.
+Log = Callable[[str, bool], object]
+#: Options for a runner.
+Options = Mapping[str, Union[int, float, str, bool]]
+
+
+def to_stderr(line: str, is_error: bool) -> None:
+    """Shows a line that a model printed."""
+    print(line, file=sys.stderr)
+
+
+def load(
+    package: "Package",
+    options: Optional[Options],
+    python: Union[str, "os.PathLike[str]", None],
+    timeout: float,
+    log: Optional[Log],
+) -> "Model":
+    """The model of a package, loaded."""
+    if log is not None and not callable(log):
+        raise TypeError("log is a function of a line and of whether it was printed on standard error")
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError("timeout is a number of seconds")
+    if python is None:
+        python = os.environ.get("HOLDALL_PYTHON") or sys.executable or None
+    loaded = package._native.load(dict(options or {}), python, float(timeout), log or to_stderr)
+    return Model(loaded, package.source, package.name, package.runner, package.inputs, package.outputs)
+
+
+class Model:
+    """A model that was loaded: :func:`holdall.carton.load`, :meth:`Package.load`. A context manager.
+
+    ::
+
+        with holdall.carton.load("iris.carton") as model:
+            outputs = model(x)                      # inputs in the declared order,
+            outputs = model(x=x)                    # by name,
+            outputs = model.run({"x": x})           # or by name in a mapping
+
+    Outputs are NumPy arrays by name, yours to write to. Texts are arrays of ``str`` objects, nested tensors lists
+    of arrays. Threads may share a model; calls take turns, without the GIL. Ctrl-C ends a call, and the model with
+    it.
+    """
+
+    __slots__ = ("_native", "source", "name", "runner", "inputs", "outputs", "__weakref__")
+
+    #: The package, as it was opened.
+    source: str
+    #: The model's name, if it has one.
+    name: Optional[str]
+    #: What runs it.
+    runner: Runner
+    #: Declared inputs, in their order.
+    inputs: tuple[Spec, ...]
+    #: Declared outputs, in their order.
+    outputs: tuple[Spec, ...]
+
+    def __init__(
+        self,
+        native: _holdall.Model,
+        source: str,
+        name: Optional[str],
+        runner: Runner,
+        inputs: tuple[Spec, ...],
+        outputs: tuple[Spec, ...],
+    ) -> None:
+        self._native = native
+        self.source, self.name, self.runner = source, name, runner
+        self.inputs, self.outputs = inputs, outputs
+
+    def run(self, inputs: Union[Mapping[str, Any], Sequence[Any]]) -> dict[str, Value]:
+        """Runs the model once. Of a model that streams, the last outputs are given.
+
+        Args:
+            inputs: Arrays by name; or a list of arrays in the order of the declared inputs. Arrays must have the
+                declared type and shape. Numbers and texts of Python's own, and lists of them, take the declared
+                type. A list of arrays as one input is a nested tensor.
+
+        Raises:
+            Misuse: the inputs are not those that are declared: ``signature/input-missing``,
+                ``signature/input-type`` and so on.
+            Malformed: the model failed (``runner/failed``), took too long (``runner/timeout``), or its outputs are
+                not those that are declared. Unsupported: the runner cannot do it.
+        """
+        types = {spec.name: spec.dtype for spec in self.inputs}
+        if isinstance(inputs, Mapping):
+            names: Optional[list[str]] = [_name(name) for name in inputs]
+            values = [native(v, f"input {name!r}", types.get(name)) for name, v in inputs.items()]
+        elif isinstance(inputs, (list, tuple)):
+            names = None
+            declared = [spec.dtype for spec in self.inputs] + [None] * len(inputs)
+            values = [native(v, f"input {at}", dtype) for at, (v, dtype) in enumerate(zip(inputs, declared))]
+        else:
+            raise TypeError("inputs is a mapping of names to arrays, or a list of arrays in the declared order")
+        found = self._native.run(names, values)
+        return {name: value(v, writable=True) for name, v in found.items()}
+
+    def __call__(self, *inputs: Any, **named: Any) -> dict[str, Value]:
+        """Runs the model once: arrays in the declared order, or by name, or one mapping of names to arrays. See
+        :meth:`run`."""
+        if len(inputs) == 1 and not named and isinstance(inputs[0], Mapping):
+            return self.run(inputs[0])
+        if named and inputs:
+            declared = [spec.name for spec in self.inputs]
+            if len(inputs) > len(declared):
+                return self.run(inputs)  # Raises: there are too many.
+            first = dict(zip(declared, inputs))
+            twice = sorted(set(first) & set(named))
+            if twice:
+                raise TypeError(f"input {twice[0]!r} is given in the declared order and by name")
+            return self.run({**first, **named})
+        return self.run(named if named else list(inputs))
+
+    def test(
+        self,
+        *,
+        rtol: Optional[float] = None,
+        atol: Optional[float] = None,
+        equal_nan: Optional[bool] = None,
+    ) -> SelfTestReports:
+        """Runs the package's self-tests: see :func:`holdall.carton.test`."""
+        found = self._native.test(rtol, atol, equal_nan)
+        return SelfTestReports(self.source, [SelfTestReport(**test) for test in found])
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is odd: options that the runner does not know."""
+        return self._native.warnings()
+
+    def close(self) -> None:
+        """Lets go of the model, and ends its process if it has one. Waits for a call that is under way."""
+        self._native.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._native.closed
+
+    def __enter__(self) -> "Model":
+        self._native.warnings()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(spec.name for spec in specs) for specs in (self.inputs, self.outputs))
+        name = self.name if self.name is not None else self.source
+        return f"<holdall.carton.Model {name!r}, {self.runner.name}: ({inputs}) -> ({outputs})>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a loaded model cannot be pickled; pickle the path of its package")
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"names of inputs are texts, not {type(name).__name__}")
+    return name

@@ -1,0 +1,324 @@
+"""Open packages of models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Optional, Union
+
+from . import _holdall
+from ._carton_arrays import Value, value
+from ._carton_types import Example, PackageFile, PackageReport, Runner, SelfTest, SelfTestReports, Spec
+from ._file import Allow, Check, File, Io, Source, _is_text, allowed
+from ._model import Log, Model, Options, load
+from ._progress import Progress, listening
+from ._reports import Warning
+from .errors import NotFound, Unsupported
+
+__all__ = ["Package", "open_package"]
+
+
+def open_package(
+    source: Source,
+    io: Io,
+    check: Check,
+    limits: Optional[Mapping[str, int]],
+    allow: Iterable[Allow],
+    offline: bool,
+    name: Optional[str],
+) -> "Package":
+    """See :func:`holdall.carton.open`."""
+    caps = dict(limits) if limits is not None else None
+    words, offline = allowed(allow), bool(offline)
+    if isinstance(source, (str, os.PathLike)):
+        opened = _holdall.Package.open(source, io, check, caps, words, offline)
+        return Package(opened, os.fsdecode(source))
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data = source if type(source) is bytes else bytes(source)
+    elif hasattr(source, "read"):
+        data = source.read()
+        if not isinstance(data, bytes):
+            raise TypeError("a file object is opened in binary mode: read() gives bytes")
+        name = name or getattr(source, "name", None)
+    else:
+        raise TypeError(f"a path, bytes or an object with read() is opened, not {type(source).__name__}")
+    name = name if isinstance(name, str) else "<bytes>"
+    return Package(_holdall.Package.open_bytes(data, name, check, caps, words, offline), name)
+
+
+class Package:
+    """An open package of a model: :func:`holdall.carton.open`. A context manager.
+
+    What is known without reading the model's files is in its attributes. Nothing of a package is executed but by
+    :meth:`load` and :meth:`test`. Threads may share it. Arrays made from it stay valid after it is closed.
+    """
+
+    __slots__ = (
+        "_native", "_tensors", "source", "version", "name", "short_description", "description", "license", "repository",
+        "homepage", "platforms", "inputs", "outputs", "self_tests", "examples", "runner", "card", "base_models", "sbom",
+        "hash", "files", "values", "__weakref__",
+    )  # fmt: skip
+
+    #: The name it was opened under.
+    source: str
+    #: Version of the package's format.
+    version: str
+    #: Name of the model.
+    name: Optional[str]
+    #: One line about it.
+    short_description: Optional[str]
+    #: A description of it, in Markdown.
+    description: Optional[str]
+    #: An SPDX expression, as a rule.
+    license: Optional[str]
+    #: Address of the model's repository, and of its home page.
+    repository: Optional[str]
+    homepage: Optional[str]
+    #: Target triples of the platforms it runs on; all where there are none.
+    platforms: tuple[str, ...]
+    #: Declared inputs, in the order that arrays without names follow.
+    inputs: tuple[Spec, ...]
+    #: Declared outputs.
+    outputs: tuple[Spec, ...]
+    #: Inputs with the outputs they should give: names of tensors in :attr:`values`.
+    self_tests: tuple[SelfTest, ...]
+    #: Inputs and outputs to look at.
+    examples: tuple[Example, ...]
+    #: What runs the model.
+    runner: Runner
+    #: Free texts about the model.
+    card: dict[str, str]
+    #: What the model was made from.
+    base_models: tuple[str, ...]
+    #: Path in the package of a bill of materials.
+    sbom: Optional[str]
+    #: The model hash: SHA-256 of ``MANIFEST``, in hex; ``None`` for a folder without one.
+    hash: Optional[str]
+    #: Files by path, those that are only linked to among them.
+    files: Mapping[str, PackageFile]
+    #: Tensors of self-tests and examples by name, as read-only arrays: read when they are asked for.
+    values: Mapping[str, Value]
+
+    def __init__(self, native: _holdall.Package, source: str) -> None:
+        self._native = native
+        self._tensors: Optional[File] = None
+        self.source = source
+        said = native.description()
+        for sides in ("inputs", "outputs"):
+            said[sides] = tuple(Spec(**spec) for spec in said[sides])
+        said["self_tests"] = tuple(SelfTest(**test) for test in said["self_tests"])
+        said["examples"] = tuple(Example(**example) for example in said["examples"])
+        said["runner"] = Runner(**said["runner"])
+        for key, told in said.items():
+            setattr(self, key, told)
+        self.hash = native.hash()
+        files = (PackageFile(*row) for row in native.files())
+        self.files = MappingProxyType(_Files(self, {file.path: file for file in files}))
+        self.values = Values(self)
+
+    @property
+    def warnings(self) -> list[Warning]:
+        """What is odd about the package but does not make it bad."""
+        return [Warning(**w) for w in self._native.warnings()]
+
+    @property
+    def tensors(self) -> File:
+        """The tensors of self-tests and examples as an ordinary open file, closed with the package.
+
+        Raises:
+            Unsupported: the package is an unpacked folder, which is no one file. :attr:`values` has them.
+        """
+        if self._tensors is None or self._tensors.closed:
+            native = self._native.tensors()
+            if native is None:
+                raise Unsupported(
+                    f"{self.source}: the tensors of an unpacked folder are in no one file",
+                    code="python/layout",
+                    kind="unsupported",
+                    source=self.source,
+                    hint="values has them as arrays; or pack the folder first",
+                )
+            self._tensors = File(native, self.source)
+        return self._tensors
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a file of the package, held against its SHA-256. One that is only linked to is fetched.
+
+        Raises:
+            NotFound: there is no such file. Integrity: its bytes are others than were packed.
+        """
+        return self._native.read(_path(path))
+
+    def open(self, path: str) -> File:
+        """Opens a tensor file inside, as :func:`holdall.open` does: mapped where it lies if it is stored as it is.
+        Its SHA-256 is checked only if the package was opened with ``check="all"``.
+
+        Raises:
+            NotFound: there is no such file. Unsupported: it is no tensor file.
+        """
+        return File(self._native.open_file(_path(path)), f"{self.source}!/{path}")
+
+    def verify(
+        self, *, strict: bool = False, threads: Optional[int] = None, progress: Progress = None
+    ) -> PackageReport:
+        """Checks every byte of the package: hashes, checksums, what is compressed, tensors.
+
+        What is wrong is in the report, which is then false. Files that are only linked to are not read.
+
+        Args:
+            strict: Whether warnings make it bad, too.
+            progress: ``True`` for a bar, or a function of the bytes done and all bytes.
+        """
+        with listening(progress) as listener:
+            found = self._native.verify(bool(strict), threads, listener)
+        found["warnings"] = [Warning(**w) for w in found["warnings"]]
+        return PackageReport(**found)
+
+    def unpack(
+        self,
+        folder: Union[str, "os.PathLike[str]"],
+        *,
+        model: bool = False,
+        overwrite: bool = False,
+        threads: Optional[int] = None,
+        progress: Progress = None,
+    ) -> None:
+        """Writes the files of the package into a new folder, which appears when all of them have the right hash.
+
+        Args:
+            model: Whether only what is under ``model/`` is written, without that folder.
+            overwrite: Whether a folder that is there is replaced, all of it.
+
+        Raises:
+            Misuse: the folder is there. Integrity: a file's bytes are others than were packed.
+        """
+        with listening(progress) as listener:
+            self._native.unpack(folder, bool(model), bool(overwrite), threads, listener)
+
+    def fetch(self, *, progress: Progress = None) -> int:
+        """Brings the files that the package links to into the cache, and says how many they are."""
+        with listening(progress) as listener:
+            return self._native.fetch(listener)
+
+    def load(
+        self,
+        *,
+        options: Optional[Options] = None,
+        python: Union[str, "os.PathLike[str]", None] = None,
+        timeout: float = 600.0,
+        log: Optional[Log] = None,
+    ) -> Model:
+        """Loads the model, which begins to execute what is in the package: see :func:`holdall.carton.load`."""
+        return load(self, options, python, timeout, log)
+
+    def test(
+        self,
+        *,
+        rtol: Optional[float] = None,
+        atol: Optional[float] = None,
+        equal_nan: Optional[bool] = None,
+        options: Optional[Options] = None,
+        python: Union[str, "os.PathLike[str]", None] = None,
+        timeout: float = 600.0,
+        log: Optional[Log] = None,
+    ) -> SelfTestReports:
+        """Loads the model and runs the package's self-tests: see :func:`holdall.carton.test`."""
+        with self.load(options=options, python=python, timeout=timeout, log=log) as model:
+            return model.test(rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+    def close(self) -> None:
+        """Lets go of the package. Models that were loaded from it stay."""
+        self._native.close()
+        if self._tensors is not None:
+            self._tensors.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._native.closed
+
+    def __enter__(self) -> "Package":
+        self._native.hash()  # Raises if it is closed.
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<holdall.carton.Package {self.source!r}, closed>"
+        parts = [repr(self.source)]
+        parts += [self.name] if self.name is not None else []
+        parts += [f"runner {self.runner.name}", _count(len(self.files), "file")]
+        parts += [_count(len(self.self_tests), "self-test")] if self.self_tests else []
+        return f"<holdall.carton.Package {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        from ._html import card
+
+        return card(self)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an open package cannot be pickled; pickle its path")
+
+
+class _Files(dict[str, PackageFile]):
+    """Files by path. A path that is not there is :class:`NotFound`, and what is near is named."""
+
+    def __init__(self, package: Package, files: dict[str, PackageFile]) -> None:
+        super().__init__(files)
+        self._package = package
+
+    def __missing__(self, path: object) -> PackageFile:
+        if isinstance(path, str) and _is_text(path):
+            self._package._native.read(path)
+        raise NotFound(
+            f"{self._package.source}: there is no file {path!r}",
+            code="package/no-file",
+            kind="not_found",
+            source=self._package.source,
+        )
+
+
+class Values(Mapping[str, Value]):
+    """The tensors of a package's self-tests and examples as arrays, read when they are asked for."""
+
+    __slots__ = ("_package",)
+
+    def __init__(self, package: Package) -> None:
+        self._package = package
+
+    def __getitem__(self, name: str) -> Value:
+        if not isinstance(name, str) or not _is_text(name):
+            raise NotFound(
+                f"{self._package.source}: there is no tensor {name!r}",
+                code="package/no-tensor",
+                kind="not_found",
+                source=self._package.source,
+            )
+        return value(self._package._native.value(name), writable=False)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._package._native.value_names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._package._native.value_names())
+
+    def __len__(self) -> int:
+        return len(self._package._native.value_names())
+
+    def __repr__(self) -> str:
+        if self._package.closed:
+            return "<holdall.carton values, closed>"
+        return f"<holdall.carton values {list(self)!r}>"
+
+
+def _path(path: object) -> str:
+    if not isinstance(path, str):
+        raise TypeError(f"a path in a package is a text, not {type(path).__name__}")
+    return path
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"

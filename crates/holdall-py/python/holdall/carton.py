@@ -1,0 +1,251 @@
+"""Packages of models (Cartons, ``.carton``): opened, made, and run.
+
+A package holds a model's files, a description of it, the inputs and outputs it takes and gives, tests of itself, and
+the hash of every file::
+
+    from holdall import carton
+
+    with carton.open("xor.carton") as package:
+        print(package.name, package.inputs, package.files["model/model.onnx"].nbytes)
+        assert package.verify()
+
+    assert carton.test("xor.carton")                     # its self-tests
+    outputs = carton.run("xor.carton", {"x": x})         # once
+    with carton.load("xor.carton") as model:             # many times
+        outputs = model(x)
+
+:func:`load`, :func:`run` and :func:`test` (and :meth:`Package.load`, :meth:`Package.test`) execute what is in a
+package, with all your rights. Nothing else does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Iterator, Optional, Union
+
+from . import _holdall
+from ._carton_arrays import Value
+from ._carton_types import (
+    Example,
+    OutputReport,
+    PackageFile,
+    PackageReport,
+    PackReport,
+    Runner,
+    SelfTest,
+    SelfTestReport,
+    SelfTestReports,
+    Spec,
+)
+from ._file import Allow, Check, Io, Source
+from ._model import Log, Model, Options
+from ._pack import Path, pack, report
+from ._package import Package, open_package
+from ._progress import Progress, listening
+
+__all__ = [
+    "Example",
+    "Model",
+    "OutputReport",
+    "PackReport",
+    "Package",
+    "PackageFile",
+    "PackageReport",
+    "Runner",
+    "SelfTest",
+    "SelfTestReport",
+    "SelfTestReports",
+    "Spec",
+    "fetch",
+    "load",
+    "open",
+    "pack",
+    "run",
+    "shrink",
+    "test",
+]
+
+
+def open(
+    source: Source,
+    *,
+    io: Io = "auto",
+    check: Check = "fast",
+    limits: Optional[Mapping[str, int]] = None,
+    allow: Iterable[Allow] = (),
+    offline: bool = False,
+    name: Optional[str] = None,
+) -> Package:
+    """Opens a package. Only what describes it is read, and nothing of it is executed.
+
+    Args:
+        source: A path of a ``.carton`` file or of an unpacked folder, or an address (``https://…``), which is read
+            by ranges; or the package itself as ``bytes``, or an object with ``read``.
+        io: How bytes are fetched, as for :func:`holdall.open`.
+        check: ``"all"`` holds a tensor file inside against its SHA-256 when it is opened.
+        limits: Caps of what the package may ask for.
+        allow: What addresses may do besides https to public hosts: ``"http"``, ``"private-hosts"``.
+        offline: Whether files that the package only links to come from the cache alone. Else they are fetched when
+            they are read.
+        name: Name for a source without a path, for messages.
+
+    Raises:
+        MissingFile, Io: it cannot be read.
+        Malformed, Integrity, Limit: what is wrong with it.
+        Misuse: it is a file of another format.
+    """
+    return open_package(source, io, check, limits, allow, offline, name)
+
+
+@contextmanager
+def _opened(source: Union[Source, Package], allow: Iterable[Allow] = (), offline: bool = False) -> Iterator[Package]:
+    if isinstance(source, Package):
+        yield source
+    else:
+        with open(source, allow=allow, offline=offline) as package:
+            yield package
+
+
+def load(
+    source: Union[Source, Package],
+    *,
+    options: Optional[Options] = None,
+    python: Optional[Path] = None,
+    timeout: float = 600.0,
+    log: Optional[Log] = None,
+    allow: Iterable[Allow] = (),
+    offline: bool = False,
+) -> Model:
+    """Loads the model of a package. **What is in the package is executed**, with all your rights.
+
+    The files of the model are held against their hashes and unpacked into a temporary folder, which goes with the
+    model at the latest.
+
+    Args:
+        source: What :func:`open` takes, or an open package.
+        options: Options for the runner, before the package's own.
+        python: The interpreter of the runner ``python``; else ``HOLDALL_PYTHON`` of the environment, or this one. The
+            model has a process of its own.
+        timeout: Seconds that the model may take to load, and for each call.
+        log: Called with each line that the model prints, and whether it was printed on standard error. Unless said,
+            lines go to ``sys.stderr``.
+
+    Raises:
+        Unsupported: there is no such runner (``run/no-runner``), or not in the version, or on the platform, that the
+            package wants.
+        Malformed: the model cannot be loaded, or took too long (``runner/timeout``).
+        Integrity: a file is not the one that was packed.
+    """
+    with _opened(source, allow, offline) as package:
+        return package.load(options=options, python=python, timeout=timeout, log=log)
+
+
+def run(
+    source: Union[Source, Package],
+    inputs: Union[Mapping[str, Any], Sequence[Any]],
+    *,
+    options: Optional[Options] = None,
+    python: Optional[Path] = None,
+    timeout: float = 600.0,
+    log: Optional[Log] = None,
+    allow: Iterable[Allow] = (),
+    offline: bool = False,
+) -> dict[str, Value]:
+    """Loads the model of a package and runs it once: :func:`load` and :meth:`Model.run`. **What is in the package is
+    executed.**"""
+    with _opened(source, allow, offline) as package:
+        with package.load(options=options, python=python, timeout=timeout, log=log) as model:
+            return model.run(inputs)
+
+
+def test(
+    source: Union[Source, Package],
+    *,
+    rtol: Optional[float] = None,
+    atol: Optional[float] = None,
+    equal_nan: Optional[bool] = None,
+    options: Optional[Options] = None,
+    python: Optional[Path] = None,
+    timeout: float = 600.0,
+    log: Optional[Log] = None,
+    allow: Iterable[Allow] = (),
+    offline: bool = False,
+) -> SelfTestReports:
+    """Loads the model of a package and runs the package's self-tests. **What is in the package is executed.**
+
+    What goes wrong in a test is in its report. The whole is true where no test failed.
+
+    Args:
+        rtol, atol, equal_nan: In place of what the package says: an output is close where
+            ``|found - expected| <= atol + rtol * |expected|``.
+
+    Raises:
+        What :func:`load` raises.
+    """
+    with _opened(source, allow, offline) as package:
+        return package.test(
+            rtol=rtol,
+            atol=atol,
+            equal_nan=equal_nan,
+            options=options,
+            python=python,
+            timeout=timeout,
+            log=log,
+        )
+
+
+def fetch(
+    source: Union[Source, Package],
+    out: Path,
+    *,
+    allow: Iterable[Allow] = (),
+    offline: bool = False,
+    overwrite: bool = True,
+    progress: Progress = None,
+) -> PackReport:
+    """Writes a package that has in it everything that ``source`` links to, under the same model hash.
+
+    What comes from a server must have the hash that the package says. :meth:`Package.fetch` brings it into the cache
+    alone.
+
+    Raises:
+        Unsupported: an address is not allowed. Io: no address gives a file.
+    """
+    with _opened(source, allow, offline) as package, listening(progress) as listener:
+        return report(_holdall.fetch(package._native, out, bool(overwrite), listener), out)
+
+
+def shrink(
+    source: Union[Source, Package],
+    out: Path,
+    *,
+    links: Optional[Mapping[str, Union[str, Sequence[str]]]] = None,
+    base_url: Optional[str] = None,
+    at_least: int = 64 << 10,
+    save_files: Optional[Path] = None,
+    allow: Iterable[Allow] = (),
+    overwrite: bool = True,
+    progress: Progress = None,
+) -> PackReport:
+    """Writes a package that only links to some of its files. Its model hash stays.
+
+    Args:
+        links: Addresses by the path of the file in the package; one, or several for the same file.
+        base_url: Address of every large file, with its hash for ``{sha256}`` or its path for ``{path}``.
+        at_least: How many bytes a file must have for ``base_url``.
+        save_files: A folder for the files that are taken out, each named by its SHA-256.
+        allow: Addresses that may be linked to: ``"http"``, ``"private-hosts"``.
+
+    Raises:
+        NotFound: there is no such file. Misuse: no file is chosen, or one that describes the package.
+    """
+    pairs: list[tuple[str, str]] = []
+    for path, urls in (links or {}).items():
+        pairs += [(path, url) for url in ([urls] if isinstance(urls, str) else urls)]
+    with _opened(source, allow) as package, listening(progress) as listener:
+        found = _holdall.shrink(
+            package._native, out, pairs, base_url, at_least, save_files, bool(overwrite), listener
+        )
+        return report(found, os.fspath(out))

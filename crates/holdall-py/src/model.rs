@@ -1,0 +1,200 @@
+//! Models that were loaded, and their self-tests. Only what is here executes anything of a package.
+
+use crate::errors::{misuse, raise};
+use crate::work::{Meter, run};
+use crate::{describe, values};
+use holdall::carton::{Package, Value};
+use holdall::{Progress as _, Result};
+use holdall_run::self_test::{Override, self_tests};
+use holdall_run::{LogLine, Model, Settings, TestReport};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Whoever waits for the model now: asked whether it is still wanted.
+type Waiting = Arc<Mutex<Option<Arc<Meter>>>>;
+
+/// A model that was loaded. Calls take turns.
+#[pyclass(frozen, name = "Model", module = "holdall._holdall")]
+pub(crate) struct NativeModel {
+    model: Mutex<Option<Model>>,
+    package: Package,
+    waiting: Waiting,
+}
+
+impl NativeModel {
+    /// Unpacks and loads the model of a package.
+    pub(crate) fn load(
+        py: Python<'_>,
+        package: Package,
+        options: &Bound<'_, PyDict>,
+        python: Option<PathBuf>,
+        timeout: f64,
+        log: Option<Py<PyAny>>,
+    ) -> PyResult<NativeModel> {
+        let timeout = Duration::try_from_secs_f64(timeout).ok().filter(|t| !t.is_zero());
+        let Some(timeout) = timeout else {
+            let message = "timeout is a number of seconds over 0";
+            return Err(misuse(py, "python/option", message, None));
+        };
+        let waiting = Waiting::default();
+        let asked = Arc::clone(&waiting);
+        let mut settings = Settings::default().with_timeout(timeout).with_cancelled(move || {
+            let meter = asked.lock().unwrap_or_else(PoisonError::into_inner);
+            meter.as_ref().is_some_and(|meter| meter.is_cancelled())
+        });
+        for (name, value) in describe::options(options)? {
+            settings = settings.with_option(name, value);
+        }
+        if let Some(python) = python {
+            settings = settings.with_python(python);
+        }
+        if let Some(log) = log {
+            settings = settings.with_log(move |line| tell(&log, &line));
+        }
+        let model = run(py, u64::MAX, None, |meter| {
+            *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(meter);
+            Model::load(&package, &settings).map_err(|e| e.in_source(package.name()))
+        })?;
+        Ok(NativeModel { model: Mutex::new(Some(model)), package, waiting })
+    }
+
+    /// Does something with the model: without the GIL, one call after the other.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Model) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        let done = run(py, u64::MAX, None, |meter| {
+            let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+            *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(meter);
+            let done = model.as_mut().map(work).transpose();
+            done.map_err(|e| match e.source_name() {
+                None => e.in_source(self.package.name()),
+                Some(_) => e,
+            })
+        })?;
+        done.ok_or_else(|| closed(py, self.package.name()))
+    }
+}
+
+#[pymethods]
+impl NativeModel {
+    /// What is odd: options that the runner does not know.
+    fn warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.with(py, |model| Ok(model.warnings().to_vec()))
+    }
+
+    /// Runs the model. Values without names are the declared inputs in their order.
+    #[pyo3(signature = (names, given))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        names: Option<Vec<String>>,
+        given: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let given: Vec<Value> = given.iter().map(values::from_python).collect::<PyResult<_>>()?;
+        let outputs = self.with(py, |model| {
+            let inputs = match names {
+                Some(names) => names.into_iter().zip(given).collect(),
+                None => model.in_order(given)?,
+            };
+            model.run(inputs)
+        })?;
+        values::named(py, &outputs)
+    }
+
+    /// Runs the package's self-tests.
+    #[pyo3(signature = (rtol, atol, equal_nan))]
+    fn test<'py>(
+        &self,
+        py: Python<'py>,
+        rtol: Option<f64>,
+        atol: Option<f64>,
+        equal_nan: Option<bool>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        if [rtol, atol].into_iter().flatten().any(|x| x.is_nan() || x < 0.0) {
+            let message = "rtol and atol are numbers from 0 on";
+            return Err(misuse(py, "python/option", message, None));
+        }
+        let change = Override { rtol, atol, equal_nan };
+        let value = |name: &str| self.package.value(name);
+        let reports = self.with(py, |model| Ok(self_tests(model, &value, change, &mut |_| {})))?;
+        let out = PyList::empty(py);
+        for report in &reports {
+            out.append(test_report(py, report)?)?;
+        }
+        Ok(out)
+    }
+
+    /// Lets go of the model, and ends its process if it has one.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.model.lock().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+
+    #[getter]
+    fn closed(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.model.lock().unwrap_or_else(PoisonError::into_inner).is_none())
+    }
+}
+
+impl Drop for NativeModel {
+    /// Without the GIL, which the threads that hand on what the model prints may want.
+    fn drop(&mut self) {
+        let model = self.model.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if model.is_none() {
+            return;
+        }
+        let model = Mutex::new(model);
+        let end = || drop(model.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if Python::try_attach(|py| py.detach(end)).is_none() {
+            end();
+        }
+    }
+}
+
+#[cold]
+fn closed(py: Python<'_>, name: &str) -> PyErr {
+    let message = format!("{name}: the model is closed");
+    misuse(py, "python/closed", &message, Some("load it again"))
+}
+
+/// Hands on a line that a model printed. What goes wrong in doing so is shown and has no further effect.
+fn tell(log: &Py<PyAny>, line: &LogLine) {
+    let _ = Python::try_attach(|py| {
+        if let Err(e) = log.bind(py).call1((&line.text, line.is_error)) {
+            e.print(py);
+        }
+    });
+}
+
+fn test_report<'py>(py: Python<'py>, report: &TestReport) -> PyResult<Bound<'py, PyDict>> {
+    let outputs = PyList::empty(py);
+    for output in &report.outputs {
+        let c = &output.comparison;
+        let d = PyDict::new(py);
+        d.set_item("name", &output.name)?;
+        d.set_item("close", c.is_close())?;
+        d.set_item("mismatch", &c.mismatch)?;
+        d.set_item("count", c.count)?;
+        d.set_item("differing", c.differ)?;
+        d.set_item("max_abs", c.max_abs)?;
+        d.set_item("max_rel", c.max_rel)?;
+        let first = c.first.as_ref();
+        let first = first.map(|f| (f.part, f.index.clone(), &f.found, &f.expected));
+        d.set_item("first", first)?;
+        outputs.append(d)?;
+    }
+    let d = PyDict::new(py);
+    d.set_item("name", &report.name)?;
+    d.set_item("passed", report.passed())?;
+    d.set_item("outputs", outputs)?;
+    d.set_item("error", report.error.as_ref().map(|e| raise(py, e).into_value(py)))?;
+    d.set_item("rtol", report.tolerance.rtol)?;
+    d.set_item("atol", report.tolerance.atol)?;
+    d.set_item("equal_nan", report.tolerance.equal_nan)?;
+    d.set_item("seconds", report.elapsed.as_secs_f64())?;
+    Ok(d)
+}

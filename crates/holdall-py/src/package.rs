@@ -1,0 +1,277 @@
+//! Open packages.
+
+use crate::errors::{Raise, misuse, raise};
+use crate::file::NativeFile;
+use crate::model::NativeModel;
+use crate::remote::Remote;
+use crate::work::run;
+use crate::{describe, options, reports, values};
+use bytes::Bytes;
+use holdall::carton::links::{self, LinkFetcher};
+use holdall::carton::{
+    Package, PackageReport, PackageVerifyOptions, Place, Strictness, TensorRow, UnpackOptions, hex,
+};
+use holdall::source::MemorySource;
+use holdall::{Error, OpenOptions};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a package was opened from.
+#[derive(Clone)]
+enum Origin {
+    Path(PathBuf),
+    Memory(Bytes),
+}
+
+/// An open package.
+#[pyclass(frozen, name = "Package", module = "holdall._holdall")]
+pub(crate) struct NativePackage {
+    package: Mutex<Option<Package>>,
+    name: String,
+    origin: Origin,
+    options: OpenOptions,
+    remote: Remote,
+}
+
+impl NativePackage {
+    /// The package, unless it was closed.
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Package> {
+        let package = self.package.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        package.ok_or_else(|| {
+            let message = format!("{}: the package is closed", self.name);
+            misuse(py, "python/closed", &message, Some("open it again; arrays made before stay"))
+        })
+    }
+
+    /// What fetches linked files for this package.
+    pub(crate) fn fetcher(&self) -> holdall::Result<LinkFetcher> {
+        self.remote.fetcher()
+    }
+
+    /// Where requests may go.
+    pub(crate) fn policy(&self) -> holdall::http::Policy {
+        self.remote.policy()
+    }
+
+    fn new(package: Package, origin: Origin, options: OpenOptions, remote: Remote) -> Self {
+        let name = package.name().to_owned();
+        NativePackage { package: Mutex::new(Some(package)), name, origin, options, remote }
+    }
+}
+
+#[pymethods]
+impl NativePackage {
+    /// Opens a package: a file, an unpacked folder, or an address.
+    #[staticmethod]
+    #[pyo3(signature = (path, io, check, limits, allow, offline))]
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        io: &str,
+        check: &str,
+        limits: Option<&Bound<'_, PyDict>>,
+        allow: Vec<String>,
+        offline: bool,
+    ) -> PyResult<NativePackage> {
+        let remote = Remote::of(py, &allow, offline)?;
+        let options = remote.apply(options::open(py, io, check, limits)?, &path);
+        let package = py.detach(|| Package::open_with(&path, &options)).raise(py)?;
+        Ok(NativePackage::new(package, Origin::Path(path), options, remote))
+    }
+
+    /// Opens a package that is in memory.
+    #[staticmethod]
+    #[pyo3(signature = (data, name, check, limits, allow, offline))]
+    fn open_bytes(
+        py: Python<'_>,
+        data: PyBackedBytes,
+        name: String,
+        check: &str,
+        limits: Option<&Bound<'_, PyDict>>,
+        allow: Vec<String>,
+        offline: bool,
+    ) -> PyResult<NativePackage> {
+        let remote = Remote::of(py, &allow, offline)?;
+        let options = options::open(py, "auto", check, limits)?;
+        let options = remote.apply(options, name.as_ref());
+        let data = Bytes::from_owner(data);
+        let source = Arc::new(MemorySource::new(data.clone()));
+        let package = py.detach(|| Package::open_source(source, name, &options)).raise(py)?;
+        Ok(NativePackage::new(package, Origin::Memory(data), options, remote))
+    }
+
+    /// Lets go of the package.
+    fn close(&self, py: Python<'_>) {
+        let package = self.package.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(package));
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.package.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// What the package says of its model.
+    fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        describe::description(py, self.get(py)?.description())
+    }
+
+    /// The model hash, where there is one.
+    fn hash(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        Ok(self.get(py)?.hash().map(|hash| hex(&hash)))
+    }
+
+    /// What is odd about the package.
+    fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        reports::warnings(py, self.get(py)?.warnings())
+    }
+
+    /// Path, bytes, SHA-256, place, the target of a link, and addresses of each file.
+    fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let package = self.get(py)?;
+        let out = PyList::empty(py);
+        for file in package.files() {
+            let place = match file.place {
+                Place::Zip => "zip",
+                Place::Disk => "disk",
+                _ => "links",
+            };
+            let urls = file.sha256.and_then(|of| {
+                let mut rows = package.links().urls.iter();
+                rows.find(|(sha256, _)| *sha256 == of).map(|(_, urls)| urls)
+            });
+            let urls = PyTuple::new(py, urls.map_or(&[][..], Vec::as_slice))?;
+            let sha256 = file.sha256.as_ref().map(hex);
+            out.append((&file.path, file.len, sha256, place, &file.target, urls))?;
+        }
+        Ok(out)
+    }
+
+    /// Names of the tensors of self-tests and examples.
+    fn value_names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.get(py)?.tensors().iter().map(|row: &TensorRow| row.name.clone()).collect())
+    }
+
+    /// A tensor by value.
+    fn value<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let package = self.get(py)?;
+        let value = run(py, u64::MAX, None, |_| package.value(name))?;
+        values::to_python(py, &value)
+    }
+
+    /// The bytes of a file, held against its hash.
+    fn read<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let package = self.get(py)?;
+        let len = package.file(path).and_then(|f| f.len).unwrap_or(u64::MAX);
+        let bytes = run(py, len, None, |_| package.read(path))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Opens a tensor file inside.
+    fn open_file(&self, py: Python<'_>, path: &str) -> PyResult<NativeFile> {
+        let package = self.get(py)?;
+        run(py, u64::MAX, None, |_| package.open_file(path)).map(NativeFile::new)
+    }
+
+    /// The package as a tensor file; none of a folder.
+    fn tensors(&self, py: Python<'_>) -> PyResult<Option<NativeFile>> {
+        let name = self.get(py)?.name().to_owned();
+        let opened = match self.origin.clone() {
+            Origin::Path(path) if path.is_dir() => return Ok(None),
+            Origin::Path(path) => py.detach(|| self.options.open(path)),
+            Origin::Memory(data) => py.detach(|| self.options.open_bytes(data, name)),
+        };
+        opened.raise(py).map(|file| Some(NativeFile::new(file)))
+    }
+
+    /// Checks every byte.
+    #[pyo3(signature = (strict, threads, progress))]
+    fn verify<'py>(
+        &self,
+        py: Python<'py>,
+        strict: bool,
+        threads: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let package = self.get(py)?;
+        let strictness = if strict { Strictness::Strict } else { Strictness::Usual };
+        let mut options = PackageVerifyOptions::new().with_strictness(strictness);
+        if let Some(threads) = threads {
+            options = options.with_threads(threads);
+        }
+        let report =
+            run(py, u64::MAX, progress, |meter| package.verify(&options.with_progress(meter)))?;
+        verified(py, &report)
+    }
+
+    /// Writes the files into a folder.
+    #[pyo3(signature = (to, model, overwrite, threads, progress))]
+    fn unpack(
+        &self,
+        py: Python<'_>,
+        to: PathBuf,
+        model: bool,
+        overwrite: bool,
+        threads: Option<usize>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let package = self.get(py)?;
+        let mut options = UnpackOptions::new().with_overwrite(overwrite);
+        if let Some(threads) = threads {
+            options = options.with_threads(threads);
+        }
+        run(py, u64::MAX, progress, |meter| {
+            let options = options.with_progress(meter);
+            match model {
+                true => package.unpack_model_with(&to, &options),
+                false => package.unpack_with(&to, &options),
+            }
+        })
+    }
+
+    /// Brings what the package links to into the cache; how many files that are.
+    #[pyo3(signature = (progress))]
+    fn fetch(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+        let package = self.get(py)?;
+        run(py, u64::MAX, progress, |meter| {
+            let fetcher = self.fetcher()?.with_progress(meter);
+            links::fetch(&package, &fetcher).map(|()| links::missing(&package).len())
+        })
+    }
+
+    /// Unpacks and loads the model: this begins to execute what is in the package.
+    #[pyo3(signature = (options, python, timeout, log))]
+    fn load(
+        &self,
+        py: Python<'_>,
+        options: &Bound<'_, PyDict>,
+        python: Option<PathBuf>,
+        timeout: f64,
+        log: Option<Py<PyAny>>,
+    ) -> PyResult<NativeModel> {
+        NativeModel::load(py, self.get(py)?, options, python, timeout, log)
+    }
+}
+
+fn verified<'py>(py: Python<'py>, r: &PackageReport) -> PyResult<Bound<'py, PyDict>> {
+    let errors = |all: &[Error]| -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, all.iter().map(|e| raise(py, e).into_value(py)))
+    };
+    let d = PyDict::new(py);
+    d.set_item("verdict", r.verdict().as_str())?;
+    d.set_item("files", r.files)?;
+    d.set_item("hashed", r.hashed)?;
+    d.set_item("unhashed", r.unhashed)?;
+    d.set_item("linked", r.linked)?;
+    d.set_item("read_len", r.read_len)?;
+    d.set_item("tensors", r.tensors)?;
+    d.set_item("findings", errors(&r.findings)?)?;
+    d.set_item("finding_count", r.finding_count)?;
+    d.set_item("over_limit", errors(&r.over_limit)?)?;
+    d.set_item("over_limit_count", r.over_limit_count)?;
+    d.set_item("warnings", reports::warnings(py, &r.warnings)?)?;
+    Ok(d)
+}

@@ -1,0 +1,78 @@
+//! What is on web servers: where requests may go, and what fetches files that packages only link to.
+
+use crate::errors::misuse;
+use holdall::carton::Fetcher;
+use holdall::carton::links::{LinkFetcher, Store};
+use holdall::http::{Hosts, Policy, Schemes};
+use holdall::{Limits, OpenOptions, Result};
+use pyo3::prelude::*;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// What a caller says about the web.
+#[derive(Clone)]
+pub(crate) struct Remote {
+    policy: Policy,
+    offline: bool,
+    limits: Limits,
+}
+
+impl Remote {
+    /// `allow` has words of the command's option: `http`, `private-hosts`.
+    pub(crate) fn of(py: Python<'_>, allow: &[String], offline: bool) -> PyResult<Remote> {
+        let mut policy = Policy::new();
+        for word in allow {
+            policy = match word.as_str() {
+                "http" => policy.with_schemes(Schemes::HttpToo),
+                "private-hosts" => policy.with_hosts(Hosts::Any),
+                other => {
+                    let message = format!("allow has \"http\", \"private-hosts\", not {other:?}");
+                    return Err(misuse(py, "python/option", &message, None));
+                }
+            };
+        }
+        Ok(Remote { policy, offline, limits: Limits::default() })
+    }
+
+    /// Says it to what opens files; `path` is what will be opened.
+    pub(crate) fn apply(&self, options: OpenOptions, path: &Path) -> OpenOptions {
+        let is_address = path.to_string_lossy().contains("://");
+        let policy = if is_address { self.policy() } else { self.policy.clone() };
+        let fetcher = OnDemand { remote: self.clone(), made: OnceLock::new() };
+        options.with_policy(policy).with_fetcher(Arc::new(fetcher))
+    }
+
+    /// Where requests may go. Authorities are those in the file that `SSL_CERT_FILE` names, as for other
+    /// programs, where there is one that can be read.
+    pub(crate) fn policy(&self) -> Policy {
+        let path = std::env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty());
+        let pem = path.and_then(|path| std::fs::read(path).ok());
+        let with = pem.and_then(|pem| self.policy.clone().with_certificates(&pem).ok());
+        with.unwrap_or_else(|| self.policy.clone())
+    }
+
+    /// What fetches linked files, into the cache.
+    ///
+    /// # Errors
+    /// Io where the system has no folder for caches.
+    pub(crate) fn fetcher(&self) -> Result<LinkFetcher> {
+        let store = Store::standard()?;
+        let fetcher = match self.offline {
+            true => LinkFetcher::offline(store),
+            false => LinkFetcher::new(store, &self.policy()),
+        };
+        Ok(fetcher.with_limits(self.limits.clone()))
+    }
+}
+
+/// The fetcher, made when the first linked file is wanted: most packages link to none, and need no cache.
+struct OnDemand {
+    remote: Remote,
+    made: OnceLock<Result<LinkFetcher>>,
+}
+
+impl Fetcher for OnDemand {
+    fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf> {
+        self.made.get_or_init(|| self.remote.fetcher()).clone()?.fetch(sha256, urls)
+    }
+}

@@ -1,0 +1,76 @@
+//! What goes into models and comes out of them: the Python half has arrays for it.
+//!
+//! A tensor is a tuple of its element type, its shape, and a buffer, or a list of texts; a nested tensor is a
+//! list of such tuples.
+
+use crate::errors::{Raise, misuse};
+use crate::memory::{Buffer, Lent};
+use bytes::Bytes;
+use holdall::carton::{Value, ValueType};
+use holdall_run::Named;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+/// A value as the Python half takes it.
+pub(crate) fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        Value::Numbers { ty, shape, data } => {
+            let shape = PyTuple::new(py, shape)?;
+            let buffer = Buffer::frozen(data.clone());
+            Ok((ty.as_str(), shape, buffer).into_pyobject(py)?.into_any())
+        }
+        Value::Strings { shape, data } => {
+            let shape = PyTuple::new(py, shape)?;
+            let texts = PyList::new(py, data)?;
+            Ok((ValueType::String.as_str(), shape, texts).into_pyobject(py)?.into_any())
+        }
+        Value::Nested(inner) => {
+            let out = PyList::empty(py);
+            for value in inner {
+                out.append(to_python(py, value)?)?;
+            }
+            Ok(out.into_any())
+        }
+    }
+}
+
+/// Values by name, in their order.
+pub(crate) fn named<'py>(py: Python<'py>, all: &Named) -> PyResult<Bound<'py, PyDict>> {
+    let out = PyDict::new(py);
+    for (name, value) in all {
+        out.set_item(name, to_python(py, value)?)?;
+    }
+    Ok(out)
+}
+
+/// The value that the Python half gave. Its bytes are copied: others may write to them.
+pub(crate) fn from_python(of: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let py = of.py();
+    if let Ok(inner) = of.cast::<PyList>() {
+        let values = inner.iter().map(|value| tensor(&value)).collect::<PyResult<_>>()?;
+        return Value::nested(values).raise(py);
+    }
+    tensor(of)
+}
+
+fn tensor(of: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let py = of.py();
+    let (ty, shape, data): (String, Vec<u64>, Bound<'_, PyAny>) = of.extract()?;
+    match ty_of(py, &ty)? {
+        ValueType::String => Value::strings(shape, data.extract()?),
+        ty => {
+            let bytes = Bytes::copy_from_slice(Lent::of(&data)?.bytes());
+            Value::numbers(ty, shape, bytes)
+        }
+    }
+    .raise(py)
+}
+
+/// The element type of that name.
+pub(crate) fn ty_of(py: Python<'_>, name: &str) -> PyResult<ValueType> {
+    ValueType::by_name(name).ok_or_else(|| {
+        let message = format!("packages have no elements of {name:?}");
+        let known: Vec<_> = ValueType::ALL.iter().map(|ty| ty.as_str()).collect();
+        misuse(py, "python/dtype", &message, Some(&format!("there are {}", known.join(", "))))
+    })
+}
