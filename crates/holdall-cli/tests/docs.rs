@@ -26,6 +26,31 @@ fn the_page_of_the_command_shows_what_it_prints() {
     check("docs/cli.md");
 }
 
+/// Areas of rules that are about calls of the library and the command, not about files or what goes over a wire:
+/// the guide, the page of the command and the documentation of the library speak of them.
+const ABOUT_CALLS: [&str; 14] = [
+    "build", "convert", "edit", "extract", "file", "infer", "input", "io", "output", "records",
+    "select", "usage", "work", "write",
+];
+
+#[test]
+fn the_specification_names_every_rule() {
+    let mut spec = String::new();
+    for entry in std::fs::read_dir(root().join("docs/spec")).unwrap() {
+        spec.push_str(&std::fs::read_to_string(entry.unwrap().path()).unwrap());
+    }
+    let rules = command::holdall(["rules", "--json"]).ends_with(0).json();
+    let codes = rules.as_array().unwrap().iter().map(|rule| rule["code"].as_str().unwrap());
+    let missing: Vec<&str> = codes.filter(|code| !spec.contains(&format!("`{code}`"))).collect();
+    let area = |code: &str| code.split('/').next().unwrap().to_owned();
+    let unspoken: Vec<&&str> =
+        missing.iter().filter(|code| !ABOUT_CALLS.contains(&&*area(code))).collect();
+    assert!(unspoken.is_empty(), "docs/spec does not speak of {unspoken:?}");
+    for excused in ABOUT_CALLS {
+        assert!(missing.iter().any(|code| area(code) == excused), "{excused} needs no excuse");
+    }
+}
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
