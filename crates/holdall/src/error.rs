@@ -89,6 +89,8 @@ pub static RULES: &[&Rule] = &[
     #[cfg(feature = "carton")]
     &links::CACHE_FOLDER,
     #[cfg(feature = "carton")]
+    &links::NOT_AN_ADDRESS,
+    #[cfg(feature = "carton")]
     &links::ADDRESS,
     #[cfg(feature = "carton")]
     &links::CANNOT_LINK,

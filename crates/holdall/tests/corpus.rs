@@ -49,6 +49,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("http/ranges", FETCHED),
     ("http/too-long", FETCHED),
     ("links/digest", FETCHED),
+    ("links/not-an-address", FETCHED),
     ("links/encoded", FETCHED),
     ("links/too-long", FETCHED),
     ("package/not-here", "a package may leave files to whoever fetches them"),

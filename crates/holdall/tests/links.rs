@@ -175,7 +175,7 @@ fn every_address_is_tried_and_told() {
     let e = cache.fails(sha256(&bytes), &bad);
     assert_eq!(e.code(), "links/unreachable");
     for said in [
-        "file:///etc/passwd: the scheme is `file` [http/scheme]",
+        "file:///etc/passwd: the scheme is `file` [links/not-an-address]",
         "/none: 127.0.0.1 answers with status 404: there is no such file [http/status]",
         "/wrong?…: what comes has sha256:",
         "[links/digest]",
@@ -509,9 +509,9 @@ fn links_of_strangers_reach_public_hosts_by_https_alone() {
         (format!("https://localhost:{port}/f"), "http/private-host"),
         (format!("https://[::ffff:7f00:1]:{port}/f"), "http/private-host"),
         ("https://169.254.169.254/".to_owned(), "http/private-host"),
-        ("file:///etc/passwd".to_owned(), "http/scheme"),
-        ("data:text/plain,hi".to_owned(), "http/scheme"),
-        ("model/w.bin".to_owned(), "http/url"),
+        ("file:///etc/passwd".to_owned(), "links/not-an-address"),
+        ("data:text/plain,hi".to_owned(), "links/not-an-address"),
+        ("model/w.bin".to_owned(), "links/not-an-address"),
     ] {
         assert_eq!(
             strict.fails(sha256(&noise(10)), std::slice::from_ref(&url)).code(),

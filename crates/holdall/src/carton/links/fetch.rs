@@ -2,7 +2,7 @@
 
 use super::decode::Told;
 use super::download::Download;
-use super::rules::{NO_ADDRESS, OFFLINE, UNREACHABLE};
+use super::rules::{NO_ADDRESS, NOT_AN_ADDRESS, OFFLINE, UNREACHABLE};
 use super::store::Held;
 use super::{Store, hex};
 use crate::carton::Fetcher;
@@ -108,7 +108,9 @@ impl LinkFetcher {
         let mut told = Told { listener: self.listener.clone(), bytes: 0, expected: None };
         let mut failures = Vec::new();
         for url in urls.iter().take(MOST_ADDRESSES) {
-            let done = Url::parse(url).and_then(|url| {
+            // The package says what is none, not the caller.
+            let parsed = Url::parse(url).map_err(|e| NOT_AN_ADDRESS.broken(e.message().to_owned()));
+            let done = parsed.and_then(|url| {
                 let download =
                     Download { client, limits: &self.limits, sha256: &sha256, url: &url };
                 download.run(&mut part, &mut told)

@@ -33,6 +33,13 @@ pub static TOO_LONG: Rule = Rule::new(
 pub static OFFLINE: Rule =
     Rule::new("links/offline", Kind::NotFound, "Without a network, linked files are in the cache.")
         .with_hint("`holdall fetch` brings them into the cache");
+/// Text that is no address.
+pub static NOT_AN_ADDRESS: Rule = Rule::new(
+    "links/not-an-address",
+    Kind::Malformed,
+    "An address in `LINKS` is an absolute URL with a host, of the scheme https, or http.",
+)
+.with_hint("ask whoever made the package");
 /// No address at all.
 pub static NO_ADDRESS: Rule =
     Rule::new("links/no-address", Kind::NotFound, "A file that is fetched has an address.");
