@@ -53,7 +53,7 @@ impl<'a> Copier<'a> {
         if zstd {
             // Passed on undecoded it would carry damage along that no digest tells of.
             for piece in Pieces::hashed(tensor.file(), tensor.info(), c.clone(), None) {
-                piece?;
+                self.listener.advance(piece?.len() as u64)?;
             }
         }
         if zstd || keep == Keep::All {
@@ -93,7 +93,8 @@ impl<'a> Copier<'a> {
                 hasher.update(bytes);
             }
             writer.write(bytes)?;
-            self.listener.advance(len)?;
+            // What is told are decoded bytes, of compressed ones when they were decoded.
+            self.listener.advance(if c.encoding == Encoding::Raw { len } else { 0 })?;
         }
         check(c, hasher)
     }

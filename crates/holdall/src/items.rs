@@ -206,7 +206,11 @@ pub(crate) fn write<S: Sink>(
                         e.at(c.stored.clone()).in_source(tensor.file().name())
                     })?;
                 }
-                Feed::Made(make) => writer.write(&make()?)?,
+                Feed::Made(make) => {
+                    let bytes = make()?;
+                    writer.write(&bytes)?;
+                    listener.advance(bytes.len() as u64)?;
+                }
                 Feed::Reader(from) => {
                     writer.write_from(from, 1).map_err(|e: Error| e.in_tensor(name.as_str()))?;
                 }

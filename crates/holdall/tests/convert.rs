@@ -2,10 +2,12 @@
 
 use holdall::{
     Attributes, ComponentSpec, Convert, DType, EncodeOptions, Encoding, File, Kind, Layout,
-    LogicalType, OpenOptions, Rename, Role, Select, Sharing, TensorSpec, Value, WriteOptions,
-    Writer, convert, convert_to, formats,
+    LogicalType, OpenOptions, Progress, Rename, Role, Select, Sharing, TensorSpec, Value,
+    WriteOptions, Writer, convert, convert_to, formats,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const TARGETS: [(&str, Option<&str>); 4] = [
     ("ztensor", Some("1.2")),
@@ -396,4 +398,54 @@ fn damage_in_the_source_leaves_the_old_target() {
     let left: Vec<_> =
         std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left.len(), 3, "{left:?}");
+}
+
+#[derive(Default)]
+struct Count {
+    total: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Progress for Count {
+    fn begin(&self, total: u64) {
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.done.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Bytes that are told to be done are those that were told to come, however they are passed on.
+#[test]
+fn progress_ends_at_its_total() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = dir.path().join("plain.zt");
+    let mut writer = Writer::create(&plain, &target("ztensor", None)).unwrap();
+    // One of a single frame, one of many, and one without bytes.
+    for (name, len) in [("small", 100_000), ("large", 9 << 20), ("none", 0)] {
+        let bytes: Vec<u8> = (0..len).map(|i| (i / 1000) as u8).collect();
+        writer.add(TensorSpec::dense(name, DType::U8, [len]), &[&bytes]).unwrap();
+    }
+    writer.finish().unwrap();
+    let zstd = dir.path().join("zstd.zt");
+    let compress = Convert::new(target("ztensor", None).with_zstd(3)).with_encoding();
+    convert(&holdall::open(&plain).unwrap(), &zstd, &compress).unwrap();
+    let (to_zt, to_st) = (target("ztensor", None), target("safetensors", None));
+    for (from, options) in [
+        (&plain, Convert::new(to_zt.clone())),
+        (&plain, Convert::new(to_zt.clone().with_zstd(3)).with_encoding()),
+        (&zstd, Convert::new(to_zt.clone())),
+        (&zstd, Convert::new(to_zt).with_encoding()),
+        (&zstd, Convert::new(to_st)),
+    ] {
+        let count = Arc::new(Count::default());
+        let options = options.with_progress(count.clone());
+        let from = holdall::open(from).unwrap();
+        let to = dir.path().join("out");
+        let report = convert(&from, &to, &options).unwrap();
+        let (total, done) = (&count.total, &count.done);
+        assert_eq!(total.load(Ordering::Relaxed), report.decoded_len);
+        assert_eq!(done.load(Ordering::Relaxed), report.decoded_len, "{options:?}");
+    }
 }
