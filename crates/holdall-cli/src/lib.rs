@@ -31,29 +31,22 @@ mod records;
 mod rules;
 mod schema;
 mod session;
+mod signals;
 mod verify;
 mod writing;
+
+pub use signals::own_signals;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, FromArgMatches};
 use exit::{Early, Failure, Status};
 use session::Session;
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether signals that end the process are the command's own to take.
-static OWN_SIGNALS: AtomicBool = AtomicBool::new(false);
-
-/// Lets commands take signals that end the process, to remove their temporary files. For a process that is the
-/// command and nothing else.
-pub fn own_signals() {
-    OWN_SIGNALS.store(true, Ordering::Relaxed);
-}
 
 /// Does what a command line says, of which the first argument is the name of the program; gives the exit
 /// status.
 pub fn run(args: Vec<OsString>) -> u8 {
-    outlive_file_limits();
+    signals::outlive_file_limits();
     let early = Early::of(args.iter().cloned());
     let command = Cli::command().color(early.color.clap());
     let parsed = command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
@@ -67,18 +60,6 @@ pub fn run(args: Vec<OsString>) -> u8 {
         Err(Failure::Closed) => 0,
         Err(Failure::Told(code)) => code,
         Err(Failure::Error(e)) => exit::report(&e, session.json(), session.err_paint()),
-    }
-}
-
-/// Makes a write past the limit on the size of files (`ulimit -f`) fail, as one to a full disk does: its
-/// signal would end the process before anything could be said. Who handles it need do nothing.
-fn outlive_file_limits() {
-    #[cfg(unix)]
-    {
-        use signal_hook::consts::SIGXFSZ;
-        use std::sync::Arc;
-        // Where that cannot be had, the signal does what it did.
-        let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     }
 }
 

@@ -319,6 +319,45 @@ fn a_command_that_is_interrupted_leaves_no_files_behind() {
     }
 }
 
+/// What whoever starts the command wants ignored, as `nohup` does, is.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_that_is_ignored_stays_so() {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+    let numpy = Command::new("python3").args(["-c", "import numpy"]).output();
+    if !numpy.is_ok_and(|out| out.status.success()) {
+        eprintln!("SKIPPED: there is no python3 with numpy");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (started, go) = (folder.path().join("started"), folder.path().join("go"));
+    let (first, second) = (started.display(), go.display());
+    let package = python_package(&format!(
+        "import os, time\ndef run(inputs):\n    open('{first}', 'w').close()\n    \
+         while not os.path.exists('{second}'):\n        time.sleep(0.01)\n    return {{'y': inputs['x']}}\n\
+         def load():\n    return run\n"
+    ));
+    let mut running = Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_holdall")])
+        .args(["run", path(&package), "-i", "x=1", "--json"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while !started.exists() {
+        assert!(Instant::now() < end && running.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = running.id().to_string();
+    assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    // Time for it to end, which it should not.
+    std::thread::sleep(Duration::from_millis(300));
+    std::fs::write(go, "").unwrap();
+    let out = running.wait_with_output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+}
+
 /// What a model does is no failure of the system.
 #[test]
 #[cfg(unix)]

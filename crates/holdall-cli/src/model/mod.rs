@@ -82,7 +82,7 @@ impl Running {
     /// Unpacks and loads its model. What the model prints goes to standard error.
     fn load(&self, session: &Session, package: &Package) -> Result<Model, Failure> {
         #[cfg(unix)]
-        leave_nothing_behind();
+        crate::signals::leave_nothing_behind();
         let mut settings = Settings::default().with_timeout(self.timeout);
         for (name, value) in &self.options {
             settings = settings.with_option(name, value.clone());
@@ -107,23 +107,4 @@ impl Running {
         }
         Ok(model)
     }
-}
-
-/// Removes the model's files before a signal ends the process.
-#[cfg(unix)]
-fn leave_nothing_behind() {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    if !crate::OWN_SIGNALS.load(std::sync::atomic::Ordering::Relaxed) {
-        return;
-    }
-    // Where it cannot be had, the signal does what it did.
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) else {
-        return;
-    };
-    std::thread::spawn(move || {
-        for signal in signals.forever() {
-            holdall_run::temporary::remove_all();
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
-        }
-    });
 }
