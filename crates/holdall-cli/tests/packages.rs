@@ -303,3 +303,98 @@ fn what_cannot_be_packed_is_misuse() {
     assert!(pack(&model, "abc").ends_with(2).err.contains("--framework-version"));
     pack(&model, "=1.0.0").ends_with(0);
 }
+
+/// A folder without `carton.toml` is not one that the command guesses about: it says what to do.
+#[test]
+fn a_folder_of_model_files_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "files/model.bin", b"weights");
+    let folder = dir.path().join("files");
+    let folder = folder.to_str().unwrap();
+    for command in [
+        vec!["inspect", folder],
+        vec!["verify", folder],
+        vec!["hash", folder],
+        vec!["test", folder],
+        vec!["run", folder],
+    ] {
+        let e = holdall([&command[..], &["--json"]].concat()).ends_with(1).error();
+        assert_eq!(e["code"], "carton/missing-file", "{command:?}");
+        let hint = e["hint"].as_str().unwrap();
+        assert!(hint.contains("holdall pack FOLDER --runner NAME --framework-version"), "{hint}");
+    }
+    // As it says.
+    holdall(["pack", folder, "--runner", "noop", "--framework-version", "1"]).ends_with(0);
+    holdall(["verify", "--strict", &format!("{folder}.carton")]).ends_with(0);
+}
+
+#[test]
+fn a_folder_without_a_model_is_not_packed() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("out.carton");
+    for empty in ["empty", "inner/model", "deep/model/more"] {
+        std::fs::create_dir_all(dir.path().join(empty)).unwrap();
+        let from = dir.path().join(empty.split('/').next().unwrap());
+        let args = ["pack", from.to_str().unwrap(), "-o", to.to_str().unwrap(), "--json"];
+        let e = holdall([&args[..], &["--runner", "noop", "--framework-version", "1"]].concat());
+        let e = e.ends_with(2).error();
+        assert_eq!(e["code"], "package/part", "{e}");
+        assert!(e["message"].as_str().unwrap().contains("no files of a model"), "{e}");
+        assert!(!to.exists());
+    }
+}
+
+/// What the command takes for a description is what it reads.
+#[test]
+fn what_is_packed_is_strictly_sound() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = write(dir.path(), "m.bin", b"weights");
+    let odd = "a \"quote\", a \\ and\ttabs\nü\u{7f}";
+    let args = ["pack", &model, "--runner", "noop", "--framework-version", "1", "--license", odd];
+    let more = ["--platform", odd, "--platform", "", "--name", odd, "--about", odd];
+    holdall([&args[..], &more].concat()).ends_with(0);
+    let package = dir.path().join("m.carton");
+    let package = package.to_str().unwrap();
+    holdall(["verify", "--strict", package]).ends_with(0);
+    let card = holdall(["inspect", package, "--json"]).ends_with(0).json();
+    assert_eq!((&card["license"], &card["required_platforms"][0]), (&odd.into(), &odd.into()));
+}
+
+#[test]
+fn a_file_where_a_folder_should_be_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = write(dir.path(), "m.bin", b"weights");
+    holdall(["pack", &model, "--runner", "noop", "--framework-version", "1"]).ends_with(0);
+    let package = dir.path().join("m.carton");
+    let args = ["unpack", package.to_str().unwrap(), "-o", &model, "-f", "--json"];
+    let e = holdall(args).ends_with(2).error();
+    assert_eq!(e["code"], "package/place");
+    // Not to add what was given.
+    assert!(!e["hint"].as_str().unwrap().contains("--force"), "{e}");
+    assert_eq!(std::fs::read(&model).unwrap(), b"weights");
+}
+
+/// Packages have no booleans: a graph's are declared as numbers, which the runner takes and gives.
+#[cfg(feature = "onnx")]
+#[test]
+fn booleans_of_a_graph_are_declared_as_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let value = |name: &[u8]| {
+        let dims = [field(1, &field(2, b"n")), field(1, &[0x08, 2])].concat();
+        let tensor = [vec![0x08, 9], field(2, &dims)].concat();
+        [field(1, name), field(2, &field(1, &tensor))].concat()
+    };
+    let node = [field(1, b"x"), field(2, b"y"), field(4, b"Not")].concat();
+    let graph = [field(1, &node), field(2, b"g"), field(11, &value(b"x")), field(12, &value(b"y"))];
+    let model = [vec![0x08, 8], field(7, &graph.concat()), field(8, &[0x10, 17])].concat();
+    let packed = holdall(["pack", &write(dir.path(), "not.onnx", model)]).ends_with(0);
+    assert_eq!(packed.err, "");
+    let package = dir.path().join("not.carton");
+    let package = package.to_str().unwrap();
+    let card = holdall(["inspect", package, "--json"]).ends_with(0).json();
+    for side in ["inputs", "outputs"] {
+        assert_eq!(card[side][0]["dtype"], "uint8", "{card}");
+    }
+    let ran = holdall(["run", package, "-i", "x=[[1, 0], [0, 0]]", "--json"]).ends_with(0);
+    assert!(ran.out.replace(' ', "").contains("[[0,1],[1,1]]"), "{}", ran.out);
+}

@@ -176,10 +176,21 @@ fn packer(session: &Session, args: &PackArgs) -> Result<Packer, Failure> {
         return Ok(packer.with_description(description));
     }
     let description = described(session, args, Description::default())?;
-    if from.join("model").is_dir() || from.join("carton.toml").exists() {
+    if from.join("carton.toml").exists() {
         return Ok(packer.with_description(description));
     }
-    Ok(Packer::from_model(from, follow)?.with_description(description))
+    let packer = match from.join("model").is_dir() {
+        true => packer,
+        false => Packer::from_model(from, follow)?,
+    };
+    if !packer.paths().any(|path| path.starts_with("model/")) {
+        let e = PART.broken("there are no files of a model in the folder");
+        let e = e.with_hint(
+            "name a folder with the model's files, right in it or in its folder `model`",
+        );
+        return Err(e.in_source(from.display()).into());
+    }
+    Ok(packer.with_description(description))
 }
 
 impl PackArgs {

@@ -291,7 +291,8 @@ fn value_type(element: u64) -> Result<ValueType, String> {
         11 => ValueType::Float64,
         12 => ValueType::Uint32,
         13 => ValueType::Uint64,
-        9 => return Err("its elements are of type bool".into()),
+        // Packages have no booleans. The runner takes and gives them as 0 and 1.
+        9 => ValueType::Uint8,
         10 => return Err("its elements are of type float16".into()),
         16 => return Err("its elements are of type bfloat16".into()),
         other => return Err(format!("its elements are of ONNX type {other}")),
@@ -321,6 +322,7 @@ mod tests {
             input(11, "w", 1, &[]),
             field(5, &field(8, b"w")),
             input(12, "y", 10, &[]),
+            input(12, "is", 9, &[]),
         ]
         .concat();
         let model = [vec![0x08, 8], field(7, &graph), field(8, &[0x10, 17])].concat();
@@ -329,7 +331,10 @@ mod tests {
         let [Declared::Tensor(x)] = found.inputs.as_slice() else { panic!("{found:?}") };
         let dims = vec![DimSpec::Symbol("n".into()), DimSpec::Size(3), DimSpec::Any];
         assert_eq!((x.name.as_str(), &x.shape), ("x", &ShapeSpec::Dims(dims)));
-        assert!(matches!(found.outputs.as_slice(), [Declared::Other(y, _)] if y == "y"));
+        let [Declared::Other(y, _), Declared::Tensor(is)] = found.outputs.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert_eq!((y.as_str(), is.ty), ("y", ValueType::Uint8));
         check(&model).unwrap();
         for cut in 0..model.len() {
             // Whatever is left is no model, or one with less in it.

@@ -152,6 +152,11 @@ impl Packer {
         self
     }
 
+    /// Paths of the files that were given so far.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
     /// Adds a tensor for self-tests and examples to refer to.
     pub fn with_tensor(mut self, name: impl Into<String>, value: Value) -> Packer {
         self.tensors.push((name.into(), value));

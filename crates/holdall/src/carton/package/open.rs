@@ -139,7 +139,10 @@ impl Package {
         if texts.description.is_empty() {
             let Some(runner) = runner else {
                 let e = MISSING_FILE.broken("there is no `carton.toml` in the folder");
-                return Err(e.with_hint("`holdall pack` makes a package of a model's files"));
+                return Err(e.with_hint(
+                    "where a model's files are in it, say what runs them: `holdall pack FOLDER --runner NAME \
+                     --framework-version VERSION` makes a package, `Package::open_folder` in Rust takes them as one",
+                ));
             };
             let mut description = Description::default();
             description.runner = runner;
