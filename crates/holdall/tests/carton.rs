@@ -356,3 +356,26 @@ fn links_out_of_a_folder_are_packed_only_when_asked_for() {
     Packer::from_folder(&folder, Follow::All).unwrap().write(&out, false).unwrap();
     assert_eq!(&Package::open(&out).unwrap().read("model/c").unwrap()[..], b"outside");
 }
+
+/// A descriptor that says something else than the directory is found by whoever looks at the whole zip.
+#[test]
+fn descriptors_are_held_against_the_directory() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../corpus/accept/carton/made-streamed.carton");
+    let mut bytes = std::fs::read(path).unwrap();
+    let findings = |bytes: &[u8]| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p.carton");
+        std::fs::write(&path, bytes).unwrap();
+        let report = Package::open(&path).unwrap().verify(&PackageVerifyOptions::new()).unwrap();
+        report.findings.iter().map(|e| e.code()).collect::<Vec<_>>()
+    };
+    assert!(findings(&bytes).is_empty());
+    // Of a tensor: those of the texts are read when the package is opened.
+    let at = bytes.windows(4).rposition(|w| w == b"PK\x07\x08").unwrap();
+    for field in 0..4 {
+        bytes[at + 4 * field] ^= 1;
+        assert_eq!(findings(&bytes), ["zip/descriptor"]);
+        bytes[at + 4 * field] ^= 1;
+    }
+}

@@ -227,6 +227,18 @@ fn local_headers(add: Add<'_>) {
         let at = built.locals[2] + 18;
         built.patch(at, &[8, 0, 0, 0]).bytes
     });
+    // Of `carton.toml`: the descriptor ends where the next header starts.
+    let descriptor = |at: usize| {
+        let mut package = sound();
+        package.entries[0].deferred = true;
+        let built = package.build();
+        let end = built.locals[1];
+        built.flip(end - at).bytes
+    };
+    add("zip.descriptor.decoded-length", descriptor(4));
+    add("zip.descriptor.stored-length", descriptor(8));
+    add("zip.descriptor.crc", descriptor(12));
+    add("zip.descriptor.signature", descriptor(16));
     add("zip.local-header.of-a-text", {
         let built = with_entry(|_| {});
         let at = built.locals[0] + 30;

@@ -58,6 +58,26 @@ impl Stored {
         Ok(Stored { range, method, len, crc })
     }
 
+    /// Holds what follows the bytes of an entry against the directory, where anything is said to.
+    pub(super) fn check_descriptor(
+        source: &dyn ByteSource,
+        directory: &Directory,
+        entry: Entry<'_>,
+    ) -> Result<()> {
+        let mut window = Window::new(source.len());
+        loop {
+            match directory.check_descriptor(entry, &window) {
+                Ok(()) => return Ok(()),
+                Err(Stop::Fail(e)) => return Err(e),
+                Err(Stop::Need(ranges)) => {
+                    for range in ranges {
+                        window.add(range.start, source.read_now(range)?);
+                    }
+                }
+            }
+        }
+    }
+
     /// A stream of its decoded bytes, exactly as many as the directory says.
     pub(super) fn stream(&self, source: Arc<dyn ByteSource>, limits: &Limits) -> Decode {
         let decoder = match self.method {

@@ -194,6 +194,7 @@ pub(super) fn check(
 ) -> Result<u64> {
     let mut sum = Sum::default();
     let (read, crc) = match package.at(file)? {
+    package.check_descriptor(file)?;
         At::Zip(source, stored) if stored.method == Method::Stored => {
             let range = stored.range.clone();
             add_all(&source, range.clone(), &mut sum, listener)?;

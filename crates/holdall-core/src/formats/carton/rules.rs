@@ -51,6 +51,7 @@ pub static RULES: &[&Rule] = &[
     &zip::OVERLAP,
     &zip::BOUNDS,
     &zip::LOCAL_HEADER,
+    &zip::DESCRIPTOR,
     &zip::CRC32,
     &zip::ENTRY_LEN,
 ];

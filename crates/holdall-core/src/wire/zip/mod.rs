@@ -17,6 +17,7 @@
 //! first entry, and between entries, belongs to nobody and is never read.
 
 mod central;
+mod descriptor;
 mod end;
 mod extra;
 mod local;
@@ -124,7 +125,7 @@ impl Directory {
     /// Reads the directory of the zip in `window`: its end, then all of it.
     ///
     /// # Errors
-    /// [`RULES`], but for [`LOCAL_HEADER`] and [`CRC32`].
+    /// [`RULES`], but for [`LOCAL_HEADER`], [`DESCRIPTOR`] and [`CRC32`].
     pub fn read(window: &Window, limits: &Limits) -> Result<Directory, Stop> {
         let end = end::find(window, limits)?;
         let bytes = window.bytes(end.directory.clone())?;
@@ -183,6 +184,18 @@ impl Directory {
     /// [`LOCAL_HEADER`], [`OVERLAP`], [`ZIP64`].
     pub fn data(&self, entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop> {
         local::data(entry, window)
+    }
+
+    /// Holds the descriptor behind the bytes of `entry`, where its flags promise one, against the directory: for those
+    /// who look through the whole of a zip.
+    ///
+    /// # Errors
+    /// [`DESCRIPTOR`], and as [`Directory::data`].
+    pub fn check_descriptor(&self, entry: Entry<'_>, window: &Window) -> Result<(), Stop> {
+        match descriptor::is_promised(entry) {
+            true => descriptor::check(entry, self.data(entry, window)?.end, window),
+            false => Ok(()),
+        }
     }
 
     /// The bytes that [`Directory::data`] will ask for, unless the header is an unusually long one:

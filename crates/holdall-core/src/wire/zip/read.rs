@@ -1,7 +1,7 @@
 //! The whole content of one entry, in memory.
 
 use super::rules::*;
-use super::{Directory, Entry, Method, local};
+use super::{Directory, Entry, Method, descriptor, local};
 use crate::codec::Decoder;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
@@ -12,8 +12,8 @@ impl Directory {
     /// The decoded bytes of `entry`, checked against its CRC-32; for texts and other small files.
     ///
     /// # Errors
-    /// [`ENTRY_LEN`] above [`Limits::text_len`]; as [`Directory::data`]; what decoding finds wrong;
-    /// [`CRC32`].
+    /// [`ENTRY_LEN`] above [`Limits::text_len`]; as [`Directory::data`]; [`DESCRIPTOR`]; what decoding finds
+    /// wrong; [`CRC32`].
     pub fn content(
         &self,
         entry: Entry<'_>,
@@ -30,6 +30,8 @@ impl Directory {
         let place = self.data(entry, window)?;
         let stored = window.bytes(place.clone())?;
         let content = match entry.method() {
+        // Here it is next to what was fetched anyway.
+        descriptor::check(entry, place.end, window)?;
             Method::Stored => stored,
             method => {
                 // At most `text_len`.

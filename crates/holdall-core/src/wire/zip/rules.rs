@@ -21,6 +21,7 @@ pub static RULES: &[&Rule] = &[
     &OVERLAP,
     &BOUNDS,
     &LOCAL_HEADER,
+    &DESCRIPTOR,
     &CRC32,
     &ENTRY_LEN,
 ];
@@ -115,6 +116,12 @@ pub static LOCAL_HEADER: Rule = Rule::new(
     Kind::Malformed,
     "The header before an entry's bytes says what the directory says of it: name, method, flags, lengths, \
      CRC-32.",
+);
+/// What follows the entry says something else.
+pub static DESCRIPTOR: Rule = Rule::new(
+    "zip/descriptor",
+    Kind::Malformed,
+    "Where a descriptor follows an entry's bytes, it says what the directory says: lengths and CRC-32.",
 );
 /// The bytes are not those that were packed.
 pub static CRC32: Rule = Rule::new(

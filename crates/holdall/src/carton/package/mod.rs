@@ -273,6 +273,15 @@ impl Package {
     }
 
     fn fetched(&self, file: &PackageFile) -> Result<PathBuf> {
+    /// Holds the descriptor of a file in a zip, where it has one, against the directory.
+    pub(in crate::carton) fn check_descriptor(&self, file: &PackageFile) -> Result<()> {
+        let Origin::Zip { source, directory } = &self.inner.origin else { return Ok(()) };
+        match file.entry.and_then(|at| directory.at(at)) {
+            Some(entry) => Stored::check_descriptor(&**source, directory, entry),
+            None => Ok(()),
+        }
+    }
+
         let path = file.path.escape_debug();
         let urls = |hash: [u8; 32]| {
             let row = self.inner.links.urls.iter().find(|(of, _)| *of == hash);

@@ -1,0 +1,52 @@
+//! The descriptor behind an entry's bytes, which writers that do not know lengths beforehand put there.
+//!
+//! ```text
+//! [50 4B 07 08]  crc32 u32  stored length  decoded length      lengths as u32, or as u64 in zip64
+//! ```
+
+use super::Entry;
+use super::central::flags;
+use super::rules::DESCRIPTOR;
+use crate::window::{Stop, Window};
+
+const SIGNATURE: &[u8; 4] = b"PK\x07\x08";
+/// Bytes of the longest form.
+const LONGEST: u64 = 24;
+
+/// Whether the flags of `entry` promise one.
+pub(super) fn is_promised(entry: Entry<'_>) -> bool {
+    entry.row.flags & flags::DEFERRED != 0
+}
+
+/// Holds the descriptor of `entry` against the directory; `at` is where its stored bytes end. Writers leave out the
+/// signature, and differ in when lengths are wide, so any form that says the same will do.
+pub(super) fn check(entry: Entry<'_>, at: u64, window: &Window) -> Result<(), Stop> {
+    if !is_promised(entry) {
+        return Ok(());
+    }
+    let place = at..at.saturating_add(LONGEST).min(entry.row.room_end);
+    let found = window.bytes(place.clone())?;
+    let bare = found.strip_prefix(SIGNATURE).unwrap_or(&found);
+    let row = entry.row;
+    let wide = |lens: [u64; 2]| {
+        let [stored, decoded] = lens.map(u64::to_le_bytes);
+        [&row.crc32.to_le_bytes()[..], &stored, &decoded].concat()
+    };
+    let narrow = |lens: [u64; 2]| {
+        let [stored, decoded] = lens.map(|len| u32::try_from(len).ok().map(u32::to_le_bytes));
+        Some([row.crc32.to_le_bytes(), stored?, decoded?].concat())
+    };
+    let lens = [row.stored_len, row.decoded_len];
+    let said = [Some(wide(lens)), narrow(lens)];
+    // A CRC-32 may happen to be the signature.
+    let fits = |text: &Vec<u8>| bare.starts_with(text) || found.starts_with(text);
+    if said.iter().flatten().any(fits) {
+        return Ok(());
+    }
+    let (name, [stored, decoded], crc) = (entry.name().escape_debug(), lens, row.crc32);
+    let message = format!(
+        "entry `{name}`: what follows its bytes does not say {crc:#010x}, {stored} and {decoded} bytes, as the \
+         directory does"
+    );
+    Err(DESCRIPTOR.broken(message).at(place).into())
+}
