@@ -2,6 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+mod shown;
+
+pub use shown::{Cut, Shown, list, message as cut_message};
+
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
@@ -74,12 +78,13 @@ impl Rule {
         self
     }
 
-    /// An error for this rule; `message` says what was found, with both numbers where there are two.
+    /// An error for this rule; `message` says what was found, with both numbers where there are two. Names and
+    /// values of files stand in it as [`Shown`] has them. What is longer than 900 characters is cut.
     #[cold]
     pub fn broken(&'static self, message: impl Into<Cow<'static, str>>) -> Error {
         Error(Box::new(Inner {
             rule: self,
-            message: message.into(),
+            message: cut_message(message.into()),
             source: None,
             tensor: None,
             component: None,
@@ -133,7 +138,7 @@ impl Error {
 
     /// The error with what to do about it, in place of the rule's standing hint.
     pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Error {
-        self.0.hint = Some(hint.into());
+        self.0.hint = Some(cut_message(hint.into()));
         self
     }
 
@@ -168,7 +173,7 @@ impl Error {
         self.0.source.as_deref()
     }
 
-    /// The tensor it is about.
+    /// The tensor it is about: its whole name, however long.
     pub fn tensor(&self) -> Option<&str> {
         self.0.tensor.as_deref()
     }
@@ -203,7 +208,7 @@ impl Error {
 }
 
 /// `file: tensor `w`, component `data`, bytes 64..128: message [code]`. Control characters in names
-/// that a file declared are escaped.
+/// that a file declared are escaped, and long names cut.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let e = &*self.0;
@@ -212,11 +217,11 @@ impl fmt::Display for Error {
         }
         let mut sep = "";
         if let Some(t) = &e.tensor {
-            write!(f, "tensor `{}`", t.escape_debug())?;
+            write!(f, "tensor `{}`", t.shown())?;
             sep = ", ";
         }
         if let Some(c) = &e.component {
-            write!(f, "{sep}component `{}`", c.escape_debug())?;
+            write!(f, "{sep}component `{}`", c.shown())?;
             sep = ", ";
         }
         if let Some(r) = &e.range {

@@ -4,7 +4,7 @@ use crate::rules::{CLOSED, COMPAT, IO, NOTHING, PLATFORM, REQUIREMENT, VERSION};
 use crate::runner::{Each, Load, Loaded, Named, Runner, Runners};
 use crate::temporary::Temporary;
 use holdall::carton::{Description, OptionValue, Package, TensorSpec, Value};
-use holdall::error::CANCELLED;
+use holdall::error::{CANCELLED, Shown as _, list};
 use holdall::formats::carton::signature::{self, Call};
 use holdall::{Error, Result};
 use semver::VersionReq;
@@ -305,16 +305,12 @@ impl<'a> Prepared<'a> {
         let platforms = &description.required_platforms;
         let here = platform();
         if !platforms.is_empty() && !platforms.contains(&here) {
-            let shown: Vec<String> =
-                platforms.iter().map(|p| p.escape_debug().to_string()).collect();
-            let e =
-                PLATFORM.broken(format!("this is {here}, the package is for {}", shown.join(", ")));
-            return Err(e);
+            let wanted = list(platforms.iter().map(|p| p.shown()));
+            return Err(PLATFORM.broken(format!("this is {here}, the package is for {wanted}")));
         }
         let text = &description.runner.framework_version;
-        let requirement = VersionReq::parse(text).map_err(|e| {
-            REQUIREMENT.broken(format!("`{}` cannot be read: {e}", text.escape_debug()))
-        })?;
+        let requirement = VersionReq::parse(text)
+            .map_err(|e| REQUIREMENT.broken(format!("`{}` cannot be read: {e}", text.shown())))?;
         runner.satisfies(&requirement).map_err(|has| version(runner.name(), &requirement, &has))?;
         let compat = description.runner.compat_version;
         if !runner.compat_versions().contains(&compat) {
@@ -332,7 +328,7 @@ impl<'a> Prepared<'a> {
         let unknown = options.iter().filter(|(name, _)| !runner.options().contains(&name.as_str()));
         let warnings = unknown
             .map(|(name, _)| {
-                let (name, known) = (name.escape_debug(), runner.options().join(", "));
+                let (name, known) = (name.shown(), runner.options().join(", "));
                 let runner = runner.name();
                 match known.is_empty() {
                     true => format!("the runner `{runner}` takes no options, `{name}` does nothing"),

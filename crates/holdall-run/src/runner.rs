@@ -3,6 +3,7 @@
 use crate::model::Settings;
 use crate::rules::NO_RUNNER;
 use holdall::carton::{Description, OptionValue, Value};
+use holdall::error::Shown as _;
 use holdall::{Error, Result};
 use semver::VersionReq;
 use std::path::Path;
@@ -138,7 +139,7 @@ impl Runners {
         self.0.iter().map(|r| &**r).find(|r| r.name() == name).ok_or_else(|| {
             let names = self.names().join(", ");
             NO_RUNNER
-                .broken(format!("the package is for the runner `{}`", name.escape_debug()))
+                .broken(format!("the package is for the runner `{}`", name.shown()))
                 .with_hint(format!("there are {names}"))
         })
     }

@@ -2,7 +2,7 @@
 //! as JSON. By the `jsonschema` crate, compiled once for a schema, with a keyword for each kind.
 
 use crate::effort;
-use crate::error::{Error, Result, Rule};
+use crate::error::{Error, Result, Rule, Shown as _};
 use crate::extent::in_memory;
 use crate::json::Token;
 use crate::kinds::{Scalar, TypeId};
@@ -159,7 +159,7 @@ impl<'s> Checker<'s> {
         let text = e.masked().to_string();
         Err(match path {
             "" => rule.broken(shorten(&text).to_owned()),
-            path => rule.broken(format!("{}, at `{}`", shorten(&text), path.escape_debug())),
+            path => rule.broken(format!("{}, at `{}`", shorten(&text), path.shown())),
         })
     }
 }

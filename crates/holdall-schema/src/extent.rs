@@ -1,6 +1,6 @@
 //! Sizes, alignments and strides (sections 3 and 4).
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _, list};
 use crate::kinds::{Align, Dim, Kind, Len, Struct, TensorType, Type, TypeId, Union};
 use crate::rules::{SIZE_OVERFLOW, TENSOR, ZERO_SIZE};
 use std::collections::BTreeMap;
@@ -171,10 +171,9 @@ pub(crate) fn show_shape(shape: &[Dim]) -> String {
     let show = |d: &Dim| match d {
         Dim::Known(n) => n.to_string(),
         Dim::Any => "null".to_owned(),
-        Dim::Symbol(name) => format!("`{}`", name.escape_debug()),
+        Dim::Symbol(name) => format!("`{}`", name.shown()),
     };
-    let dims: Vec<String> = shape.iter().map(show).collect();
-    format!("[{}]", dims.join(", "))
+    format!("[{}]", list(shape.iter().map(show)))
 }
 
 /// The next multiple of a power of two.

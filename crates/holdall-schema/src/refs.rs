@@ -1,6 +1,6 @@
 //! `$ref` and `$defs`: what is checked of the whole schema before its kinds are looked at.
 
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::limits::SchemaLimits;
 use crate::rules::{CYCLE, DEPTH, INVALID, MISSING_REF, REF_SIBLINGS, REMOTE_REF, TOO_LARGE};
 use percent::decode_name;
@@ -111,18 +111,17 @@ impl<'v> Defs<'v> {
             return Err(REMOTE_REF.broken("`$ref` is not a string"));
         };
         if let Some(key) = node.keys().find(|k| !REF_SIBLINGS_ALLOWED.contains(&k.as_str())) {
-            let message =
-                format!("`{}` beside `$ref` to `{}`", key.escape_debug(), text.escape_debug());
+            let message = format!("`{}` beside `$ref` to `{}`", key.shown(), text.shown());
             return Err(REF_SIBLINGS.broken(message));
         }
         let Some(name) = def_name(text) else {
-            let message = format!("`$ref` is `{}`, not `#/$defs/` and a name", text.escape_debug());
+            let message = format!("`$ref` is `{}`, not `#/$defs/` and a name", text.shown());
             return Err(REMOTE_REF.broken(message));
         };
         match self.defs.and_then(|d| d.get(&name)) {
             Some(_) => Ok(()),
             None => {
-                let message = format!("`$defs` has no `{}`", name.escape_debug());
+                let message = format!("`$defs` has no `{}`", name.shown());
                 Err(MISSING_REF.broken(message))
             }
         }
@@ -138,10 +137,10 @@ impl<'v> Defs<'v> {
             let name = def_name(target);
             let next = name.as_ref().and_then(|n| self.defs?.get(n));
             let Some(next) = next else {
-                return Err(MISSING_REF.broken(format!("`{}`", target.escape_debug())));
+                return Err(MISSING_REF.broken(format!("`{}`", target.shown())));
             };
             if std::ptr::eq(next, node) {
-                let message = format!("`$ref` to `{}` leads to itself", target.escape_debug());
+                let message = format!("`$ref` to `{}` leads to itself", target.shown());
                 return Err(CYCLE.broken(message));
             }
             found.node = next;

@@ -1,6 +1,6 @@
 //! A compiled schema.
 
-use crate::error::Result;
+use crate::error::{Result, Shown as _, list};
 use crate::extent::{Symbols, get, sized};
 use crate::kinds::{Content, Dim, Len, TensorType, Type, TypeId};
 use crate::rules::OPEN_SHAPE;
@@ -210,7 +210,7 @@ impl Schema {
             _ => Err(OPEN_SHAPE.broken(format!(
                 "the size of a `TypeDef:{}` depends on symbols without a number, of {}",
                 ty.kind.as_str(),
-                self.symbols.join(", ")
+                list(self.symbols.iter().map(|s| s.shown()))
             ))),
         }
     }

@@ -10,6 +10,7 @@ use crate::select::Select;
 use crate::sink::{FileSink, Sink, StreamSink};
 use crate::writer::{WriteOptions, Writer};
 use bytes::Bytes;
+use holdall_core::error::Shown as _;
 use holdall_core::{
     Attributes, Component, ComponentSpec, DType, Encode, Error, Layout, LogicalType, Result, Role,
     TensorSpec, Value,
@@ -251,7 +252,7 @@ fn reasons<'e>(all: impl Iterator<Item = &'e Error>) -> String {
             return (*reason).to_owned();
         }
         let names: Vec<String> =
-            tensors.iter().take(TENSORS).map(|t| format!("`{}`", t.escape_debug())).collect();
+            tensors.iter().take(TENSORS).map(|t| format!("`{}`", t.shown())).collect();
         let rest = more(tensors.len(), TENSORS).unwrap_or_default();
         format!("{reason} ({}{rest})", names.join(", "))
     };

@@ -25,6 +25,7 @@ use crate::select::nearest;
 use crate::sink::FileSink;
 use crate::writer::{WriteOptions, Writer};
 use bytes::Bytes;
+use holdall_core::error::Shown as _;
 use holdall_core::{Attributes, Error, Format, Result, TensorSpec, Value, formats};
 use std::collections::HashMap;
 use std::io::Read;
@@ -250,7 +251,7 @@ impl Edit {
             let e = NOT_FOUND.broken("there is no tensor of this name").in_tensor(name);
             let e = e.in_source(self.path.display());
             match nearest(name, self.by_name.keys().map(String::as_str)) {
-                Some(near) => e.with_hint(format!("did you mean `{}`?", near.escape_debug())),
+                Some(near) => e.with_hint(format!("did you mean `{}`?", near.shown())),
                 None => e,
             }
         })
@@ -438,5 +439,5 @@ fn alignment(file: &File) -> Option<u64> {
 
 #[cold]
 fn no_attribute(key: &str) -> Error {
-    NO_ATTRIBUTE.broken(format!("there is no attribute `{}`", key.escape_debug()))
+    NO_ATTRIBUTE.broken(format!("there is no attribute `{}`", key.shown()))
 }

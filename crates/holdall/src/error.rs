@@ -9,6 +9,8 @@ use crate::records::rules as records;
 use holdall_core::{Error, Kind, Rule};
 use std::fmt::Display;
 
+pub use holdall_core::error::{Shown, list};
+
 /// Every rule of this crate.
 pub static RULES: &[&Rule] = &[
     &IO,
@@ -87,9 +89,9 @@ pub static RULES: &[&Rule] = &[
     #[cfg(feature = "carton")]
     &links::NO_ADDRESS,
     #[cfg(feature = "carton")]
-    &links::CACHE_FOLDER,
-    #[cfg(feature = "carton")]
     &links::NOT_AN_ADDRESS,
+    #[cfg(feature = "carton")]
+    &links::CACHE_FOLDER,
     #[cfg(feature = "carton")]
     &links::ADDRESS,
     #[cfg(feature = "carton")]

@@ -7,6 +7,7 @@ use crate::open::{Check, Io};
 use crate::pieces::Pieces;
 use crate::source::ByteSource;
 use bytes::Bytes;
+use holdall_core::error::{Shown as _, list};
 use holdall_core::{
     Attributes, Component, Error, Index, Limits, Result, Role, TensorInfo, Warning,
 };
@@ -206,7 +207,7 @@ impl File {
         let e = NOT_FOUND.broken("there is no tensor of this name").in_tensor(name);
         let e = e.in_source(self.name());
         match crate::select::nearest(name, self.names()) {
-            Some(near) => e.with_hint(format!("did you mean `{}`?", near.escape_debug())),
+            Some(near) => e.with_hint(format!("did you mean `{}`?", near.shown())),
             None => e,
         }
     }
@@ -301,9 +302,10 @@ impl Tensor {
 
     pub(crate) fn require(&self, role: &Role) -> Result<Component> {
         self.component(role).ok_or_else(|| {
-            let all: Vec<String> = self.components().map(|c| format!("`{}`", c.role)).collect();
+            let all = list(self.components().map(|c| format!("`{}`", c.role.as_str().shown())));
+            let role = role.as_str().shown();
             NO_COMPONENT
-                .broken(format!("there is no component `{role}`, only {}", all.join(", ")))
+                .broken(format!("there is no component `{role}`, only {all}"))
                 .in_tensor(self.name())
                 .in_source(self.file.name())
         })

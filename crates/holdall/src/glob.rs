@@ -5,6 +5,7 @@
 //! steps, and the number of steps is capped, so no pattern and no name can make matching explode.
 
 use crate::error::PATTERN;
+use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -258,7 +259,7 @@ impl Reader<'_> {
 
     #[cold]
     fn broken(&self, what: impl fmt::Display) -> Error {
-        PATTERN.broken(format!("in `{}`: {what}", self.text.escape_debug()))
+        PATTERN.broken(format!("in `{}`: {what}", self.text.shown()))
     }
 
     fn push(&mut self, step: Step) -> Result<u32> {
@@ -393,7 +394,7 @@ impl Reader<'_> {
         let Some((from, to)) = text.split_once("..") else { return Ok(None) };
         let is_number = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
         if !is_number(from) || !is_number(to) {
-            let text = text.escape_debug();
+            let text = text.shown();
             return Err(self.broken(format!(
                 "`{text}` is not a range of numbers; write `\\.` for a dot itself"
             )));

@@ -3,6 +3,7 @@
 use crate::error::PATTERN;
 use crate::glob::Glob;
 use holdall_core::Result;
+use holdall_core::error::Shown as _;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -26,7 +27,7 @@ impl Rename {
     /// Misuse for a rule without `=`, a glob that cannot be read, and a NEW that is empty or has
     /// another number of `*`s than OLD, unless it has none.
     pub fn new(rule: &str) -> Result<Rename> {
-        let shown = rule.escape_debug();
+        let shown = rule.shown();
         let Some((old, new)) = split(rule) else {
             return Err(PATTERN.broken(format!("`{shown}` has no `=`; a rename is `OLD=NEW`")));
         };

@@ -5,6 +5,7 @@ pub use crate::rename::Rename;
 
 use crate::error::SELECT;
 use crate::file::{File, Tensor};
+use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use std::collections::HashSet;
 
@@ -87,12 +88,12 @@ impl Select {
 
 #[cold]
 fn matches_nothing(glob: &Glob, file: &File) -> Error {
-    let text = glob.as_str().escape_debug();
+    let text = glob.as_str().shown();
     let e = SELECT
         .broken(format!("`{text}` matches none of {} tensors", file.len()))
         .in_source(file.name());
     match glob.as_name().and_then(|name| nearest(name, file.names())) {
-        Some(near) => e.with_hint(format!("did you mean `{}`?", near.escape_debug())),
+        Some(near) => e.with_hint(format!("did you mean `{}`?", near.shown())),
         None => e.with_hint("`holdall inspect` lists the names"),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{UNKNOWN_LAYOUT, WRONG_LAYOUT};
 use crate::file::Tensor;
+use holdall_core::error::Shown as _;
 use holdall_core::layout::dense::{Dense, row_range};
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};
@@ -93,7 +94,7 @@ impl Tensor {
                 Err(placed(UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` has no elements"))))
             }
             other => {
-                let layout = other.as_str().escape_debug();
+                let layout = other.as_str().shown();
                 Err(placed(UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` is not known"))))
             }
         }

@@ -4,6 +4,7 @@ use crate::compress::{Buffers, Compressor};
 use crate::error::{DECLARE, EXTENSION, NOT_IN_FORMAT, NOT_WRITTEN, WRITE_LEN};
 use crate::sink::{Durability, FileSink, Sink, StreamSink};
 use holdall_core::codec::zstd;
+use holdall_core::error::Shown as _;
 use holdall_core::model::Hasher;
 use holdall_core::{
     Algorithm, Attributes, ComponentRef, Digest, Encode, EncodeOptions, Encoding, Error, Format,
@@ -360,7 +361,7 @@ impl<S: Sink> Writer<S> {
     ) -> Result<()> {
         self.drain(0)?;
         let Some(stored) = self.placed.as_ref().and_then(|placed| placed.get(of).cloned()) else {
-            let name = of.tensor.escape_debug();
+            let name = of.tensor.shown();
             return Err(NOT_WRITTEN
                 .broken(format!("shares `{}` of tensor `{name}`, which was not written", of.role))
                 .in_tensor(tensor.name.as_str()));

@@ -2,7 +2,7 @@
 //! comes the header, one JSON object, then the data.
 
 use crate::encode::{Stored, TensorSpec};
-use crate::error::{Result, Rule};
+use crate::error::{Result, Rule, Shown as _};
 use crate::model::{Attributes, Encoding};
 use crate::window::Window;
 use crate::wire::json::{self, Reader};
@@ -104,7 +104,7 @@ pub(super) fn check_values(attributes: &Attributes) -> Result<()> {
     attributes.iter().try_for_each(|(_, value)| json::check(value, MAX_VALUE_DEPTH))?;
     match json::duplicate(attributes.iter().map(|(key, _)| key)) {
         Some(key) => {
-            let message = format!("the attribute `{}` comes twice", key.escape_debug());
+            let message = format!("the attribute `{}` comes twice", key.shown());
             Err(json::NOT_JSON.broken(message))
         }
         None => Ok(()),
@@ -211,7 +211,7 @@ impl Slots {
             Some(slot) if slot.tensor == tensor.name && slot.component == component => {
                 return Ok(slot);
             }
-            Some(slot) => format!("`{}` was declared to come next", slot.tensor.escape_debug()),
+            Some(slot) => format!("`{}` was declared to come next", slot.tensor.shown()),
             None => "nothing more was declared".to_owned(),
         };
         Err(self.of.declared.broken(message).in_tensor(&tensor.name))

@@ -2,7 +2,7 @@
 
 use super::float::{check_bools, decode_f32, decode_f64};
 use super::{ALIGNMENT, BIG_ENDIAN, ELEMENT_SIZE, ELEMENT_TYPE, LENGTH, ROW_BOUNDARY, ROWS};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::model::{DType, LogicalType, element_count, stored_size};
 use bytemuck::{AnyBitPattern, PodCastError};
 use bytes::Bytes;
@@ -264,7 +264,7 @@ impl Dense {
             return Ok(());
         }
         let stored = match &self.logical_type {
-            Some(t) => format!("{} ({})", self.dtype, t.as_str().escape_debug()),
+            Some(t) => format!("{} ({})", self.dtype, t.as_str().shown()),
             None => self.dtype.to_string(),
         };
         let wanted = match T::COMPLEX {
@@ -330,7 +330,7 @@ pub fn row_range(
         match size.and_then(|count| stored_size(count, dtype, logical)) {
             Ok(Some(bytes)) => Ok(bytes),
             Ok(None) => {
-                let name = logical.map_or("", |t| t.as_str()).escape_debug();
+                let name = logical.map_or("", |t| t.as_str()).shown();
                 let message = format!("logical type `{name}` is not known, nor the size of a row");
                 Err(ELEMENT_SIZE.broken(message))
             }

@@ -4,7 +4,7 @@ use super::index::{ComponentRow, DigestKind, Index, Inner, TensorRow, Warning};
 use super::names::in_order;
 use super::shape::{element_count, stored_size};
 use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role};
-use crate::error::{Error, Kind, Result, Rule};
+use crate::error::{Error, Kind, Result, Rule, Shown as _, cut_message};
 use crate::limits::Limits;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -157,7 +157,7 @@ impl IndexBuilder {
             Some(w) => w.count += 1,
             None => self.inner.warnings.push(Warning {
                 code,
-                message: message().into_owned(),
+                message: cut_message(message()).into_owned(),
                 tensor: tensor.map(str::to_owned),
                 component: component.map(str::to_owned),
                 count: 1,
@@ -352,7 +352,7 @@ impl IndexBuilder {
         let (dtype, name) = (c.dtype, t.as_str().to_owned());
         let tensor = self.last_name().map(str::to_owned);
         self.warn("index/logical-type", tensor.as_deref(), Some(c.role.as_str()), || {
-            let name = name.escape_debug();
+            let name = name.shown();
             format!("logical type `{name}` over {dtype} is not known; read as plain {dtype}").into()
         });
         c.logical_type = Some(LogicalType::Other(name.into()));

@@ -2,6 +2,7 @@
 
 use super::shape::element_count;
 use super::{Attributes, ByteOrder, Component, DType, Digest, Encoding, Layout, LogicalType, Role};
+use crate::error::Shown as _;
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
@@ -26,7 +27,7 @@ pub struct Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(t) = &self.tensor {
-            write!(f, "tensor `{}`: ", t.escape_debug())?;
+            write!(f, "tensor `{}`: ", t.shown())?;
         }
         f.write_str(&self.message)?;
         if self.count > 1 {

@@ -27,7 +27,7 @@
 //! The header's length is held against the bytes at hand and [`HEADER_MAX`]; the number of dimensions
 //! is bounded by it. Dimensions are handed on as they are.
 
-use crate::error::{Kind, Result, Rule};
+use crate::error::{Kind, Result, Rule, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType};
 use crate::wire::cursor::Cursor;
 
@@ -117,7 +117,7 @@ fn descr(dtype: DType, logical: Option<&LogicalType>) -> Option<&'static str> {
 /// [`NO_DESCR`] for `bf16` and the logical types below 32 bits.
 pub fn header(dtype: DType, logical: Option<&LogicalType>, shape: &[u64]) -> Result<Vec<u8>> {
     let Some(descr) = descr(dtype, logical) else {
-        let name = logical.map_or(dtype.as_str(), |t| t.as_str()).escape_debug();
+        let name = logical.map_or(dtype.as_str(), |t| t.as_str()).shown();
         return Err(NO_DESCR.broken(format!("NumPy has no type for {name}")));
     };
     let dims: String = shape.iter().map(|d| format!("{d}, ")).collect();
@@ -194,7 +194,7 @@ pub fn read(bytes: &[u8]) -> Result<Header> {
             "fortran_order" => fortran_order.replace(literal.bool()?).is_none(),
             "shape" => shape.replace(literal.shape()?).is_none(),
             other => {
-                return Err(HEADER.broken(format!("unexpected key '{}'", other.escape_debug())));
+                return Err(HEADER.broken(format!("unexpected key '{}'", other.shown())));
             }
         };
         if !is_new {
@@ -217,7 +217,7 @@ pub fn read(bytes: &[u8]) -> Result<Header> {
 
 /// The type that NumPy calls `descr`.
 fn element(descr: &str) -> Result<(DType, Option<LogicalType>, ByteOrder)> {
-    let unknown = || DTYPE.broken(format!("elements of type '{}'", descr.escape_debug()));
+    let unknown = || DTYPE.broken(format!("elements of type '{}'", descr.shown()));
     let (order, name) = descr.split_at_checked(1).ok_or_else(unknown)?;
     let (dtype, logical_type) = match name {
         "f8" => (DType::F64, None),
@@ -262,7 +262,7 @@ impl<'a> Literal<'a> {
             return Ok(());
         }
         let found: String = self.rest.trim_start().chars().take(16).collect();
-        Err(HEADER.broken(format!("`{token}` is missing before `{}`", found.escape_debug())))
+        Err(HEADER.broken(format!("`{token}` is missing before `{}`", found.shown())))
     }
 
     fn string(&mut self) -> Result<&'a str> {
@@ -305,9 +305,11 @@ impl<'a> Literal<'a> {
                 .ok_or_else(|| HEADER.broken("a shape that is no tuple"))?;
             // Python 2 wrote long integers as `3L`.
             self.rest = rest.strip_prefix('L').unwrap_or(rest);
-            out.push(number.parse().map_err(|_| {
-                HEADER.broken(format!("`{}` is no dimension", number.escape_debug()))
-            })?);
+            out.push(
+                number
+                    .parse()
+                    .map_err(|_| HEADER.broken(format!("`{}` is no dimension", number.shown())))?,
+            );
             if !self.accept(",") {
                 self.expect(")")?;
                 break;

@@ -4,6 +4,7 @@
 use crate::rules::FRAME;
 use crate::runner::Named;
 use holdall::carton::{Value, ValueType};
+use holdall::error::Shown as _;
 use holdall::{Bytes, Result};
 use serde_json::{Map, Value as Json, json};
 
@@ -126,7 +127,7 @@ fn unpack_one(
         return Err(FRAME.broken("a value without a dtype or a shape"));
     };
     let Some(ty) = ValueType::by_name(dtype) else {
-        return Err(FRAME.broken(format!("there is no dtype `{}`", dtype.escape_debug())));
+        return Err(FRAME.broken(format!("there is no dtype `{}`", dtype.shown())));
     };
     if ty == ValueType::String {
         let texts: Option<Vec<String>> = row

@@ -16,6 +16,7 @@ use crate::process::frame::{Frame, Kind};
 use crate::rules::{ENTRY, HANDSHAKE, INTERPRETER, LOAD, NUMPY, OUTPUT, START};
 use crate::runner::{Each, Load, Loaded, Named, Runner};
 use holdall::carton::OptionValue;
+use holdall::error::Shown as _;
 use holdall::{Result, Rule};
 use semver::{Version, VersionReq};
 use serde_json::{Map, Value as Json, json};
@@ -75,7 +76,7 @@ impl Runner for Python {
         }
         let found = ready.text("version");
         let Ok(has) = Version::parse(found) else {
-            let found = found.escape_debug();
+            let found = found.shown();
             return Err(HANDSHAKE.broken(format!("the interpreter says its version is `{found}`")));
         };
         if !load.requirement.matches(&has) {

@@ -5,7 +5,7 @@ mod scalar;
 
 pub use scalar::{ReadScalar, Typed};
 
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::extent::{get, in_memory};
 use crate::kinds::{Enum, Kind, Len, PlaceWidth, TypeId, Variant};
 use crate::limits::SchemaLimits;
@@ -88,7 +88,7 @@ impl Schema {
                 (Kind::Struct(fields), Segment::Name(name)) => {
                     let member = fields.place(name).and_then(|at| fields.members.get(at));
                     let Some(member) = member else {
-                        let name = name.escape_debug();
+                        let name = name.shown();
                         return Err(wrong(&format!("to `{name}`, which the struct does not have")));
                     };
                     if let Some(bit) = member.presence {
@@ -101,7 +101,7 @@ impl Schema {
                 }
                 (Kind::Union(union), Segment::Name(key)) => {
                     let Some(tag) = union.tag(key) else {
-                        let key = key.escape_debug();
+                        let key = key.shown();
                         return Err(wrong(&format!("to the variant `{key}`, which there is not")));
                     };
                     let at = in_memory(start)?;

@@ -3,7 +3,7 @@
 use super::read::{self, Keywords, Place};
 use super::types::sorted_by;
 use super::{Compiler, Found, Leads};
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::kinds::Align;
 use crate::refs::children;
 use crate::rules::{CYCLE, REFERENCE_KEYWORD};
@@ -163,7 +163,7 @@ impl<'v> Compiler<'v> {
             || properties.iter().any(|p| self.leads(p.node) == Leads::ToReferences);
         let list = items.filter(|id| self.leads(*id) == Leads::ToReferences);
         if let Some(keyword) = others {
-            let message = format!("references below `{}`", keyword.escape_debug());
+            let message = format!("references below `{}`", keyword.shown());
             return Err(at.broken(&REFERENCE_KEYWORD, message));
         }
         if !is_object && list.is_none() {
@@ -222,7 +222,7 @@ impl<'v> Compiler<'v> {
 
     fn check_on_the_way(&self, node: &Keywords, ty: &str, at: &Place<'_>) -> Result<()> {
         if let Some(keyword) = node.keys().find(|k| !ON_THE_WAY.contains(&k.as_str())) {
-            let message = format!("`{}` on the way to references", keyword.escape_debug());
+            let message = format!("`{}` on the way to references", keyword.shown());
             return Err(at.broken(&REFERENCE_KEYWORD, message));
         }
         match node.get("type") {

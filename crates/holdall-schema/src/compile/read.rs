@@ -1,7 +1,7 @@
 //! The keywords of one node.
 
 use crate::dtype::TensorDType;
-use crate::error::{Error, Result, Rule};
+use crate::error::{Error, Result, Rule, Shown as _};
 use crate::json::duplicate;
 use crate::kinds::{Align, Content, Dim, Enum, Len, PlaceWidth, TensorType};
 use crate::rules::{ALIGN, BLOB, ENUM, KEYWORD, KIND, STRUCT, TENSOR};
@@ -71,7 +71,7 @@ impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.parent {
             None => f.write_str("the root"),
-            Some(_) => write!(f, "`{}`", self.pointer().escape_debug()),
+            Some(_) => write!(f, "`{}`", self.pointer().shown()),
         }
     }
 }
@@ -84,11 +84,7 @@ pub(super) fn kind<'v>(node: &'v Keywords, at: &Place<'_>) -> Result<Option<(&'v
         None => Ok(found),
         Some((second, _)) => {
             let first = found.map_or("", |(k, _)| k);
-            let message = format!(
-                "`TypeDef:{}` and `TypeDef:{}`",
-                first.escape_debug(),
-                second.escape_debug()
-            );
+            let message = format!("`TypeDef:{}` and `TypeDef:{}`", first.shown(), second.shown());
             Err(at.broken(&KIND, message))
         }
     }
@@ -188,7 +184,7 @@ pub(super) fn enum_values(node: &Keywords, at: &Place<'_>) -> Result<Enum> {
     let mut sorted: Vec<(&str, u32)> = values.iter().map(|v| &**v).zip(0..count).collect();
     sorted.sort_unstable();
     if let Some(twice) = duplicate(values.iter().map(|v| &**v)) {
-        return Err(at.broken(&ENUM, format!("`{}` is there twice", twice.escape_debug())));
+        return Err(at.broken(&ENUM, format!("`{}` is there twice", twice.shown())));
     }
     let sorted = sorted.iter().map(|(_, place)| *place).collect();
     Ok(Enum { width: PlaceWidth::of(values.len()), values: values.into(), sorted })
@@ -222,12 +218,12 @@ pub(super) fn members<'v>(
     let mut sorted = names.clone();
     sorted.sort_unstable();
     if let Some(twice) = duplicate(names.iter().copied()) {
-        return Err(at.broken(&STRUCT, format!("`{}` is listed twice", twice.escape_debug())));
+        return Err(at.broken(&STRUCT, format!("`{}` is listed twice", twice.shown())));
     }
     let keys = properties.unwrap_or(&empty).keys().map(String::as_str);
     let mut all = keys.chain(required.iter().copied());
     if let Some(stray) = all.find(|name| sorted.binary_search(name).is_err()) {
-        let message = format!("`{}` is not listed as a member", stray.escape_debug());
+        let message = format!("`{}` is not listed as a member", stray.shown());
         return Err(at.broken(&STRUCT, message));
     }
     let member = |name: &'v str| match properties.and_then(|p| p.get(name)) {
@@ -236,7 +232,7 @@ pub(super) fn members<'v>(
             Ok(RawMember { name, schema, is_required })
         }
         None => {
-            let message = format!("`{}` is not in `properties`", name.escape_debug());
+            let message = format!("`{}` is not in `properties`", name.shown());
             Err(at.broken(&STRUCT, message))
         }
     };
@@ -259,7 +255,7 @@ pub(super) fn tensor(keyword: &Value, at: &Place<'_>) -> Result<TensorType> {
         return Err(at.broken(&TENSOR, "`TypeDef:Tensor` is not an object"));
     };
     if let Some(other) = keyword.keys().find(|k| !matches!(k.as_str(), "dtype" | "shape")) {
-        let message = format!("`TypeDef:Tensor` has `{}`", other.escape_debug());
+        let message = format!("`TypeDef:Tensor` has `{}`", other.shown());
         return Err(at.broken(&TENSOR, message));
     }
     let dtype = match keyword.get("dtype") {

@@ -2,7 +2,7 @@
 
 use super::read::{self, Keywords, Place};
 use super::{Compiler, Found};
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::kinds::{Array, Dim, Kind, Len, Member, PlaceWidth, Scalar, Struct, Union, Variant};
 use crate::kinds::{TensorType, TypeId};
 use crate::rules::{CYCLE, INVALID, ITEMS, KIND, KIND_PLACE, OPEN_SHAPE, STRUCT, UNION};
@@ -101,7 +101,7 @@ impl<'v> Compiler<'v> {
             other => match Scalar::from_name(other) {
                 Some(scalar) => scalar_kind(scalar, node, value, at),
                 None => {
-                    let message = format!("there is no `TypeDef:{}`", other.escape_debug());
+                    let message = format!("there is no `TypeDef:{}`", other.shown());
                     Err(at.broken(&KIND, message))
                 }
             },
@@ -183,7 +183,7 @@ impl<'v> Compiler<'v> {
             match &crate::extent::get(&self.types, ty)?.kind {
                 Kind::Struct(s) if s.place(discriminator).is_none() => {}
                 Kind::Struct(_) => {
-                    let message = format!("a variant has `{}`", discriminator.escape_debug());
+                    let message = format!("a variant has `{}`", discriminator.shown());
                     return Err(place.broken(&UNION, message));
                 }
                 _ => return Err(place.broken(&UNION, "a variant is not a struct")),

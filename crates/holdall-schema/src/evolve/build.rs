@@ -5,7 +5,7 @@ use super::resolve::ResolveOptions;
 use super::rules::NO_CONVERTER;
 use super::show;
 use super::widen::is_widening;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::extent::{get, in_memory};
 use crate::kinds::{Array, Enum, Kind, Len, TypeId, Union};
 use crate::path::{Path, Segment};
@@ -251,7 +251,7 @@ impl<'b> Build<'b> {
                 let message = format!(
                     "{} is a union with a variant `{}` in the file, and without it for the reader",
                     show::path(&at.path()),
-                    variant.key.escape_debug()
+                    variant.key.shown()
                 );
                 return Err(NO_CONVERTER.broken(message));
             };
@@ -348,8 +348,7 @@ fn enums(from: &Enum, to: &Enum, at: &At) -> Result<Plan> {
     }
     let place = |value: &Arc<str>| {
         to.place(value).ok_or_else(|| {
-            let (path, value) =
-                (show::path(&at.path()), show::cut(&value.escape_debug().to_string()));
+            let (path, value) = (show::path(&at.path()), show::cut(&value.shown().to_string()));
             let message = format!(
                 "{path} is an enum with `{value}` in the file, and without it for the reader"
             );

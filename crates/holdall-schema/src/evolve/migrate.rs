@@ -5,7 +5,7 @@ use super::number::widen;
 use super::plan::{Items, MemberPlan, Plan, PlanId, Run, Step, VariantPlan};
 use super::resolve::Resolution;
 use super::rules::NO_CONVERTER;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::kinds::PlaceWidth;
 use crate::path::Segment;
 use crate::record::fail::{Fail, Outcome};
@@ -37,7 +37,7 @@ impl Resolution {
     pub fn migrator<'r>(&'r self, converters: &'r Converters<'_>) -> Result<Migrator<'r>> {
         let find = |name: &std::sync::Arc<str>| {
             converters.find(name).ok_or_else(|| {
-                NO_CONVERTER.broken(format!("there is no converter `{}`", name.escape_debug()))
+                NO_CONVERTER.broken(format!("there is no converter `{}`", name.shown()))
             })
         };
         let converters = self.converters.iter().map(find).collect::<Result<_>>()?;

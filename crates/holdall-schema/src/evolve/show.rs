@@ -1,5 +1,6 @@
 //! What a schema has somewhere, in a few words.
 
+use crate::error::Shown as _;
 use crate::json::write_string;
 use crate::kinds::{Align, Dim, Kind, Len, TensorType, TypeId};
 use crate::path::Path;
@@ -163,6 +164,6 @@ impl std::fmt::Write for Short {
 pub(super) fn path(path: &Path) -> String {
     match path.is_root() {
         true => "the record".to_owned(),
-        false => format!("`{}`", path.to_string().escape_debug()),
+        false => format!("`{}`", path.to_string().shown()),
     }
 }

@@ -7,7 +7,7 @@ use super::rules::{
     BASE64, COUNT, ENUM_VALUE, LENGTH, MISSING_MEMBER, TYPE, UNION_KEY, UNKNOWN_MEMBER,
 };
 use super::{Entry, Heap};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::extent::get;
 use crate::json::{DUPLICATE_KEY, Reader, Token};
 use crate::kinds::{Array, Enum, Kind, Len, Struct, TensorType, TypeId, Union};
@@ -212,7 +212,7 @@ impl<H: Heap> Run<'_, H> {
                     input.skip()?;
                     continue;
                 }
-                let message = format!("there is no member `{}`", key.escape_debug());
+                let message = format!("there is no member `{}`", key.shown());
                 return Err(UNKNOWN_MEMBER.broken(message).into());
             };
             if !seen.insert(place) {
@@ -255,7 +255,7 @@ impl<H: Heap> Run<'_, H> {
                 continue;
             }
             let Some(default) = &member.default else {
-                let message = format!("there is no `{}`", member.name.escape_debug());
+                let message = format!("there is no `{}`", member.name.shown());
                 return Err(MISSING_MEMBER.broken(message).into());
             };
             self.member(&mut ValueInput::new(default), fields, place, out)?;
@@ -283,7 +283,7 @@ impl<H: Heap> Run<'_, H> {
         loop {
             match ahead.next_key(text)? {
                 None => {
-                    let message = format!("there is no `{}`", name.escape_debug());
+                    let message = format!("there is no `{}`", name.shown());
                     return Err(UNION_KEY.broken(message));
                 }
                 Some(key) if key == name => break,
@@ -291,12 +291,12 @@ impl<H: Heap> Run<'_, H> {
             }
         }
         if ahead.peek()? != Token::String {
-            let message = format!("`{}` is not a string", name.escape_debug());
+            let message = format!("`{}` is not a string", name.shown());
             return Err(UNION_KEY.broken(message));
         }
         let key = ahead.string(text)?;
         union.tag(key).ok_or_else(|| {
-            let message = format!("`{}` is no variant", shorten(key).escape_debug());
+            let message = format!("`{}` is no variant", key.shown());
             UNION_KEY.broken(message)
         })
     }
@@ -377,7 +377,7 @@ impl<H: Heap> Run<'_, H> {
                 "shape" => &mut has_shape,
                 "data" => &mut has_data,
                 _ => {
-                    let message = format!("a tensor has no member `{}`", key.escape_debug());
+                    let message = format!("a tensor has no member `{}`", key.shown());
                     return Err(UNKNOWN_MEMBER.broken(message).into());
                 }
             };
@@ -389,7 +389,7 @@ impl<H: Heap> Run<'_, H> {
                     expect(input, Token::String, "a dtype")?;
                     let found = input.string(&mut self.tools.text)?;
                     if found != dtype.as_str() {
-                        let found = shorten(found).escape_debug();
+                        let found = found.shown();
                         let message = format!("the dtype is `{found}`, the kind's is {dtype}");
                         return Err(TYPE.broken(message).into());
                     }
@@ -525,7 +525,7 @@ fn append(heap: &mut impl Heap, bytes: &[u8], align: u32) -> Result<Entry> {
 
 fn place(e: &Enum, value: &str) -> Result<u32> {
     e.place(value).ok_or_else(|| {
-        let value = shorten(value).escape_debug();
+        let value = value.shown();
         ENUM_VALUE.broken(format!("`{value}` is none of the {} values", e.values.len()))
     })
 }
@@ -551,12 +551,7 @@ fn width(n: u32) -> usize {
     width64(u64::from(n))
 }
 
-/// Text for an error message.
-fn shorten(text: &str) -> &str {
-    text.char_indices().nth(40).and_then(|(at, _)| text.get(..at)).unwrap_or(text)
-}
-
 #[cold]
 fn twice(key: &str) -> Error {
-    DUPLICATE_KEY.broken(format!("the key `{}` comes twice", key.escape_debug()))
+    DUPLICATE_KEY.broken(format!("the key `{}` comes twice", key.shown()))
 }

@@ -5,7 +5,7 @@ use super::input::{Input, Number};
 use super::rules::{COUNT, RANGE, TIMESTAMP, TYPE};
 use super::time;
 use crate::dtype::TensorDType;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::json::Token;
 use crate::kinds::Scalar;
 use std::fmt::Write as _;
@@ -120,7 +120,7 @@ impl Num {
                 expect(input, Token::String, "a time")?;
                 let found = input.string(text)?;
                 let Some(nanos) = time::parse(found) else {
-                    let found = found.get(..40).unwrap_or(found).escape_debug();
+                    let found = found.get(..40).unwrap_or(found).shown();
                     let message = format!("`{found}` is no time of RFC 3339 that 64 bits reach");
                     return Err(TIMESTAMP.broken(message));
                 };

@@ -6,7 +6,7 @@ use super::number::{Element, Num, le, small_text};
 use super::rules::{
     BOOL_BYTE, ENUM_INDEX, JSON, LENGTH, PRESENCE, TOO_LARGE, UNION_PADDING, UNION_TAG, UTF8,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::extent::get;
 use crate::json::Reader;
 use crate::json::{Token, parse, write_string};
@@ -175,7 +175,7 @@ impl<'w, O: Output> Walk<'w, O> {
             let slot = self.slot(member.offset, member.ty, bytes)?;
             if member.presence.is_some_and(|bit| !has_bit(bytes, bit)) {
                 if let Some(b) = slot.iter().find(|b| **b != 0) {
-                    let name = member.name.escape_debug();
+                    let name = member.name.shown();
                     let message = format!("`{name}` is absent, one of its bytes is {b:#04x}");
                     return Err(PRESENCE.broken(message).into());
                 }
@@ -210,7 +210,7 @@ impl<'w, O: Output> Walk<'w, O> {
         let end = start.saturating_add(slot.len());
         let beside = [bytes.get(tag_end..start), bytes.get(end..)];
         if let Some(b) = beside.into_iter().flatten().flatten().find(|b| **b != 0) {
-            let key = variant.key.escape_debug();
+            let key = variant.key.shown();
             let message = format!("a byte beside the variant `{key}` is {b:#04x}");
             return Err(UNION_PADDING.broken(message).into());
         }

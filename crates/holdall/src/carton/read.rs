@@ -1,6 +1,7 @@
 //! Files of a package as streams that are held against their hashes.
 
 use crate::error::io;
+use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{rules::HASH, wrong_hash};
 use holdall_core::model::Hasher;
 use holdall_core::wire::zip::Crc32;
@@ -65,7 +66,7 @@ impl FileReader {
     #[cold]
     fn wrong(&mut self, what: String) -> io::Error {
         self.failed = true;
-        io::Error::other(HASH.broken(format!("`{}`: {what}", self.path.escape_debug())))
+        io::Error::other(HASH.broken(format!("`{}`: {what}", self.path.shown())))
     }
 }
 
@@ -133,7 +134,7 @@ pub(super) fn hash_of(hasher: Hasher) -> [u8; 32] {
 pub(super) fn reading(e: std::io::Error, path: &str) -> Error {
     match e.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(own) => own.clone(),
-        None => io(e, format_args!("reading `{}`", path.escape_debug())),
+        None => io(e, format_args!("reading `{}`", path.shown())),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::progress::{Listener, Progress};
 use crate::sink::FolderSink;
 use crate::workers;
 use holdall_core::Result;
+use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::rules::SYMLINK;
 use std::fs::File;
 use std::io::Write as _;
@@ -107,7 +108,7 @@ fn write_file(
     listener: &Listener,
 ) -> Result<()> {
     let to = root.join(path);
-    let failed = |e| io(e, format_args!("writing `{}`", path.escape_debug()));
+    let failed = |e| io(e, format_args!("writing `{}`", path.shown()));
     if let Some(target) = &file.target
         && make_link(&file.path, target, &to)?
     {
@@ -129,7 +130,7 @@ fn write_file(
 /// Makes the symbolic link from one path of the package to another; whether the system has such.
 fn make_link(from: &str, target: &str, to: &Path) -> Result<bool> {
     let text = relative(from, target).ok_or_else(|| {
-        let (from, target) = (from.escape_debug(), target.escape_debug());
+        let (from, target) = (from.shown(), target.shown());
         SYMLINK.broken(format!("`{from}` leads to `{target}`"))
     })?;
     #[cfg(unix)]

@@ -11,6 +11,7 @@ use super::{PackageFile, Place, TensorKind, ValueType};
 use crate::progress::{Listener, Progress};
 use crate::verify::Verdict;
 use crate::workers;
+use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{LINKS_NAME, MANIFEST_NAME, wrong_hash};
 use holdall_core::wire::zip::{CRC32, Method};
 use holdall_core::{Error, Result, Warning};
@@ -193,8 +194,8 @@ pub(super) fn check(
     listener: &Listener,
 ) -> Result<u64> {
     let mut sum = Sum::default();
-    let (read, crc) = match package.at(file)? {
     package.check_descriptor(file)?;
+    let (read, crc) = match package.at(file)? {
         At::Zip(source, stored) if stored.method == Method::Stored => {
             let range = stored.range.clone();
             add_all(&source, range.clone(), &mut sum, listener)?;
@@ -228,7 +229,7 @@ pub(super) fn check(
     }
     match crc {
         Some(said) if said != found_crc => {
-            let path = file.path.escape_debug();
+            let path = file.path.shown();
             Err(CRC32.broken(format!("`{path}` has {found_crc:#010x}, the zip says {said:#010x}")))
         }
         _ => Ok(read),

@@ -3,6 +3,7 @@
 use super::Url;
 use super::rules::{CERTIFICATES, DOWNGRADE, REDIRECT, SCHEME};
 use holdall_core::Result;
+use holdall_core::error::Shown as _;
 use std::time::Duration;
 
 /// Which hosts may be asked.
@@ -151,7 +152,11 @@ impl Policy {
         }
         let to = from.join(location)?;
         if from.is_secure() && !to.is_secure() {
-            return Err(DOWNGRADE.broken(format!("{from} redirects to {to}")));
+            return Err(DOWNGRADE.broken(format!(
+                "{} redirects to {}",
+                from.to_string().shown(),
+                to.to_string().shown()
+            )));
         }
         self.check(&to).map(|()| to)
     }

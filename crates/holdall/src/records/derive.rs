@@ -2,6 +2,7 @@
 
 use super::FromRecord;
 use super::rules::DERIVE;
+use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use holdall_schema::record::rules::{BOOL_BYTE, LENGTH};
 use holdall_schema::{Kind, Len, PlaceWidth, Scalar, Schema, TensorDType, TypeId};
@@ -143,7 +144,7 @@ impl Place<'_> {
 #[cold]
 pub(super) fn wrong(path: &str, message: impl AsRef<str>) -> Error {
     let path = if path.is_empty() { "the record" } else { path };
-    DERIVE.broken(format!("`{}`: {}", path.escape_debug(), message.as_ref()))
+    DERIVE.broken(format!("`{}`: {}", path.shown(), message.as_ref()))
 }
 
 /// The value of type `T` that starts at that byte.

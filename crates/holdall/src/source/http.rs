@@ -6,6 +6,7 @@ use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES};
 use crate::http::{Answer, Ask, Client, Failed, Part, Policy, Url, Validator, retrying};
 use crate::workers;
 use bytes::Bytes;
+use holdall_core::error::Shown as _;
 use holdall_core::plan::{Read, ReadPlan};
 use holdall_core::{Error, Result};
 use std::collections::VecDeque;
@@ -332,7 +333,7 @@ fn refuse_encoding(answer: &Answer) -> Result<()> {
     match answer.encoding()? {
         None => Ok(()),
         Some(name) => {
-            let name = name.escape_debug();
+            let name = name.shown();
             Err(ENCODING
                 .broken(format!("the server encodes the file (`{name}`) though asked not to")))
         }

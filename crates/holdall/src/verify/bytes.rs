@@ -11,6 +11,7 @@ use crate::source::Access;
 use crate::workers;
 use holdall_core::codec::zstd::{self, Frame, SeekTable};
 use holdall_core::codec::{Decoder, length_rule};
+use holdall_core::error::Shown as _;
 use holdall_core::layout::BOOL_BYTE;
 use holdall_core::model::{Hasher, crc32c, crc32c_combine};
 use holdall_core::{
@@ -174,13 +175,13 @@ fn note_unverified(file: &File, m: &Member, state: &State) {
         skip(Reason::NoDigest, &|| "the file has no digest for it".to_owned());
     }
     if let Some(text) = unknown_digest {
-        let algorithm = text.split(':').next().unwrap_or_default().escape_debug();
+        let algorithm = text.split(':').next().unwrap_or_default().shown();
         skip(Reason::UnknownDigest, &|| {
             format!("this version cannot compute digests of the kind `{algorithm}`")
         });
     }
     if let Some(name) = unknown_type {
-        let name = name.escape_debug();
+        let name = name.shown();
         skip(Reason::UnknownLogicalType, &|| {
             format!("logical type `{name}` is not known; its length says nothing about the shape")
         });

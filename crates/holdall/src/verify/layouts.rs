@@ -3,6 +3,7 @@
 use super::{Reason, State, VerifyOptions, VerifyReport};
 use crate::file::Tensor;
 use crate::workers;
+use holdall_core::error::Shown as _;
 use holdall_core::{Component, DType, Encoding, Layout, Result};
 use holdall_schema::Content;
 use holdall_schema::record::rules::TOO_LARGE;
@@ -68,7 +69,7 @@ fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Resul
         other => {
             let (at, name) = (tensor.position(), tensor.name());
             state.skip(at, Reason::UnknownLayout, name, None, || {
-                format!("layout `{}` is not known", other.as_str().escape_debug())
+                format!("layout `{}` is not known", other.as_str().shown())
             });
             return Ok(());
         }

@@ -9,7 +9,7 @@ use super::tensors::{self, TensorKind, TensorRow};
 use super::{
     CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_DATA, TENSOR_INDEX, fit, paths, symlinks,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{Warning, element_count};
 use bytes::Bytes;
@@ -158,7 +158,7 @@ impl Contents {
             let Some(file) = found.next() else { continue };
             let row = rows.next_if(|row| row.0 == file.path);
             if row.is_none() && self.manifest.is_some() && is_listed(&file.path) {
-                let path = file.path.escape_debug();
+                let path = file.path.shown();
                 return Err(UNLISTED.broken(format!("`{MANIFEST_NAME}` does not list `{path}`")));
             }
             files.push(PackedFile {
@@ -190,7 +190,7 @@ impl Contents {
         match (self.file(TENSOR_INDEX), self.files.iter().find(in_folder)) {
             (Some(_), _) => Ok(true),
             (None, Some(file)) => {
-                let path = file.path.escape_debug();
+                let path = file.path.shown();
                 let message = format!("`{path}` is there, `{TENSOR_INDEX}` is not");
                 Err(NO_TENSOR_INDEX.broken(message))
             }
@@ -202,7 +202,7 @@ impl Contents {
     fn check_tensors(&self) -> Result<()> {
         for row in &self.tensors {
             let TensorKind::Plain { ty, shape, file } = &row.kind else { continue };
-            let shown = file.escape_debug();
+            let shown = file.shown();
             let Some(found) = self.tensor_file(file) else {
                 let message = format!("there is no file `{TENSOR_DATA}/{shown}`");
                 return Err(TENSOR_FILE.broken(message).in_tensor(&row.name));
@@ -230,7 +230,7 @@ impl Contents {
             if names.contains(name) {
                 return Ok(());
             }
-            let (number, name) = (at.saturating_add(1), name.escape_debug());
+            let (number, name) = (at.saturating_add(1), name.shown());
             let message = format!("{what} {number} refers to tensor `{name}`, which is not there");
             Err(REFERENCE.broken(message))
         };
@@ -245,7 +245,7 @@ impl Contents {
                 match reference {
                     Reference::Tensor(name) => tensor("example", at, name)?,
                     Reference::Misc(path) if self.file(&format!("misc/{path}")).is_none() => {
-                        let (number, path) = (at.saturating_add(1), path.escape_debug());
+                        let (number, path) = (at.saturating_add(1), path.shown());
                         let message =
                             format!("example {number} refers to `misc/{path}`, which is not there");
                         return Err(REFERENCE.broken(message));
@@ -267,7 +267,7 @@ fn is_listed(path: &str) -> bool {
 fn linked_file(row: &(String, [u8; 32]), linked: &HashSet<[u8; 32]>) -> Result<PackedFile> {
     let (path, sha256) = row;
     if !linked.contains(sha256) {
-        let path = path.escape_debug();
+        let path = path.shown();
         let message =
             format!("`{path}` is listed, but neither in the package nor in `{LINKS_NAME}`");
         return Err(MISSING_FILE.broken(message));
@@ -284,7 +284,7 @@ fn linked_file(row: &(String, [u8; 32]), linked: &HashSet<[u8; 32]>) -> Result<P
 /// The error for a file whose bytes have another hash than `MANIFEST` says.
 pub fn wrong_hash(path: &str, said: &[u8; 32], found: &[u8; 32]) -> Error {
     let (said, found) = (super::write::hex(said), super::write::hex(found));
-    HASH.broken(format!("`{}` has {found}, `{MANIFEST_NAME}` says {said}", path.escape_debug()))
+    HASH.broken(format!("`{}` has {found}, `{MANIFEST_NAME}` says {said}", path.shown()))
 }
 
 /// SHA-256 of `bytes`.

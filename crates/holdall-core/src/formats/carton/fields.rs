@@ -2,7 +2,7 @@
 
 use super::rules::*;
 use super::warnings;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, cut_message};
 use crate::limits::Limits;
 use crate::model::Warning;
 use crate::wire::toml::{self, Table, Value};
@@ -126,7 +126,7 @@ impl Warnings {
             Some(w) => w.count = w.count.saturating_add(count),
             None => self.0.push(Warning {
                 code,
-                message: message(),
+                message: cut_message(message().into()).into_owned(),
                 tensor: None,
                 component: None,
                 count,

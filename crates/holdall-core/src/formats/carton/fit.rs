@@ -6,6 +6,7 @@ use super::fields::Warnings;
 use super::tensors::{TensorKind, TensorRow};
 use super::value::ValueType;
 use super::warnings::SELF_TEST;
+use crate::error::Shown as _;
 use std::collections::{HashMap, HashSet};
 
 /// What is known of a tensor without its bytes.
@@ -33,14 +34,14 @@ pub(super) fn check(d: &Description, rows: &[TensorRow], warnings: &mut Warnings
         let mut bound = Bound::default();
         let mut note = |count: u64, what: String| {
             warnings.add_many(SELF_TEST, count, || match &test.name {
-                Some(name) => format!("self-test `{}`: {what}", name.escape_debug()),
+                Some(name) => format!("self-test `{}`: {what}", name.shown()),
                 None => format!("self-test {number}: {what}"),
             });
         };
         let sides = [("input", &inputs, &test.inputs[..]), ("output", &outputs, expected(test))];
         for (side, declared, given) in sides {
             for (name, tensor) in given {
-                let shown = name.escape_debug();
+                let shown = name.shown();
                 let Some(spec) = declared.get(name.as_str()) else {
                     note(1, format!("{side} `{shown}` is not declared"));
                     continue;
@@ -57,7 +58,7 @@ pub(super) fn check(d: &Description, rows: &[TensorRow], warnings: &mut Warnings
         let missing = d.inputs.len().saturating_sub(there) as u64;
         // The first of them comes early: there are no more before it than are given.
         if let Some(first) = d.inputs.iter().find(|spec| !given.contains(spec.name.as_str())) {
-            note(missing, format!("input `{}` is missing", first.name.escape_debug()));
+            note(missing, format!("input `{}` is missing", first.name.shown()));
         }
     }
 }
@@ -109,7 +110,7 @@ impl<'a> Bound<'a> {
             ShapeSpec::Any => None,
             ShapeSpec::Symbol(symbol) => {
                 let before = self.shapes.entry(symbol).or_insert_with(|| dims.clone());
-                let shown = symbol.escape_debug();
+                let shown = symbol.shown();
                 (before != dims)
                     .then(|| format!("has shape {}, `{shown}` is {}", show(dims), show(before)))
             }
@@ -125,7 +126,7 @@ impl<'a> Bound<'a> {
                             .then(|| format!("has {found} in dimension {at}, declared {n}")),
                         DimSpec::Symbol(symbol) => {
                             let before = *self.dims.entry(symbol).or_insert(found);
-                            let shown = symbol.escape_debug();
+                            let shown = symbol.shown();
                             (before != found).then(|| {
                                 format!("has {found} in dimension {at}, `{shown}` is {before}")
                             })

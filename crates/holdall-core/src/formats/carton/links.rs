@@ -4,7 +4,7 @@ use super::LINKS_NAME;
 use super::fields::{self, Fields};
 use super::manifest::hash_of;
 use super::rules::*;
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use std::collections::HashSet;
 
@@ -30,9 +30,8 @@ impl Links {
         let mut links = Links::default();
         let urls = top.required_table("urls")?;
         for key in urls.table.keys() {
-            let sha256 = hash_of(key).ok_or_else(|| {
-                urls.broken(&LINKS, format!("`{}` is no hash", key.escape_debug()))
-            })?;
+            let sha256 = hash_of(key)
+                .ok_or_else(|| urls.broken(&LINKS, format!("`{}` is no hash", key.shown())))?;
             let list = urls.texts(key)?.filter(|list| !list.is_empty());
             let list =
                 list.ok_or_else(|| urls.broken(&LINKS, format!("`{key}` has no address")))?;

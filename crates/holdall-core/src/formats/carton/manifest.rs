@@ -2,7 +2,7 @@
 
 use super::rules::*;
 use super::{LINKS_NAME, MANIFEST_NAME, paths};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 
 /// The rows of a `MANIFEST`, in the order of the bytes of their paths.
@@ -43,7 +43,7 @@ impl Manifest {
             if let Some((before, _)) = manifest.rows.last()
                 && before.as_str() >= path
             {
-                let (a, b) = (before.escape_debug(), path.escape_debug());
+                let (a, b) = (before.shown(), path.shown());
                 let message = format!("`MANIFEST`, line {number}: `{b}` comes after `{a}`");
                 return Err(MANIFEST_ORDER.broken(message));
             }
@@ -60,9 +60,9 @@ impl Manifest {
 }
 
 fn row(line: &str, number: usize) -> Result<(&str, [u8; 32])> {
-    let shown = || line.chars().take(200).collect::<String>().escape_debug().to_string();
-    let broken =
-        |what: &str| MANIFEST.broken(format!("`MANIFEST`, line {number}: {what}: `{}`", shown()));
+    let broken = |what: &str| {
+        MANIFEST.broken(format!("`MANIFEST`, line {number}: {what}: `{}`", line.shown()))
+    };
     if line.is_empty() {
         return Err(broken("a blank line"));
     }

@@ -8,7 +8,7 @@ use super::fields::{self, Fields, Warnings};
 use super::rules::*;
 use super::value::ValueType;
 use super::{CARTON_TOML, paths, warnings};
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::Warning;
 use crate::wire::toml::Value;
@@ -66,7 +66,7 @@ fn specs(top: &Fields<'_>, key: &str, limits: &Limits) -> Result<Vec<TensorSpec>
         let name = fields.required_text("name")?;
         let dtype = fields.required_text("dtype")?;
         let ty = ValueType::by_name(dtype).ok_or_else(|| {
-            fields.broken(&DTYPE, format!("dtype `{}` is not known", dtype.escape_debug()))
+            fields.broken(&DTYPE, format!("dtype `{}` is not known", dtype.shown()))
         })?;
         Ok(TensorSpec {
             name: name.to_owned(),
@@ -79,7 +79,7 @@ fn specs(top: &Fields<'_>, key: &str, limits: &Limits) -> Result<Vec<TensorSpec>
     let specs: Vec<TensorSpec> = tables.iter().map(spec).collect::<Result<_>>()?;
     for spec in &specs {
         if !seen.insert(spec.name.as_str()) {
-            let name = spec.name.escape_debug();
+            let name = spec.name.shown();
             return Err(top.broken(&DUPLICATE_NAME, format!("two `[[{key}]]` are named `{name}`")));
         }
     }
@@ -125,7 +125,7 @@ fn tensor_names(fields: &Fields<'_>) -> Result<Vec<(String, String)>> {
     let pair = |(name, value): (&String, &Value)| match reference(fields, name, value)? {
         Reference::Tensor(tensor) => Ok((name.clone(), tensor)),
         Reference::Misc(_) => {
-            let message = format!("`{}` is not a tensor", name.escape_debug());
+            let message = format!("`{}` is not a tensor", name.shown());
             Err(fields.broken(&REFERENCE, message))
         }
     };
@@ -142,7 +142,7 @@ fn reference(fields: &Fields<'_>, name: &str, value: &Value) -> Result<Reference
         paths::check(path).ok().map(|()| Reference::Misc(path.to_owned()))
     };
     tensor.or_else(misc).ok_or_else(|| {
-        let (name, text) = (name.escape_debug(), text.escape_debug());
+        let (name, text) = (name.shown(), text.shown());
         fields.broken(&REFERENCE, format!("`{name}` refers to `{text}`"))
     })
 }
@@ -169,7 +169,7 @@ fn runner(fields: &Fields<'_>, warnings: &mut Warnings) -> Result<Runner> {
     let framework_version = fields.required_text("required_framework_version")?;
     if let Err(e) = semver::VersionReq::parse(framework_version) {
         let message =
-            format!("`required_framework_version` is `{}`: {e}", framework_version.escape_debug());
+            format!("`required_framework_version` is `{}`: {e}", framework_version.shown());
         return Err(fields.broken(&FRAMEWORK_VERSION, message));
     }
     let mut options = Vec::new();
@@ -181,7 +181,7 @@ fn runner(fields: &Fields<'_>, warnings: &mut Warnings) -> Result<Runner> {
             Value::Boolean(yes) => OptionValue::Boolean(*yes),
             other => {
                 warnings.add(warnings::OPTION, || {
-                    let (name, is) = (name.escape_debug(), other.type_str());
+                    let (name, is) = (name.shown(), other.type_str());
                     format!(
                         "the runner's option `{name}` is {is}, which no runner takes; passed over"
                     )

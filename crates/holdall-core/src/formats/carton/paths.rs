@@ -2,7 +2,7 @@
 
 use super::rules::*;
 use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use unicode_normalization::UnicodeNormalization as _;
 
 /// Bytes of the longest path.
@@ -13,11 +13,7 @@ pub(super) const LONGEST: usize = 4096;
 /// # Errors
 /// [`PATH`].
 pub fn check(path: &str) -> Result<()> {
-    let broken = |what: &str| {
-        // Long ones are shown in part.
-        let shown: String = path.chars().take(200).collect();
-        Err(PATH.broken(format!("path `{}` {what}", shown.escape_debug())))
-    };
+    let broken = |what: &str| Err(PATH.broken(format!("path `{}` {what}", path.shown())));
     if path.is_empty() {
         return broken("is empty");
     }

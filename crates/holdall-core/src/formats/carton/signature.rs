@@ -10,7 +10,7 @@
 //! for each of them. A nested tensor of none has no type and no further dimensions to be wrong.
 
 use super::{DimSpec, ShapeSpec, TensorSpec, Value};
-use crate::error::{Error, Kind, Rule};
+use crate::error::{Error, Kind, Rule, Shown as _, list};
 use std::collections::BTreeMap;
 
 /// Every rule of values, inputs and outputs.
@@ -192,14 +192,13 @@ impl<'a> Call<'a> {
         }
         let (rules, what) = (side.rules(), side.as_str());
         let names = || {
-            let names: Vec<String> =
-                declared.iter().map(|d| format!("`{}`", d.name.escape_debug())).collect();
-            format!("the model declares {}", names.join(", "))
+            let names = declared.iter().map(|d| format!("`{}`", d.name.shown()));
+            format!("the model declares {}", list(names))
         };
         let mut given: BTreeMap<String, ()> = BTreeMap::new();
         for (name, value) in values {
             let name = name.as_ref();
-            let shown = name.escape_debug();
+            let shown = name.shown();
             if given.insert(name.to_owned(), ()).is_some() {
                 wrong.push(rules.unknown.broken(format!("{what} `{shown}` is given twice")));
                 continue;
@@ -212,7 +211,7 @@ impl<'a> Call<'a> {
             self.one(side, spec, value, &mut wrong);
         }
         for spec in declared.iter().filter(|d| !given.contains_key(&d.name)) {
-            let (name, ty) = (spec.name.escape_debug(), spec.ty.as_str());
+            let (name, ty) = (spec.name.shown(), spec.ty.as_str());
             let shape = shown_shape(&spec.shape);
             wrong.push(
                 rules.missing.broken(format!("{what} `{name}` ({ty}, shape {shape}) is missing")),
@@ -236,7 +235,7 @@ impl<'a> Call<'a> {
                     .entry(symbol.as_str())
                     .or_insert_with(|| (whole.clone(), place.clone()));
                 if *bound != whole {
-                    let (symbol, found) = (symbol.escape_debug(), shown_whole(&whole));
+                    let (symbol, found) = (symbol.shown(), shown_whole(&whole));
                     let bound = shown_whole(bound);
                     wrong.push(rules.symbol.broken(format!(
                         "{place} has shape {found}, but `{symbol}` is {bound} in {first}"
@@ -320,7 +319,7 @@ impl<'a> Call<'a> {
                 let (bound, first) =
                     self.sizes.entry(symbol.as_str()).or_insert_with(|| (found, here()));
                 if *bound != found {
-                    let (here, symbol) = (here(), symbol.escape_debug());
+                    let (here, symbol) = (here(), symbol.shown());
                     wrong.push(rules.symbol.broken(format!(
                         "{here} is {found}, but `{symbol}` is {bound} in {first}"
                     )));
@@ -340,18 +339,17 @@ pub fn in_order(
 ) -> Result<Vec<(String, Value)>, Error> {
     if values.len() != declared.len() {
         let (found, wanted) = (values.len(), declared.len());
-        let names: Vec<&str> = declared.iter().map(|d| d.name.as_str()).collect();
         let e = POSITION.broken(format!("{found} inputs without names, declared are {wanted}"));
-        return Err(e.with_hint(match names.is_empty() {
+        return Err(e.with_hint(match declared.is_empty() {
             true => "the model declares no inputs: name them".to_owned(),
-            false => format!("the order is {}", names.join(", ")),
+            false => format!("the order is {}", list(declared.iter().map(|d| d.name.shown()))),
         }));
     }
     Ok(declared.iter().map(|d| d.name.clone()).zip(values).collect())
 }
 
 fn place(side: Side, spec: &TensorSpec) -> String {
-    format!("{} `{}`", side.as_str(), spec.name.escape_debug())
+    format!("{} `{}`", side.as_str(), spec.name.shown())
 }
 
 fn whole(value: &Value) -> Whole {
@@ -374,7 +372,7 @@ fn shown_whole(whole: &Whole) -> String {
 pub fn shown_shape(shape: &ShapeSpec) -> String {
     match shape {
         ShapeSpec::Any => "*".to_owned(),
-        ShapeSpec::Symbol(symbol) => symbol.escape_debug().to_string(),
+        ShapeSpec::Symbol(symbol) => symbol.shown().to_string(),
         ShapeSpec::Dims(dims) => shown_dims(dims),
     }
 }
@@ -385,7 +383,7 @@ fn shown_dims(dims: &[DimSpec]) -> String {
         .map(|dim| match dim {
             DimSpec::Any => "*".to_owned(),
             DimSpec::Size(size) => size.to_string(),
-            DimSpec::Symbol(symbol) => symbol.escape_debug().to_string(),
+            DimSpec::Symbol(symbol) => symbol.shown().to_string(),
         })
         .collect();
     format!("[{}]", all.join(", "))

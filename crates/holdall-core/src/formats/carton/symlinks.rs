@@ -3,7 +3,7 @@
 use super::contents::PackedFile;
 use super::rules::*;
 use super::{TENSOR_INDEX, paths};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 
 /// Links on the way to a file: as many as Linux follows.
 const MOST_STEPS: usize = 40;
@@ -40,16 +40,11 @@ fn follow<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a Packe
         if at.path == TENSOR_INDEX {
             return Err(broken(link, "is a link, which the table of tensors must not be"));
         }
-        let path = path_of(&at.path, target).map_err(|what| {
-            let shown: String = target.chars().take(200).collect();
-            broken(link, &format!("{what}: `{}`", shown.escape_debug()))
-        })?;
+        let path = path_of(&at.path, target)
+            .map_err(|what| broken(link, &format!("{what}: `{}`", target.shown())))?;
         let found = files.binary_search_by(|file| file.path.cmp(&path)).ok();
         let Some(next) = found.and_then(|found| files.get(found)) else {
-            return Err(broken(
-                link,
-                &format!("leads to `{}`, which is no file", path.escape_debug()),
-            ));
+            return Err(broken(link, &format!("leads to `{}`, which is no file", path.shown())));
         };
         at = next;
     }
@@ -84,7 +79,7 @@ fn path_of(link: &str, target: &str) -> Result<String, &'static str> {
 
 #[cold]
 fn broken(link: &PackedFile, what: &str) -> Error {
-    SYMLINK.broken(format!("`{}` {what}", link.path.escape_debug()))
+    SYMLINK.broken(format!("`{}` {what}", link.path.shown()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::fields::{self, Fields};
 use super::rules::*;
 use super::value::ValueType;
 use super::{TENSOR_INDEX, paths};
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::element_count;
 use crate::wire::toml::Value;
@@ -54,7 +54,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Vec<TensorRow>> {
     let mut by_name = HashMap::new();
     for (row, fields) in rows.iter().zip(&tables) {
         if by_name.insert(row.name.as_str(), row).is_some() {
-            let message = format!("another tensor is named `{}`", row.name.escape_debug());
+            let message = format!("another tensor is named `{}`", row.name.shown());
             return Err(fields.broken(&DUPLICATE_NAME, message));
         }
     }
@@ -73,16 +73,15 @@ fn row(fields: &Fields<'_>, limits: &Limits) -> Result<TensorRow> {
         let inner = fields.texts("inner")?.unwrap_or_default();
         return Ok(TensorRow { name, kind: TensorKind::Nested { inner } });
     }
-    let ty = ValueType::by_name(dtype).ok_or_else(|| {
-        fields.broken(&DTYPE, format!("dtype `{}` is not known", dtype.escape_debug()))
-    })?;
+    let ty = ValueType::by_name(dtype)
+        .ok_or_else(|| fields.broken(&DTYPE, format!("dtype `{}` is not known", dtype.shown())))?;
     let shape = shape(fields, limits)?;
     if element_count(&shape).and_then(|n| n.checked_mul(ty.width().unwrap_or(1))).is_none() {
         return Err(fields.broken(&SHAPE, format!("shape {shape:?} of {dtype} passes 2^64 bytes")));
     }
     let file = fields.required_text("file")?.to_owned();
     if file.contains('/') || file == INDEX_FILE || paths::check(&file).is_err() {
-        let message = format!("`file` is `{}`", file.escape_debug());
+        let message = format!("`file` is `{}`", file.shown());
         return Err(fields.broken(&TENSOR_FILE, message));
     }
     Ok(TensorRow { name, kind: TensorKind::Plain { ty, shape, file } })
@@ -115,7 +114,7 @@ fn check_nested(
 ) -> Result<()> {
     let mut first = None;
     for name in inner {
-        let shown = name.escape_debug();
+        let shown = name.shown();
         let Some(row) = by_name.get(name.as_str()) else {
             return Err(fields.broken(&NESTED, format!("there is no tensor `{shown}`")));
         };

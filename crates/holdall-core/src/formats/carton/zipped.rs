@@ -4,7 +4,7 @@ use super::contents::{Contents, Found, Texts};
 use super::fields::Warnings;
 use super::rules::*;
 use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, paths, warnings};
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::formats::no_format_of_zip;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
@@ -28,7 +28,7 @@ pub fn read(directory: &Directory, window: &Window, limits: &Limits) -> Result<C
     }
     let long = |entry: &Entry<'_>| is_link(entry) && entry.decoded_len() > paths::LONGEST as u64;
     if let Some(link) = directory.entries().find(long) {
-        let (name, len) = (link.name().escape_debug(), link.decoded_len());
+        let (name, len) = (link.name().shown(), link.decoded_len());
         return Err(SYMLINK.broken(format!("`{name}` leads to {len} bytes of path")).into());
     }
     let wanted: Vec<Entry<'_>> =
@@ -96,6 +96,6 @@ fn check_names(directory: &Directory) -> Result<()> {
 
 fn target(entry: Entry<'_>, content: Bytes) -> Result<String> {
     String::from_utf8(content.into()).map_err(|_| {
-        SYMLINK.broken(format!("`{}` leads to what is not UTF-8", entry.name().escape_debug()))
+        SYMLINK.broken(format!("`{}` leads to what is not UTF-8", entry.name().shown()))
     })
 }

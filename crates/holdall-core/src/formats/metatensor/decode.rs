@@ -6,7 +6,7 @@ use super::metadata::Metadata;
 use super::rules::HEADER;
 use super::walk::{Source, Walk};
 use super::{SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{Index, IndexBuilder, Value};
 use crate::window::{Stop, Window};
@@ -93,15 +93,13 @@ impl File<'_> {
     ) -> Result<Index> {
         let Metadata { mut attributes, tensor_attributes, names, is_inferred, odd } = metadata;
         if let Some(key) = self.header.unknown.first() {
-            let key: String = key.chars().take(40).collect();
             builder.warn("metatensor/unknown-key", None, None, || {
-                format!("`{}` in the header is not known and says nothing", key.escape_debug())
-                    .into()
+                format!("`{}` in the header is not known and says nothing", key.shown()).into()
             });
         }
         let stray = |what: &str, names: Vec<&String>| {
             let first = names.into_iter().min()?;
-            Some((what.to_owned(), format!("there is no tensor `{}`", first.escape_debug())))
+            Some((what.to_owned(), format!("there is no tensor `{}`", first.shown())))
         };
         let strays = [
             stray("holdall.tensor_attributes", tensor_attributes.keys().collect()),
@@ -109,7 +107,7 @@ impl File<'_> {
         ];
         for (key, why) in odd.into_iter().chain(strays.into_iter().flatten()) {
             builder.warn("metatensor/restore", None, None, || {
-                let key = key.escape_debug();
+                let key = key.shown();
                 format!("`{key}` in `metadata` is not as Holdall writes it: {why}").into()
             });
         }

@@ -4,7 +4,7 @@ use super::ENTRY_LEN;
 use super::infer::kind_of;
 use super::rules::*;
 use crate::encode::{ComponentSpec, TensorSpec};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::formats::element::{ElementType, by_meaning};
 use crate::formats::header::check_values;
 use crate::limits::Limits;
@@ -20,7 +20,7 @@ pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
         Layout::Records => records(tensor),
         Layout::Blob => blob(tensor),
         ref other => {
-            let layout = other.as_str().escape_debug();
+            let layout = other.as_str().shown();
             let e = LAYOUT.broken(format!("Metatensor has no layout `{layout}`"));
             Err(match other {
                 // What is not known cannot be made dense either.
@@ -40,7 +40,7 @@ pub(super) fn limits_of_schemas() -> SchemaLimits {
 fn dense(tensor: &TensorSpec) -> Result<&'static ElementType> {
     let [data] = components(tensor, [Role::Data])?;
     let Some(element) = by_meaning(data.dtype, data.logical_type.as_ref()) else {
-        let name = data.logical_type.as_ref().map_or("", |t| t.as_str()).escape_debug();
+        let name = data.logical_type.as_ref().map_or("", |t| t.as_str()).shown();
         let message = format!("Metatensor has no logical type `{name}` over {}", data.dtype);
         return Err(LOGICAL_TYPE.broken(message).in_component(Role::Data));
     };
@@ -67,7 +67,7 @@ fn components<const N: usize>(
     match <[&ComponentSpec; N]>::try_from(found) {
         Ok(found) if tensor.components.len() == N => Ok(found),
         _ => {
-            let names = |roles: Vec<&str>| roles.join(", ").escape_debug().to_string();
+            let names = |roles: Vec<&str>| roles.join(", ").shown().to_string();
             let wanted = names(roles.iter().map(Role::as_str).collect());
             let own = names(tensor.components.iter().map(|c| c.role.as_str()).collect());
             let message = format!("it has the components {own}, in Metatensor {wanted}");

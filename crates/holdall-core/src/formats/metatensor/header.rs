@@ -2,7 +2,7 @@
 
 use super::DIALECT;
 use super::rules::*;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::formats::header::{LEN_BYTES, MAX_HEADER_LEN};
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
@@ -78,7 +78,7 @@ impl<'a> Header<'a> {
         }
         reader.end()?;
         if let Some(key) = crate::wire::json::duplicate(unknown.iter().map(String::as_str)) {
-            let message = format!("`{}` comes twice in the header", key.escape_debug());
+            let message = format!("`{}` comes twice in the header", key.shown());
             return Err(DUPLICATE_KEY.broken(message).at(start..range.end));
         }
         let sound = found.check(bytes, &range)?;
@@ -132,15 +132,13 @@ impl Found {
         let text = reader(&version)?.string(&mut scratch)?.to_owned();
         let minor = text.strip_prefix("1.").unwrap_or_default();
         if minor.is_empty() || !minor.bytes().all(|b| b.is_ascii_digit()) {
-            let shown: String = text.chars().take(40).collect();
-            let message = format!("version `{}` is not known here", shown.escape_debug());
+            let message = format!("version `{}` is not known here", text.shown());
             return Err(VERSION.broken(message).at(version));
         }
         let endian = self.endian.ok_or_else(|| missing("endian"))?;
         let found = reader(&endian)?.string(&mut scratch)?.to_owned();
         if found != "little" {
-            let shown: String = found.chars().take(40).collect();
-            let message = format!("`endian` is `{}`, not `little`", shown.escape_debug());
+            let message = format!("`endian` is `{}`, not `little`", found.shown());
             return Err(ENDIAN.broken(message).at(endian));
         }
         let data_align = match self.data_align {
@@ -150,8 +148,7 @@ impl Found {
                 let align = number.text.parse::<u64>().ok().filter(|_| number.is_integer);
                 let align = align.filter(|a| a.is_power_of_two() && (64..=65536).contains(a));
                 align.ok_or_else(|| {
-                    let shown: String = number.text.chars().take(40).collect();
-                    let message = format!("`data_align` is {shown}");
+                    let message = format!("`data_align` is {}", number.text.shown());
                     DATA_ALIGN.broken(message).at(range)
                 })?
             }

@@ -4,7 +4,7 @@ use super::KIND_ATTRIBUTE;
 use super::rules::{KIND, LAYOUT};
 use super::tree::{self, Tree};
 use crate::encode::TensorSpec;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::formats::element::by_meaning;
 use crate::limits::Limits;
 use crate::model::{Layout, Value};
@@ -65,7 +65,7 @@ impl Leaves {
                     if tensor.layout == Layout::Blob { own } else { dataset(&own, align) }
                 }
                 other => {
-                    let message = format!("it has the layout `{}`", other.as_str().escape_debug());
+                    let message = format!("it has the layout `{}`", other.as_str().shown());
                     return Err(named(LAYOUT.broken(message), tensor));
                 }
             };

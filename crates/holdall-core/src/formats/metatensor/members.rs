@@ -4,7 +4,7 @@ use super::header::{count_values, too_many};
 use super::reference::typed;
 use super::rules::{MEMBERS, VALUE};
 use super::walk::{Walk, check_count};
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::wire::json::{DUPLICATE_KEY, Reader, parse_at};
 use holdall_schema::{Additional, Checker, NodeId, Object, Presence, write_name};
 use std::fmt::Write as _;
@@ -44,7 +44,7 @@ impl<'s> Walk<'s> {
                 }
                 None => match object.additional {
                     Additional::Forbidden => {
-                        let key = key.escape_debug();
+                        let key = key.shown();
                         return Err(
                             MEMBERS.broken(format!("there is no member `{key}` in the schema"))
                         );
@@ -88,14 +88,14 @@ impl<'s> Walk<'s> {
         keys.sort_unstable();
         if let Some(key) = keys.windows(2).find_map(|p| (p.first() == p.last()).then(|| p.first()))
         {
-            let key = key.map_or("", |k| *k).escape_debug();
+            let key = key.map_or("", |k| *k).shown();
             return Err(DUPLICATE_KEY.broken(format!("the key `{key}` comes twice")));
         }
         let own = object.properties.iter().filter(|p| p.presence == Presence::Required);
         let mut wanted = own.map(|p| &p.name).chain(&object.required_others);
         match wanted.find(|name| keys.binary_search(&&***name).is_err()) {
             Some(name) => {
-                let name = name.escape_debug();
+                let name = name.shown();
                 Err(MEMBERS.broken(format!("the member `{name}` is missing")))
             }
             None => Ok(()),

@@ -3,7 +3,7 @@
 use super::header::{Header, metadata_depth};
 use super::rules::ATTRIBUTE;
 use super::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{Attributes, Value};
 use crate::wire::json::{
@@ -66,12 +66,12 @@ impl Metadata {
             }
         }
         if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
-            let message = format!("the key `{}` comes twice in `metadata`", key.escape_debug());
+            let message = format!("the key `{}` comes twice in `metadata`", key.shown());
             return Err(DUPLICATE_KEY.broken(message).at(range.clone()));
         }
         for (key, value) in restored.iter().flat_map(Attributes::iter) {
             if found.attributes.get(key).is_some() {
-                let why = format!("`{}` is there on its own too", key.escape_debug());
+                let why = format!("`{}` is there on its own too", key.shown());
                 found.odd.push((ATTRIBUTES.to_owned(), why));
             } else {
                 found.attributes.push(key, value.clone());

@@ -8,7 +8,7 @@ use super::place::{self, Aligns};
 use super::rules::*;
 use super::tree::{self, Tree};
 use crate::encode::TensorSpec;
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::formats::element::by_meaning;
 use crate::formats::header::Slot;
 use crate::model::{Attributes, Index, Layout, Role};
@@ -151,7 +151,7 @@ impl<'a> Plan<'a> {
                 None => None,
                 Some(of) => {
                     let first = places.get(&(of.tensor.as_str(), &of.role)).copied();
-                    let name = of.tensor.escape_debug();
+                    let name = of.tensor.shown();
                     let first = first.ok_or_else(|| {
                         fault(format!(
                             "it shares the bytes of `{name}`, which is not written before"

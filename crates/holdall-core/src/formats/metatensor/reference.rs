@@ -2,7 +2,7 @@
 
 use super::DIALECT;
 use super::rules::{DTYPE, REFERENCE};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::formats::element::{ElementType, by_name};
 use crate::limits::Limits;
 use crate::model::builder::RANK;
@@ -197,8 +197,7 @@ fn dtype(reader: &mut Reader<'_>) -> Result<&'static ElementType> {
     let mut scratch = String::new();
     let name = typed(reader.string(&mut scratch))?;
     by_name(name).ok_or_else(|| {
-        let shown: String = name.chars().take(40).collect();
-        DTYPE.broken(format!("`{}` is not a known dtype", shown.escape_debug())).at(reader.here())
+        DTYPE.broken(format!("`{}` is not a known dtype", name.shown())).at(reader.here())
     })
 }
 

@@ -1,7 +1,7 @@
 //! Tensors by their names, as `tensors` holds them: objects in objects, arrays, leaves.
 
 use super::rules::ATTRIBUTE;
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use holdall_schema::{Path, Segment, write_name};
 use std::collections::{HashMap, HashSet};
 
@@ -69,7 +69,7 @@ pub(super) fn build<'n>(
             let number = match leaf {
                 Leaf::Tensor(number) => number,
                 Leaf::Value(number) => {
-                    let path = values.get(number).copied().unwrap_or_default().escape_debug();
+                    let path = values.get(number).copied().unwrap_or_default().shown();
                     let message = format!("the value at `{path}` has no place beside the tensors");
                     return Err(ATTRIBUTE.broken(message));
                 }

@@ -6,7 +6,7 @@ use super::ranges::Ranges;
 use super::reference::{Flat, References};
 use super::rules::*;
 use super::{ENTRY_ALIGN, ENTRY_LEN};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::builder::SHAPE_OVERFLOW;
 use crate::model::{
@@ -233,7 +233,7 @@ impl<'s> Walk<'s> {
                     }
                     Some(&bound) if bound == found => {}
                     Some(bound) => {
-                        let name = name.escape_debug();
+                        let name = name.shown();
                         let message =
                             format!("dimension {at}, `{name}`, is {found}, elsewhere {bound}");
                         return Err(SYMBOL.broken(message));

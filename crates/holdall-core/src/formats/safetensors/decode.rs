@@ -5,7 +5,7 @@ use super::{
     DIALECT, DTYPE, DUPLICATE_KEY, HEADER_OBJECT, HOLE, METADATA, METADATA_KEY, MISSING_FIELD,
     OFFSETS, OVERLAP, TOO_SHORT, TRAILING_DATA, TRUNCATED,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::formats::element::{ElementType, by_name};
 use crate::formats::header::LEN_BYTES;
 use crate::limits::Limits;
@@ -246,14 +246,14 @@ fn read_metadata(reader: &mut Reader<'_>) -> Result<Metadata> {
     reader.begin_object()?;
     while let Some(key) = reader.next_key(&mut key_scratch)? {
         if reader.peek()? != Token::String {
-            let message = format!("the value of `{}` is not a string", key.escape_debug());
+            let message = format!("the value of `{}` is not a string", key.shown());
             return Err(METADATA.broken(message).at(reader.here()));
         }
         let value = reader.string(&mut value_scratch)?;
         pairs.push((key.to_owned(), value.to_owned()));
     }
     if let Some(key) = json::duplicate(pairs.iter().map(|(k, _)| k.as_str())) {
-        let message = format!("`{}` comes twice in `{METADATA_KEY}`", key.escape_debug());
+        let message = format!("`{}` comes twice in `{METADATA_KEY}`", key.shown());
         return Err(DUPLICATE_KEY.broken(message).at(start..reader.offset()));
     }
     Ok(Metadata { pairs })
@@ -305,8 +305,7 @@ fn read_dtype(reader: &mut Reader<'_>) -> Result<&'static ElementType> {
     let mut scratch = String::new();
     let name = reader.string(&mut scratch)?;
     by_name(name).ok_or_else(|| {
-        let shown: String = name.chars().take(40).collect();
-        DTYPE.broken(format!("`{}` is not a known dtype", shown.escape_debug())).at(reader.here())
+        DTYPE.broken(format!("`{}` is not a known dtype", name.shown())).at(reader.here())
     })
 }
 

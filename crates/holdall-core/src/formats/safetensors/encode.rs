@@ -6,7 +6,7 @@ use super::{
     ALIAS, ALIGN, COMPONENTS, DECLARED, DIALECT, LAYOUT, LOGICAL_TYPE, METADATA_KEY, RESERVED_NAME,
 };
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::formats::UNKNOWN_VERSION;
 use crate::formats::element::{ElementType, by_meaning};
 use crate::formats::header::{Slot, Slots, check_values};
@@ -196,7 +196,7 @@ fn first_of(
         };
         let found =
             places.get(shared.tensor.as_str()).and_then(|&at| Some((at, declared.get(at)?)));
-        let name = shared.tensor.escape_debug();
+        let name = shared.tensor.shown();
         let Some((at, next)) = found.filter(|_| shared.role == Role::Data) else {
             return Err(blame(format!("it shares the bytes of `{name}`, which is not written")));
         };
@@ -220,7 +220,7 @@ fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)
         return Err(blame(RESERVED_NAME.broken("the header gives this name to the metadata")));
     }
     if tensor.layout != Layout::Dense {
-        let layout = tensor.layout.as_str().escape_debug();
+        let layout = tensor.layout.as_str().shown();
         let e = LAYOUT.broken(format!("safetensors has no layout `{layout}`"));
         return Err(blame(match tensor.layout {
             // What is not known cannot be made dense either.
@@ -234,14 +234,14 @@ fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)
         [data] if data.role == Role::Data => data,
         all => {
             let roles: Vec<String> =
-                all.iter().map(|c| c.role.as_str().escape_debug().to_string()).collect();
+                all.iter().map(|c| c.role.as_str().shown().to_string()).collect();
             let message =
                 format!("safetensors has one component for a tensor, not {}", roles.join(", "));
             return Err(blame(COMPONENTS.broken(message)));
         }
     };
     let Some(element) = by_meaning(data.dtype, data.logical_type.as_ref()) else {
-        let name = data.logical_type.as_ref().map_or("", |t| t.as_str()).escape_debug();
+        let name = data.logical_type.as_ref().map_or("", |t| t.as_str()).shown();
         let message = format!("safetensors has no logical type `{name}` over {}", data.dtype);
         return Err(blame(LOGICAL_TYPE.broken(message)).in_component(Role::Data));
     };

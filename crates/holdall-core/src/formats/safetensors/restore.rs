@@ -2,7 +2,7 @@
 
 use super::METADATA_KEY;
 use super::decode::component;
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::formats::element::ElementType;
 use crate::limits::Limits;
 use crate::model::{Attributes, IndexBuilder, Layout, Value};
@@ -109,7 +109,7 @@ impl Restore {
             }
         }
         if let Some(name) = self.tensor_attributes.iter().flat_map(HashMap::keys).min() {
-            let why = format!("there is no tensor `{}`", name.escape_debug());
+            let why = format!("there is no tensor `{}`", name.shown());
             self.odd.push((TENSOR_ATTRIBUTES, why));
         }
         for (key, why) in &self.odd {
@@ -138,13 +138,13 @@ impl Aliases {
     /// Why these cannot be restored.
     fn problem(&self) -> Option<String> {
         if let Some(name) = &self.clash {
-            return Some(format!("the alias `{}` is a tensor of its own", name.escape_debug()));
+            return Some(format!("the alias `{}` is a tensor of its own", name.shown()));
         }
         let (alias, first) = self
             .pairs
             .iter()
             .find(|(_, first)| !matches!(self.firsts.get(first.as_str()), Some(Some(_))))?;
-        let (alias, first) = (alias.escape_debug(), first.escape_debug());
+        let (alias, first) = (alias.shown(), first.shown());
         Some(format!("`{alias}` shares the bytes of `{first}`, which is not in the header"))
     }
 
@@ -171,7 +171,7 @@ fn without_clash(read: Attributes, metadata: &Metadata) -> Result<Attributes, St
     let own = read.iter().map(|(k, _)| k);
     let text = metadata.pairs.iter().map(|(k, _)| k.as_str()).filter(|k| !OURS.contains(k));
     match json::duplicate(own.chain(text)) {
-        Some(key) => Err(format!("`{}` is there as text too", key.escape_debug())),
+        Some(key) => Err(format!("`{}` is there as text too", key.shown())),
         None => Ok(read),
     }
 }

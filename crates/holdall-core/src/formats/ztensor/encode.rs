@@ -7,7 +7,7 @@ use super::manifest::Manifest;
 use super::rules::*;
 use super::{FORMAT, rules};
 use crate::encode::{Encode, EncodeOptions, Stored, TensorSpec};
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::formats::UNKNOWN_VERSION;
 use crate::limits::Limits;
 use crate::model::{Algorithm, Attributes, Encoding};
@@ -31,7 +31,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     let name = options.version.as_deref().unwrap_or(newest);
     let Some(version) = Version::from_name(name) else {
         return Err(UNKNOWN_VERSION
-            .broken(format!("zTensor version `{}` cannot be written", name.escape_debug()))
+            .broken(format!("zTensor version `{}` cannot be written", name.shown()))
             .with_hint(format!("versions that can be written: {}", FORMAT.versions.join(", "))));
     };
     let align = options.align.unwrap_or(ALIGNMENT);
@@ -188,7 +188,7 @@ impl Encoder {
         let wrong = |message: String| Err(DECLARED.broken(message).in_tensor(&tensor.name));
         let next = match &self.current {
             Some(current) if current.name != tensor.name => {
-                let name = current.name.escape_debug();
+                let name = current.name.shown();
                 return wrong(format!("components of `{name}` are still to come"));
             }
             Some(current) => current.stored.len(),

@@ -2,7 +2,7 @@
 //! encodings, digests.
 
 use super::rules::*;
-use crate::error::{Result, Rule};
+use crate::error::{Result, Rule, Shown as _};
 use crate::model::{DType, Digest, Encoding, IndexBuilder};
 use crate::wire::cbor::{DUPLICATE_KEY, Items, Reader, has_duplicates};
 
@@ -56,7 +56,7 @@ impl<'a> Keys<'a> {
 }
 
 fn twice(key: &[u8]) -> crate::error::Error {
-    DUPLICATE_KEY.broken(format!("field `{}` comes twice", key.escape_ascii()))
+    DUPLICATE_KEY.broken(format!("field `{}` comes twice", shown(key)))
 }
 
 /// Makes room for the tensors of a manifest that says how many it has. One takes at least some 50
@@ -137,10 +137,9 @@ pub(super) fn unknown(rule: &'static Rule, what: &str, name: &[u8]) -> crate::er
     rule.broken(format!("{what} `{}` is not one this version knows", shown(name)))
 }
 
-/// A file's text as it stands in an error: of a long one, the start.
+/// A file's text as it stands in an error.
 pub(super) fn shown(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text.get(..60).unwrap_or(text));
-    text.escape_debug().to_string()
+    String::from_utf8_lossy(text).shown().to_string()
 }
 
 /// The digest that `text` stands for.

@@ -4,7 +4,7 @@ use super::rules::*;
 use super::v0::{FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD, packed_nnz};
 use super::v1::{indexes, layout_of};
 use crate::encode::{ComponentSpec, TensorSpec};
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::model::builder::required_roles;
 use crate::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
 use crate::wire::cbor::{self, has_duplicates};
@@ -45,10 +45,8 @@ pub(super) fn check_attributes(version: Version, attributes: &Attributes) -> Res
     if version == Version::V1_0
         && let Some((key, _)) = attributes.iter().find(|(_, value)| value.as_text().is_none())
     {
-        return Err(FILE_ATTRIBUTES.broken(format!(
-            "zTensor 1.0 keeps text only, not attribute `{}`",
-            key.escape_debug()
-        )));
+        return Err(FILE_ATTRIBUTES
+            .broken(format!("zTensor 1.0 keeps text only, not attribute `{}`", key.shown())));
     }
     Ok(())
 }
@@ -90,7 +88,7 @@ fn check_layout(version: Version, layout: &Layout) -> Result<()> {
         return Ok(());
     }
     let version = version.as_str();
-    let name = layout.as_str().escape_debug();
+    let name = layout.as_str().shown();
     let e = LAYOUT.broken(format!("zTensor {version} has no layout `{name}`"));
     Err(match layout {
         // What is not known cannot be made dense either.
@@ -112,7 +110,7 @@ fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> 
                 };
                 return Err(TENSOR_ATTRIBUTES.broken(format!(
                     "zTensor 1.0 keeps no attributes of tensors, not `{}`{others}",
-                    key.escape_debug()
+                    key.shown()
                 )));
             }
         }
@@ -160,7 +158,7 @@ fn check_component(version: Version, tensor: &TensorSpec, c: &ComponentSpec) -> 
     if let Some(t) = &c.logical_type
         && version != Version::V1_2
     {
-        let name = t.as_str().escape_debug();
+        let name = t.as_str().shown();
         let version = version.as_str();
         return Err(LOGICAL_TYPE.broken(format!("zTensor {version} has no logical type `{name}`")));
     }

@@ -37,7 +37,7 @@ pub use packing::Packing;
 use super::dense::Dense;
 use super::float::into_f32;
 use super::{DENSE_LIMIT, Decoded, LENGTH, ROWS, WRONG_LAYOUT};
-use crate::error::{Error, Kind, Result, Rule};
+use crate::error::{Error, Kind, Result, Rule, Shown as _};
 use crate::limits::Limits;
 use crate::model::{Attributes, DType, Layout, Role, TensorInfo, Value, element_count};
 use bytes::Bytes;
@@ -139,7 +139,7 @@ impl Quantized {
     /// [`WRONG_LAYOUT`]; what `get` fails with; as [`Quantized::new`].
     pub fn of(info: &TensorInfo, get: impl Fn(&Role) -> Result<Bytes>) -> Result<Quantized> {
         if *info.layout() != Layout::QuantizedGroup {
-            let layout = info.layout().as_str().escape_debug();
+            let layout = info.layout().as_str().shown();
             return Err(WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not quantized")));
         }
         let find = |role: Role| -> Result<Option<Decoded>> {
@@ -369,7 +369,7 @@ impl Plan {
         };
         let order = text(attributes, "order")?;
         if let Some(order) = order.filter(|order| *order != "awq") {
-            let message = format!("the order `{}` is not known", order.escape_debug());
+            let message = format!("the order `{}` is not known", order.shown());
             return Err(PACKING.broken(message));
         }
         let named = text(attributes, "packing")?;

@@ -1,7 +1,7 @@
 //! Elements of a few bits in words.
 
 use super::{COUNTS, FIT, PACKING};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::model::DType;
 use bytes::Bytes;
 
@@ -36,7 +36,7 @@ impl Packing {
                 (elements, words)
             }
             Some((name, None)) => {
-                let message = format!("the packing `{}` is not known", name.escape_debug());
+                let message = format!("the packing `{}` is not known", name.shown());
                 return Err(PACKING.broken(message));
             }
         };

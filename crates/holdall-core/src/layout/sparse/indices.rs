@@ -1,7 +1,7 @@
 //! Indices of any integer type as `u64`.
 
 use super::{INDEX_DTYPE, NEGATIVE_INDEX};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::layout::{DENSE_LIMIT, Decoded, LENGTH};
 use crate::limits::Limits;
 use crate::model::DType;
@@ -112,5 +112,5 @@ fn below_zero(at: usize) -> Error {
 
 #[cold]
 fn not_an_index(name: &str) -> Error {
-    INDEX_DTYPE.broken(format!("the indices are {}", name.escape_debug()))
+    INDEX_DTYPE.broken(format!("the indices are {}", name.shown()))
 }

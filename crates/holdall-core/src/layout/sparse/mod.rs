@@ -19,7 +19,7 @@ pub use indices::Indices;
 
 use super::dense::Dense;
 use super::{DENSE_LIMIT, Decoded, ELEMENT_SIZE, LENGTH, WRONG_LAYOUT};
-use crate::error::{Error, Kind, Result, Rule};
+use crate::error::{Error, Kind, Result, Rule, Shown as _};
 use crate::limits::Limits;
 use crate::model::{DType, LogicalType, Role, TensorInfo, element_count};
 use bytes::Bytes;
@@ -83,7 +83,7 @@ fn component(
 
 #[cold]
 fn wrong_layout(info: &TensorInfo, wanted: &str) -> Error {
-    let layout = info.layout().as_str().escape_debug();
+    let layout = info.layout().as_str().shown();
     WRONG_LAYOUT.broken(format!("the layout is `{layout}`, not {wanted}"))
 }
 

@@ -1,7 +1,7 @@
 //! The sum of two values of one place.
 
 use super::SUM;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::model::{DType, LogicalType};
 use half::{bf16, f16};
 
@@ -45,5 +45,5 @@ fn is_complex(t: &LogicalType) -> bool {
 
 #[cold]
 fn no_sum(name: &str) -> Error {
-    SUM.broken(format!("two values of {} share a place", name.escape_debug()))
+    SUM.broken(format!("two values of {} share a place", name.shown()))
 }

@@ -3,7 +3,7 @@
 use super::{
     DUPLICATE_KEY, LOSSLESS, NOT_JSON, NUMBER, Number, Reader, Token, duplicate, hex_digit,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::model::{Attributes, Value};
 
 impl Value {
@@ -111,7 +111,7 @@ pub fn check(value: &Value, depth: usize) -> Result<()> {
             }
             let keys: Vec<String> = pairs.iter().map(|(k, _)| k.to_json()).collect();
             if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
-                let message = format!("a map has the key {} twice", key.escape_debug());
+                let message = format!("a map has the key {} twice", key.shown());
                 return Err(NOT_JSON.broken(message));
             }
         }
@@ -144,7 +144,7 @@ fn read_object(reader: &mut Reader<'_>) -> Result<Value> {
     while let Some(key) = reader.next_key(&mut scratch)? {
         if key.starts_with('$') {
             if !pairs.is_empty() {
-                let message = format!("`{}` among other keys", key.escape_debug());
+                let message = format!("`{}` among other keys", key.shown());
                 return Err(LOSSLESS.broken(message).at(start..reader.offset()));
             }
             let form = key.to_owned();
@@ -188,7 +188,7 @@ fn read_form(form: &str, reader: &mut Reader<'_>) -> Result<Option<Value>> {
             // Keys of any type: two are the same when their text is.
             let keys: Vec<String> = pairs.iter().map(|(k, _)| k.to_json()).collect();
             if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
-                let message = format!("the key {} comes twice", key.escape_debug());
+                let message = format!("the key {} comes twice", key.shown());
                 return Err(DUPLICATE_KEY.broken(message));
             }
             Some(Value::Map(pairs))
@@ -236,12 +236,12 @@ fn read_float(text: &str) -> Option<f64> {
 
 #[cold]
 fn not_a_form(form: &str, start: u64, reader: &Reader<'_>) -> Error {
-    let message = format!("`{}` with this value stands for nothing", form.escape_debug());
+    let message = format!("`{}` with this value stands for nothing", form.shown());
     LOSSLESS.broken(message).at(start..reader.offset())
 }
 
 #[cold]
 fn twice(key: &str, start: u64, reader: &Reader<'_>) -> Error {
-    let message = format!("the key `{}` comes twice", key.escape_debug());
+    let message = format!("the key `{}` comes twice", key.shown());
     DUPLICATE_KEY.broken(message).at(start..reader.offset())
 }

@@ -3,7 +3,7 @@
 use super::extra::Extra;
 use super::rules::*;
 use super::{Directory, EntryKind, Method, Row};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shown as _};
 use crate::wire::cursor::Cursor;
 
 const SIGNATURE: &[u8; 4] = b"PK\x01\x02";
@@ -110,7 +110,7 @@ fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
     let name = name(r, &extra)?;
     let in_entry = |e: Error, what: &str| {
         // The rule and the place say the rest.
-        let message = format!("entry `{}`: {what}", name.escape_debug());
+        let message = format!("entry `{}`: {what}", name.shown());
         e.rule().broken(message)
     };
     if r.flags & (flags::ENCRYPTED | flags::STRONGLY | flags::MASKED) != 0 {

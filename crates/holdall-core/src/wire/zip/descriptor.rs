@@ -7,6 +7,7 @@
 use super::Entry;
 use super::central::flags;
 use super::rules::DESCRIPTOR;
+use crate::error::Shown as _;
 use crate::window::{Stop, Window};
 
 const SIGNATURE: &[u8; 4] = b"PK\x07\x08";
@@ -43,7 +44,7 @@ pub(super) fn check(entry: Entry<'_>, at: u64, window: &Window) -> Result<(), St
     if said.iter().flatten().any(fits) {
         return Ok(());
     }
-    let (name, [stored, decoded], crc) = (entry.name().escape_debug(), lens, row.crc32);
+    let (name, [stored, decoded], crc) = (entry.name().shown(), lens, row.crc32);
     let message = format!(
         "entry `{name}`: what follows its bytes does not say {crc:#010x}, {stored} and {decoded} bytes, as the \
          directory does"

@@ -4,6 +4,7 @@ use super::Entry;
 use super::central::flags;
 use super::extra::Extra;
 use super::rules::*;
+use crate::error::Shown as _;
 use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
 use std::ops::Range;
@@ -41,7 +42,7 @@ pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop
     let place = row.header..row.header.saturating_add(LEN);
     let name = entry.name();
     let differs = |what: String| -> Stop {
-        let message = format!("entry `{}`: {what}", name.escape_debug());
+        let message = format!("entry `{}`: {what}", name.shown());
         LOCAL_HEADER.broken(message).at(place.clone()).into()
     };
     let Some(header) = Header::read(&bytes) else {
@@ -61,7 +62,7 @@ pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop
     if data.end > row.room_end {
         let message = format!(
             "entry `{}`: its bytes are {}..{}, what comes next starts at {}",
-            name.escape_debug(),
+            name.shown(),
             data.start,
             data.end,
             row.room_end
@@ -78,7 +79,8 @@ pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop
         return Err(differs("its header is cut short".into()));
     };
     if found != name.as_bytes() {
-        return Err(differs(format!("its header names it `{}`", found.escape_ascii())));
+        let found = String::from_utf8_lossy(found);
+        return Err(differs(format!("its header names it `{}`", found.shown())));
     }
     let (decoded_len, stored_len) = header.lens(extra)?;
     let deferred = row.flags & flags::DEFERRED != 0;

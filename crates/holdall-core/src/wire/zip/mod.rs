@@ -28,7 +28,7 @@ pub mod write;
 pub use read::{Crc32, crc32};
 pub use rules::*;
 
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::Encoding;
 use crate::window::{Stop, Window};
@@ -219,7 +219,7 @@ impl Directory {
         for (&a, &b) in by_name.iter().zip(by_name.iter().skip(1)) {
             let name = self.name(a as usize);
             if name == self.name(b as usize) {
-                let message = format!("two entries are named `{}`", name.escape_debug());
+                let message = format!("two entries are named `{}`", name.shown());
                 return Err(DUPLICATE_NAME.broken(message).at(self.place.clone()));
             }
         }
@@ -243,7 +243,7 @@ impl Directory {
             let end = row.header.saturating_add(least);
             if end > room_end {
                 let (start, is_last) = (row.header, room_end == self.place.start);
-                let name = self.name(at as usize).escape_debug();
+                let name = self.name(at as usize).shown();
                 let (rule, what) =
                     if is_last { (&BOUNDS, "directory") } else { (&OVERLAP, "next entry") };
                 let message = format!(

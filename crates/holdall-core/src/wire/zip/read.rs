@@ -3,6 +3,7 @@
 use super::rules::*;
 use super::{Directory, Entry, Method, descriptor, local};
 use crate::codec::Decoder;
+use crate::error::Shown as _;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use bytes::Bytes;
@@ -20,7 +21,7 @@ impl Directory {
         window: &Window,
         limits: &Limits,
     ) -> Result<Bytes, Stop> {
-        let name = entry.name().escape_debug();
+        let name = entry.name().shown();
         let (len, most) = (entry.decoded_len(), limits.text_len);
         if len.max(entry.stored_len()) > most {
             return Err(ENTRY_LEN
@@ -29,9 +30,9 @@ impl Directory {
         }
         let place = self.data(entry, window)?;
         let stored = window.bytes(place.clone())?;
-        let content = match entry.method() {
         // Here it is next to what was fetched anyway.
         descriptor::check(entry, place.end, window)?;
+        let content = match entry.method() {
             Method::Stored => stored,
             method => {
                 // At most `text_len`.

@@ -5,6 +5,7 @@ use crate::http::rules::{ENCODING, TOO_LONG as FETCHED};
 use crate::http::{Body, Failed};
 use crate::progress::Listener;
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use holdall_core::error::Shown as _;
 use holdall_core::{Limits, Result};
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read};
@@ -32,10 +33,7 @@ impl Coding {
             Some("br") => Coding::Brotli,
             Some("deflate") => Coding::Deflate,
             Some(name) => {
-                let name: String = name.chars().take(40).collect();
-                return Err(
-                    ENCODING.broken(format!("the content encoding is `{}`", name.escape_debug()))
-                );
+                return Err(ENCODING.broken(format!("the content encoding is `{}`", name.shown())));
             }
         })
     }

@@ -10,6 +10,7 @@ use crate::http::rules::TOO_LONG;
 use crate::http::{Client, Policy, Url};
 use crate::progress::{Listener, Progress};
 use crate::workers;
+use holdall_core::error::Shown as _;
 use holdall_core::{Error, Limits, Result};
 use std::fmt;
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub struct LinkFetcher {
 const AT_ONCE: usize = 4;
 /// Addresses of one file that are tried: more would make every reader of a package ask others for nothing.
 const MOST_ADDRESSES: usize = 32;
+/// How many of them an error tells of.
+const MOST_TOLD: usize = 4;
 
 impl LinkFetcher {
     /// Fetches under `policy` into `store`.
@@ -171,10 +174,13 @@ impl fmt::Debug for LinkFetcher {
 fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>, left: usize) -> Error {
     let name = hex(sha256);
     let mut lines = Vec::new();
-    for (url, e) in &failures {
+    for (url, e) in failures.iter().take(MOST_TOLD) {
         // One line for each, whatever the system put into its message.
         let said = e.message().replace(['\r', '\n'], " ");
-        lines.push(format!("{url}: {said} [{}]", e.code()));
+        lines.push(format!("{}: {} [{}]", url.shown(), said.shown(), e.code()));
+    }
+    if failures.len() > MOST_TOLD {
+        lines.push(format!("{} others do not either", failures.len() - MOST_TOLD));
     }
     let first = failures.first().map(|(_, e)| e);
     let same = first.filter(|first| failures.iter().all(|(_, e)| e.code() == first.code()));
@@ -187,7 +193,7 @@ fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>, left: usize) ->
         return UNREACHABLE.broken(format!("no address gives the file {name}: {text}"));
     };
     let mut error = first.rule().broken(match &failures[..] {
-        [(url, e)] => format!("the file {name} from {url}: {}", e.message()),
+        [(url, e)] => format!("the file {name} from {}: {}", url.shown(), e.message()),
         _ => format!("no address gives the file {name}: {text}"),
     });
     if let Some(hint) = first.hint() {

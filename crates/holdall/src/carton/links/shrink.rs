@@ -9,6 +9,7 @@ use crate::http::{Policy, Url};
 use crate::progress::Progress;
 use crate::sink::{Durability, FileSink, Sink as _};
 use holdall_core::Result;
+use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX};
 use std::fs;
 use std::io::Read as _;
@@ -54,7 +55,7 @@ impl Shrink {
     /// for a file that must stay.
     pub fn with_link(self, path: &str, url: &str) -> Result<Shrink> {
         let Some(file) = self.package.file(path) else {
-            let e = NO_FILE.broken(format!("there is no `{}`", path.escape_debug()));
+            let e = NO_FILE.broken(format!("there is no `{}`", path.shown()));
             return Err(e.in_source(self.package.name()));
         };
         let sha256 = self.linkable(file)?;
@@ -187,7 +188,7 @@ impl Shrink {
     /// The hash of a file that may be linked to.
     fn linkable(&self, file: &PackageFile) -> Result<[u8; 32]> {
         let refused = |what: &str| {
-            let e = CANNOT_LINK.broken(format!("`{}` {what}", file.path.escape_debug()));
+            let e = CANNOT_LINK.broken(format!("`{}` {what}", file.path.shown()));
             Err(e.in_source(self.package.name()))
         };
         let stays = [CARTON_TOML, TENSOR_INDEX, MANIFEST_NAME, LINKS_NAME];

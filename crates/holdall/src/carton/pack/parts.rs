@@ -12,6 +12,7 @@ use crate::carton::{
 use crate::error::io;
 use crate::source::ByteSource;
 use bytes::Bytes;
+use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{
     CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, Texts,
     rules::NO_TENSOR_INDEX, write,
@@ -173,7 +174,7 @@ pub(super) fn complete(
     if !tensors.is_empty() || !files.contains_key(TENSOR_INDEX) {
         let stray = files.keys().find(|path| path.starts_with("tensor_data/"));
         if let Some(stray) = stray.filter(|_| tensors.is_empty()) {
-            let message = format!("`{}` is there, `{TENSOR_INDEX}` is not", stray.escape_debug());
+            let message = format!("`{}` is there, `{TENSOR_INDEX}` is not", stray.shown());
             return Err(NO_TENSOR_INDEX.broken(message));
         }
         files.retain(|path, _| !path.starts_with("tensor_data/"));
@@ -246,7 +247,7 @@ fn add_tensor(
         }
     };
     if rows.iter().any(|row| row.name == name) {
-        return Err(part(format!("two tensors are named `{}`", name.escape_debug())));
+        return Err(part(format!("two tensors are named `{}`", name.shown())));
     }
     if let Some(width) = ty.width() {
         let wanted = element_count(&shape).and_then(|n| n.checked_mul(width));

@@ -8,6 +8,7 @@ use crate::error::CHANGED;
 use crate::progress::Listener;
 use crate::sink::{FileSink, Sink};
 use crate::source::ByteSource;
+use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::sha256;
 use holdall_core::wire::zip::write::{Entry, directory, local_header};
 use holdall_core::wire::zip::{Crc32, EntryKind, Method};
@@ -211,7 +212,7 @@ impl<'a> Out<'a> {
 
 #[cold]
 fn changed(path: &str, len: u64) -> Error {
-    let path = path.escape_debug();
+    let path = path.shown();
     CHANGED
         .broken(format!("`{path}` had {len} bytes when packing began, and has more or fewer now"))
 }

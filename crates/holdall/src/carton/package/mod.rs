@@ -16,6 +16,7 @@ use crate::progress::Listener;
 use crate::source::{Access, ByteSource, FileSource, SliceSource};
 use bytes::Bytes;
 use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{sha256, wrong_hash};
 use holdall_core::wire::zip::Method;
 use holdall_core::{Error, Limits, Result, Warning};
@@ -272,7 +273,6 @@ impl Package {
         }
     }
 
-    fn fetched(&self, file: &PackageFile) -> Result<PathBuf> {
     /// Holds the descriptor of a file in a zip, where it has one, against the directory.
     pub(in crate::carton) fn check_descriptor(&self, file: &PackageFile) -> Result<()> {
         let Origin::Zip { source, directory } = &self.inner.origin else { return Ok(()) };
@@ -282,7 +282,8 @@ impl Package {
         }
     }
 
-        let path = file.path.escape_debug();
+    fn fetched(&self, file: &PackageFile) -> Result<PathBuf> {
+        let path = file.path.shown();
         let urls = |hash: [u8; 32]| {
             let row = self.inner.links.urls.iter().find(|(of, _)| *of == hash);
             row.map(|(_, urls)| (hash, urls))
@@ -325,10 +326,10 @@ impl Package {
 
     #[cold]
     fn no_file(&self, path: &str) -> Error {
-        let e = NO_FILE.broken(format!("there is no `{}`", path.escape_debug()));
+        let e = NO_FILE.broken(format!("there is no `{}`", path.shown()));
         let e = e.in_source(self.name());
         match crate::select::nearest(path, self.files().iter().map(|f| f.path.as_str())) {
-            Some(near) => e.with_hint(format!("did you mean `{}`?", near.escape_debug())),
+            Some(near) => e.with_hint(format!("did you mean `{}`?", near.shown())),
             None => e,
         }
     }

@@ -7,6 +7,7 @@ use super::window::Window;
 use crate::records::entries::{From, Mover};
 use crate::records::rules::{OTHER_KIND, SIZE};
 use crate::records::{HEAP, RECORDS, Record, Records, open};
+use holdall_core::error::Shown as _;
 use holdall_core::{DType, Error, Result};
 use holdall_schema::{Encoder, Extent, Schema, SchemaLimits, TypeId};
 use serde_json::Value;
@@ -145,7 +146,7 @@ impl DatasetWriter {
         if !is_known {
             let kind = open::kind(records.tensor(), &self.limits)?;
             if kind != self.kind {
-                let name = records.tensor().name().escape_debug();
+                let name = records.tensor().name().shown();
                 let message = format!("the records of `{name}` have another kind");
                 return Err(self.place(OTHER_KIND.broken(message)));
             }

@@ -1,0 +1,116 @@
+//! Text from files as messages show it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// The most characters of a name or value that a message shows, escapes included.
+const NAME: usize = 200;
+/// The most characters of a message, or of a hint, before what says how long it is.
+const MESSAGE: usize = 900;
+/// The most items of a list that a message shows.
+const ITEMS: usize = 16;
+
+/// Text that a file declares, as it may stand in a message: control characters escaped, and cut after 200
+/// characters, with its length behind it: `aaa… (1048576 characters)`.
+///
+/// The one way in which names and values of files come into messages.
+pub trait Shown {
+    /// Prints the text so.
+    fn shown(&self) -> Cut<'_>;
+}
+
+impl Shown for str {
+    fn shown(&self) -> Cut<'_> {
+        Cut(self)
+    }
+}
+
+/// What [`Shown::shown`] gives.
+#[derive(Debug, Clone, Copy)]
+pub struct Cut<'a>(&'a str);
+
+impl fmt::Display for Cut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut count = 0;
+        let over = |c: char| {
+            count += c.escape_debug().count();
+            count > NAME
+        };
+        match self.0.find(over) {
+            None => self.0.escape_debug().fmt(f),
+            Some(at) => {
+                let (head, _) = self.0.split_at(at);
+                write!(f, "{}{}", head.escape_debug(), Rest(self.0))
+            }
+        }
+    }
+}
+
+/// Items of a list that may be long, with commas: the first 16, and how many there are.
+pub fn list<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
+    let mut out = String::new();
+    let mut count = 0usize;
+    for item in items {
+        if count < ITEMS {
+            let comma = if count == 0 { "" } else { ", " };
+            out.push_str(&format!("{comma}{item}"));
+        }
+        count += 1;
+    }
+    if count > ITEMS {
+        out.push_str(&format!(", … ({count} in all)"));
+    }
+    out
+}
+
+/// A whole message, cut where so many things came together that nobody would read it.
+pub fn message(text: Cow<'static, str>) -> Cow<'static, str> {
+    // So many bytes have no more characters.
+    if text.len() <= MESSAGE {
+        return text;
+    }
+    match text.char_indices().nth(MESSAGE) {
+        None => text,
+        Some((at, _)) => Cow::Owned(format!("{}{}", text.split_at(at).0, Rest(&text))),
+    }
+}
+
+/// The end of a text that was cut.
+struct Rest<'a>(&'a str);
+
+impl fmt::Display for Rest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "… ({} characters)", self.0.chars().count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_and_cut() {
+        for whole in ["", "w", "a\u{301}", &"x".repeat(200)] {
+            assert_eq!(whole.shown().to_string(), whole);
+        }
+        assert_eq!("a\nb\u{1b}".shown().to_string(), "a\\nb\\u{1b}");
+        let long = "x".repeat(201);
+        assert_eq!(long.shown().to_string(), format!("{}… (201 characters)", &long[1..]));
+        // An escape is shown whole or not at all.
+        let escaped = "\u{1b}".repeat(1000).shown().to_string();
+        assert_eq!(escaped, format!("{}… (1000 characters)", "\\u{1b}".repeat(33)));
+    }
+
+    #[test]
+    fn lists_and_messages_end() {
+        assert_eq!(list(["a", "b"]), "a, b");
+        assert_eq!(
+            list(0..20),
+            "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, … (20 in all)"
+        );
+        assert_eq!(message("short".into()), "short");
+        assert_eq!(message("ü".repeat(900).into()), "ü".repeat(900));
+        let cut = message("ü".repeat(5000).into());
+        assert_eq!(cut, format!("{}… (5000 characters)", "ü".repeat(900)));
+    }
+}
