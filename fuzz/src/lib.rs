@@ -98,6 +98,22 @@ pub static TARGETS: &[Target] = &[
         runs: 50_000,
     },
     Target {
+        name: "runner_frames",
+        run: runner_frames::run,
+        seeds: &["corpus/accept/carton", "corpus/accept/safetensors"],
+        of_file: runner_frames::seeds,
+        form: Form::Bytes,
+        runs: 100_000,
+    },
+    Target {
+        name: "http_texts",
+        run: http_texts::run,
+        seeds: &["fuzz/seeds/http"],
+        of_file: http_texts::seeds,
+        form: Form::Bytes,
+        runs: 200_000,
+    },
+    Target {
         name: "windowed",
         run: windowed::run,
         seeds: FILES,

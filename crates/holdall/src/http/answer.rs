@@ -2,11 +2,12 @@
 
 use super::client::{broken, said};
 use super::rules::{ANSWER, ENCODING, SLOW, STATUS};
-use super::{Failed, Patience, Url};
+use super::{ContentRange, Failed, Patience, Url, retry_after};
 use crate::http::retry::Again;
+use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use std::io::{self, Read};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use ureq::http::HeaderMap;
 
 /// An answer whose body is still to come.
@@ -16,14 +17,6 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(super) headers: HeaderMap,
     pub(crate) body: Body,
-}
-
-/// `Content-Range`: the bytes that an answer holds, half-open, and the length of the whole file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ContentRange {
-    /// `None` where the server says that there are none such.
-    pub(crate) bytes: Option<(u64, u64)>,
-    pub(crate) total: Option<u64>,
 }
 
 impl Answer {
@@ -46,7 +39,7 @@ impl Answer {
         match ContentRange::parse(text) {
             Some(range) => Ok(Some(range)),
             None => {
-                let text = text.escape_debug();
+                let text = text.shown();
                 Err(ANSWER.broken(format!("the header `Content-Range: {text}` makes no sense")))
             }
         }
@@ -95,39 +88,11 @@ impl Answer {
             STATUS.broken(format!("{} answers with status {status}{says}", self.url.host()));
         let again = match status {
             408 | 425 | 429 | 500 | 502 | 503 | 504 => {
-                let after = self.header("retry-after").and_then(|t| t.parse().ok());
-                Again::Later(after.map(Duration::from_secs))
+                Again::Later(self.header("retry-after").and_then(retry_after))
             }
             _ => Again::Never,
         };
         Failed { error, again }
-    }
-}
-
-impl ContentRange {
-    fn parse(text: &str) -> Option<ContentRange> {
-        let (unit, rest) = text.split_once(' ')?;
-        let (bytes, total) = rest.trim().split_once('/')?;
-        if !unit.eq_ignore_ascii_case("bytes") {
-            return None;
-        }
-        let total = match total {
-            "*" => None,
-            digits => Some(digits.parse().ok()?),
-        };
-        let bytes = match bytes {
-            "*" => None,
-            range => {
-                let (first, last) = range.split_once('-')?;
-                let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-                let end = last.checked_add(1)?;
-                if first > last || total.is_some_and(|total| end > total) {
-                    return None;
-                }
-                Some((first, end))
-            }
-        };
-        Some(ContentRange { bytes, total })
     }
 }
 
@@ -215,26 +180,6 @@ impl Body {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn content_ranges_are_read_strictly() {
-        let range = |bytes, total| Some(ContentRange { bytes, total });
-        for (text, expected) in [
-            ("bytes 0-9/100", range(Some((0, 10)), Some(100))),
-            ("bytes 90-99/100", range(Some((90, 100)), Some(100))),
-            ("bytes 0-9/*", range(Some((0, 10)), None)),
-            ("bytes */100", range(None, Some(100))),
-            ("bytes 90-100/100", None),
-            ("bytes 9-0/100", None),
-            ("bytes 0-18446744073709551615/*", None),
-            ("items 0-9/100", None),
-            ("bytes 0-9", None),
-            ("bytes -9/100", None),
-            ("bytes=0-9/100", None),
-        ] {
-            assert_eq!(ContentRange::parse(text), expected, "{text}");
-        }
-    }
 
     #[test]
     fn validators_are_compared_by_what_both_have() {

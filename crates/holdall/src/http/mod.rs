@@ -17,6 +17,8 @@ mod answer;
 #[cfg_attr(not(feature = "carton"), allow(dead_code))]
 mod client;
 #[cfg(feature = "http")]
+mod header;
+#[cfg(feature = "http")]
 mod policy;
 #[cfg(feature = "http")]
 mod retry;
@@ -29,6 +31,8 @@ pub(crate) use answer::Body;
 pub(crate) use answer::{Answer, Validator};
 #[cfg(feature = "http")]
 pub(crate) use client::{Ask, Client, Part};
+#[cfg(feature = "http")]
+pub use header::{ContentRange, retry_after};
 #[cfg(feature = "http")]
 pub use policy::{Hosts, Patience, Policy, Schemes};
 #[cfg(feature = "http")]

@@ -79,9 +79,12 @@ impl Url {
         self.credentials.is_some()
     }
 
-    /// The address that a redirect from here to `location` leads to. Credentials go along to the same host
+    /// The address that a redirect from here to `location` leads to. Credentials go along to the same scheme, host
     /// and port only.
-    pub(super) fn join(&self, location: &str) -> Result<Url> {
+    ///
+    /// # Errors
+    /// As [`Url::parse`].
+    pub fn join(&self, location: &str) -> Result<Url> {
         let has_scheme = location.split_once(':').is_some_and(|(scheme, _)| {
             !scheme.is_empty()
                 && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
@@ -96,6 +99,9 @@ impl Url {
                 url.credentials.clone_from(&self.credentials);
             }
             return Ok(url);
+        }
+        if location.contains('\\') {
+            return Err(URL.broken("there is a backslash in it"));
         }
         let location = encoded(location.split('#').next().unwrap_or_default())?;
         let path = self.target.split('?').next().unwrap_or_default();
@@ -335,6 +341,7 @@ mod tests {
         for other in ["//other/d", "https://host:444/d", "http://host/d"] {
             assert!(!from.join(other).unwrap().has_credentials(), "{other}");
         }
+        assert_eq!(from.join("d\\e").unwrap_err().code(), "http/url");
         assert_eq!(from.join("file:///etc/passwd").unwrap_err().code(), "http/scheme");
     }
 }
