@@ -184,7 +184,9 @@ fn a_graph_that_is_no_longer_wanted_is_given_up() {
     let start = std::time::Instant::now();
     let late = move || start.elapsed() > std::time::Duration::from_millis(500);
     let settings = Settings::default().with_cancelled(late);
-    let d = description("onnx", &[("x", "n")], &[("y", "n")]);
+    let mut d = description("onnx", &[("x", "n")], &[("y", "n")]);
+    // A thread of its own: what is given up keeps it, and other tests want those that are shared.
+    d.runner.options.push(("num_threads".to_owned(), OptionValue::Integer(1)));
     let mut model = Model::load_folder(d, folder("endless").path(), &settings).unwrap();
     let input = || vec![("x".to_owned(), value(&[1]))];
     assert_eq!(model.run(input()).unwrap_err().code(), "work/cancelled");
