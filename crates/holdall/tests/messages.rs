@@ -165,7 +165,7 @@ fn long_values_are_cut_in_packages() {
     for toml in [
         format!("spec_version = {long}\n"),
         format!("{long} = 1\n{long} = 2\n"),
-        format!("{long}"),
+        long.clone(),
         format!(
             "spec_version = 1\n[runner]\nrunner_name = 'x'\nrequired_framework_version = '{long}'\nrunner_compat_version = 1\n"
         ),
