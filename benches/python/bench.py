@@ -1,153 +1,205 @@
-"""Measures the Python package beside its peers, in one run and on the same files.
+"""Measures the Python package beside its peers, on the same tensors and in one run.
 
-    python benches/python/bench.py [--size MB] [--many N] [--repeat N] [--folder DIR]
+    cargo xtask python --release
+    python3 benches/python/bench.py [--rounds N] [--dir DIR] [--only CASE,…] [--torch PYTHON] [--write FILE]
 
-Needs holdall (a release build: `cargo xtask python --release` leaves one in `target/python-package/venv`), numpy and
-safetensors; ztensor where it is installed. The files are made in the folder, and kept there for the next run. Times are
-the least of `--repeat` runs, warm: every file is in the system's cache. The floor of a load is a copy of the file into
-fresh memory by `readinto`.
+Holdall is taken from the environment that the first command leaves in `target/python-package/venv`. The peers are
+installed into environments of their own in the folder, where the files are made too: 6 GB, kept for the next run.
+Contestants of a case run one after the other, round after round, each in a process of its own that times itself
+(`cases.py`). Times are medians, a multiple (×) is the ratio of medians.
 """
 
 import argparse
-import gc
+import json
+import os
 import pathlib
-import time
+import platform
+import statistics
+import subprocess
+import sys
 
-import numpy as np
+HERE = pathlib.Path(__file__).parent
+NUMPY = "numpy==2.4.6"
+PEERS = {
+    "safetensors": ("safetensors==0.8.0",),
+    "ztensor12": ("ztensor==1.2.3",),
+    "ztensor21": ("ztensor==2.1.2",),
+}
+ENVIRONMENT = {
+    "floor": "safetensors",
+    "safetensors": "safetensors",
+    "safetensors, torch": "torch",
+    "ztensor 1.2.3": "ztensor12",
+    "ztensor 1.2.3, zstd": "ztensor12",
+    "ztensor 2.1.2": "ztensor21",
+}
+OURS = ["holdall", "holdall, safetensors"]
+OTHERS = ["safetensors", "safetensors, torch", "ztensor 1.2.3", "ztensor 2.1.2"]
 
-import holdall
-
-try:
-    import safetensors
-    import safetensors.numpy as peer
-except ImportError:
-    safetensors = peer = None
-try:
-    import ztensor
-except ImportError:
-    ztensor = None
+#: Case: what it is; whom it sets side by side; who may take at most how much of whose time (the least of them).
+CASES = {
+    "load llama": (
+        "Every tensor into a NumPy array that owns its memory: shapes of a language model, float16, 1.01 GB; warm.",
+        [*OURS, "floor", *OTHERS],
+        [(ours, 1.2, ["floor"]) for ours in OURS],
+    ),
+    "load small": (
+        "The same with 51,000 tensors of 10 KB.",
+        [*OURS, "floor", *OTHERS],
+        [(ours, 0.5, OTHERS) for ours in OURS],
+    ),
+    "load tiny": (
+        "The same with 200,000 tensors of 64 bytes.",
+        [*OURS, "floor", *OTHERS],
+        [(ours, 0.5, OTHERS) for ours in OURS],
+    ),
+    "list small": ("The names of the 51,000.", [*OURS, *OTHERS], [(ours, 0.33, OTHERS) for ours in OURS]),
+    "list tiny": ("The names of the 200,000.", [*OURS, *OTHERS], [(ours, 0.33, OTHERS) for ours in OURS]),
+    "touch llama": (
+        "Open, and read the first element of every tensor without a copy, where the package can.",
+        [*OURS, *OTHERS],
+        [(ours, 1.0, OTHERS) for ours in OURS],
+    ),
+    "one llama": (
+        "Open, and one tensor of 34 MB into an array that owns its memory; warm.",
+        [*OURS, *OTHERS],
+        [(ours, 1.0, OTHERS) for ours in OURS],
+    ),
+    "one llama cold": (
+        "The same, with nothing of the file in the system's cache.",
+        [*OURS, *OTHERS],
+        [(ours, 1.0, OTHERS) for ours in OURS],
+    ),
+    "rows llama": (
+        "Open, and 16 rows of a tensor of 525 MB; warm.",
+        [*OURS, *OTHERS],
+        [(ours, 1.0, OTHERS) for ours in OURS],
+    ),
+    "rows llama cold": ("The same, cold.", [*OURS, *OTHERS], [(ours, 1.0, OTHERS) for ours in OURS]),
+    "save llama": (
+        "Every tensor into a file, not synced; ours with a crc32c of each, the others without, but for ztensor 2.1.2, "
+        "which always has a digest.",
+        ["holdall", "floor", "safetensors", "ztensor 1.2.3", "ztensor 2.1.2"],
+        [("holdall", 1.0, ["safetensors", "ztensor 1.2.3", "ztensor 2.1.2"])],
+    ),
+    "load llama zstd": (
+        "Every tensor of a file that ztensor 1.2.3 compressed, level 3, into arrays.",
+        ["holdall, zstd", "ztensor 1.2.3, zstd"],
+        [("holdall, zstd", 0.25, ["ztensor 1.2.3, zstd"])],
+    ),
+}
 
 
 def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    args.add_argument("--size", type=int, default=1024, help="MB of the large file")
-    args.add_argument("--small", type=int, default=51_000, help="tensors of the file of small ones")
-    args.add_argument("--tiny", type=int, default=200_000, help="tensors of the file of tiny ones")
-    args.add_argument("--repeat", type=int, default=5)
-    args.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("target/bench-python"))
+    args.add_argument("--rounds", type=int, default=5)
+    args.add_argument("--dir", type=pathlib.Path, default=pathlib.Path("target/bench-python"))
+    args.add_argument("--holdall", type=pathlib.Path, default=pathlib.Path("target/python-package/venv/bin/python"))
+    args.add_argument("--torch", type=pathlib.Path, help="a Python with torch and safetensors")
+    args.add_argument("--only", help="names of cases, with commas")
+    args.add_argument("--write", type=pathlib.Path, help="where the page goes")
     args = args.parse_args()
-    args.folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(1)
-    part = rng.standard_normal(1 << 20, dtype=np.float32)
-    large = {f"layers.{i}.weight": (part + np.float32(i)).reshape(1024, 1024) for i in range(args.size // 4)}
-    small = {f"t.{i:06}": part[i : i + 256].copy() for i in range(args.small)}
-    tiny = {f"t.{i:06}": part[i : i + 4].copy() for i in range(args.tiny)}
-    files = {}
-    for name, tensors in (("large", large), ("small", small), ("tiny", tiny)):
-        for extension in ("safetensors", "zt"):
-            path = args.folder / f"{name}-{len(tensors)}.{extension}"
-            if not path.exists():
-                holdall.save(path, tensors, sync=False)
-            files[name, extension] = path
-    del small, tiny
+    args.dir.mkdir(parents=True, exist_ok=True)
+    pythons = {name: environment(args.dir / name, wanted) for name, wanted in PEERS.items()}
+    pythons["holdall"] = args.holdall
+    if args.torch:
+        pythons["torch"] = args.torch
 
-    def row(what, *cases):
-        for who, work in cases:
-            if work is None:
-                continue
-            best = min(timed(work) for _ in range(args.repeat))
-            print(f"{what:34} {who:28} {best * 1e3:10.1f} ms", flush=True)
+    def python(contestant):
+        return pythons.get(ENVIRONMENT.get(contestant, "holdall"))
 
-    for name in ("large", "small", "tiny"):
-        st, zt = files[name, "safetensors"], files[name, "zt"]
-        row(
-            f"{name}: all to owned arrays",
-            ("floor: readinto", lambda: floor(st)),
-            ("holdall safetensors", lambda: holdall.load(st)),
-            ("holdall zTensor, crc32c", lambda: holdall.load(zt)),
-            ("safetensors", peer and (lambda: peer.load_file(st))),
-            ("ztensor", ztensor and (lambda: ztensor_load(zt))),
-        )
-        row(
-            f"{name}: list",
-            ("holdall safetensors", lambda: names(st)),
-            ("holdall zTensor", lambda: names(zt)),
-            ("safetensors", peer and (lambda: peer_names(st))),
-        )
-    st, zt = files["large", "safetensors"], files["large", "zt"]
-    one = "layers.3.weight"
-    row(
-        "open, touch every tensor",
-        ("holdall, views", lambda: [t.numpy()[0, 0] for t in holdall.open(st).values()]),
-        ("safetensors, slices", peer and (lambda: peer_slices(st))),
-    )
-    row(
-        "one tensor",
-        ("holdall, owned", lambda: holdall.open(st)[one].numpy(copy=True)),
-        ("holdall, view summed", lambda: holdall.open(st)[one].numpy().sum()),
-        ("safetensors", peer and (lambda: peer_tensor(st, one))),
-    )
-    row(
-        "16 rows of one tensor",
-        ("holdall", lambda: np.array(holdall.open(st)[one][100:116])),
-        ("safetensors", peer and (lambda: peer_rows(st, one))),
-    )
-    out = args.folder / "out.bin"
-    row(
-        "save",
-        ("holdall zTensor, crc32c", lambda: holdall.save(out, large, format="ztensor", sync=False)),
-        ("holdall safetensors", lambda: holdall.save(out, large, format="safetensors", sync=False)),
-        ("safetensors", peer and (lambda: peer.save_file(large, out))),
-        ("numpy.savez", lambda: np.savez(args.folder / "out.npz", **large)),
+    print("making files", file=sys.stderr)
+    for contestant in ("safetensors", "holdall", "ztensor 1.2.3", "ztensor 1.2.3, zstd", "ztensor 2.1.2"):
+        work(python(contestant), contestant, "make", args.dir)
+
+    only = args.only.split(",") if args.only else CASES
+    results = {}
+    for case in only:
+        contestants = [c for c in CASES[case][1] if python(c)]
+        runs = {c: [] for c in contestants}
+        for turn in range(args.rounds + 1):
+            for c in contestants:
+                print(f"\r{case}: {c}, {turn}/{args.rounds}\033[K", end="", file=sys.stderr)
+                # "load llama zstd" is the case "load llama" of contestants that are of zstd.
+                run = json.loads(work(python(c), c, case.removesuffix(" zstd"), args.dir))
+                if turn:
+                    runs[c].append(run)
+        results[case] = runs
+    print("\r\033[K", end="", file=sys.stderr)
+    page = report(results, args.rounds, versions(pythons))
+    if args.write:
+        args.write.write_text(page)
+    else:
+        print(page)
+
+
+def environment(folder, packages):
+    """An environment with these packages, made at the first call."""
+    python, wanted = folder / "bin/python", "\n".join([NUMPY, *packages])
+    done = folder / "installed.txt"
+    if not done.exists() or done.read_text() != wanted:
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, NUMPY, *packages], check=True)
+        done.write_text(wanted)
+    return python
+
+
+def work(python, contestant, case, folder):
+    # As people run it: no library beyond the package starts threads of its own.
+    command = [python, HERE / "cases.py", contestant, case, folder]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def versions(pythons):
+    script = (
+        "import importlib.metadata as m, sys; "
+        "print(', '.join(f'{p} {m.version(p)}' for p in sys.argv[1:]))"
     )
 
+    def of(name, *packages):
+        return subprocess.run([pythons[name], "-c", script, *packages], check=True, stdout=subprocess.PIPE, text=True)
 
-def timed(work):
-    gc.collect()
-    start = time.perf_counter()
-    kept = work()
-    end = time.perf_counter()
-    del kept
-    return end - start
+    wanted = [("holdall", "holdall", "numpy"), ("safetensors", "safetensors"), ("ztensor12", "ztensor")]
+    wanted += [("ztensor21", "ztensor")] + [("torch", "torch")] * ("torch" in pythons)
+    return ", ".join(of(*w).stdout.strip() for w in wanted)
 
 
-def floor(path):
-    out = np.empty(path.stat().st_size, np.uint8)
-    with open(path, "rb", buffering=0) as file:
-        view, done = memoryview(out), 0
-        while done < len(out):
-            done += file.readinto(view[done:])
-    return out
+def median(runs):
+    return statistics.median(run["seconds"] for run in runs)
 
 
-def names(path):
-    with holdall.open(path) as f:
-        return list(f)
+def report(results, rounds, installed):
+    out = ["# Benchmarks of the Python package", "", "Written by `benches/python/bench.py --write`; do not edit.", ""]
+    out += [line for line in __doc__.split("\n\n")[-1].split("\n") if line] + [""]
+    out += [
+        f"{rounds} rounds after a warm-up, {platform.system()} {platform.release()}, {len(os.sched_getaffinity(0))} "
+        f"cores, Python {platform.python_version()}; {installed}.",
+        "",
+        "## Goals",
+        "",
+        "| case | ours | target | reached | |",
+        "| --- | --- | --- | ---: | --- |",
+    ]
+    for case, runs in results.items():
+        for ours, most, of in CASES[case][2]:
+            fastest = min((c for c in of if c in runs), key=lambda c: median(runs[c]))
+            ratio = median(runs[ours]) / median(runs[fastest])
+            met = "met" if ratio <= most else "**missed**"
+            out.append(f"| {case} | {ours} | time ≤ {most:g} × the fastest | {ratio:.2f} × of {fastest} | {met} |")
+    for case, runs in results.items():
+        out += ["", f"## {case}", "", CASES[case][0], "", "| | median | min .. max | memory |", "| --- | ---: | ---: | ---: |"]
+        for contestant, all in runs.items():
+            seconds = [run["seconds"] for run in all]
+            memory = statistics.median(run["memory"] for run in all)
+            name = f"**{contestant}**" if contestant.startswith("holdall") else contestant
+            spread = f"{shown(min(seconds))} .. {shown(max(seconds))}"
+            out.append(f"| {name} | {shown(median(all))} | {spread} | {memory / 1e6:,.0f} MB |")
+    return "\n".join(out) + "\n"
 
 
-def peer_names(path):
-    with safetensors.safe_open(path, framework="numpy") as f:
-        return list(f.keys())
-
-
-def peer_slices(path):
-    with safetensors.safe_open(path, framework="numpy") as f:
-        return [f.get_slice(name)[0:1, 0:1] for name in f.keys()]
-
-
-def peer_tensor(path, name):
-    with safetensors.safe_open(path, framework="numpy") as f:
-        return f.get_tensor(name)
-
-
-def peer_rows(path, name):
-    with safetensors.safe_open(path, framework="numpy") as f:
-        return f.get_slice(name)[100:116]
-
-
-def ztensor_load(path):
-    with ztensor.Reader(str(path)) as reader:
-        return {name: np.array(reader.read_numpy(name)) for name in reader.keys()}
+def shown(seconds):
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.1f} ms"
 
 
 if __name__ == "__main__":
