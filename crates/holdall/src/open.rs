@@ -253,9 +253,18 @@ pub(crate) fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result
 fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
     let mut window = Window::new(source.len());
     fetch_ends(source, &mut window)?;
+    fetched(source, &mut window, |window| formats::decode(window, limits))
+}
+
+/// What `read` makes of what `source` holds, fetching what it asks for.
+pub(crate) fn fetched<T>(
+    source: &dyn ByteSource,
+    window: &mut Window,
+    read: impl Fn(&Window) -> Result<T, Stop>,
+) -> Result<T> {
     loop {
-        match formats::decode(&window, limits) {
-            Ok(index) => return Ok(index),
+        match read(window) {
+            Ok(found) => return Ok(found),
             Err(Stop::Fail(e)) => return Err(e),
             Err(Stop::Need(ranges)) => {
                 for range in ranges {

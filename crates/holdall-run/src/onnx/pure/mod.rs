@@ -50,10 +50,10 @@ impl Runner for Onnx {
         let inputs = placed(&model, inputs, model.input_ids(), "input")?;
         let outputs = ends::outputs(&load.description.outputs, &names(&model, model.output_ids()))?;
         let outputs = placed(&model, outputs, model.output_ids(), "output")?;
-        let mut options = RunOptions::default();
-        if let Some(n) = threads {
-            options.thread_pool = Some(Arc::new(ThreadPool::with_num_threads(n)));
-        }
+        // Threads of its own: a call that is given up keeps those it has.
+        let threads = threads.or(std::thread::available_parallelism().ok().map(Into::into));
+        let pool = Arc::new(ThreadPool::with_num_threads(threads.unwrap_or(1)));
+        let options = RunOptions::default().with_thread_pool(Some(pool));
         let ids = outputs.iter().map(|place| place.id).collect();
         let worker = worker(model, ids, options, load.settings)?;
         Ok(Box::new(Graph { inputs, outputs, worker }))

@@ -75,25 +75,15 @@ impl Package {
     ) -> Result<Package> {
         let limits = options.limits();
         let mut window = Window::new(source.len());
-        let mut read = || {
-            crate::open::fetch_ends(&*source, &mut window)?;
-            loop {
-                let contents = Directory::read(&window, limits)
-                    .and_then(|directory| Ok((read_zip(&directory, &window, limits)?, directory)));
-                match contents {
-                    Ok(both) => return Ok(both),
-                    Err(Stop::Fail(e)) => return Err(e),
-                    Err(Stop::Need(ranges)) => {
-                        for range in ranges {
-                            window.add(range.start, source.read_now(range)?);
-                        }
-                    }
-                }
-            }
-        };
-        let found = read();
-        let (contents, directory) =
-            found.map_err(|e: Error| no_package(&*source, e).in_source(&name))?;
+        let found = crate::open::fetch_ends(&*source, &mut window).and_then(|()| {
+            // The directory is read once, however often more is fetched for what it leads to.
+            let directory =
+                crate::open::fetched(&*source, &mut window, |w| Directory::read(w, limits))?;
+            let contents =
+                crate::open::fetched(&*source, &mut window, |w| read_zip(&directory, w, limits))?;
+            Ok((contents, directory))
+        });
+        let (contents, directory) = found.map_err(|e| no_package(&*source, e).in_source(&name))?;
         let origin = Origin::Zip { source, directory };
         Package::of(contents, origin, io, name, options)
     }
@@ -154,7 +144,8 @@ impl Package {
     }
 }
 
-/// What is wrong with a file that does not open: where another format claims it, it is no package at all.
+/// What is wrong with a file that does not open: where another format claims it, or none, it is no package at
+/// all.
 #[cold]
 fn no_package(source: &dyn ByteSource, e: Error) -> Error {
     if e.kind() != Kind::Malformed {
@@ -171,6 +162,7 @@ fn no_package(source: &dyn ByteSource, e: Error) -> Error {
                 "`holdall inspect` shows what is in it, `holdall pack` makes a package of it",
             )
         }
+        Err(Stop::Fail(unknown)) => unknown,
         _ => e,
     }
 }
