@@ -286,7 +286,7 @@ fn a_command_that_is_interrupted_leaves_no_files_behind() {
     }
     let sleeps = "        time.sleep(600)";
     let streams = "        yield {'y': inputs['x']}";
-    for (signal, body, at_once) in [("-INT", sleeps, true), ("-KILL", streams, false)] {
+    for (signal, body, at_once) in [("-TERM", sleeps, true), ("-KILL", streams, false)] {
         let temporary = tempfile::tempdir().unwrap();
         let started = temporary.path().join("started");
         let (inside, log) = (temporary.path().join("in"), started.display());

@@ -154,13 +154,13 @@ def test_pack_tells_of_inputs_that_no_package_declares(tmp_path):
     def field(number, data):
         return bytes([number << 3 | 2, len(data)]) + data
 
-    # A graph with one input of booleans: version 8, operators of version 13.
-    kind = field(1, b"\x08\x09" + field(2, b""))
-    graph = field(2, b"g") + field(11, field(1, b"flag") + field(2, kind))
-    (tmp_path / "flag.onnx").write_bytes(b"\x08\x08" + field(7, graph) + field(8, b"\x10\x0d"))
-    (warning,) = carton.pack(tmp_path / "flag.onnx").warnings
-    assert (warning.code, warning.tensor) == ("python/undeclared", "flag") and "bool" in warning.message
-    with carton.open(tmp_path / "flag.carton") as p:
+    # A graph with one input of 16-bit floats, which no Carton has: version 8, operators of version 13.
+    kind = field(1, b"\x08\x0a" + field(2, b""))
+    graph = field(2, b"g") + field(11, field(1, b"half") + field(2, kind))
+    (tmp_path / "half.onnx").write_bytes(b"\x08\x08" + field(7, graph) + field(8, b"\x10\x0d"))
+    (warning,) = carton.pack(tmp_path / "half.onnx").warnings
+    assert (warning.code, warning.tensor) == ("python/undeclared", "half") and "float16" in warning.message
+    with carton.open(tmp_path / "half.carton") as p:
         assert p.inputs == () and p.runner.framework_version == ">=1.8, <2" and p.name == "g"
 
 
