@@ -45,7 +45,7 @@ pub struct Settings {
     /// Where lines that the model prints go; nowhere when there is none.
     pub log: Option<Log>,
     /// Asked while a runner loads or runs. Once it says yes, the wait ends with
-    /// [`CANCELLED`](holdall::error::CANCELLED), and the model can no longer be used.
+    /// [`CANCELLED`], and the model can no longer be used.
     pub cancelled: Option<Cancelled>,
 }
 

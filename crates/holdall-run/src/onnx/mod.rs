@@ -1,5 +1,5 @@
 //! The runner `onnx`: ONNX graphs, in this process. [`Onnx`] runs them by the engine `rten`, which is in the
-//! box; [`OnnxRuntime`] by ONNX Runtime, a library that the caller has and names.
+//! box; `OnnxRuntime` by ONNX Runtime, a library that the caller has and names.
 //!
 //! # Files
 //! `model.onnx`, or the only `.onnx` file in `model`; weights may be in files beside it, which the graph names.

@@ -32,12 +32,18 @@ impl Manifest {
         if text.is_empty() {
             return Ok(manifest);
         }
-        let lines = text.strip_suffix('\n').unwrap_or(text).split('\n');
-        for (at, line) in lines.enumerate() {
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        // A row has the equals sign, 64 digits and a line feed at least.
+        manifest.rows.reserve(text.len() / 66);
+        let ends = memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]);
+        let mut start = 0;
+        for (at, end) in ends.enumerate() {
             let number = at.saturating_add(1);
             if manifest.rows.len() as u64 >= limits.files {
                 return Err(TOO_MANY_FILES.broken(format!("more than {} files", limits.files)));
             }
+            let line = text.get(start..end).unwrap_or_default();
+            start = end.saturating_add(1);
             let (path, sha256) = row(line, number)?;
             paths::check(path).map_err(|e| in_line(&e, number))?;
             if let Some((before, _)) = manifest.rows.last()
@@ -63,14 +69,16 @@ fn row(line: &str, number: usize) -> Result<(&str, [u8; 32])> {
     let broken = |what: &str| {
         MANIFEST.broken(format!("`MANIFEST`, line {number}: {what}: `{}`", line.shown()))
     };
-    if line.is_empty() {
-        return Err(broken("a blank line"));
-    }
-    if line.contains('\r') {
-        return Err(broken("a carriage return"));
-    }
-    let (path, hash) = line.rsplit_once('=').ok_or_else(|| broken("no `=`"))?;
-    let sha256 = hash_of(hash).ok_or_else(|| broken("no 64 lower-case hex digits after `=`"))?;
+    // Most lines end in an equals sign and 64 digits.
+    let usual = line.len().checked_sub(65).and_then(|at| line.split_at_checked(at));
+    let usual = usual.and_then(|(path, rest)| Some((path, hash_of(rest.strip_prefix('=')?)?)));
+    let (path, sha256) = match usual {
+        Some((path, sha256)) if memchr::memchr(b'\r', path.as_bytes()).is_none() => (path, sha256),
+        _ if line.is_empty() => return Err(broken("a blank line")),
+        _ if line.contains('\r') => return Err(broken("a carriage return")),
+        _ if !line.contains('=') => return Err(broken("no `=`")),
+        _ => return Err(broken("no 64 lower-case hex digits after `=`")),
+    };
     if path == MANIFEST_NAME || path == LINKS_NAME {
         return Err(broken("a file that is not listed"));
     }
@@ -79,20 +87,26 @@ fn row(line: &str, number: usize) -> Result<(&str, [u8; 32])> {
 
 /// The hash of 64 lower-case hex digits.
 pub(super) fn hash_of(hex: &str) -> Option<[u8; 32]> {
-    let digit = |b: u8| match b {
-        b'0'..=b'9' => b.checked_sub(b'0'),
-        b'a'..=b'f' => b.checked_sub(b'a' - 10),
-        _ => None,
-    };
+    let hex: &[u8; 64] = hex.as_bytes().try_into().ok()?;
+    let (pairs, _) = hex.as_chunks::<2>();
     let mut out = [0; 32];
-    if hex.len() != 64 {
-        return None;
+    let mut all = 0;
+    for (byte, &[high, low]) in out.iter_mut().zip(pairs) {
+        let (high, low) = (digit(high), digit(low));
+        *byte = high << 4 | low;
+        all |= high | low;
     }
-    for (byte, pair) in out.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-        let &[high, low] = pair else { return None };
-        *byte = digit(high)? << 4 | digit(low)?;
+    // What is no digit has bits that no digit has.
+    (all < 16).then_some(out)
+}
+
+/// The value of a lower-case hex digit; 16 for what is none.
+fn digit(byte: u8) -> u8 {
+    match (byte.wrapping_sub(b'0'), byte.wrapping_sub(b'a')) {
+        (digit, _) if digit < 10 => digit,
+        (_, letter) if letter < 6 => letter.wrapping_add(10),
+        _ => 16,
     }
-    Some(out)
 }
 
 fn in_line(e: &Error, number: usize) -> Error {

@@ -13,6 +13,33 @@ pub(super) const LONGEST: usize = 4096;
 /// # Errors
 /// [`PATH`].
 pub fn check(path: &str) -> Result<()> {
+    match is_usual(path.as_bytes()) {
+        true => Ok(()),
+        false => check_closely(path),
+    }
+}
+
+/// Whether nothing can be wrong with a path, in one look at it: ASCII, each part of it of more than one byte,
+/// or of one that is no full stop.
+fn is_usual(path: &[u8]) -> bool {
+    let (mut len, mut dots) = (0_usize, 0_usize);
+    for &byte in path {
+        match byte {
+            // An empty part, `.` or `..`; a second byte that may be a drive's.
+            b'/' if len == dots && len < 3 => return false,
+            b'/' => (len, dots) = (0, 0),
+            b':' if len == 1 => return false,
+            b'\\' | ..0x20 | 0x7f.. => return false,
+            _ => {
+                dots = dots.saturating_add(usize::from(byte == b'.'));
+                len = len.saturating_add(1);
+            }
+        }
+    }
+    (len != dots || len >= 3) && path.len() <= LONGEST
+}
+
+fn check_closely(path: &str) -> Result<()> {
     let broken = |what: &str| Err(PATH.broken(format!("path `{}` {what}", path.shown())));
     if path.is_empty() {
         return broken("is empty");
@@ -64,8 +91,20 @@ pub fn check_all<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> {
 /// # Errors
 /// [`COLLISION`].
 pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> {
-    let mut keys: Vec<(String, &str)> = paths.into_iter().map(|path| (key(path), path)).collect();
-    keys.sort_unstable();
+    let mut text = Vec::new();
+    let mut ends = Vec::new();
+    for path in paths {
+        push_key(path, &mut text);
+        ends.push((text.len(), path));
+    }
+    let mut keys: Vec<(&[u8], &str)> = Vec::with_capacity(ends.len());
+    let mut start = 0;
+    for (end, path) in ends {
+        keys.push((text.get(start..end).unwrap_or_default(), path));
+        start = end;
+    }
+    // Paths come sorted, which their keys mostly are then.
+    keys.sort();
     // All keys that start with the same parts stand together, because nothing sorts before NUL.
     for (a, b) in keys.iter().zip(keys.iter().skip(1)) {
         neighbours(a, b)?;
@@ -74,9 +113,11 @@ pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> 
 }
 
 /// Compares two paths, with their keys, part by part: where the keys are the same, the paths must be.
-fn neighbours(a: &(String, &str), b: &(String, &str)) -> Result<()> {
-    let parts = |path: &(String, &'_ str)| path.0.split('\0').count();
-    let keys = a.0.split('\0').zip(b.0.split('\0'));
+fn neighbours(a: &(&[u8], &str), b: &(&[u8], &str)) -> Result<()> {
+    fn parts<'k>(key: &(&'k [u8], &str)) -> impl Iterator<Item = &'k [u8]> + use<'k> {
+        key.0.split(|byte| *byte == 0)
+    }
+    let keys = parts(a).zip(parts(b));
     let names = a.1.split('/').zip(b.1.split('/'));
     for ((key_a, key_b), (name_a, name_b)) in keys.zip(names) {
         if key_a != key_b {
@@ -90,22 +131,30 @@ fn neighbours(a: &(String, &str), b: &(String, &str)) -> Result<()> {
     Err(collision(
         a.1,
         b.1,
-        if parts(a) == parts(b) { "are one" } else { "cannot both be: one is a file and a folder" },
+        if parts(a).count() == parts(b).count() {
+            "are one"
+        } else {
+            "cannot both be: one is a file and a folder"
+        },
     ))
 }
 
-/// What a path is on a system that ignores case and the form of Unicode, with NUL for `/`, so that it
+/// Adds what a path is on a system that ignores case and the form of Unicode, with NUL for `/`, so that it
 /// sorts before every character that a path may have.
-fn key(path: &str) -> String {
-    let part = |c: char| if c == '/' { '\0' } else { c };
+fn push_key(path: &str, out: &mut Vec<u8>) {
     if path.is_ascii() {
-        return path.to_ascii_lowercase().chars().map(part).collect();
+        let byte = |b: u8| if b == b'/' { 0 } else { b.to_ascii_lowercase() };
+        out.extend(path.bytes().map(byte));
+        return;
     }
     // Upper case between: some letters have one upper case and two lower, or one of several letters. Lower
     // case first: what is upper case by itself (U+1E9E) may have such a lower one.
     let lower = path.nfd().flat_map(char::to_lowercase);
     let folded = lower.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
-    folded.nfc().map(part).collect()
+    let part = |c: char| if c == '/' { '\0' } else { c };
+    for c in folded.nfc().map(part) {
+        out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+    }
 }
 
 /// The error for two paths, with all that is not ASCII as numbers: they may look the same.
