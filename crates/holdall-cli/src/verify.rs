@@ -42,12 +42,19 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
     input::check_once(&args.files)?;
     session.each(&args.files, |path| {
         #[cfg(feature = "carton")]
+        let strictness = match args.strict {
+            true => holdall::carton::Strictness::Strict,
+            false => holdall::carton::Strictness::Usual,
+        };
+        #[cfg(feature = "carton")]
         if let Some(package) = crate::package::open(session, path)? {
-            use holdall::carton::Strictness;
-            let strictness = if args.strict { Strictness::Strict } else { Strictness::Usual };
             return crate::package::verify::run(session, &package, strictness);
         }
         let file = input::open(session, path)?;
+        #[cfg(feature = "carton")]
+        if let Some(package) = crate::package::of_file(&file)? {
+            return crate::package::verify::run(session, &package, strictness);
+        }
         let bar = Bar::new(session, "verifying");
         let mut options = VerifyOptions::new().with_select(args.select.read()?);
         if let Some(threads) = session.global.threads {

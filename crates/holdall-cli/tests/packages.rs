@@ -244,6 +244,28 @@ fn a_file_inside_is_held_against_its_hash_before_it_is_used() {
     assert!(no.err.contains("carton/hash") && no.err.contains("!/model/t.safetensors"), "{no:?}");
 }
 
+/// One package in another is known by its bytes, and looked at as one: all its files, not its tensors alone.
+#[test]
+fn a_package_inside_a_package_is_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sound, altered) = sound_and_altered(dir.path());
+    let folder = dir.path().join("outer");
+    write(&folder, "model/sound.carton", std::fs::read(&sound).unwrap());
+    write(&folder, "model/altered.carton", std::fs::read(&altered).unwrap());
+    let outer = dir.path().join("outer.carton").to_str().unwrap().to_owned();
+    let version = ["--runner", "noop", "--framework-version", "=1.0.0"];
+    let pack = ["pack", folder.to_str().unwrap(), "-o", &outer];
+    holdall([&pack[..], &version].concat()).ends_with(0);
+    let inside = |name: &str| format!("{outer}!/model/{name}.carton");
+    holdall(["verify", &inside("sound")]).ends_with(0);
+    let bad = holdall(["verify", "--json", &inside("altered")]).ends_with(1).json();
+    assert_eq!(bad["findings"][0]["code"], "carton/hash");
+    let card = holdall(["inspect", &inside("sound")]).ends_with(0).out;
+    assert!(card.contains("model/t.safetensors"), "{card}");
+    let same = holdall(["diff", &inside("sound"), &sound]).ends_with(0).out;
+    assert!(same.contains("by their lists of hashes"), "{same}");
+}
+
 #[test]
 fn what_is_compressed_is_held_to_limits() {
     let dir = tempfile::tempdir().unwrap();

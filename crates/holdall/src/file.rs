@@ -102,6 +102,12 @@ impl File {
         &*self.0.source
     }
 
+    /// The same, to be kept.
+    #[cfg(feature = "carton")]
+    pub(crate) fn shared_source(&self) -> Arc<dyn ByteSource> {
+        Arc::clone(&self.0.source)
+    }
+
     /// How many tensors there are.
     pub fn len(&self) -> usize {
         self.0.index.len()

@@ -209,11 +209,17 @@ pub struct Unverified {
 }
 
 /// Checks everything about `file` that can be checked. What is wrong is in the report and does not
-/// stop the rest.
+/// stop the rest. Of a package that is every file of it; the bytes of the report are then those of its files.
 ///
 /// # Errors
 /// Io, when the bytes cannot be read; NotFound, when the selection names a tensor that is not there.
 pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
+    #[cfg(feature = "carton")]
+    if options.select.is_all()
+        && let Some(package) = crate::carton::Package::of_file(file)?
+    {
+        return whole_package(file, &package, options);
+    }
     let tensors = options.select.of(file)?;
     let state = State::default();
     let mut report = VerifyReport {
@@ -233,6 +239,54 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     report.unverified.sort_by_key(|u| u.reason);
     report.digests.sort_by_key(|(algorithm, _)| algorithm.as_str());
     Ok(report)
+}
+
+/// Verifies all files of a package, not those of its tensors alone.
+#[cfg(feature = "carton")]
+fn whole_package(
+    file: &File,
+    package: &crate::carton::Package,
+    options: &VerifyOptions,
+) -> Result<VerifyReport> {
+    let mut wanted = crate::carton::PackageVerifyOptions::new();
+    if let Some(threads) = options.threads {
+        wanted = wanted.with_threads(threads);
+    }
+    if let Some(progress) = &options.listener.0 {
+        wanted = wanted.with_progress(Arc::clone(progress));
+    }
+    let found = package.verify(&wanted)?;
+    let mut unverified = Vec::new();
+    let mut skip = |message: Option<String>, count: u64| {
+        unverified.extend(message.map(|message| Unverified {
+            reason: Reason::Unsupported,
+            message,
+            tensor: String::new(),
+            component: None,
+            count,
+            at: 0,
+        }));
+    };
+    let linked = found.first_linked.as_ref().map(|path| format!("`{path}` is only linked to"));
+    match (linked, found.over_limit.first()) {
+        (None, Some(e)) => skip(Some(e.to_string()), found.over_limit_count),
+        (linked, _) => skip(linked, found.linked.saturating_add(found.over_limit_count)),
+    }
+    Ok(VerifyReport {
+        tensors: file.len() as u64,
+        components: file.tensors().map(|t| t.components().len() as u64).sum(),
+        stored_len: found.read_len,
+        read_len: found.read_len,
+        digests: match found.hashed {
+            0 => Vec::new(),
+            hashed => vec![(Algorithm::Sha256, hashed)],
+        },
+        findings: found.findings,
+        finding_count: found.finding_count,
+        unverified,
+        warnings: found.warnings,
+        ..VerifyReport::default()
+    })
 }
 
 /// What threads add to.

@@ -215,6 +215,17 @@ fn files_that_are_linked_to_are_fetched() {
     let file = package.file("model/big").unwrap();
     assert_eq!((file.place, file.len), (Place::Links, None));
     assert_eq!(package.read("model/big").unwrap_err().code(), "package/not-here");
+    // Its texts in a folder are no whole package either, and are not packed as one.
+    let folder = tempfile::tempdir().unwrap();
+    for file in package.files().iter().filter(|file| file.place != Place::Links) {
+        let to = folder.path().join(&file.path);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::write(to, package.read(&file.path).unwrap()).unwrap();
+    }
+    let e = Packer::from_folder(folder.path(), Follow::Inside).unwrap_err();
+    assert!(e.message().contains("`model/big` is only linked to"), "{e}");
+    std::fs::write(folder.path().join("model/big"), big()).unwrap();
+    assert!(Packer::from_folder(folder.path(), Follow::Inside).is_ok());
     let store = tempfile::tempdir().unwrap();
     let name: String = big_hash.iter().map(|b| format!("{b:02x}")).collect();
     std::fs::write(store.path().join(&name), big()).unwrap();

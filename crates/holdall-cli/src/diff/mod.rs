@@ -67,6 +67,10 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
         return crate::package::diff::run(session, &a, &b);
     }
     let (a, b) = (input::open(session, &args.a)?, input::open(session, &args.b)?);
+    #[cfg(feature = "carton")]
+    if let (Some(a), Some(b)) = (crate::package::of_file(&a)?, crate::package::of_file(&b)?) {
+        return crate::package::diff::run(session, &a, &b);
+    }
     let bar = Bar::new(session, "comparing");
     let mut options =
         DiffOptions::new().with_select(args.select.read()?).with_tolerance(args.rtol, args.atol);

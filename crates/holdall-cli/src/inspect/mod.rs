@@ -91,6 +91,15 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
         }
         // What is shown is not all of a file: of one inside a package no more is read than that.
         let file = input::open_with(session, path, Check::Fast)?;
+        #[cfg(feature = "carton")]
+        if args.is_about_files()
+            && let Some(package) = crate::package::of_file(&file)?
+        {
+            if !std::mem::take(&mut first) && !session.json() {
+                session.out().write_all(b"\n")?;
+            }
+            return crate::package::show(session, &package).map(|()| Status::Fine);
+        }
         let tensors = chosen(&file, args)?;
         if session.json() {
             json::write(session, &file, &tensors, args.digests, args.stats)?;

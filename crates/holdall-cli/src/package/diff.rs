@@ -22,7 +22,8 @@ pub(crate) fn run(session: &Session, a: &Package, b: &Package) -> Result<Status,
             section(session, title, all)?;
         }
         if diff.is_same() {
-            writeln!(session.out(), "the same: {}", count(a.files().len() as u64, "file"))?;
+            let files = count(a.files().len() as u64, "file");
+            writeln!(session.out(), "the same: {files}, by their lists of hashes")?;
         }
     }
     Ok(if diff.is_same() { Status::Fine } else { Status::Bad })

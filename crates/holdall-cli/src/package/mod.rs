@@ -13,6 +13,7 @@ pub(crate) use card::show;
 use crate::exit::Failure;
 use crate::input::{self, STDIN, Standard};
 use crate::session::Session;
+use holdall::File;
 use holdall::carton::{DimSpec, Package, ShapeSpec};
 use std::io::Read as _;
 use std::path::Path;
@@ -31,6 +32,11 @@ pub(crate) fn open(session: &Session, path: &Path) -> Result<Option<Package>, Fa
         true => Ok(Some(Package::open_with(path, &input::options(session))?)),
         false => Ok(None),
     }
+}
+
+/// The package that an open file is: one at an address, or inside another, is known by its bytes alone.
+pub(crate) fn of_file(file: &File) -> Result<Option<Package>, Failure> {
+    Ok(Package::of_file(file)?)
 }
 
 /// The package at `path`, or from standard input when it is `-`: nothing else will do.

@@ -41,7 +41,7 @@ impl Links {
     }
 
     /// The hashes that have an address.
-    pub(super) fn hashes(&self) -> HashSet<[u8; 32]> {
+    pub fn hashes(&self) -> HashSet<[u8; 32]> {
         self.urls.iter().map(|(sha256, _)| *sha256).collect()
     }
 }

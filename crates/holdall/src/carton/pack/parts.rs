@@ -14,13 +14,13 @@ use crate::source::ByteSource;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{
-    CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, Texts,
+    CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, Manifest, TENSOR_INDEX, Texts,
     rules::NO_TENSOR_INDEX, write,
 };
 use holdall_core::model::element_count;
 use holdall_core::wire::zip::Method;
 use holdall_core::{Error, Limits, Result, Warning};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -129,6 +129,7 @@ pub(super) fn of_folder(root: &Path, follow: Follow) -> Result<BTreeMap<String, 
         Follow::All => Links::Followed,
     };
     let found = folder::files(root, links, &Limits::default())?;
+    check_linked(root, &found)?;
     let found =
         found.into_iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
     let part = |file: Found| {
@@ -136,6 +137,29 @@ pub(super) fn of_folder(root: &Path, follow: Follow) -> Result<BTreeMap<String, 
         (file.path, Part::new(Source::Path(from)))
     };
     Ok(found.map(part).collect())
+}
+
+/// Refuses the folder of a package some of whose files are only linked to: they would be left out.
+fn check_linked(root: &Path, found: &[Found]) -> Result<()> {
+    let there: HashSet<&str> = found.iter().map(|file| file.path.as_str()).collect();
+    if !there.contains(LINKS_NAME) || !there.contains(MANIFEST_NAME) {
+        return Ok(());
+    }
+    let limits = Limits::default();
+    let text = |name: &str| Part::new(Source::Path(root.join(name))).text(name, &limits);
+    let (manifest, links) = (text(MANIFEST_NAME)?, text(LINKS_NAME)?);
+    let manifest = Manifest::parse(&manifest, &limits)?;
+    let links = holdall_core::formats::carton::Links::parse(&links, &limits)?.hashes();
+    let is_missing = |(path, sha256): &&(String, [u8; 32])| {
+        links.contains(sha256) && !there.contains(path.as_str())
+    };
+    match manifest.rows.iter().find(is_missing) {
+        None => Ok(()),
+        Some((path, _)) => {
+            let e = part(format!("`{}` is only linked to, by `{LINKS_NAME}`", path.shown()));
+            Err(e.with_hint("`holdall fetch -o` writes a package with everything in it"))
+        }
+    }
 }
 
 /// The files of a package, but for `MANIFEST` and `LINKS`.

@@ -5,6 +5,7 @@ use crate::carton::folder;
 use crate::carton::origin::Origin;
 use crate::carton::rules::NO_PACKAGE;
 use crate::carton::{Description, Runner};
+use crate::file::File;
 use crate::open::{Io, OpenOptions};
 use crate::source::{ByteSource, FileSource};
 use holdall_core::formats::carton::{Contents, PackedFile, read_zip, rules::MISSING_FILE, write};
@@ -51,6 +52,19 @@ impl Package {
         options: &OpenOptions,
     ) -> Result<Package> {
         Package::of_zip(source, Io::Read, name.into(), options)
+    }
+
+    /// The package that an open file is; `None` for a file of another format.
+    ///
+    /// # Errors
+    /// As [`Package::open`].
+    pub fn of_file(file: &File) -> Result<Option<Package>> {
+        if file.format() != formats::carton::FORMAT.id {
+            return Ok(None);
+        }
+        let options = OpenOptions::new().with_limits(file.limits().clone());
+        let name = file.name().to_owned();
+        Package::of_zip(file.shared_source(), file.io(), name, &options).map(Some)
     }
 
     /// Opens an unpacked folder that may have no `carton.toml`: the caller says what runs the model.
