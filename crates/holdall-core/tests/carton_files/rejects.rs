@@ -544,7 +544,7 @@ fn contents(add: Add<'_>) {
 fn loads() -> Vec<(&'static str, Vec<u8>)> {
     let of = |change: &dyn Fn(&mut Entry)| with_entry(change).bytes;
     vec![
-        ("file.digest.tensor", of(&|e| e.listed = Some(b"nine_byte".to_vec()))),
+        ("carton.hash.tensor", of(&|e| e.listed = Some(b"nine_byte".to_vec()))),
         (
             "deflate.broken.block",
             of(&|e| {
