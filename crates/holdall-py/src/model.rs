@@ -161,11 +161,13 @@ fn closed(py: Python<'_>, name: &str) -> PyErr {
     misuse(py, "python/closed", &message, Some("load it again"))
 }
 
-/// Hands on a line that a model printed. What goes wrong in doing so is shown and has no further effect.
+/// Hands on a line that a model printed. What `log` raises, `SystemExit` too, is told to
+/// `sys.unraisablehook` and has no further effect: this thread is nobody's to end.
 fn tell(log: &Py<PyAny>, line: &LogLine) {
     let _ = Python::try_attach(|py| {
-        if let Err(e) = log.bind(py).call1((&line.text, line.is_error)) {
-            e.print(py);
+        let log = log.bind(py);
+        if let Err(e) = log.call1((&line.text, line.is_error)) {
+            e.write_unraisable(py, Some(log));
         }
     });
 }

@@ -1,6 +1,7 @@
 """Models of packages run: by each runner, with right and wrong inputs, by threads, to an end."""
 
 import gc
+import os
 import pathlib
 import pickle
 import signal
@@ -153,6 +154,7 @@ def test_a_python_model(double):
         carton.test(double, rtol=-1)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_a_model_prints_and_raises(tmp_path, capfd):
     path = tmp_path / "m"
     loud = python_model(path, "import sys\ndef run(inputs):\n    print('out'); print('err', file=sys.stderr); return 1 / 0")
@@ -171,6 +173,30 @@ def test_what_a_model_prints_and_raises(tmp_path, capfd):
 
     with carton.load(loud, log=raises) as model, pytest.raises(holdall.Malformed):
         model(x=[1.0])
+
+
+LOG_RAISES = """
+import sys
+from holdall import carton
+told = []
+sys.unraisablehook = lambda unraisable: told.append(unraisable.exc_type.__name__)
+def log(line, is_error):
+    raise {"exit": SystemExit(4), "ctrl-c": KeyboardInterrupt(), "end": GeneratorExit()}[line]
+with carton.load(sys.argv[1], log=log) as model:
+    assert model(x=[1.0])["x"].tolist() == [1]
+    assert model(x=[2.0])["x"].tolist() == [2]
+print(*sorted(set(told)))
+"""
+
+
+def test_what_a_log_raises_ends_neither_the_call_nor_the_process(tmp_path):
+    code = "def run(inputs):\n    print('exit\\nctrl-c\\nend', flush=True); return inputs"
+    chatty = python_model(tmp_path / "chatty", code)
+    run = subprocess.run(
+        [sys.executable, "-c", LOG_RAISES, str(chatty)], capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "GeneratorExit KeyboardInterrupt SystemExit\n"
 
 
 def test_loading_fails(tmp_path, double):
@@ -316,6 +342,40 @@ def test_ctrl_c_ends_a_call(tmp_path):
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=60)
     assert out == "interrupted run/closed\n" and run.returncode == 0, err
+
+
+FORKED = """
+import os, sys
+import numpy as np
+from holdall import carton
+model = carton.load(sys.argv[1])
+x = np.zeros((1, 2) if sys.argv[2] == "onnx" else 2, np.float32)
+expected = {k: v.tolist() for k, v in model(x).items()}
+child = os.fork()
+if child == 0:
+    try:
+        model(x)
+    except ValueError as e:
+        print(e.code, "in process %d" % os.getppid() in str(e), e.hint, flush=True)
+    model.close()
+    os._exit(0)
+os.waitpid(child, 0)
+assert {k: v.tolist() for k, v in model(x).items()} == expected
+with carton.load(sys.argv[1]) as again:
+    again(x)
+print("parent")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize("which", ["onnx", "python"])
+def test_a_model_is_of_the_process_that_loaded_it(which, double):
+    package = XOR if which == "onnx" else double
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED, str(package), which], capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "run/closed True load it in this process\nparent\n"
 
 
 def test_texts_and_numbers_through_python(tmp_path):

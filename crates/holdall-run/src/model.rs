@@ -138,6 +138,8 @@ pub struct Model {
     description: Description,
     warnings: Vec<String>,
     _folder: Option<Folder>,
+    /// The process that loaded it. Its threads, and its right to end the runner, do not survive a fork.
+    process: u32,
 }
 
 impl Model {
@@ -189,7 +191,8 @@ impl Model {
             settings,
         })?;
         let warnings = prepared.warnings;
-        Ok(Model { loaded: Some(loaded), description, warnings, _folder: None })
+        let process = std::process::id();
+        Ok(Model { loaded: Some(loaded), description, warnings, _folder: None, process })
     }
 
     /// What the package says of the model.
@@ -233,6 +236,10 @@ impl Model {
     }
 
     fn call(&mut self, inputs: Named, span: Span, each: Each<'_>) -> Result<()> {
+        if self.process != std::process::id() {
+            let e = CLOSED.broken(format!("the model was loaded in process {}", self.process));
+            return Err(e.with_hint("load it in this process"));
+        }
         let Some(loaded) = &mut self.loaded else {
             return Err(CLOSED.broken("the runner of this model ended earlier"));
         };
@@ -256,6 +263,16 @@ impl Model {
             self.loaded = None;
         }
         ran
+    }
+}
+
+impl Drop for Model {
+    /// In a process forked from the one that loaded the model, the runner and its files are left alone:
+    /// they are still in use over there.
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            std::mem::forget((self.loaded.take(), self._folder.take()));
+        }
     }
 }
 

@@ -55,7 +55,7 @@ class Model:
 
     Outputs are NumPy arrays by name, yours to write to. Texts are arrays of ``str`` objects, nested tensors lists
     of arrays. Threads may share a model; calls take turns, without the GIL. Ctrl-C ends a call, and the model with
-    it.
+    it. A model is of the process that loaded it: one that is forked from that loads it again (``run/closed``).
     """
 
     __slots__ = ("_native", "source", "name", "runner", "inputs", "outputs", "__weakref__")

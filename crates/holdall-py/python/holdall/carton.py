@@ -129,8 +129,9 @@ def load(
         python: The interpreter of the runner ``python``; else ``HOLDALL_PYTHON`` of the environment, or this one. The
             model has a process of its own.
         timeout: Seconds that the model may take to load, and for each call.
-        log: Called with each line that the model prints, and whether it was printed on standard error. Unless said,
-            lines go to ``sys.stderr``.
+        log: Called with each line that the model prints, and whether it was printed on standard error, from a thread
+            of its own. What it raises, ``SystemExit`` too, is told to ``sys.unraisablehook``, and the call goes on.
+            Unless said, lines go to ``sys.stderr``.
 
     Raises:
         Unsupported: there is no such runner (``run/no-runner``), or not in the version, or on the platform, that the
