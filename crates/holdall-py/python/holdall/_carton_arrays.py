@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: Element types that packages have.
 TYPES = frozenset("float64 float32 int64 int32 int16 int8 uint64 uint32 uint16 uint8 string".split())
+#: How deep lists in lists may be: as many dimensions as NumPy's arrays have.
+DEPTH = 64
 #: An array; of a nested tensor, a list of arrays.
 Value = Union["np.ndarray[Any, Any]", list["np.ndarray[Any, Any]"]]
 
@@ -39,26 +41,79 @@ def _array(native: tuple[str, tuple[int, ...], Any], writable: bool) -> "np.ndar
 
 def native(given_value: Any, what: str, dtype: Optional[str] = None) -> Any:
     """A value for the native half, from an array, from numbers or texts and lists of them, or, nested, from a
-    list of arrays. Numbers of Python's own take the declared type ``dtype``; arrays keep theirs.
+    list of arrays. Numbers of Python's own, and NumPy's scalars in a list, take the declared type ``dtype``; arrays
+    keep theirs.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: it is none of these, or a list of texts and of something else.
+        Misuse: a list that makes no array: ragged, too deep, numbers that do not fit.
         Unsupported: of elements that packages do not have.
     """
-    import numpy as np
-
-    if isinstance(given_value, (list, tuple)) and any(hasattr(part, "__array__") for part in given_value):
-        return [_native(part, f"{what}[{at}]") for at, part in enumerate(given_value)]
-    if isinstance(given_value, (str, int, float, list, tuple)):
-        return _native(_of_python(given_value, what, dtype), what)
+    if isinstance(given_value, str):
+        return "string", [], [str.__str__(given_value)]
+    if isinstance(given_value, (list, tuple)):
+        if any(hasattr(part, "__array__") and not _is_scalar(part) for part in given_value):
+            return [_native(part, f"{what}[{at}]") for at, part in enumerate(given_value)]
+        return _of_list(given_value, what, dtype)
+    if isinstance(given_value, (int, float)):
+        return _native(_of_numbers(given_value, what, dtype), what)
     if given_value is None or isinstance(given_value, (bytes, bytearray, dict, set)):
         raise TypeError(f"{what} is an array, not {type(given_value).__name__}")
-    if isinstance(given_value, np.generic) and isinstance(given_value, (str, np.str_)):
-        return _native(np.asarray(str(given_value)), what)
     return _native(given_value, what)
 
 
-def _of_python(numbers: Any, what: str, dtype: Optional[str]) -> "np.ndarray[Any, Any]":
+def _is_scalar(of: object) -> bool:
+    """Whether it is one of NumPy's scalars, which have ``__array__`` as arrays do."""
+    import numpy as np
+
+    return isinstance(of, np.generic)
+
+
+def _of_list(items: Any, what: str, dtype: Optional[str]) -> Any:
+    kinds: set[type] = set()
+    level = [items]
+    for _ in range(DEPTH):
+        inside = [item for part in level for item in part]
+        level = [item for item in inside if isinstance(item, (list, tuple))]
+        kinds.update(kind for kind in set(map(type, inside)) if not issubclass(kind, (list, tuple)))
+        if not level:
+            break
+    else:
+        raise _no_array(what, f"it has lists in lists deeper than {DEPTH}")
+    others = sorted(kind.__name__ for kind in kinds if not issubclass(kind, str))
+    if len(others) < len(kinds):
+        if others:
+            raise TypeError(f"{what} has texts and {others[0]} in one list; an array has one of them")
+        return "string", *_texts(items, what)
+    if not kinds and dtype == "string":
+        return "string", *_texts(items, what)
+    if dtype in TYPES and any(hasattr(kind, "__array__") for kind in kinds):
+        items = _plain(items)
+    return _native(_of_numbers(items, what, dtype), what)
+
+
+def _texts(items: Any, what: str) -> tuple[list[int], list[str]]:
+    """The shape of lists in lists of texts, and the texts. NumPy is not asked: it cuts NULs off their ends, and
+    gives each the room of the longest."""
+    shape: list[int] = []
+    while True:
+        shape.append(len(items[0]) if shape else len(items))
+        items = [item for part in items for item in part] if len(shape) > 1 else list(items)
+        lists = [item for item in items if isinstance(item, (list, tuple))]
+        if not lists:
+            return shape, [str.__str__(text) for text in items]
+        if len(lists) < len(items) or len({len(part) for part in lists}) > 1:
+            raise _no_array(what, f"its lists differ in length in dimension {len(shape)}")
+
+
+def _plain(items: Any) -> Any:
+    """Lists with NumPy's scalars as Python's numbers."""
+    if isinstance(items, (list, tuple)):
+        return [_plain(item) for item in items]
+    return items.item() if _is_scalar(items) else items
+
+
+def _of_numbers(numbers: Any, what: str, dtype: Optional[str]) -> "np.ndarray[Any, Any]":
     import numpy as np
 
     try:
@@ -67,9 +122,17 @@ def _of_python(numbers: Any, what: str, dtype: Optional[str]) -> "np.ndarray[Any
             return np.asarray(numbers, dtype)
         if a.dtype.kind == "f" and dtype in ("float32", "float64") or a.size == 0 and dtype in TYPES - {"string"}:
             return np.asarray(numbers, dtype)
+        if a.dtype.kind == "f" and dtype == "uint64":
+            # NumPy takes integers of which only some are beyond 63 bits for floats.
+            whole = np.asarray(numbers, object).reshape(-1).tolist()
+            return np.asarray(numbers, dtype) if all(isinstance(n, int) for n in whole) else a
     except (ValueError, OverflowError) as e:
-        raise Misuse(f"{what} makes no array: {e}", code="python/shape", kind="misuse", tensor=None) from None
+        raise _no_array(what, str(e)) from None
     return a
+
+
+def _no_array(what: str, why: str) -> Misuse:
+    return Misuse(f"{what} makes no array: {why}", code="python/shape", kind="misuse")
 
 
 def _native(of: Any, what: str) -> tuple[str, list[int], Any]:

@@ -89,8 +89,9 @@ class Model:
 
         Args:
             inputs: Arrays by name; or a list of arrays in the order of the declared inputs. Arrays must have the
-                declared type and shape. Numbers and texts of Python's own, and lists of them, take the declared
-                type. A list of arrays as one input is a nested tensor.
+                declared type and shape. Numbers of Python's own, and lists of them or of NumPy's scalars, take the
+                declared type. Texts are given as ``str``, lists of ``str`` alone, or arrays. A list of arrays as one
+                input is a nested tensor.
 
         Raises:
             Misuse: the inputs are not those that are declared: ``signature/input-missing``,
