@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
-from . import _holdall
+from . import _declared, _holdall
 from ._carton_arrays import Value, native, value
 from ._carton_types import Runner, SelfTestReport, SelfTestReports, Spec
 
@@ -39,7 +39,7 @@ def load(
         raise TypeError("timeout is a number of seconds")
     if python is None:
         python = os.environ.get("HOLDALL_PYTHON") or sys.executable or None
-    loaded = package._native.load(dict(options or {}), python, float(timeout), log or to_stderr)
+    loaded = package._native.load(_declared.options(options) or {}, python, float(timeout), log or to_stderr)
     return Model(loaded, package.source, package.name, package.runner, package.inputs, package.outputs)
 
 
@@ -136,6 +136,9 @@ class Model:
         equal_nan: Optional[bool] = None,
     ) -> SelfTestReports:
         """Runs the package's self-tests: see :func:`holdall.carton.test`."""
+        rtol, atol = (
+            None if x is None else _declared.tolerance(x, what) for x, what in ((rtol, "rtol"), (atol, "atol"))
+        )
         found = self._native.test(rtol, atol, equal_nan)
         return SelfTestReports(self.source, [SelfTestReport(**test) for test in found])
 

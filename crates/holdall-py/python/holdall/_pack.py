@@ -7,9 +7,10 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Optional, Union
 
-from . import _holdall
+from . import _declared, _holdall
 from ._carton_arrays import native
 from ._carton_types import PackReport, SelfTest, Spec
+from ._declared import mapping, optional, text, texts
 from ._model import Options
 from ._progress import Progress, listening
 from ._reports import Warning
@@ -70,7 +71,9 @@ def pack(
         framework_version: The versions that will do, as Cargo writes requirements: ``">=3.10"``, ``"=1.12.1"``.
         options: For the runner: numbers, texts, bools. They are added to those that are there.
         platforms: Target triples it runs on, such as ``"x86_64-unknown-linux-gnu"``; all where there are none.
-        inputs, outputs: Declared ones: :class:`Spec`, or tuples such as ``("x", "float32", ("n", 2))``.
+        inputs, outputs: Declared ones: :class:`Spec`, tuples such as ``("x", "float32", ("n", 2))``, or dicts of its
+            fields. Element types may be NumPy's: ``np.float32``, ``x.dtype``. In shapes ``None`` is any size, and as
+            a whole any shape.
         self_tests: :class:`SelfTest`, or dicts of its fields: ``inputs`` and ``expected`` by name, each an array,
             or as a text the name of one of ``tensors``.
         tensors: Further arrays by name, for self-tests and examples to refer to. Where there are arrays here or in
@@ -84,12 +87,14 @@ def pack(
         progress: ``True`` for a bar, or a function of the bytes done and all bytes.
 
     Raises:
-        Misuse: the parts do not fit together (``package/part``), or nothing says what runs the model.
+        Misuse: the parts do not fit together (``package/part``), nothing says what runs the model, or no package
+            can say what is declared.
+        TypeError: an argument is of another type. UnicodeEncodeError: a text is not Unicode.
         Malformed: what ``carton.toml`` or the model's file has wrong.
     """
     arrays: dict[str, Any] = {}
-    for tensor, array in _mapping(tensors or {}, "tensors").items():
-        arrays[_text(tensor, "the name of a tensor")] = native(array, f"tensor {tensor!r}")
+    for tensor, array in mapping(tensors or {}, "tensors").items():
+        arrays[text(tensor, "the name of a tensor")] = native(array, f"tensor {tensor!r}")
     tests = None
     if self_tests is not None:
         if isinstance(self_tests, (Mapping, SelfTest, str)):
@@ -99,19 +104,20 @@ def pack(
     if not isinstance(source, str):
         raise TypeError(f"model is a path as text, not {type(source).__name__}")
     target = _beside(source) if out is None else os.fspath(out)
+    declared = [_declared.specs(of, side) for of, side in ((inputs, "input"), (outputs, "output"))]
     said = {
-        "name": name,
-        "short_description": short_description,
-        "description": description,
-        "license": license,
-        "repository": repository,
-        "homepage": homepage,
-        "runner": runner,
-        "framework_version": framework_version,
-        "options": None if options is None else dict(options),
-        "platforms": _texts(platforms, "platforms"),
-        "inputs": None if inputs is None else [tuple(Spec(*spec)) for spec in inputs],
-        "outputs": None if outputs is None else [tuple(Spec(*spec)) for spec in outputs],
+        "name": optional(name, "name"),
+        "short_description": optional(short_description, "short_description"),
+        "description": optional(description, "description"),
+        "license": optional(license, "license"),
+        "repository": optional(repository, "repository"),
+        "homepage": optional(homepage, "homepage"),
+        "runner": optional(runner, "runner"),
+        "framework_version": optional(framework_version, "framework_version"),
+        "options": _declared.options(options),
+        "platforms": texts(platforms, "platforms"),
+        "inputs": declared[0],
+        "outputs": declared[1],
         "self_tests": tests,
         "from_toml": from_toml,
     }
@@ -128,7 +134,9 @@ def pack(
             bool(overwrite),
             listener,
         )
-    return report(found, target)
+    packed = report(found, target)
+    packed.warnings[:0] = _declared.lone_symbols(*declared)
+    return packed
 
 
 def report(found: dict[str, Any], target: Path) -> PackReport:
@@ -144,23 +152,25 @@ def report(found: dict[str, Any], target: Path) -> PackReport:
 
 def _tested(of: Test, at: int, arrays: dict[str, Any]) -> tuple[Any, ...]:
     """A self-test for the native half; its arrays are added to ``arrays``."""
-    test = of if isinstance(of, SelfTest) else SelfTest(**_mapping(of, "a self-test"))
+    test = of if isinstance(of, SelfTest) else SelfTest(**mapping(of, "a self-test"))
     sides: list[Optional[list[tuple[str, str]]]] = []
     for side, values in (("inputs", test.inputs), ("expected", test.expected)):
         if values is None:
             sides.append(None)
             continue
         named = []
-        for name, value in _mapping(values, side).items():
+        for name, value in mapping(values, side).items():
             tensor = value
             if not isinstance(value, str):
-                tensor = f"self_test_{at}.{side}.{_text(name, 'the name of an input')}"
+                tensor = f"self_test_{at}.{side}.{text(name, 'the name of an input')}"
                 if tensor in arrays:
                     raise Misuse(f"there is a tensor {tensor!r} already", code="python/option", kind="misuse")
                 arrays[tensor] = native(value, f"{side} {name!r} of self-test {at}")
-            named.append((_text(name, "the name of an input"), tensor))
+            named.append((text(name, "the name of an input"), tensor))
         sides.append(named)
-    return test.name, test.description, *sides, (float(test.rtol), float(test.atol), bool(test.equal_nan))
+    name, description = (optional(getattr(test, of), f"{of} of self-test {at}") for of in ("name", "description"))
+    rtol, atol = (_declared.tolerance(getattr(test, of), f"{of} of self-test {at}") for of in ("rtol", "atol"))
+    return name, description, *sides, (rtol, atol, bool(test.equal_nan))
 
 
 def _beside(source: str) -> str:
@@ -171,21 +181,3 @@ def _beside(source: str) -> str:
         path = path.resolve()
         return str(path.with_name(path.name + ".carton"))
     return str(path.with_suffix(".carton"))
-
-
-def _mapping(of: Any, what: str) -> Mapping[Any, Any]:
-    if not isinstance(of, Mapping):
-        raise TypeError(f"{what} is a mapping of names, not {type(of).__name__}")
-    return of
-
-
-def _text(of: object, what: str) -> str:
-    if not isinstance(of, str):
-        raise TypeError(f"{what} is a text, not {type(of).__name__}")
-    return of
-
-
-def _texts(of: Optional[Iterable[str]], what: str) -> Optional[list[str]]:
-    if isinstance(of, (str, bytes)):
-        raise TypeError(f"{what} is a list of texts, not one text")
-    return None if of is None else list(of)

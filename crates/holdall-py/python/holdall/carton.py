@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Iterator, Optional, Union
 
-from . import _holdall
+from . import _declared, _holdall
 from ._carton_arrays import Value
 from ._carton_types import (
     Example,
@@ -242,11 +242,10 @@ def shrink(
     Raises:
         NotFound: there is no such file. Misuse: no file is chosen, or one that describes the package.
     """
-    pairs: list[tuple[str, str]] = []
-    for path, urls in (links or {}).items():
-        pairs += [(path, url) for url in ([urls] if isinstance(urls, str) else urls)]
+    pairs, large = _declared.links(links), _declared.count(at_least, "at_least")
+    template = _declared.optional(base_url, "base_url")
     with _opened(source, allow) as package, listening(progress) as listener:
         found = _holdall.shrink(
-            package._native, out, pairs, base_url, at_least, save_files, bool(overwrite), listener
+            package._native, out, pairs, template, large, save_files, bool(overwrite), listener
         )
         return report(found, os.fspath(out))
