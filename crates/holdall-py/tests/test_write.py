@@ -348,3 +348,18 @@ def test_jax(tmp_path):
         for name, a in arrays.items():
             assert f[name].dtype == a.dtype.name
             assert (jnp.asarray(f[name].numpy()) == a).all()
+
+
+@pytest.mark.parametrize("extension", ["zt", "safetensors"])
+def test_what_cannot_be_saved_is_named(tmp_path, extension):
+    good = np.zeros(2)
+    wrongs = [np.array([None]), np.array(["text"]), np.array([b"x"]), np.array(["2026-01-01"], "M8[D]"), np.ma.array([1.0])]
+    for wrong in wrongs:
+        with pytest.raises(holdall.Unsupported, match="tensor 'labels'") as info:
+            holdall.save(tmp_path / f"a.{extension}", {"w": good, "labels": wrong})
+        assert (info.value.tensor, info.value.code) == ("labels", "python/dtype") and info.value.hint
+        assert not list(tmp_path.iterdir())
+    with holdall.Writer(tmp_path / "b.zt") as w:
+        with pytest.raises(holdall.Unsupported, match="tensor 'labels'") as info:
+            w.add("labels", wrongs[0])
+        assert info.value.tensor == "labels"

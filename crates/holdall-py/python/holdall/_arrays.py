@@ -197,8 +197,8 @@ def little(a: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     return np.ascontiguousarray(a, order).reshape(-1).view(np.uint8)
 
 
-def name_of(dtype: "np.dtype[Any]") -> str:
-    """Holdall's name of NumPy's dtype.
+def name_of(dtype: "np.dtype[Any]", what: str = "") -> str:
+    """Holdall's name of NumPy's dtype; ``what`` has it.
 
     Raises:
         Unsupported: no file holds such elements: text, objects, records, dates.
@@ -207,7 +207,7 @@ def name_of(dtype: "np.dtype[Any]") -> str:
     if name in PLAIN or name in EXTRA:
         return name
     raise Unsupported(
-        f"elements of NumPy's dtype {dtype} cannot be stored",
+        f"{what + ': ' if what else ''}elements of NumPy's dtype {dtype} cannot be stored",
         code="python/dtype",
         kind="unsupported",
         hint="convert them first, for example x.astype('float32')",
@@ -224,7 +224,7 @@ def given(value: Any, what: str = "a tensor") -> Given:
     import numpy as np
 
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
-        return _of_torch(value)
+        return _of_torch(value, what)
     if isinstance(value, np.ndarray):
         a = value
     elif isinstance(value, np.generic) or hasattr(value, "__array__"):
@@ -248,18 +248,18 @@ def given(value: Any, what: str = "a tensor") -> Given:
             kind="unsupported",
             hint="save x.filled() and x.mask as two tensors",
         )
-    name = name_of(a.dtype)
+    name = name_of(a.dtype, what)
     place = (a.__array_interface__["data"][0], name, a.shape, a.strides, a.dtype.byteorder) if a.size else None
     return Given(a, name, place, value)
 
 
-def _of_torch(tensor: Any) -> Given:
+def _of_torch(tensor: Any, what: str) -> Given:
     import numpy as np
     import torch
 
     if tensor.layout != torch.strided or tensor.is_quantized:
         raise Unsupported(
-            "a sparse or quantized torch tensor is not dense",
+            f"{what}: a sparse or quantized torch tensor is not dense",
             code="python/layout",
             kind="unsupported",
             hint="holdall.save and Writer.add take sparse ones; or x.to_dense(), x.dequantize()",
@@ -270,7 +270,7 @@ def _of_torch(tensor: Any) -> Given:
         name = FP4
     if name not in PLAIN and name not in EXTRA:
         raise Unsupported(
-            f"elements of {tensor.dtype} cannot be stored", code="python/dtype", kind="unsupported", hint=None
+            f"{what}: elements of {tensor.dtype} cannot be stored", code="python/dtype", kind="unsupported", hint=None
         )
     tensor = tensor.detach().resolve_conj().resolve_neg()
     place = (

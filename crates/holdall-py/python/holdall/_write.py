@@ -299,6 +299,15 @@ class _Item:
 
 
 def _item(name: str, value: Any, attributes: Optional[Mapping[str, Any]] = None) -> _Item:
+    try:
+        return _made(name, value, attributes)
+    except Unsupported as e:
+        if e.tensor is None:
+            e.tensor = name
+        raise
+
+
+def _made(name: str, value: Any, attributes: Optional[Mapping[str, Any]]) -> _Item:
     if is_scipy(value):
         if value.format == "csr" and len(value.shape) == 2:
             parts = {"values": value.data, "indices": _words(value.indices), "indptr": _words(value.indptr)}
