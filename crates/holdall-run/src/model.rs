@@ -223,16 +223,21 @@ impl Model {
             last = Some(outputs);
             Ok(())
         })?;
-        last.ok_or_else(|| NOTHING.broken("the model gave no outputs"))
+        last.ok_or_else(nothing)
     }
 
     /// Runs the model and hands on its outputs each time that it gives some, in the declared order.
     ///
     /// # Errors
-    /// `signature/…` where inputs or outputs do not fit the description, what went wrong in the model or its
+    /// `run/nothing` where it gives none at all, `signature/…` where inputs or outputs do not fit the description, what went wrong in the model or its
     /// runner, and what `each` gave. After a failure of the runner itself the model must be loaded again.
     pub fn run_streaming(&mut self, inputs: Named, each: Each<'_>) -> Result<()> {
-        self.call(inputs, Span::Answer, each)
+        let mut gave = false;
+        self.call(inputs, Span::Answer, &mut |outputs| {
+            gave = true;
+            each(outputs)
+        })?;
+        if gave { Ok(()) } else { Err(nothing()) }
     }
 
     fn call(&mut self, inputs: Named, span: Span, each: Each<'_>) -> Result<()> {
@@ -283,6 +288,11 @@ impl std::fmt::Debug for Model {
             .field("runner", &self.description.runner.name)
             .finish_non_exhaustive()
     }
+}
+
+#[cold]
+fn nothing() -> Error {
+    NOTHING.broken("the model gave no outputs")
 }
 
 fn by_ref(values: &Named) -> impl Iterator<Item = (&str, &Value)> {

@@ -176,6 +176,20 @@ fn streams_are_handed_on_one_by_one() {
 }
 
 #[test]
+fn a_stream_of_nothing_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut d = description("fixed", &[("x", "n")], &[("a", "k")]);
+    d.runner.framework_version = "*".to_owned();
+    let mut model = Model::load_folder(d, folder.path(), &fixed(Vec::new())).unwrap();
+    // Twice: it is a fault of the run, after which there may be another.
+    for _ in 0..2 {
+        let input = named(&[("x", value(&[2]))]);
+        let e = model.run_streaming(input, &mut |_| panic!("there are none")).unwrap_err();
+        assert_eq!((e.code(), e.message()), ("run/nothing", "the model gave no outputs"));
+    }
+}
+
+#[test]
 fn every_rule_is_in_the_specification_and_there_once() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spec/runner.md");
     let page = std::fs::read_to_string(page).unwrap();
