@@ -169,6 +169,12 @@ fn what_is_wrong_with_arguments_is_said() {
     assert_eq!(two.ends_with(2).error()["code"], "signature/position");
     let large = holdall(["run", &xor(), "[[1, 1e400]]", "--json"]).ends_with(2).error();
     assert!(large["message"].as_str().unwrap().contains("too large for a float"), "{large}");
+    let large = holdall(["run", &xor(), "-i", "x=[[1, 1e39]]", "--json"]).ends_with(2).error();
+    assert_eq!((&large["code"], &large["tensor"]), (&"input/value".into(), &"x".into()));
+    assert!(
+        large["message"].as_str().unwrap().contains("`1e+39` is too large for float32"),
+        "{large}"
+    );
     let folder = tempfile::tempdir().unwrap();
     let npy = folder.path().join("x.npy");
     std::fs::write(&npy, b"\x93NUMPY").unwrap();

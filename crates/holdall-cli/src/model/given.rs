@@ -258,7 +258,15 @@ fn elements(ty: ValueType, shape: Vec<u64>, flat: &[&Json]) -> Result<Value> {
             Value::of(shape, &all?)
         }
         ValueType::Float32 => {
-            let all: Result<Vec<f32>> = flat.iter().map(|x| Ok(float(x, ty)? as f32)).collect();
+            let each = |x: &&Json| {
+                let wide = float(x, ty)?;
+                let near = wide as f32;
+                match near.is_infinite() && wide.is_finite() {
+                    true => Err(too_large(x, ty)),
+                    false => Ok(near),
+                }
+            };
+            let all: Result<Vec<f32>> = flat.iter().map(each).collect();
             Value::of(shape, &all?)
         }
         ValueType::Int8 => integers!(i8),
@@ -282,6 +290,13 @@ fn float(json: &Json, ty: ValueType) -> Result<f64> {
         Some(_) => Err(wrong(json, ty)),
         None => json.as_f64().ok_or_else(|| wrong(json, ty)),
     }
+}
+
+#[cold]
+fn too_large(json: &Json, ty: ValueType) -> Error {
+    let (shown, ty) = (json.to_string(), ty.as_str());
+    let e = INPUT_VALUE.broken(format!("`{shown}` is too large for {ty}"));
+    e.with_hint("write \"Infinity\" or \"-Infinity\" for an infinite one")
 }
 
 fn wrong(json: &Json, ty: ValueType) -> Error {
@@ -310,6 +325,9 @@ mod tests {
         assert_eq!(json("[18446744073709551615]", Some(ValueType::Uint64)).ok(), big);
         let inf = Value::of(vec![1], &[f64::NEG_INFINITY]).ok();
         assert_eq!(json("[\"-Infinity\"]", Some(ValueType::Float64)).ok(), inf);
+        // The largest, and what is nearer to it than to anything beyond.
+        let most = Value::of(vec![2], &[f32::MAX, f32::MIN]).ok();
+        assert_eq!(json("[3.4028235e38, -3.4028235677e38]", f32).ok(), most);
         let ragged = json("[[1, 2], [3]]", f32).unwrap();
         assert!(matches!(ragged, Value::Nested(parts) if parts.len() == 2));
         for (text, ty) in [
@@ -318,6 +336,9 @@ mod tests {
             ("[\"a\"]", ValueType::Float32),
             ("[1]", ValueType::String),
             ("[null]", ValueType::Float32),
+            ("[1e39]", ValueType::Float32),
+            ("[-1e39]", ValueType::Float32),
+            ("[[1], [2, 3.5e38]]", ValueType::Float32),
             ("[[[1], [2, 3]], [[1], [2]]]", ValueType::Float32),
         ] {
             assert_eq!(json(text, Some(ty)), Err("input/value"), "{text}");
