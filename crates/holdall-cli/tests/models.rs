@@ -51,7 +51,7 @@ fn a_self_test_that_fails_says_where() {
     let at = folder.path().join("tensor_data/tensor_1.bin");
     let mut bytes = std::fs::read(&at).unwrap();
     bytes[1] ^= 0x80;
-    std::fs::write(at, bytes).unwrap();
+    std::fs::write(&at, bytes).unwrap();
     let ran = holdall(["test", path(&folder)]).ends_with(1);
     assert!(
         ran.out.contains(
@@ -60,8 +60,11 @@ fn a_self_test_that_fails_says_where() {
         "{ran:?}"
     );
     assert!(ran.out.ends_with("0 passed, 1 failed\n"), "{ran:?}");
-    let json = holdall(["test", path(&folder), "--json"]).ends_with(1).json();
-    let p = &json["tests"][0]["outputs"][0];
+    let report = || {
+        let json = holdall(["test", path(&folder), "--json"]).ends_with(1).json();
+        json["tests"][0]["outputs"][0].clone()
+    };
+    let p = report();
     assert_eq!(
         (&p["close"], &p["differ"], &p["first"]["index"][1]),
         (&false.into(), &1.into(), &0.into())
@@ -74,6 +77,19 @@ fn a_self_test_that_fails_says_where() {
     std::fs::write(folder.path().join("carton.toml"), text).unwrap();
     holdall(["test", path(&folder)]).ends_with(0);
     holdall(["test", path(&folder), "--atol", "0"]).ends_with(1);
+    // What is infinitely far is not called equal, and NaN has no distance.
+    let mut bytes = std::fs::read(&at).unwrap();
+    bytes[..4].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    std::fs::write(&at, &bytes).unwrap();
+    let ran = holdall(["test", path(&folder)]).ends_with(1);
+    assert!(ran.out.contains("1, expected inf; the largest difference is infinite\n"), "{ran:?}");
+    let infinite = serde_json::json!({ "$float": "inf" });
+    let p = report();
+    assert_eq!((&p["max_abs"], &p["max_rel"]), (&infinite, &infinite));
+    bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+    std::fs::write(&at, &bytes).unwrap();
+    let ran = holdall(["test", path(&folder)]).ends_with(1);
+    assert!(ran.out.contains("first at [0, 0]: 1, expected NaN\n"), "{ran:?}");
 }
 
 #[test]

@@ -54,6 +54,14 @@ fn the_report_says_how_far_and_where() {
     let c = floats(&[1.0, 2.0], &[1.0, 4.0], &tolerance(1.0, 0.0, false));
     assert!(c.is_close());
     assert_eq!((c.max_abs, c.max_rel), (2.0, 0.5));
+
+    let inf = f64::INFINITY;
+    for (found, expected, most) in
+        [(1.0, inf, inf), (inf, 1.0, inf), (inf, -inf, inf), (inf, inf, 0.0), (f64::NAN, inf, 0.0)]
+    {
+        let c = floats(&[found], &[expected], &tolerance(1.0, 0.0, false));
+        assert_eq!((c.max_abs, c.max_rel), (most, most), "{found} {expected}");
+    }
 }
 
 #[test]

@@ -109,16 +109,19 @@ fn said(output: &OutputReport) -> String {
     if let Some(mismatch) = &c.mismatch {
         return printable(mismatch);
     }
-    let far = match c.max_abs == 0.0 {
-        true => "equal".to_owned(),
-        false => format!("at most {} off, relative {}", short(c.max_abs), short(c.max_rel)),
+    let far = match c.max_abs {
+        0.0 => None,
+        f64::INFINITY => Some("the largest difference is infinite".to_owned()),
+        abs => Some(format!("at most {} off, relative {}", short(abs), short(c.max_rel))),
     };
     match &c.first {
-        None => far,
+        None => far.unwrap_or_else(|| "equal".to_owned()),
         Some(first) => {
             let part = first.part.map_or(String::new(), |p| format!("tensor {p}, "));
+            // Texts and NaN are no distance apart.
+            let far = far.map_or(String::new(), |far| format!("; {far}"));
             format!(
-                "{} of {} too far; first at {part}{:?}: {}, expected {}; {far}",
+                "{} of {} too far; first at {part}{:?}: {}, expected {}{far}",
                 c.differ,
                 count(c.count, "element"),
                 first.index,

@@ -16,10 +16,11 @@ pub struct Comparison {
     pub count: u64,
     /// Elements that are too far from the expected ones.
     pub differ: u64,
-    /// The most of `|found - expected|` over pairs that are finite; 0 for texts.
+    /// The most of `|found - expected|`; infinite where one is infinite and the other is not the same; 0
+    /// for texts. Pairs with NaN do not count.
     pub max_abs: f64,
-    /// The most of `|found - expected| / |expected|` over the same pairs; infinite where a number was
-    /// expected to be zero and is not.
+    /// The most of `|found - expected| / |expected|` over the same pairs; infinite where the difference
+    /// is, and where a number was expected to be zero and is not.
     pub max_rel: f64,
     /// The first that is too far.
     pub first: Option<First>,
@@ -130,7 +131,12 @@ fn floats<const W: usize>(
     let (a, b) = (a.as_chunks::<W>().0, b.as_chunks::<W>().0);
     for (at, (a, b)) in a.iter().zip(b).enumerate() {
         let (x, y) = (read(*a), read(*b));
-        if x.is_finite() && y.is_finite() {
+        if x.is_infinite() || y.is_infinite() {
+            if x != y && !x.is_nan() && !y.is_nan() {
+                // Of a finite number: infinity parted by infinity is none.
+                out.error(f64::INFINITY, 1.0);
+            }
+        } else if !x.is_nan() && !y.is_nan() {
             out.error((x - y).abs(), y.abs());
         }
         let close = is_close(x, y, tolerance);
