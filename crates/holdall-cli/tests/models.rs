@@ -157,6 +157,36 @@ fn inputs_come_in_every_form_and_outputs_go_in_every_form() {
 }
 
 #[test]
+fn outputs_that_cannot_be_files_leave_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("model")).unwrap();
+    let toml = "spec_version = 1\n[runner]\nrunner_name = \"noop\"\nrequired_framework_version = \"1\"\n\
+                runner_compat_version = 1\n";
+    std::fs::write(folder.path().join("carton.toml"), toml).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out");
+    let to = out.to_str().unwrap();
+    let package = path(&folder);
+    let run = |input: &str, more: &[&str]| {
+        holdall([&["run", package, "-i", "a=[1]", "-i", input, "-o", to, "--json"], more].concat())
+    };
+    for name in ["..", "b/c", ".hidden"] {
+        let e = run(&format!("{name}=[1]"), &[]).ends_with(4).error();
+        assert_eq!(e["code"], "output/name");
+        assert!(!out.exists(), "{name}");
+    }
+    // A file where the folder would be is what the caller named.
+    std::fs::write(&out, "file").unwrap();
+    for more in [&[][..], &["--force"], &["--stream"]] {
+        let e = run("b=[1]", more).ends_with(2).error();
+        assert_eq!((&e["code"], &e["source"]), (&"write/exists".into(), &to.into()));
+        // Not to add what would not help.
+        assert!(!e["hint"].as_str().unwrap().contains("--force"), "{e}");
+    }
+    assert_eq!(std::fs::read(&out).unwrap(), b"file");
+}
+
+#[test]
 fn inputs_that_cannot_be_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let short = folder.path().join("x.bin").to_str().unwrap().to_owned();

@@ -151,14 +151,23 @@ pub(super) fn files(
     let failed = |e: std::io::Error, path: &Path| {
         holdall::error::IO.broken(format!("writing: {e}")).with_io(e).in_source(path.display())
     };
-    std::fs::create_dir_all(folder).map_err(|e| failed(e, folder))?;
-    let mut written = Vec::new();
-    for (name, value) in outputs {
+    // Before anything is made.
+    for (name, _) in outputs {
         let odd = |c: char| c.is_control() || "/\\:*?\"<>|".contains(c);
         if name.is_empty() || name.starts_with('.') || name.contains(odd) {
             let e = format!("the output `{}` is no name of a file", name.escape_debug());
             return Err(OUTPUT_NAME.broken(e).into());
         }
+    }
+    let is_file = |path: &&Path| path.metadata().is_ok_and(|meta| !meta.is_dir());
+    if let Some(file) = folder.ancestors().find(is_file) {
+        let e = holdall::error::EXISTS.broken("this is a file, where a folder goes");
+        let e = e.with_hint("name another folder for the outputs");
+        return Err(e.in_source(file.display()).into());
+    }
+    std::fs::create_dir_all(folder).map_err(|e| failed(e, folder))?;
+    let mut written = Vec::new();
+    for (name, value) in outputs {
         let (bytes, extension) = match value {
             Value::Numbers { ty, shape, data } => {
                 let dtype = DType::from_name(short(*ty)).unwrap_or(DType::U8);
