@@ -420,3 +420,42 @@ fn booleans_of_a_graph_are_declared_as_numbers() {
     let ran = holdall(["run", package, "-i", "x=[[1, 0], [0, 0]]", "--json"]).ends_with(0);
     assert!(ran.out.replace(' ', "").contains("[[0,1],[1,1]]"), "{}", ran.out);
 }
+
+/// The folder that a package is in is not replaced by what is in the package: it would go with the rest.
+#[test]
+fn a_package_is_not_unpacked_over_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = write(dir.path(), "m.bin", b"weights");
+    write(dir.path(), "here/inner/other", b"other");
+    let package = dir.path().join("here/inner/p.carton");
+    let package = package.to_str().unwrap();
+    let version = ["--runner", "noop", "--framework-version", "1"];
+    holdall([&["pack", &model, "-o", package][..], &version].concat()).ends_with(0);
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let mut tries = vec![(package.to_owned(), at("here")), (package.to_owned(), at("here/inner"))];
+    tries.push((package.to_owned(), at("here/inner/../../here")));
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(package, at("link.carton")).unwrap();
+        tries.push((at("link.carton"), at("here")));
+        std::os::unix::fs::symlink(at("."), at("around")).unwrap();
+        tries.push((package.to_owned(), at("around/here")));
+    }
+    for (package, to) in tries {
+        for more in [&["--json"][..], &["--json", "--model"]] {
+            let e = holdall([&["unpack", &package, "-o", &to, "-f"][..], more].concat());
+            let e = e.ends_with(2).error();
+            assert_eq!(e["code"], "package/place", "{to}");
+            assert!(e["hint"].as_str().unwrap().contains("move the package out"), "{e}");
+        }
+        assert!(Path::new(&at("here/inner/other")).exists());
+    }
+    holdall(["verify", package]).ends_with(0);
+    // Beside it is another folder, though its name begins as that of the package does.
+    holdall(["unpack", package, "-o", &at("here/inner/p")]).ends_with(0);
+    holdall(["unpack", package, "-o", &at("here/inner/p"), "-f"]).ends_with(0);
+    // And an unpacked one is not made of itself.
+    let itself = ["unpack", &at("here/inner/p"), "-o", &at("here/inner/p"), "-f", "--model"];
+    holdall(itself).ends_with(2);
+    holdall(["verify", &at("here/inner/p")]).ends_with(0);
+}

@@ -2,6 +2,7 @@
 
 use super::package::{Package, PackageFile};
 use super::read::{fill, reading};
+use super::rules::PLACE;
 use crate::error::io;
 use crate::progress::{Listener, Progress};
 use crate::sink::FolderSink;
@@ -74,6 +75,9 @@ pub(super) fn unpack(
             What::Model => Some((file, file.path.strip_prefix("model/")?)),
         })
         .collect();
+    if options.overwrite {
+        check_apart(package, to)?;
+    }
     let sink = FolderSink::create(to, options.overwrite)?;
     let root = sink.path();
     if what == What::Package {
@@ -97,6 +101,18 @@ pub(super) fn unpack(
         },
     )?;
     sink.finish()
+}
+
+/// Refuses to replace a folder that the package is in, or is: it would go with the rest of it.
+fn check_apart(package: &Package, to: &Path) -> Result<()> {
+    let path = package.path().and_then(|path| path.canonicalize().ok());
+    let (Some(path), Ok(folder)) = (path, to.canonicalize()) else { return Ok(()) };
+    if !path.starts_with(folder) {
+        return Ok(());
+    }
+    let e = PLACE.broken("the package is in this folder, all of which would be replaced");
+    let hint = "name another folder, or move the package out of this one first";
+    Err(e.with_hint(hint).in_source(to.display()))
 }
 
 fn write_file(

@@ -35,6 +35,8 @@ pub struct Package {
 struct Inner {
     name: String,
     origin: Origin,
+    /// The file or folder, where it is opened by its path.
+    path: Option<PathBuf>,
     io: Io,
     options: OpenOptions,
     description: Description,
@@ -88,6 +90,11 @@ impl Package {
     /// The name it was opened under.
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// Where it is on the disk, if it was opened there.
+    pub(in crate::carton) fn path(&self) -> Option<&Path> {
+        self.inner.path.as_deref()
     }
 
     /// What `carton.toml` says.

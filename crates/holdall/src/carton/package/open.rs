@@ -31,7 +31,7 @@ impl Package {
         let path = path.as_ref();
         if let Some(url) = crate::http::is_url(path) {
             let (source, name) = options.remote(url)?;
-            return Package::of_zip(source, Io::Read, name, options);
+            return Package::of_zip(source, None, Io::Read, name, options);
         }
         let name = path.display().to_string();
         if path.is_dir() {
@@ -39,7 +39,7 @@ impl Package {
         }
         let opened = FileSource::open(path).and_then(|file| options.source(file));
         let (source, io) = opened.map_err(|e| e.in_source(&name))?;
-        Package::of_zip(source, io, name, options)
+        Package::of_zip(source, Some(path), io, name, options)
     }
 
     /// Opens a zip that `source` gives; `name` stands for it in errors.
@@ -51,7 +51,7 @@ impl Package {
         name: impl Into<String>,
         options: &OpenOptions,
     ) -> Result<Package> {
-        Package::of_zip(source, Io::Read, name.into(), options)
+        Package::of_zip(source, None, Io::Read, name.into(), options)
     }
 
     /// The package that an open file is; `None` for a file of another format.
@@ -83,6 +83,7 @@ impl Package {
 
     fn of_zip(
         source: Arc<dyn ByteSource>,
+        path: Option<&Path>,
         io: Io,
         name: String,
         options: &OpenOptions,
@@ -99,12 +100,13 @@ impl Package {
         });
         let (contents, directory) = found.map_err(|e| no_package(&*source, e).in_source(&name))?;
         let origin = Origin::Zip { source, directory };
-        Package::of(contents, origin, io, name, options)
+        Package::of(contents, origin, path, io, name, options)
     }
 
     fn of(
         contents: Contents,
         origin: Origin,
+        path: Option<&Path>,
         io: Io,
         name: String,
         options: &OpenOptions,
@@ -125,6 +127,7 @@ impl Package {
         let inner = Inner {
             name,
             origin,
+            path: path.map(Path::to_owned),
             io,
             options: options.clone(),
             description: contents.description,
@@ -154,7 +157,7 @@ impl Package {
         }
         let contents = Contents::new(found, &texts, options.limits())?;
         let name = root.display().to_string();
-        Package::of(contents, Origin::Folder(root.to_owned()), Io::Read, name, options)
+        Package::of(contents, Origin::Folder(root.to_owned()), Some(root), Io::Read, name, options)
     }
 }
 
