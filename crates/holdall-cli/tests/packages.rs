@@ -459,3 +459,42 @@ fn a_package_is_not_unpacked_over_itself() {
     holdall(itself).ends_with(2);
     holdall(["verify", &at("here/inner/p")]).ends_with(0);
 }
+
+#[test]
+fn a_package_is_not_written_among_what_is_packed() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = write(dir.path(), "folder/m.bin", b"weights");
+    std::fs::create_dir(dir.path().join("folder/deep")).unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let mut names = vec!["folder/o.carton", "folder/deep/o.carton", "folder/../folder/o.carton"];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(at("folder"), at("around")).unwrap();
+        std::os::unix::fs::symlink(at("folder/o.carton"), at("dangling")).unwrap();
+        names.extend(["around/o.carton", "dangling"]);
+    }
+    let version = ["--runner", "noop", "--framework-version", "1"];
+    let pack = |args: &[&str]| holdall([&["pack"][..], args, &version, &["--json"]].concat());
+    for name in names {
+        for more in [&[][..], &["-f"]] {
+            let to = at(name);
+            let e = pack(&[&[&at("folder"), "-o", &to][..], more].concat()).ends_with(2).error();
+            assert_eq!(e["code"], "package/output-inside", "{name}");
+            assert!(e["hint"].as_str().unwrap().contains("another folder"), "{e}");
+        }
+    }
+    assert!(!Path::new(&at("folder/o.carton")).exists());
+    // Nor over the one file that is packed.
+    let e = pack(&[&model, "-o", &model, "-f"]).ends_with(2).error();
+    assert_eq!(e["code"], "package/output-inside");
+    assert_eq!(std::fs::read(&model).unwrap(), b"weights");
+    // Where it goes by itself is beside the folder, also from within.
+    pack(&[&at("folder")]).ends_with(0);
+    pack(&[&at("folder"), "-f"]).ends_with(0);
+    pack(&[&at("folder/deep/.."), "-f"]).ends_with(0);
+    let mut within = command(["pack", ".", "-f", "--json"]);
+    let within = within.args(version).current_dir(at("folder")).output().unwrap();
+    assert!(within.status.success(), "{within:?}");
+    // A package of one name with the folder and more is not in it.
+    pack(&[&at("folder"), "-o", &at("folder.more")]).ends_with(0);
+}

@@ -75,6 +75,8 @@ pub static RULES: &[&Rule] = &[
     #[cfg(feature = "carton")]
     &packages::LINK_OUT,
     #[cfg(feature = "carton")]
+    &packages::OUTPUT_INSIDE,
+    #[cfg(feature = "carton")]
     &packages::PLACE,
     #[cfg(feature = "carton")]
     &links::UNREACHABLE,

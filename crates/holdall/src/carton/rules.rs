@@ -38,6 +38,13 @@ pub static LINK_OUT: Rule = Rule::new(
      others followed.",
 )
 .with_hint("`--follow-links` packs what such links lead to");
+/// A package that would be among what it is made of.
+pub static OUTPUT_INSIDE: Rule = Rule::new(
+    "package/output-inside",
+    Kind::Misuse,
+    "A package is written outside the folder that is packed, and to none of the files that are.",
+)
+.with_hint("name a file in another folder");
 /// No folder to unpack into.
 pub static PLACE: Rule =
     Rule::new("package/place", Kind::Misuse, "A package is unpacked into a new folder.")

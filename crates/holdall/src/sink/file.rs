@@ -120,6 +120,17 @@ impl FileSink {
         }
     }
 
+    /// The canonical path of a file that will be at `target`, whether there is one or not.
+    ///
+    /// # Errors
+    /// As [`FileSink::check`].
+    #[cfg(feature = "carton")]
+    pub(crate) fn resolve(target: &Path) -> Result<PathBuf> {
+        let there = place(target, true)?;
+        let beside = folder(&there).canonicalize().map_err(|e| not_created(e, &there, target))?;
+        Ok(there.file_name().map_or_else(|| there.clone(), |name| beside.join(name)))
+    }
+
     /// Puts `bytes` in the place of those that were appended at `at`, before the file is published. For
     /// headers that say what is only known when all after them is written.
     #[cfg(feature = "carton")]

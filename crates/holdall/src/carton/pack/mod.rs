@@ -4,6 +4,7 @@
 mod parts;
 mod zip;
 
+use super::rules::OUTPUT_INSIDE;
 use super::{Description, Links, Package, Value};
 use crate::progress::{Listener, Progress};
 use crate::sink::{Durability, FileSink};
@@ -56,6 +57,8 @@ pub enum Content {
 #[derive(Debug, Clone)]
 pub struct Packer {
     description: Option<Description>,
+    /// The folder that is packed.
+    root: Option<PathBuf>,
     files: BTreeMap<String, Part>,
     tensors: Vec<(String, Value)>,
     links: Links,
@@ -85,6 +88,7 @@ impl Packer {
     fn empty(description: Option<Description>) -> Packer {
         Packer {
             description,
+            root: None,
             files: BTreeMap::new(),
             tensors: Vec::new(),
             links: Links::default(),
@@ -106,6 +110,7 @@ impl Packer {
     /// Io; Misuse for a name that no package can have, and a link that is not to be followed.
     pub fn from_folder(path: impl AsRef<Path>, follow: Follow) -> Result<Packer> {
         let mut packer = Packer::empty(None);
+        packer.root = Some(path.as_ref().to_owned());
         packer.files = parts::of_folder(path.as_ref(), follow)?;
         Ok(packer)
     }
@@ -117,6 +122,7 @@ impl Packer {
     /// As [`Packer::from_folder`].
     pub fn from_model(path: impl AsRef<Path>, follow: Follow) -> Result<Packer> {
         let mut packer = Packer::empty(None);
+        packer.root = Some(path.as_ref().to_owned());
         let files = parts::of_folder(path.as_ref(), follow)?;
         packer.files =
             files.into_iter().map(|(path, part)| (format!("model/{path}"), part)).collect();
@@ -185,12 +191,15 @@ impl Packer {
     /// Writes the package to `to`, which appears whole or not at all.
     ///
     /// # Errors
-    /// Io; Misuse where `to` exists and `overwrite` is not set, or the parts do not fit together;
+    /// Io; Misuse where `to` exists and `overwrite` is not set, or is in the folder that is packed, or the
+    /// parts do not fit together;
     /// Integrity where a file of another package is not what its `MANIFEST` says.
     pub fn write(self, to: impl AsRef<Path>, overwrite: bool) -> Result<PackReport> {
         let to = to.as_ref();
+        check_outside(self.root.as_deref(), &self.files, to)?;
         FileSink::check(to, overwrite)?;
-        let Packer { description, mut files, tensors, links, manifest, packing, listener } = self;
+        let Packer { description, root: _, mut files, tensors, links, manifest, packing, listener } =
+            self;
         let warnings = match manifest {
             Some(_) => Vec::new(),
             None => parts::complete(&mut files, description.as_ref(), tensors)?,
@@ -233,6 +242,24 @@ impl Packer {
         let len = out.finish()?;
         Ok(PackReport { hash, len, files: count, linked, warnings })
     }
+}
+
+/// Refuses a place in the folder that is packed, and that of a file that is: the package would become a part
+/// of the next one, or take the place of what it was made of.
+fn check_outside(root: Option<&Path>, files: &BTreeMap<String, Part>, to: &Path) -> Result<()> {
+    let there = FileSink::resolve(to)?;
+    let refused = |what: &str| Err(OUTPUT_INSIDE.broken(what.to_owned()).in_source(to.display()));
+    if root.and_then(|root| root.canonicalize().ok()).is_some_and(|root| there.starts_with(root)) {
+        return refused("this is in the folder that is packed");
+    }
+    let is_packed = |part: &Part| match &part.source {
+        Source::Path(from) => from.canonicalize().is_ok_and(|from| from == there),
+        _ => false,
+    };
+    if there.exists() && files.values().any(is_packed) {
+        return refused("this is one of the files that are packed");
+    }
+    Ok(())
 }
 
 /// Whether a file describes the package: readers want it first, and quickly.
