@@ -187,3 +187,37 @@ fn linked_files_are_read_where_they_are_wanted() {
     let whole = std::fs::read(place.path("folder/model/weights.bin")).unwrap();
     assert_eq!(whole, package.read("model/weights.bin").unwrap());
 }
+
+#[test]
+fn what_is_damaged_is_named() {
+    let place = Place::new();
+    place.holdall(&["unpack", "a.carton", "-o", "folder"]).ends_with(0);
+    let damage = |from: &str, to: &str| {
+        let mut bytes = std::fs::read(place.path(from)).unwrap();
+        let number = 50_000u32.to_le_bytes();
+        let at = bytes.chunks(4).position(|four| four == number).unwrap();
+        bytes[4 * at] ^= 1;
+        std::fs::write(place.path(to), bytes).unwrap();
+    };
+    damage("a.carton", "bad.carton");
+    damage("folder/model/weights.bin", "folder/model/weights.bin");
+    for (package, code, says) in [
+        ("bad.carton", "zip/crc32", "the CRC-32 of the bytes is 0x"),
+        ("folder", "carton/hash", "`model/weights.bin` has "),
+    ] {
+        let link = ["--link", "model/weights.bin=https://host.example/w"];
+        let save = ["shrink", package, "-o", "out", "--save-files", "files", "--json"];
+        let save = [&save[..], &link].concat();
+        let fetch = ["fetch", package, "-o", "out", "--json"];
+        let unpack = ["unpack", package, "-o", "out", "--json"];
+        for args in [&save[..], &fetch, &unpack] {
+            let e = place.holdall(args).ends_with(1).error();
+            assert_eq!(
+                (&e["code"], &e["source"]),
+                (&code.into(), &format!("{package}!/model/weights.bin").into())
+            );
+            assert!(e["message"].as_str().unwrap().starts_with(says), "{e}");
+            assert!(!place.path("out").exists());
+        }
+    }
+}

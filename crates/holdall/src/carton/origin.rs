@@ -184,7 +184,9 @@ impl Decode {
         }
         let found = self.crc.value();
         if found != self.wanted_crc {
-            let message = format!("{found:#010x}, the zip says {:#010x}", self.wanted_crc);
+            let wanted = self.wanted_crc;
+            let message =
+                format!("the CRC-32 of the bytes is {found:#010x}, the zip says {wanted:#010x}");
             return Err(CRC32.broken(message));
         }
         Ok(())

@@ -230,7 +230,9 @@ pub(super) fn check(
     match crc {
         Some(said) if said != found_crc => {
             let path = file.path.shown();
-            Err(CRC32.broken(format!("`{path}` has {found_crc:#010x}, the zip says {said:#010x}")))
+            Err(CRC32.broken(format!(
+                "the CRC-32 of `{path}` is {found_crc:#010x}, the zip says {said:#010x}"
+            )))
         }
         _ => Ok(read),
     }

@@ -44,8 +44,9 @@ impl Directory {
         };
         let (found, said) = (crc32(&content), entry.crc32());
         if found != said {
-            let message =
-                format!("entry `{name}` has {found:#010x}, the directory says {said:#010x}");
+            let message = format!(
+                "the CRC-32 of entry `{name}` is {found:#010x}, the directory says {said:#010x}"
+            );
             return Err(CRC32.broken(message).at(place).into());
         }
         Ok(content)

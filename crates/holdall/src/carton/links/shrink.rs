@@ -153,7 +153,10 @@ impl Shrink {
             let mut from = self.package.reader(&linked.path)?;
             let mut sink = FileSink::create(&target, true, Durability::Disk)?;
             loop {
-                let n = from.read(&mut piece).map_err(|e| reading(e, &linked.path))?;
+                let n = from.read(&mut piece).map_err(|e| {
+                    let e = reading(e, &linked.path);
+                    e.in_source(self.package.inside(&linked.path))
+                })?;
                 if n == 0 {
                     break;
                 }

@@ -10,7 +10,7 @@ use crate::progress::{Listener, Progress};
 use crate::sink::{Durability, FileSink};
 use bytes::Bytes;
 use holdall_core::formats::carton::{MANIFEST_NAME, sha256, write, wrong_hash};
-use holdall_core::{Result, Warning};
+use holdall_core::{Error, Result, Warning};
 use parts::{Part, Source};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -214,7 +214,9 @@ impl Packer {
             let linked_to = |hash: [u8; 32]| links.urls.iter().any(|(of, _)| *of == hash);
             let known = match part.sha256 {
                 // Whether it is left out shows only in its bytes.
-                None if !links.urls.is_empty() => Some(part.hash(path)?),
+                None if !links.urls.is_empty() => {
+                    Some(part.hash(path).map_err(|e| inside(part, e))?)
+                }
                 known => known,
             };
             if let Some(hash) = known.filter(|hash| linked_to(*hash)) {
@@ -223,9 +225,9 @@ impl Packer {
                 continue;
             }
             let packing = if is_text(path) { Packing::Stored } else { packing };
-            let hash = out.add(path, part, packing)?;
+            let hash = out.add(path, part, packing).map_err(|e| inside(part, e))?;
             if let Some(known) = known.filter(|known| *known != hash) {
-                return Err(wrong_hash(path, &known, &hash));
+                return Err(inside(part, wrong_hash(path, &known, &hash)));
             }
             rows.push((path.clone(), hash));
         }
@@ -260,6 +262,19 @@ fn check_outside(root: Option<&Path>, files: &BTreeMap<String, Part>, to: &Path)
         return refused("this is one of the files that are packed");
     }
     Ok(())
+}
+
+/// An error about the bytes of another package's file, with that file as its source.
+#[cold]
+fn inside(part: &Part, e: Error) -> Error {
+    match &part.source {
+        Source::Package(package, path) | Source::Link(package, path, _)
+            if e.source_name().is_none() =>
+        {
+            e.in_source(package.inside(path))
+        }
+        _ => e,
+    }
 }
 
 /// Whether a file describes the package: readers want it first, and quickly.
