@@ -221,3 +221,19 @@ fn what_is_damaged_is_named() {
         }
     }
 }
+
+/// A server that sends its clients to what is no address is at fault, not who asked it.
+#[test]
+fn a_redirect_to_nothing_is_the_servers_fault() {
+    let place = Place::new();
+    for (to, says) in [
+        ("file:///etc/passwd", "redirects to `file:///etc/passwd`: the scheme is `file`"),
+        ("http://[::bad", "redirects to `http://[::bad`: "),
+    ] {
+        let server = Server::new(move |_| Reply::to(to));
+        let url = server.url("/x.zt");
+        let e = place.allowed(&["inspect", &url, "--json"]).ends_with(1).error();
+        assert_eq!(e["code"], "http/redirect-target");
+        assert!(e["message"].as_str().unwrap().contains(says), "{e}");
+    }
+}

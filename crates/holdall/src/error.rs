@@ -53,6 +53,7 @@ pub static RULES: &[&Rule] = &[
     &http::DOWNGRADE,
     &http::PRIVATE_HOST,
     &http::REDIRECT,
+    &http::REDIRECT_TARGET,
     &http::FAILED,
     &http::SLOW,
     &http::STATUS,

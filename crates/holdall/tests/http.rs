@@ -349,6 +349,8 @@ fn redirects_are_followed_under_the_policy() {
         "/loop" => Reply::to("/loop"),
         "/file" => Reply::to("file:///etc/passwd"),
         "/nowhere" => Reply::new(302, ""),
+        "/bad" => Reply::to("http://[::bad"),
+        "/gone" => Reply::to("http://127.0.0.1:1/f"),
         _ => Reply::new(404, ""),
     });
     let source = open(&server).unwrap();
@@ -358,14 +360,20 @@ fn redirects_are_followed_under_the_policy() {
     assert_eq!(server.seen().len(), 4);
     for (path, code, requests) in [
         ("/loop", "http/redirect", 9),
-        ("/file", "http/scheme", 1),
+        ("/file", "http/redirect-target", 1),
+        ("/bad", "http/redirect-target", 1),
         ("/nowhere", "http/redirect", 1),
     ] {
         server.forget();
         let e = HttpSource::open(&server.url(path), &policy()).unwrap_err();
         assert_eq!(e.code(), code, "{e}");
         assert_eq!(server.seen().len(), requests, "{path}");
+        let is_said = e.code() == "http/redirect-target";
+        assert!(!is_said || e.message().contains(&format!("{path} redirects to `")), "{e}");
     }
+    let e = HttpSource::open(&server.url("/gone"), &policy()).unwrap_err();
+    assert_eq!(e.code(), "http/failed");
+    assert!(e.message().contains("redirected to http://127.0.0.1:1/f: "), "{e}");
 }
 
 #[test]

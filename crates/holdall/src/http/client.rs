@@ -3,6 +3,7 @@
 use super::answer::Body;
 use super::rules::{ANSWER, FAILED, PRIVATE_HOST, REDIRECT};
 use super::{Answer, Failed, Hosts, Policy, Url, address};
+use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use std::fmt;
 use std::io;
@@ -109,7 +110,10 @@ impl Client {
             if let Some(value) = url.authorization() {
                 request = request.header("authorization", value);
             }
-            let response = request.call().map_err(|e| self.failed(&url, e))?;
+            let response = request.call().map_err(|e| {
+                let failed = self.failed(&url, e);
+                if redirects > 0 { redirected(failed, &url) } else { failed }
+            })?;
             let (parts, body) = response.into_parts();
             let answer = Answer {
                 url,
@@ -159,6 +163,21 @@ impl Client {
             e => said(e),
         }
     }
+}
+
+/// A failure at `url`, which a server named, not the caller.
+#[cold]
+fn redirected(failed: Failed, url: &Url) -> Failed {
+    let Failed { error: e, again } = failed;
+    let to = url.to_string();
+    let mut error = e.rule().broken(format!("redirected to {}: {}", to.shown(), e.message()));
+    if let Some(hint) = e.hint() {
+        error = error.with_hint(hint.to_owned());
+    }
+    if let Some(io) = e.io() {
+        error = error.with_io(io.kind().into());
+    }
+    Failed { error, again }
 }
 
 /// Who may vouch for a server.

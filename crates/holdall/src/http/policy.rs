@@ -1,7 +1,7 @@
 //! Where requests may go, and how long they may take.
 
 use super::Url;
-use super::rules::{CERTIFICATES, DOWNGRADE, REDIRECT, SCHEME};
+use super::rules::{CERTIFICATES, DOWNGRADE, REDIRECT, REDIRECT_TARGET, SCHEME};
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use std::time::Duration;
@@ -150,7 +150,12 @@ impl Policy {
             let limit = self.redirects;
             return Err(REDIRECT.broken(format!("there are more than {limit} redirects")));
         }
-        let to = from.join(location)?;
+        // The server says what is none, not the caller.
+        let to = from.join(location).map_err(|e| {
+            let (from, to) = (from.to_string(), super::url::shown(location));
+            let (from, to) = (from.shown(), to.shown());
+            REDIRECT_TARGET.broken(format!("{from} redirects to `{to}`: {}", e.message()))
+        })?;
         if from.is_secure() && !to.is_secure() {
             return Err(DOWNGRADE.broken(format!(
                 "{} redirects to {}",
@@ -186,7 +191,13 @@ mod tests {
             let e = policy.redirect(&https, "http://host/y", 1).unwrap_err();
             assert_eq!(e.code(), "http/downgrade");
             let e = policy.redirect(&https, "file:///etc/passwd", 1).unwrap_err();
-            assert_eq!(e.code(), "http/scheme");
+            assert_eq!(e.code(), "http/redirect-target");
+            let said = "https://host/x redirects to `file:///etc/passwd`: the scheme is `file`";
+            assert_eq!(e.message(), said);
+            let long = format!("http://[::bad/{}", "x".repeat(1000));
+            let e = policy.redirect(&https, &long, 1).unwrap_err();
+            assert_eq!(e.code(), "http/redirect-target");
+            assert!(e.message().len() < 250, "{e}");
         }
         assert!(lenient.redirect(&http, "https://host/y", 8).is_ok());
         assert_eq!(lenient.redirect(&http, "/y", 9).unwrap_err().code(), "http/redirect");

@@ -41,6 +41,12 @@ pub static REDIRECT: Rule = Rule::new(
     Kind::Io,
     "A redirect names its target, and a few redirects lead to the file.",
 );
+/// A redirect to what is no address.
+pub static REDIRECT_TARGET: Rule = Rule::new(
+    "http/redirect-target",
+    Kind::Malformed,
+    "A redirect leads to an address of https or http.",
+);
 /// The network failed.
 pub static FAILED: Rule = Rule::new(
     "http/failed",
