@@ -498,3 +498,19 @@ fn a_package_is_not_written_among_what_is_packed() {
     // A package of one name with the folder and more is not in it.
     pack(&[&at("folder"), "-o", &at("folder.more")]).ends_with(0);
 }
+
+/// Its lines are short enough for the narrowest usual terminal: nothing is wrapped again.
+#[test]
+fn what_stands_under_the_options_is_not_wrapped() {
+    for name in ["pack", "unpack", "hash"] {
+        let under = |columns: &str| {
+            let ran = command(["help", name]).env("COLUMNS", columns).output().unwrap();
+            let text = String::from_utf8(ran.stdout).unwrap();
+            text.split_once("Examples:").unwrap().1.to_owned()
+        };
+        let narrow = under("80");
+        assert_eq!(narrow, under("100"), "{name}");
+        assert!(narrow.lines().all(|line| line.chars().count() < 80), "{narrow}");
+        assert!(narrow.lines().count() > 3, "{narrow}");
+    }
+}

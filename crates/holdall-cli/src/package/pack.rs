@@ -20,14 +20,15 @@ use std::path::{Path, PathBuf};
 /// Make a package of a folder or a model file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  holdall pack model.onnx --name Doubler         runner, inputs and outputs from the file
-  holdall pack folder -o model.carton            a folder with `carton.toml` and `model/`
+  holdall pack model.onnx --name Doubler    all else is read from the file
+  holdall pack folder -o model.carton       with `carton.toml` and `model/`
   holdall pack weights.zt --runner python --framework-version '>=3.10'
-  holdall pack model.onnx --from-toml card.toml --tensor x=x.npy --tensor y=y.npy
-                                                 with self-tests that card.toml describes
+  holdall pack model.onnx --from-toml card.toml --tensor x=x.npy
+                                            self-tests as card.toml says
 
-The same files give the same package, byte for byte. Files are stored as they are, so that they can be
-mapped where they lie: `holdall inspect 'model.carton!/model/weights.zt'`.")]
+The same files give the same package, byte for byte. Files are stored as they
+are, so that they can be mapped where they lie:
+`holdall inspect 'model.carton!/model/weights.zt'`.")]
 pub(crate) struct PackArgs {
     /// An unpacked package, a folder with a model's files, or one model file
     #[arg(value_name = "DIR|FILE")]

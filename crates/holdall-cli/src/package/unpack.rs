@@ -17,8 +17,8 @@ use std::path::PathBuf;
   holdall unpack model.carton -o here --force    replaces the folder `here`
   holdall unpack model.carton --model -o weights only what is under model/
 
-The folder appears when all of it is written and every hash is right, or not at all. It opens like the
-package: `holdall inspect model`.")]
+The folder appears when all of it is written and every hash is right, or not
+at all. It opens like the package: `holdall inspect model`.")]
 pub(crate) struct UnpackArgs {
     /// A package
     #[arg(value_name = "PACKAGE")]
