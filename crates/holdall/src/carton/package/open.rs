@@ -64,7 +64,7 @@ impl Package {
         }
         let options = OpenOptions::new().with_limits(file.limits().clone());
         let name = file.name().to_owned();
-        Package::of_zip(file.shared_source(), file.io(), name, &options).map(Some)
+        Package::of_zip(file.shared_source(), None, file.io(), name, &options).map(Some)
     }
 
     /// Opens an unpacked folder that may have no `carton.toml`: the caller says what runs the model.
