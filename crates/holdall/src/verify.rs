@@ -69,6 +69,7 @@ pub struct VerifyReport {
     /// nothing can be checked about are not read.
     pub read_len: u64,
     /// Components whose digest is that of their bytes, by algorithm; algorithms that occur only.
+    /// Of a package, its files whose hash is right.
     pub digests: Vec<(Algorithm, u64)>,
     /// Compressed components that decode to the length declared.
     pub decoded: u64,

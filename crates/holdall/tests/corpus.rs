@@ -47,6 +47,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("http/encoding", FETCHED),
     ("http/not-built", FETCHED),
     ("http/ranges", FETCHED),
+    ("http/redirect-target", FETCHED),
     ("http/too-long", FETCHED),
     ("links/digest", FETCHED),
     ("links/not-an-address", FETCHED),
