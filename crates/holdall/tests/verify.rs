@@ -22,7 +22,7 @@ fn report(file: &File) -> VerifyReport {
 
 /// Codes and tensors of what was found.
 fn findings(report: &VerifyReport) -> Vec<(&str, &str)> {
-    assert_eq!(report.is_sound(), report.findings.is_empty());
+    assert_eq!(report.verdict() == Verdict::Bad, !report.findings.is_empty());
     report.findings.iter().map(|e| (e.code(), e.tensor().unwrap_or(""))).collect()
 }
 
@@ -33,6 +33,11 @@ fn every_file_of_the_corpus_is_sound() {
             let file = OpenOptions::new().with_io(io).open(&path).unwrap();
             let report = report(&file);
             assert_eq!(findings(&report), [], "{}", path.display());
+            let name = path.file_name().unwrap().to_string_lossy();
+            let is_linked = ["original-shrunk", "made-links", "made-linked"]
+                .iter()
+                .any(|of| name.starts_with(of));
+            assert_eq!(report.is_sound(), !is_linked, "{}", path.display());
             assert_eq!(report.tensors, file.len() as u64);
             let components: u64 = file.tensors().map(|t| t.components().len() as u64).sum();
             assert_eq!(report.components, components);
