@@ -207,6 +207,13 @@ fn inputs_that_cannot_be_are_told() {
     }
     let stdin = holdall_with(["run", &xor(), "--json", "--inputs", "-"], b"[1]").ends_with(2);
     assert_eq!(stdin.error()["code"], "input/value");
+    // They are told before the model is loaded, which this one cannot be.
+    let broken = changed(|text| text);
+    std::fs::write(broken.path().join("model/model.onnx"), b"no graph").unwrap();
+    for (input, code) in [(vec![], "signature/input-missing"), (vec!["[[1, 0]]"], "onnx/model")] {
+        let ran = holdall(["run", path(&broken), "--json"].into_iter().chain(input));
+        assert_eq!(ran.error()["code"], code);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::rules::{CLOSED, COMPAT, IO, NOTHING, PLATFORM, REQUIREMENT, VERSION};
 use crate::runner::{Each, Load, Loaded, Named, Runner, Runners};
-use crate::temporary::Temporary;
+use crate::temporary::Folder;
 use holdall::carton::{Description, OptionValue, Package, TensorSpec, Value};
 use holdall::error::{CANCELLED, Shown as _, list};
 use holdall::formats::carton::signature::{self, Call};
@@ -154,7 +154,7 @@ impl Model {
         let folder = Folder::new()?;
         package.unpack_model(folder.model())?;
         folder.protect()?;
-        let (model, around) = (folder.model(), folder.0.path());
+        let (model, around) = (folder.model(), folder.path());
         let mut model =
             Model::load_in(package.description().clone(), &model, Some(around), settings)?;
         if model.loaded.as_ref().is_some_and(|loaded| loaded.needs_files()) {
@@ -240,6 +240,15 @@ impl Model {
         if gave { Ok(()) } else { Err(nothing()) }
     }
 
+    /// Holds inputs against what a description says of them, as a call of its model does: before the model is
+    /// loaded, which may take long.
+    ///
+    /// # Errors
+    /// `signature/…`
+    pub fn check_inputs(description: &Description, inputs: &Named) -> Result<()> {
+        bound(description, inputs).map(|_| ())
+    }
+
     fn call(&mut self, inputs: Named, span: Span, each: Each<'_>) -> Result<()> {
         if self.process != std::process::id() {
             let e = CLOSED.broken(format!("the model was loaded in process {}", self.process));
@@ -248,8 +257,7 @@ impl Model {
         let Some(loaded) = &mut self.loaded else {
             return Err(CLOSED.broken("the runner of this model ended earlier"));
         };
-        let mut call = Call::new();
-        all_of(call.inputs(&self.description.inputs, by_ref(&inputs)))?;
+        let call = bound(&self.description, &inputs)?;
         let outputs = &self.description.outputs;
         let mut hand_on = |mut given: Named| {
             // Symbols of the outputs are bound anew each time: a stream's sizes may change.
@@ -293,6 +301,13 @@ impl std::fmt::Debug for Model {
 #[cold]
 fn nothing() -> Error {
     NOTHING.broken("the model gave no outputs")
+}
+
+/// A call with these inputs: their symbols have sizes.
+fn bound<'a>(description: &'a Description, inputs: &Named) -> Result<Call<'a>> {
+    let mut call = Call::new();
+    all_of(call.inputs(&description.inputs, by_ref(inputs)))?;
+    Ok(call)
 }
 
 fn by_ref(values: &Named) -> impl Iterator<Item = (&str, &Value)> {
@@ -390,70 +405,4 @@ pub fn platform() -> String {
 #[cold]
 pub(crate) fn io(e: std::io::Error, what: impl Display) -> Error {
     IO.broken(format!("{what}: {e}")).with_io(e)
-}
-
-/// A temporary folder with `model` in it.
-struct Folder(Temporary);
-
-impl Folder {
-    fn new() -> Result<Folder> {
-        let made = tempfile::Builder::new().prefix("holdall-model-").tempdir();
-        made.map(|dir| Folder(Temporary::new(dir)))
-            .map_err(|e| io(e, "making a folder for the model"))
-    }
-
-    fn model(&self) -> std::path::PathBuf {
-        self.0.path().join("model")
-    }
-
-    /// Takes the right to write from everything in it.
-    fn protect(&self) -> Result<()> {
-        let model = self.model();
-        if !model.exists() {
-            // A package without a file in `model`.
-            std::fs::create_dir(&model).map_err(|e| io(e, "making the folder of the model"))?;
-        }
-        set_read_only(&model, true).map_err(|e| io(e, "protecting the model's files"))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is protected cannot be deleted.
-        let _ = set_read_only(&self.model(), false);
-    }
-}
-
-/// Files and folders below `path`, for reading only or not. Links are left alone.
-pub(crate) fn set_read_only(path: &Path, read_only: bool) -> std::io::Result<()> {
-    let found = std::fs::symlink_metadata(path)?;
-    if found.is_symlink() {
-        return Ok(());
-    }
-    let set = |path: &Path| {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            let mode = found.permissions().mode() & 0o777;
-            let mode = if read_only { mode & 0o555 } else { mode | 0o200 };
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
-        }
-        #[cfg(not(unix))]
-        {
-            let _ = (path, read_only);
-            Ok(())
-        }
-    };
-    if !read_only {
-        set(path)?;
-    }
-    if found.is_dir() {
-        for entry in std::fs::read_dir(path)? {
-            set_read_only(&entry?.path(), read_only)?;
-        }
-    }
-    match read_only {
-        true => set(path),
-        false => Ok(()),
-    }
 }

@@ -1,6 +1,7 @@
 //! Temporary folders, which go however the program ends.
 
-use crate::model::set_read_only;
+use crate::model::io;
+use holdall::Result;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
@@ -42,5 +43,75 @@ pub fn remove_all() {
                 break;
             }
         }
+    }
+}
+
+/// A temporary folder with `model` in it.
+pub(crate) struct Folder(Temporary);
+
+impl Folder {
+    pub(crate) fn new() -> Result<Folder> {
+        let made = tempfile::Builder::new().prefix("holdall-model-").tempdir();
+        made.map(|dir| Folder(Temporary::new(dir)))
+            .map_err(|e| io(e, "making a folder for the model"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn model(&self) -> PathBuf {
+        self.0.path().join("model")
+    }
+
+    /// Takes the right to write from everything in it.
+    pub(crate) fn protect(&self) -> Result<()> {
+        let model = self.model();
+        if !model.exists() {
+            // A package without a file in `model`.
+            std::fs::create_dir(&model).map_err(|e| io(e, "making the folder of the model"))?;
+        }
+        set_read_only(&model, true).map_err(|e| io(e, "protecting the model's files"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is protected cannot be deleted.
+        let _ = set_read_only(&self.model(), false);
+    }
+}
+
+/// Files and folders below `path`, for reading only or not. Links are left alone.
+fn set_read_only(path: &Path, read_only: bool) -> std::io::Result<()> {
+    let found = std::fs::symlink_metadata(path)?;
+    if found.is_symlink() {
+        return Ok(());
+    }
+    let set = |path: &Path| {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = found.permissions().mode() & 0o777;
+            let mode = if read_only { mode & 0o555 } else { mode | 0o200 };
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = (path, read_only);
+            Ok(())
+        }
+    };
+    if !read_only {
+        set(path)?;
+    }
+    if found.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            set_read_only(&entry?.path(), read_only)?;
+        }
+    }
+    match read_only {
+        true => set(path),
+        false => Ok(()),
     }
 }

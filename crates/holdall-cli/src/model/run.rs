@@ -6,6 +6,7 @@ use crate::input;
 use crate::session::Session;
 use clap::Args;
 use holdall::carton::Value;
+use holdall_run::Model;
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 
@@ -72,13 +73,14 @@ pub(crate) fn run(session: &Session, args: &RunArgs) -> Result<Status, Failure> 
     };
     let texts = if args.positional.is_empty() { &args.input } else { &args.positional };
     let inputs = given::inputs(&package.description().inputs, texts, object.as_deref())?;
-    let mut model = args.running.load(session, &package)?;
     let named = |e: Failure| match e {
         Failure::Error(e) if e.source_name().is_none() => {
             Failure::Error(e.in_source(package.name()))
         }
         other => other,
     };
+    Model::check_inputs(package.description(), &inputs).map_err(|e| named(e.into()))?;
+    let mut model = args.running.load(session, &package)?;
     if !args.stream {
         let outputs = model.run(inputs).map_err(|e| named(e.into()))?;
         give(session, args, &outputs, None)?;
