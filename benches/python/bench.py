@@ -4,9 +4,10 @@
     python3 benches/python/bench.py [--rounds N] [--dir DIR] [--only CASE,…] [--torch PYTHON] [--write FILE]
 
 Holdall is taken from the environment that the first command leaves in `target/python-package/venv`. The peers are
-installed into environments of their own in the folder, where the files are made too: 6 GB, kept for the next run.
+installed into environments of their own in the folder, where the files are made too: 8 GB, kept for the next run.
 Contestants of a case run one after the other, round after round, each in a process of its own that times itself
-(`cases.py`). Times are medians, a multiple (×) is the ratio of medians.
+(`cases.py`); files are in the system's cache beforehand but where a case is cold, and what takes milliseconds is done
+once before. Times are medians, a multiple (×) is the ratio of medians.
 """
 
 import argparse

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How long work goes on between two looks at signals.
 const LOOK: Duration = Duration::from_millis(50);
 /// Work on fewer bytes than this is done where it is asked for: it ends before anyone loses patience.
-const QUICK: u64 = 16 << 20;
+const QUICK: u64 = 64 << 20;
 
 /// How far work is, in bytes, and whether it is still wanted.
 #[derive(Default)]

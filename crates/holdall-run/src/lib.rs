@@ -25,9 +25,14 @@
 //! ```
 //!
 //! # The engine of `onnx`
-//! The crate `rten` 0.27, chosen over `tract-onnx` 0.23, the other one in Rust that is kept well. Built with the
-//! workspace's profile on the same busy machine, with all their dependencies: 36 crates and 3.4 minutes of
-//! processor time against 123 crates and 17.7 minutes. Neither their speed nor their operators were compared.
+//! The crate `rten` 0.27, chosen over `tract-onnx` 0.23, the other one in Rust that is kept well:
+//! - weight: 36 crates and 3.4 minutes of processor time to build, with all dependencies and by the workspace's
+//!   profile, against 123 crates and 17.7 minutes on the same busy machine;
+//! - speed: the MiniLM encoder of `interop/onnx` on 128 tokens takes 16 ms on two cores and 26 ms on one, against
+//!   33 ms (`tract-onnx` uses one), each built for release, with shapes that `tract-onnx` is told beforehand;
+//! - operators: about 160 against 181. `rten` has loops and sequences, `tract-onnx` more quantized, bitwise and
+//!   classical ones (`QLinearConv`, `BitwiseAnd`, `TreeEnsembleClassifier`).
+//!
 //! It wants Rust 1.94, the reason for the workspace's `rust-version`; older releases of it panic, or compute
 //! wrong sums, on some models. What it lacks are types: it computes in 32-bit floats and integers of 32 and 8
 //! bits. 64-bit integers are taken where they fit 32 bits (token ids, lengths and masks do) and refused where they do not;
