@@ -220,7 +220,8 @@ class File(Mapping[str, "Tensor"]):
         wanted = []
         for name, buffer in buffers.items():
             t = self[name]
-            wanted.append((t._at, t._main().role, writable(buffer)))
+            t._dense("load_into")
+            wanted.append((t._at, "data", writable(buffer)))
         with listening(progress) as listener:
             self._native.load_into(wanted, threads, check, listener)
 

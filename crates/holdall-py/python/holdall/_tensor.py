@@ -180,15 +180,15 @@ class Tensor:
             Misuse: another layout, a closed file, or ``copy=False`` where bytes must be decoded.
             Unsupported: an element type that needs ml_dtypes, which is not there.
         """
-        main = self._dense("numpy")
+        self._dense("numpy")
         native = self._native()
         if copy:
-            buffer, start = native.read_owned(self._at, main.role)
+            buffer, start = native.read_owned(self._at, "data")
             out = self._array(buffer, start, self.shape)
             return out if out.flags.aligned else out.copy()
-        if copy is False and (self.dtype in PACKED or not native.is_view(self._at, main.role)):
+        if copy is False and (self.dtype in PACKED or not native.is_view(self._at, "data")):
             raise self._misuse("its bytes are not in memory as an array has them", "leave copy=False out")
-        return self._array(native.read(self._at, main.role), 0, self.shape)
+        return self._array(native.read(self._at, "data"), 0, self.shape)
 
     def torch(self, device: Any = None) -> Any:
         """A tensor as a torch tensor in memory of its own, on ``device`` (the host's unless said).
@@ -206,8 +206,8 @@ class Tensor:
 
         if self.layout in LAYOUTS:
             return to_torch(self, device)
-        main = self._dense("torch")
-        buffer, start = self._native().read_owned(self._at, main.role)
+        self._dense("torch")
+        buffer, start = self._native().read_owned(self._at, "data")
         return tensor(buffer, start, self.shape, self.dtype, device)
 
     def to_dense(self) -> "np.ndarray[Any, Any]":
@@ -282,7 +282,8 @@ class Tensor:
         Raises:
             Misuse: a buffer that is read-only, not contiguous, or of another length.
         """
-        self._native().read_into(self._at, self._main().role, writable(buffer))
+        self._dense("read_into")
+        self._native().read_into(self._at, "data", writable(buffer))
 
     def stats(self, bins: int = 16, *, threads: Optional[int] = None, progress: Progress = None) -> Stats:
         """Extremes, moments, oddities and a histogram of its values, in bounded memory.
@@ -343,7 +344,7 @@ class Tensor:
         code = DLPACK.get(self.dtype)
         if code is None:
             raise BufferError(f"DLPack has no {self.dtype} that lies as this one does")
-        main = self._dense("__dlpack__")
+        self._dense("__dlpack__")
         native = self._native()
         versioned = max_version is not None and max_version[0] >= 1
         width = max(1, code[1] // 8)
@@ -351,16 +352,16 @@ class Tensor:
             width //= 2
         shape = list(self.shape)
         if versioned and not copy:
-            is_view = native.is_view(self._at, main.role)
+            is_view = native.is_view(self._at, "data")
             if is_view or copy is None:
-                buffer = native.read(self._at, main.role)
+                buffer = native.read(self._at, "data")
                 if buffer.address % width == 0:
                     if is_view:
                         warn_of_view()
                     return buffer.dlpack(0, shape, *code, versioned=True, copied=not is_view)
         if copy is False:
             raise BufferError("a copy is needed: the bytes are not there as DLPack wants them")
-        buffer, start = native.read_owned(self._at, main.role)
+        buffer, start = native.read_owned(self._at, "data")
         if (buffer.address + start) % width:
             return self._dlpack_moved(shape, code, versioned)
         return buffer.dlpack(start, shape, *code, versioned=versioned, copied=versioned)
@@ -387,20 +388,13 @@ class Tensor:
         a: Any = self.numpy()
         return memoryview(a)
 
-    def _main(self) -> Component:
-        """The component that has its elements."""
-        components = self.components
-        if self.layout == "dense" and "data" in components:
-            return components["data"]
-        raise self._misuse(f"its layout is {self.layout}, not dense", way(self.layout, "to_dense() gives a dense copy"))
-
-    def _dense(self, what: str) -> Component:
-        if self.layout != "dense":
+    def _dense(self, what: str) -> None:
+        """Refuses a tensor that is not dense. The elements of one that is are in its component ``data``."""
+        if self._info[2] != "dense":
             raise self._misuse(
                 f"{what}: its layout is {self.layout}, not dense",
                 way(self.layout, "to_dense(), scipy(), dequantize() and components give what it has"),
             )
-        return self._main()
 
     def _array(
         self, buffer: _holdall.Buffer, start: int, shape: tuple[int, ...], dtype: Optional[str] = None
