@@ -1,18 +1,20 @@
 //! Writing datasets, blobs and tensors into one file: from text, values, bytes and other files.
 
+mod count;
 mod records_files;
 
 #[path = "../examples/dataset.rs"]
 mod dataset_example;
 
+use count::Count;
 use holdall::records::{Build, DatasetWriter};
 use holdall::schema::{Content, Entry};
-use holdall::{DType, File, Io, OpenOptions, Progress, Result, Role, TensorSpec, WriteOptions};
+use holdall::{DType, File, Io, OpenOptions, Result, Role, TensorSpec, WriteOptions};
 use records_files::{encode, sample, value};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 fn build(path: &Path) -> Build {
     Build::create(path, &WriteOptions::new()).unwrap()
@@ -204,22 +206,6 @@ fn a_line_without_end_is_refused() {
     let build = build(&folder.path().join("set.zt"));
     let mut set = build.dataset_of("set", &sample()).unwrap();
     assert_eq!(set.lines(Endless).unwrap_err().code(), "records/line");
-}
-
-#[derive(Default)]
-struct Count {
-    total: AtomicU64,
-    done: AtomicU64,
-}
-
-impl Progress for Count {
-    fn begin(&self, total: u64) {
-        self.total.store(total, Ordering::Relaxed);
-    }
-
-    fn advance(&self, bytes: u64) {
-        self.done.fetch_add(bytes, Ordering::Relaxed);
-    }
 }
 
 /// A schema for a whole file.

@@ -1,13 +1,16 @@
 //! Conversions between all formats and versions: what comes through, what is refused and why.
 
+mod count;
+
+use count::Count;
 use holdall::{
     Attributes, ComponentSpec, Convert, DType, EncodeOptions, Encoding, File, Kind, Layout,
-    LogicalType, OpenOptions, Progress, Rename, Role, Select, Sharing, TensorSpec, Value,
-    WriteOptions, Writer, convert, convert_to, formats,
+    LogicalType, OpenOptions, Rename, Role, Select, Sharing, TensorSpec, Value, WriteOptions,
+    Writer, convert, convert_to, formats,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 const TARGETS: [(&str, Option<&str>); 4] = [
     ("ztensor", Some("1.2")),
@@ -398,22 +401,6 @@ fn damage_in_the_source_leaves_the_old_target() {
     let left: Vec<_> =
         std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left.len(), 3, "{left:?}");
-}
-
-#[derive(Default)]
-struct Count {
-    total: AtomicU64,
-    done: AtomicU64,
-}
-
-impl Progress for Count {
-    fn begin(&self, total: u64) {
-        self.total.store(total, Ordering::Relaxed);
-    }
-
-    fn advance(&self, bytes: u64) {
-        self.done.fetch_add(bytes, Ordering::Relaxed);
-    }
 }
 
 /// Bytes that are told to be done are those that were told to come, however they are passed on.
