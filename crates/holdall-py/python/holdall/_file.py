@@ -60,6 +60,12 @@ def open(
     if isinstance(source, (str, os.PathLike)):
         native = _holdall.File.open(source, io, check, caps, allowed(allow), bool(offline))
         return File(native, os.fsdecode(source))
+    data, name = in_memory(source, name)
+    return File(_holdall.File.open_bytes(data, name, check, caps), name)
+
+
+def in_memory(source: Source, name: Optional[str]) -> tuple[bytes, str]:
+    """The bytes that a source without a path gives, and what messages call it."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = source if type(source) is bytes else bytes(source)
     elif hasattr(source, "read"):
@@ -69,8 +75,7 @@ def open(
         name = name or getattr(source, "name", None)
     else:
         raise TypeError(f"a path, bytes or an object with read() is opened, not {type(source).__name__}")
-    name = name if isinstance(name, str) else "<bytes>"
-    return File(_holdall.File.open_bytes(data, name, check, caps), name)
+    return data, name if isinstance(name, str) else "<bytes>"
 
 
 def allowed(allow: Iterable[Allow]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 from . import _holdall
 from ._carton_arrays import Value, value
 from ._carton_types import Example, PackageFile, PackageReport, Runner, SelfTest, SelfTestReports, Spec
-from ._file import Allow, Check, File, Io, Source, _is_text, allowed
+from ._file import Allow, Check, File, Io, Source, _is_text, allowed, in_memory
 from ._model import Log, Model, Options, load
 from ._progress import Progress, listening
 from ._reports import Warning
@@ -34,16 +34,7 @@ def open_package(
     if isinstance(source, (str, os.PathLike)):
         opened = _holdall.Package.open(source, io, check, caps, words, offline)
         return Package(opened, os.fsdecode(source))
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        data = source if type(source) is bytes else bytes(source)
-    elif hasattr(source, "read"):
-        data = source.read()
-        if not isinstance(data, bytes):
-            raise TypeError("a file object is opened in binary mode: read() gives bytes")
-        name = name or getattr(source, "name", None)
-    else:
-        raise TypeError(f"a path, bytes or an object with read() is opened, not {type(source).__name__}")
-    name = name if isinstance(name, str) else "<bytes>"
+    data, name = in_memory(source, name)
     return Package(_holdall.Package.open_bytes(data, name, check, caps, words, offline), name)
 
 
