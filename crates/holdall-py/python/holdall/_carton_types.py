@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional, Union
 
-from ._reports import Warning
+from ._reports import Verified, Warning
 from .errors import HoldallError
 
 __all__ = [
@@ -122,7 +122,7 @@ class PackReport:
 
 
 @dataclass(frozen=True)
-class PackageReport:
+class PackageReport(Verified):
     """What verifying a package found, and could not do. True where nothing is wrong."""
 
     #: ``"sound"``, ``"incomplete"`` or ``"bad"``.
@@ -144,14 +144,6 @@ class PackageReport:
     over_limit: list[HoldallError]
     over_limit_count: int
     warnings: list[Warning]
-
-    def __bool__(self) -> bool:
-        return self.verdict != "bad"
-
-    def raise_if_bad(self) -> None:
-        """Raises the first finding, if there is one: :class:`Integrity` or :class:`Malformed`, mostly."""
-        if self.findings:
-            raise self.findings[0]
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,25 @@ class Unverified:
     count: int
 
 
+class Verified:
+    """What the reports of verifications have in common."""
+
+    #: ``"sound"``, ``"incomplete"`` or ``"bad"``.
+    verdict: str
+    #: What is wrong: the first 1000.
+    findings: list[HoldallError]
+
+    def __bool__(self) -> bool:
+        return self.verdict != "bad"
+
+    def raise_if_bad(self) -> None:
+        """Raises the first finding, if there is one: :class:`Integrity` or :class:`Malformed`, mostly."""
+        if self.findings:
+            raise self.findings[0]
+
+
 @dataclass(frozen=True)
-class VerifyReport:
+class VerifyReport(Verified):
     """What a verification did, found, and could not do. True where nothing is wrong."""
 
     #: ``"sound"``, ``"incomplete"`` or ``"bad"``.
@@ -93,14 +110,6 @@ class VerifyReport:
         set_ = object.__setattr__
         set_(self, "unverified", [Unverified(**u) if isinstance(u, dict) else u for u in self.unverified])
         set_(self, "warnings", [Warning(**w) if isinstance(w, dict) else w for w in self.warnings])
-
-    def __bool__(self) -> bool:
-        return self.verdict != "bad"
-
-    def raise_if_bad(self) -> None:
-        """Raises the first finding, if there is one: :class:`Integrity` or :class:`Malformed`, mostly."""
-        if self.findings:
-            raise self.findings[0]
 
 
 @dataclass(frozen=True)
