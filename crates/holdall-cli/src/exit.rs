@@ -4,143 +4,79 @@ use crate::output::json::push_error;
 use crate::output::style::{Paint, Style, When};
 use crate::output::text::printable;
 use clap::error::{ContextKind, ErrorKind};
-use holdall::{Error, Kind, Rule};
+use holdall::{Error, Kind};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 
-/// Every rule of the command itself.
-pub(crate) static RULES: &[&Rule] = &[
-    &ARGUMENTS,
-    &STDIN_TWICE,
-    &STDIN_LEN,
-    &LENGTH,
-    &WHICH_COMPONENT,
-    &WHICH_FORMAT,
-    &OUTPUT,
-    &NOT_TO_TERMINAL,
-    &SCHEMA_LEN,
-    &WHICH_DATASET,
-    &TABLE,
-    &MIXED,
-    &CONDITION,
-    &FILE_NAME,
-    &INPUT_NAME,
-    &INPUT_VALUE,
-    &INPUT_SHAPE,
-    &OUTPUT_NAME,
-];
+holdall::error::rules! {
+    /// Every rule of the command itself.
+    pub(crate) static RULES;
 
-/// The command line cannot be read.
-pub(crate) static ARGUMENTS: Rule = Rule::new(
-    "usage/arguments",
-    Kind::Misuse,
-    "The arguments are those that `holdall COMMAND --help` describes.",
-);
-/// Two inputs are `-`.
-pub(crate) static STDIN_TWICE: Rule =
-    Rule::new("usage/stdin-twice", Kind::Misuse, "Standard input is named as input once.");
-/// Too much on standard input.
-pub(crate) static STDIN_LEN: Rule = Rule::new(
-    "input/stdin-len",
-    Kind::Limit,
-    "Standard input, or a JSON array of records, which are read into memory, is at most `--limit \
-     stdin-len` long.",
-)
-.with_hint("give a file name instead of `-`, or raise the cap with `--limit stdin-len=…`");
-/// Elements given for a tensor are too many or too few.
-pub(crate) static LENGTH: Rule = Rule::new(
-    "input/length",
-    Kind::Misuse,
-    "A file of elements has as many bytes as their shape and type take.",
-);
-/// A tensor of several components, and no word on which.
-pub(crate) static WHICH_COMPONENT: Rule = Rule::new(
-    "extract/which-component",
-    Kind::Misuse,
-    "One component of a tensor that has several is named, or all are made into a dense tensor.",
-);
-/// Nothing says the format of the output.
-pub(crate) static WHICH_FORMAT: Rule = Rule::new(
-    "extract/which-format",
-    Kind::Misuse,
-    "The extension of the file to write is npy, raw or bin, or its format is named.",
-)
-.with_hint("add `--format npy` or `--format raw`");
-/// Standard output failed.
-pub(crate) static OUTPUT: Rule =
-    Rule::new("output/failed", Kind::Io, "What is printed can be written to standard output.");
-/// Binary data would go to a terminal.
-pub(crate) static NOT_TO_TERMINAL: Rule = Rule::new(
-    "output/terminal",
-    Kind::Misuse,
-    "Binary data goes to a file or a pipe, not to a terminal.",
-)
-.with_hint("name a file with `-o`, or pipe the output into another command");
-/// The text of a schema is too long.
-pub(crate) static SCHEMA_LEN: Rule = Rule::new(
-    "input/schema-len",
-    Kind::Limit,
-    "The text of a schema is at most `--limit header-len` long.",
-);
-/// Nothing says which records, or there are none.
-pub(crate) static WHICH_DATASET: Rule = Rule::new(
-    "records/which-dataset",
-    Kind::Misuse,
-    "A command about records is given the path of a dataset, unless there is only one.",
-);
-/// A table that is none.
-pub(crate) static TABLE: Rule = Rule::new(
-    "input/table",
-    Kind::Misuse,
-    "A table of records has names in its first line, each for another member, and as many fields in \
-     every line; quotes go around a whole field.",
-);
-/// Records that no one schema describes.
-pub(crate) static MIXED: Rule = Rule::new(
-    "infer/mixed",
-    Kind::Unsupported,
-    "What stands at a path is of one type in all records that a schema is made from.",
-)
-.with_hint("let it be of one type in all records, or write the schema by hand: a `TypeDef:Record` holds any JSON object");
-/// A condition that cannot be.
-pub(crate) static CONDITION: Rule = Rule::new(
-    "records/condition",
-    Kind::Misuse,
-    "A condition compares a member with a value of its kind.",
-);
-/// A file name that is none, or leads out of its folder.
-pub(crate) static FILE_NAME: Rule = Rule::new(
-    "build/file-name",
-    Kind::Misuse,
-    "A member that is a file names one inside the folder, in UTF-8, without `..` and not from the root.",
-);
+    /// The command line cannot be read.
+    pub(crate) ARGUMENTS: Misuse "usage/arguments"
+        "The arguments are those that `holdall COMMAND --help` describes.";
+    /// Two inputs are `-`.
+    pub(crate) STDIN_TWICE: Misuse "usage/stdin-twice" "Standard input is named as input once.";
+    /// Too much on standard input.
+    pub(crate) STDIN_LEN: Limit "input/stdin-len"
+        "Standard input, or a JSON array of records, which are read into memory, is at most \
+         `--limit stdin-len` long."
+        hint "give a file name instead of `-`, or raise the cap with `--limit stdin-len=…`";
+    /// Elements given for a tensor are too many or too few.
+    pub(crate) LENGTH: Misuse "input/length"
+        "A file of elements has as many bytes as their shape and type take.";
+    /// A tensor of several components, and no word on which.
+    pub(crate) WHICH_COMPONENT: Misuse "extract/which-component"
+        "One component of a tensor that has several is named, or all are made into a dense tensor.";
+    /// Nothing says the format of the output.
+    pub(crate) WHICH_FORMAT: Misuse "extract/which-format"
+        "The extension of the file to write is npy, raw or bin, or its format is named."
+        hint "add `--format npy` or `--format raw`";
+    /// Standard output failed.
+    pub(crate) OUTPUT: Io "output/failed" "What is printed can be written to standard output.";
+    /// Binary data would go to a terminal.
+    pub(crate) NOT_TO_TERMINAL: Misuse "output/terminal"
+        "Binary data goes to a file or a pipe, not to a terminal."
+        hint "name a file with `-o`, or pipe the output into another command";
+    /// The text of a schema is too long.
+    pub(crate) SCHEMA_LEN: Limit "input/schema-len"
+        "The text of a schema is at most `--limit header-len` long.";
+    /// Nothing says which records, or there are none.
+    pub(crate) WHICH_DATASET: Misuse "records/which-dataset"
+        "A command about records is given the path of a dataset, unless there is only one.";
+    /// A table that is none.
+    pub(crate) TABLE: Misuse "input/table"
+        "A table of records has names in its first line, each for another member, and as many \
+         fields in every line; quotes go around a whole field.";
+    /// Records that no one schema describes.
+    pub(crate) MIXED: Unsupported "infer/mixed"
+        "What stands at a path is of one type in all records that a schema is made from."
+        hint "let it be of one type in all records, or write the schema by hand: a `TypeDef:Record` \
+              holds any JSON object";
+    /// A condition that cannot be.
+    pub(crate) CONDITION: Misuse "records/condition"
+        "A condition compares a member with a value of its kind.";
+    /// A file name that is none, or leads out of its folder.
+    pub(crate) FILE_NAME: Misuse "build/file-name"
+        "A member that is a file names one inside the folder, in UTF-8, without `..` and not from \
+         the root.";
 
-/// An input of a model without a name, or with one where others have none.
-pub(crate) static INPUT_NAME: Rule = Rule::new(
-    "input/name",
-    Kind::Misuse,
-    "Inputs of a model are given with names, or all without in the declared order.",
-);
-/// An input of a model that is none.
-pub(crate) static INPUT_VALUE: Rule = Rule::new(
-    "input/value",
-    Kind::Misuse,
-    "An input of a model is an .npy file, a file of raw elements, or JSON whose elements are of the declared \
-     type.",
-);
-/// Raw elements whose shape nobody knows.
-pub(crate) static INPUT_SHAPE: Rule = Rule::new(
-    "input/raw-shape",
-    Kind::Misuse,
-    "A file of raw elements is for an input whose declared shape leaves at most one dimension open.",
-);
-/// An output whose name is none for a file.
-pub(crate) static OUTPUT_NAME: Rule = Rule::new(
-    "output/name",
-    Kind::Unsupported,
-    "An output that is written to a file has a name that a file can have.",
-)
-.with_hint("print the outputs with `--json`");
+    /// An input of a model without a name, or with one where others have none.
+    pub(crate) INPUT_NAME: Misuse "input/name"
+        "Inputs of a model are given with names, or all without in the declared order.";
+    /// An input of a model that is none.
+    pub(crate) INPUT_VALUE: Misuse "input/value"
+        "An input of a model is an .npy file, a file of raw elements, or JSON whose elements are of \
+         the declared type.";
+    /// Raw elements whose shape nobody knows.
+    pub(crate) INPUT_SHAPE: Misuse "input/raw-shape"
+        "A file of raw elements is for an input whose declared shape leaves at most one dimension \
+         open.";
+    /// An output whose name is none for a file.
+    pub(crate) OUTPUT_NAME: Unsupported "output/name"
+        "An output that is written to a file has a name that a file can have."
+        hint "print the outputs with `--json`";
+}
 
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

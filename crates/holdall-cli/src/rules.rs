@@ -63,15 +63,11 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
 
 /// Every rule there is: the formats', the library's, the command's own.
 fn all() -> impl Iterator<Item = &'static Rule> {
-    let others = [holdall::wire::npy::RULES, holdall::error::RULES, crate::exit::RULES];
-    let all = holdall::formats::rules().chain(others.into_iter().flatten().copied());
     #[cfg(feature = "carton")]
-    let all = all.chain(holdall_run::rules());
-    #[cfg(feature = "carton")]
-    let all = all
-        .chain(holdall::wire::protobuf::RULES.iter().copied())
-        .chain(holdall::carton::onnx::RULES.iter().copied());
-    all
+    let below = holdall_run::rules();
+    #[cfg(not(feature = "carton"))]
+    let below = holdall::rules();
+    below.chain(crate::exit::RULES.iter().copied())
 }
 
 fn fault(rule: &Rule) -> String {

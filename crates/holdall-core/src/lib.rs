@@ -34,3 +34,35 @@ pub use model::{
 };
 pub use plan::ReadPlan;
 pub use window::{Stop, Window};
+
+/// The tables of rules of this crate; those of the formats are in [`FORMATS`].
+static TABLES: &[&[&Rule]] = &[
+    window::RULES,
+    model::builder::RULES,
+    codec::zstd::RULES,
+    codec::deflate::RULES,
+    layout::RULES,
+    layout::sparse::RULES,
+    layout::quantized::RULES,
+    wire::cbor::RULES,
+    wire::npy::RULES,
+    #[cfg(feature = "carton")]
+    wire::protobuf::RULES,
+    #[cfg(feature = "carton")]
+    wire::toml::RULES,
+    #[cfg(feature = "carton")]
+    wire::zip::RULES,
+    formats::RULES,
+    #[cfg(feature = "carton")]
+    formats::carton::onnx::RULES,
+    #[cfg(feature = "carton")]
+    formats::carton::signature::RULES,
+    #[cfg(feature = "carton")]
+    formats::carton::value::RULES,
+];
+
+/// Every rule of this crate and of those below it.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    let formats = FORMATS.iter().map(|format| format.rules);
+    TABLES.iter().copied().chain(formats).flatten().copied().chain(holdall_schema::rules())
+}

@@ -1,13 +1,17 @@
 //! The bytes of a file that are at hand, and the one door through which decoders reach them.
 
-use crate::error::{Error, Kind, Rule};
+use crate::error::Error;
 use bytes::Bytes;
 use std::ops::Range;
 
-/// A decoder asked for bytes past the end of the file. Formats check bounds first and say more;
-/// this is the net below them.
-pub static OUTSIDE: Rule =
-    Rule::new("window/outside", Kind::Malformed, "Every byte range lies inside the file.");
+crate::error::rules! {
+    /// The rules of this module.
+    pub static RULES;
+
+    /// A decoder asked for bytes past the end of the file. Formats check bounds first and say more;
+    /// this is the net below them.
+    pub OUTSIDE: Malformed "window/outside" "Every byte range lies inside the file.";
+}
 
 /// Why a decoder stopped.
 #[derive(Debug)]

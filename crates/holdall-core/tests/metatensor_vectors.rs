@@ -132,7 +132,7 @@ fn every_rule_has_an_example() {
     let of_format = |code: &str| {
         ["metatensor/", "schema/", "record/", "evolve/"].iter().any(|area| code.starts_with(area))
     };
-    let rules: BTreeSet<&str> = formats::rules().map(|r| r.code).collect();
+    let rules: BTreeSet<&str> = holdall_core::rules().map(|r| r.code).collect();
     let elsewhere: BTreeMap<&str, &str> =
         ELSEWHERE.iter().map(|(code, _, test)| (*code, *test)).collect();
     let broken = broken();

@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+mod rule;
 mod shown;
 
+pub use rule::{Kind, Rule};
 pub use shown::{Cut, Shown, list, message as cut_message};
 
 use std::borrow::Cow;
@@ -14,70 +16,7 @@ use std::sync::Arc;
 /// `Result` with Holdall's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Whose fault an error is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// The file breaks a rule of its format.
-    Malformed,
-    /// The file is well formed, but its bytes are not the ones that were written.
-    Integrity,
-    /// The file, or what was asked of it, is outside what this version can do.
-    Unsupported,
-    /// A number in the file is over one of the `Limits`.
-    Limit,
-    /// There is no tensor, component or attribute of that name.
-    NotFound,
-    /// The caller asked for something that cannot be: a wrong dtype, a range outside the shape.
-    Misuse,
-    /// The operating system said no.
-    Io,
-}
-
-impl Kind {
-    /// The name that `--json` output uses.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Malformed => "malformed",
-            Kind::Integrity => "integrity",
-            Kind::Unsupported => "unsupported",
-            Kind::Limit => "limit",
-            Kind::NotFound => "not_found",
-            Kind::Misuse => "misuse",
-            Kind::Io => "io",
-        }
-    }
-}
-
-/// One thing that can be wrong, with a code that never changes.
-///
-/// Rules are data: each module that can fail lists its own in a table (see
-/// `formats::rules` of `holdall-core`), and the list of codes in the docs, the corpus of broken files and
-/// the JSON of the command line all come from those tables.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// `area/what`, for example `ztensor/manifest-bounds`. Stable.
-    pub code: &'static str,
-    /// Whose fault breaking this rule is.
-    pub kind: Kind,
-    /// The rule itself, as a sentence about a sound file or call.
-    pub says: &'static str,
-    /// What a person can do about it, where that is always the same.
-    pub hint: Option<&'static str>,
-}
-
 impl Rule {
-    /// A rule without a standing hint.
-    pub const fn new(code: &'static str, kind: Kind, says: &'static str) -> Rule {
-        Rule { code, kind, says, hint: None }
-    }
-
-    /// The same rule with a standing hint.
-    pub const fn with_hint(mut self, hint: &'static str) -> Rule {
-        self.hint = Some(hint);
-        self
-    }
-
     /// An error for this rule; `message` says what was found, with both numbers where there are two. Names and
     /// values of files stand in it as [`Shown`] has them. What is longer than 900 characters is cut.
     #[cold]

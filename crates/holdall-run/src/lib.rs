@@ -56,6 +56,10 @@ pub mod self_test;
 pub mod temporary;
 
 pub use model::{LogLine, Model, Settings};
-pub use rules::rules;
 pub use runner::{Load, Loaded, Named, Runner, Runners};
 pub use self_test::{OutputReport, TestReport, self_tests};
+
+/// Every rule of this crate and of those below it.
+pub fn rules() -> impl Iterator<Item = &'static holdall::Rule> {
+    rules::RULES.iter().copied().chain(holdall::rules())
+}

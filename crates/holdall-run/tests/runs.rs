@@ -193,7 +193,12 @@ fn a_stream_of_nothing_is_refused() {
 fn every_rule_is_in_the_specification_and_there_once() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spec/runner.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let mut codes: Vec<&str> = holdall_run::rules().map(|r| r.code).collect();
+    let mut codes: Vec<&str> = holdall_run::rules::RULES
+        .iter()
+        .chain(holdall::formats::carton::signature::RULES)
+        .chain(holdall::formats::carton::value::RULES)
+        .map(|r| r.code)
+        .collect();
     let missing: Vec<&&str> = codes.iter().filter(|c| !page.contains(&format!("`{c}`"))).collect();
     assert!(missing.is_empty(), "docs/spec/runner.md does not speak of {missing:?}");
     let count = codes.len();

@@ -55,7 +55,8 @@ pub const VALUES_ATTRIBUTE: &str = "metatensor.values";
 /// record, or of the blob's node, with the `$defs` that it needs.
 pub const KIND_ATTRIBUTE: &str = "metatensor.kind";
 
-/// Every rule of this crate, but for those of JSON text.
+/// Every rule of this crate.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    [rules::RULES, record::rules::RULES, evolve::rules::RULES].into_iter().flatten().copied()
+    let tables = [json::RULES, rules::RULES, record::rules::RULES, evolve::rules::RULES];
+    tables.into_iter().flatten().copied()
 }

@@ -3,7 +3,12 @@
 use holdall_schema::{Checker, Node, NodeId, Root, Rule, Schema, SchemaLimits, error};
 use serde_json::{Value, json};
 
-static VALUE: Rule = Rule::new("test/value", error::Kind::Malformed, "A value is sound.");
+static VALUE: Rule = Rule {
+    code: "test/value",
+    kind: error::Kind::Malformed,
+    says: "A value is sound.",
+    hint: None,
+};
 
 fn record_codes(schema: Value, values: &[Value]) -> Vec<Option<&'static str>> {
     let limits = SchemaLimits::default();

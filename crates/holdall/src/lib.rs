@@ -71,3 +71,19 @@ pub use source::{Access, ByteSource};
 pub use stats::{Stats, StatsOptions, stats};
 pub use verify::{VerifyOptions, VerifyReport, verify};
 pub use writer::{WriteOptions, Writer};
+
+/// The tables of rules of this crate.
+static TABLES: &[&[&Rule]] = &[
+    error::RULES,
+    http::rules::RULES,
+    records::rules::RULES,
+    #[cfg(feature = "carton")]
+    carton::rules::RULES,
+    #[cfg(feature = "carton")]
+    carton::links::rules::RULES,
+];
+
+/// Every rule of this crate and of those below it.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    TABLES.iter().copied().flatten().copied().chain(holdall_core::rules())
+}

@@ -4,7 +4,7 @@
 mod corpus_files;
 
 use corpus_files::{code_of, error_of, files};
-use holdall::{Check, Io, Kind, Limits, OpenOptions, Rule, formats};
+use holdall::{Check, Io, Kind, Limits, OpenOptions, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules that no small file breaks, and why.
@@ -68,6 +68,9 @@ const EXCUSED: &[(&str, &str)] = &[
     ("window/outside", "every decoder checks bounds before it asks for bytes"),
 ];
 
+/// Areas of rules about bytes that are not in files of the corpus: those of arrays and models that are read
+/// on their own, and of the values that a model is called with.
+const ELSEWHERE: [&str; 4] = ["npy/", "onnx/", "protobuf/", "signature/"];
 /// A file that is over it is no small one: [`limits_are_kept`] lowers the limit instead.
 const LIMIT: &str = "a limit";
 /// What a format cannot hold is found before a byte is written; tests of the encoders have it.
@@ -139,8 +142,8 @@ fn corpus_files_with_wrong_bytes_do_not_load() {
 
 #[test]
 fn corpus_breaks_every_rule() {
-    let rules: BTreeMap<&str, &Rule> = formats::rules()
-        .chain(holdall::error::RULES.iter().copied())
+    let rules: BTreeMap<&str, &Rule> = holdall::rules()
+        .filter(|r| !ELSEWHERE.iter().any(|area| r.code.starts_with(area)))
         .map(|r| (r.code, r))
         .collect();
     let broken: BTreeSet<String> = files("reject").iter().map(|p| code_of(p)).collect();

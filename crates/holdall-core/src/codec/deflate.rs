@@ -3,18 +3,19 @@
 //! A stream says where it ends, but not how long it is when decoded, so nothing is decoded without a
 //! length that somebody declared, and the stream must end exactly there, with its last stored byte.
 
-use crate::error::{Error, Kind, Result, Rule};
+use crate::error::{Error, Result};
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// The stored bytes are not Deflate, or more or less than one stream.
-pub static BROKEN: Rule =
-    Rule::new("deflate/broken", Kind::Malformed, "A Deflate component is one whole stream.");
-/// More or fewer bytes than declared.
-pub static LENGTH: Rule = Rule::new(
-    "deflate/length",
-    Kind::Malformed,
-    "A Deflate component decodes to exactly the length that the file or the shape declares.",
-);
+crate::error::rules! {
+    /// The rules of this module.
+    pub static RULES;
+
+    /// The stored bytes are not Deflate, or more or less than one stream.
+    pub BROKEN: Malformed "deflate/broken" "A Deflate component is one whole stream.";
+    /// More or fewer bytes than declared.
+    pub LENGTH: Malformed "deflate/length"
+        "A Deflate component decodes to exactly the length that the file or the shape declares.";
+}
 
 /// Decodes the stream `stored` into exactly `out`.
 ///

@@ -7,17 +7,6 @@ use crate::error::{Error, Result, Rule};
 use crate::limits::Limits;
 use crate::model::Encoding;
 
-/// Every rule of decompression.
-pub static RULES: &[&Rule] = &[
-    &zstd::BROKEN,
-    &zstd::LENGTH,
-    &zstd::WINDOW,
-    &zstd::DECODED_LEN,
-    &zstd::ENCODE,
-    &deflate::BROKEN,
-    &deflate::LENGTH,
-];
-
 /// The rule that a component of this encoding decodes to the length that is declared.
 pub fn length_rule(encoding: Encoding) -> &'static Rule {
     match encoding {

@@ -14,37 +14,32 @@
 //! frames so decoded are the same bytes as decoding from the start; a range of them is, if the frames
 //! before it are what the table says.
 
-use crate::error::{Error, Kind, Result, Rule};
+use crate::error::{Error, Result};
 use crate::limits::Limits;
 use std::ops::Range;
 use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
 
-/// The stored bytes are not zstd, or end inside a frame.
-pub static BROKEN: Rule =
-    Rule::new("zstd/broken", Kind::Malformed, "A zstd component is one or more whole frames.");
-/// More or fewer bytes than declared.
-pub static LENGTH: Rule = Rule::new(
-    "zstd/length",
-    Kind::Malformed,
-    "A zstd component decodes to exactly the length that the file or the shape declares.",
-);
-/// The frame wants more memory for its window than allowed.
-pub static WINDOW: Rule = Rule::new(
-    "zstd/window",
-    Kind::Limit,
-    "A zstd frame needs a window of at most `Limits::zstd_window_log` bits.",
-);
-/// The component decodes to more than the caller allows.
-pub static DECODED_LEN: Rule = Rule::new(
-    "zstd/decoded-len",
-    Kind::Limit,
-    "Compressed components decode to at most `Limits::decoded_len` bytes, or `Limits::expansion` times \
-     what they store if that is more: each of them, and all that are loaded at once.",
-)
-.with_hint("if the file is to be trusted, raise the limit: `--limit decoded-len=100GiB`");
-/// The library refused to compress.
-pub static ENCODE: Rule =
-    Rule::new("zstd/encode", Kind::Misuse, "The compression level is one that zstd has.");
+crate::error::rules! {
+    /// The rules of this module.
+    pub static RULES;
+
+    /// The stored bytes are not zstd, or end inside a frame.
+    pub BROKEN: Malformed "zstd/broken" "A zstd component is one or more whole frames.";
+    /// More or fewer bytes than declared.
+    pub LENGTH: Malformed "zstd/length"
+        "A zstd component decodes to exactly the length that the file or the shape declares.";
+    /// The frame wants more memory for its window than allowed.
+    pub WINDOW: Limit "zstd/window"
+        "A zstd frame needs a window of at most `Limits::zstd_window_log` bits.";
+    /// The component decodes to more than the caller allows.
+    pub DECODED_LEN: Limit "zstd/decoded-len"
+        "Compressed components decode to at most `Limits::decoded_len` bytes, or \
+         `Limits::expansion` times what they store if that is more: each of them, and all that are \
+         loaded at once."
+        hint "if the file is to be trusted, raise the limit: `--limit decoded-len=100GiB`";
+    /// The library refused to compress.
+    pub ENCODE: Misuse "zstd/encode" "The compression level is one that zstd has.";
+}
 
 /// Decoded bytes of one frame of a component that is stored as many: a slice of a tensor costs the
 /// decoding of the frames it lies in.

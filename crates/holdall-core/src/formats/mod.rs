@@ -20,7 +20,7 @@ pub mod safetensors;
 pub mod ztensor;
 
 use crate::encode::{Encode, EncodeOptions};
-use crate::error::{Error, Kind, Result, Rule};
+use crate::error::{Error, Result, Rule};
 use crate::limits::Limits;
 use crate::model::Index;
 use crate::window::{Stop, Window};
@@ -69,25 +69,20 @@ pub static FORMATS: &[&Format] = &[
     &carton::FORMAT,
 ];
 
-/// Rules of recognising a format.
-pub static RULES: &[&Rule] = &[&UNKNOWN, &UNKNOWN_VERSION, &EMPTY, &crate::window::OUTSIDE];
+crate::error::rules! {
+    /// Rules of recognising a format.
+    pub static RULES;
 
-/// No format claims the bytes.
-pub static UNKNOWN: Rule = Rule::new(
-    "format/unknown",
-    Kind::Unsupported,
-    "The first bytes, or the last, are those of a format in the list.",
-)
-.with_hint("`holdall formats` lists the formats this build reads");
-/// The file is empty.
-pub static EMPTY: Rule =
-    Rule::new("format/empty", Kind::Malformed, "A tensor file has at least one byte.");
-/// A version that cannot be written.
-pub static UNKNOWN_VERSION: Rule = Rule::new(
-    "format/unknown-version",
-    Kind::Misuse,
-    "A version asked for is one that the format can be written in.",
-);
+    /// No format claims the bytes.
+    pub UNKNOWN: Unsupported "format/unknown"
+        "The first bytes, or the last, are those of a format in the list."
+        hint "`holdall formats` lists the formats this build reads";
+    /// The file is empty.
+    pub EMPTY: Malformed "format/empty" "A tensor file has at least one byte.";
+    /// A version that cannot be written.
+    pub UNKNOWN_VERSION: Misuse "format/unknown-version"
+        "A version asked for is one that the format can be written in.";
+}
 
 /// The format of the file in `window`.
 ///
@@ -127,17 +122,4 @@ pub fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 pub fn by_name(name: &str) -> Option<&'static Format> {
     let name = name.to_ascii_lowercase();
     FORMATS.iter().copied().find(|f| f.id == name || f.extensions.contains(&name.as_str()))
-}
-
-/// Every rule of this crate, common ones first.
-pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    let common = [
-        RULES,
-        crate::model::builder::RULES,
-        crate::wire::json::RULES,
-        crate::codec::RULES,
-        crate::layout::RULES,
-    ];
-    let own = FORMATS.iter().map(|f| f.rules);
-    common.into_iter().chain(own).flatten().copied().chain(holdall_schema::rules())
 }

@@ -4,7 +4,7 @@ use super::index::{ComponentRow, DigestKind, Index, Inner, TensorRow, Warning};
 use super::names::in_order;
 use super::shape::{element_count, stored_size};
 use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role};
-use crate::error::{Error, Kind, Result, Rule, Shown as _, cut_message};
+use crate::error::{Error, Result, Shown as _, cut_message};
 use crate::limits::Limits;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,90 +12,47 @@ use std::hash::Hash;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rules common to all formats.
-pub static RULES: &[&Rule] = &[
-    &BOUNDS,
-    &OVERLAP,
-    &DUPLICATE_NAME,
-    &SHAPE_OVERFLOW,
-    &SIZE,
-    &MISSING_COMPONENT,
-    &DUPLICATE_COMPONENT,
-    &ELEMENT_WIDTH,
-    &TOO_MANY_TENSORS,
-    &TOO_MANY_NAMES,
-    &RANK,
-    &EXPANSION,
-];
+crate::error::rules! {
+    /// Rules common to all formats.
+    pub static RULES;
 
-/// A component reaches outside the part of the file that may hold data.
-pub static BOUNDS: Rule = Rule::new(
-    "index/bounds",
-    Kind::Malformed,
-    "Every component lies inside the file, clear of its header, manifest and footer.",
-);
-/// Two components share some bytes but not all.
-pub static OVERLAP: Rule = Rule::new(
-    "index/overlap",
-    Kind::Malformed,
-    "Two components are disjoint or the same range (tied weights); they never overlap in part.",
-);
-/// Two tensors have one name.
-pub static DUPLICATE_NAME: Rule =
-    Rule::new("index/duplicate-name", Kind::Malformed, "Tensor names are unique.");
-/// The product of a shape does not fit.
-pub static SHAPE_OVERFLOW: Rule = Rule::new(
-    "index/shape-overflow",
-    Kind::Malformed,
-    "The product of a shape, and the bytes it takes, fit in 64 bits.",
-);
-/// Shape and dtype say one size, the component another.
-pub static SIZE: Rule = Rule::new(
-    "index/size",
-    Kind::Malformed,
-    "A dense component holds exactly product(shape) elements of its dtype, and the `entries` of a blob \
-     16 bytes for each.",
-);
-/// A layout's component is missing.
-pub static MISSING_COMPONENT: Rule = Rule::new(
-    "index/missing-component",
-    Kind::Malformed,
-    "A tensor has every component that its layout is made of.",
-);
-/// A tensor has two components of one role.
-pub static DUPLICATE_COMPONENT: Rule = Rule::new(
-    "index/duplicate-component",
-    Kind::Malformed,
-    "The component roles of one tensor are unique.",
-);
-/// A component is not a whole number of elements.
-pub static ELEMENT_WIDTH: Rule = Rule::new(
-    "index/element-width",
-    Kind::Malformed,
-    "A decoded component is a whole number of elements of its dtype.",
-);
-/// Too many tensors.
-pub static TOO_MANY_TENSORS: Rule = Rule::new(
-    "index/too-many-tensors",
-    Kind::Limit,
-    "A file has at most `Limits::tensors` tensors.",
-);
-/// Too many dimensions.
-pub static RANK: Rule =
-    Rule::new("index/rank", Kind::Limit, "A tensor has at most `Limits::rank` dimensions.");
-/// A compressed component claims to decode to more than zstd can express.
-pub static EXPANSION: Rule = Rule::new(
-    "index/expansion",
-    Kind::Malformed,
-    "A compressed component decodes to no more than its encoding can express (zstd: 128 KiB for 4 \
-     bytes; Deflate: 1032 for 1).",
-);
-/// More names, components or bytes of names than the index has room for.
-pub static TOO_MANY_NAMES: Rule = Rule::new(
-    "index/too-many-names",
-    Kind::Limit,
-    "A tensor has at most 1024 components, and a file at most 65534 distinct roles.",
-);
+    /// A component reaches outside the part of the file that may hold data.
+    pub BOUNDS: Malformed "index/bounds"
+        "Every component lies inside the file, clear of its header, manifest and footer.";
+    /// Two components share some bytes but not all.
+    pub OVERLAP: Malformed "index/overlap"
+        "Two components are disjoint or the same range (tied weights); they never overlap in part.";
+    /// Two tensors have one name.
+    pub DUPLICATE_NAME: Malformed "index/duplicate-name" "Tensor names are unique.";
+    /// The product of a shape does not fit.
+    pub SHAPE_OVERFLOW: Malformed "index/shape-overflow"
+        "The product of a shape, and the bytes it takes, fit in 64 bits.";
+    /// Shape and dtype say one size, the component another.
+    pub SIZE: Malformed "index/size"
+        "A dense component holds exactly product(shape) elements of its dtype, and the `entries` of \
+         a blob 16 bytes for each.";
+    /// A layout's component is missing.
+    pub MISSING_COMPONENT: Malformed "index/missing-component"
+        "A tensor has every component that its layout is made of.";
+    /// A tensor has two components of one role.
+    pub DUPLICATE_COMPONENT: Malformed "index/duplicate-component"
+        "The component roles of one tensor are unique.";
+    /// A component is not a whole number of elements.
+    pub ELEMENT_WIDTH: Malformed "index/element-width"
+        "A decoded component is a whole number of elements of its dtype.";
+    /// Too many tensors.
+    pub TOO_MANY_TENSORS: Limit "index/too-many-tensors"
+        "A file has at most `Limits::tensors` tensors.";
+    /// Too many dimensions.
+    pub RANK: Limit "index/rank" "A tensor has at most `Limits::rank` dimensions.";
+    /// A compressed component claims to decode to more than zstd can express.
+    pub EXPANSION: Malformed "index/expansion"
+        "A compressed component decodes to no more than its encoding can express (zstd: 128 KiB for \
+         4 bytes; Deflate: 1032 for 1).";
+    /// More names, components or bytes of names than the index has room for.
+    pub TOO_MANY_NAMES: Limit "index/too-many-names"
+        "A tensor has at most 1024 components, and a file at most 65534 distinct roles.";
+}
 
 /// The most components that one tensor may have.
 pub const MAX_COMPONENTS: usize = 1024;

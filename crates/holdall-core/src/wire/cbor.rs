@@ -41,89 +41,46 @@ pub use reader::{Items, Reader};
 pub use value::{MAX_DEPTH, has_duplicates};
 pub use writer::{Writer, check};
 
-use crate::error::{Kind, Rule};
+crate::error::rules! {
+    /// Rules of CBOR.
+    pub static RULES;
 
-/// Rules of CBOR.
-pub static RULES: &[&Rule] = &[
-    &TRUNCATED,
-    &RESERVED,
-    &BREAK,
-    &UTF8,
-    &COUNT,
-    &DEPTH,
-    &TOO_MANY_VALUES,
-    &ITEM_KIND,
-    &TAGGED,
-    &INDEFINITE_STRING,
-    &KEY,
-    &DUPLICATE_KEY,
-    &TRAILING,
-    &NOT_CBOR,
-];
-
-/// An item reaches past the end.
-pub static TRUNCATED: Rule =
-    Rule::new("cbor/truncated", Kind::Malformed, "Every item ends inside the bytes it is part of.");
-/// Additional information 28 to 30, or a simple value in the wrong form.
-pub static RESERVED: Rule = Rule::new(
-    "cbor/reserved",
-    Kind::Malformed,
-    "No item uses an encoding that CBOR reserves (RFC 8949, section 3).",
-);
-/// A break that ends nothing.
-pub static BREAK: Rule = Rule::new(
-    "cbor/break",
-    Kind::Malformed,
-    "A break stands only at the end of an item of indefinite length.",
-);
-/// Text that is not UTF-8.
-pub static UTF8: Rule = Rule::new("cbor/utf8", Kind::Malformed, "Text is UTF-8.");
-/// A count that the bytes left cannot hold.
-pub static COUNT: Rule = Rule::new(
-    "cbor/count",
-    Kind::Malformed,
-    "An array or map declares no more items than the bytes left can hold, at one byte each.",
-);
-/// Nested too deep.
-pub static DEPTH: Rule = Rule::new(
-    "cbor/depth",
-    Kind::Limit,
-    "Arrays, maps and tags nest at most `Limits::depth` deep, and never more than 512.",
-);
-/// More attribute values than the limit.
-pub static TOO_MANY_VALUES: Rule = Rule::new(
-    "cbor/too-many-values",
-    Kind::Limit,
-    "The attributes of a file hold at most `Limits::attribute_values` values.",
-);
-/// Another kind of item than its place asks for.
-pub static ITEM_KIND: Rule = Rule::new(
-    "cbor/kind",
-    Kind::Malformed,
-    "Every item is of the kind that its place asks for: text, an unsigned integer, an array, a map.",
-);
-/// A tag in a structural place.
-pub static TAGGED: Rule =
-    Rule::new("cbor/tagged", Kind::Malformed, "No item outside attribute values is tagged.");
-/// A string of indefinite length in a structural place.
-pub static INDEFINITE_STRING: Rule = Rule::new(
-    "cbor/indefinite-string",
-    Kind::Malformed,
-    "Strings outside attribute values have a definite length.",
-);
-/// A key that is not text.
-pub static KEY: Rule =
-    Rule::new("cbor/key", Kind::Malformed, "Keys of maps outside attribute values are text.");
-/// A map with one key twice.
-pub static DUPLICATE_KEY: Rule =
-    Rule::new("cbor/duplicate-key", Kind::Malformed, "The keys of a map are unique.");
-/// Bytes after the item.
-pub static TRAILING: Rule =
-    Rule::new("cbor/trailing", Kind::Malformed, "The bytes hold one item and nothing after it.");
-/// A value handed to the writer that CBOR has no form for.
-pub static NOT_CBOR: Rule = Rule::new(
-    "cbor/not-cbor",
-    Kind::Misuse,
-    "A value to be written is one that CBOR has a form for: integers from -2^64 to 2^64 - 1, simple \
-     values that are not reserved, map keys that are unique.",
-);
+    /// An item reaches past the end.
+    pub TRUNCATED: Malformed "cbor/truncated" "Every item ends inside the bytes it is part of.";
+    /// Additional information 28 to 30, or a simple value in the wrong form.
+    pub RESERVED: Malformed "cbor/reserved"
+        "No item uses an encoding that CBOR reserves (RFC 8949, section 3).";
+    /// A break that ends nothing.
+    pub BREAK: Malformed "cbor/break"
+        "A break stands only at the end of an item of indefinite length.";
+    /// Text that is not UTF-8.
+    pub UTF8: Malformed "cbor/utf8" "Text is UTF-8.";
+    /// A count that the bytes left cannot hold.
+    pub COUNT: Malformed "cbor/count"
+        "An array or map declares no more items than the bytes left can hold, at one byte each.";
+    /// Nested too deep.
+    pub DEPTH: Limit "cbor/depth"
+        "Arrays, maps and tags nest at most `Limits::depth` deep, and never more than 512.";
+    /// More attribute values than the limit.
+    pub TOO_MANY_VALUES: Limit "cbor/too-many-values"
+        "The attributes of a file hold at most `Limits::attribute_values` values.";
+    /// Another kind of item than its place asks for.
+    pub ITEM_KIND: Malformed "cbor/kind"
+        "Every item is of the kind that its place asks for: text, an unsigned integer, an array, a \
+         map.";
+    /// A tag in a structural place.
+    pub TAGGED: Malformed "cbor/tagged" "No item outside attribute values is tagged.";
+    /// A string of indefinite length in a structural place.
+    pub INDEFINITE_STRING: Malformed "cbor/indefinite-string"
+        "Strings outside attribute values have a definite length.";
+    /// A key that is not text.
+    pub KEY: Malformed "cbor/key" "Keys of maps outside attribute values are text.";
+    /// A map with one key twice.
+    pub DUPLICATE_KEY: Malformed "cbor/duplicate-key" "The keys of a map are unique.";
+    /// Bytes after the item.
+    pub TRAILING: Malformed "cbor/trailing" "The bytes hold one item and nothing after it.";
+    /// A value handed to the writer that CBOR has no form for.
+    pub NOT_CBOR: Misuse "cbor/not-cbor"
+        "A value to be written is one that CBOR has a form for: integers from -2^64 to 2^64 - 1, \
+         simple values that are not reserved, map keys that are unique.";
+}

@@ -27,43 +27,31 @@
 //! The header's length is held against the bytes at hand and [`HEADER_MAX`]; the number of dimensions
 //! is bounded by it. Dimensions are handed on as they are.
 
-use crate::error::{Kind, Result, Rule, Shown as _};
+use crate::error::{Result, Shown as _};
 use crate::model::{ByteOrder, DType, LogicalType};
 use crate::wire::cursor::Cursor;
 
-/// Every rule of `.npy` headers.
-pub static RULES: &[&Rule] = &[&MAGIC, &TRUNCATED, &HEADER, &DTYPE, &NO_DESCR];
+crate::error::rules! {
+    /// Every rule of `.npy` headers.
+    pub static RULES;
 
-/// Not an `.npy` file.
-pub static MAGIC: Rule = Rule::new(
-    "npy/magic",
-    Kind::Malformed,
-    "An .npy file starts with 93 `NUMPY` and version 1.0, 2.0 or 3.0.",
-);
-/// It ends inside the header.
-pub static TRUNCATED: Rule = Rule::new(
-    "npy/truncated",
-    Kind::Malformed,
-    "The header is as long as it says, and at most 64 KiB.",
-);
-/// The header says something else.
-pub static HEADER: Rule = Rule::new(
-    "npy/header",
-    Kind::Malformed,
-    "The header is a Python dict of `descr`, `fortran_order` and `shape`, and nothing else.",
-);
-/// Elements that are no numbers.
-pub static DTYPE: Rule = Rule::new(
-    "npy/dtype",
-    Kind::Unsupported,
-    "The elements of an .npy file are bool, integers, floats or complex numbers of a known width.",
-);
-/// A type that NumPy does not have.
-pub static NO_DESCR: Rule = Rule::new(
-    "npy/no-such-type",
-    Kind::Unsupported,
-    "Elements written to an .npy file have a type that NumPy has.",
-);
+    /// Not an `.npy` file.
+    pub MAGIC: Malformed "npy/magic"
+        "An .npy file starts with 93 `NUMPY` and version 1.0, 2.0 or 3.0.";
+    /// It ends inside the header.
+    pub TRUNCATED: Malformed "npy/truncated"
+        "The header is as long as it says, and at most 64 KiB.";
+    /// The header says something else.
+    pub HEADER: Malformed "npy/header"
+        "The header is a Python dict of `descr`, `fortran_order` and `shape`, and nothing else.";
+    /// Elements that are no numbers.
+    pub DTYPE: Unsupported "npy/dtype"
+        "The elements of an .npy file are bool, integers, floats or complex numbers of a known \
+         width.";
+    /// A type that NumPy does not have.
+    pub NO_DESCR: Unsupported "npy/no-such-type"
+        "Elements written to an .npy file have a type that NumPy has.";
+}
 
 /// The most bytes that are read as a header. The headers of numeric arrays are far below.
 pub const HEADER_MAX: u64 = 64 << 10;

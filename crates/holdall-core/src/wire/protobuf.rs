@@ -1,17 +1,16 @@
 //! Protocol buffers, as far as it takes to look for a few fields of a message: field by field, without a
 //! schema, without memory of its own.
 
-use crate::error::{Error, Kind, Result, Rule};
+use crate::error::{Error, Result};
 
-/// Rules of protocol buffers.
-pub static RULES: &[&Rule] = &[&BROKEN];
+crate::error::rules! {
+    /// Rules of protocol buffers.
+    pub static RULES;
 
-/// Bytes that are no message.
-pub static BROKEN: Rule = Rule::new(
-    "protobuf/broken",
-    Kind::Malformed,
-    "A message is a run of whole fields, each a tag and a value of the tag's type.",
-);
+    /// Bytes that are no message.
+    pub BROKEN: Malformed "protobuf/broken"
+        "A message is a run of whole fields, each a tag and a value of the tag's type.";
+}
 
 /// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,35 +1,27 @@
 //! TOML under limits. The parser is the `toml` crate, which refuses duplicate keys; here its input is
 //! held against lengths, nesting and counts first, because it builds everything in memory.
 
-use crate::error::{Kind, Result, Rule};
+use crate::error::Result;
 use crate::limits::Limits;
 pub use ::toml::{Table, Value};
 
-/// Rules of TOML.
-pub static RULES: &[&Rule] = &[&LEN, &BROKEN, &DEPTH, &TOO_MANY_VALUES];
+crate::error::rules! {
+    /// Rules of TOML.
+    pub static RULES;
 
-/// The text is too long.
-pub static LEN: Rule =
-    Rule::new("toml/len", Kind::Limit, "A TOML text has at most `Limits::text_len` bytes.");
-/// The text is not TOML.
-pub static BROKEN: Rule = Rule::new(
-    "toml/broken",
-    Kind::Malformed,
-    "A TOML text is UTF-8, and TOML 1.0; no key is twice.",
-);
-/// Nested too deeply.
-pub static DEPTH: Rule = Rule::new(
-    "toml/depth",
-    Kind::Limit,
-    "Tables, arrays and dotted keys are nested at most 64 deep, or `Limits::depth` if that is less.",
-);
-/// More values than allowed.
-pub static TOO_MANY_VALUES: Rule = Rule::new(
-    "toml/too-many-values",
-    Kind::Limit,
-    "A TOML text has at most 2^20 tables, keys, values and lines without any, or \
-     `Limits::attribute_values` if that is less.",
-);
+    /// The text is too long.
+    pub LEN: Limit "toml/len" "A TOML text has at most `Limits::text_len` bytes.";
+    /// The text is not TOML.
+    pub BROKEN: Malformed "toml/broken" "A TOML text is UTF-8, and TOML 1.0; no key is twice.";
+    /// Nested too deeply.
+    pub DEPTH: Limit "toml/depth"
+        "Tables, arrays and dotted keys are nested at most 64 deep, or `Limits::depth` if that is \
+         less.";
+    /// More values than allowed.
+    pub TOO_MANY_VALUES: Limit "toml/too-many-values"
+        "A TOML text has at most 2^20 tables, keys, values and lines without any, or \
+         `Limits::attribute_values` if that is less.";
+}
 
 /// The deepest nesting, whatever the limits say: what the parser takes.
 const DEPTH_MAX: usize = 64;

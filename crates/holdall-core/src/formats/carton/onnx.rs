@@ -2,19 +2,18 @@
 
 use super::description::{DimSpec, ShapeSpec, TensorSpec};
 use super::value::ValueType;
-use crate::error::{Kind, Result, Rule};
+use crate::error::Result;
 use crate::wire::protobuf::{Fields, varints};
 use std::collections::HashSet;
 
-/// Rules of what is told from an ONNX file.
-pub static RULES: &[&Rule] = &[&NOT_A_MODEL];
+crate::error::rules! {
+    /// Rules of what is told from an ONNX file.
+    pub static RULES;
 
-/// A file that is no ONNX model.
-pub static NOT_A_MODEL: Rule = Rule::new(
-    "onnx/not-a-model",
-    Kind::Malformed,
-    "An ONNX model has a version, a set of operators and a graph.",
-);
+    /// A file that is no ONNX model.
+    pub NOT_A_MODEL: Malformed "onnx/not-a-model"
+        "An ONNX model has a version, a set of operators and a graph.";
+}
 
 /// Messages inside messages; graphs are in graphs where a model branches.
 const MAX_DEPTH: usize = 48;

@@ -10,110 +10,92 @@
 //! for each of them. A nested tensor of none has no type and no further dimensions to be wrong.
 
 use super::{DimSpec, ShapeSpec, TensorSpec, Value};
-use crate::error::{Error, Kind, Rule, Shown as _, list};
+use crate::error::{Error, Rule, Shown as _, list};
 use std::collections::BTreeMap;
 
-/// Every rule of values, inputs and outputs.
-pub static RULES: &[&Rule] = &[
-    &super::value::VALUE,
-    &POSITION,
-    &INPUT.missing,
-    &INPUT.unknown,
-    &INPUT.ty,
-    &INPUT.rank,
-    &INPUT.size,
-    &INPUT.symbol,
-    &OUTPUT.missing,
-    &OUTPUT.unknown,
-    &OUTPUT.ty,
-    &OUTPUT.rank,
-    &OUTPUT.size,
-    &OUTPUT.symbol,
-];
+crate::error::rules! {
+    /// The rules of values, inputs and outputs.
+    pub static RULES;
 
-/// More values than there are inputs.
-pub static POSITION: Rule = Rule::new(
-    "signature/position",
-    Kind::Misuse,
-    "There are as many inputs without names as the model declares, in its order.",
-);
+    /// More values than there are inputs.
+    pub POSITION: Misuse "signature/position"
+        "There are as many inputs without names as the model declares, in its order.";
+
+    /// A declared input is not there.
+    pub INPUT_MISSING: Misuse "signature/input-missing"
+        "Every input that a model declares is given.";
+    /// An input is there that is not declared, or is there twice.
+    pub INPUT_UNKNOWN: Misuse "signature/input-unknown"
+        "An input that is given is one that the model declares, and given once.";
+    /// The elements of an input have another type.
+    pub INPUT_TYPE: Misuse "signature/input-type"
+        "An input has the declared type.";
+    /// An input has another number of dimensions.
+    pub INPUT_RANK: Misuse "signature/input-rank"
+        "An input has as many dimensions as are declared.";
+    /// A dimension of an input has another size.
+    pub INPUT_SIZE: Misuse "signature/input-size"
+        "A dimension of an input has the declared size.";
+    /// A symbol in the shape of an input stands for something else elsewhere.
+    pub INPUT_SYMBOL: Misuse "signature/input-symbol"
+        "A symbol in the shapes of inputs stands for one size, or one whole shape, in all of them.";
+
+    /// A declared output is not there.
+    pub OUTPUT_MISSING: Malformed "signature/output-missing"
+        "A model gives every output that is declared.";
+    /// An output is there that is not declared, or is there twice.
+    pub OUTPUT_UNKNOWN: Malformed "signature/output-unknown"
+        "A model gives outputs that are declared, each once.";
+    /// The elements of an output have another type.
+    pub OUTPUT_TYPE: Malformed "signature/output-type"
+        "An output has the declared type.";
+    /// An output has another number of dimensions.
+    pub OUTPUT_RANK: Malformed "signature/output-rank"
+        "An output has as many dimensions as are declared.";
+    /// A dimension of an output has another size.
+    pub OUTPUT_SIZE: Malformed "signature/output-size"
+        "A dimension of an output has the declared size.";
+    /// A symbol in the shape of an output stands for something else elsewhere.
+    pub OUTPUT_SYMBOL: Malformed "signature/output-symbol"
+        "A symbol in the shapes of outputs stands for what it stands for in the inputs and in the \
+         other outputs.";
+}
 
 /// What can be wrong with the values of one side.
 #[derive(Debug)]
 pub struct SideRules {
     /// One that is declared is not there.
-    pub missing: Rule,
+    pub missing: &'static Rule,
     /// One is there that is not declared, or twice.
-    pub unknown: Rule,
+    pub unknown: &'static Rule,
     /// Its elements have another type.
-    pub ty: Rule,
+    pub ty: &'static Rule,
     /// It has another number of dimensions.
-    pub rank: Rule,
+    pub rank: &'static Rule,
     /// A dimension has another size.
-    pub size: Rule,
+    pub size: &'static Rule,
     /// A symbol stands for something else elsewhere.
-    pub symbol: Rule,
+    pub symbol: &'static Rule,
 }
 
 /// What can be wrong with inputs.
 pub static INPUT: SideRules = SideRules {
-    missing: Rule::new(
-        "signature/input-missing",
-        Kind::Misuse,
-        "Every input that a model declares is given.",
-    ),
-    unknown: Rule::new(
-        "signature/input-unknown",
-        Kind::Misuse,
-        "An input that is given is one that the model declares, and given once.",
-    ),
-    ty: Rule::new("signature/input-type", Kind::Misuse, "An input has the declared type."),
-    rank: Rule::new(
-        "signature/input-rank",
-        Kind::Misuse,
-        "An input has as many dimensions as are declared.",
-    ),
-    size: Rule::new(
-        "signature/input-size",
-        Kind::Misuse,
-        "A dimension of an input has the declared size.",
-    ),
-    symbol: Rule::new(
-        "signature/input-symbol",
-        Kind::Misuse,
-        "A symbol in the shapes of inputs stands for one size, or one whole shape, in all of them.",
-    ),
+    missing: &INPUT_MISSING,
+    unknown: &INPUT_UNKNOWN,
+    ty: &INPUT_TYPE,
+    rank: &INPUT_RANK,
+    size: &INPUT_SIZE,
+    symbol: &INPUT_SYMBOL,
 };
 
 /// What can be wrong with outputs: a model that does not do what is said of it.
 pub static OUTPUT: SideRules = SideRules {
-    missing: Rule::new(
-        "signature/output-missing",
-        Kind::Malformed,
-        "A model gives every output that is declared.",
-    ),
-    unknown: Rule::new(
-        "signature/output-unknown",
-        Kind::Malformed,
-        "A model gives outputs that are declared, each once.",
-    ),
-    ty: Rule::new("signature/output-type", Kind::Malformed, "An output has the declared type."),
-    rank: Rule::new(
-        "signature/output-rank",
-        Kind::Malformed,
-        "An output has as many dimensions as are declared.",
-    ),
-    size: Rule::new(
-        "signature/output-size",
-        Kind::Malformed,
-        "A dimension of an output has the declared size.",
-    ),
-    symbol: Rule::new(
-        "signature/output-symbol",
-        Kind::Malformed,
-        "A symbol in the shapes of outputs stands for what it stands for in the inputs and in the \
-         other outputs.",
-    ),
+    missing: &OUTPUT_MISSING,
+    unknown: &OUTPUT_UNKNOWN,
+    ty: &OUTPUT_TYPE,
+    rank: &OUTPUT_RANK,
+    size: &OUTPUT_SIZE,
+    symbol: &OUTPUT_SYMBOL,
 };
 
 /// Which values are checked.

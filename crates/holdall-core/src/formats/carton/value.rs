@@ -1,6 +1,6 @@
 //! What goes into a model and comes out of it: tensors by value.
 
-use crate::error::{Kind, Result, Rule};
+use crate::error::Result;
 use crate::model::element_count;
 use bytes::Bytes;
 
@@ -126,13 +126,15 @@ macro_rules! numbers {
 numbers!(f32: Float32, f64: Float64, i8: Int8, i16: Int16, i32: Int32, i64: Int64, u8: Uint8);
 numbers!(u16: Uint16, u32: Uint32, u64: Uint64);
 
-/// A value whose parts do not fit each other.
-pub static VALUE: Rule = Rule::new(
-    "signature/value",
-    Kind::Misuse,
-    "A tensor has as many elements as its shape says; tensors inside a nested one are of one type and \
-     rank, and not nested.",
-);
+crate::error::rules! {
+    /// The rules of this module.
+    pub static RULES;
+
+    /// A value whose parts do not fit each other.
+    pub VALUE: Misuse "signature/value"
+        "A tensor has as many elements as its shape says; tensors inside a nested one are of one \
+         type and rank, and not nested.";
+}
 
 impl Value {
     /// Numbers from the bytes of `product(shape)` elements, little-endian.

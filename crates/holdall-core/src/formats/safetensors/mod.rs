@@ -61,7 +61,6 @@ mod decode;
 mod encode;
 mod restore;
 
-use crate::error::{Kind, Rule};
 use crate::formats::Format;
 use crate::formats::header::{Dialect, LEN_BYTES};
 use crate::window::{Stop, Window};
@@ -80,160 +79,82 @@ pub static FORMAT: Format = Format {
     rules: RULES,
 };
 
-/// Every rule of the format.
-pub static RULES: &[&Rule] = &[
-    &TOO_SHORT,
-    &HEADER_BOUNDS,
-    &HEADER_LIMIT,
-    &HEADER_OBJECT,
-    &METADATA,
-    &DUPLICATE_KEY,
-    &MISSING_FIELD,
-    &DTYPE,
-    &OFFSETS,
-    &HOLE,
-    &OVERLAP,
-    &TRUNCATED,
-    &TRAILING_DATA,
-    &LAYOUT,
-    &COMPONENTS,
-    &LOGICAL_TYPE,
-    &RESERVED_NAME,
-    &ALIAS,
-    &ENCODING,
-    &ALIGN,
-    &DECLARED,
-];
+crate::error::rules! {
+    /// Every rule of the format.
+    pub static RULES;
 
-/// No room for the header's length.
-pub static TOO_SHORT: Rule = Rule::new(
-    "safetensors/too-short",
-    Kind::Malformed,
-    "A file starts with 8 bytes that say how long the header is.",
-);
-/// The header reaches past the end of the file.
-pub static HEADER_BOUNDS: Rule =
-    Rule::new("safetensors/header-bounds", Kind::Malformed, "The header lies inside the file.");
-/// The header is too long.
-pub static HEADER_LIMIT: Rule = Rule::new(
-    "safetensors/header-limit",
-    Kind::Limit,
-    "The header has at most `Limits::header_len` bytes; the format allows 100,000,000.",
-);
-/// The header is not an object.
-pub static HEADER_OBJECT: Rule = Rule::new(
-    "safetensors/header-object",
-    Kind::Malformed,
-    "The header is a JSON object: it begins with `{`.",
-);
-/// `__metadata__` is not a map of text.
-pub static METADATA: Rule = Rule::new(
-    "safetensors/metadata",
-    Kind::Malformed,
-    "`__metadata__` is an object whose values are strings.",
-);
-/// A key twice.
-pub static DUPLICATE_KEY: Rule = Rule::new(
-    "safetensors/duplicate-key",
-    Kind::Malformed,
-    "Keys are unique in `__metadata__` and in a tensor's entry, and there is one `__metadata__`.",
-);
-/// An entry lacks a field.
-pub static MISSING_FIELD: Rule = Rule::new(
-    "safetensors/missing-field",
-    Kind::Malformed,
-    "A tensor's entry has `dtype`, `shape` and `data_offsets`.",
-);
-/// An element type that is not known.
-pub static DTYPE: Rule = Rule::new(
-    "safetensors/dtype",
-    Kind::Unsupported,
-    "A tensor's dtype is one of the 22 that release 0.8 of the reference names.",
-);
-/// `data_offsets` is not a range.
-pub static OFFSETS: Rule = Rule::new(
-    "safetensors/offsets",
-    Kind::Malformed,
-    "`data_offsets` is two numbers, start and end, the start not after the end.",
-);
-/// Bytes that belong to no tensor.
-pub static HOLE: Rule = Rule::new(
-    "safetensors/hole",
-    Kind::Malformed,
-    "Tensors tile the data: each starts where the one before it ends, the first at 0.",
-);
-/// Bytes that belong to two tensors.
-pub static OVERLAP: Rule = Rule::new(
-    "safetensors/overlap",
-    Kind::Malformed,
-    "No byte belongs to two tensors, and an empty tensor lies between two others, not inside one.",
-);
-/// The file ends before its last tensor does.
-pub static TRUNCATED: Rule = Rule::new(
-    "safetensors/truncated",
-    Kind::Malformed,
-    "The file has all the bytes that its header describes.",
-)
-.with_hint("the file was cut short, perhaps by a download that broke off: get it again");
-/// The file goes on after its last tensor.
-pub static TRAILING_DATA: Rule = Rule::new(
-    "safetensors/trailing-data",
-    Kind::Malformed,
-    "The file ends where its last tensor ends.",
-);
-/// A layout that the format lacks.
-pub static LAYOUT: Rule = Rule::new(
-    "safetensors/layout",
-    Kind::Unsupported,
-    "safetensors holds dense tensors only.",
-)
-.with_hint(
-    "`--dense` writes sparse and quantized tensors as dense ones; `--exclude` leaves tensors out",
-);
-/// A dense tensor with more than its data.
-pub static COMPONENTS: Rule = Rule::new(
-    "safetensors/components",
-    Kind::Unsupported,
-    "A tensor in safetensors has one component, `data`.",
-)
-.with_hint("`--exclude` leaves tensors out");
-/// A logical type that the format lacks.
-pub static LOGICAL_TYPE: Rule = Rule::new(
-    "safetensors/logical-type",
-    Kind::Unsupported,
-    "A tensor's logical type is one that safetensors has a name for.",
-)
-.with_hint("`--raw-types` writes the storage elements without logical types");
-/// The name that stands for the metadata.
-pub static RESERVED_NAME: Rule = Rule::new(
-    "safetensors/reserved-name",
-    Kind::Unsupported,
-    "No tensor in safetensors is named `__metadata__`.",
-)
-.with_hint("`--rename` gives the tensor another name");
-/// A tensor that shares bytes in a way that cannot be recorded.
-pub static ALIAS: Rule = Rule::new(
-    "safetensors/alias",
-    Kind::Unsupported,
-    "A tensor that shares the bytes of another in the file has the same dtype and shape.",
-)
-.with_hint("`--share copy` gives every tensor bytes of its own");
-/// Compressed bytes, or bytes with a digest.
-pub static ENCODING: Rule = Rule::new(
-    "safetensors/encoding",
-    Kind::Unsupported,
-    "Data in safetensors is raw and carries no digest.",
-)
-.with_hint("`--encoding raw --digest none`");
-/// An alignment that is not one.
-pub static ALIGN: Rule =
-    Rule::new("safetensors/align", Kind::Misuse, "An alignment is a power of two, at most 2^26.");
-/// The writer was not told the truth.
-pub static DECLARED: Rule = Rule::new(
-    "safetensors/declared",
-    Kind::Misuse,
-    "What is written is what was declared: unique names, these sizes, in this order, all of it.",
-);
+    /// No room for the header's length.
+    pub TOO_SHORT: Malformed "safetensors/too-short"
+        "A file starts with 8 bytes that say how long the header is.";
+    /// The header reaches past the end of the file.
+    pub HEADER_BOUNDS: Malformed "safetensors/header-bounds" "The header lies inside the file.";
+    /// The header is too long.
+    pub HEADER_LIMIT: Limit "safetensors/header-limit"
+        "The header has at most `Limits::header_len` bytes; the format allows 100,000,000.";
+    /// The header is not an object.
+    pub HEADER_OBJECT: Malformed "safetensors/header-object"
+        "The header is a JSON object: it begins with `{`.";
+    /// `__metadata__` is not a map of text.
+    pub METADATA: Malformed "safetensors/metadata"
+        "`__metadata__` is an object whose values are strings.";
+    /// A key twice.
+    pub DUPLICATE_KEY: Malformed "safetensors/duplicate-key"
+        "Keys are unique in `__metadata__` and in a tensor's entry, and there is one \
+         `__metadata__`.";
+    /// An entry lacks a field.
+    pub MISSING_FIELD: Malformed "safetensors/missing-field"
+        "A tensor's entry has `dtype`, `shape` and `data_offsets`.";
+    /// An element type that is not known.
+    pub DTYPE: Unsupported "safetensors/dtype"
+        "A tensor's dtype is one of the 22 that release 0.8 of the reference names.";
+    /// `data_offsets` is not a range.
+    pub OFFSETS: Malformed "safetensors/offsets"
+        "`data_offsets` is two numbers, start and end, the start not after the end.";
+    /// Bytes that belong to no tensor.
+    pub HOLE: Malformed "safetensors/hole"
+        "Tensors tile the data: each starts where the one before it ends, the first at 0.";
+    /// Bytes that belong to two tensors.
+    pub OVERLAP: Malformed "safetensors/overlap"
+        "No byte belongs to two tensors, and an empty tensor lies between two others, not inside \
+         one.";
+    /// The file ends before its last tensor does.
+    pub TRUNCATED: Malformed "safetensors/truncated"
+        "The file has all the bytes that its header describes."
+        hint "the file was cut short, perhaps by a download that broke off: get it again";
+    /// The file goes on after its last tensor.
+    pub TRAILING_DATA: Malformed "safetensors/trailing-data"
+        "The file ends where its last tensor ends.";
+    /// A layout that the format lacks.
+    pub LAYOUT: Unsupported "safetensors/layout"
+        "safetensors holds dense tensors only."
+        hint "`--dense` writes sparse and quantized tensors as dense ones; `--exclude` leaves \
+              tensors out";
+    /// A dense tensor with more than its data.
+    pub COMPONENTS: Unsupported "safetensors/components"
+        "A tensor in safetensors has one component, `data`."
+        hint "`--exclude` leaves tensors out";
+    /// A logical type that the format lacks.
+    pub LOGICAL_TYPE: Unsupported "safetensors/logical-type"
+        "A tensor's logical type is one that safetensors has a name for."
+        hint "`--raw-types` writes the storage elements without logical types";
+    /// The name that stands for the metadata.
+    pub RESERVED_NAME: Unsupported "safetensors/reserved-name"
+        "No tensor in safetensors is named `__metadata__`."
+        hint "`--rename` gives the tensor another name";
+    /// A tensor that shares bytes in a way that cannot be recorded.
+    pub ALIAS: Unsupported "safetensors/alias"
+        "A tensor that shares the bytes of another in the file has the same dtype and shape."
+        hint "`--share copy` gives every tensor bytes of its own";
+    /// Compressed bytes, or bytes with a digest.
+    pub ENCODING: Unsupported "safetensors/encoding"
+        "Data in safetensors is raw and carries no digest."
+        hint "`--encoding raw --digest none`";
+    /// An alignment that is not one.
+    pub ALIGN: Misuse "safetensors/align" "An alignment is a power of two, at most 2^26.";
+    /// The writer was not told the truth.
+    pub DECLARED: Misuse "safetensors/declared"
+        "What is written is what was declared: unique names, these sizes, in this order, all of it.";
+}
 
 /// The key of the file's attributes in a header.
 const METADATA_KEY: &str = "__metadata__";

@@ -37,59 +37,45 @@ pub use packing::Packing;
 use super::dense::Dense;
 use super::float::into_f32;
 use super::{DENSE_LIMIT, Decoded, LENGTH, ROWS, WRONG_LAYOUT};
-use crate::error::{Error, Kind, Result, Rule, Shown as _};
+use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{Attributes, DType, Layout, Role, TensorInfo, Value, element_count};
 use bytes::Bytes;
 use packing::{Direction, Packed};
 use std::ops::Range;
 
-/// An attribute that is missing or not of its type.
-pub static ATTRIBUTE: Rule = Rule::new(
-    "quantized/attribute",
-    Kind::Malformed,
-    "A quantized tensor has `bits` and `group_size`, and its attributes have their types and are in \
-     their ranges: neither `bits` nor `group_size` is 0, and an axis is one of the shape's.",
-);
-/// A number of bits that is not known.
-pub static BITS: Rule =
-    Rule::new("quantized/bits", Kind::Unsupported, "A quantized element has 1 to 8 bits.");
-/// A packing that is not known.
-pub static PACKING: Rule = Rule::new(
-    "quantized/packing",
-    Kind::Unsupported,
-    "A packing is `n_per_t` or `n_per_w_t` of integer words, in an order that is known.",
-);
-/// A packing that cannot be: elements that have no room in their words.
-pub static FIT: Rule = Rule::new(
-    "quantized/fit",
-    Kind::Malformed,
-    "The elements of a packing fit its words, and its words are as wide as the dtype of the component.",
-);
-/// A direction that is not known.
-pub static AXIS: Rule = Rule::new(
-    "quantized/axis",
-    Kind::Unsupported,
-    "Groups and packing run along the last axis, or down the rows of a matrix.",
-);
-/// A component whose length does not fit the shape.
-pub static COUNTS: Rule = Rule::new(
-    "quantized/counts",
-    Kind::Malformed,
-    "There are as many words, scales and zero points as shape, packing and group size take.",
-);
-/// Zero points that are missing or of a type that is none.
-pub static ZEROS: Rule = Rule::new(
-    "quantized/zeros",
-    Kind::Malformed,
-    "Zero points are floats or integers, and there when quantization is not symmetric.",
-);
-/// A row's group that is not there.
-pub static GROUP_INDEX: Rule = Rule::new(
-    "quantized/group-index",
-    Kind::Malformed,
-    "`g_idx` is one integer for each row, each the number of a group, and groups run down the rows.",
-);
+crate::error::rules! {
+    /// The rules of this module.
+    pub static RULES;
+
+    /// An attribute that is missing or not of its type.
+    pub ATTRIBUTE: Malformed "quantized/attribute"
+        "A quantized tensor has `bits` and `group_size`, and its attributes have their types and \
+         are in their ranges: neither `bits` nor `group_size` is 0, and an axis is one of the \
+         shape's.";
+    /// A number of bits that is not known.
+    pub BITS: Unsupported "quantized/bits" "A quantized element has 1 to 8 bits.";
+    /// A packing that is not known.
+    pub PACKING: Unsupported "quantized/packing"
+        "A packing is `n_per_t` or `n_per_w_t` of integer words, in an order that is known.";
+    /// A packing that cannot be: elements that have no room in their words.
+    pub FIT: Malformed "quantized/fit"
+        "The elements of a packing fit its words, and its words are as wide as the dtype of the \
+         component.";
+    /// A direction that is not known.
+    pub AXIS: Unsupported "quantized/axis"
+        "Groups and packing run along the last axis, or down the rows of a matrix.";
+    /// A component whose length does not fit the shape.
+    pub COUNTS: Malformed "quantized/counts"
+        "There are as many words, scales and zero points as shape, packing and group size take.";
+    /// Zero points that are missing or of a type that is none.
+    pub ZEROS: Malformed "quantized/zeros"
+        "Zero points are floats or integers, and there when quantization is not symmetric.";
+    /// A row's group that is not there.
+    pub GROUP_INDEX: Malformed "quantized/group-index"
+        "`g_idx` is one integer for each row, each the number of a group, and groups run down the \
+         rows.";
+}
 
 /// The decoded components of a quantized tensor.
 #[derive(Debug, Clone)]

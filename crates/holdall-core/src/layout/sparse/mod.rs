@@ -19,53 +19,40 @@ pub use indices::Indices;
 
 use super::dense::Dense;
 use super::{DENSE_LIMIT, Decoded, ELEMENT_SIZE, LENGTH, WRONG_LAYOUT};
-use crate::error::{Error, Kind, Result, Rule, Shown as _};
+use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{DType, LogicalType, Role, TensorInfo, element_count};
 use bytes::Bytes;
 
-/// A shape that the layout cannot have.
-pub static RANK: Rule =
-    Rule::new("sparse/rank", Kind::Malformed, "A tensor by compressed rows has two dimensions.");
-/// Indices that are no integers.
-pub static INDEX_DTYPE: Rule =
-    Rule::new("sparse/index-dtype", Kind::Malformed, "Indices are integers of 8 to 64 bits.");
-/// An index below 0.
-pub static NEGATIVE_INDEX: Rule =
-    Rule::new("sparse/negative-index", Kind::Malformed, "No index is negative.");
-/// Components that disagree on the number of entries.
-pub static COUNTS: Rule = Rule::new(
-    "sparse/counts",
-    Kind::Malformed,
-    "There is one index (or one per dimension) for each value, and one row pointer more than rows.",
-);
-/// The first row pointer.
-pub static INDPTR_START: Rule =
-    Rule::new("sparse/indptr-start", Kind::Malformed, "The first row pointer is 0.");
-/// A row that ends before it starts.
-pub static INDPTR_ORDER: Rule =
-    Rule::new("sparse/indptr-order", Kind::Malformed, "Row pointers never fall.");
-/// The last row pointer.
-pub static INDPTR_END: Rule = Rule::new(
-    "sparse/indptr-end",
-    Kind::Malformed,
-    "The last row pointer is the number of values.",
-);
-/// An index past the shape.
-pub static INDEX_BOUNDS: Rule =
-    Rule::new("sparse/index-bounds", Kind::Malformed, "Every index lies inside the shape.");
-/// One component for everything, of a size that cannot be.
-pub static PACKED: Rule = Rule::new(
-    "sparse/packed",
-    Kind::Malformed,
-    "A packed sparse component has the size that its shape and number of entries take.",
-);
-/// Two values for one place that cannot be summed.
-pub static SUM: Rule = Rule::new(
-    "sparse/sum",
-    Kind::Unsupported,
-    "Values that share a place have a type whose sums this version can take.",
-);
+crate::error::rules! {
+    /// The rules of this module.
+    pub static RULES;
+
+    /// A shape that the layout cannot have.
+    pub RANK: Malformed "sparse/rank" "A tensor by compressed rows has two dimensions.";
+    /// Indices that are no integers.
+    pub INDEX_DTYPE: Malformed "sparse/index-dtype" "Indices are integers of 8 to 64 bits.";
+    /// An index below 0.
+    pub NEGATIVE_INDEX: Malformed "sparse/negative-index" "No index is negative.";
+    /// Components that disagree on the number of entries.
+    pub COUNTS: Malformed "sparse/counts"
+        "There is one index (or one per dimension) for each value, and one row pointer more than \
+         rows.";
+    /// The first row pointer.
+    pub INDPTR_START: Malformed "sparse/indptr-start" "The first row pointer is 0.";
+    /// A row that ends before it starts.
+    pub INDPTR_ORDER: Malformed "sparse/indptr-order" "Row pointers never fall.";
+    /// The last row pointer.
+    pub INDPTR_END: Malformed "sparse/indptr-end" "The last row pointer is the number of values.";
+    /// An index past the shape.
+    pub INDEX_BOUNDS: Malformed "sparse/index-bounds" "Every index lies inside the shape.";
+    /// One component for everything, of a size that cannot be.
+    pub PACKED: Malformed "sparse/packed"
+        "A packed sparse component has the size that its shape and number of entries take.";
+    /// Two values for one place that cannot be summed.
+    pub SUM: Unsupported "sparse/sum"
+        "Values that share a place have a type whose sums this version can take.";
+}
 
 /// The decoded bytes of a component that the layout cannot do without.
 fn component(
