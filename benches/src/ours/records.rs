@@ -8,7 +8,7 @@ use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use anyhow::{Context as _, Result};
 use holdall::records::{Blob, Build, Records, Texts};
-use holdall::{Io, OpenOptions, Role};
+use holdall::{Io, OpenOptions, Role, Work};
 use std::hint::black_box;
 use std::io::Read;
 use std::ops::Range;
@@ -156,7 +156,7 @@ pub fn build(c: &Context, lines: impl Read, threads: Option<usize>) -> Result<Ou
     let output = c.output()?;
     let options = datasets::options();
     let options = match threads {
-        Some(threads) => options.with_threads(threads),
+        Some(threads) => options.with_work(Work::new().with_threads(threads)),
         None => options,
     };
     let kind = datasets::line_kind();

@@ -7,7 +7,6 @@ use crate::output::json::{push_number, push_optional, push_string};
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, escape, printable, shape, type_name};
-use crate::progress::Bar;
 use crate::schema::infer;
 use crate::schema::read::{self, Reading};
 use crate::session::Session;
@@ -125,17 +124,12 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         dry_run(session, args, &file, &target, &specs, &report)?;
         return Ok(Status::Fine);
     }
-    let bar = Bar::new(session, "converting");
-    let options = match Bar::listener(&bar) {
-        Some(listener) => options.with_progress(listener),
-        None => options,
-    };
     let report = if to_stdout {
         holdall::convert_to(&file, &mut *session.out(), &options)?.0
     } else {
         holdall::convert(&file, &args.output, &options)?
     };
-    drop(bar);
+    drop(options);
     if to_stdout {
         // Standard output has the file in it.
         session.note(summary(&args.output, &target, &report));
@@ -150,7 +144,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
 
 fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), Failure> {
     let mut encode = EncodeOptions::new();
-    let mut write = args.writing.options(session).with_overwrite(args.force);
+    let mut write = args.writing.options(session.work("converting")).with_overwrite(args.force);
     let format = match &args.to {
         Some(to) => {
             let (format, version) = writing::target(to)?;

@@ -5,7 +5,6 @@ use crate::exit::{Failure, Status, WHICH_COMPONENT, WHICH_FORMAT};
 use crate::input;
 use crate::output::json::{push_optional, push_string};
 use crate::output::text::{Size, escape, printable, shape, type_name};
-use crate::progress::Bar;
 use crate::session::Session;
 use crate::writing;
 use clap::{Args, ValueEnum};
@@ -15,8 +14,7 @@ use holdall::layout::float::{decode_f32, decode_f64};
 use holdall::model::{element_count, stored_size};
 use holdall::wire::npy;
 use holdall::{
-    Check, Component, DType, Durability, FileSink, Layout, LogicalType, Progress as _, Result,
-    Role, Sink, Tensor,
+    Check, Component, DType, Durability, FileSink, Layout, LogicalType, Result, Role, Sink, Tensor,
 };
 use std::io::Write as _;
 use std::ops::Range;
@@ -170,22 +168,15 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
             })?
         }
     };
-    let bar = Bar::new(session, "extracting");
-    if let Some(bar) = &bar {
-        bar.begin(extraction.len);
-    }
-    let advance = |n: usize| {
-        if let Some(bar) = &bar {
-            bar.advance(n as u64);
-        }
-    };
+    let work = session.work("extracting");
+    work.begin(extraction.len);
     let len = if to_stdout {
         let mut out = session.out();
         out.write_all(&header)?;
         let mut len = header.len() as u64;
         write(&tensor, &extraction, args.convert, &mut |bytes| {
             len += bytes.len() as u64;
-            advance(bytes.len());
+            work.advance(bytes.len() as u64)?;
             Ok(out.write_all(bytes)?)
         })?;
         len
@@ -195,14 +186,14 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
         sink.expect(header.len() as u64 + extraction.len);
         sink.append(&header)?;
         write(&tensor, &extraction, args.convert, &mut |bytes| {
-            advance(bytes.len());
+            work.advance(bytes.len() as u64)?;
             Ok(sink.append(bytes)?)
         })?;
         let len = sink.len();
         sink.finish()?;
         len
     };
-    drop(bar);
+    drop(work);
     let type_name = type_name(Some(dtype), logical_type.as_ref());
     if session.json() && !to_stdout {
         let text = report(args, &tensor, &extraction, dtype, logical_type.as_ref(), len);

@@ -1,10 +1,7 @@
 //! Progress bars: on a terminal, and only when the work turns out to be long.
 
-use crate::session::Session;
-use holdall::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -19,10 +16,9 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// A bar with `what` before it; `None` when there is no terminal to draw it on or the user wants
-    /// quiet.
-    pub(crate) fn new(session: &Session, what: &'static str) -> Option<Arc<Bar>> {
-        if session.global.quiet || !std::io::stderr().is_terminal() {
+    /// A bar with `what` before it; `None` where there is no terminal to draw it on.
+    pub(crate) fn new(what: &'static str) -> Option<Bar> {
+        if !std::io::stderr().is_terminal() {
             return None;
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
@@ -33,22 +29,18 @@ impl Bar {
             bar.set_style(style.progress_chars("━╸─"));
         }
         bar.set_prefix(what);
-        Some(Arc::new(Bar { bar, begun: Instant::now(), drawn: AtomicBool::new(false) }))
+        Some(Bar { bar, begun: Instant::now(), drawn: AtomicBool::new(false) })
     }
 
-    /// The same bar as the library wants it.
-    pub(crate) fn listener(bar: &Option<Arc<Bar>>) -> Option<Arc<dyn Progress>> {
-        bar.clone().map(|bar| bar as _)
-    }
-}
-
-impl Progress for Bar {
-    fn begin(&self, total_bytes: u64) {
-        self.bar.set_length(total_bytes);
-    }
-
-    fn advance(&self, bytes: u64) {
-        self.bar.inc(bytes);
+    /// `done` of `total` bytes are done. Numbers may come out of order: the bar does not go back.
+    pub(crate) fn show(&self, done: u64, total: u64) {
+        // Nobody knows how long standard input is.
+        if total > 0 {
+            self.bar.set_length(total);
+        }
+        if done > self.bar.position() {
+            self.bar.set_position(done);
+        }
         let long = self.begun.elapsed() > PATIENCE;
         if long && !self.drawn.swap(true, Ordering::Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

@@ -4,6 +4,8 @@ use crate::args::Global;
 use crate::exit::{self, Failure};
 use crate::input::Standard;
 use crate::output::style::{Paint, Style};
+use crate::progress::Bar;
+use holdall::Work;
 use std::cell::{OnceCell, RefCell, RefMut};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
@@ -39,6 +41,29 @@ impl Session {
     /// Standard output, buffered.
     pub(crate) fn out(&self) -> RefMut<'_, BufWriter<io::Stdout>> {
         self.out.borrow_mut()
+    }
+
+    /// How work is done: on the threads that were asked for. A terminal shows a bar with `what` before it
+    /// until the last clone of this goes.
+    pub(crate) fn work(&self, what: &'static str) -> Work {
+        let work = self.silent_work();
+        match self.bar(what) {
+            Some(bar) => work.on_progress(move |done, total| bar.show(done, total)),
+            None => work,
+        }
+    }
+
+    /// A bar with `what` before it, where there is a terminal and the user does not want quiet.
+    pub(crate) fn bar(&self, what: &'static str) -> Option<Bar> {
+        if self.global.quiet { None } else { Bar::new(what) }
+    }
+
+    /// As [`Session::work`], without a bar.
+    pub(crate) fn silent_work(&self) -> Work {
+        match self.global.threads {
+            Some(threads) => Work::new().with_threads(threads.get()),
+            None => Work::new(),
+        }
     }
 
     /// Colours on standard output.

@@ -6,7 +6,6 @@ use crate::input;
 use crate::output::json::{push_error, push_number, push_optional, push_string, push_warnings};
 use crate::output::style::Style;
 use crate::output::text::{Grouped, Size, count, escape, plural, printable};
-use crate::progress::Bar;
 use crate::session::Session;
 use clap::Args;
 use holdall::verify::{Reason, Unverified, Verdict};
@@ -55,16 +54,11 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
         if let Some(package) = crate::package::of_file(&file)? {
             return crate::package::verify::run(session, &package, strictness);
         }
-        let bar = Bar::new(session, "verifying");
-        let mut options = VerifyOptions::new().with_select(args.select.read()?);
-        if let Some(threads) = session.global.threads {
-            options = options.with_threads(threads.get());
-        }
-        if let Some(listener) = Bar::listener(&bar) {
-            options = options.with_progress(listener);
-        }
+        let options = VerifyOptions::new()
+            .with_select(args.select.read()?)
+            .with_work(session.work("verifying"));
         let report = holdall::verify(&file, &options)?;
-        drop(bar);
+        drop(options);
         if session.json() {
             writeln!(session.out(), "{}", json(&file, &report))?;
         } else {

@@ -1,9 +1,8 @@
 //! Options of the commands that write files.
 
 use crate::exit::{ARGUMENTS, Failure, NOT_TO_TERMINAL};
-use crate::session::Session;
 use clap::{Args, ValueEnum};
-use holdall::{Algorithm, Durability, EncodeOptions, FORMATS, Format, WriteOptions, formats};
+use holdall::{Algorithm, Durability, EncodeOptions, FORMATS, Format, Work, WriteOptions, formats};
 use std::io::{IsTerminal as _, stdout};
 
 /// How new components are written.
@@ -25,8 +24,8 @@ pub(crate) struct Writing {
 
 impl Writing {
     /// The options as the library wants them.
-    pub(crate) fn options(&self, session: &Session) -> WriteOptions {
-        let mut out = WriteOptions::new();
+    pub(crate) fn options(&self, work: Work) -> WriteOptions {
+        let mut out = WriteOptions::new().with_work(work);
         if let Some(digest) = self.digest {
             out = out.with_digest(match digest {
                 DigestChoice::Crc32c => Some(Algorithm::Crc32c),
@@ -37,20 +36,17 @@ impl Writing {
         if let Some(EncodingChoice::Zstd(level)) = self.encoding {
             out = out.with_zstd(level);
         }
-        if let Some(threads) = session.global.threads {
-            out = out.with_threads(threads.get());
-        }
         if self.no_sync { out.with_durability(Durability::System) } else { out }
     }
 
     /// The same for a file of records, in the format that was asked for, if any was.
     pub(crate) fn of_records(
         &self,
-        session: &Session,
+        work: Work,
         to: Option<&str>,
         force: bool,
     ) -> Result<WriteOptions, Failure> {
-        let out = self.options(session).with_overwrite(force);
+        let out = self.options(work).with_overwrite(force);
         let Some(to) = to else { return Ok(out) };
         let (format, version) = target(to)?;
         let out = out.with_format(format);

@@ -3,8 +3,8 @@
 use crate::errors::{Raise, misuse};
 use crate::memory::{Buffer, Lent};
 use crate::options::{Converting, Writing};
-use crate::work::run;
-use crate::{dtype, options, reports, value, work, writer};
+use crate::work::{run, run_with};
+use crate::{dtype, options, reports, value, writer};
 use bytes::Bytes;
 use holdall::layout::dense::Dense;
 use holdall::{
@@ -213,13 +213,13 @@ impl NativeFile {
         let (tensor, role, len) = self.sized(py, at, role)?;
         // A view costs nothing, however long it is.
         let work = if is_view(&tensor, &role) { 0 } else { len };
-        run(py, work, None, |_| tensor.bytes(&role)).map(Buffer::frozen)
+        run(py, work, |_| tensor.bytes(&role)).map(Buffer::frozen)
     }
 
     /// The decoded bytes of a component in memory of their own, and where they start in it.
     fn read_owned(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<(Buffer, usize)> {
         let (tensor, role, len) = self.sized(py, at, role)?;
-        let (memory, range) = run(py, len, None, |_| tensor.memory(&role))?;
+        let (memory, range) = run(py, len, |_| tensor.memory(&role))?;
         Ok((Buffer::writable(memory), range.start))
     }
 
@@ -234,13 +234,13 @@ impl NativeFile {
     ) -> PyResult<Buffer> {
         let (tensor, role, _) = self.sized(py, at, role)?;
         let len = end.saturating_sub(start);
-        run(py, len, None, |_| tensor.bytes_range(&role, start..end)).map(Buffer::frozen)
+        run(py, len, |_| tensor.bytes_range(&role, start..end)).map(Buffer::frozen)
     }
 
     /// The stored bytes of a component, as they are in the file.
     fn stored(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<Buffer> {
         let (tensor, role, len) = self.sized(py, at, role)?;
-        run(py, len, None, |_| tensor.stored(&role)).map(Buffer::frozen)
+        run(py, len, |_| tensor.stored(&role)).map(Buffer::frozen)
     }
 
     /// Decodes a component into a buffer.
@@ -254,7 +254,7 @@ impl NativeFile {
         let (tensor, role, len) = self.sized(py, at, role)?;
         let mut lent = Lent::writable(buffer)?;
         let out = lent.bytes_mut();
-        run(py, len, None, |_| tensor.read_into(&role, out))
+        run(py, len, |_| tensor.read_into(&role, out))
     }
 
     /// Dense tensors (all, or those of these numbers) in memory of their own: for each its name, shape,
@@ -271,10 +271,10 @@ impl NativeFile {
     ) -> PyResult<Bound<'py, PyList>> {
         let file = self.get(py)?;
         let positions = positions.unwrap_or_else(|| (0..file.len()).collect());
-        let base = load_options(py, threads, check)?;
+        let base = load_options(py, check)?;
         let len = file.source().len();
-        let loaded = run(py, len, progress, |meter| {
-            file.load_memory(positions, &base.with_progress(meter))
+        let loaded = run_with(py, len, threads, progress, |work| {
+            file.load_memory(positions, &base.with_work(work))
         })?;
         let buffers: Vec<Buffer> = loaded.buffers.into_iter().map(Buffer::writable).collect();
         let objects = buffers.iter().map(|b| Py::new(py, b.clone()));
@@ -325,7 +325,7 @@ impl NativeFile {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<()> {
         let file = self.get(py)?;
-        let options = load_options(py, threads, check)?;
+        let options = load_options(py, check)?;
         let mut lent = Vec::with_capacity(buffers.len());
         for (at, role, buffer) in &buffers {
             let name = self.tensor(py, *at)?.name().to_owned();
@@ -343,26 +343,28 @@ impl NativeFile {
             .iter_mut()
             .map(|(name, role, lent)| (name.as_str(), role.clone(), lent.bytes_mut()))
             .collect();
-        run(py, len, progress, |meter| file.load_into(wanted, &options.with_progress(meter)))
+        run_with(py, len, threads, progress, |work| {
+            file.load_into(wanted, &options.with_work(work))
+        })
     }
 
     /// The tensor as a dense one: element type, shape, bytes.
     fn to_dense(&self, py: Python<'_>, at: usize) -> PyResult<Given> {
         let tensor = self.tensor(py, at)?;
-        run(py, u64::MAX, None, |_| tensor.to_dense()).map(dense)
+        run(py, u64::MAX, |_| tensor.to_dense()).map(dense)
     }
 
     /// A sparse tensor in compressed rows, checked: `indptr` and `indices` (uint64) and values.
     fn csr(&self, py: Python<'_>, at: usize) -> PyResult<(Buffer, Buffer, Given)> {
         let tensor = self.tensor(py, at)?;
-        let csr = run(py, u64::MAX, None, |_| tensor.csr())?;
+        let csr = run(py, u64::MAX, |_| tensor.csr())?;
         Ok((words(csr.indptr()), words(csr.indices()), dense(csr.values().clone())))
     }
 
     /// A sparse tensor as coordinates, checked: one run of uint64 for each dimension, and values.
     fn coo(&self, py: Python<'_>, at: usize) -> PyResult<(Vec<Buffer>, Given)> {
         let tensor = self.tensor(py, at)?;
-        let coo = run(py, u64::MAX, None, |_| tensor.coo())?;
+        let coo = run(py, u64::MAX, |_| tensor.coo())?;
         let coords = (0..coo.shape().len()).map(|d| words(coo.coords(d))).collect();
         Ok((coords, dense(coo.values().clone())))
     }
@@ -378,12 +380,9 @@ impl NativeFile {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let tensor = self.tensor(py, at)?;
-        let mut options = StatsOptions::new().with_bins(bins);
-        if let Some(threads) = threads {
-            options = options.with_threads(threads);
-        }
-        let stats = run(py, u64::MAX, progress, |meter| {
-            holdall::stats::stats(&tensor, &options.with_progress(meter))
+        let options = StatsOptions::new().with_bins(bins);
+        let stats = run_with(py, u64::MAX, threads, progress, |work| {
+            holdall::stats::stats(&tensor, &options.with_work(work))
         })?;
         reports::stats(py, &stats)
     }
@@ -399,12 +398,9 @@ impl NativeFile {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let file = self.get(py)?;
-        let mut options = VerifyOptions::new().with_select(options::select(py, include, exclude)?);
-        if let Some(threads) = threads {
-            options = options.with_threads(threads);
-        }
-        let report = run(py, u64::MAX, progress, |meter| {
-            holdall::verify::verify(&file, &options.with_progress(meter))
+        let options = VerifyOptions::new().with_select(options::select(py, include, exclude)?);
+        let report = run_with(py, u64::MAX, threads, progress, |work| {
+            holdall::verify::verify(&file, &options.with_work(work))
         })?;
         reports::verify(py, &report)
     }
@@ -431,14 +427,11 @@ impl NativeFile {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (a, b) = (self.get(py)?, other.get(py)?);
-        let mut options = DiffOptions::new()
+        let options = DiffOptions::new()
             .with_tolerance(rtol, atol)
             .with_select(options::select(py, include, exclude)?);
-        if let Some(threads) = threads {
-            options = options.with_threads(threads);
-        }
-        let diff = run(py, u64::MAX, progress, |meter| {
-            holdall::diff::diff(&a, &b, &options.with_progress(meter))
+        let diff = run_with(py, u64::MAX, threads, progress, |work| {
+            holdall::diff::diff(&a, &b, &options.with_work(work))
         })?;
         reports::diff(py, &diff)
     }
@@ -454,14 +447,14 @@ impl NativeFile {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let file = self.get(py)?;
-        let options = writing.conversion(py, &converting)?;
+        let (options, threads) = (writing.conversion(py, &converting)?, writing.threads);
         let report = match writer::Target::of(target)? {
-            writer::Target::Path(path) => work::run(py, u64::MAX, progress, |meter| {
-                holdall::convert::convert(&file, path, &options.with_progress(meter))
+            writer::Target::Path(path) => run_with(py, u64::MAX, threads, progress, |work| {
+                holdall::convert::convert(&file, path, &options.with_work(work))
             })?,
-            writer::Target::Object(object) => work::run(py, u64::MAX, progress, |meter| {
+            writer::Target::Object(object) => run_with(py, u64::MAX, threads, progress, |work| {
                 let out = writer::PyWrite::new(object);
-                let options = options.with_progress(meter);
+                let options = options.with_work(work);
                 holdall::convert::convert_to(&file, out, &options).map(|(report, _)| report)
             })?,
         };
@@ -469,15 +462,8 @@ impl NativeFile {
     }
 }
 
-fn load_options(
-    py: Python<'_>,
-    threads: Option<usize>,
-    check: Option<&str>,
-) -> PyResult<LoadOptions> {
+fn load_options(py: Python<'_>, check: Option<&str>) -> PyResult<LoadOptions> {
     let mut options = LoadOptions::new();
-    if let Some(threads) = threads {
-        options = options.with_threads(threads);
-    }
     if let Some(check) = check {
         options = options.with_check(options::check_of(py, check)?);
     }

@@ -1,10 +1,10 @@
 //! Models that were loaded, and their self-tests. Only what is here executes anything of a package.
 
 use crate::errors::{misuse, raise};
-use crate::work::{Meter, run};
+use crate::work::run;
 use crate::{describe, values};
 use holdall::carton::{Package, Value};
-use holdall::{Progress as _, Result};
+use holdall::{Result, Work};
 use holdall_run::self_test::{Override, self_tests};
 use holdall_run::{LogLine, Model, Settings, TestReport};
 use pyo3::prelude::*;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Whoever waits for the model now: asked whether it is still wanted.
-type Waiting = Arc<Mutex<Option<Arc<Meter>>>>;
+type Waiting = Arc<Mutex<Option<Work>>>;
 
 /// A model that was loaded. Calls take turns.
 #[pyclass(frozen, name = "Model", module = "holdall._holdall")]
@@ -42,8 +42,8 @@ impl NativeModel {
         let waiting = Waiting::default();
         let asked = Arc::clone(&waiting);
         let mut settings = Settings::default().with_timeout(timeout).with_cancelled(move || {
-            let meter = asked.lock().unwrap_or_else(PoisonError::into_inner);
-            meter.as_ref().is_some_and(|meter| meter.is_cancelled())
+            let work = asked.lock().unwrap_or_else(PoisonError::into_inner);
+            work.as_ref().is_some_and(|work| work.check().is_err())
         });
         for (name, value) in describe::options(options)? {
             settings = settings.with_option(name, value);
@@ -54,8 +54,8 @@ impl NativeModel {
         if let Some(log) = log {
             settings = settings.with_log(move |line| tell(&log, &line));
         }
-        let model = run(py, u64::MAX, None, |meter| {
-            *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(meter);
+        let model = run(py, u64::MAX, |work| {
+            *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
             Model::load(&package, &settings).map_err(|e| e.in_source(package.name()))
         })?;
         Ok(NativeModel { model: Mutex::new(Some(model)), package, waiting })
@@ -65,12 +65,12 @@ impl NativeModel {
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut Model) -> Result<T> + Send,
+        call: impl FnOnce(&mut Model) -> Result<T> + Send,
     ) -> PyResult<T> {
-        let done = run(py, u64::MAX, None, |meter| {
+        let done = run(py, u64::MAX, |work| {
             let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
-            *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(meter);
-            let done = model.as_mut().map(work).transpose();
+            *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+            let done = model.as_mut().map(call).transpose();
             done.map_err(|e| match e.source_name() {
                 None => e.in_source(self.package.name()),
                 Some(_) => e,

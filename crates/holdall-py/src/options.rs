@@ -5,7 +5,7 @@ use crate::value;
 use holdall::convert::Convert;
 use holdall::{
     Algorithm, Check, Durability, EncodeOptions, Io, Limits, OpenOptions, Rename, Select, Sharing,
-    WriteOptions, formats,
+    Work, WriteOptions, formats,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -90,7 +90,7 @@ pub(crate) struct Writing<'py> {
     align: Option<u64>,
     overwrite: bool,
     sync: bool,
-    threads: Option<usize>,
+    pub(crate) threads: Option<usize>,
 }
 
 impl Writing<'_> {
@@ -133,7 +133,7 @@ impl Writing<'_> {
             }
         }
         if let Some(threads) = self.threads {
-            options = options.with_threads(threads);
+            options = options.with_work(Work::new().with_threads(threads));
         }
         Ok(options)
     }

@@ -3,7 +3,7 @@
 use crate::describe::{Declared, Tested};
 use crate::errors::{Raise, misuse, raise};
 use crate::package::NativePackage;
-use crate::work::{Latest, run};
+use crate::work::run_with;
 use crate::{describe, reports, values};
 use holdall::carton::links::{self, Shrink, hex};
 use holdall::carton::{
@@ -13,7 +13,6 @@ use holdall::{FileSink, Limits, Warning};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// What a caller says of a package that is made.
 #[derive(FromPyObject)]
@@ -77,8 +76,9 @@ pub(crate) fn pack<'py>(
     for (name, path) in misc {
         packer = packer.with_file(format!("misc/{name}"), Content::Path(path));
     }
-    let report =
-        run(py, u64::MAX, progress, |meter| packer.with_progress(meter).write(&to, overwrite))?;
+    let report = run_with(py, u64::MAX, None, progress, |work| {
+        packer.with_work(work).write(&to, overwrite)
+    })?;
     odd.warnings.extend(report.warnings.iter().cloned());
     let d = report_of(py, &report, &odd.warnings)?;
     d.set_item("undeclared", odd.undeclared)?;
@@ -267,11 +267,11 @@ pub(crate) fn shrink<'py>(
         Ok(shrink)
     };
     let shrink = py.detach(prepare).raise(py)?;
-    let report = run(py, u64::MAX, progress, |meter| {
+    let report = run_with(py, u64::MAX, None, progress, |work| {
         if let Some(folder) = &save_files {
-            shrink.save(folder, Some(Arc::clone(&meter) as _))?;
+            shrink.save(folder, &work)?;
         }
-        shrink.packer().with_progress(meter).write(&to, overwrite)
+        shrink.packer().with_work(work).write(&to, overwrite)
     })?;
     report_of(py, &report, &report.warnings)
 }
@@ -287,8 +287,8 @@ pub(crate) fn fetch<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let of = package.get(py)?;
-    let report = run(py, u64::MAX, progress, |meter| {
-        let fetcher = package.fetcher()?.with_progress(Arc::new(Latest(meter)));
+    let report = run_with(py, u64::MAX, None, progress, |work| {
+        let fetcher = package.fetcher()?.with_work(work);
         links::whole(&of, &fetcher, &to, overwrite)
     })?;
     report_of(py, &report, &report.warnings)

@@ -4,7 +4,7 @@ use crate::errors::{Raise, misuse, raise};
 use crate::file::NativeFile;
 use crate::model::NativeModel;
 use crate::remote::Remote;
-use crate::work::run;
+use crate::work::{run, run_with};
 use crate::{describe, options, reports, values};
 use bytes::Bytes;
 use holdall::carton::links::{self, LinkFetcher};
@@ -158,7 +158,7 @@ impl NativePackage {
     /// A tensor by value.
     fn value<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let package = self.get(py)?;
-        let value = run(py, u64::MAX, None, |_| package.value(name))?;
+        let value = run(py, u64::MAX, |_| package.value(name))?;
         values::to_python(py, &value)
     }
 
@@ -166,14 +166,14 @@ impl NativePackage {
     fn read<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyBytes>> {
         let package = self.get(py)?;
         let len = package.file(path).and_then(|f| f.len).unwrap_or(u64::MAX);
-        let bytes = run(py, len, None, |_| package.read(path))?;
+        let bytes = run(py, len, |_| package.read(path))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     /// Opens a tensor file inside.
     fn open_file(&self, py: Python<'_>, path: &str) -> PyResult<NativeFile> {
         let package = self.get(py)?;
-        run(py, u64::MAX, None, |_| package.open_file(path)).map(NativeFile::new)
+        run(py, u64::MAX, |_| package.open_file(path)).map(NativeFile::new)
     }
 
     /// The package as a tensor file; none of a folder.
@@ -198,12 +198,10 @@ impl NativePackage {
     ) -> PyResult<Bound<'py, PyDict>> {
         let package = self.get(py)?;
         let strictness = if strict { Strictness::Strict } else { Strictness::Usual };
-        let mut options = PackageVerifyOptions::new().with_strictness(strictness);
-        if let Some(threads) = threads {
-            options = options.with_threads(threads);
-        }
-        let report =
-            run(py, u64::MAX, progress, |meter| package.verify(&options.with_progress(meter)))?;
+        let options = PackageVerifyOptions::new().with_strictness(strictness);
+        let report = run_with(py, u64::MAX, threads, progress, |work| {
+            package.verify(&options.with_work(work))
+        })?;
         verified(py, &report)
     }
 
@@ -219,12 +217,9 @@ impl NativePackage {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let package = self.get(py)?;
-        let mut options = UnpackOptions::new().with_overwrite(overwrite);
-        if let Some(threads) = threads {
-            options = options.with_threads(threads);
-        }
-        run(py, u64::MAX, progress, |meter| {
-            let options = options.with_progress(meter);
+        let options = UnpackOptions::new().with_overwrite(overwrite);
+        run_with(py, u64::MAX, threads, progress, |work| {
+            let options = options.with_work(work);
             match model {
                 true => package.unpack_model_with(&to, &options),
                 false => package.unpack_with(&to, &options),
@@ -236,8 +231,8 @@ impl NativePackage {
     #[pyo3(signature = (progress))]
     fn fetch(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
         let package = self.get(py)?;
-        run(py, u64::MAX, progress, |meter| {
-            let fetcher = self.fetcher()?.with_progress(meter);
+        run_with(py, u64::MAX, None, progress, |work| {
+            let fetcher = self.fetcher()?.with_work(work);
             links::fetch(&package, &fetcher).map(|()| links::missing(&package).len())
         })
     }

@@ -12,7 +12,7 @@ use holdall::records::Record;
 use holdall::schema::json::parse;
 use holdall::schema::record::rules::ACCESS;
 use holdall::schema::{Accessor, Content, Kind, Schema};
-use holdall::{Blob, Limits, Progress, Records, Result, Role};
+use holdall::{Blob, Limits, Records, Result, Role, Work};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use std::borrow::Cow;
@@ -158,11 +158,11 @@ impl NativeRecords {
         let records = self.get(py)?;
         let part = records.accessor(path).raise(py)?;
         let len = (stop.saturating_sub(start)).saturating_mul(records.extent().stride);
-        let found = run(py, len, None, |meter| {
+        let found = run(py, len, |work| {
             let mut out = Vec::new();
             for record in records.iter(start..stop)? {
                 out.push(u8::from(record?.is_there(&part)?));
-                look(&*meter, out.len())?;
+                look(&work, out.len())?;
             }
             Ok(out)
         });
@@ -180,7 +180,7 @@ impl NativeRecords {
     ) -> PyResult<(Buffer, Buffer)> {
         let records = self.get(py)?;
         let part = records.accessor(path).raise(py)?;
-        let (values, ends) = run(py, u64::MAX, None, |meter| {
+        let (values, ends) = run(py, u64::MAX, |work| {
             let mut rows = Rows::new(records);
             for record in records.iter(start..stop)? {
                 let record = record?;
@@ -189,7 +189,7 @@ impl NativeRecords {
                 } else {
                     rows.add(&[], 0)?;
                 }
-                look(&*meter, rows.ends.len())?;
+                look(&work, rows.ends.len())?;
             }
             Ok((rows.values()?, rows.ends))
         })?;
@@ -235,11 +235,8 @@ fn text<'r>(record: &'r Record<'_>, part: &'r Accessor) -> Result<Option<Cow<'r,
     }
 }
 
-fn look(meter: &dyn Progress, done: usize) -> Result<()> {
-    if (done as u64).is_multiple_of(STEP) && meter.is_cancelled() {
-        return Err(holdall::error::CANCELLED.broken("reading was cancelled"));
-    }
-    Ok(())
+fn look(work: &Work, done: usize) -> Result<()> {
+    if (done as u64).is_multiple_of(STEP) { work.check() } else { Ok(()) }
 }
 
 /// Rows of elements: a range of the heap for as long as they lie there one after the other.

@@ -2,9 +2,9 @@
 //! hear Ctrl-C.
 
 use crate::errors::Raise;
-use holdall::{Progress, Result};
+use holdall::{Cancel, Result, Work};
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,26 +14,11 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Work on fewer bytes than this is done where it is asked for: it ends before anyone loses patience.
 const QUICK: u64 = 64 << 20;
 
-/// How far work is, in bytes, and whether it is still wanted.
+/// How far work is, in bytes.
 #[derive(Default)]
-pub(crate) struct Meter {
-    total: AtomicU64,
+struct Meter {
     done: AtomicU64,
-    cancelled: AtomicBool,
-}
-
-impl Progress for Meter {
-    fn begin(&self, total_bytes: u64) {
-        self.total.fetch_add(total_bytes, Ordering::Relaxed);
-    }
-
-    fn advance(&self, bytes: u64) {
-        self.done.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
-    }
+    total: AtomicU64,
 }
 
 impl Meter {
@@ -44,37 +29,40 @@ impl Meter {
     }
 }
 
-/// A meter for work that learns on the way how much there is, and says all of it each time.
-pub(crate) struct Latest(pub(crate) Arc<Meter>);
-
-impl Progress for Latest {
-    fn begin(&self, total_bytes: u64) {
-        self.0.total.store(total_bytes, Ordering::Relaxed);
-    }
-
-    fn advance(&self, bytes: u64) {
-        self.0.advance(bytes);
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.0.is_cancelled()
-    }
-}
-
-/// Does work on about so many bytes. `listener` is called with the bytes done and all bytes; what it
-/// raises, or Ctrl-C, cancels the work.
+/// Does work on about so many bytes; Ctrl-C cancels it.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     bytes: u64,
-    listener: Option<&Bound<'_, PyAny>>,
-    work: impl FnOnce(Arc<Meter>) -> Result<T> + Send,
+    work: impl FnOnce(Work) -> Result<T> + Send,
 ) -> PyResult<T> {
-    let meter = Arc::new(Meter::default());
-    if listener.is_none() && bytes < QUICK {
-        return py.detach(|| work(meter)).raise(py);
+    run_with(py, bytes, None, None, work)
+}
+
+/// As [`run`], on so many threads. `listener` is called with the bytes done and all bytes; what it raises
+/// cancels the work.
+pub(crate) fn run_with<T: Send>(
+    py: Python<'_>,
+    bytes: u64,
+    threads: Option<usize>,
+    listener: Option<&Bound<'_, PyAny>>,
+    run: impl FnOnce(Work) -> Result<T> + Send,
+) -> PyResult<T> {
+    let (meter, cancel) = (Arc::new(Meter::default()), Cancel::new());
+    let mut work = Work::new().with_cancel(&cancel);
+    if let Some(threads) = threads {
+        work = work.with_threads(threads);
     }
+    if listener.is_none() && bytes < QUICK {
+        return py.detach(|| run(work)).raise(py);
+    }
+    let told = Arc::clone(&meter);
+    let work = work.on_progress(move |done, total| {
+        told.done.fetch_max(done, Ordering::Relaxed);
+        told.total.fetch_max(total, Ordering::Relaxed);
+    });
     let kept = listener.map(|l| l.clone().unbind());
-    let (outcome, interrupted) = py.detach(|| watched(&meter, kept.as_ref(), work));
+    let tell = |py: Python<'_>| kept.as_ref().map_or(Ok(()), |l| meter.tell(l.bind(py)));
+    let (outcome, interrupted) = py.detach(|| watched(&cancel, tell, || run(work)));
     if let Some(e) = interrupted {
         return Err(e);
     }
@@ -88,9 +76,9 @@ pub(crate) fn run<T: Send>(
 }
 
 fn watched<T: Send>(
-    meter: &Arc<Meter>,
-    listener: Option<&Py<PyAny>>,
-    work: impl FnOnce(Arc<Meter>) -> Result<T> + Send,
+    cancel: &Cancel,
+    tell: impl Fn(Python<'_>) -> PyResult<()>,
+    work: impl FnOnce() -> Result<T> + Send,
 ) -> (Result<T>, Option<PyErr>) {
     let work = Mutex::new(Some(work));
     let outcome = Mutex::new(None);
@@ -100,7 +88,7 @@ fn watched<T: Send>(
         // Dropped at the end, however that comes: it is what the other side waits for.
         let _finished = finished.lock().unwrap_or_else(PoisonError::into_inner).take();
         let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let value = work.map(|work| work(Arc::clone(meter)));
+        let value = work.map(|work| work());
         *outcome.lock().unwrap_or_else(PoisonError::into_inner) = value;
     };
     let mut interrupted = None;
@@ -117,10 +105,10 @@ fn watched<T: Send>(
             // There is nobody to tell where the interpreter is on its way out.
             let heard = Python::try_attach(|py| {
                 py.check_signals()?;
-                listener.map_or(Ok(()), |l| meter.tell(l.bind(py)))
+                tell(py)
             });
             if let Some(Err(e)) = heard {
-                meter.cancelled.store(true, Ordering::Relaxed);
+                cancel.cancel();
                 interrupted = Some(e);
             }
         }

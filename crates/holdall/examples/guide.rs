@@ -9,9 +9,9 @@
 
 use holdall::source::{ByteSource, MemorySource};
 use holdall::{
-    Check, Convert, DType, DiffOptions, Edit, EncodeOptions, Io, Kind, Limits, LoadOptions,
+    Cancel, Check, Convert, DType, DiffOptions, Edit, EncodeOptions, Io, Kind, Limits, LoadOptions,
     OpenOptions, Rename, Role, Select, Sharing, StatsOptions, TensorSpec, Value, VerifyOptions,
-    WriteOptions, Writer, formats,
+    Work, WriteOptions, Writer, formats,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -149,7 +149,12 @@ fn load() -> holdall::Result<()> {
         assert_eq!(mask.bytes(&Role::Data)?.len(), 64 * 64);
     }
 
-    let options = LoadOptions::new().with_threads(2).with_check(Check::All);
+    let cancel = Cancel::new();
+    let work = Work::new()
+        .with_threads(2)
+        .with_cancel(&cancel)
+        .on_progress(|done, total| eprintln!("{done} of {total} bytes"));
+    let options = LoadOptions::new().with_work(work).with_check(Check::All);
     let some = file.load(["embed.weight", "lm_head.weight"], &options)?;
     assert_eq!(some.len(), 2);
     Ok(())

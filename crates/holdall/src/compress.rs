@@ -1,6 +1,5 @@
 //! Compressing frames on several threads, in order.
 
-use crate::workers;
 use holdall_core::Result;
 use holdall_core::codec::zstd::Encoder;
 use holdall_core::error::Error;
@@ -31,11 +30,11 @@ pub(crate) struct Buffers {
 }
 
 impl Compressor {
-    pub(crate) fn new(level: i32, threads: Option<usize>) -> Result<Compressor> {
+    pub(crate) fn new(level: i32, threads: usize) -> Result<Compressor> {
         let (jobs, queue) = channel::<(u64, Buffers)>();
         let (give, done) = channel();
         let queue = Arc::new(Mutex::new(queue));
-        let count = workers::threads(threads);
+        let count = threads;
         let mut threads = Vec::new();
         for _ in 0..count {
             let mut encoder = Encoder::new(level)?;

@@ -4,10 +4,10 @@ use crate::error::CANNOT_HOLD;
 use crate::file::{File, Tensor};
 use crate::items::{self, Feed, Item, Keep, Sharing};
 use crate::pieces::Pieces;
-use crate::progress::{Listener, Progress};
 use crate::rename::Rename;
 use crate::select::Select;
 use crate::sink::{FileSink, Sink, StreamSink};
+use crate::work::Work;
 use crate::writer::{WriteOptions, Writer};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
@@ -18,7 +18,6 @@ use holdall_core::{
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 
 /// What a caller chooses about a conversion.
 #[derive(Debug, Clone)]
@@ -32,7 +31,6 @@ pub struct Convert {
     raw_types: bool,
     drop_attributes: bool,
     attributes: Option<Attributes>,
-    listener: Listener,
 }
 
 impl Convert {
@@ -49,7 +47,6 @@ impl Convert {
             raw_types: false,
             drop_attributes: false,
             attributes: None,
-            listener: Listener::default(),
         }
     }
 
@@ -104,9 +101,10 @@ impl Convert {
         self
     }
 
-    /// Tells how far along the conversion is.
-    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Convert {
-        self.listener = Listener(Some(progress));
+    /// How the work is done, in place of what the write options say: threads, progress in decoded bytes,
+    /// cancellation.
+    pub fn with_work(mut self, work: Work) -> Convert {
+        self.write.work = work;
         self
     }
 }
@@ -137,7 +135,7 @@ pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result
     let path = path.as_ref();
     let (items, encoder, write) = prepare(file, path, options)?;
     let sink = FileSink::create(path, write.overwrite, write.durability)?;
-    run(file, sink, encoder, &write, items, options).map(|(report, ())| report)
+    run(file, sink, encoder, &write, items).map(|(report, ())| report)
 }
 
 /// Writes what `file` contains to `to` as it goes. The options name the format.
@@ -146,7 +144,7 @@ pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result
 /// As [`convert`]; what was written before an error stays written.
 pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(ConvertReport, W)> {
     let (items, encoder, write) = prepare(file, Path::new("-"), options)?;
-    run(file, StreamSink::new(to), encoder, &write, items, options)
+    run(file, StreamSink::new(to), encoder, &write, items)
 }
 
 /// What [`convert`] would write, in order, having checked all that is checked before writing.
@@ -267,16 +265,15 @@ fn run<S: Sink>(
     encoder: Box<dyn Encode>,
     write: &WriteOptions,
     items: Vec<Item>,
-    options: &Convert,
 ) -> Result<(ConvertReport, S::Done)> {
     let mut report = report(file, &items, 0);
-    options.listener.begin(report.decoded_len);
+    write.work.begin(report.decoded_len);
     let mut writer = Writer::new(sink, encoder, write);
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     // What cannot be written is in the file that it comes from.
     writer.declare(&specs).map_err(|e| e.in_source(file.name()))?;
     drop(specs);
-    items::write(&mut writer, items, &options.listener)?;
+    items::write(&mut writer, items, &write.work)?;
     let (len, done) = writer.finish_with_len()?;
     report.target_len = len;
     Ok((report, done))

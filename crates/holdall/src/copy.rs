@@ -4,9 +4,9 @@ use crate::file::{File, Tensor};
 use crate::items::Keep;
 use crate::open::Check;
 use crate::pieces::{Pieces, check_digest, checked_algorithm, seek_table};
-use crate::progress::Listener;
 use crate::sink::Sink;
 use crate::source::Access;
+use crate::work::Work;
 use crate::workers;
 use crate::writer::{AsIs, Writer};
 use bytes::Bytes;
@@ -26,14 +26,14 @@ const WINDOW_LEN: u64 = 16 << 20;
 /// Copies components, keeping its memory from one to the next. Every digest that can be computed is
 /// checked: what is written gets a fresh one, which must not vouch for damage.
 pub(crate) struct Copier<'a> {
-    listener: &'a Listener,
+    work: &'a Work,
     scratch: Vec<u8>,
     decoder: Option<Decoder>,
 }
 
 impl<'a> Copier<'a> {
-    pub(crate) fn new(listener: &'a Listener) -> Copier<'a> {
-        Copier { listener, scratch: Vec::new(), decoder: None }
+    pub(crate) fn new(work: &'a Work) -> Copier<'a> {
+        Copier { work, scratch: Vec::new(), decoder: None }
     }
 
     /// Gives the writer's current component the bytes of `c`.
@@ -53,7 +53,7 @@ impl<'a> Copier<'a> {
         if zstd {
             // Passed on undecoded it would carry damage along that no digest tells of.
             for piece in Pieces::hashed(tensor.file(), tensor.info(), c.clone(), None) {
-                self.listener.advance(piece?.len() as u64)?;
+                self.work.advance(piece?.len() as u64)?;
             }
         }
         if zstd || keep == Keep::All {
@@ -94,7 +94,7 @@ impl<'a> Copier<'a> {
             }
             writer.write(bytes)?;
             // What is told are decoded bytes, of compressed ones when they were decoded.
-            self.listener.advance(if c.encoding == Encoding::Raw { len } else { 0 })?;
+            self.work.advance(if c.encoding == Encoding::Raw { len } else { 0 })?;
         }
         check(c, hasher)
     }
@@ -121,7 +121,7 @@ impl<'a> Copier<'a> {
         for piece in Pieces::hashed(file, tensor.info(), c.clone(), hasher(c)) {
             let piece = piece?;
             writer.write(&piece)?;
-            self.listener.advance(piece.len() as u64)?;
+            self.work.advance(piece.len() as u64)?;
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl<'a> Copier<'a> {
         let decoder = self.decoder.get_or_insert_with(|| Decoder::new(file.limits()));
         decoder.decode_into(c.encoding, &stored, &mut self.scratch)?;
         writer.write(&self.scratch)?;
-        self.listener.advance(len)
+        self.work.advance(len)
     }
 
     /// A component of many frames, a window of them at a time, on all cores.
@@ -176,7 +176,7 @@ impl<'a> Copier<'a> {
             self.scratch.resize(len as usize, 0);
             decode_window(file, window, &stored, &mut self.scratch)?;
             writer.write(&self.scratch)?;
-            self.listener.advance(len)?;
+            self.work.advance(len)?;
         }
         if let Some(hasher) = &mut hasher {
             let table = c.stored.start + stored_end..c.stored.end;

@@ -9,17 +9,15 @@ mod values;
 
 use crate::file::File;
 use crate::number::{ElementType, Number};
-use crate::progress::{Listener, Progress};
 use crate::select::Select;
+use crate::work::{Work, with_work};
 use holdall_core::{Error, Layout, Result, Role, TensorInfo, Value};
-use std::sync::Arc;
 
 /// What a caller chooses about a comparison.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct DiffOptions {
-    threads: Option<usize>,
-    listener: Listener,
+    work: Work,
     select: Select,
     tolerance: Tolerance,
 }
@@ -45,24 +43,14 @@ impl DiffOptions {
         self
     }
 
-    /// Uses this many threads.
-    pub fn with_threads(mut self, threads: usize) -> DiffOptions {
-        self.threads = Some(threads);
-        self
-    }
-
-    /// Tells how far along the comparison is.
-    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> DiffOptions {
-        self.listener = Listener(Some(progress));
-        self
-    }
-
     /// Compares only these tensors, and the attributes of the files.
     pub fn with_select(mut self, select: Select) -> DiffOptions {
         self.select = select;
         self
     }
 }
+
+with_work!(DiffOptions);
 
 /// What differs between two files, `a` and `b`.
 #[derive(Debug, Clone, Default)]

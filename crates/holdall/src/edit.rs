@@ -20,7 +20,6 @@ use crate::file::{File, Tensor};
 use crate::items::{self, Feed, Item, Keep, Sharing};
 use crate::lock::{self, Stamp};
 use crate::open::OpenOptions;
-use crate::progress::{Listener, Progress};
 use crate::select::nearest;
 use crate::sink::FileSink;
 use crate::writer::{WriteOptions, Writer};
@@ -30,7 +29,6 @@ use holdall_core::{Attributes, Error, Format, Result, TensorSpec, Value, formats
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Changes to a file, collected.
 pub struct Edit {
@@ -39,7 +37,6 @@ pub struct Edit {
     options: OpenOptions,
     file: File,
     write: WriteOptions,
-    listener: Listener,
     attributes: Attributes,
     /// Tensors in the order in which they will be listed by formats that keep an order.
     entries: Vec<Option<Entry>>,
@@ -101,19 +98,7 @@ impl Edit {
         let attributes = file.attributes().clone();
         let write = WriteOptions::new();
         let path = path.to_owned();
-        let listener = Listener::default();
-        Ok(Edit {
-            path,
-            stamp,
-            options,
-            file,
-            write,
-            listener,
-            attributes,
-            entries,
-            by_name,
-            changed: false,
-        })
+        Ok(Edit { path, stamp, options, file, write, attributes, entries, by_name, changed: false })
     }
 
     /// The file as it is.
@@ -121,16 +106,10 @@ impl Edit {
         &self.file
     }
 
-    /// How new tensors are written (encoding, digest, durability, threads); format, version and
+    /// How new tensors are written (encoding, digest, durability), and how the work is done; format, version and
     /// attributes stay the file's.
     pub fn with_write(mut self, write: WriteOptions) -> Edit {
         self.write = write;
-        self
-    }
-
-    /// Tells how far along [`Edit::commit`] is.
-    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Edit {
-        self.listener = Listener(Some(progress));
         self
     }
 
@@ -299,11 +278,11 @@ impl Edit {
         #[cfg(target_os = "linux")]
         if let Some(hole) = crate::in_place::Hole::open(&self.file, &self.path, &target, &entries)?
         {
-            let written = hole.commit(entries, encoder, &write, &self.listener)?;
+            let written = hole.commit(entries, encoder, &write)?;
             return report(&self.path, &self.options, Some(written));
         }
         drop(encoder);
-        rewrite(&self.file, &self.path, entries, &write, &self.listener)?;
+        rewrite(&self.file, &self.path, entries, &write)?;
         drop(target);
         report(&self.path, &self.options, None)
     }
@@ -340,7 +319,7 @@ pub fn compact_with(
         .tensors()
         .map(|t| Entry { spec: crate::convert::spec_of(&t), from: From::Kept(t) })
         .collect();
-    rewrite(&file, path, entries, &write, &Listener::default())?;
+    rewrite(&file, path, entries, &write)?;
     drop(target);
     report(path, &options, None)
 }
@@ -365,13 +344,7 @@ pub fn dead_bytes(file: &File) -> u64 {
     (data.end - data.start).saturating_sub(live)
 }
 
-fn rewrite(
-    file: &File,
-    path: &Path,
-    entries: Vec<Entry>,
-    write: &WriteOptions,
-    listener: &Listener,
-) -> Result<()> {
+fn rewrite(file: &File, path: &Path, entries: Vec<Entry>, write: &WriteOptions) -> Result<()> {
     let mut items = Vec::new();
     for Entry { spec, from } in entries {
         items.push(match from {
@@ -399,12 +372,12 @@ fn rewrite(
         items.iter_mut().for_each(|item| item.keep = Keep::Nothing);
     }
     let total = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
-    listener.begin(total.fold(0, |n, c| n.saturating_add(c.decoded_len)));
+    write.work.begin(total.fold(0, |n, c| n.saturating_add(c.decoded_len)));
     let sink = FileSink::create(path, true, write.durability)?;
     let mut writer = Writer::new(sink, encoder, write);
     // What cannot be written is in the file that it comes from.
     writer.declare(&specs).map_err(|e| e.in_source(file.name()))?;
-    items::write(&mut writer, items, listener)?;
+    items::write(&mut writer, items, &write.work)?;
     writer.finish()
 }
 

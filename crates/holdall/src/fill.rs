@@ -97,7 +97,7 @@ pub(crate) fn fill(
         checksums: Checksums::Compare,
         scratch: Vec::new(),
     };
-    let threads = workers::threads(options.threads) * if direct { DIRECT_DEPTH } else { 1 };
+    let threads = options.work.threads() * if direct { DIRECT_DEPTH } else { 1 };
     workers::for_each(threads, jobs, kept, |kept, job| context.run(kept, job))?;
     context.compare()
 }
@@ -193,7 +193,7 @@ impl<'a> Context<'a> {
                 (rest, at) = (after, end);
             }
         }
-        self.options.listener.advance(len)
+        self.options.work.advance(len)
     }
 
     /// Of parts in offset order, those that have bytes in `from..to`, and those from there on.
@@ -259,7 +259,7 @@ impl<'a> Context<'a> {
         if c.byte_order == ByteOrder::Big {
             swap_bytes(out, c.dtype.width());
         }
-        self.options.listener.advance(stored.end - stored.start)
+        self.options.work.advance(stored.end - stored.start)
     }
 
     /// Frames need not be held against zstd's checksums where the digest vouches for them, or where no

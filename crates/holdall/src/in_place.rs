@@ -4,7 +4,6 @@ use crate::edit::{Entry, From};
 use crate::error::io;
 use crate::file::File;
 use crate::items::{self, Item, Keep, Sharing};
-use crate::progress::Listener;
 use crate::sink::{Durability, Sink};
 use crate::writer::{WriteOptions, Writer};
 use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored};
@@ -75,7 +74,6 @@ impl Hole {
         entries: Vec<Entry>,
         mut encoder: Box<dyn Encode>,
         write: &WriteOptions,
-        listener: &Listener,
     ) -> Result<u64> {
         // The file's first bytes are there.
         encoder.begin(&write.attributes, &[])?;
@@ -93,9 +91,9 @@ impl Hole {
         }
         let items = items::arrange(items, &*encoder, Sharing::Keep)?;
         let components = items.iter().flat_map(|i| &i.spec.components);
-        listener.begin(components.fold(0, |n, c| n.saturating_add(c.decoded_len)));
+        write.work.begin(components.fold(0, |n, c| n.saturating_add(c.decoded_len)));
         let mut writer = Writer::resumed(self, encoder, write);
-        items::write(&mut writer, items, listener)?;
+        items::write(&mut writer, items, &write.work)?;
         let (hole, mut encoder) = writer.into_parts()?;
         let data_end = hole.len.next_multiple_of(PAGE);
         // A multiple of the page needs no padding, so this is the manifest and the footer alone.

@@ -4,8 +4,8 @@
 use crate::copy::Copier;
 use crate::error::SAME_NAME;
 use crate::file::Tensor;
-use crate::progress::Listener;
 use crate::sink::Sink;
+use crate::work::Work;
 use crate::writer::Writer;
 use bytes::Bytes;
 use holdall_core::model::{Hasher, crc32c};
@@ -181,12 +181,8 @@ fn same_bytes(a: &Feed, b: &Feed, sharing: Sharing) -> Result<bool> {
 }
 
 /// Writes items that were [arranged](arrange), their feeds one after the other.
-pub(crate) fn write<S: Sink>(
-    writer: &mut Writer<S>,
-    items: Vec<Item>,
-    listener: &Listener,
-) -> Result<()> {
-    let mut copier = Copier::new(listener);
+pub(crate) fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> Result<()> {
+    let mut copier = Copier::new(work);
     for Item { spec, feeds, keep } in items {
         // The writer writes what is empty or shared when it comes to it.
         let given = |c: &ComponentSpec| c.shares.is_none() && c.decoded_len > 0;
@@ -209,7 +205,7 @@ pub(crate) fn write<S: Sink>(
                 Feed::Made(make) => {
                     let bytes = make()?;
                     writer.write(&bytes)?;
-                    listener.advance(bytes.len() as u64)?;
+                    work.advance(bytes.len() as u64)?;
                 }
                 Feed::Reader(from) => {
                     writer.write_from(from, 1).map_err(|e: Error| e.in_tensor(name.as_str()))?;

@@ -36,7 +36,6 @@ mod lock;
 mod number;
 mod open;
 mod pieces;
-mod progress;
 pub mod records;
 mod rename;
 mod repack;
@@ -47,6 +46,7 @@ pub mod source;
 pub mod stats;
 pub mod verify;
 mod views;
+mod work;
 mod workers;
 mod writer;
 
@@ -63,13 +63,13 @@ pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
 pub use number::{ElementType, Number};
 pub use open::{Check, Io, OpenOptions, open};
 pub use pieces::Pieces;
-pub use progress::Progress;
 pub use records::{Blob, Records};
 pub use select::{Glob, Rename, Select};
 pub use sink::{Durability, FileSink, Sink, StreamSink};
 pub use source::{Access, ByteSource};
 pub use stats::{Stats, StatsOptions, stats};
 pub use verify::{VerifyOptions, VerifyReport, verify};
+pub use work::{Cancel, Work};
 pub use writer::{WriteOptions, Writer};
 
 /// The tables of rules of this crate.

@@ -11,15 +11,14 @@ use crate::file::File;
 use crate::fill::{Fill, Wanted, fill, place};
 use crate::open::{Check, Io};
 use crate::pieces::{Pieces, check_digest, checked_algorithm};
-use crate::progress::{Listener, Progress};
 use crate::source::Access;
+use crate::work::{Work, with_work};
 use bytes::Bytes;
 use holdall_core::model::Hasher;
 use holdall_core::{ByteOrder, Component, Encoding, Index, ReadPlan, Result, Role, TensorInfo};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Components farther apart than this are not read in one region.
 const MERGE_GAP: u64 = 64 << 10;
@@ -35,9 +34,8 @@ const PAGE: u64 = 4096;
 /// What a caller chooses about a load.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
-    pub(crate) threads: Option<usize>,
     pub(crate) check: Option<Check>,
-    pub(crate) listener: Listener,
+    pub(crate) work: Work,
 }
 
 impl LoadOptions {
@@ -46,24 +44,14 @@ impl LoadOptions {
         LoadOptions::default()
     }
 
-    /// Uses this many threads.
-    pub fn with_threads(mut self, threads: usize) -> LoadOptions {
-        self.threads = Some(threads);
-        self
-    }
-
     /// Checks these digests.
     pub fn with_check(mut self, check: Check) -> LoadOptions {
         self.check = Some(check);
         self
     }
-
-    /// Tells how far along the load is.
-    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> LoadOptions {
-        self.listener = Listener(Some(progress));
-        self
-    }
 }
+
+with_work!(LoadOptions);
 
 /// Tensors in memory, decoded, little-endian.
 pub struct Loaded {
@@ -214,7 +202,7 @@ pub(crate) fn load_into(
         wanted.push(Wanted { tensor, component });
         fills.push(Fill::Component { wanted: at, out });
     }
-    options.listener.begin(stored);
+    options.work.begin(stored);
     fill(file, &wanted, fills, false, options)
 }
 
@@ -249,7 +237,7 @@ struct Memory {
 
 fn in_memory(file: &File, wanted: &[Wanted], options: &LoadOptions) -> Result<Memory> {
     let total = wanted.iter().fold(0u64, |n, w| n.saturating_add(w.component.stored_len()));
-    options.listener.begin(total);
+    options.work.begin(total);
     let check = options.check.unwrap_or(file.check());
     // Nothing is read for these, but they may have a digest all the same.
     for w in wanted.iter().filter(|w| w.component.stored.is_empty()) {

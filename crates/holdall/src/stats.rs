@@ -2,27 +2,25 @@
 
 use crate::file::Tensor;
 use crate::number::{Class, ElementType, Number};
-use crate::progress::{Listener, Progress};
 use crate::scan::{Elements, step};
-use crate::workers;
+use crate::work::{Work, with_work};
 use holdall_core::layout::dense::Dense;
 use holdall_core::{Error, Layout, Result, Role};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// What a caller chooses about statistics.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StatsOptions {
     bins: usize,
-    threads: Option<usize>,
-    listener: Listener,
+    work: Work,
 }
 
 impl StatsOptions {
     /// A histogram of 16 bins, one thread for each core, no progress.
     pub fn new() -> StatsOptions {
-        StatsOptions { bins: 16, threads: None, listener: Listener::default() }
+        StatsOptions { bins: 16, work: Work::default() }
     }
 
     /// A histogram of so many bins, at most 65536. With none the values are read once, not twice.
@@ -30,19 +28,9 @@ impl StatsOptions {
         self.bins = bins.min(1 << 16);
         self
     }
-
-    /// Uses this many threads.
-    pub fn with_threads(mut self, threads: usize) -> StatsOptions {
-        self.threads = Some(threads);
-        self
-    }
-
-    /// Tells how far along it is, in decoded bytes.
-    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> StatsOptions {
-        self.listener = Listener(Some(progress));
-        self
-    }
 }
+
+with_work!(StatsOptions);
 
 impl Default for StatsOptions {
     fn default() -> StatsOptions {
@@ -119,7 +107,7 @@ pub struct Histogram {
 pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
     let (elements, implied) = elements(tensor)?;
     let passes = if options.bins > 0 { 2 } else { 1 };
-    options.listener.begin(elements.len().unwrap_or(0).saturating_mul(passes));
+    options.work.begin(elements.len().unwrap_or(0).saturating_mul(passes));
     let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
     let scan = Scan { elements: &elements, options };
     let parts = Mutex::new(Vec::new());
@@ -209,7 +197,7 @@ impl Scan<'_> {
     /// Hands all elements to `work`: where each run of them starts, and its bytes.
     fn each(&self, work: impl Fn(u64, &[u8]) -> Result<()> + Sync) -> Result<()> {
         let step = step(&[&self.elements.of]);
-        let listener = &self.options.listener;
+        let told = &self.options.work;
         let Some(count) = self.elements.count.filter(|_| self.elements.is_random()) else {
             let mut cursor = self.elements.cursor();
             let mut start = 0;
@@ -219,15 +207,14 @@ impl Scan<'_> {
                 if read == 0 {
                     return Ok(());
                 }
-                listener.advance(read)?;
+                told.advance(read)?;
                 start += step;
             }
         };
-        let threads = workers::threads(self.options.threads);
-        workers::for_each(threads, ranges(count, step), Vec::new, |memory, range| {
+        told.for_each(ranges(count, step), Vec::new, |memory, range| {
             self.elements.with(range.clone(), memory, |bytes| {
                 work(range.start, bytes)?;
-                listener.advance(bytes.len() as u64)
+                told.advance(bytes.len() as u64)
             })
         })
     }

@@ -12,11 +12,11 @@ mod gaps;
 mod layouts;
 
 use crate::file::File;
-use crate::progress::{Listener, Progress};
 use crate::select::Select;
+use crate::work::{Work, with_work};
 use holdall_core::{Algorithm, Error, Kind, Result, Warning};
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Findings that are kept; more are counted.
 const MAX_FINDINGS: usize = 1000;
@@ -25,8 +25,7 @@ const MAX_FINDINGS: usize = 1000;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyOptions {
-    threads: Option<usize>,
-    listener: Listener,
+    work: Work,
     select: Select,
 }
 
@@ -36,24 +35,14 @@ impl VerifyOptions {
         VerifyOptions::default()
     }
 
-    /// Uses this many threads.
-    pub fn with_threads(mut self, threads: usize) -> VerifyOptions {
-        self.threads = Some(threads);
-        self
-    }
-
-    /// Tells how far along the verification is.
-    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> VerifyOptions {
-        self.listener = Listener(Some(progress));
-        self
-    }
-
     /// Verifies only these tensors.
     pub fn with_select(mut self, select: Select) -> VerifyOptions {
         self.select = select;
         self
     }
 }
+
+with_work!(VerifyOptions);
 
 /// What a verification did, found, and could not do.
 #[derive(Debug, Clone, Default)]
@@ -249,13 +238,7 @@ fn whole_package(
     package: &crate::carton::Package,
     options: &VerifyOptions,
 ) -> Result<VerifyReport> {
-    let mut wanted = crate::carton::PackageVerifyOptions::new();
-    if let Some(threads) = options.threads {
-        wanted = wanted.with_threads(threads);
-    }
-    if let Some(progress) = &options.listener.0 {
-        wanted = wanted.with_progress(Arc::clone(progress));
-    }
+    let wanted = crate::carton::PackageVerifyOptions::new().with_work(options.work.clone());
     let found = package.verify(&wanted)?;
     let mut unverified = Vec::new();
     let mut skip = |message: Option<String>, count: u64| {

@@ -3,6 +3,7 @@
 use crate::compress::{Buffers, Compressor};
 use crate::error::{DECLARE, EXTENSION, NOT_IN_FORMAT, NOT_WRITTEN, WRITE_LEN};
 use crate::sink::{Durability, FileSink, Sink, StreamSink};
+use crate::work::{Work, with_work};
 use holdall_core::codec::zstd;
 use holdall_core::error::Shown as _;
 use holdall_core::model::Hasher;
@@ -27,8 +28,9 @@ pub struct WriteOptions {
     pub(crate) encoding: Encoding,
     pub(crate) level: i32,
     digest: Digesting,
-    pub(crate) threads: Option<usize>,
     pub(crate) overwrite: bool,
+    /// Threads for compression; who writes whole files tells it how far it is.
+    pub(crate) work: Work,
     pub(crate) durability: Durability,
 }
 
@@ -43,7 +45,7 @@ impl WriteOptions {
             encoding: Encoding::Raw,
             level: DEFAULT_LEVEL,
             digest: Digesting::Usual,
-            threads: None,
+            work: Work::default(),
             overwrite: false,
             durability: Durability::Disk,
         }
@@ -78,12 +80,6 @@ impl WriteOptions {
     /// then refused.
     pub fn with_digest(mut self, digest: Option<Algorithm>) -> WriteOptions {
         self.digest = Digesting::Asked(digest);
-        self
-    }
-
-    /// Compresses on this many threads.
-    pub fn with_threads(mut self, threads: usize) -> WriteOptions {
-        self.threads = Some(threads);
         self
     }
 
@@ -151,6 +147,8 @@ impl Digesting {
         }
     }
 }
+
+with_work!(WriteOptions);
 
 impl Default for WriteOptions {
     fn default() -> WriteOptions {
@@ -488,7 +486,8 @@ impl<S: Sink> Writer<S> {
         last: bool,
     ) -> Result<()> {
         if self.compressor.is_none() {
-            self.compressor = Some(Compressor::new(self.options.level, self.options.threads)?);
+            self.compressor =
+                Some(Compressor::new(self.options.level, self.options.work.threads())?);
         }
         loop {
             match &mut self.compressor {

@@ -9,7 +9,7 @@ mod dataset_example;
 use count::Count;
 use holdall::records::{Build, DatasetWriter};
 use holdall::schema::{Content, Entry};
-use holdall::{DType, File, Io, OpenOptions, Result, Role, TensorSpec, WriteOptions};
+use holdall::{DType, File, Io, OpenOptions, Result, Role, TensorSpec, Work, WriteOptions};
 use records_files::{encode, sample, value};
 use serde_json::json;
 use std::path::Path;
@@ -102,8 +102,11 @@ fn lines_are_encoded_on_many_threads_in_order() {
         for threads in [1, 2, 5] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("set.zt");
-            let mut build =
-                Build::create(&path, &WriteOptions::new().with_threads(threads)).unwrap();
+            let mut build = Build::create(
+                &path,
+                &WriteOptions::new().with_work(Work::new().with_threads(threads)),
+            )
+            .unwrap();
             let mut set = build.dataset_of("set", &kind).unwrap();
             // Some before, so that the heap is not empty, and the last without its end.
             set.value(&wanted[0]).unwrap();
@@ -170,7 +173,9 @@ fn a_wrong_line_is_named() {
     for threads in [1, 4] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("set.zt");
-        let build = Build::create(&path, &WriteOptions::new().with_threads(threads)).unwrap();
+        let build =
+            Build::create(&path, &WriteOptions::new().with_work(Work::new().with_threads(threads)))
+                .unwrap();
         let mut set = build.dataset_of("set", &sample()).unwrap();
         let mut lines = text(9000);
         lines.extend(b"{\"id\": -1}\n");
@@ -227,7 +232,9 @@ fn datasets_blobs_and_tensors_share_a_file_and_a_schema() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("all.zt");
     let progress = Arc::new(Count::default());
-    let mut build = build(&path).with_schema(&schema()).unwrap().with_progress(progress.clone());
+    let options = WriteOptions::new().with_work(progress.work());
+    let build = Build::create(&path, &options).unwrap();
+    let mut build = build.with_schema(&schema()).unwrap();
     let (mut train, mut texts) =
         (build.dataset("train").unwrap(), build.blob("splits[1].texts").unwrap().with_dedup());
     for i in 0..100u64 {

@@ -427,7 +427,7 @@ fn progress_ends_at_its_total() {
         (&zstd, Convert::new(to_st)),
     ] {
         let count = Arc::new(Count::default());
-        let options = options.with_progress(count.clone());
+        let options = options.with_work(count.work());
         let from = holdall::open(from).unwrap();
         let to = dir.path().join("out");
         let report = convert(&from, &to, &options).unwrap();

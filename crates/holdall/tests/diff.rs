@@ -5,13 +5,15 @@ mod make;
 use holdall::diff::TensorDiff;
 use holdall::{
     Attributes, DType, Diff, DiffOptions, File, Kind, Layout, LogicalType, Number, OpenOptions,
-    Role, Select, Value, diff,
+    Role, Select, Value, Work, diff,
 };
 use make::{Made, bytes_of, coo, csr, dense, f32s, file, noise, part, tensor, u64s};
 
 fn exact(a: &File, b: &File) -> Diff {
-    let one = diff(a, b, &DiffOptions::new().with_threads(1)).unwrap();
-    let many = diff(a, &make::copied(b), &DiffOptions::new().with_threads(4)).unwrap();
+    let one = diff(a, b, &DiffOptions::new().with_work(Work::new().with_threads(1))).unwrap();
+    let many =
+        diff(a, &make::copied(b), &DiffOptions::new().with_work(Work::new().with_threads(4)))
+            .unwrap();
     assert_eq!(format!("{one:?}"), format!("{many:?}"));
     assert_eq!(many.is_identical(), {
         many.identical == many.compared

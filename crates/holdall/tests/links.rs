@@ -1,17 +1,19 @@
 //! Linked files: fetched, cached, shared by processes.
 #![cfg(all(feature = "http", feature = "carton"))]
 
+mod count;
 mod server;
 
+use count::Count;
 use holdall::carton::Fetcher;
 use holdall::carton::links::{LinkFetcher, Store, hex};
 use holdall::http::{Hosts, Patience, Policy, Schemes};
-use holdall::{Error, Limits, Progress};
+use holdall::{Error, Limits};
 use server::{Reply, Request, Server};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -524,19 +526,6 @@ fn links_of_strangers_reach_public_hosts_by_https_alone() {
 
 #[test]
 fn several_files_come_at_once_and_progress_is_told() {
-    #[derive(Default)]
-    struct Count {
-        total: AtomicU64,
-        done: AtomicU64,
-    }
-    impl Progress for Count {
-        fn begin(&self, total: u64) {
-            self.total.fetch_max(total, Ordering::SeqCst);
-        }
-        fn advance(&self, bytes: u64) {
-            self.done.fetch_add(bytes, Ordering::SeqCst);
-        }
-    }
     let files: Vec<Vec<u8>> = (1..=6).map(|n| noise(n * 50_000)).collect();
     let (sent, now, most) = (files.clone(), Mutex::new(0), Arc::new(Mutex::new(0)));
     let seen = most.clone();
@@ -554,7 +543,7 @@ fn several_files_come_at_once_and_progress_is_told() {
     });
     let count = Arc::new(Count::default());
     let cache = Cache::new();
-    let fetcher = cache.fetcher.clone().with_progress(count.clone()).with_at_once(3);
+    let fetcher = cache.fetcher.clone().with_work(count.work().with_threads(3));
     let urls: Vec<Vec<String>> = (0..6).map(|n| vec![server.url(&format!("/{n}"))]).collect();
     let mut wanted: Vec<([u8; 32], &[String])> =
         files.iter().zip(&urls).map(|(f, u)| (sha256(f), u.as_slice())).collect();

@@ -1,11 +1,9 @@
 //! Memory of loads that is the caller's to write to, and operations that are no longer wanted.
 
 use holdall::{
-    Convert, DType, Kind, LoadOptions, OpenOptions, Progress, Role, TensorSpec, VerifyOptions,
+    Cancel, Convert, DType, Kind, LoadOptions, OpenOptions, Role, TensorSpec, VerifyOptions, Work,
     WriteOptions, Writer, formats,
 };
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A file with a raw tensor, a tied one, an empty one; compressed if asked for.
 fn file(zstd: bool) -> holdall::File {
@@ -57,24 +55,15 @@ fn tensors_have_numbers() {
     assert_eq!((e.kind(), e.code()), (Kind::NotFound, "file/no-tensor"));
 }
 
-/// Loses interest after the first bytes.
-#[derive(Default)]
-struct Fickle {
-    heard: AtomicU64,
-    lost: AtomicBool,
-}
-
-impl Progress for Fickle {
-    fn begin(&self, _total: u64) {}
-
-    fn advance(&self, bytes: u64) {
-        self.heard.fetch_add(bytes, Ordering::Relaxed);
-        self.lost.store(true, Ordering::Relaxed);
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.lost.load(Ordering::Relaxed)
-    }
+/// Work that is cancelled after its first bytes.
+fn fickle() -> Work {
+    let cancel = Cancel::new();
+    let lost = cancel.clone();
+    Work::new().with_cancel(&cancel).on_progress(move |done, _| {
+        if done > 0 {
+            lost.cancel();
+        }
+    })
 }
 
 #[test]
@@ -82,10 +71,9 @@ fn work_that_is_cancelled_ends() {
     let folder = tempfile::tempdir().unwrap();
     for zstd in [false, true] {
         let file = file(zstd);
-        let listener = || Arc::new(Fickle::default());
-        let load = file.load_memory(0..4, &LoadOptions::new().with_progress(listener()));
-        let verify = holdall::verify(&file, &VerifyOptions::new().with_progress(listener()));
-        let options = Convert::new(WriteOptions::new()).with_progress(listener());
+        let load = file.load_memory(0..4, &LoadOptions::new().with_work(fickle()));
+        let verify = holdall::verify(&file, &VerifyOptions::new().with_work(fickle()));
+        let options = Convert::new(WriteOptions::new()).with_work(fickle());
         let target = folder.path().join("out.zt");
         let convert = holdall::convert(&file, &target, &options);
         let errors = [load.err(), verify.err(), convert.err()];

@@ -1,7 +1,7 @@
 //! What the guide promises and no other test is about.
 
 use holdall::{
-    DType, Edit, Io, OpenOptions, Result, Role, TensorSpec, Value, WriteOptions, Writer,
+    DType, Edit, Io, OpenOptions, Result, Role, TensorSpec, Value, Work, WriteOptions, Writer,
 };
 use std::path::Path;
 
@@ -85,7 +85,10 @@ fn the_number_of_threads_does_not_show_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = [1, 3, 8].map(|threads| {
         let path = folder.path().join(format!("{threads}.zt"));
-        write(&path, &WriteOptions::new().with_zstd(3).with_threads(threads));
+        write(
+            &path,
+            &WriteOptions::new().with_zstd(3).with_work(Work::new().with_threads(threads)),
+        );
         std::fs::read(path).unwrap()
     });
     assert!(bytes[0] == bytes[1] && bytes[0] == bytes[2]);

@@ -3,7 +3,7 @@
 mod records_files;
 
 use holdall::schema::Entry;
-use holdall::{DType, Io, Records, Result, WriteOptions};
+use holdall::{DType, Io, Records, Result, Work, WriteOptions};
 use records_files::{Made, dataset, made, open, sample, value, write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -191,10 +191,10 @@ fn a_column_is_a_member_of_all_records() {
 fn many_threads_see_every_record_once() {
     everywhere(&dataset(COUNT), |records| {
         let id = records.typed::<u64>("id").unwrap();
-        for threads in [Some(1), Some(3), None] {
+        for work in [Work::new().with_threads(1), Work::new().with_threads(3), Work::new()] {
             let (sum, count) = (AtomicU64::new(0), AtomicU64::new(0));
             records
-                .par_for_each(threads, |record| {
+                .par_for_each(&work, |record| {
                     let found = record.get(&id)?.unwrap_or(u64::MAX);
                     assert_eq!(found, record.index());
                     sum.fetch_add(found, Ordering::Relaxed);
@@ -206,7 +206,7 @@ fn many_threads_see_every_record_once() {
             assert_eq!(count.into_inner(), COUNT);
         }
         let stop = |_: holdall::records::Record<'_>| records.record(COUNT).map(drop);
-        assert_eq!(records.par_for_each(None, stop).unwrap_err().code(), "records/index");
+        assert_eq!(records.par_for_each(&Work::new(), stop).unwrap_err().code(), "records/index");
         let e = records.iter(1..COUNT + 1).map(drop).unwrap_err();
         assert_eq!(e.code(), "records/index");
     });
@@ -218,7 +218,7 @@ fn nothing_is_a_dataset_too() {
         assert!(records.is_empty());
         assert!(records.column::<f32>("x").unwrap().to_vec().unwrap().is_empty());
         assert_eq!(records.iter(0..0).unwrap().count(), 0);
-        records.par_for_each(None, |_| panic!("there is no record")).unwrap();
+        records.par_for_each(&Work::new(), |_| panic!("there is no record")).unwrap();
     });
 }
 

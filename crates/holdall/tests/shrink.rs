@@ -67,7 +67,7 @@ fn a_package_is_shrunk_saved_fetched_and_made_whole() {
         shrink = shrink.with_template(path, &server.url("/{sha256}")).unwrap();
     }
     assert_eq!(shrink.linked().len(), 3);
-    shrink.save(at("files"), None).unwrap();
+    shrink.save(at("files"), &holdall::Work::new()).unwrap();
     // Two files, named by their hashes.
     let mut saved: Vec<String> = std::fs::read_dir(at("files"))
         .unwrap()
@@ -115,7 +115,7 @@ fn a_remote_package_with_links_is_read_in_few_requests() {
     let server = serve(dir.path());
     let shrink = Shrink::new(&package, &policy());
     let shrink = shrink.with_template("model/weights.bin", &server.url("/{sha256}")).unwrap();
-    shrink.save(dir.path(), None).unwrap();
+    shrink.save(dir.path(), &holdall::Work::new()).unwrap();
     let report = shrink.packer().write(dir.path().join("b.carton"), false).unwrap();
 
     let options = OpenOptions::new().with_policy(policy());
@@ -210,7 +210,7 @@ fn what_is_compressed_stays_so() {
         let packed = Package::open(name("packed")).unwrap();
         let shrink = Shrink::new(&packed, &policy());
         let shrink = shrink.with_template("model/weights.bin", &server.url("/{sha256}")).unwrap();
-        shrink.save(at("files"), None).unwrap();
+        shrink.save(at("files"), &holdall::Work::new()).unwrap();
         shrink.packer().write(name("small"), false).unwrap();
         let small = Package::open(name("small")).unwrap();
         assert_eq!(small.hash(), package.hash());

@@ -4,15 +4,15 @@ mod make;
 
 use holdall::stats::Measure;
 use holdall::{
-    DType, File, Kind, Layout, LogicalType, Number, Role, Stats, StatsOptions, Value, stats,
+    DType, File, Kind, Layout, LogicalType, Number, Role, Stats, StatsOptions, Value, Work, stats,
 };
 use make::{coo, csr, dense, f32s, file, noise, part, tensor};
 
 fn of(file: &File, name: &str) -> Stats {
     let t = file.tensor(name).unwrap();
-    let one = stats(&t, &StatsOptions::new().with_threads(1)).unwrap();
+    let one = stats(&t, &StatsOptions::new().with_work(Work::new().with_threads(1))).unwrap();
     let copied = make::copied(file).tensor(name).unwrap();
-    let many = stats(&copied, &StatsOptions::new().with_threads(4)).unwrap();
+    let many = stats(&copied, &StatsOptions::new().with_work(Work::new().with_threads(4))).unwrap();
     // To the last bit, whichever thread is first and wherever the bytes come from.
     assert_eq!(format!("{one:?}"), format!("{many:?}"));
     let histogram = many.histogram.as_ref();

@@ -7,7 +7,7 @@ use corpus_files::files;
 use holdall::model::Hasher;
 use holdall::{
     Bytes, Check, Component, Encoding, File, Kind, LoadOptions, Loaded, OpenOptions, Result,
-    Tensor, VerifyOptions, VerifyReport, verify,
+    Tensor, VerifyOptions, VerifyReport, Work, verify,
 };
 use std::io::Read as _;
 use std::ops::Range;
@@ -45,11 +45,12 @@ fn open(bytes: Bytes) -> Result<File> {
 
 fn load(file: &File) -> Result<Loaded> {
     let names: Vec<&str> = file.names().collect();
-    file.load(names, &LoadOptions::new().with_threads(1))
+    file.load(names, &LoadOptions::new().with_work(Work::new().with_threads(1)))
 }
 
 fn verified(file: &File) -> VerifyReport {
-    verify(file, &VerifyOptions::new().with_threads(1)).expect("bytes in memory can be read")
+    verify(file, &VerifyOptions::new().with_work(Work::new().with_threads(1)))
+        .expect("bytes in memory can be read")
 }
 
 fn components(file: &File) -> impl Iterator<Item = (Tensor, Component)> {

@@ -1,19 +1,21 @@
 //! What `verify` finds, counts, and says it could not do.
 
+mod count;
 mod make;
 
+use count::Count;
 use holdall::verify::{Reason, Verdict};
 use holdall::{
-    Algorithm, Attributes, DType, Digest, File, Io, Kind, Layout, LogicalType, OpenOptions,
-    Progress, Role, Select, VerifyOptions, VerifyReport, verify,
+    Algorithm, Attributes, DType, Digest, File, Io, Kind, Layout, LogicalType, OpenOptions, Role,
+    Select, VerifyOptions, VerifyReport, Work, verify,
 };
 use make::{bytes_of, coo, csr, dense, f32s, file, noise, part, tensor, u64s};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 fn report(file: &File) -> VerifyReport {
-    let one = verify(file, &VerifyOptions::new().with_threads(1)).unwrap();
-    let many = verify(file, &VerifyOptions::new().with_threads(4)).unwrap();
+    let one = verify(file, &VerifyOptions::new().with_work(Work::new().with_threads(1))).unwrap();
+    let many = verify(file, &VerifyOptions::new().with_work(Work::new().with_threads(4))).unwrap();
     assert_eq!(format!("{one:?}"), format!("{many:?}"));
     let copied = verify(&make::copied(file), &VerifyOptions::new()).unwrap();
     assert_eq!(format!("{copied:?}"), format!("{many:?}"));
@@ -344,16 +346,6 @@ fn only_what_is_selected() {
 
 #[test]
 fn tells_how_far_along_it_is() {
-    #[derive(Default)]
-    struct Bytes(AtomicU64, AtomicU64);
-    impl Progress for Bytes {
-        fn begin(&self, total: u64) {
-            self.0.store(total, Ordering::Relaxed);
-        }
-        fn advance(&self, bytes: u64) {
-            self.1.fetch_add(bytes, Ordering::Relaxed);
-        }
-    }
     let tensors = [
         dense("a", &[5 << 20], part(Role::Data, DType::U8, noise(5 << 20, 1))),
         dense("b", &[5 << 20], part(Role::Data, DType::U8, noise(5 << 20, 2)).zstd()),
@@ -366,9 +358,9 @@ fn tells_how_far_along_it_is() {
         ),
     ];
     let file = file("ztensor", &tensors);
-    let progress = Arc::new(Bytes::default());
-    verify(&file, &VerifyOptions::new().with_progress(progress.clone())).unwrap();
-    let (total, done) = (progress.0.load(Ordering::Relaxed), progress.1.load(Ordering::Relaxed));
+    let count = Arc::new(Count::default());
+    verify(&file, &VerifyOptions::new().with_work(count.work())).unwrap();
+    let (total, done) = (count.total.load(Ordering::SeqCst), count.done.load(Ordering::SeqCst));
     assert!(total > 10 << 20);
     assert_eq!(total, done);
 }

@@ -2,7 +2,7 @@
 
 use holdall::{
     Algorithm, Attributes, Check, DType, EncodeOptions, Encoding, File, Io, OpenOptions, Role,
-    TensorSpec, Value, WriteOptions, Writer, formats,
+    TensorSpec, Value, Work, WriteOptions, Writer, formats,
 };
 use std::path::Path;
 use std::sync::LazyLock;
@@ -127,8 +127,8 @@ fn output_does_not_depend_on_threads() {
     let dir = tempfile::tempdir().unwrap();
     let one = dir.path().join("one.zt");
     let many = dir.path().join("many.zt");
-    write(&one, &options("ztensor", "1.2").with_zstd(3).with_threads(1));
-    write(&many, &options("ztensor", "1.2").with_zstd(3).with_threads(5));
+    write(&one, &options("ztensor", "1.2").with_zstd(3).with_work(Work::new().with_threads(1)));
+    write(&many, &options("ztensor", "1.2").with_zstd(3).with_work(Work::new().with_threads(5)));
     assert!(std::fs::read(one).unwrap() == std::fs::read(many).unwrap());
 }
 

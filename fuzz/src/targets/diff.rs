@@ -2,7 +2,7 @@
 
 use crate::limits;
 use crate::take::Take;
-use holdall::{Bytes, DiffOptions, File, OpenOptions, diff};
+use holdall::{Bytes, DiffOptions, File, OpenOptions, Work, diff};
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {
@@ -14,7 +14,7 @@ pub fn run(data: &[u8]) {
     let (Some(a), Some(b)) = (open(a), open(b)) else { return };
     is_itself(&a);
     is_itself(&b);
-    let options = DiffOptions::new().with_threads(1);
+    let options = DiffOptions::new().with_work(Work::new().with_threads(1));
     let (there, back) = match (diff(&a, &b, &options), diff(&b, &a, &options)) {
         (Ok(there), Ok(back)) => (there, back),
         (Err(_), Err(_)) => return,
@@ -54,7 +54,10 @@ pub fn run(data: &[u8]) {
 
 /// No difference, but where something cannot be compared at all.
 fn is_itself(file: &File) {
-    let Ok(found) = diff(file, file, &DiffOptions::new().with_threads(1)) else { return };
+    let Ok(found) = diff(file, file, &DiffOptions::new().with_work(Work::new().with_threads(1)))
+    else {
+        return;
+    };
     assert!(found.removed.is_empty() && found.added.is_empty() && found.attributes.is_empty());
     for t in &found.changed {
         assert!(t.incomparable.is_some(), "it differs from itself: {t:?}");

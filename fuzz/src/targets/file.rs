@@ -6,7 +6,7 @@ use crate::limits;
 use holdall::verify::Reason;
 use holdall::{
     Bytes, Check, Component, Error, File, Kind, LoadOptions, OpenOptions, StatsOptions, Tensor,
-    VerifyOptions, stats, verify,
+    VerifyOptions, Work, stats, verify,
 };
 
 /// Panics where it does not hold.
@@ -16,7 +16,8 @@ pub fn run(data: &[u8]) {
         Ok(file) => file,
         Err(e) => return crate::walk::is_of_the_file(&e),
     };
-    let report = verify(&file, &VerifyOptions::new().with_threads(1)).expect("it is in memory");
+    let report = verify(&file, &VerifyOptions::new().with_work(Work::new().with_threads(1)))
+        .expect("it is in memory");
     for finding in &report.findings {
         let kind = finding.kind();
         assert!(matches!(kind, Kind::Malformed | Kind::Integrity), "{kind:?}: {finding}");
@@ -28,7 +29,7 @@ pub fn run(data: &[u8]) {
         if let Ok(dense) = t.to_dense() {
             assert_eq!(dense.shape(), t.shape());
         }
-        let _ = stats(&t, &StatsOptions::new().with_threads(1).with_bins(4));
+        let _ = stats(&t, &StatsOptions::new().with_work(Work::new().with_threads(1)).with_bins(4));
     }
     // A limit may keep a stream from being verified, which is told, and is not found to be wrong then.
     let is_verified = report.is_sound() && report.unverified_for(Reason::Unsupported) == 0;
@@ -78,7 +79,7 @@ fn component(t: &Tensor, c: &Component, len: usize) {
 
 fn load(file: &File, is_verified: bool) {
     let names: Vec<&str> = file.names().collect();
-    match file.load(names, &LoadOptions::new().with_threads(1)) {
+    match file.load(names, &LoadOptions::new().with_work(Work::new().with_threads(1))) {
         Ok(loaded) => {
             for t in file.tensors() {
                 let own = loaded.get(t.name()).expect("it was asked for");

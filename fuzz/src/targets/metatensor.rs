@@ -7,7 +7,7 @@
 use crate::limits;
 use crate::walk::said;
 use holdall::{
-    Bytes, Check, Convert, DiffOptions, File, Kind, OpenOptions, VerifyOptions, WriteOptions,
+    Bytes, Check, Convert, DiffOptions, File, Kind, OpenOptions, VerifyOptions, Work, WriteOptions,
     convert_to, diff, formats, verify,
 };
 
@@ -19,7 +19,8 @@ pub fn run(data: &[u8]) {
         Ok(file) => file,
         Err(e) => return crate::walk::is_of_the_file(&e),
     };
-    let report = verify(&file, &VerifyOptions::new().with_threads(1)).expect("it is in memory");
+    let report = verify(&file, &VerifyOptions::new().with_work(Work::new().with_threads(1)))
+        .expect("it is in memory");
     let is_sound = report.is_sound();
     values(&file, is_sound);
     let Some(written) = converted(&file, "metatensor") else { return };
@@ -90,7 +91,9 @@ fn values(file: &File, is_sound: bool) {
 
 /// The same tensors in a file of that format, if it can hold them.
 fn converted(file: &File, format: &str) -> Option<File> {
-    let options = WriteOptions::new().with_threads(1).with_format(formats::by_name(format)?);
+    let options = WriteOptions::new()
+        .with_work(Work::new().with_threads(1))
+        .with_format(formats::by_name(format)?);
     match convert_to(file, Vec::new(), &Convert::new(options)) {
         Ok((_, bytes)) => Some(open(bytes).expect("what was written can be read")),
         Err(e) => {
@@ -102,7 +105,9 @@ fn converted(file: &File, format: &str) -> Option<File> {
 
 fn is_same(a: &File, b: &File) {
     // An error of the bytes that were given.
-    let Ok(found) = diff(a, b, &DiffOptions::new().with_threads(1)) else { return };
+    let Ok(found) = diff(a, b, &DiffOptions::new().with_work(Work::new().with_threads(1))) else {
+        return;
+    };
     assert!(found.removed.is_empty() && found.added.is_empty(), "{:?}", found.removed);
     assert!(found.attributes.is_empty(), "{:?}", found.attributes);
     for t in &found.changed {

@@ -4,7 +4,7 @@
 use crate::take::Take;
 use holdall::{
     Algorithm, Attributes, ComponentSpec, Convert, DType, DiffOptions, EncodeOptions, Error,
-    FORMATS, File, Format, Kind, Layout, OpenOptions, Role, TensorSpec, Value, VerifyOptions,
+    FORMATS, File, Format, Kind, Layout, OpenOptions, Role, TensorSpec, Value, VerifyOptions, Work,
     WriteOptions, Writer, convert_to, diff, verify,
 };
 
@@ -68,8 +68,10 @@ fn in_version(wanted: &Wanted, format: &'static Format, version: &str) -> WriteO
     }
     let new = format.encode.expect("only formats that are written");
     let encoder = new(&encode).expect("the version is there");
-    let mut options =
-        WriteOptions::new().with_threads(1).with_format(format).with_encode(encode.clone());
+    let mut options = WriteOptions::new()
+        .with_work(Work::new().with_threads(1))
+        .with_format(format)
+        .with_encode(encode.clone());
     if wanted.is_compressed && encoder.can_compress() {
         options = options.with_zstd(1);
     }
@@ -133,7 +135,8 @@ fn check(file: &File, attributes: &Attributes, tensors: &[Made]) {
             }
         }
     }
-    let report = verify(file, &VerifyOptions::new().with_threads(1)).expect("it is in memory");
+    let report = verify(file, &VerifyOptions::new().with_work(Work::new().with_threads(1)))
+        .expect("it is in memory");
     for finding in report.findings {
         // All else is the writer's doing.
         assert!(is_meaningless(&finding), "{finding}");
@@ -149,7 +152,9 @@ fn by_key(attributes: &Attributes) -> Vec<(&str, String)> {
 
 fn is_same(a: &File, b: &File) {
     // An error of the bytes that were given.
-    let Ok(found) = diff(a, b, &DiffOptions::new().with_threads(1)) else { return };
+    let Ok(found) = diff(a, b, &DiffOptions::new().with_work(Work::new().with_threads(1))) else {
+        return;
+    };
     assert!(found.removed.is_empty() && found.added.is_empty());
     assert!(found.attributes.is_empty(), "{:?}", found.attributes);
     for t in &found.changed {

@@ -7,7 +7,6 @@ use crate::given::{self, Files, Form};
 use crate::input;
 use crate::output::json::{push_optional, push_string};
 use crate::output::text::{Grouped, Size, count, escape};
-use crate::progress::Bar;
 use crate::schema::read::{self, Named, Reading};
 use crate::session::Session;
 use crate::writing::{self, Writing};
@@ -103,16 +102,14 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         return Err(e.with_hint(hint).into());
     }
     writing::check_is_file(&args.output)?;
-    let options = args.writing.of_records(session, args.to.as_deref(), args.force)?;
+    let options =
+        args.writing.of_records(session.work("writing"), args.to.as_deref(), args.force)?;
     let schema = match &args.schema {
         Some(path) => Some(read::schema(session, path, Reading::ByContent)?),
         None => None,
     };
-    let writing_bar = Bar::new(session, "writing");
     let mut build = Build::create(&args.output, &options)?;
-    if let Some(listener) = Bar::listener(&writing_bar) {
-        build = build.with_progress(listener);
-    }
+    drop(options);
     let mut report = Report::default();
     if let (Some(named), Some(path)) = (schema, &args.records) {
         build = dataset(session, args, build, named, path, &mut report)?;
@@ -121,7 +118,6 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         blob(session, &mut build, name, folder, &mut report)?;
     }
     let built = build.finish()?;
-    drop(writing_bar);
     report.len = built.target_len;
     tell(session, &args.output, &report)?;
     Ok(Status::Fine)
@@ -201,20 +197,15 @@ fn blob(
     let found = given::files::names(folder)?;
     let mut names = build.blob_of(&format!("{name}_names"), Content::Utf8)?;
     let mut runs = build.blob_of(name, Content::Bytes)?;
-    let bar = Bar::new(session, "reading");
-    if let Some(bar) = &bar {
-        use holdall::Progress as _;
-        let len = |name: &String| std::fs::metadata(folder.join(name)).map_or(0, |m| m.len());
-        bar.begin(found.iter().map(len).sum());
-    }
+    let work = session.work("reading");
+    let len = |name: &String| std::fs::metadata(folder.join(name)).map_or(0, |m| m.len());
+    work.begin(found.iter().map(len).sum());
     for file in &found {
         let path = folder.join(file);
         let bytes = given::files::contents(&path).map_err(|e| e.in_source(path.display()))?;
         runs.bytes(&bytes)?;
         names.text(file)?;
-        if let Some(bar) = &bar {
-            holdall::Progress::advance(&**bar, bytes.len() as u64);
-        }
+        work.advance(bytes.len() as u64)?;
     }
     report.files = Some((name.to_owned(), found.len() as u64));
     build.add(runs)?;

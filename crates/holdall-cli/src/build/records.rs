@@ -4,7 +4,6 @@ use super::BuildArgs;
 use crate::exit::Failure;
 use crate::given::{self, Columns, FileMembers, Form, Rows, at_line};
 use crate::input;
-use crate::progress::Bar;
 use crate::schema::read::Named;
 use crate::session::Session;
 use holdall::Result;
@@ -23,18 +22,18 @@ pub(super) fn fill(
     path: &Path,
     limits: &SchemaLimits,
 ) -> std::result::Result<DatasetWriter, Failure> {
-    let bar = Bar::new(session, "reading");
+    let work = session.work("reading");
     let name = input::shown(path);
     let is_plain =
         args.files.members.is_empty() && !(args.ignore_unknown || args.null_absent || args.check);
     if is_plain && args.form.unwrap_or_else(|| Form::of(path)) == Form::Ndjson {
         // On all cores.
-        dataset.lines(given::reader(path, &bar)?)?;
+        dataset.lines(given::reader(path, &work)?)?;
         return Ok(dataset);
     }
     let Some(ty) = kind.schema.record() else { return Ok(dataset) };
     let mut way = Way::new(args, kind, ty, limits)?;
-    match given::open(session, path, args.form, &bar)? {
+    match given::open(session, path, args.form, &work)? {
         Rows::Json(mut texts) => {
             while let Some((line, text)) = texts.next()? {
                 let added = match is_plain {

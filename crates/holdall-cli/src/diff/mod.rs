@@ -9,7 +9,6 @@ use crate::number::short;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Grouped, count, escape, printable, shape, tensor_type, value};
-use crate::progress::Bar;
 use crate::session::Session;
 use clap::Args;
 use holdall::diff::{AttributeDiff, ComponentDiff, TensorDiff, ValueDiff};
@@ -71,17 +70,12 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
     if let (Some(a), Some(b)) = (crate::package::of_file(&a)?, crate::package::of_file(&b)?) {
         return crate::package::diff::run(session, &a, &b);
     }
-    let bar = Bar::new(session, "comparing");
-    let mut options =
-        DiffOptions::new().with_select(args.select.read()?).with_tolerance(args.rtol, args.atol);
-    if let Some(threads) = session.global.threads {
-        options = options.with_threads(threads.get());
-    }
-    if let Some(listener) = Bar::listener(&bar) {
-        options = options.with_progress(listener);
-    }
+    let options = DiffOptions::new()
+        .with_select(args.select.read()?)
+        .with_tolerance(args.rtol, args.atol)
+        .with_work(session.work("comparing"));
     let diff = holdall::diff(&a, &b, &options)?;
-    drop(bar);
+    drop(options);
     if session.json() {
         writeln!(session.out(), "{}", json::report(&a, &b, &diff))?;
     } else if !session.global.quiet {

@@ -8,12 +8,11 @@ use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::json::push_string;
 use crate::output::text::{Size, count, printable};
-use crate::progress::Bar;
 use crate::session::Session;
 use crate::writing::Writing;
 use clap::{Args, Subcommand};
 use from::From;
-use holdall::{Edit, EditReport, Error, File, Rename, Result, Select, WriteOptions};
+use holdall::{Edit, EditReport, Error, File, Rename, Result, Select, Work, WriteOptions};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
@@ -130,22 +129,18 @@ pub(crate) fn run(session: &Session, args: &EditArgs) -> Result<Status, Failure>
         let e = ARGUMENTS.broken("`--io map` is given, but a file that is edited cannot be mapped");
         return Err(e.with_hint("leave `--io` out, or give `read` or `direct`").into());
     }
-    let bar = Bar::new(session, "writing");
+    let work = session.work("writing");
     let (done, report) = match &args.action {
         Action::Compact { writing } => {
-            let write = writing.options(session);
+            let write = writing.options(work);
             ("compacted".to_owned(), holdall::compact_with(&args.file, write, &options)?)
         }
         action => {
             let mut edit = Edit::open_with(&args.file, &options)?;
-            if let Some(listener) = Bar::listener(&bar) {
-                edit = edit.with_progress(listener);
-            }
-            let (done, write) = change(session, &mut edit, action)?;
+            let (done, write) = change(session, &mut edit, action, work)?;
             (done, edit.with_write(write).commit().map_err(|e| advised(e, &args.file))?)
         }
     };
-    drop(bar);
     tell(session, args, &done, &report)?;
     Ok(Status::Fine)
 }
@@ -155,37 +150,34 @@ fn change(
     session: &Session,
     edit: &mut Edit,
     action: &Action,
+    work: Work,
 ) -> Result<(String, WriteOptions), Failure> {
-    let plain = WriteOptions::new();
-    let plain = match session.global.threads {
-        Some(threads) => plain.with_threads(threads.get()),
-        None => plain,
-    };
+    let plain = |work| WriteOptions::new().with_work(work);
     Ok(match action {
         Action::Append { other, select, rename, replace, writing } => {
             let added = append(session, edit, other, select, rename, *replace)?;
-            (format!("{} added", count(added, "tensor")), writing.options(session))
+            (format!("{} added", count(added, "tensor")), writing.options(work))
         }
         Action::Add { name, from, writing } => {
             from.add(session, edit, name, None)?;
-            ("1 tensor added".to_owned(), writing.options(session))
+            ("1 tensor added".to_owned(), writing.options(work))
         }
         Action::Replace { name, from, writing } => {
             let old = edit.file().tensor(name)?;
             edit.remove(name)?;
             from.add(session, edit, name, Some(&old))?;
-            ("1 tensor replaced".to_owned(), writing.options(session))
+            ("1 tensor replaced".to_owned(), writing.options(work))
         }
         Action::Remove { globs } => {
             let tensors = Select::new(globs, &[])?.of(edit.file())?;
             for tensor in &tensors {
                 edit.remove(tensor.name())?;
             }
-            (format!("{} removed", count(tensors.len() as u64, "tensor")), plain)
+            (format!("{} removed", count(tensors.len() as u64, "tensor")), plain(work))
         }
         Action::Rename { rules } => {
             let renamed = rename(edit, rules)?;
-            (format!("{} renamed", count(renamed, "tensor")), plain)
+            (format!("{} renamed", count(renamed, "tensor")), plain(work))
         }
         Action::Set { pairs, tensor, kind } => {
             let pairs: Vec<_> = pairs.iter().map(|p| kind.pair(p)).collect::<Result<_>>()?;
@@ -197,7 +189,7 @@ fn change(
                     None => edit.set_attribute(key, value),
                 }
             }
-            (format!("{set} set"), plain)
+            (format!("{set} set"), plain(work))
         }
         Action::Unset { keys, tensor } => {
             check_once(keys.iter().map(String::as_str))?;
@@ -207,9 +199,9 @@ fn change(
                     None => edit.unset_attribute(key)?,
                 }
             }
-            (format!("{} taken away", count(keys.len() as u64, "attribute")), plain)
+            (format!("{} taken away", count(keys.len() as u64, "attribute")), plain(work))
         }
-        Action::Compact { writing } => ("compacted".to_owned(), writing.options(session)),
+        Action::Compact { writing } => ("compacted".to_owned(), writing.options(work)),
     })
 }
 

@@ -11,15 +11,13 @@ pub(crate) use table::Table;
 
 use crate::exit::{Failure, STDIN_LEN};
 use crate::input;
-use crate::progress::Bar;
 use crate::session::Session;
 use clap::ValueEnum;
-use holdall::{Error, Progress as _, Result};
+use holdall::{Error, Result, Work};
 use holdall_schema::json::Reader;
 use lines::Lines;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
 
 /// How records are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,15 +81,15 @@ impl Texts {
     }
 }
 
-/// Opens records; `-` is standard input. The bar follows the bytes that are read.
+/// Opens records; `-` is standard input. The work is told of the bytes that are read.
 pub(crate) fn open(
     session: &Session,
     path: &Path,
     form: Option<Form>,
-    bar: &Option<Arc<Bar>>,
+    work: &Work,
 ) -> Result<Rows, Failure> {
     let name = input::shown(path);
-    let mut reader = reader(path, bar)?;
+    let mut reader = reader(path, work)?;
     let limits = session.global.limits();
     match form.unwrap_or_else(|| Form::of(path)) {
         Form::Ndjson => {
@@ -118,13 +116,11 @@ pub(crate) fn open(
     }
 }
 
-/// The bytes of a file, or of standard input when it is `-`; the bar follows them.
-pub(crate) fn reader(path: &Path, bar: &Option<Arc<Bar>>) -> Result<Box<dyn Read + Send>, Failure> {
+/// The bytes of a file, or of standard input when it is `-`; the work is told of them.
+pub(crate) fn reader(path: &Path, work: &Work) -> Result<Box<dyn Read + Send>, Failure> {
     let (len, reader) = input::stream(path)?;
-    if let (Some(bar), Some(len)) = (bar, len) {
-        bar.begin(len);
-    }
-    let reader = Counted { reader, bar: bar.clone() };
+    work.begin(len.unwrap_or(0));
+    let reader = Counted { reader, work: work.clone() };
     without_mark(reader).map_err(|e| failed(e, &input::shown(path)).into())
 }
 
@@ -187,18 +183,16 @@ pub(crate) fn failed(e: io::Error, name: &str) -> Error {
     rule.broken(format!("reading: {e}")).with_io(e).in_source(name)
 }
 
-/// A reader that moves a bar.
+/// A reader that tells the work what was read.
 struct Counted {
     reader: Box<dyn Read + Send>,
-    bar: Option<Arc<Bar>>,
+    work: Work,
 }
 
 impl Read for Counted {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.reader.read(buf)?;
-        if let Some(bar) = &self.bar {
-            bar.advance(n as u64);
-        }
+        self.work.advance(n as u64).map_err(io::Error::other)?;
         Ok(n)
     }
 }

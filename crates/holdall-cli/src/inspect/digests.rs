@@ -2,12 +2,10 @@
 //! where the file does not say. Components are read on several threads.
 
 use crate::exit::Failure;
-use crate::progress::Bar;
 use crate::session::Session;
 use holdall::model::Hasher;
-use holdall::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Progress as _, Tensor};
+use holdall::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Tensor};
 use std::collections::HashMap;
-use std::num::NonZero;
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -54,49 +52,19 @@ impl Digests {
         if jobs.is_empty() {
             return Ok(Digests(found));
         }
-        let bar = Bar::new(session, "reading");
-        if let Some(bar) = &bar {
-            bar.begin(total);
-        }
-        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
-        let threads = session.global.threads.map_or_else(cores, NonZero::get).min(jobs.len());
-        let queue = Mutex::new(jobs.into_iter());
-        let done: Mutex<Result<(), Error>> = Mutex::new(Ok(()));
+        let work = session.work("reading");
+        work.begin(total);
         let results = Mutex::new(found);
-        let work = || {
-            loop {
+        work.for_each(
+            jobs,
+            || (),
+            |(), (tensor, c)| {
+                let told = read(tensor, &c, with_sha256)?;
                 // A thread that panicked poisons nothing worth protecting here.
-                let job = queue.lock().unwrap_or_else(|p| p.into_inner()).next();
-                let Some((tensor, c)) = job else { return };
-                match read(tensor, &c, with_sha256) {
-                    Ok(told) => {
-                        let mut results = results.lock().unwrap_or_else(|p| p.into_inner());
-                        results.insert(key(&c), told);
-                    }
-                    Err(e) => {
-                        let mut done = done.lock().unwrap_or_else(|p| p.into_inner());
-                        if done.is_ok() {
-                            *done = Err(e);
-                        }
-                        queue.lock().unwrap_or_else(|p| p.into_inner()).by_ref().for_each(drop);
-                        return;
-                    }
-                }
-                if let Some(bar) = &bar {
-                    bar.advance(c.stored_len());
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..threads {
-                // Where the system starts no more threads, those that are there do all of it.
-                if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
-                    break;
-                }
-            }
-            work();
-        });
-        done.into_inner().unwrap_or_else(|p| p.into_inner())?;
+                results.lock().unwrap_or_else(|p| p.into_inner()).insert(key(&c), told);
+                work.advance(c.stored_len())
+            },
+        )?;
         Ok(Digests(results.into_inner().unwrap_or_else(|p| p.into_inner())))
     }
 

@@ -6,11 +6,9 @@ use crate::output::json::{push_f64, push_number};
 use crate::output::style::Style;
 use crate::output::table::{Cell, Column};
 use crate::output::text::Grouped;
-use crate::progress::Bar;
 use crate::session::Session;
 use holdall::stats::{Histogram, Measure, Stats};
-use holdall::{Kind, Number, Progress, StatsOptions, Tensor};
-use std::sync::Arc;
+use holdall::{Kind, Number, StatsOptions, Tensor};
 
 /// Bins of a histogram, which are its columns.
 const BINS: usize = 48;
@@ -23,35 +21,23 @@ pub(super) fn of(
     tensors: &[Tensor],
     histogram: bool,
 ) -> Result<Vec<Option<Stats>>, Failure> {
-    let bar = Bar::new(session, "reading");
-    let mut options = StatsOptions::new().with_bins(if histogram { BINS } else { 0 });
-    if let Some(threads) = session.global.threads {
-        options = options.with_threads(threads.get());
+    let passes = if histogram { 2 } else { 1 };
+    let lens = tensors.iter().flat_map(|t| t.components().collect::<Vec<_>>());
+    let total: u64 = lens.map(|c| c.decoded_len.unwrap_or(0)).sum();
+    // One bar for all tensors, each of which would add to the total when its turn comes.
+    let total = total.saturating_mul(passes);
+    let mut work = session.silent_work();
+    if let Some(bar) = session.bar("reading") {
+        work = work.on_progress(move |done, _| bar.show(done, total));
     }
-    if let Some(bar) = &bar {
-        let passes = if histogram { 2 } else { 1 };
-        let lens = tensors.iter().flat_map(|t| t.components().collect::<Vec<_>>());
-        let total: u64 = lens.map(|c| c.decoded_len.unwrap_or(0)).sum();
-        bar.begin(total.saturating_mul(passes));
-        options = options.with_progress(Arc::new(Part(bar.clone())));
-    }
+    let bins = if histogram { BINS } else { 0 };
+    let options = StatsOptions::new().with_bins(bins).with_work(work);
     let one = |tensor: &Tensor| match holdall::stats::stats(tensor, &options) {
         Ok(stats) => Ok(Some(stats)),
         Err(e) if e.kind() == Kind::Unsupported => Ok(None),
         Err(e) => Err(e.into()),
     };
     tensors.iter().map(one).collect()
-}
-
-/// The progress of one tensor among others.
-struct Part(Arc<Bar>);
-
-impl Progress for Part {
-    fn begin(&self, _: u64) {}
-
-    fn advance(&self, bytes: u64) {
-        self.0.advance(bytes);
-    }
 }
 
 /// The columns of a table of statistics, after name, dtype and shape.

@@ -5,7 +5,6 @@ use crate::exit::{Failure, Status};
 use crate::input;
 use crate::output::json::push_string;
 use crate::output::text::{Size, count, printable};
-use crate::progress::Bar;
 use crate::session::Session;
 use clap::Args;
 use holdall::carton::Package;
@@ -41,11 +40,7 @@ pub(crate) fn run(session: &Session, args: &FetchArgs) -> Result<Status, Failure
         holdall::FileSink::check(output, args.force)?;
     }
     let package = Package::open_with(&args.file, &input::options(session))?;
-    let mut fetcher = super::fetcher(session)?;
-    let bar = Bar::new(session, "fetching");
-    if let Some(progress) = Bar::listener(&bar) {
-        fetcher = fetcher.with_progress(progress);
-    }
+    let fetcher = super::fetcher(session)?.with_work(session.work("fetching"));
     let missing = links::missing(&package);
     let mut absent = Vec::new();
     for file in &missing {
@@ -54,7 +49,6 @@ pub(crate) fn run(session: &Session, args: &FetchArgs) -> Result<Status, Failure
         }
     }
     links::fetch(&package, &fetcher)?;
-    drop(bar);
     let report = match &args.output {
         Some(output) => Some(links::whole(&package, &fetcher, output, args.force)?),
         None => None,

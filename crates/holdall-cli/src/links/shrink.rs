@@ -6,7 +6,6 @@ use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::json::push_string;
 use crate::output::text::{Size, count, printable};
-use crate::progress::Bar;
 use crate::session::Session;
 use clap::Args;
 use holdall::Select;
@@ -114,16 +113,10 @@ pub(crate) fn run(session: &Session, args: &ShrinkArgs) -> Result<Status, Failur
         return Err(e.with_hint(hint).in_source(package.name()).into());
     }
     if let Some(folder) = &args.save_files {
-        let bar = Bar::new(session, "saving");
-        shrink.save(folder, Bar::listener(&bar))?;
+        shrink.save(folder, &session.work("saving"))?;
     }
-    let bar = Bar::new(session, "writing");
-    let mut packer = shrink.packer();
-    if let Some(progress) = Bar::listener(&bar) {
-        packer = packer.with_progress(progress);
-    }
+    let packer = shrink.packer().with_work(session.work("writing"));
     let report = packer.write(&args.output, args.force)?;
-    drop(bar);
     if session.json() {
         let text = json(args, &package, &report, &linked);
         writeln!(session.out(), "{text}")?;

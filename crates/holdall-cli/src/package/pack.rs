@@ -6,7 +6,6 @@ use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::json::push_string;
 use crate::output::text::{Size, count, escape, printable};
-use crate::progress::Bar;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::Error;
@@ -118,12 +117,7 @@ pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure>
         Some(Compress::Zstd) => Packing::Zstd,
         Some(Compress::Deflate) => Packing::Deflate,
     });
-    let bar = Bar::new(session, "packing");
-    if let Some(listener) = Bar::listener(&bar) {
-        packer = packer.with_progress(listener);
-    }
-    let report = packer.write(&to, args.force)?;
-    drop(bar);
+    let report = packer.with_work(session.work("packing")).write(&to, args.force)?;
     report.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
     tell(session, &to, &report)?;
     Ok(Status::Fine)

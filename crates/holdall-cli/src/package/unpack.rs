@@ -3,7 +3,6 @@
 use crate::exit::{Failure, Status};
 use crate::output::json::push_string;
 use crate::output::text::{count, escape};
-use crate::progress::Bar;
 use crate::session::Session;
 use clap::Args;
 use holdall::carton::UnpackOptions;
@@ -52,19 +51,13 @@ pub(crate) fn run(session: &Session, args: &UnpackArgs) -> Result<Status, Failur
             }
         },
     };
-    let bar = Bar::new(session, "unpacking");
-    let mut options = UnpackOptions::new().with_overwrite(args.force);
-    if let Some(threads) = session.global.threads {
-        options = options.with_threads(threads.get());
-    }
-    if let Some(listener) = Bar::listener(&bar) {
-        options = options.with_progress(listener);
-    }
+    let options =
+        UnpackOptions::new().with_overwrite(args.force).with_work(session.work("unpacking"));
     match args.model {
         true => package.unpack_model_with(&to, &options)?,
         false => package.unpack_with(&to, &options)?,
     }
-    drop(bar);
+    drop(options);
     let files = package.files().iter().filter(|f| !args.model || f.path.starts_with("model/"));
     let files = files.count() as u64;
     if session.json() {

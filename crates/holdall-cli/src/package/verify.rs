@@ -3,7 +3,6 @@
 use crate::exit::{Failure, Status};
 use crate::output::style::Style;
 use crate::output::text::{Grouped, Size, count, escape, printable};
-use crate::progress::Bar;
 use crate::session::Session;
 use holdall::carton::{Package, PackageReport, PackageVerifyOptions, Strictness, hex};
 use holdall::verify::Verdict;
@@ -15,16 +14,11 @@ pub(crate) fn run(
     package: &Package,
     strictness: Strictness,
 ) -> Result<Status, Failure> {
-    let bar = Bar::new(session, "verifying");
-    let mut options = PackageVerifyOptions::new().with_strictness(strictness);
-    if let Some(threads) = session.global.threads {
-        options = options.with_threads(threads.get());
-    }
-    if let Some(listener) = Bar::listener(&bar) {
-        options = options.with_progress(listener);
-    }
+    let options = PackageVerifyOptions::new()
+        .with_strictness(strictness)
+        .with_work(session.work("verifying"));
     let report = package.verify(&options)?;
-    drop(bar);
+    drop(options);
     if session.json() {
         writeln!(session.out(), "{}", super::json::report(package, &report))?;
     } else {

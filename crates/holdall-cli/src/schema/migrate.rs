@@ -5,7 +5,6 @@ use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::json::push_string;
 use crate::output::text::{Size, count, escape};
-use crate::progress::Bar;
 use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::Args;
@@ -14,11 +13,10 @@ use holdall::schema::evolve::rules::DROPS_MEMBER;
 use holdall::schema::{
     Converters, Path as Way, ResolveOptions, Root, SCHEMA_ATTRIBUTE, SchemaLimits, Segment,
 };
-use holdall::{File, Progress as _, Records};
+use holdall::{File, Records, Work};
 use serde_json::Value as Json;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Write the records of a file anew under another schema
 #[derive(Debug, Args)]
@@ -113,27 +111,22 @@ pub(crate) fn run(session: &Session, args: &MigrateArgs) -> Result<Status, Failu
     let mut attributes = file.attributes().clone();
     attributes.remove(SCHEMA_ATTRIBUTE);
     let patched = if is_whole { Some(new.json.clone()) } else { patch(&file, &jobs[0]) };
-    let options = args.writing.of_records(session, args.to.as_deref(), args.force)?;
+    let options =
+        args.writing.of_records(session.work("writing"), args.to.as_deref(), args.force)?;
     let options = options.with_attributes(attributes);
-    let writing_bar = Bar::new(session, "writing");
     let mut build = Build::create(&args.output, &options)?;
-    if let Some(listener) = Bar::listener(&writing_bar) {
-        build = build.with_progress(listener);
-    }
+    drop(options);
     if let Some(schema) = &patched {
         build = build.with_schema(schema).map_err(|e| e.in_source(&new.source))?;
     }
-    let bar = Bar::new(session, "migrating");
-    if let Some(bar) = &bar {
-        bar.begin(
-            jobs.iter().map(|j| j.records.len().saturating_mul(j.records.extent().stride)).sum(),
-        );
-    }
+    let work = session.work("migrating");
+    let len = |job: &Job| job.records.len().saturating_mul(job.records.extent().stride);
+    work.begin(jobs.iter().map(len).sum());
     for tensor in file.tensors() {
         match jobs.iter().find(|job| job.name == tensor.name()) {
             Some(job) => {
                 let dataset = build.dataset_of(&job.name, &job.to.json)?;
-                let dataset = migrate(args, job, dataset, &limits, &bar, &mut report)
+                let dataset = migrate(args, job, dataset, &limits, &work, &mut report)
                     .map_err(|e| e.in_tensor(&*job.name).in_source(file.name()))?;
                 build.add(dataset)?;
             }
@@ -141,9 +134,8 @@ pub(crate) fn run(session: &Session, args: &MigrateArgs) -> Result<Status, Failu
             None => build.copy(&tensor)?,
         }
     }
-    drop(bar);
+    drop(work);
     report.len = build.finish()?.target_len;
-    drop(writing_bar);
     tell(session, &file, args, &report)?;
     Ok(Status::Fine)
 }
@@ -208,7 +200,7 @@ fn migrate(
     job: &Job,
     mut dataset: DatasetWriter,
     limits: &SchemaLimits,
-    bar: &Option<Arc<Bar>>,
+    work: &Work,
     report: &mut Report,
 ) -> holdall::Result<DatasetWriter> {
     let records = &job.records;
@@ -230,15 +222,13 @@ fn migrate(
         let range = start..len.min(start + AT_ONCE as u64);
         let done = (range.end - range.start).saturating_mul(stride);
         dataset.migrate(records, range, &plan, &converters)?;
-        if let Some(bar) = bar {
-            bar.advance(done);
-        }
+        work.advance(done)?;
     }
     report.records += len;
     Ok(dataset)
 }
 
-/// Records between two steps of the bar.
+/// Records between two steps of the progress.
 const AT_ONCE: usize = 1 << 14;
 
 /// A path in the records of a dataset, with its name before it or not; `None` where it is in another.

@@ -4,16 +4,14 @@ use super::package::{Package, PackageFile};
 use super::read::{fill, reading};
 use super::rules::PLACE;
 use crate::error::io;
-use crate::progress::{Listener, Progress};
 use crate::sink::FolderSink;
-use crate::workers;
+use crate::work::{Work, with_work};
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::rules::SYMLINK;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Bytes copied at a time.
 const PIECE: usize = 1 << 20;
@@ -22,8 +20,7 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct UnpackOptions {
-    threads: Option<usize>,
-    listener: Listener,
+    work: Work,
     overwrite: bool,
 }
 
@@ -33,24 +30,14 @@ impl UnpackOptions {
         UnpackOptions::default()
     }
 
-    /// Uses this many threads.
-    pub fn with_threads(mut self, threads: usize) -> UnpackOptions {
-        self.threads = Some(threads);
-        self
-    }
-
-    /// Tells how far along it is.
-    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> UnpackOptions {
-        self.listener = Listener(Some(progress));
-        self
-    }
-
     /// Replaces an existing folder, all of it.
     pub fn with_overwrite(mut self, overwrite: bool) -> UnpackOptions {
         self.overwrite = overwrite;
         self
     }
 }
+
+with_work!(UnpackOptions);
 
 /// What is unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,15 +75,14 @@ pub(super) fn unpack(
             make_folder(&root.join(folder), root)?;
         }
     }
-    options.listener.begin(files.iter().filter_map(|(file, _)| file.len).sum());
+    options.work.begin(files.iter().filter_map(|(file, _)| file.len).sum());
     // The longest first, so that no thread is left with one at the end.
     files.sort_by_key(|(file, _)| std::cmp::Reverse(file.len));
-    workers::for_each(
-        workers::threads(options.threads),
+    options.work.for_each(
         files,
         || vec![0; PIECE],
         |piece, (file, path)| {
-            write_file(package, file, path, root, piece, &options.listener)
+            write_file(package, file, path, root, piece, &options.work)
                 .map_err(|e| e.in_source(package.inside(&file.path)))
         },
     )?;
@@ -121,7 +107,7 @@ fn write_file(
     path: &str,
     root: &Path,
     piece: &mut [u8],
-    listener: &Listener,
+    work: &Work,
 ) -> Result<()> {
     let to = root.join(path);
     let failed = |e| io(e, format_args!("writing `{}`", path.shown()));
@@ -136,7 +122,7 @@ fn write_file(
     loop {
         let count = fill(&mut from, piece).map_err(|e| reading(e, &file.path))?;
         out.write_all(&piece[..count]).map_err(failed)?;
-        listener.advance(count as u64)?;
+        work.advance(count as u64)?;
         if count < piece.len() {
             return Ok(());
         }

@@ -8,15 +8,14 @@ use super::origin::{Source, on_disk};
 use super::package::{At, Package};
 use super::read::{Sum, fill, reading};
 use super::{PackageFile, Place, TensorKind, ValueType};
-use crate::progress::{Listener, Progress};
 use crate::verify::Verdict;
-use crate::workers;
+use crate::work::{Work, with_work};
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{LINKS_NAME, MANIFEST_NAME, wrong_hash};
 use holdall_core::wire::zip::{CRC32, Method};
 use holdall_core::{Error, Result, Warning};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes taken at a time.
 const STEP: u64 = 1 << 20;
@@ -37,8 +36,7 @@ pub enum Strictness {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PackageVerifyOptions {
-    threads: Option<usize>,
-    listener: Listener,
+    work: Work,
     strictness: Strictness,
 }
 
@@ -48,24 +46,14 @@ impl PackageVerifyOptions {
         PackageVerifyOptions::default()
     }
 
-    /// Uses this many threads.
-    pub fn with_threads(mut self, threads: usize) -> PackageVerifyOptions {
-        self.threads = Some(threads);
-        self
-    }
-
-    /// Tells how far along the verification is.
-    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> PackageVerifyOptions {
-        self.listener = Listener(Some(progress));
-        self
-    }
-
     /// Takes warnings for this.
     pub fn with_strictness(mut self, strictness: Strictness) -> PackageVerifyOptions {
         self.strictness = strictness;
         self
     }
 }
+
+with_work!(PackageVerifyOptions);
 
 /// What verifying a package did, found, and could not do.
 #[derive(Debug, Clone, Default)]
@@ -129,7 +117,7 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
     let is_own = |f: &PackageFile| matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME);
     let unhashed = package.files().iter().filter(|f| f.sha256.is_none() && !is_own(f));
     report.unhashed = unhashed.count() as u64;
-    options.listener.begin(files.iter().filter_map(|(_, file)| file.len).sum());
+    options.work.begin(files.iter().filter_map(|(_, file)| file.len).sum());
     // The longest first, so that no thread is left with one at the end.
     files.sort_by_key(|(_, file)| std::cmp::Reverse(file.len));
     let (hashed, read_len) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -137,9 +125,8 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
     let find = |at: usize, e: Error| {
         findings.lock().unwrap_or_else(PoisonError::into_inner).push((at, e));
     };
-    let threads = workers::threads(options.threads);
-    workers::for_each(threads, files, Vec::new, |piece, (at, file)| {
-        let checked = check(package, file, piece, &options.listener);
+    options.work.for_each(files, Vec::new, |piece, (at, file)| {
+        let checked = check(package, file, piece, &options.work);
         match checked.map_err(|e| e.in_source(package.inside(&file.path))) {
             Ok(read) => {
                 read_len.fetch_add(read, Ordering::Relaxed);
@@ -191,14 +178,14 @@ pub(super) fn check(
     package: &Package,
     file: &PackageFile,
     piece: &mut Vec<u8>,
-    listener: &Listener,
+    work: &Work,
 ) -> Result<u64> {
     let mut sum = Sum::default();
     package.check_descriptor(file)?;
     let (read, crc) = match package.at(file)? {
         At::Zip(source, stored) if stored.method == Method::Stored => {
             let range = stored.range.clone();
-            add_all(&source, range.clone(), &mut sum, listener)?;
+            add_all(&source, range.clone(), &mut sum, work)?;
             (range.end - range.start, Some(stored.crc))
         }
         At::Zip(source, stored) => {
@@ -209,7 +196,7 @@ pub(super) fn check(
             loop {
                 let count = fill(&mut from, piece).map_err(|e| reading(e, &file.path))?;
                 sum.update(&piece[..count]);
-                listener.advance(count as u64)?;
+                work.advance(count as u64)?;
                 if count < piece.len() {
                     break;
                 }
@@ -219,7 +206,7 @@ pub(super) fn check(
         At::Disk(path) => {
             let source = package.source_of(&path)?;
             let len = on_disk(&path)?.0.min(source.len());
-            add_all(&source, 0..len, &mut sum, listener)?;
+            add_all(&source, 0..len, &mut sum, work)?;
             (len, None)
         }
     };
@@ -239,12 +226,7 @@ pub(super) fn check(
 }
 
 /// Adds the bytes of `range`, without copying them where they are at hand.
-fn add_all(
-    source: &Source,
-    range: std::ops::Range<u64>,
-    sum: &mut Sum,
-    listener: &Listener,
-) -> Result<()> {
+fn add_all(source: &Source, range: std::ops::Range<u64>, sum: &mut Sum, work: &Work) -> Result<()> {
     let mut at = range.start;
     while at < range.end {
         let next = at..range.end.min(at + STEP);
@@ -255,7 +237,7 @@ fn add_all(
         source.expect(next.clone());
         let bytes = source.read_part(next.clone())?;
         sum.update(&bytes);
-        listener.advance(bytes.len() as u64)?;
+        work.advance(bytes.len() as u64)?;
         at = next.end;
     }
     Ok(())

@@ -7,7 +7,6 @@ use crate::file::Tensor;
 use crate::number::ElementType;
 use crate::pieces::Pieces;
 use crate::scan::{Elements, step};
-use crate::workers;
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::{Component, Error, Kind, Layout, Result, Role};
 use std::ops::Range;
@@ -53,12 +52,11 @@ struct Context<'a> {
 pub(super) fn compare(pairs: &[Pair], options: &DiffOptions) -> Result<Vec<TensorDiff>> {
     let mut context = Context { pairs, big: Vec::new(), options, changed: Mutex::default() };
     let jobs = context.cut()?;
-    options.listener.begin(jobs.iter().map(|job| context.cost(job)).sum());
-    let threads = workers::threads(options.threads);
-    workers::for_each(threads, jobs, Kept::default, |kept, job| {
+    options.work.begin(jobs.iter().map(|job| context.cost(job)).sum());
+    options.work.for_each(jobs, Kept::default, |kept, job| {
         let cost = context.cost(&job);
         context.run(kept, job)?;
-        options.listener.advance(cost)
+        options.work.advance(cost)
     })?;
     let mut changed = context.changed.into_inner().unwrap_or_else(PoisonError::into_inner);
     for big in context.big {

@@ -1,7 +1,7 @@
 //! Going over many records.
 
 use super::{Record, Records};
-use crate::workers;
+use crate::work::Work;
 use holdall_core::Result;
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -29,17 +29,17 @@ impl Records {
         Ok(Iter { records: self, read: VecDeque::new(), next: range.start, end: range.end })
     }
 
-    /// Calls `with` for every record, on `threads` threads (one for each core when `None`), each of which
+    /// Calls `with` for every record, on the threads of `work`, each of which
     /// takes 1 MiB of them after the other. The first error stops what has not begun, and is returned.
     ///
     /// # Errors
     /// What `with` returns; as [`Records::record`].
     pub fn par_for_each(
         &self,
-        threads: Option<usize>,
+        work: &Work,
         with: impl Fn(Record<'_>) -> Result<()> + Sync,
     ) -> Result<()> {
-        self.par_chunks(threads, |first, bytes| {
+        self.par_chunks(work, |first, bytes| {
             for (at, bytes) in bytes.chunks_exact(self.0.stride).enumerate() {
                 let bytes = Cow::Borrowed(bytes.get(..self.0.size).unwrap_or(bytes));
                 let index = first + at as u64;
@@ -49,24 +49,24 @@ impl Records {
         })
     }
 
-    /// Calls `with` for runs of records, on `threads` threads (one for each core when `None`): with the
-    /// place of the first, and the bytes of about 1 MiB of records at their stride.
+    /// Calls `with` for runs of records, on the threads of `work`: with the
+    /// number of the first, and the bytes of about 1 MiB of records at their stride.
     ///
     /// # Errors
     /// As [`Records::par_for_each`].
     pub fn par_chunks(
         &self,
-        threads: Option<usize>,
+        work: &Work,
         with: impl Fn(u64, &[u8]) -> Result<()> + Sync,
     ) -> Result<()> {
         let every = self.step();
         let first = std::sync::atomic::AtomicU64::new(0);
         // A job is a thread's turn at what is left: a list of all steps might itself be long.
-        let threads = workers::threads(threads);
         let failed = std::sync::atomic::AtomicBool::new(false);
         let turn = |(): ()| -> Result<()> {
             use std::sync::atomic::Ordering::Relaxed;
             while !failed.load(Relaxed) {
+                work.check()?;
                 let start = first.fetch_add(every, Relaxed);
                 if start >= self.len() {
                     break;
@@ -81,7 +81,7 @@ impl Records {
             }
             Ok(())
         };
-        workers::for_each(threads, vec![(); threads], || (), |(), job| turn(job))
+        work.for_each(vec![(); work.threads()], || (), |(), job| turn(job))
     }
 
     /// Records in one step.

@@ -8,7 +8,6 @@ use super::{Reason, State, VerifyOptions, VerifyReport};
 use crate::file::{File, Tensor};
 use crate::pieces::{Pieces, check_digest, seek_table};
 use crate::source::Access;
-use crate::workers;
 use holdall_core::codec::zstd::{self, Frame, SeekTable};
 use holdall_core::codec::{Decoder, length_rule};
 use holdall_core::error::Shown as _;
@@ -136,12 +135,10 @@ pub(super) fn check(
     let done = Mutex::default();
     let mut context = Context { file, options, state, members, units, big: Vec::new(), done };
     let jobs = context.cut()?;
-    options.listener.begin(jobs.iter().map(|job| context.cost(job)).sum());
+    options.work.begin(jobs.iter().map(|job| context.cost(job)).sum());
     let kept =
         || Kept { decoder: Decoder::new(file.limits()), stored: Vec::new(), decoded: Vec::new() };
-    workers::for_each(workers::threads(options.threads), jobs, kept, |kept, job| {
-        context.run(kept, job)
-    })?;
+    options.work.for_each(jobs, kept, |kept, job| context.run(kept, job))?;
     let mut last = VerifyReport::default();
     for big in std::mem::take(&mut context.big) {
         let found = big.found.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -339,7 +336,7 @@ impl Context<'_> {
             Job::Frames { slot, frames } => self.frames(kept, slot, frames)?,
             Job::Stream { slot } => self.stream(slot)?,
         }
-        self.options.listener.advance(cost)
+        self.options.work.advance(cost)
     }
 
     /// Hands the stored bytes `range` of the file to `work`, from where they lie or read into

@@ -2,7 +2,6 @@
 
 use super::{Reason, State, VerifyOptions, VerifyReport};
 use crate::file::Tensor;
-use crate::workers;
 use holdall_core::error::Shown as _;
 use holdall_core::{Component, DType, Encoding, Layout, Result};
 use holdall_schema::Content;
@@ -25,9 +24,7 @@ pub(super) fn check<'a>(
     let mut jobs: Vec<(&Tensor, u64)> = tensors.iter().filter(layered).map(with_len).collect();
     // The longest first, so that no thread is left with one at the end.
     jobs.sort_by_key(|(t, _)| std::cmp::Reverse(t.stored_len()));
-    let threads = workers::threads(options.threads);
-    workers::for_each(
-        threads,
+    options.work.for_each(
         jobs,
         || (),
         |(), (tensor, len)| check_one(tensor, len, state, &counts),

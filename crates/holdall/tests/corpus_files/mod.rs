@@ -1,7 +1,7 @@
 //! The files of the corpus, and everything that can be found out about one.
 #![allow(dead_code)] // Each test file uses some of it.
 
-use holdall::{Error, File, Io, OpenOptions, Tensor, VerifyOptions, verify};
+use holdall::{Error, File, Io, OpenOptions, Tensor, VerifyOptions, Work, verify};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn root() -> PathBuf {
@@ -40,7 +40,7 @@ pub(crate) fn error_of(path: &Path, io: Io) -> Option<Error> {
 
 /// The same of an open file.
 pub(crate) fn error_in(file: &File) -> Option<Error> {
-    let report = match verify(file, &VerifyOptions::new().with_threads(2)) {
+    let report = match verify(file, &VerifyOptions::new().with_work(Work::new().with_threads(2))) {
         Ok(report) => report,
         Err(e) => return Some(e),
     };

@@ -1,6 +1,7 @@
-//! A listener of progress that keeps what it is told.
+//! Keeps what work tells of its progress.
 
-use holdall::Progress;
+use holdall::Work;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Default)]
@@ -9,12 +10,13 @@ pub(crate) struct Count {
     pub(crate) done: AtomicU64,
 }
 
-impl Progress for Count {
-    fn begin(&self, total: u64) {
-        self.total.store(total, Ordering::Relaxed);
-    }
-
-    fn advance(&self, bytes: u64) {
-        self.done.fetch_add(bytes, Ordering::Relaxed);
+impl Count {
+    /// Work whose progress is kept.
+    pub(crate) fn work(self: &Arc<Count>) -> Work {
+        let kept = Arc::clone(self);
+        Work::new().on_progress(move |done, total| {
+            kept.done.fetch_max(done, Ordering::SeqCst);
+            kept.total.fetch_max(total, Ordering::SeqCst);
+        })
     }
 }

@@ -2,10 +2,9 @@
 
 use super::{CheckArgs, Place, Report};
 use crate::exit::{ARGUMENTS, Failure};
-use crate::progress::Bar;
 use crate::schema::read::{Named, only_dataset};
 use crate::session::Session;
-use holdall::{EncodeOptions, Error, File, Progress as _, Records, TensorSpec, Value, formats};
+use holdall::{EncodeOptions, Error, File, Records, TensorSpec, Value, formats};
 use holdall_schema::{Checker, Root, SCHEMA_ATTRIBUTE, SchemaLimits};
 
 /// Checks the tensors of a file and the values of its records.
@@ -39,11 +38,9 @@ pub(super) fn check(
             }
         }
     }
-    let bar = Bar::new(session, "checking");
-    if let Some(bar) = &bar {
-        let len = |(r, _): &(Records, Named)| r.len().saturating_mul(r.extent().stride);
-        bar.begin(datasets.iter().map(len).sum());
-    }
+    let work = session.work("checking");
+    let len = |(r, _): &(Records, Named)| r.len().saturating_mul(r.extent().stride);
+    work.begin(datasets.iter().map(len).sum());
     for (records, kind) in &datasets {
         let checker = Checker::new(&kind.schema, &kind.json, limits);
         let checker = checker.map_err(|e| e.in_source(&kind.source))?;
@@ -62,9 +59,7 @@ pub(super) fn check(
                 let e = e.in_tensor(name).in_source(file.name());
                 report.add(Place::Record(record.index()), e);
             }
-            if let Some(bar) = &bar {
-                bar.advance(records.extent().stride);
-            }
+            work.advance(records.extent().stride)?;
         }
     }
     Ok(())

@@ -4,7 +4,6 @@ use super::{CheckArgs, Place, Report};
 use crate::exit::Failure;
 use crate::given::{self, Columns, FileMembers, Rows, at_line};
 use crate::input;
-use crate::progress::Bar;
 use crate::schema::read::Named;
 use crate::session::Session;
 use holdall::Error;
@@ -23,14 +22,14 @@ pub(super) fn check(
     report: &mut Report,
 ) -> Result<(), Failure> {
     let Some(ty) = named.schema.record() else { return Ok(()) };
-    let bar = Bar::new(session, "checking");
+    let work = session.work("checking");
     let name = input::shown(path);
     let unknown = if args.ignore_unknown { Unknown::Ignore } else { Unknown::Refuse };
     let null = if args.null_absent { Null::Absent } else { Null::Value };
     let own = |e: Error| e.in_source(&named.source);
     let mut one = One::new(named, ty, limits, (unknown, null)).map_err(own)?;
     one.members = args.files.members(&named.schema, ty).map_err(own)?;
-    match given::open(session, path, args.form, &bar)? {
+    match given::open(session, path, args.form, &work)? {
         Rows::Json(mut texts) => {
             while let Some((line, text)) = texts.next()? {
                 report.records += 1;

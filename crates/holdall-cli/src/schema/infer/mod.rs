@@ -9,7 +9,6 @@ pub(crate) use tensors::{of_file, of_tensors};
 use crate::exit::{Failure, Status};
 use crate::given::{self, Form, Rows, at_line};
 use crate::input;
-use crate::progress::Bar;
 use crate::session::Session;
 use clap::Args;
 use holdall::{Durability, FileSink, Sink as _};
@@ -78,13 +77,13 @@ pub(crate) fn run(session: &Session, args: &InferArgs) -> Result<Status, Failure
     }
     let name = input::shown(&args.file);
     let wants = Wants { tight: args.tight, enums: args.enums };
-    let bar = Bar::new(session, "reading");
+    let work = session.work("reading");
     let mut shape = Shape::default();
     let most = args.first.unwrap_or(u64::MAX);
     let depth = session.global.limits().depth;
     let mut count = 0u64;
     let mut table = false;
-    match given::open(session, &args.file, args.form, &bar)? {
+    match given::open(session, &args.file, args.form, &work)? {
         Rows::Json(mut texts) => {
             while count < most
                 && let Some((line, text)) = texts.next()?
@@ -107,7 +106,7 @@ pub(crate) fn run(session: &Session, args: &InferArgs) -> Result<Status, Failure
             shape.order(rows.names());
         }
     }
-    drop(bar);
+    drop(work);
     let schema = write::schema(&shape, &wants, table).map_err(|e| e.in_source(&name))?;
     let limits = session.global.limits().of_schemas();
     holdall_schema::Schema::compile_record(&schema, &limits).map_err(|e| e.in_source(&name))?;

@@ -3,7 +3,7 @@
 use super::rules::{ENCODED, TOO_LONG};
 use crate::http::rules::{ENCODING, TOO_LONG as FETCHED};
 use crate::http::{Body, Failed};
-use crate::progress::Listener;
+use crate::work::Work;
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use holdall_core::error::Shown as _;
 use holdall_core::{Limits, Result};
@@ -57,9 +57,9 @@ pub(super) struct Wire<'a> {
     pub(super) seen: &'a Seen,
 }
 
-/// How many bytes of a file were told to a listener: those that come a second time are not.
+/// How many bytes of a file were told: those that come a second time are not.
 pub(super) struct Told {
-    pub(super) listener: Listener,
+    pub(super) work: Work,
     pub(super) bytes: u64,
     pub(super) expected: Option<u64>,
 }
@@ -68,7 +68,7 @@ impl Told {
     /// The file has so many bytes. Said once, though it may be asked for several times.
     pub(super) fn expect(&mut self, bytes: u64) {
         if self.expected.is_none() {
-            self.listener.begin(bytes);
+            self.work.begin(bytes);
             self.expected = Some(bytes);
         }
     }
@@ -76,7 +76,7 @@ impl Told {
     pub(super) fn reach(&mut self, bytes: u64) -> Result<()> {
         let more = bytes.saturating_sub(self.bytes);
         self.bytes += more;
-        if more > 0 { self.listener.advance(more) } else { Ok(()) }
+        if more > 0 { self.work.advance(more) } else { Ok(()) }
     }
 }
 

@@ -8,13 +8,12 @@ use super::{Store, hex};
 use crate::carton::Fetcher;
 use crate::http::rules::TOO_LONG;
 use crate::http::{Client, Policy, Url};
-use crate::progress::{Listener, Progress};
+use crate::work::Work;
 use crate::workers;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Limits, Result};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Gets linked files: out of a [`Store`], and where they are not there, from their addresses into it.
 #[derive(Clone)]
@@ -23,12 +22,12 @@ pub struct LinkFetcher {
     /// `None` offline.
     client: Option<Client>,
     limits: Limits,
-    at_once: usize,
-    listener: Listener,
+    work: Work,
 }
 
 /// Files that are fetched at once.
 const AT_ONCE: usize = 4;
+const MOST_AT_ONCE: usize = 32;
 /// Addresses of one file that are tried: more would make every reader of a package ask others for nothing.
 const MOST_ADDRESSES: usize = 32;
 /// How many of them an error tells of.
@@ -42,13 +41,7 @@ impl LinkFetcher {
 
     /// Gets what is in `store`, and nothing else.
     pub fn offline(store: Store) -> LinkFetcher {
-        LinkFetcher {
-            store,
-            client: None,
-            limits: Limits::default(),
-            at_once: AT_ONCE,
-            listener: Listener::default(),
-        }
+        LinkFetcher { store, client: None, limits: Limits::default(), work: Work::default() }
     }
 
     /// Holds what is fetched to these limits.
@@ -57,16 +50,10 @@ impl LinkFetcher {
         self
     }
 
-    /// Fetches so many files at once: 4, where nothing is said.
-    pub fn with_at_once(mut self, files: usize) -> LinkFetcher {
-        self.at_once = files.clamp(1, 32);
-        self
-    }
-
-    /// Tells `progress` how many bytes come. The total grows with each file whose server states a length.
-    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> LinkFetcher {
-        self.listener =
-            Listener(Some(Arc::new(Growing { to: progress, total: Default::default() })));
+    /// How the files are fetched: each thread has one file under way (4 threads unless said otherwise, at
+    /// most 32), and the total of the progress grows with each file whose server states a length.
+    pub fn with_work(mut self, work: Work) -> LinkFetcher {
+        self.work = work;
         self
     }
 
@@ -93,7 +80,7 @@ impl LinkFetcher {
         wanted.sort_by_key(|(sha256, _)| *sha256);
         wanted.dedup_by_key(|(sha256, _)| *sha256);
         workers::for_each(
-            self.at_once,
+            self.work.threads_or(AT_ONCE).min(MOST_AT_ONCE),
             wanted,
             || (),
             |(), (sha256, urls)| self.fetch(sha256, urls).map(drop).map_err(|e| failed(e, &sha256)),
@@ -108,7 +95,7 @@ impl LinkFetcher {
             part.discard();
             return Ok(self.store.path(&sha256));
         }
-        let mut told = Told { listener: self.listener.clone(), bytes: 0, expected: None };
+        let mut told = Told { work: self.work.clone(), bytes: 0, expected: None };
         let mut failures = Vec::new();
         for url in urls.iter().take(MOST_ADDRESSES) {
             // The package says what is none, not the caller.
@@ -202,27 +189,5 @@ fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>, left: usize) ->
     match first.io() {
         Some(io) => error.with_io(io.kind().into()),
         None => error,
-    }
-}
-
-/// Adds up the lengths of files as they become known.
-struct Growing {
-    to: Arc<dyn Progress>,
-    total: std::sync::atomic::AtomicU64,
-}
-
-impl Progress for Growing {
-    fn begin(&self, total_bytes: u64) {
-        use std::sync::atomic::Ordering::Relaxed;
-        let before = self.total.fetch_add(total_bytes, Relaxed);
-        self.to.begin(before.saturating_add(total_bytes));
-    }
-
-    fn advance(&self, bytes: u64) {
-        self.to.advance(bytes);
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.to.is_cancelled()
     }
 }

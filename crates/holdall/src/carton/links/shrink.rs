@@ -6,8 +6,8 @@ use crate::carton::read::reading;
 use crate::carton::rules::NO_FILE;
 use crate::carton::{Links, PackReport, Package, PackageFile, Packer, Packing, Place};
 use crate::http::{Policy, Url};
-use crate::progress::Progress;
 use crate::sink::{Durability, FileSink, Sink as _};
+use crate::work::Work;
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX};
@@ -130,11 +130,7 @@ impl Shrink {
     ///
     /// # Errors
     /// Io; Integrity where a file of the package is not what its `MANIFEST` says.
-    pub fn save(
-        &self,
-        folder: impl AsRef<Path>,
-        progress: Option<Arc<dyn Progress>>,
-    ) -> Result<()> {
+    pub fn save(&self, folder: impl AsRef<Path>, work: &Work) -> Result<()> {
         let folder = folder.as_ref();
         let failed = |e| crate::error::io(e, "writing").in_source(folder.display());
         fs::create_dir_all(folder).map_err(failed)?;
@@ -144,9 +140,7 @@ impl Shrink {
         });
         wanted.sort_by_key(|linked| linked.sha256);
         wanted.dedup_by_key(|linked| linked.sha256);
-        if let Some(progress) = &progress {
-            progress.begin(wanted.iter().filter_map(|linked| linked.len).sum());
-        }
+        work.begin(wanted.iter().filter_map(|linked| linked.len).sum());
         let mut piece = vec![0; 1 << 20];
         for linked in &wanted {
             let target = folder.join(hex(&linked.sha256));
@@ -161,9 +155,7 @@ impl Shrink {
                     break;
                 }
                 sink.append(&piece[..n])?;
-                if let Some(progress) = &progress {
-                    progress.advance(n as u64);
-                }
+                work.advance(n as u64)?;
             }
             sink.finish()?;
         }

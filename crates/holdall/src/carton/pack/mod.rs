@@ -6,15 +6,14 @@ mod zip;
 
 use super::rules::OUTPUT_INSIDE;
 use super::{Description, Links, Package, Value};
-use crate::progress::{Listener, Progress};
 use crate::sink::{Durability, FileSink};
+use crate::work::{Work, with_work};
 use bytes::Bytes;
 use holdall_core::formats::carton::{MANIFEST_NAME, sha256, write, wrong_hash};
 use holdall_core::{Error, Result, Warning};
 use parts::{Part, Source};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use zip::Out;
 
 /// How the files of a package are stored.
@@ -65,7 +64,7 @@ pub struct Packer {
     /// `MANIFEST` as it was, where the same package is written again.
     manifest: Option<Bytes>,
     packing: Packing,
-    listener: Listener,
+    work: Work,
 }
 
 /// What came of packing.
@@ -94,7 +93,7 @@ impl Packer {
             links: Links::default(),
             manifest: None,
             packing: Packing::default(),
-            listener: Listener::default(),
+            work: Work::default(),
         }
     }
 
@@ -182,12 +181,6 @@ impl Packer {
         self
     }
 
-    /// Tells how far along the packing is.
-    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Packer {
-        self.listener = Listener(Some(progress));
-        self
-    }
-
     /// Writes the package to `to`, which appears whole or not at all.
     ///
     /// # Errors
@@ -198,7 +191,7 @@ impl Packer {
         let to = to.as_ref();
         check_outside(self.root.as_deref(), &self.files, to)?;
         FileSink::check(to, overwrite)?;
-        let Packer { description, root: _, mut files, tensors, links, manifest, packing, listener } =
+        let Packer { description, root: _, mut files, tensors, links, manifest, packing, work } =
             self;
         let warnings = match manifest {
             Some(_) => Vec::new(),
@@ -206,8 +199,8 @@ impl Packer {
         };
         let sink = FileSink::create(to, overwrite, Durability::Disk)?;
         let total = files.values().map(Part::len).sum::<Result<u64>>()?;
-        listener.begin(total);
-        let mut out = Out::new(sink, total, &listener);
+        work.begin(total);
+        let mut out = Out::new(sink, total, &work);
         let mut rows: Vec<(String, [u8; 32])> = Vec::new();
         let mut linked = 0;
         for (path, part) in &files {
@@ -245,6 +238,8 @@ impl Packer {
         Ok(PackReport { hash, len, files: count, linked, warnings })
     }
 }
+
+with_work!(Packer);
 
 /// Refuses a place in the folder that is packed, and that of a file that is: the package would become a part
 /// of the next one, or take the place of what it was made of.

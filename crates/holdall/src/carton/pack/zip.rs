@@ -5,9 +5,9 @@ use super::parts::{Part, Source};
 use crate::carton::origin::Stored;
 use crate::carton::read::{Sum, fill, reading};
 use crate::error::CHANGED;
-use crate::progress::Listener;
 use crate::sink::{FileSink, Sink};
 use crate::source::ByteSource;
+use crate::work::Work;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::sha256;
 use holdall_core::wire::zip::write::{Entry, directory, local_header};
@@ -27,15 +27,15 @@ const ZSTD_LEVEL: i32 = 3;
 pub(super) struct Out<'a> {
     sink: FileSink,
     entries: Vec<Entry>,
-    listener: &'a Listener,
+    work: &'a Work,
     piece: Vec<u8>,
 }
 
 impl<'a> Out<'a> {
     /// Nothing written yet of a zip whose files have `total` bytes.
-    pub(super) fn new(mut sink: FileSink, total: u64, listener: &'a Listener) -> Out<'a> {
+    pub(super) fn new(mut sink: FileSink, total: u64, work: &'a Work) -> Out<'a> {
         sink.expect(total);
-        Out { sink, entries: Vec::new(), listener, piece: vec![0; PIECE] }
+        Out { sink, entries: Vec::new(), work, piece: vec![0; PIECE] }
     }
 
     /// Adds a file, and says what its SHA-256 is: for a symbolic link that of the file it leads to.
@@ -63,7 +63,7 @@ impl<'a> Out<'a> {
         if bytes.len() as u64 != len {
             return Err(changed(path, len));
         }
-        self.listener.advance(len)?;
+        self.work.advance(len)?;
         self.add_bytes(path, &bytes, packing)
     }
 
@@ -93,7 +93,7 @@ impl<'a> Out<'a> {
             self.sink.append(&source.read_part(at..next)?)?;
             at = next;
         }
-        self.listener.advance(stored.len)?;
+        self.work.advance(stored.len)?;
         self.entries.push(entry);
         Ok(hash)
     }
@@ -183,7 +183,7 @@ impl<'a> Out<'a> {
                     self.sink.append(&squeeze.take())?;
                 }
             }
-            self.listener.advance(count as u64)?;
+            self.work.advance(count as u64)?;
             if count < self.piece.len() {
                 break;
             }

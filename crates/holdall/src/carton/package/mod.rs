@@ -12,8 +12,8 @@ use super::{Description, Fetcher, FileReader, Links, Manifest, TensorRow, Unpack
 use crate::buffer::Buffer;
 use crate::file::File;
 use crate::open::{Check, Io, OpenOptions};
-use crate::progress::Listener;
 use crate::source::{Access, ByteSource, FileSource, SliceSource};
+use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::zstd::check_decoded_len;
 use holdall_core::error::Shown as _;
@@ -222,7 +222,7 @@ impl Package {
         let is_mapped = !matches!(&at, At::Zip(_, stored) if stored.method != Method::Stored);
         if options.check() == Check::All && is_mapped {
             let whole = file.target.as_deref().map_or(Ok(file), |target| self.find(target))?;
-            check_bytes(self, whole, &mut Vec::new(), &Listener::default())
+            check_bytes(self, whole, &mut Vec::new(), &Work::default())
                 .map_err(|e| e.in_source(&name))?;
         }
         match at {

@@ -7,6 +7,7 @@ use super::window::Window;
 use crate::records::entries::{From, Mover};
 use crate::records::rules::{OTHER_KIND, SIZE};
 use crate::records::{HEAP, RECORDS, Record, Records, open};
+use crate::work::Work;
 use holdall_core::error::Shown as _;
 use holdall_core::{DType, Error, Result};
 use holdall_schema::{Encoder, Extent, Schema, SchemaLimits, TypeId};
@@ -28,7 +29,7 @@ pub struct DatasetWriter {
     pub(super) size: usize,
     pub(super) stride: usize,
     pub(super) limits: SchemaLimits,
-    threads: Option<usize>,
+    work: Work,
     pub(super) records: Spool,
     pub(super) heap: SpoolHeap,
     count: u64,
@@ -44,7 +45,7 @@ impl DatasetWriter {
         kind: &Value,
         folder: &Path,
         limits: &SchemaLimits,
-        threads: Option<usize>,
+        work: &Work,
     ) -> Result<DatasetWriter> {
         let schema = Schema::compile_record(kind, limits)?;
         let Some(ty) = schema.record() else {
@@ -64,7 +65,7 @@ impl DatasetWriter {
             size,
             stride,
             limits: limits.clone(),
-            threads,
+            work: work.clone(),
             records: Spool::new(folder),
             heap: SpoolHeap::new(folder),
             count: 0,
@@ -165,7 +166,7 @@ impl DatasetWriter {
     /// may have been added then.
     pub fn lines(&mut self, from: impl Read) -> Result<u64> {
         let before = self.count;
-        let threads = self.threads;
+        let threads = self.work.threads();
         lines::encode(self, Lines::new(from), threads).map_err(|e| self.place(e))?;
         Ok(self.count - before)
     }

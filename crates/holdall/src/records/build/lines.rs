@@ -4,7 +4,6 @@ use super::dataset::DatasetWriter;
 use crate::error::{IO, io};
 use crate::records::entries::{From, Mover, entry};
 use crate::records::rules::LINE;
-use crate::workers;
 use holdall_core::{Error, Result};
 use holdall_schema::{Encoder, Entry, Kind, Len, Schema, SchemaLimits, TypeId};
 use std::borrow::Cow;
@@ -122,13 +121,13 @@ impl<R: Read> Lines<R> {
 pub(super) fn encode<R: Read>(
     to: &mut DatasetWriter,
     mut lines: Lines<R>,
-    threads: Option<usize>,
+    threads: usize,
 ) -> Result<()> {
     // The threads have a schema of their own, because the writer changes while they work.
     let (schema, limits, ty, stride) = (to.schema.clone(), to.limits.clone(), to.ty, to.stride);
     let merge = Merge::new(&schema, ty, to);
     let most = (RECORDS / stride).max(1);
-    let threads = workers::threads(threads).min(THREADS);
+    let threads = threads.min(THREADS);
     if threads == 1 {
         let mut batch = Batch::default();
         let mut encoder = Encoder::new(&schema, ty, &limits)?;

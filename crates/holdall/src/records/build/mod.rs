@@ -22,7 +22,6 @@ use super::{BLOB, RECORDS};
 use crate::convert::as_it_is;
 use crate::file::Tensor;
 use crate::items::{self, Feed, Item, Keep, Sharing};
-use crate::progress::{Listener, Progress};
 use crate::sink::{FileSink, Sink};
 use crate::writer::{WriteOptions, Writer};
 use holdall_core::{
@@ -37,7 +36,6 @@ use serde_json::Value;
 use spool::Spool;
 use std::io::Read;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// A file of datasets, blobs and flat tensors under construction, in any format that can hold them.
 /// Dropped before [`Build::finish`], it leaves nothing behind.
@@ -66,7 +64,6 @@ pub struct Build {
     sink: FileSink,
     encoder: Box<dyn Encode>,
     items: Vec<Item>,
-    listener: Listener,
 }
 
 /// What a [`Build`] wrote.
@@ -106,7 +103,6 @@ impl Build {
             sink,
             encoder,
             items: Vec::new(),
-            listener: Listener::default(),
         })
     }
 
@@ -121,12 +117,6 @@ impl Build {
         self.encoder.check_attributes(&self.options.attributes)?;
         self.schema = Some((schema.clone(), compiled));
         Ok(self)
-    }
-
-    /// Tells how far along [`Build::finish`] is.
-    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Build {
-        self.listener = Listener(Some(progress));
-        self
     }
 
     /// Begins the dataset that the schema has at the path `name`. Hand it to [`Build::add`] when it has
@@ -152,7 +142,7 @@ impl Build {
     /// The `schema/…` rules; Unsupported where the format has no datasets.
     pub fn dataset_of(&self, name: &str, kind: &Value) -> Result<DatasetWriter> {
         self.check_format(name, RECORDS, kind)?;
-        DatasetWriter::new(name, kind, &self.folder, &self.limits, self.options.threads)
+        DatasetWriter::new(name, kind, &self.folder, &self.limits, &self.options.work)
             .map_err(|e| e.in_tensor(name))
     }
 
@@ -241,11 +231,11 @@ impl Build {
         items::check_names(&self.items)?;
         let items = items::arrange(self.items, &*self.encoder, Sharing::Keep)?;
         let lens = items.iter().flat_map(|i| &i.spec.components).map(|c| c.decoded_len);
-        self.listener.begin(lens.fold(0, u64::saturating_add));
+        self.options.work.begin(lens.fold(0, u64::saturating_add));
         let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
         let mut writer = Writer::new(self.sink, self.encoder, &self.options);
         writer.declare(&specs)?;
-        items::write(&mut writer, items, &self.listener)?;
+        items::write(&mut writer, items, &self.options.work)?;
         let (target_len, _): (u64, <FileSink as Sink>::Done) = writer.finish_with_len()?;
         Ok(BuildReport { tensors: specs.len() as u64, target_len })
     }
@@ -261,7 +251,7 @@ impl Build {
     }
 
     fn feed(&self, spool: Spool) -> Result<Feed> {
-        Ok(Feed::Reader(Box::new(spool.reader(self.listener.clone())?)))
+        Ok(Feed::Reader(Box::new(spool.reader(self.options.work.clone())?)))
     }
 
     /// Refuses early what the format cannot hold.

@@ -2,7 +2,7 @@
 
 use super::window::Window;
 use crate::error::io;
-use crate::progress::Listener;
+use crate::work::Work;
 use holdall_core::Result;
 use holdall_schema::Heap;
 use std::fs::File;
@@ -92,12 +92,12 @@ impl Spool {
     }
 
     /// All the bytes, from the first.
-    pub(super) fn reader(mut self, listener: Listener) -> Result<Reader> {
+    pub(super) fn reader(mut self, work: Work) -> Result<Reader> {
         if let Some(file) = &mut self.file {
             file.seek(SeekFrom::Start(0)).map_err(|e| io(e, "reading a temporary file"))?;
         }
         let Spool { file, flushed, buffer, .. } = self;
-        Ok(Reader { file, left: flushed, rest: std::io::Cursor::new(buffer), listener })
+        Ok(Reader { file, left: flushed, rest: std::io::Cursor::new(buffer), work })
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) struct Reader {
     /// Bytes of the file that are left.
     left: u64,
     rest: std::io::Cursor<Vec<u8>>,
-    listener: Listener,
+    work: Work,
 }
 
 impl Read for Reader {
@@ -124,7 +124,7 @@ impl Read for Reader {
             }
             _ => self.rest.read(out)?,
         };
-        self.listener.advance(count as u64).map_err(std::io::Error::other)?;
+        self.work.advance(count as u64).map_err(std::io::Error::other)?;
         Ok(count)
     }
 }
