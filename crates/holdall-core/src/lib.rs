@@ -7,7 +7,7 @@
 //!
 //! Where things live: [`model`] is the vocabulary (index, tensor, component, dtype, attributes,
 //! digest), [`wire`] reads and writes the encodings formats are made of (CBOR, JSON), [`codec`]
-//! decompresses under a limit, [`layout`] gives components a meaning (dense, sparse, quantized) and
+//! decompresses under a limit, [`read`] plans reads and turns stored bytes into elements, [`layout`] gives components a meaning (dense, sparse, quantized) and
 //! [`formats`] has one module per file format.
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ pub mod formats;
 pub mod layout;
 pub mod limits;
 pub mod model;
-pub mod plan;
+pub mod read;
 pub mod window;
 pub mod wire;
 
@@ -32,7 +32,7 @@ pub use model::{
     Algorithm, Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder,
     Layout, LogicalType, Role, TensorInfo, Value, Warning,
 };
-pub use plan::ReadPlan;
+pub use read::{Extent, Plan};
 pub use window::{Stop, Window};
 
 /// The tables of rules of this crate; those of the formats are in [`FORMATS`].
@@ -42,6 +42,7 @@ static TABLES: &[&[&Rule]] = &[
     codec::zstd::RULES,
     codec::deflate::RULES,
     layout::RULES,
+    read::RULES,
     layout::sparse::RULES,
     layout::quantized::RULES,
     wire::cbor::RULES,

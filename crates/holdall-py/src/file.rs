@@ -67,7 +67,10 @@ impl NativeFile {
 
 /// Whether the bytes of a component are in memory as an array has them.
 fn is_view(tensor: &Tensor, role: &Role) -> bool {
-    let is_borrowed = tensor.file().source().access() == holdall::Access::Borrowed;
+    let is_borrowed = {
+        let sources = tensor.file().all_sources();
+        sources.iter().all(|source| source.terms().access == holdall::Access::Borrowed)
+    };
     let is_plain =
         |c: holdall::Component| c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
     is_borrowed && tensor.component(role).is_some_and(is_plain)

@@ -1,9 +1,9 @@
 //! One file into another format, version, encoding or alignment, in bounded memory.
 
 use crate::error::CANNOT_HOLD;
+use crate::executor::Pieces;
 use crate::file::{File, Tensor};
 use crate::items::{self, Feed, Item, Keep, Sharing};
-use crate::pieces::Pieces;
 use crate::rename::Rename;
 use crate::select::Select;
 use crate::sink::{FileSink, Sink, StreamSink};
@@ -373,7 +373,7 @@ pub(crate) fn spec_of(tensor: &Tensor) -> TensorSpec {
 
 /// What a component decodes to, by decoding it.
 fn measure(tensor: &Tensor, c: &Component) -> Result<u64> {
-    Pieces::hashed(tensor.file(), tensor.info(), c.clone(), None)
+    Pieces::checked(tensor, c.clone(), None)?
         .try_fold(0u64, |n, piece| Ok(n.saturating_add(piece?.len() as u64)))
 }
 

@@ -1,34 +1,29 @@
 //! A component of an open file to the writer of another, in bounded memory.
 
-use crate::file::{File, Tensor};
+use crate::executor::{Pieces, StoredPieces, checked_algorithm};
+use crate::file::Tensor;
 use crate::items::Keep;
 use crate::open::Check;
-use crate::pieces::{Pieces, check_digest, checked_algorithm, seek_table};
 use crate::sink::Sink;
-use crate::source::Access;
 use crate::work::Work;
-use crate::workers;
 use crate::writer::{AsIs, Writer};
-use bytes::Bytes;
-use holdall_core::codec::Decoder;
-use holdall_core::codec::zstd::{self, Frame, SeekTable};
+use holdall_core::codec::zstd::SINGLE_FRAME_MAX;
 use holdall_core::model::Hasher;
-use holdall_core::{ByteOrder, Component, Encoding, Result};
+use holdall_core::read::{Access, PartDecoder, Want, check_digest};
+use holdall_core::{Algorithm, ByteOrder, Component, Encoding, Result};
 
 /// Bytes of a raw component read at a time: few enough to stay in the processor's cache until they
 /// are digested and handed on.
 const READ_LEN: u64 = 1 << 20;
 /// Smaller reads of a map are cheaper by touching it than by a call to the system.
 const TOUCH_LEN: u64 = 64 << 10;
-/// Decoded bytes of frames that are decoded at the same time.
-const WINDOW_LEN: u64 = 16 << 20;
 
 /// Copies components, keeping its memory from one to the next. Every digest that can be computed is
 /// checked: what is written gets a fresh one, which must not vouch for damage.
 pub(crate) struct Copier<'a> {
     work: &'a Work,
     scratch: Vec<u8>,
-    decoder: Option<Decoder>,
+    decoder: Option<PartDecoder>,
 }
 
 impl<'a> Copier<'a> {
@@ -45,58 +40,72 @@ impl<'a> Copier<'a> {
         keep: Keep,
     ) -> Result<()> {
         let zstd = c.encoding == Encoding::Zstd;
+        let as_is = |writer: &mut Writer<S>| {
+            let digest = (keep == Keep::All).then(|| c.digest.clone());
+            writer.as_is(AsIs { encoding: c.encoding, stored_len: c.stored_len(), digest })
+        };
         // No format that is written has components by Deflate.
         let deflate = c.encoding == Encoding::Deflate;
         if c.byte_order == ByteOrder::Big || deflate || (zstd && keep == Keep::Nothing) {
             return self.decoded(writer, tensor, c);
         }
         if zstd {
-            // Passed on undecoded it would carry damage along that no digest tells of.
-            for piece in Pieces::hashed(tensor.file(), tensor.info(), c.clone(), None) {
-                self.work.advance(piece?.len() as u64)?;
+            as_is(writer)?;
+            // An empty one is checked all the same.
+            for run in StoredPieces::new(tensor, c.clone(), algorithm(c))? {
+                let (stored, decoded) = run?;
+                if !stored.is_empty() {
+                    writer.write(&stored)?;
+                }
+                self.work.advance(decoded)?;
             }
-        }
-        if zstd || keep == Keep::All {
-            let digest = (keep == Keep::All).then(|| c.digest.clone());
-            writer.as_is(AsIs { encoding: c.encoding, stored_len: c.stored_len(), digest })?;
-        }
-        if c.stored.is_empty() {
             return Ok(());
         }
-        self.stored(writer, tensor.file(), c)
+        if keep == Keep::All {
+            as_is(writer)?;
+        }
+        match c.stored.is_empty() {
+            true => Ok(()),
+            false => self.raw(writer, tensor, c),
+        }
     }
 
-    /// The stored bytes as they are.
-    fn stored<S: Sink>(
+    /// Raw bytes as they are.
+    fn raw<S: Sink>(
         &mut self,
         writer: &mut Writer<S>,
-        file: &File,
+        tensor: &Tensor,
         c: &Component,
     ) -> Result<()> {
-        let mut hasher = hasher(c);
+        let sources = tensor.file().sources();
+        let source = sources.at(c.stored.source);
+        let terms = source.terms();
+        if terms.is_remote() || (terms.access == Access::Borrowed && source.local().is_none()) {
+            return self.pieces(writer, tensor, c);
+        }
+        let mut hasher = algorithm(c).map(Hasher::new);
         let mut at = c.stored.start;
         while at < c.stored.end {
             let range = at..c.stored.end.min(at + READ_LEN);
             let len = range.end - range.start;
             at = range.end;
-            let borrowed: Bytes;
+            let borrowed;
             let touch = len < TOUCH_LEN || writer.compresses();
-            let bytes: &[u8] = if touch && file.source().access() == Access::Borrowed {
-                borrowed = file.source().read_range(range)?;
+            let bytes: &[u8] = if touch && terms.access == Access::Borrowed {
+                borrowed = source.read_range(range)?;
                 &borrowed
             } else {
                 self.scratch.resize(len as usize, 0);
-                file.source().read_into(range.start, &mut self.scratch)?;
+                source.read_into(range.start, &mut self.scratch)?;
                 &self.scratch
             };
             if let Some(hasher) = &mut hasher {
                 hasher.update(bytes);
             }
             writer.write(bytes)?;
-            // What is told are decoded bytes, of compressed ones when they were decoded.
-            self.work.advance(if c.encoding == Encoding::Raw { len } else { 0 })?;
+            self.work.advance(len)?;
         }
-        check(c, hasher)
+        hasher.map_or(Ok(()), |hasher| check_digest(c, &hasher.finish()))
     }
 
     fn decoded<S: Sink>(
@@ -105,20 +114,22 @@ impl<'a> Copier<'a> {
         tensor: &Tensor,
         c: &Component,
     ) -> Result<()> {
-        let file = tensor.file();
-        let little = c.byte_order == ByteOrder::Little;
+        let is_remote = tensor.file().sources().terms().is_remote();
         match c.decoded_len {
-            Some(len) if little && len <= zstd::SINGLE_FRAME_MAX => {
-                return self.small(writer, file, c, len);
+            Some(len) if !is_remote && len <= SINGLE_FRAME_MAX => {
+                self.small(writer, tensor, c, len)
             }
-            Some(_) if little => {
-                if let Some(table) = seek_table(file, c)? {
-                    return self.frames(writer, file, c, &table);
-                }
-            }
-            _ => {}
+            _ => self.pieces(writer, tensor, c),
         }
-        for piece in Pieces::hashed(file, tensor.info(), c.clone(), hasher(c)) {
+    }
+
+    fn pieces<S: Sink>(
+        &mut self,
+        writer: &mut Writer<S>,
+        tensor: &Tensor,
+        c: &Component,
+    ) -> Result<()> {
+        for piece in Pieces::checked(tensor, c.clone(), algorithm(c))? {
             let piece = piece?;
             writer.write(&piece)?;
             self.work.advance(piece.len() as u64)?;
@@ -130,86 +141,24 @@ impl<'a> Copier<'a> {
     fn small<S: Sink>(
         &mut self,
         writer: &mut Writer<S>,
-        file: &File,
+        tensor: &Tensor,
         c: &Component,
         len: u64,
     ) -> Result<()> {
-        let stored = file.source().read_range(c.stored.clone())?;
-        let mut hasher = hasher(c);
-        if let Some(hasher) = &mut hasher {
+        let file = tensor.file();
+        let stored = file.sources().read(c.stored)?;
+        if let Some(mut hasher) = algorithm(c).map(Hasher::new) {
             hasher.update(&stored);
+            check_digest(c, &hasher.finish())?;
         }
-        check(c, hasher)?;
         self.scratch.resize(len as usize, 0);
-        let decoder = self.decoder.get_or_insert_with(|| Decoder::new(file.limits()));
-        decoder.decode_into(c.encoding, &stored, &mut self.scratch)?;
+        let decoder = self.decoder.get_or_insert_with(|| PartDecoder::new(file.limits()));
+        decoder.decode(&Want::new(0, c.clone()), &stored, &mut self.scratch)?;
         writer.write(&self.scratch)?;
         self.work.advance(len)
     }
-
-    /// A component of many frames, a window of them at a time, on all cores.
-    fn frames<S: Sink>(
-        &mut self,
-        writer: &mut Writer<S>,
-        file: &File,
-        c: &Component,
-        table: &SeekTable,
-    ) -> Result<()> {
-        let decoded_len = table.frames().last().map_or(0, |f| f.decoded.end);
-        zstd::check_decoded_len(decoded_len, c.stored_len(), file.limits())?;
-        let mut hasher = hasher(c);
-        let mut rest = table.frames();
-        let mut stored_end = 0;
-        while let (Some(first), false) = (rest.first(), rest.is_empty()) {
-            let limit = first.decoded.start.saturating_add(WINDOW_LEN);
-            let count = rest.partition_point(|f| f.decoded.end <= limit).max(1);
-            let (window, tail) = rest.split_at(count);
-            rest = tail;
-            let last = window.last().unwrap_or(first);
-            stored_end = last.stored.end;
-            let range = c.stored.start + first.stored.start..c.stored.start + stored_end;
-            let stored = file.source().read_range(range)?;
-            if let Some(hasher) = &mut hasher {
-                hasher.update(&stored);
-            }
-            let len = last.decoded.end - first.decoded.start;
-            self.scratch.resize(len as usize, 0);
-            decode_window(file, window, &stored, &mut self.scratch)?;
-            writer.write(&self.scratch)?;
-            self.work.advance(len)?;
-        }
-        if let Some(hasher) = &mut hasher {
-            let table = c.stored.start + stored_end..c.stored.end;
-            hasher.update(&file.source().read_range(table)?);
-        }
-        check(c, hasher)
-    }
 }
 
-fn decode_window(file: &File, window: &[Frame], stored: &[u8], out: &mut [u8]) -> Result<()> {
-    let start = window.first().map_or(0, |f| f.stored.start);
-    let mut jobs = Vec::new();
-    let mut rest = out;
-    for frame in window {
-        let (own, tail) = rest.split_at_mut((frame.decoded.end - frame.decoded.start) as usize);
-        rest = tail;
-        let bytes =
-            &stored[(frame.stored.start - start) as usize..(frame.stored.end - start) as usize];
-        jobs.push((bytes, own));
-    }
-    let decoder = || zstd::Decoder::new(file.limits());
-    workers::for_each(workers::threads(None), jobs, decoder, |decoder, (bytes, out)| {
-        decoder.decode_into(bytes, out)
-    })
-}
-
-fn hasher(c: &Component) -> Option<Hasher> {
-    checked_algorithm(c, Check::All).map(Hasher::new)
-}
-
-fn check(c: &Component, hasher: Option<Hasher>) -> Result<()> {
-    match hasher {
-        Some(hasher) => check_digest(c, hasher.finish()),
-        None => Ok(()),
-    }
+fn algorithm(c: &Component) -> Option<Algorithm> {
+    checked_algorithm(c, Check::All)
 }

@@ -20,10 +20,6 @@ holdall_core::error::rules! {
     pub NO_ATTRIBUTE: NotFound "edit/no-attribute"
         "An attribute that is to be taken away is there."
         hint "`holdall inspect` lists the attributes of a file, with `-t NAME` those of a tensor";
-    /// Stored bytes are not the ones that were written.
-    pub DIGEST: Integrity "file/digest"
-        "The stored bytes of a component have the digest that the file gives for them."
-        hint "the bytes changed since they were written: fetch or restore the file again";
     /// The file is not the one that was opened.
     pub CHANGED: Io "file/changed"
         "A file keeps its length while it is open."

@@ -2,9 +2,9 @@
 
 use crate::buffer::Buffer;
 use crate::error::{NO_COMPONENT, NOT_FOUND};
+use crate::executor::{Pieces, Sources};
 use crate::load::{LoadOptions, Loaded, LoadedMemory};
 use crate::open::{Check, Io};
-use crate::pieces::Pieces;
 use crate::source::ByteSource;
 use bytes::Bytes;
 use holdall_core::error::{Shown as _, list};
@@ -21,7 +21,7 @@ pub struct File(Arc<Inner>);
 
 struct Inner {
     index: Index,
-    source: Arc<dyn ByteSource>,
+    sources: Sources,
     limits: Limits,
     check: Check,
     wanted_io: Io,
@@ -32,14 +32,14 @@ struct Inner {
 impl File {
     pub(crate) fn new(
         index: Index,
-        source: Arc<dyn ByteSource>,
+        sources: Sources,
         limits: Limits,
         check: Check,
         wanted_io: Io,
         io: Io,
         name: String,
     ) -> File {
-        File(Arc::new(Inner { index, source, limits, check, wanted_io, io, name }))
+        File(Arc::new(Inner { index, sources, limits, check, wanted_io, io, name }))
     }
 
     /// The table of contents.
@@ -97,15 +97,14 @@ impl File {
         Arc::as_ptr(&self.0) as usize
     }
 
-    /// Where its bytes come from.
-    pub fn source(&self) -> &dyn ByteSource {
-        &*self.0.source
+    /// Where its bytes come from: one source for a model in one file, by the numbers that
+    /// [`Extent`](holdall_core::Extent)s have.
+    pub fn all_sources(&self) -> &[Arc<dyn ByteSource>] {
+        self.0.sources.all()
     }
 
-    /// The same, to be kept.
-    #[cfg(feature = "carton")]
-    pub(crate) fn shared_source(&self) -> Arc<dyn ByteSource> {
-        Arc::clone(&self.0.source)
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.0.sources
     }
 
     /// How many tensors there are.
@@ -255,7 +254,7 @@ impl Tensor {
     /// NotFound, Io, Integrity, Malformed, Limit.
     pub fn bytes(&self, role: &Role) -> Result<Bytes> {
         let c = self.require(role)?;
-        crate::load::component(&self.file, &self.info, &c).map_err(|e| self.place(e, &c))
+        crate::load::component(&self.file, self.position(), &c).map_err(|e| self.place(e, &c))
     }
 
     /// The decoded bytes of a component as [`Tensor::bytes`] gives them, in memory that is the caller's to
@@ -265,7 +264,8 @@ impl Tensor {
     /// As [`Tensor::bytes`].
     pub fn memory(&self, role: &Role) -> Result<(Buffer, Range<usize>)> {
         let c = self.require(role)?;
-        crate::load::component_memory(&self.file, &self.info, &c).map_err(|e| self.place(e, &c))
+        crate::load::component_memory(&self.file, self.position(), &c)
+            .map_err(|e| self.place(e, &c))
     }
 
     /// The stored bytes of a component, just as they are in the file.
@@ -274,7 +274,7 @@ impl Tensor {
     /// NotFound, Io.
     pub fn stored(&self, role: &Role) -> Result<Bytes> {
         let c = self.require(role)?;
-        self.file.source().read_range(c.stored.clone()).map_err(|e| self.place(e, &c))
+        self.file.sources().read(c.stored).map_err(|e| self.place(e, &c))
     }
 
     /// Decodes a component into `out`, which has exactly its decoded length.
@@ -283,7 +283,8 @@ impl Tensor {
     /// As [`Tensor::bytes`]; Misuse for a buffer of another length.
     pub fn read_into(&self, role: &Role, out: &mut [u8]) -> Result<()> {
         let c = self.require(role)?;
-        crate::load::component_into(&self.file, &self.info, &c, out).map_err(|e| self.place(e, &c))
+        crate::load::component_into(&self.file, self.position(), &c, out)
+            .map_err(|e| self.place(e, &c))
     }
 
     /// The decoded bytes of a component piece by piece, in bounded memory; its digest is checked on
@@ -292,7 +293,7 @@ impl Tensor {
     /// # Errors
     /// NotFound.
     pub fn pieces(&self, role: &Role) -> Result<Pieces> {
-        Ok(Pieces::new(&self.file, &self.info, self.require(role)?))
+        Pieces::new(self, self.require(role)?)
     }
 
     /// The decoded bytes `range` of a component, reading and decoding no more than it must: only
@@ -303,7 +304,26 @@ impl Tensor {
     /// range outside it.
     pub fn bytes_range(&self, role: &Role, range: Range<u64>) -> Result<Bytes> {
         let c = self.require(role)?;
-        crate::pieces::range(&self.file, &self.info, &c, range).map_err(|e| self.place(e, &c))
+        crate::executor::range(self, &c, range).map_err(|e| self.place(e, &c))
+    }
+
+    /// The decoded bytes of several ranges of a component, which rise and do not overlap, as [`Tensor::bytes_range`] gives
+    /// one of them. What lies near each other, or in one compressed run, is fetched and decoded once.
+    ///
+    /// # Errors
+    /// As [`Tensor::bytes_range`].
+    pub fn bytes_ranges(&self, role: &Role, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let c = self.require(role)?;
+        crate::executor::ranges(self, &c, ranges).map_err(|e| self.place(e, &c))
+    }
+
+    /// The decoded bytes `range` of a component piece by piece, in bounded memory, reading and decoding no more than it
+    /// must. No digest is checked: it covers the whole component.
+    ///
+    /// # Errors
+    /// NotFound; Limit, when what is compressed decodes to more than is allowed.
+    pub fn pieces_range(&self, role: &Role, range: Range<u64>) -> Result<Pieces> {
+        Pieces::within(self, self.require(role)?, range)
     }
 
     pub(crate) fn require(&self, role: &Role) -> Result<Component> {
@@ -320,7 +340,7 @@ impl Tensor {
     pub(crate) fn place(&self, e: Error, c: &Component) -> Error {
         e.in_tensor(self.name())
             .in_component(&c.role)
-            .at(c.stored.clone())
+            .at(c.stored.range())
             .in_source(self.file.name())
     }
 }

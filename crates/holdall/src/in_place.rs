@@ -83,7 +83,7 @@ impl Hole {
                 From::New(feeds) => items.push(Item { spec, feeds, keep: Keep::Encoding }),
                 From::Kept(tensor) => {
                     for (at, c) in tensor.components().enumerate() {
-                        let (range, encoding, digest) = (c.stored, c.encoding, c.digest);
+                        let (range, encoding, digest) = (c.stored.range(), c.encoding, c.digest);
                         encoder.placed(&spec, at, Stored { range, encoding, digest })?;
                     }
                 }

@@ -10,7 +10,8 @@ use crate::writer::Writer;
 use bytes::Bytes;
 use holdall_core::model::{Hasher, crc32c};
 use holdall_core::{
-    ByteOrder, Component, ComponentRef, ComponentSpec, Digest, Encode, Error, Result, TensorSpec,
+    ByteOrder, Component, ComponentRef, ComponentSpec, Digest, Encode, Error, Extent, Result,
+    TensorSpec,
 };
 use std::collections::HashMap;
 use std::io::Read;
@@ -68,7 +69,7 @@ impl Feed {
 #[derive(PartialEq, Eq, Hash)]
 enum Content {
     /// The same place of the same file.
-    Place { file: usize, start: u64, end: u64, decoded_len: u64, order: ByteOrder, width: u64 },
+    Place { file: usize, stored: Extent, decoded_len: u64, order: ByteOrder, width: u64 },
     /// The same length and CRC-32C: to be compared byte by byte.
     Sum { decoded_len: u64, crc: u32 },
 }
@@ -147,8 +148,7 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
     if sharing == Sharing::Keep {
         return Ok(Some(Content::Place {
             file: tensor.file().identity(),
-            start: c.stored.start,
-            end: c.stored.end,
+            stored: c.stored,
             decoded_len,
             order: c.byte_order,
             width: c.dtype.width(),
@@ -199,7 +199,7 @@ pub(crate) fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Wo
                             return e;
                         }
                         let e = e.in_tensor(tensor.name()).in_component(&c.role);
-                        e.at(c.stored.clone()).in_source(tensor.file().name())
+                        e.at(c.stored.range()).in_source(tensor.file().name())
                     })?;
                 }
                 Feed::Made(make) => {

@@ -1,35 +1,36 @@
 //! Loading many components into memory at once: planned in offset order, on several threads, decoded
 //! and checked in the same pass.
 //!
-//! Raw components that lie near each other become one *region*: a stretch of the file read as it is
+//! Plain components that lie near each other become one *region*: a stretch of the file read as it is
 //! into one buffer, of which each component is a slice. All others (compressed, big-endian) get
-//! memory of their own to decode into. Both are cut into jobs of about 2 MiB.
+//! memory of their own to decode into.
 
 use crate::buffer::Buffer;
 use crate::error::{BUFFER_LEN, NO_COMPONENT};
+use crate::executor::{Executor, Out, Pieces, checked_algorithm, tables_of};
 use crate::file::File;
-use crate::fill::{Fill, Wanted, fill, place};
 use crate::open::{Check, Io};
-use crate::pieces::{Pieces, check_digest, checked_algorithm};
-use crate::source::Access;
 use crate::work::{Work, with_work};
 use bytes::Bytes;
+use holdall_core::codec::zstd::{Checksums, check_decoded_len};
 use holdall_core::model::Hasher;
-use holdall_core::{ByteOrder, Component, Encoding, Index, ReadPlan, Result, Role, TensorInfo};
+use holdall_core::read::{Access, Cut, Extent, Part, Plan, Purpose, Want, check_digest};
+use holdall_core::{Component, Encoding, Error, Index, Result, Role, TensorInfo};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Components farther apart than this are not read in one region.
 const MERGE_GAP: u64 = 64 << 10;
-/// Components of at least this many bytes are regions of their own, so that dropping one frees it.
+/// Components of at least this many bytes are regions of their own, so that dropping one frees it; no region of
+/// several is longer.
 const OWN_REGION: u64 = 8 << 20;
-/// The most bytes in a region of several components.
-const MAX_REGION: u64 = 64 << 20;
 /// From this many bytes on, a load of a file that is not in the system's cache goes past it.
 const DIRECT_MIN: u64 = 64 << 20;
 /// What direct reads want offsets and addresses to be multiples of.
 const PAGE: u64 = 4096;
+/// What memory that is read into starts at a multiple of, in the file too, so that elements are aligned.
+const LINE: u64 = 64;
 
 /// What a caller chooses about a load.
 #[derive(Debug, Clone, Default)]
@@ -118,17 +119,29 @@ impl<'a> LoadedTensor<'a> {
     }
 }
 
+/// What [`load`] and its like want.
+pub(crate) struct Wanted {
+    /// The number of the tensor.
+    pub(crate) tensor: usize,
+    pub(crate) component: Component,
+}
+
+/// All components of tensors.
+fn all_of(tensors: &[TensorInfo]) -> Vec<Wanted> {
+    let one = |t: &TensorInfo, component| Wanted { tensor: t.position(), component };
+    tensors.iter().flat_map(|t| t.components().map(|c| one(t, c))).collect()
+}
+
 /// Loads `tensors` whole.
 pub(crate) fn load(file: &File, tensors: Vec<TensorInfo>, options: &LoadOptions) -> Result<Loaded> {
-    let mut wanted = Vec::new();
     let mut first = Vec::with_capacity(tensors.len());
+    let mut count = 0;
     for tensor in &tensors {
-        first.push(wanted.len() as u32);
-        wanted.extend(
-            tensor.components().map(|c| Wanted { tensor: tensor.position(), component: c }),
-        );
+        first.push(count);
+        count += tensor.components().len() as u32;
     }
-    let bytes = components(file, &wanted, options).map_err(|e| e.in_source(file.name()))?;
+    let bytes =
+        components(file, all_of(&tensors), options).map_err(|e| e.in_source(file.name()))?;
     let whole =
         tensors.len() == file.len() && tensors.iter().enumerate().all(|(at, t)| t.position() == at);
     let places =
@@ -136,48 +149,32 @@ pub(crate) fn load(file: &File, tensors: Vec<TensorInfo>, options: &LoadOptions)
     Ok(Loaded { index: file.index().clone(), tensors, first, bytes, places })
 }
 
-/// One component: a view into a map where that is possible, else loaded.
-pub(crate) fn component(file: &File, tensor: &TensorInfo, c: &Component) -> Result<Bytes> {
-    let plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
-    if plain && file.source().access() == Access::Borrowed {
-        let bytes = file.source().read_range(c.stored.clone())?;
+/// One component of tensor number `tensor`: a view into a map where that is possible, else loaded.
+pub(crate) fn component(file: &File, tensor: usize, c: &Component) -> Result<Bytes> {
+    let is_plain = Want::new(0, c.clone()).is_plain();
+    if is_plain && file.sources().at(c.stored.source).terms().access == Access::Borrowed {
+        let bytes = file.sources().read(c.stored)?;
         if file.check() == Check::All
             && let Some(algorithm) = checked_algorithm(c, Check::All)
         {
             let mut hasher = Hasher::new(algorithm);
             hasher.update(&bytes);
-            check_digest(c, hasher.finish())?;
+            check_digest(c, &hasher.finish())?;
         }
         return Ok(bytes);
     }
-    let wanted = [Wanted { tensor: tensor.position(), component: c.clone() }];
-    Ok(components(file, &wanted, &LoadOptions::new())?.pop().unwrap_or_default())
+    let wanted = vec![Wanted { tensor, component: c.clone() }];
+    Ok(components(file, wanted, &LoadOptions::new())?.pop().unwrap_or_default())
 }
 
 /// One component into the caller's memory.
 pub(crate) fn component_into(
     file: &File,
-    tensor: &TensorInfo,
+    tensor: usize,
     c: &Component,
     out: &mut [u8],
 ) -> Result<()> {
-    let wrong_len = |len: u64| {
-        let found = out.len();
-        BUFFER_LEN.broken(format!("the buffer has {found} bytes, the component {len}"))
-    };
-    let Some(len) = c.decoded_len else {
-        let bytes = component(file, tensor, c)?;
-        if bytes.len() != out.len() {
-            return Err(wrong_len(bytes.len() as u64));
-        }
-        out.copy_from_slice(&bytes);
-        return Ok(());
-    };
-    if len != out.len() as u64 {
-        return Err(wrong_len(len));
-    }
-    let wanted = [Wanted { tensor: tensor.position(), component: c.clone() }];
-    fill(file, &wanted, vec![Fill::Component { wanted: 0, out }], false, &LoadOptions::new())
+    load_into(file, vec![(tensor, c.clone(), out)], &LoadOptions::new())
 }
 
 /// Many components into the caller's memory.
@@ -186,35 +183,40 @@ pub(crate) fn load_into(
     mut buffers: Vec<(usize, Component, &mut [u8])>,
     options: &LoadOptions,
 ) -> Result<()> {
-    buffers.sort_by_key(|(_, c, _)| c.stored.start);
-    let (mut wanted, mut fills) = (Vec::new(), Vec::new());
-    let mut stored = 0u64;
-    for (at, (tensor, component, out)) in buffers.into_iter().enumerate() {
-        stored = stored.saturating_add(component.stored_len());
-        if component.decoded_len != Some(out.len() as u64) {
-            let Some(info) = file.index().at(tensor) else { continue };
-            // Of unknown length, or wrong: the way for one component says which.
-            component_into(file, &info, &component, out)
-                .map_err(|e| e.in_tensor(info.name()).in_component(&component.role))?;
-            wanted.push(Wanted { tensor, component });
+    buffers.sort_by_key(|(_, c, _)| c.stored);
+    let total = buffers.iter().fold(0u64, |n, (_, c, _)| n.saturating_add(c.stored_len()));
+    options.work.begin(total);
+    let check = options.check.unwrap_or(file.check());
+    let (mut wants, mut memory) = (Vec::new(), Vec::new());
+    for (tensor, component, out) in buffers {
+        let digests = checked_algorithm(&component, check);
+        let want = Want::new(tensor as u32, component).with_digests(digests);
+        let Some(len) = want.component.decoded_len else {
+            let bytes = of_unknown_len(file, &want, options)?;
+            if bytes.len() != out.len() {
+                return Err(place(file, &want, wrong_len(out, bytes.len() as u64)));
+            }
+            out.copy_from_slice(&bytes);
             continue;
+        };
+        if len != out.len() as u64 {
+            return Err(place(file, &want, wrong_len(out, len)));
         }
-        wanted.push(Wanted { tensor, component });
-        fills.push(Fill::Component { wanted: at, out });
+        wants.push(want);
+        memory.push(out);
     }
-    options.work.begin(stored);
-    fill(file, &wanted, fills, false, options)
+    let slots: Vec<u32> = (0..wants.len() as u32).collect();
+    fill(file, wants, &slots, memory, 1, options)
 }
 
-/// A stretch of the file and the raw components in it.
-struct Region {
-    file: Range<u64>,
-    /// Places in the list of wanted components, in offset order.
-    parts: Vec<usize>,
+#[cold]
+fn wrong_len(out: &[u8], len: u64) -> Error {
+    let found = out.len();
+    BUFFER_LEN.broken(format!("the buffer has {found} bytes, the component {len}"))
 }
 
 /// The decoded bytes of each wanted component, in order.
-fn components(file: &File, wanted: &[Wanted], options: &LoadOptions) -> Result<Vec<Bytes>> {
+fn components(file: &File, wanted: Vec<Wanted>, options: &LoadOptions) -> Result<Vec<Bytes>> {
     let Memory { buffers, places } = in_memory(file, wanted, options)?;
     let shared: Vec<Bytes> = buffers.into_iter().map(Buffer::freeze).collect();
     Ok(places.into_iter().map(|place| shared[place.buffer].slice(place.range)).collect())
@@ -235,73 +237,264 @@ struct Memory {
     places: Vec<Place>,
 }
 
-fn in_memory(file: &File, wanted: &[Wanted], options: &LoadOptions) -> Result<Memory> {
+fn in_memory(file: &File, wanted: Vec<Wanted>, options: &LoadOptions) -> Result<Memory> {
     let total = wanted.iter().fold(0u64, |n, w| n.saturating_add(w.component.stored_len()));
     options.work.begin(total);
-    let check = options.check.unwrap_or(file.check());
-    // Nothing is read for these, but they may have a digest all the same.
-    for w in wanted.iter().filter(|w| w.component.stored.is_empty()) {
-        check_nothing(&w.component, check).map_err(|e| place(file, w, e))?;
-    }
-    let direct = go_direct(file, wanted, total);
-    let regions = regions(wanted, direct);
-    let (own, unknown, same) = decoded_apart(wanted);
-    let memory_of = |r: &Region| {
-        if direct { Buffer::mapped(len(&r.file)) } else { Buffer::new(len(&r.file)) }
+    let direct = go_direct(file, &wanted, total);
+    let mut layout = Layout::new(file, wanted, direct, options);
+    let slabs = layout.slabs(file)?;
+    let align = if direct { PAGE } else { LINE };
+    let region = |r: &Extent| match direct {
+        true => Buffer::mapped(r.len().next_multiple_of(PAGE) as usize),
+        false => Buffer::new(r.len() as usize),
     };
-    let mut buffers = regions.iter().map(memory_of).collect::<Result<Vec<_>>>()?;
-    let (slabs, mut slab_memory) = slabs(file, wanted, &own)?;
+    let end = |s: &Slab| s.last().map_or(0, |(_, r)| r.end);
+    let regions = layout.regions.iter().map(region);
+    let mut buffers =
+        regions.chain(slabs.iter().map(|s| Buffer::new(end(s)))).collect::<Result<Vec<_>>>()?;
 
-    let mut fills = Vec::new();
-    for (region, memory) in regions.iter().zip(&mut buffers) {
-        let (offset, out) = (region.file.start, memory.as_mut());
-        fills.push(Fill::Region { offset, parts: &region.parts, out });
-    }
-    for (slab, memory) in slabs.iter().zip(&mut slab_memory) {
-        let mut rest = memory.as_mut();
+    let mut memory: Vec<&mut [u8]> = buffers.iter_mut().map(Buffer::as_mut).collect();
+    let of_slabs = memory.split_off(layout.regions.len());
+    for (slab, mut rest) in slabs.iter().zip(of_slabs) {
         let mut at = 0;
-        for (wanted, range) in slab {
+        for (_, range) in slab {
             let (_, tail) = rest.split_at_mut(range.start - at);
-            let (out, tail) = tail.split_at_mut(range.len());
+            let (own, tail) = tail.split_at_mut(range.len());
             (rest, at) = (tail, range.end);
-            fills.push(Fill::Component { wanted: *wanted, out });
+            memory.push(own);
         }
     }
-    fill(file, wanted, fills, direct, options)?;
+    let (wants, slots) = layout.wants();
+    fill(file, wants, &slots, memory, align, options)?;
 
-    let mut places: Vec<Option<Place>> = vec![None; wanted.len()];
-    for (buffer, region) in regions.iter().enumerate() {
-        for &i in &region.parts {
-            let stored = &wanted[i].component.stored;
-            let from = (stored.start - region.file.start) as usize;
-            places[i] = Some(Place { buffer, range: from..from + len(stored) });
+    for (slab, number) in slabs.into_iter().zip(layout.regions.len()..) {
+        for (at, range) in slab {
+            layout.places[at as usize] = Some(Place { buffer: number, range });
         }
     }
-    for (slab, memory) in slabs.into_iter().zip(slab_memory) {
-        let buffer = buffers.len();
-        buffers.push(memory);
-        for (i, range) in slab {
-            places[i] = Some(Place { buffer, range });
-        }
+    let Layout { mut places, unknown, same, .. } = layout;
+    for want in unknown {
+        let bytes = Buffer::from(of_unknown_len(file, &want.0, options)?);
+        places[want.1 as usize] =
+            Some(Place { buffer: buffers.len(), range: 0..bytes.as_ref().len() });
+        buffers.push(bytes);
     }
-    for i in unknown {
-        let memory = Buffer::from(of_unknown_len(file, &wanted[i], check)?);
-        places[i] = Some(Place { buffer: buffers.len(), range: 0..memory.as_ref().len() });
-        buffers.push(memory);
-    }
-    for (i, first) in same {
-        places[i] = places[first].clone();
+    for (at, first) in same {
+        places[at as usize] = places[first as usize].clone();
     }
     // What has no bytes was read by nobody.
     let nowhere = buffers.len();
     if places.iter().any(Option::is_none) {
         buffers.push(Buffer::new(0)?);
     }
-    let places = places
-        .into_iter()
-        .map(|place| place.unwrap_or(Place { buffer: nowhere, range: 0..0 }))
-        .collect();
+    let nowhere = || Place { buffer: nowhere, range: 0..0 };
+    let places = places.into_iter().map(|place| place.unwrap_or_else(nowhere)).collect();
     Ok(Memory { buffers, places })
+}
+
+/// What a load is made of, before anything is read.
+struct Layout {
+    /// Stretches of sources that are read as they are.
+    regions: Vec<Extent>,
+    /// Components of regions, and the number of their region.
+    plain: Vec<(Want, u32)>,
+    /// Components that are decoded, and their places among those wanted.
+    decoded: Vec<(Want, u32)>,
+    /// Components of which nothing tells how long they decode to, and their places.
+    unknown: Vec<(Want, u32)>,
+    /// Components that are the same as another, and which.
+    same: Vec<(u32, u32)>,
+    /// Where each wanted component lies, as far as that is known.
+    places: Vec<Option<Place>>,
+}
+
+/// Components that lie in one memory to be decoded into, and where.
+type Slab = Vec<(u32, Range<usize>)>;
+
+impl Layout {
+    fn new(file: &File, wanted: Vec<Wanted>, direct: bool, options: &LoadOptions) -> Layout {
+        let check = options.check.unwrap_or(file.check());
+        let align = if direct { PAGE } else { LINE };
+        let mut layout = Layout {
+            regions: Vec::new(),
+            plain: Vec::with_capacity(wanted.len()),
+            decoded: Vec::new(),
+            unknown: Vec::new(),
+            same: Vec::new(),
+            places: vec![None; wanted.len()],
+        };
+        let mut order: Vec<(u32, Wanted)> = (0u32..).zip(wanted).collect();
+        if !order.is_sorted_by_key(|(_, w)| w.component.stored) {
+            order.sort_by_key(|(at, w)| (w.component.stored, *at));
+        }
+        // Those of the same stored bytes as the one at hand, which come one after the other.
+        let mut like: Vec<(u32, Component)> = Vec::new();
+        let mut region_is_open = false;
+        for (at, Wanted { tensor, component }) in order {
+            if like.first().is_some_and(|(_, c)| c.stored != component.stored) {
+                like.clear();
+            }
+            if let Some((first, _)) = like.iter().find(|(_, c)| reads_the_same(c, &component)) {
+                layout.same.push((at, *first));
+                continue;
+            }
+            let digests = checked_algorithm(&component, check);
+            let want = Want::new(tensor as u32, component).with_digests(digests);
+            let c = &want.component;
+            let is_shared = !like.is_empty();
+            if !c.stored.is_empty() {
+                like.push((at, c.clone()));
+            }
+            if !want.is_plain() {
+                match c.decoded_len {
+                    Some(_) => layout.decoded.push((want, at)),
+                    None => layout.unknown.push((want, at)),
+                }
+                continue;
+            }
+            // What is digested from its start to its end, and what is worth being freed on its own, is kept apart.
+            let is_big = c.stored.len() >= OWN_REGION;
+            let is_apart = want.digests.sha256;
+            let joins = layout.regions.last().filter(|last| {
+                let near = c.stored.start <= last.end.saturating_add(MERGE_GAP);
+                let room = c.stored.end.saturating_sub(last.start) <= OWN_REGION;
+                let inside = is_shared && c.stored.end <= last.end;
+                let fits = inside || (!is_big && near && room);
+                region_is_open && !is_apart && last.source == c.stored.source && fits
+            });
+            if joins.is_none() && !c.stored.is_empty() {
+                // What is digested whole is read from its first byte on.
+                let align = if is_apart { 1 } else { align };
+                let start = c.stored.start / align * align;
+                layout.regions.push(Extent { start, ..c.stored });
+                region_is_open = !is_apart;
+            }
+            if let Some(last) = layout.regions.last_mut().filter(|_| !c.stored.is_empty()) {
+                last.end = last.end.max(c.stored.end);
+                let from = (c.stored.start - last.start) as usize;
+                let range = from..from + c.stored.len() as usize;
+                layout.places[at as usize] =
+                    Some(Place { buffer: layout.regions.len() - 1, range });
+            }
+            let region = (layout.regions.len() as u32).saturating_sub(1);
+            layout.plain.push((want, region));
+        }
+        layout
+    }
+
+    /// Memory for components that are decoded: big ones alone, small ones together.
+    fn slabs(&self, file: &File) -> Result<Vec<Slab>> {
+        let (mut stored, mut decoded) = (0u64, 0u64);
+        for c in self.decoded.iter().map(|(want, _)| &want.component) {
+            if c.encoding != Encoding::Raw {
+                stored = stored.saturating_add(c.stored_len());
+                decoded = decoded.saturating_add(c.decoded_len.unwrap_or(0));
+            }
+        }
+        check_decoded_len(decoded, stored, file.limits())?;
+        let mut slabs: Vec<Slab> = Vec::new();
+        for (want, at) in &self.decoded {
+            let len = want.component.decoded_len.unwrap_or(0);
+            let last_end = slabs.last().and_then(|s| s.last()).map(|(_, r)| r.end);
+            match (last_end, slabs.last_mut()) {
+                (Some(end), Some(slab)) if end as u64 + len <= OWN_REGION => {
+                    let start = end.next_multiple_of(64);
+                    slab.push((*at, start..start + len as usize));
+                }
+                _ => slabs.push(vec![(*at, 0..len as usize)]),
+            }
+        }
+        Ok(slabs)
+    }
+
+    /// What is to be read, and the number of the memory that each goes to: of its region, or its own after those.
+    fn wants(&mut self) -> (Vec<Want>, Vec<u32>) {
+        let plain = std::mem::take(&mut self.plain).into_iter();
+        let decoded = std::mem::take(&mut self.decoded).into_iter().map(|(want, _)| want);
+        let own = self.regions.len() as u32..;
+        plain.chain(decoded.zip(own)).unzip()
+    }
+}
+
+/// Whether two components of the same stored bytes decode to the same, under the same digest.
+fn reads_the_same(a: &Component, b: &Component) -> bool {
+    let way = |c: &Component| (c.encoding, c.byte_order, c.dtype.width(), c.decoded_len);
+    way(a) == way(b) && a.digest == b.digest
+}
+
+/// Fills memory with what is wanted: `slots` says for each which memory. Plain components of one memory fill it
+/// together, one stretch of a source.
+fn fill(
+    file: &File,
+    wants: Vec<Want>,
+    slots: &[u32],
+    mut memory: Vec<&mut [u8]>,
+    align: u64,
+    options: &LoadOptions,
+) -> Result<()> {
+    let mut wants: Vec<Want> =
+        wants.into_iter().zip(slots).map(|(want, slot)| want.in_group(*slot)).collect();
+    let mut terms = file.sources().terms();
+    if terms.is_remote() {
+        // Whoever waits for an answer wants small neighbours in one.
+        let decoded = wants.iter_mut().filter(|want| !want.is_plain());
+        decoded.for_each(|want| want.group = u32::MAX);
+    } else {
+        let components: Vec<&Component> = wants.iter().map(|w| &w.component).collect();
+        let tables = tables_of(file.sources(), &components)?;
+        wants.iter_mut().zip(tables).for_each(|(want, table)| want.table = table.map(Arc::new));
+    }
+    terms.gap = terms.gap.max(MERGE_GAP);
+    let plan = Plan::new(wants, Cut { terms, align, whole: u64::MAX });
+    let placed = |number: u32, e: Error| place(file, &plan.wants()[number as usize], e);
+    let mut streamed = None;
+    let outs = plan.fetches().iter().map(|fetch| {
+        let parts = plan.parts_of(fetch);
+        let Some(first) = parts.first() else { return Out::Nowhere };
+        let is_plain = plan.want(first).is_plain();
+        let mut take = |part: &Part, len: u64| {
+            let slot = &mut memory[slots[part.want as usize] as usize];
+            let len = usize::try_from(len).unwrap_or(usize::MAX).min(slot.len());
+            let (own, rest) = std::mem::take(slot).split_at_mut(len);
+            *slot = rest;
+            own
+        };
+        if first.purpose == Purpose::Next {
+            // All of it goes to where its first bytes go.
+            if streamed.replace(first.want) == Some(first.want) {
+                return Out::Nowhere;
+            }
+            let all = take(first, u64::MAX);
+            return if is_plain { Out::Stored(all) } else { Out::Parts(vec![all]) };
+        }
+        if is_plain {
+            let len = fetch.extent.len();
+            let len = if align == PAGE { len.next_multiple_of(PAGE) } else { len };
+            return Out::Stored(take(first, len));
+        }
+        let len = |part: &Part| part.decoded.end - part.decoded.start;
+        Out::Parts(parts.iter().map(|part| take(part, len(part))).collect())
+    });
+    let outs = outs.collect();
+    let vouched = options.check.unwrap_or(file.check()) == Check::Off;
+    let sums = Executor::new(file, &options.work)
+        .direct(align == PAGE)
+        .checksums(if vouched { Checksums::Ignore } else { Checksums::Compare })
+        .run(&plan, outs, |visit| visit.decoded.map(drop).map_err(|e| placed(visit.number, e)))?;
+    for (number, digest) in sums.finish() {
+        let c = &plan.wants()[number as usize].component;
+        check_digest(c, &digest).map_err(|e| placed(number, e))?;
+    }
+    Ok(())
+}
+
+#[cold]
+fn place(file: &File, want: &Want, e: Error) -> Error {
+    let e = match file.index().at(want.tensor as usize) {
+        Some(tensor) => e.in_tensor(tensor.name()),
+        None => e,
+    };
+    want.place(e).in_source(file.name())
 }
 
 /// Tensors in memory that belongs to the caller alone and may be written to, decoded, little-endian.
@@ -321,57 +514,23 @@ pub(crate) fn load_memory(
     tensors: Vec<TensorInfo>,
     options: &LoadOptions,
 ) -> Result<LoadedMemory> {
-    let one = |t: &TensorInfo, component| Wanted { tensor: t.position(), component };
-    let wanted: Vec<Wanted> =
-        tensors.iter().flat_map(|t| t.components().map(|c| one(t, c))).collect();
-    let memory = in_memory(file, &wanted, options).map_err(|e| e.in_source(file.name()))?;
+    let memory =
+        in_memory(file, all_of(&tensors), options).map_err(|e| e.in_source(file.name()))?;
     Ok(LoadedMemory { tensors, buffers: memory.buffers, places: memory.places })
 }
 
 /// One component in memory that is not shared yet.
 pub(crate) fn component_memory(
     file: &File,
-    tensor: &TensorInfo,
+    tensor: usize,
     c: &Component,
 ) -> Result<(Buffer, Range<usize>)> {
-    let wanted = [Wanted { tensor: tensor.position(), component: c.clone() }];
-    let mut memory = in_memory(file, &wanted, &LoadOptions::new())?;
+    let wanted = vec![Wanted { tensor, component: c.clone() }];
+    let mut memory = in_memory(file, wanted, &LoadOptions::new())?;
     match (memory.places.pop(), memory.buffers.pop()) {
         (Some(place), Some(buffer)) => Ok((buffer, place.range)),
         _ => Ok((Buffer::new(0)?, 0..0)),
     }
-}
-
-/// Compares the digest of a component without stored bytes.
-fn check_nothing(c: &Component, check: Check) -> Result<()> {
-    match checked_algorithm(c, check) {
-        Some(algorithm) => check_digest(c, Hasher::new(algorithm).finish()),
-        None => Ok(()),
-    }
-}
-
-fn is_plain(c: &Component) -> bool {
-    c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little
-}
-
-/// The components that need memory of their own to be decoded into: those whose decoded length is
-/// known, those of unknown length, and those that are the same as an earlier one.
-fn decoded_apart(wanted: &[Wanted]) -> (Vec<usize>, Vec<usize>, Vec<(usize, usize)>) {
-    let (mut known, mut unknown, mut same) = (Vec::new(), Vec::new(), Vec::new());
-    let mut seen = HashMap::new();
-    for (i, w) in wanted.iter().enumerate().filter(|(_, w)| !is_plain(&w.component)) {
-        let c = &w.component;
-        let bytes = (c.stored.clone(), c.encoding, c.byte_order, c.dtype.width(), c.decoded_len);
-        let bytes = (bytes, c.digest.clone());
-        match seen.entry(bytes) {
-            Entry::Occupied(first) => same.push((i, *first.get())),
-            Entry::Vacant(place) => {
-                place.insert(i);
-                if c.decoded_len.is_some() { known.push(i) } else { unknown.push(i) }
-            }
-        }
-    }
-    (known, unknown, same)
 }
 
 /// Whether to read past the system's cache.
@@ -381,86 +540,20 @@ fn go_direct(file: &File, wanted: &[Wanted], total: u64) -> bool {
         Io::Auto if total >= DIRECT_MIN => {
             let start = wanted.iter().map(|w| w.component.stored.start).min().unwrap_or(0);
             let end = wanted.iter().map(|w| w.component.stored.end).max().unwrap_or(0);
-            file.source().is_cold(start..end)
+            file.sources().at(0).local().is_some_and(|local| local.is_cold(start..end))
         }
         _ => false,
     }
 }
 
-/// The stretches of the file to read as they are. Components big enough to be worth freeing on their
-/// own are kept apart, neighbours among the others are put together.
-fn regions(wanted: &[Wanted], direct: bool) -> Vec<Region> {
-    let ranges = wanted
-        .iter()
-        .map(|w| if is_plain(&w.component) { w.component.stored.clone() } else { 0..0 });
-    let align = if direct { PAGE } else { 64 };
-    let mut out: Vec<Region> = Vec::new();
-    for read in ReadPlan::new(ranges, MERGE_GAP, MAX_REGION).reads() {
-        // The first component of a read never joins what came before: the plan saw to that.
-        let mut open = false;
-        for part in &read.parts {
-            let big = part.range.end - part.range.start >= OWN_REGION;
-            match out.last_mut() {
-                Some(last) if open && part.range.end <= last.file.end => {
-                    last.parts.push(part.wanted)
-                }
-                Some(last) if open && !big && part.range.end - last.file.start <= OWN_REGION => {
-                    last.file.end = part.range.end;
-                    last.parts.push(part.wanted);
-                }
-                _ => out.push(Region {
-                    file: part.range.start / align * align..part.range.end,
-                    parts: vec![part.wanted],
-                }),
-            }
-            open = true;
-        }
-    }
-    if direct {
-        out.iter_mut().for_each(|r| r.file.end = r.file.end.next_multiple_of(PAGE));
-    }
-    out
-}
-
-type Slab = Vec<(usize, Range<usize>)>;
-
-/// Memory for components that are decoded: big ones alone, small ones together.
-fn slabs(file: &File, wanted: &[Wanted], own: &[usize]) -> Result<(Vec<Slab>, Vec<Buffer>)> {
-    let (mut stored, mut decoded) = (0u64, 0u64);
-    for c in own.iter().map(|&i| &wanted[i].component).filter(|c| c.encoding != Encoding::Raw) {
-        stored = stored.saturating_add(c.stored_len());
-        decoded = decoded.saturating_add(c.decoded_len.unwrap_or(0));
-    }
-    holdall_core::codec::zstd::check_decoded_len(decoded, stored, file.limits())?;
-    let mut slabs: Vec<Slab> = Vec::new();
-    for &i in own {
-        let len = wanted[i].component.decoded_len.unwrap_or(0);
-        let last_end = slabs.last().and_then(|s| s.last()).map(|(_, r)| r.end);
-        match (last_end, slabs.last_mut()) {
-            (Some(end), Some(slab)) if end as u64 + len <= OWN_REGION => {
-                let start = end.next_multiple_of(64);
-                slab.push((i, start..start + len as usize));
-            }
-            _ => slabs.push(vec![(i, 0..len as usize)]),
-        }
-    }
-    let end = |s: &Slab| s.last().map_or(0, |(_, r)| r.end);
-    let memory = slabs.iter().map(|s| Buffer::new(end(s))).collect::<Result<_>>()?;
-    Ok((slabs, memory))
-}
-
 /// A compressed component of which nothing tells how long it decodes to.
-fn of_unknown_len(file: &File, wanted: &Wanted, check: Check) -> Result<Vec<u8>> {
-    let Some(tensor) = file.index().at(wanted.tensor) else { return Ok(Vec::new()) };
-    let c = wanted.component.clone();
-    let hasher = checked_algorithm(&c, check).map(Hasher::new);
+fn of_unknown_len(file: &File, want: &Want, options: &LoadOptions) -> Result<Vec<u8>> {
+    let Some(tensor) = file.at(want.tensor as usize) else { return Ok(Vec::new()) };
+    let c = want.component.clone();
+    let digest = checked_algorithm(&c, options.check.unwrap_or(file.check()));
     let mut out = Vec::new();
-    for piece in Pieces::hashed(file, &tensor, c, hasher) {
+    for piece in Pieces::checked(&tensor, c, digest)? {
         out.extend_from_slice(&piece?);
     }
     Ok(out)
-}
-
-fn len(range: &Range<u64>) -> usize {
-    (range.end - range.start) as usize
 }

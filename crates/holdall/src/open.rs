@@ -3,9 +3,9 @@
 use crate::error::{CHANGED, io};
 use crate::file::File;
 use crate::lock::Stamp;
-use crate::source::{Access, ByteSource, FileSource, MapSource, MemorySource};
+use crate::source::{Access, ByteSource, FileSource, MapSource, MemorySource, fetched, read_now};
 use bytes::Bytes;
-use holdall_core::{Index, Limits, Result, Stop, Window, formats};
+use holdall_core::{Index, Limits, Result, Window, formats};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -213,7 +213,7 @@ impl OpenOptions {
 
     pub(crate) fn decode(&self, source: Arc<dyn ByteSource>, name: String, io: Io) -> Result<File> {
         let index = index(&*source, &self.limits).map_err(|e| e.in_source(&name))?;
-        Ok(File::new(index, source, self.limits.clone(), self.check, self.io, io, name))
+        Ok(File::new(index, source.into(), self.limits.clone(), self.check, self.io, io, name))
     }
 }
 
@@ -238,14 +238,19 @@ const FIRST_TOUCH: u64 = 4 << 10;
 pub(crate) fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result<()> {
     let len = source.len();
     let first = 0..len.min(FIRST_TOUCH);
-    if source.access() == Access::Borrowed && !source.is_cold(first.clone()) {
-        window.add(0, source.read_now(first)?);
+    let at_hand = match source.local() {
+        Some(local) => local.is_mapped() && !local.is_cold(first.clone()),
+        None => source.terms().access == Access::Borrowed,
+    };
+    let ends = if at_hand {
+        vec![first]
     } else {
         let head = 0..len.min(FIRST_FETCH);
         let tail = head.end.max(len.saturating_sub(FIRST_FETCH))..len;
-        window.add(head.start, source.read_now(head)?);
-        window.add(tail.start, source.read_now(tail)?);
-    }
+        vec![head, tail]
+    };
+    let bytes = read_now(source, &ends)?;
+    ends.iter().zip(bytes).for_each(|(range, bytes)| window.add(range.start, bytes));
     Ok(())
 }
 
@@ -254,23 +259,4 @@ fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
     let mut window = Window::new(source.len());
     fetch_ends(source, &mut window)?;
     fetched(source, &mut window, |window| formats::decode(window, limits))
-}
-
-/// What `read` makes of what `source` holds, fetching what it asks for.
-pub(crate) fn fetched<T>(
-    source: &dyn ByteSource,
-    window: &mut Window,
-    read: impl Fn(&Window) -> Result<T, Stop>,
-) -> Result<T> {
-    loop {
-        match read(window) {
-            Ok(found) => return Ok(found),
-            Err(Stop::Fail(e)) => return Err(e),
-            Err(Stop::Need(ranges)) => {
-                for range in ranges {
-                    window.add(range.start, source.read_now(range)?);
-                }
-            }
-        }
-    }
 }

@@ -3,16 +3,17 @@
 //!
 //! No digest is checked on the way: that is what [`crate::verify()`] is for.
 
+use crate::executor::{Pieces, frames_range, table_of};
 use crate::file::Tensor;
 use crate::number::ElementType;
-use crate::pieces::{Pieces, frames_range, seek_table};
-use crate::source::Access;
 use bytes::Bytes;
 use holdall_core::codec::zstd::{FRAME_LEN, SeekTable, check_decoded_len};
 use holdall_core::layout::dense::Dense;
 use holdall_core::layout::quantized::Quantized;
+use holdall_core::read::Access;
 use holdall_core::{ByteOrder, Component, DType, Encoding, Result};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The elements of a tensor, in row-major order, wherever they are.
 pub(crate) struct Elements {
@@ -33,7 +34,7 @@ enum Place {
 struct InFile {
     tensor: Tensor,
     component: Component,
-    table: Option<SeekTable>,
+    table: Option<Arc<SeekTable>>,
 }
 
 impl Elements {
@@ -48,10 +49,15 @@ impl Elements {
             let len = component.decoded_len.unwrap_or(0);
             let allowed = check_decoded_len(len, component.stored_len(), tensor.file().limits());
             allowed.map_err(|e| tensor.place(e, &component))?;
-            let found = seek_table(tensor.file(), &component);
+            let sources = tensor.file().sources();
+            // Far away, all of it is fetched in a few large reads, one after the other.
+            let found = match sources.terms().is_remote() {
+                true => None,
+                false => table_of(sources, &component).map_err(|e| tensor.place(e, &component))?,
+            };
             // Long frames would be decoded again for each of the ranges in them.
             let short = |t: &SeekTable| t.frames().iter().all(|f| is_short(&f.decoded));
-            table = found.map_err(|e| tensor.place(e, &component))?.filter(short);
+            table = found.filter(short).map(Arc::new);
         }
         let of = ElementType::new(component.dtype, component.logical_type.clone());
         let bits = u128::from(of.bits());
@@ -120,14 +126,25 @@ impl Elements {
     }
 
     /// A reader from the start.
-    pub(crate) fn cursor(&self) -> Cursor<'_> {
+    ///
+    /// # Errors
+    /// Limit, when what is compressed decodes to more than is allowed.
+    pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
         let pieces = match &self.place {
-            Place::File(f) if !self.is_random() => {
-                Some(Pieces::hashed(f.tensor.file(), f.tensor.info(), f.component.clone(), None))
+            Place::File(f) if !self.is_random() || f.is_remote() => {
+                Some(Pieces::checked(&f.tensor, f.component.clone(), None)?)
             }
             _ => None,
         };
-        Cursor { elements: self, at: 0, pieces, left: Vec::new(), memory: Vec::new() }
+        Ok(Cursor { elements: self, at: 0, pieces, left: Vec::new(), memory: Vec::new() })
+    }
+
+    /// The least bytes that are worth reading at a time.
+    pub(crate) fn least(&self) -> u64 {
+        match &self.place {
+            Place::File(f) if f.is_remote() => f.tensor.file().sources().terms().piece,
+            _ => 0,
+        }
     }
 }
 
@@ -138,20 +155,26 @@ impl InFile {
         memory: &mut Vec<u8>,
         work: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<T> {
-        let (file, c) = (self.tensor.file(), &self.component);
+        let c = &self.component;
         let placed = |e| self.tensor.place(e, c);
         if let Some(table) = &self.table {
-            let bytes = frames_range(file, c, table, range).map_err(placed)?;
+            let bytes = frames_range(&self.tensor, c, table, range).map_err(placed)?;
             return work(&bytes);
         }
+        let source = self.tensor.file().sources().at(c.stored.source);
         let plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
-        if plain && file.source().access() == Access::Copied {
+        if plain && source.terms().access == Access::Copied {
             memory.resize((range.end - range.start) as usize, 0);
-            file.source().read_into(c.stored.start + range.start, memory).map_err(placed)?;
+            source.read_into(c.stored.start + range.start, memory).map_err(placed)?;
             return work(memory);
         }
-        let bytes = crate::pieces::range(file, self.tensor.info(), c, range).map_err(placed)?;
+        let bytes = crate::executor::range(&self.tensor, c, range).map_err(placed)?;
         work(&bytes)
+    }
+
+    /// Whether reads wait for something far away.
+    fn is_remote(&self) -> bool {
+        self.tensor.file().sources().terms().is_remote()
     }
 }
 
@@ -199,11 +222,13 @@ fn is_short(range: &Range<u64>) -> bool {
     range.end - range.start <= 4 * FRAME_LEN
 }
 
-/// How many elements of these types are best handled at a time: a multiple of 4, so that packed ones
-/// fill whole bytes, and in each type a whole number of the frames that Holdall writes.
-pub(crate) fn step(types: &[&ElementType]) -> u64 {
-    let least = types.iter().map(|t| t.bits()).min().unwrap_or(8);
+/// How many elements of these are best handled at a time: a multiple of 4, so that packed ones fill whole bytes, in
+/// each type a whole number of the frames that Holdall writes, and no less than is worth a read.
+pub(crate) fn step(of: &[&Elements]) -> u64 {
+    let bits = || of.iter().map(|e| e.of.bits());
+    let least = bits().min().unwrap_or(8);
     // 6 bits divide no power of two.
-    let frames = if types.iter().any(|t| t.bits() == 6) { 3 } else { 1 };
-    (FRAME_LEN * 8 * frames / least).next_multiple_of(4).max(4)
+    let frames = if bits().any(|bits| bits == 6) { 3 } else { 1 };
+    let piece = of.iter().map(|e| e.least()).max().unwrap_or(0).div_ceil(FRAME_LEN).max(1);
+    (FRAME_LEN * 8 * frames * piece / least).next_multiple_of(4).max(4)
 }

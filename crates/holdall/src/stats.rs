@@ -94,6 +94,9 @@ pub struct Histogram {
     pub counts: Vec<u64>,
 }
 
+/// Decoded bytes of a tensor far away that are held in memory.
+const HELD: u64 = 64 << 20;
+
 /// Statistics of a tensor's values, in bounded memory, on several threads where the stored form
 /// allows it.
 ///
@@ -147,6 +150,8 @@ pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
 /// The elements that a tensor stores or stands for, and how many zeros are to be added.
 fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
     Ok(match tensor.layout() {
+        // Values are gone through twice, and fetched once.
+        Layout::Dense if is_far(tensor) => (Elements::held(tensor.dense()?), 0),
         Layout::Dense => (Elements::stored(tensor, tensor.require(&Role::Data)?)?, 0),
         Layout::SparseCsr | Layout::PackedCsr => {
             let csr = tensor.csr()?;
@@ -169,6 +174,12 @@ fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
         // Says that the layout is not known.
         _ => (Elements::held(tensor.to_dense()?), 0),
     })
+}
+
+/// Whether a tensor lies far away, and is small enough to be held in memory.
+fn is_far(tensor: &Tensor) -> bool {
+    let len = tensor.component(&Role::Data).and_then(|c| c.decoded_len);
+    tensor.file().sources().terms().is_remote() && len.is_some_and(|len| len <= HELD)
 }
 
 /// Stored values and implied zeros; where values share a place, and are summed, all elements.
@@ -196,10 +207,10 @@ struct Scan<'a> {
 impl Scan<'_> {
     /// Hands all elements to `work`: where each run of them starts, and its bytes.
     fn each(&self, work: impl Fn(u64, &[u8]) -> Result<()> + Sync) -> Result<()> {
-        let step = step(&[&self.elements.of]);
+        let step = step(&[self.elements]);
         let told = &self.options.work;
         let Some(count) = self.elements.count.filter(|_| self.elements.is_random()) else {
-            let mut cursor = self.elements.cursor();
+            let mut cursor = self.elements.cursor()?;
             let mut start = 0;
             loop {
                 let read =

@@ -105,20 +105,6 @@ impl VerifyReport {
         self.unverified.iter().filter(|u| u.reason == reason).map(|u| u.count).sum()
     }
 
-    /// Adds the counts of `other`, which is about other components.
-    fn add(&mut self, other: VerifyReport) {
-        self.read_len += other.read_len;
-        for (algorithm, count) in other.digests {
-            self.count_digest(algorithm, count);
-        }
-        self.decoded += other.decoded;
-        self.bools += other.bools;
-        self.sparse += other.sparse;
-        self.quantized += other.quantized;
-        self.records += other.records;
-        self.blobs += other.blobs;
-    }
-
     fn count_digest(&mut self, algorithm: Algorithm, more: u64) {
         match self.digests.iter_mut().find(|(a, _)| *a == algorithm) {
             Some((_, count)) => *count += more,

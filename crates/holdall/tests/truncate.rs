@@ -114,9 +114,11 @@ fn every_changed_byte_is_found_or_does_no_harm() {
         let whole = open(bytes.clone()).unwrap();
         // What a digest that we can compute watches over, and what data lies in at all.
         let is_watched = |c: &Component| c.digest.as_ref().is_some_and(|d| d.algorithm().is_some());
-        let watched: Vec<Range<u64>> =
-            components(&whole).filter(|(_, c)| is_watched(c)).map(|(_, c)| c.stored).collect();
-        let data: Vec<Range<u64>> = components(&whole).map(|(_, c)| c.stored).collect();
+        let watched: Vec<Range<u64>> = components(&whole)
+            .filter(|(_, c)| is_watched(c))
+            .map(|(_, c)| c.stored.range())
+            .collect();
+        let data: Vec<Range<u64>> = components(&whole).map(|(_, c)| c.stored.range()).collect();
         let mut changed = bytes.to_vec();
         for at in places(&bytes) {
             let here = at as u64;

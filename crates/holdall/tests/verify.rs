@@ -19,6 +19,14 @@ fn report(file: &File) -> VerifyReport {
     assert_eq!(format!("{one:?}"), format!("{many:?}"));
     let copied = verify(&make::copied(file), &VerifyOptions::new()).unwrap();
     assert_eq!(format!("{copied:?}"), format!("{many:?}"));
+    // What cannot be cut is decoded otherwise, and may be wrong in other words.
+    let far = verify(&make::far(file), &VerifyOptions::new()).unwrap();
+    let codes = |r: &VerifyReport| r.findings.iter().map(|e| e.code()).collect::<Vec<_>>();
+    assert_eq!(codes(&far), codes(&many));
+    assert_eq!(
+        (far.read_len, &far.digests, far.decoded),
+        (many.read_len, &many.digests, many.decoded)
+    );
     many
 }
 

@@ -162,7 +162,7 @@ fn damage_is_found_on_load() {
         let bad = OpenOptions::new().open_bytes(bytes, "bad").unwrap();
         let e = bad.load_all().err().unwrap();
         assert_eq!(e.tensor(), Some("t9"), "{e}");
-        assert_eq!(e.range(), Some(stored));
+        assert_eq!(e.range(), Some(stored.range()));
         assert!(bad.tensor("t8").unwrap().bytes(&Role::Data).is_ok());
     }
 }
@@ -211,5 +211,5 @@ fn a_bomb_is_over_a_limit() {
     let file = OpenOptions::new().with_limits(limits).open(&path).unwrap();
     let tensor = file.tensor("z0").unwrap();
     assert_eq!(tensor.bytes(&Role::Data).unwrap_err().code(), "zstd/decoded-len");
-    assert!(tensor.pieces(&Role::Data).unwrap().any(|piece| piece.is_err()));
+    assert_eq!(tensor.pieces(&Role::Data).err().unwrap().code(), "zstd/decoded-len");
 }

@@ -4,9 +4,8 @@
 use crate::exit::Failure;
 use crate::session::Session;
 use holdall::model::Hasher;
-use holdall::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Tensor};
+use holdall::{Algorithm, ByteOrder, Component, Digest, Encoding, Error, Extent, Tensor};
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Mutex;
 
 /// What reading one component told.
@@ -18,12 +17,12 @@ pub(super) struct Told {
 }
 
 /// What makes the decoded bytes of two components the same: equal keys.
-type Key = (Range<u64>, Encoding, ByteOrder, u64, Option<u64>);
+type Key = (Extent, Encoding, ByteOrder, u64, Option<u64>);
 
 fn key(c: &Component) -> Key {
     // Swapping bytes depends on the width; nothing else about the dtype matters.
     let width = if c.byte_order == ByteOrder::Big { c.dtype.width() } else { 1 };
-    (c.stored.clone(), c.encoding, c.byte_order, width, c.decoded_len)
+    (c.stored, c.encoding, c.byte_order, width, c.decoded_len)
 }
 
 /// What was found, for components of any tensors of one file.

@@ -6,6 +6,7 @@ use super::shape::{element_count, stored_size};
 use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role};
 use crate::error::{Error, Result, Shown as _, cut_message};
 use crate::limits::Limits;
+use crate::read::Extent;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -81,7 +82,12 @@ impl IndexBuilder {
         data: Range<u64>,
         limits: &Limits,
     ) -> IndexBuilder {
-        let inner = Inner { format, version: version.into(), source_len, data, ..Inner::default() };
+        let inner = Inner {
+            format,
+            version: version.into(),
+            sources: vec![(source_len, data)],
+            ..Inner::default()
+        };
         IndexBuilder {
             inner,
             limits: limits.clone(),
@@ -90,6 +96,17 @@ impl IndexBuilder {
             layout_ids: Interner::default(),
             logical_ids: Interner::default(),
         }
+    }
+
+    /// Adds another source, of `len` bytes, whose components must lie inside `data`; its number, by which
+    /// components name it.
+    ///
+    /// # Errors
+    /// [`TOO_MANY_NAMES`].
+    pub fn source(&mut self, len: u64, data: Range<u64>) -> Result<u32> {
+        let number = arena_offset(self.inner.sources.len())?;
+        self.inner.sources.push((len, data));
+        Ok(number)
     }
 
     /// Sets the version, where the file tells it late.
@@ -202,7 +219,7 @@ impl IndexBuilder {
     /// [`BOUNDS`], [`EXPANSION`], [`DUPLICATE_COMPONENT`], [`TOO_MANY_NAMES`].
     pub fn component(&mut self, mut c: Component) -> Result<()> {
         if let Err(e) = self.check_component(&mut c) {
-            return Err(self.blame_last(e).in_component(&c.role).at(c.stored));
+            return Err(self.blame_last(e).in_component(&c.role).at(c.stored.range()));
         }
         self.check_logical_type(&mut c);
         let inner = &mut self.inner;
@@ -232,15 +249,19 @@ impl IndexBuilder {
         let own = &inner.components[inner.components_of(last)];
         if own.iter().any(|row| row.role == role) {
             let e = DUPLICATE_COMPONENT.broken(format!("two components `{}`", c.role));
-            return Err(self.blame_last(e).in_component(&c.role).at(c.stored));
+            return Err(self.blame_last(e).in_component(&c.role).at(c.stored.range()));
         }
         if own.len() >= MAX_COMPONENTS {
             let e = TOO_MANY_NAMES.broken(format!("more than {MAX_COMPONENTS} components"));
             return Err(self.blame_last(e));
         }
+        if c.stored.source > 0 || !inner.sources_of.is_empty() {
+            inner.sources_of.resize(inner.components.len(), 0);
+            inner.sources_of.push(c.stored.source);
+        }
         inner.components.push(ComponentRow {
             offset: c.stored.start,
-            stored_len: c.stored.end - c.stored.start,
+            stored_len: c.stored.len(),
             decoded_len,
             digest,
             role,
@@ -281,14 +302,17 @@ impl IndexBuilder {
 
     fn check_component(&self, c: &mut Component) -> Result<()> {
         let stored = &c.stored;
+        let Some((len, data)) = self.inner.sources.get(stored.source as usize) else {
+            let (number, count) = (stored.source, self.inner.sources.len());
+            return Err(BOUNDS.broken(format!("source number {number} of {count}")));
+        };
         // An empty component holds nothing to clash with; anywhere in the file will do.
-        let room =
-            if stored.is_empty() { 0..self.inner.source_len } else { self.inner.data.clone() };
+        let room = if stored.is_empty() { 0..*len } else { data.clone() };
         if stored.start > stored.end || stored.start < room.start || stored.end > room.end {
             return Err(BOUNDS.broken(format!(
                 "component bytes {}..{} are not inside {}..{}, where data may lie in this file of \
-                 {} bytes",
-                stored.start, stored.end, room.start, room.end, self.inner.source_len
+                 {len} bytes",
+                stored.start, stored.end, room.start, room.end
             )));
         }
         match (c.encoding, c.decoded_len) {
@@ -437,23 +461,28 @@ impl IndexBuilder {
     }
 
     fn check_overlaps(&self) -> Result<()> {
-        let rows = &self.inner.components;
-        let end = |row: &ComponentRow| row.offset + row.stored_len;
-        let filled = || rows.iter().filter(|row| row.stored_len > 0);
-        let mut last_end = 0;
-        let in_order = filled().all(|row| {
-            let fits = row.offset >= last_end;
-            last_end = end(row);
+        let inner = &self.inner;
+        let source = |at: usize| inner.sources_of.get(at).copied().unwrap_or(0);
+        let extents = || {
+            let filled = inner.components.iter().enumerate().filter(|(_, row)| row.stored_len > 0);
+            filled.map(|(at, row)| {
+                Extent::new(source(at), row.offset..row.offset.saturating_add(row.stored_len))
+            })
+        };
+        let mut last = Extent::default();
+        let in_order = extents().all(|extent| {
+            let fits = (extent.source, extent.start) >= (last.source, last.end);
+            last = extent;
             fits
         });
         if in_order {
             return Ok(());
         }
-        let mut ranges: Vec<(u64, u64)> = filled().map(|row| (row.offset, end(row))).collect();
-        ranges.sort_unstable();
-        ranges.dedup();
-        for pair in ranges.windows(2) {
-            if pair[1].0 < pair[0].1 {
+        let mut extents: Vec<Extent> = extents().collect();
+        extents.sort_unstable();
+        extents.dedup();
+        for pair in extents.windows(2) {
+            if pair[1].source == pair[0].source && pair[1].start < pair[0].end {
                 return Err(self.blame_overlap(pair[0], pair[1]));
             }
         }
@@ -461,12 +490,12 @@ impl IndexBuilder {
     }
 
     #[cold]
-    fn blame_overlap(&self, a: (u64, u64), b: (u64, u64)) -> Error {
+    fn blame_overlap(&self, a: Extent, b: Extent) -> Error {
         let mut e = OVERLAP.broken(format!(
             "bytes {}..{} and {}..{} overlap in part: neither disjoint nor the same",
-            a.0, a.1, b.0, b.1
+            a.start, a.end, b.start, b.end
         ));
-        let at = |row: &ComponentRow| (row.offset, row.offset + row.stored_len) == b;
+        let at = |row: &ComponentRow| (row.offset..row.offset + row.stored_len) == b.range();
         let inner = &self.inner;
         for t in 0..inner.tensors.len() {
             if let Some(row) = inner.components[inner.components_of(t)].iter().find(|row| at(row)) {
@@ -474,7 +503,7 @@ impl IndexBuilder {
                 break;
             }
         }
-        e.at(b.0..b.1)
+        e.at(b.range())
     }
 }
 

@@ -3,6 +3,7 @@
 use super::shape::element_count;
 use super::{Attributes, ByteOrder, Component, DType, Digest, Encoding, Layout, LogicalType, Role};
 use crate::error::Shown as _;
+use crate::read::Extent;
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
@@ -48,8 +49,8 @@ pub struct Index(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     pub(super) format: &'static str,
     pub(super) version: String,
-    pub(super) source_len: u64,
-    pub(super) data: Range<u64>,
+    /// The sources: their lengths, and where in each components may lie.
+    pub(super) sources: Vec<(u64, Range<u64>)>,
     pub(super) attributes: Attributes,
     pub(super) warnings: Vec<Warning>,
     /// All names, one after the other.
@@ -58,6 +59,8 @@ pub(super) struct Inner {
     pub(super) dims: Vec<u64>,
     pub(super) tensors: Vec<TensorRow>,
     pub(super) components: Vec<ComponentRow>,
+    /// The source of each component; empty while all are in the first.
+    pub(super) sources_of: Vec<u32>,
     pub(super) tensor_attributes: Vec<Attributes>,
     /// Digests that do not fit into a row.
     pub(super) digests: Vec<Digest>,
@@ -119,14 +122,22 @@ impl Index {
         &self.0.version
     }
 
-    /// Bytes in the file.
-    pub fn source_len(&self) -> u64 {
-        self.0.source_len
+    /// The lengths of the sources that it spans, in bytes, by their numbers: one for a model in one file.
+    pub fn source_lens(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.0.sources.iter().map(|(len, _)| *len)
     }
 
-    /// The bytes of the file that may hold components: all but its header, manifest and footer.
+    /// Bytes in all sources.
+    pub fn source_len(&self) -> u64 {
+        self.source_lens().fold(0, u64::saturating_add)
+    }
+
+    /// The bytes of the first source that may hold components: all but its header, manifest and footer.
     pub fn data_range(&self) -> Range<u64> {
-        self.0.data.start..self.0.data.end.min(self.0.source_len)
+        match self.0.sources.first() {
+            Some((len, data)) => data.start..data.end.min(*len),
+            None => 0..0,
+        }
     }
 
     /// The file's attributes.
@@ -227,7 +238,10 @@ impl Inner {
         }
     }
 
-    fn component(&self, row: &ComponentRow) -> Component {
+    /// Component number `at` of all.
+    fn component(&self, at: usize) -> Component {
+        let row = &self.components[at];
+        let source = self.sources_of.get(at).copied().unwrap_or(0);
         Component {
             role: self.roles[row.role as usize].clone(),
             dtype: row.dtype,
@@ -236,7 +250,7 @@ impl Inner {
                 .map(|i| self.logical_types[i].clone()),
             encoding: row.encoding,
             byte_order: row.byte_order,
-            stored: row.offset..row.offset + row.stored_len,
+            stored: Extent::new(source, row.offset..row.offset + row.stored_len),
             decoded_len: self.decoded_len(row),
             digest: match row.digest_kind {
                 DigestKind::None => None,
@@ -319,14 +333,14 @@ impl TensorInfo {
 
     /// Its components, in the file's own order.
     pub fn components(&self) -> impl ExactSizeIterator<Item = Component> {
-        self.rows().iter().map(|row| self.index.0.component(row))
+        self.places().map(|at| self.index.0.component(at))
     }
 
     /// The component of that role.
     pub fn component(&self, role: &Role) -> Option<Component> {
         let inner = &self.index.0;
-        let row = self.rows().iter().find(|row| inner.roles[row.role as usize] == *role)?;
-        Some(inner.component(row))
+        let at = self.rows().iter().position(|row| inner.roles[row.role as usize] == *role)?;
+        Some(inner.component(self.places().start + at))
     }
 
     /// The storage dtype of its elements: of `data`, `values`, `packed_weight` or `entries`, else of the
@@ -346,8 +360,13 @@ impl TensorInfo {
         self.rows().iter().fold(0, |n, row| n.saturating_add(row.stored_len))
     }
 
+    /// Where its components are among all.
+    fn places(&self) -> Range<usize> {
+        self.index.0.components_of(self.at as usize)
+    }
+
     fn rows(&self) -> &[ComponentRow] {
-        &self.index.0.components[self.index.0.components_of(self.at as usize)]
+        &self.index.0.components[self.places()]
     }
 
     fn main_row(&self) -> Option<&ComponentRow> {

@@ -1,8 +1,8 @@
 //! A tensor's parts: its layout and its components.
 
 use super::{ByteOrder, DType, Digest, Encoding, LogicalType};
+use crate::read::Extent;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 macro_rules! open_names {
@@ -104,8 +104,8 @@ pub struct Component {
     pub encoding: Encoding,
     /// Order of bytes within an element of the decoded bytes as stored. Reading always gives little.
     pub byte_order: ByteOrder,
-    /// Where the stored bytes are: absolute bytes of the file, half-open.
-    pub stored: Range<u64>,
+    /// Where the stored bytes are.
+    pub stored: Extent,
     /// Bytes after decoding. `None` where neither the file nor the shape tells (compressed sparse
     /// components of zTensor 0.1 to 1.1): only decoding does.
     pub decoded_len: Option<u64>,
@@ -114,8 +114,22 @@ pub struct Component {
 }
 
 impl Component {
+    /// A run of bytes that is part of no tensor: a file of a package, say.
+    pub fn of_bytes(stored: Extent, encoding: Encoding, decoded_len: u64) -> Component {
+        Component {
+            role: Role::Data,
+            dtype: DType::U8,
+            logical_type: None,
+            encoding,
+            byte_order: ByteOrder::Little,
+            stored,
+            decoded_len: Some(decoded_len),
+            digest: None,
+        }
+    }
+
     /// Bytes on disk.
     pub fn stored_len(&self) -> u64 {
-        self.stored.end.saturating_sub(self.stored.start)
+        self.stored.len()
     }
 }

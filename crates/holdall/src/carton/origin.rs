@@ -1,10 +1,11 @@
 //! Where the bytes of a package's files are, and streams of them.
 
 use crate::error::io;
-use crate::source::ByteSource;
-use holdall_core::codec::{deflate, zstd};
+use crate::executor::{Pieces, Place, Sources};
+use crate::source::{ByteSource, fetched, read_now};
+use bytes::Bytes;
 use holdall_core::wire::zip::{CRC32, Crc32, Directory, Entry, Method};
-use holdall_core::{Error, Limits, Result, Stop, Window};
+use holdall_core::{Component, Limits, Result, Window};
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -22,40 +23,27 @@ pub(super) enum Origin {
     Folder(PathBuf),
 }
 
-/// Bytes of a zip's entry.
-#[derive(Debug, Clone)]
+/// Bytes of a zip's entry: a component like any other, with a checksum of what it decodes to.
+#[derive(Clone)]
 pub(super) struct Stored {
-    /// In the zip.
-    pub(super) range: Range<u64>,
+    pub(super) source: Source,
+    pub(super) component: Component,
     pub(super) method: Method,
-    /// After decoding.
+    /// Bytes after decoding.
     pub(super) len: u64,
     pub(super) crc: u32,
 }
 
 impl Stored {
     /// Finds the bytes of an entry; its local header is read and checked.
-    pub(super) fn find(
-        source: &dyn ByteSource,
-        directory: &Directory,
-        entry: Entry<'_>,
-    ) -> Result<Stored> {
+    pub(super) fn find(source: &Source, directory: &Directory, entry: Entry<'_>) -> Result<Stored> {
         let mut window = Window::new(source.len());
-        let first = directory.header(entry);
-        window.add(first.start, source.read_now(first)?);
-        let range = loop {
-            match directory.data(entry, &window) {
-                Ok(range) => break range,
-                Err(Stop::Fail(e)) => return Err(e),
-                Err(Stop::Need(ranges)) => {
-                    for range in ranges {
-                        window.add(range.start, source.read_now(range)?);
-                    }
-                }
-            }
-        };
+        let header = directory.header(entry);
+        window.add(header.start, read_now(&**source, &[header])?.pop().unwrap_or_default());
+        let range = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
         let (method, len, crc) = (entry.method(), entry.decoded_len(), entry.crc32());
-        Ok(Stored { range, method, len, crc })
+        let component = Component::of_bytes(range.into(), method.encoding(), len);
+        Ok(Stored { source: source.clone(), component, method, len, crc })
     }
 
     /// Holds what follows the bytes of an entry against the directory, where anything is said to.
@@ -65,141 +53,76 @@ impl Stored {
         entry: Entry<'_>,
     ) -> Result<()> {
         let mut window = Window::new(source.len());
-        loop {
-            match directory.check_descriptor(entry, &window) {
-                Ok(()) => return Ok(()),
-                Err(Stop::Fail(e)) => return Err(e),
-                Err(Stop::Need(ranges)) => {
-                    for range in ranges {
-                        window.add(range.start, source.read_now(range)?);
-                    }
-                }
-            }
-        }
+        fetched(source, &mut window, |window| directory.check_descriptor(entry, window))
     }
 
-    /// A stream of its decoded bytes, exactly as many as the directory says.
-    pub(super) fn stream(&self, source: Arc<dyn ByteSource>, limits: &Limits) -> Decode {
-        let decoder = match self.method {
-            Method::Stored => Decoder::None,
-            Method::Deflate => Decoder::Deflate(Box::new(deflate::Stream::new())),
-            Method::Zstd => Decoder::Zstd(Box::new(zstd::Stream::new(limits))),
-        };
-        Decode {
-            source,
-            left: self.range.clone(),
-            piece: bytes::Bytes::new(),
-            decoder,
-            written: 0,
-            len: self.len,
-            crc: Crc32::new(),
-            wanted_crc: self.crc,
-        }
+    /// Where it is stored.
+    pub(super) fn range(&self) -> Range<u64> {
+        self.component.stored.range()
+    }
+
+    /// Whether it is stored as it is.
+    pub(super) fn is_plain(&self) -> bool {
+        self.method == Method::Stored
+    }
+
+    /// Its decoded bytes in order; its checksum is not compared.
+    ///
+    /// # Errors
+    /// Limit, when it decodes to more than is allowed.
+    pub(super) fn pieces(&self, limits: &Limits) -> Result<Pieces> {
+        pieces_of(self.source.clone(), self.component.clone(), limits)
+    }
+
+    /// A stream of its decoded bytes. It fails at its end where they have another checksum.
+    ///
+    /// # Errors
+    /// As [`Stored::pieces`].
+    pub(super) fn stream(&self, limits: &Limits) -> Result<Decode> {
+        let (pieces, crc) = (self.pieces(limits)?, Crc32::new());
+        Ok(Decode { pieces, piece: Bytes::new(), crc, wanted_crc: self.crc })
     }
 }
 
-/// Bytes taken from a source at a time.
-const STEP: u64 = 1 << 20;
+/// The decoded bytes of a run of bytes of a source, in order.
+///
+/// # Errors
+/// Limit, when it decodes to more than is allowed.
+pub(super) fn pieces_of(source: Source, component: Component, limits: &Limits) -> Result<Pieces> {
+    Pieces::of(Sources::from(source), limits.clone(), Place::default(), component, None, None)
+}
 
-/// The decoded bytes of an entry as a stream. It fails at its end where they are more or fewer than the
-/// directory says, or have another checksum.
+/// The decoded bytes of an entry as a stream.
 pub(super) struct Decode {
-    source: Arc<dyn ByteSource>,
-    /// What has not been taken yet.
-    left: Range<u64>,
-    /// What was taken and not decoded.
-    piece: bytes::Bytes,
-    decoder: Decoder,
-    written: u64,
-    len: u64,
+    pieces: Pieces,
+    /// What was decoded and not taken.
+    piece: Bytes,
     crc: Crc32,
     wanted_crc: u32,
 }
 
-enum Decoder {
-    None,
-    Deflate(Box<deflate::Stream>),
-    Zstd(Box<zstd::Stream>),
-}
-
 impl Decode {
-    fn refill(&mut self) -> Result<()> {
-        if self.piece.is_empty() && !self.left.is_empty() {
-            let next = self.left.start..self.left.end.min(self.left.start + STEP);
-            self.source.expect(next.clone());
-            self.piece = self.source.read_part(next.clone())?;
-            self.left.start = next.end;
-            if !self.left.is_empty() {
-                let ahead = self.left.start..self.left.end.min(self.left.start + 2 * STEP);
-                self.source.fetch_ahead(ahead);
-            }
-        }
-        Ok(())
-    }
-
     fn decode(&mut self, out: &mut [u8]) -> Result<usize> {
-        if out.is_empty() {
-            return Ok(0);
+        if self.piece.is_empty() && !out.is_empty() {
+            match self.pieces.next() {
+                Some(piece) => self.piece = piece?,
+                None => return self.check_end().map(|()| 0),
+            }
+            self.crc.update(&self.piece);
         }
-        loop {
-            self.refill()?;
-            let done = match &mut self.decoder {
-                Decoder::None => {
-                    let count = self.piece.len().min(out.len());
-                    out[..count].copy_from_slice(&self.piece[..count]);
-                    (count, count)
-                }
-                Decoder::Deflate(stream) => stream.decode(&self.piece, out)?,
-                Decoder::Zstd(stream) => stream.decode(&self.piece, out)?,
-            };
-            let _ = self.piece.split_to(done.0);
-            self.written += done.1 as u64;
-            if self.written > self.len {
-                return Err(self.wrong_len("more than "));
-            }
-            if done.1 > 0 {
-                self.crc.update(&out[..done.1]);
-                return Ok(done.1);
-            }
-            if done.0 == 0 && self.left.is_empty() {
-                self.check_end()?;
-                return Ok(0);
-            }
-        }
+        let count = self.piece.len().min(out.len());
+        out[..count].copy_from_slice(&self.piece.split_to(count));
+        Ok(count)
     }
 
     fn check_end(&self) -> Result<()> {
-        let cut_short = "the stored bytes end before the compressed data does";
-        match &self.decoder {
-            Decoder::Deflate(stream) if !stream.is_whole() => {
-                return Err(deflate::BROKEN.broken(cut_short));
-            }
-            Decoder::Zstd(stream) if !stream.is_whole() => {
-                return Err(zstd::BROKEN.broken(cut_short));
-            }
-            _ => {}
-        }
-        if self.written != self.len {
-            return Err(self.wrong_len(""));
-        }
-        let found = self.crc.value();
-        if found != self.wanted_crc {
-            let wanted = self.wanted_crc;
+        let (found, wanted) = (self.crc.value(), self.wanted_crc);
+        if found != wanted {
             let message =
                 format!("the CRC-32 of the bytes is {found:#010x}, the zip says {wanted:#010x}");
             return Err(CRC32.broken(message));
         }
         Ok(())
-    }
-
-    #[cold]
-    fn wrong_len(&self, more: &str) -> Error {
-        let (written, len) = (self.written.min(self.len), self.len);
-        let rule = match &self.decoder {
-            Decoder::Zstd(_) => &zstd::LENGTH,
-            _ => &deflate::LENGTH,
-        };
-        rule.broken(format!("decodes to {more}{written} bytes, declared {len}"))
     }
 }
 

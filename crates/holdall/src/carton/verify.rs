@@ -4,21 +4,20 @@
 //! and checksums, what is compressed, tensors of texts. Each stored byte is read once, files on all cores,
 //! in memory that does not grow with them.
 
-use super::origin::{Source, on_disk};
+use super::origin::{on_disk, pieces_of};
 use super::package::{At, Package};
-use super::read::{Sum, fill, reading};
+use super::read::Sum;
 use super::{PackageFile, Place, TensorKind, ValueType};
+use crate::executor::Pieces;
 use crate::verify::Verdict;
 use crate::work::{Work, with_work};
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{LINKS_NAME, MANIFEST_NAME, wrong_hash};
-use holdall_core::wire::zip::{CRC32, Method};
-use holdall_core::{Error, Result, Warning};
+use holdall_core::wire::zip::CRC32;
+use holdall_core::{Component, Encoding, Error, Result, Warning};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes taken at a time.
-const STEP: u64 = 1 << 20;
 /// Findings that are kept; more are counted.
 const MAX_FINDINGS: usize = 1000;
 
@@ -125,18 +124,22 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
     let find = |at: usize, e: Error| {
         findings.lock().unwrap_or_else(PoisonError::into_inner).push((at, e));
     };
-    options.work.for_each(files, Vec::new, |piece, (at, file)| {
-        let checked = check(package, file, piece, &options.work);
-        match checked.map_err(|e| e.in_source(package.inside(&file.path))) {
-            Ok(read) => {
-                read_len.fetch_add(read, Ordering::Relaxed);
-                hashed.fetch_add(u64::from(file.sha256.is_some()), Ordering::Relaxed);
+    options.work.for_each(
+        files,
+        || (),
+        |(), (at, file)| {
+            let checked = check(package, file, &options.work);
+            match checked.map_err(|e| e.in_source(package.inside(&file.path))) {
+                Ok(read) => {
+                    read_len.fetch_add(read, Ordering::Relaxed);
+                    hashed.fetch_add(u64::from(file.sha256.is_some()), Ordering::Relaxed);
+                }
+                Err(e) if e.kind() == holdall_core::Kind::Io => return Err(e),
+                Err(e) => find(at, e),
             }
-            Err(e) if e.kind() == holdall_core::Kind::Io => return Err(e),
-            Err(e) => find(at, e),
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     (report.hashed, report.read_len) = (hashed.into_inner(), read_len.into_inner());
     let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
     findings.sort_by_key(|(at, _)| *at);
@@ -174,39 +177,20 @@ fn is_away(package: &Package, file: &PackageFile) -> bool {
 }
 
 /// Reads all of a file, and says how many stored bytes that were.
-pub(super) fn check(
-    package: &Package,
-    file: &PackageFile,
-    piece: &mut Vec<u8>,
-    work: &Work,
-) -> Result<u64> {
+pub(super) fn check(package: &Package, file: &PackageFile, work: &Work) -> Result<u64> {
     let mut sum = Sum::default();
     package.check_descriptor(file)?;
     let (read, crc) = match package.at(file)? {
-        At::Zip(source, stored) if stored.method == Method::Stored => {
-            let range = stored.range.clone();
-            add_all(&source, range.clone(), &mut sum, work)?;
-            (range.end - range.start, Some(stored.crc))
-        }
-        At::Zip(source, stored) => {
-            package.check_expansion(&stored)?;
-            let read = stored.range.end - stored.range.start;
-            let mut from = stored.stream(source, package.limits());
-            piece.resize(STEP as usize, 0);
-            loop {
-                let count = fill(&mut from, piece).map_err(|e| reading(e, &file.path))?;
-                sum.update(&piece[..count]);
-                work.advance(count as u64)?;
-                if count < piece.len() {
-                    break;
-                }
-            }
-            (read, Some(stored.crc))
+        At::Zip(stored) => {
+            let limits = package.limits();
+            add_all(stored.pieces(limits)?, &mut sum, work)?;
+            (stored.component.stored_len(), Some(stored.crc))
         }
         At::Disk(path) => {
             let source = package.source_of(&path)?;
             let len = on_disk(&path)?.0.min(source.len());
-            add_all(&source, 0..len, &mut sum, work)?;
+            let all = Component::of_bytes((0..len).into(), Encoding::Raw, len);
+            add_all(pieces_of(source, all, package.limits())?, &mut sum, work)?;
             (len, None)
         }
     };
@@ -225,20 +209,12 @@ pub(super) fn check(
     }
 }
 
-/// Adds the bytes of `range`, without copying them where they are at hand.
-fn add_all(source: &Source, range: std::ops::Range<u64>, sum: &mut Sum, work: &Work) -> Result<()> {
-    let mut at = range.start;
-    while at < range.end {
-        let next = at..range.end.min(at + STEP);
-        let after = next.end..range.end.min(next.end + 2 * STEP);
-        if !after.is_empty() {
-            source.fetch_ahead(after);
-        }
-        source.expect(next.clone());
-        let bytes = source.read_part(next.clone())?;
-        sum.update(&bytes);
-        work.advance(bytes.len() as u64)?;
-        at = next.end;
+/// Adds all pieces.
+fn add_all(pieces: Pieces, sum: &mut Sum, work: &Work) -> Result<()> {
+    for piece in pieces {
+        let piece = piece?;
+        sum.update(&piece);
+        work.advance(piece.len() as u64)?;
     }
     Ok(())
 }

@@ -3,9 +3,9 @@
 use super::structure::{Pair, family};
 use super::values::{Compare, Scratch, Side, Tally, unravel};
 use super::{ComponentDiff, DiffOptions, TensorDiff};
+use crate::executor::Pieces;
 use crate::file::Tensor;
 use crate::number::ElementType;
-use crate::pieces::Pieces;
 use crate::scan::{Elements, step};
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::{Component, Error, Kind, Layout, Result, Role};
@@ -111,7 +111,7 @@ impl Context<'_> {
                 whole.push(Job::Pairs(at..at + 1));
                 continue;
             };
-            let step = step(&[&a.of, &b.of]);
+            let step = step(&[&a, &b]);
             let big = self.big.len();
             self.big.push(Big { pair: at, a, b, tally: Mutex::default() });
             let ranges = (0..count.div_ceil(step)).map(|i| i * step..count.min((i + 1) * step));
@@ -310,9 +310,9 @@ impl Context<'_> {
     /// Compares all elements of both from the first to the last.
     fn through(&self, kept: &mut Kept, pair: &Pair, a: &Elements, b: &Elements) -> Result<Tally> {
         let compare = self.comparison(pair, a, b);
-        let step = step(&[&a.of, &b.of]);
+        let step = step(&[a, b]);
         let mut tally = Tally::default();
-        let (mut of_a, mut of_b) = (a.cursor(), b.cursor());
+        let (mut of_a, mut of_b) = (a.cursor()?, b.cursor()?);
         loop {
             let start = tally.count;
             let (x, y) = of_a.next(step, |x| {
@@ -356,8 +356,8 @@ fn decoded_len(tensor: &Tensor, c: &Component) -> Result<u64> {
     if let Some(len) = c.decoded_len {
         return Ok(len);
     }
-    let mut pieces = Pieces::hashed(tensor.file(), tensor.info(), c.clone(), None);
-    pieces.try_fold(0, |len, piece| Ok(len + piece?.len() as u64))
+    Pieces::checked(tensor, c.clone(), None)?
+        .try_fold(0, |len, piece| Ok(len + piece?.len() as u64))
 }
 
 fn stored(tensor: &Tensor, role: &Role) -> Result<Elements> {

@@ -27,7 +27,9 @@ impl Store {
     pub(super) fn open(tensor: &Tensor, role: &Role) -> Result<Store> {
         let c = tensor.require(role)?;
         let is_plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
-        let is_mapped = is_plain && tensor.file().source().access() == Access::Borrowed;
+        let is_mapped = is_plain && {
+            tensor.file().sources().at(c.stored.source).terms().access == Access::Borrowed
+        };
         if let Some(len) = c.decoded_len.filter(|_| c.encoding != Encoding::Raw) {
             // Whoever copies a column takes memory by this.
             check_decoded_len(len, c.stored_len(), tensor.file().limits())?;

@@ -1,6 +1,6 @@
 //! A file read by position.
 
-use super::{ByteSource, outside};
+use super::{ByteSource, Local, Terms, outside};
 use crate::buffer::Buffer;
 use crate::error::{CHANGED, NOT_REGULAR, io};
 use bytes::Bytes;
@@ -75,6 +75,63 @@ impl FileSource {
         };
         self.direct.get_or_init(open).as_ref()
     }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn fetch_ahead(&self, range: Range<u64>) {
+        use rustix::fs::{Advice, fadvise};
+        if let Some(len) = std::num::NonZero::new(range.end.saturating_sub(range.start)) {
+            // Only a hint.
+            let _ = fadvise(&self.file, range.start, Some(len), Advice::WillNeed);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn read_direct(&self, offset: u64, out: &mut [u8]) -> Option<Result<()>> {
+        use std::os::unix::fs::FileExt;
+        let file = self.direct()?;
+        let wanted = self.len.saturating_sub(offset).min(out.len() as u64) as usize;
+        let mut done = 0;
+        while done < wanted && done.is_multiple_of(4096) {
+            match file.read_at(&mut out[done..], offset + done as u64) {
+                Ok(0) => return Some(Err(self.ended_early(offset, wanted))),
+                Ok(n) => done += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                // File systems refuse direct reads in their own ways; the cache always works.
+                Err(_) => break,
+            }
+        }
+        if done < wanted {
+            return Some(self.read_into(offset + done as u64, &mut out[done..wanted]));
+        }
+        Some(Ok(()))
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_cold(&self, range: Range<u64>) -> bool {
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        let span = range.end.min(self.len).saturating_sub(range.start);
+        let probes = (span >> 20).clamp(1, 16);
+        let missing = |i: &u64| {
+            let mut byte = [0u8; 1];
+            let into = &mut [std::io::IoSliceMut::new(&mut byte)];
+            let at = range.start + span / probes * i;
+            preadv2(&self.file, into, at, ReadWriteFlags::NOWAIT) == Err(Errno::AGAIN)
+        };
+        (0..probes).filter(missing).count() as u64 > probes / 2
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn fetch_ahead(&self, _: Range<u64>) {}
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn read_direct(&self, _: u64, _: &mut [u8]) -> Option<Result<()>> {
+        None
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn is_cold(&self, _: Range<u64>) -> bool {
+        false
+    }
 }
 
 impl ByteSource for FileSource {
@@ -117,48 +174,12 @@ impl ByteSource for FileSource {
         Ok(())
     }
 
-    #[cfg(target_os = "linux")]
-    fn fetch_ahead(&self, range: Range<u64>) {
-        use rustix::fs::{Advice, fadvise};
-        if let Some(len) = std::num::NonZero::new(range.end.saturating_sub(range.start)) {
-            // Only a hint.
-            let _ = fadvise(&self.file, range.start, Some(len), Advice::WillNeed);
-        }
+    fn terms(&self) -> Terms {
+        Terms::DISK
     }
 
-    #[cfg(target_os = "linux")]
-    fn read_direct(&self, offset: u64, out: &mut [u8]) -> Option<Result<()>> {
-        use std::os::unix::fs::FileExt;
-        let file = self.direct()?;
-        let wanted = self.len.saturating_sub(offset).min(out.len() as u64) as usize;
-        let mut done = 0;
-        while done < wanted && done.is_multiple_of(4096) {
-            match file.read_at(&mut out[done..], offset + done as u64) {
-                Ok(0) => return Some(Err(self.ended_early(offset, wanted))),
-                Ok(n) => done += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                // File systems refuse direct reads in their own ways; the cache always works.
-                Err(_) => break,
-            }
-        }
-        if done < wanted {
-            return Some(self.read_into(offset + done as u64, &mut out[done..wanted]));
-        }
-        Some(Ok(()))
-    }
-
-    #[cfg(target_os = "linux")]
-    fn is_cold(&self, range: Range<u64>) -> bool {
-        use rustix::io::{Errno, ReadWriteFlags, preadv2};
-        let span = range.end.min(self.len).saturating_sub(range.start);
-        let probes = (span >> 20).clamp(1, 16);
-        let missing = |i: &u64| {
-            let mut byte = [0u8; 1];
-            let into = &mut [std::io::IoSliceMut::new(&mut byte)];
-            let at = range.start + span / probes * i;
-            preadv2(&self.file, into, at, ReadWriteFlags::NOWAIT) == Err(Errno::AGAIN)
-        };
-        (0..probes).filter(missing).count() as u64 > probes / 2
+    fn local(&self) -> Option<Local<'_>> {
+        Some(Local::new(self, None, self.len))
     }
 }
 

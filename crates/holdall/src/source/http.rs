@@ -7,7 +7,7 @@ use crate::http::{Answer, Ask, Client, Failed, Part, Policy, Url, Validator, ret
 use crate::workers;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
-use holdall_core::plan::{Read, ReadPlan};
+use holdall_core::read::{Joined, Terms, join};
 use holdall_core::{Error, Result};
 use std::collections::VecDeque;
 use std::fmt;
@@ -36,10 +36,13 @@ pub struct HttpSource {
 const FIRST: u64 = 64 << 10;
 /// Gaps up to so many bytes are fetched along rather than left out by another request.
 const GAP: u64 = 64 << 10;
+/// The same where there are more requests than can be under way at once: then a request waits for another, which
+/// takes as long as so many bytes.
+const WIDE_GAP: u64 = 256 << 10;
 /// Requests are merged up to so many bytes.
-const MOST: u64 = 8 << 20;
+const MOST: u64 = Terms::REMOTE.piece;
 /// Requests at once for one read.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = Terms::REMOTE.at_once;
 /// Smaller reads fetch so much, and what they did not ask for is kept for a while.
 const AHEAD: u64 = 64 << 10;
 /// Parts kept for a while.
@@ -86,7 +89,7 @@ impl HttpSource {
     }
 
     /// Fetches one stretch, and hands out those parts of it that were wanted.
-    fn fetch(&self, read: &Read) -> Result<Vec<(usize, Bytes)>> {
+    fn fetch(&self, read: &Joined, ranges: &[Range<u64>]) -> Result<Vec<(usize, Bytes)>> {
         let mut range = read.range.clone();
         let small = range.end - range.start < AHEAD;
         if small {
@@ -95,11 +98,11 @@ impl HttpSource {
         let mut buffer = Buffer::new((range.end - range.start) as usize)?;
         self.fill(range.start, buffer.as_mut())?;
         let bytes = buffer.freeze();
-        let parts = read.parts.iter().map(|part| {
-            let whole = cut(range.start, &bytes, &part.range).unwrap_or_default();
+        let parts = read.of.iter().map(|&wanted| {
+            let whole = cut(range.start, &bytes, &ranges[wanted]).unwrap_or_default();
             // A small part does not keep a large stretch in memory.
             let shared = whole.len() >= bytes.len() / 2;
-            (part.wanted, if shared { whole } else { Bytes::copy_from_slice(&whole) })
+            (wanted, if shared { whole } else { Bytes::copy_from_slice(&whole) })
         });
         let parts = parts.collect();
         if small {
@@ -187,18 +190,23 @@ impl ByteSource for HttpSource {
             out.push(self.at_hand(range));
         }
         let missing = |(range, at): (&Range<u64>, &Option<Bytes>)| match at {
-            // Empty ranges are no part of a plan.
+            // Empty ranges are part of no read.
             Some(_) => range.start..range.start,
             None => range.clone(),
         };
-        let plan = ReadPlan::new(ranges.iter().zip(&out).map(missing), GAP, MOST);
+        let missing: Vec<Range<u64>> = ranges.iter().zip(&out).map(missing).collect();
+        let mut reads = join(&missing, GAP, MOST);
+        if reads.len() > AT_ONCE {
+            // They would wait for each other.
+            reads = join(&missing, WIDE_GAP, MOST);
+        }
         let fetched = Mutex::new(Vec::new());
         workers::for_each(
             AT_ONCE,
-            plan.reads().iter().collect(),
+            reads,
             || (),
             |(), read| {
-                let parts = self.fetch(read)?;
+                let parts = self.fetch(&read, &missing)?;
                 lock(&fetched).extend(parts);
                 Ok(())
             },
@@ -207,6 +215,10 @@ impl ByteSource for HttpSource {
             out[wanted] = Some(bytes);
         }
         Ok(out.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    fn terms(&self) -> Terms {
+        Terms::REMOTE
     }
 
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {

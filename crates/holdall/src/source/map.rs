@@ -1,7 +1,7 @@
 //! A memory-mapped file.
 
 use super::memory::slice;
-use super::{Access, ByteSource, FileSource};
+use super::{ByteSource, FileSource, Local, Terms};
 use bytes::Bytes;
 use holdall_core::Result;
 use memmap2::Mmap;
@@ -44,12 +44,23 @@ impl MapSource {
         // SAFETY: the mapping is read-only and private to this struct and the `Bytes` that own it, so
         // nothing in this process writes through it. Another process may change the file under it:
         // the bytes are handed out as plain data of which any bit pattern is valid. What is parsed
-        // (manifests, headers) is a copy that was read, see `read_now`.
+        // (manifests, headers) is a copy that was read, see [`super::read_now`].
         let map =
             unsafe { memmap2::MmapOptions::new().len(file.len() as usize).map(file.as_file()) }
                 .map_err(|e| crate::error::io(e, "mapping the file"))?;
         let map = Shared(Arc::new(map));
         Ok(MapSource { bytes: Bytes::from_owner(map.clone()), map: Some(map), file })
+    }
+
+    /// Gets the pages of a range, which is in the file, ready to be touched.
+    pub(super) fn populate(&self, range: Range<u64>) {
+        #[cfg(target_os = "linux")]
+        if let Some(map) = &self.map {
+            // Systems without it take a fault for every few pages, as they would have.
+            let (at, len) = (range.start as usize, (range.end - range.start) as usize);
+            let _ = map.0.advise_range(memmap2::Advice::PopulateRead, at, len);
+        }
+        let _ = range;
     }
 }
 
@@ -62,46 +73,16 @@ impl ByteSource for MapSource {
         ranges.iter().map(|r| slice(&self.bytes, r)).collect()
     }
 
-    fn read_part(&self, range: Range<u64>) -> Result<Bytes> {
-        if self.file.is_cold(range.clone()) {
-            return self.file.read_range(range);
-        }
-        self.read_range(range)
-    }
-
-    fn read_now(&self, range: Range<u64>) -> Result<Bytes> {
-        self.file.read_range(range)
-    }
-
-    fn expect(&self, range: Range<u64>) {
-        let inside = range.start <= range.end && range.end <= self.len();
-        #[cfg(target_os = "linux")]
-        if let (Some(map), true) = (&self.map, inside) {
-            // Systems without it take a fault for every few pages, as they would have.
-            let (at, len) = (range.start as usize, (range.end - range.start) as usize);
-            let _ = map.0.advise_range(memmap2::Advice::PopulateRead, at, len);
-        }
-        let _ = inside;
-    }
-
-    fn fetch_ahead(&self, range: Range<u64>) {
-        self.file.fetch_ahead(range);
-    }
-
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         // Copying through the mapping would take a page fault for every 64 KiB; reading does not.
         self.file.read_into(offset, out)
     }
 
-    fn access(&self) -> Access {
-        Access::Borrowed
+    fn terms(&self) -> Terms {
+        Terms::MEMORY
     }
 
-    fn read_direct(&self, offset: u64, out: &mut [u8]) -> Option<Result<()>> {
-        self.file.read_direct(offset, out)
-    }
-
-    fn is_cold(&self, range: Range<u64>) -> bool {
-        self.file.is_cold(range)
+    fn local(&self) -> Option<Local<'_>> {
+        Some(Local::new(&self.file, Some(self), self.len()))
     }
 }

@@ -3,37 +3,56 @@
 mod file;
 #[cfg(feature = "http")]
 mod http;
+mod local;
 #[allow(unsafe_code)] // The memory map: the one place in the workspace that needs it.
 mod map;
 mod memory;
 mod slice;
 
 pub use file::FileSource;
+pub use holdall_core::read::{Access, Terms};
 #[cfg(feature = "http")]
 pub use http::HttpSource;
+pub use local::Local;
 pub use map::MapSource;
 pub use memory::MemorySource;
 pub use slice::SliceSource;
 
 use bytes::Bytes;
-use holdall_core::Result;
+use holdall_core::{Result, Stop, Window};
 use std::ops::Range;
 
-/// Bytes that can be read by position. Implementations are shared by threads.
+/// Bytes that can be read by position: a file, a map, memory, a web server, whatever you have.
+///
+/// # What an implementation keeps
+///
+/// - **Length.** [`ByteSource::len`] never changes. What lies under the source may: then a read fails.
+/// - **Reads.** [`ByteSource::read`] gives exactly the bytes of each range, in the order of `ranges`. Ranges may be
+///   empty, may overlap, may be out of order; one that ends beyond the source, or ends before it starts, is an error
+///   (`window/outside`), never a panic and never fewer bytes.
+/// - **One version.** All bytes that a source ever gives are of one version of what lies under it. Who cannot tell
+///   versions apart says so in its documentation.
+/// - **Threads.** Any number of threads read at the same time.
+/// - **Batches.** All ranges of one call are wanted at once: whoever waits for an answer asks for as many as
+///   [`Terms::at_once`] says before it waits for the first, and may join neighbours. What is not in the ranges may be
+///   fetched, but is not handed out.
+/// - **Errors** are of kind Io where trying again may help, and name the source.
+///
+/// `crates/holdall/tests/sources.rs` holds every source of this crate to this; it takes any implementation.
 pub trait ByteSource: Send + Sync {
-    /// Bytes in all. Does not change while the source is open.
+    /// Bytes in all.
     fn len(&self) -> u64;
+
+    /// The bytes of each range.
+    ///
+    /// # Errors
+    /// Io, when any of them cannot be had in full; Malformed, for a range that is not in the source.
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
 
     /// Whether there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    /// The bytes of each range, all inside the source.
-    ///
-    /// # Errors
-    /// Io, when any of them cannot be had in full.
-    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
 
     /// The bytes of one range.
     ///
@@ -44,39 +63,7 @@ pub trait ByteSource: Send + Sync {
         Ok(all.pop().unwrap_or_default())
     }
 
-    /// The bytes of a range that is a small part of the source: as [`ByteSource::read_range`], except
-    /// that a map whose pages are not in memory is read instead of touched, because the system would
-    /// fetch megabytes around each touch.
-    ///
-    /// # Errors
-    /// As [`ByteSource::read`].
-    fn read_part(&self, range: Range<u64>) -> Result<Bytes> {
-        self.read_range(range)
-    }
-
-    /// The bytes of one range as they are now: a copy where others may change what is borrowed. What is
-    /// parsed is read by this, because a number or a text that changes after it was checked would be
-    /// worse than a wrong one.
-    ///
-    /// # Errors
-    /// As [`ByteSource::read`].
-    fn read_now(&self, range: Range<u64>) -> Result<Bytes> {
-        self.read_range(range)
-    }
-
-    /// Told that these bytes are about to be gone over, all of them, as [`ByteSource::read`] hands them
-    /// out. A map gets them ready in one step instead of at every touch. Keep it to a few megabytes at a
-    /// time.
-    fn expect(&self, range: Range<u64>) {
-        let _ = range;
-    }
-
-    /// Told that these bytes will be read soon, a part at a time; a source that can begins to get them.
-    fn fetch_ahead(&self, range: Range<u64>) {
-        let _ = range;
-    }
-
-    /// Fills `out` with the bytes from `offset`.
+    /// Fills `out` with the bytes from `offset` on. Worth implementing where it saves a copy.
     ///
     /// # Errors
     /// As [`ByteSource::read`].
@@ -86,34 +73,55 @@ pub trait ByteSource: Send + Sync {
         Ok(())
     }
 
-    /// What [`ByteSource::read`] costs.
-    fn access(&self) -> Access {
-        Access::Copied
+    /// What a read costs, and how large a read is good. Of a source that does not say, nothing is known, and it is
+    /// read as if it were far away.
+    fn terms(&self) -> Terms {
+        Terms::REMOTE
     }
 
-    /// Like [`ByteSource::read_into`], past the operating system's cache, where that is possible;
-    /// `None` where it is not. Offset, length and address of `out` are multiples of 4096, except that
-    /// the range may reach past the end of the source: what lies there is left alone.
-    fn read_direct(&self, offset: u64, out: &mut [u8]) -> Option<Result<()>> {
-        let _ = (offset, out);
+    /// The local file under the source, where there is one: it can do more.
+    fn local(&self) -> Option<Local<'_>> {
         None
-    }
-
-    /// Whether most of these bytes would have to come from the disk now. A guess.
-    fn is_cold(&self, range: Range<u64>) -> bool {
-        let _ = range;
-        false
     }
 }
 
-/// What reading from a [`ByteSource`] costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Access {
-    /// Ranges are handed out as they lie in memory; nothing is read until they are touched.
-    Borrowed,
-    /// Every read copies.
-    Copied,
+/// The bytes of each range as they are now, copied where others may change what is borrowed. What is parsed is read
+/// by this, because a number or a text that changes after it was checked would be worse than a wrong one.
+pub(crate) fn read_now(source: &dyn ByteSource, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    match source.local() {
+        Some(local) => ranges.iter().map(|range| local.read(range.clone())).collect(),
+        None => source.read(ranges),
+    }
+}
+
+/// The bytes of a range that is a small part of the source: a map whose pages are not in memory is read instead of
+/// touched, because the system would fetch megabytes around each touch.
+pub(crate) fn read_part(source: &dyn ByteSource, range: Range<u64>) -> Result<Bytes> {
+    match source.local() {
+        Some(local) if local.is_mapped() && local.is_cold(range.clone()) => local.read(range),
+        _ => source.read_range(range),
+    }
+}
+
+/// What `read` makes of what `source` holds. What it asks for is fetched, all of it at once, and it is asked again.
+///
+/// # Errors
+/// What `read` and the source fail with.
+pub(crate) fn fetched<T>(
+    source: &dyn ByteSource,
+    window: &mut Window,
+    read: impl Fn(&Window) -> Result<T, Stop>,
+) -> Result<T> {
+    loop {
+        match read(window) {
+            Ok(found) => return Ok(found),
+            Err(Stop::Fail(e)) => return Err(e),
+            Err(Stop::Need(ranges)) => {
+                let bytes = read_now(source, &ranges)?;
+                ranges.iter().zip(bytes).for_each(|(range, bytes)| window.add(range.start, bytes));
+            }
+        }
+    }
 }
 
 /// The error for a range that the source does not have.

@@ -1,6 +1,6 @@
 //! A part of another source.
 
-use super::{Access, ByteSource, outside};
+use super::{ByteSource, Local, Terms, outside};
 use bytes::Bytes;
 use holdall_core::Result;
 use std::ops::Range;
@@ -43,36 +43,16 @@ impl ByteSource for SliceSource {
         self.whole.read(&ranges)
     }
 
-    fn read_part(&self, range: Range<u64>) -> Result<Bytes> {
-        self.whole.read_part(self.shifted(&range)?)
-    }
-
-    fn read_now(&self, range: Range<u64>) -> Result<Bytes> {
-        self.whole.read_now(self.shifted(&range)?)
-    }
-
-    fn expect(&self, range: Range<u64>) {
-        if let Ok(range) = self.shifted(&range) {
-            self.whole.expect(range);
-        }
-    }
-
-    fn fetch_ahead(&self, range: Range<u64>) {
-        if let Ok(range) = self.shifted(&range) {
-            self.whole.fetch_ahead(range);
-        }
-    }
-
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let range = self.shifted(&(offset..offset.saturating_add(out.len() as u64)))?;
         self.whole.read_into(range.start, out)
     }
 
-    fn access(&self) -> Access {
-        self.whole.access()
+    fn terms(&self) -> Terms {
+        self.whole.terms()
     }
 
-    fn is_cold(&self, range: Range<u64>) -> bool {
-        self.shifted(&range).is_ok_and(|range| self.whole.is_cold(range))
+    fn local(&self) -> Option<Local<'_>> {
+        self.whole.local().map(|local| local.slice(&self.range))
     }
 }

@@ -1,32 +1,24 @@
 //! The checks of stored and decoded bytes: digests, compressed data, bool bytes.
 //!
-//! Components of the same stored bytes are one *unit*, checked once. Small units that lie near each
-//! other are one job; big ones are cut into jobs of about 2 MiB, except for what must be done in one
-//! go (SHA-256, a zstd frame of any length), and that is begun first.
+//! Components of the same stored bytes are one *unit*, read once. What is to be found out about all units is one
+//! plan, which runs on all cores.
 
 use super::{Reason, State, VerifyOptions, VerifyReport};
+use crate::executor::{Executor, Visit, tables_of};
 use crate::file::{File, Tensor};
-use crate::pieces::{Pieces, check_digest, seek_table};
-use crate::source::Access;
-use holdall_core::codec::zstd::{self, Frame, SeekTable};
-use holdall_core::codec::{Decoder, length_rule};
+use holdall_core::codec::length_rule;
+use holdall_core::codec::zstd::{Frame, check_decoded_len};
 use holdall_core::error::Shown as _;
 use holdall_core::layout::BOOL_BYTE;
-use holdall_core::model::{Hasher, crc32c, crc32c_combine};
+use holdall_core::read::{Digests, Plan, Want, check_digest};
 use holdall_core::{
-    Algorithm, Component, DType, Digest, Encoding, Error, Layout, LogicalType, Result, TensorInfo,
+    Algorithm, ByteOrder, Component, DType, Digest, Encoding, Error, Extent, Layout, LogicalType,
+    Result, TensorInfo,
 };
+use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes in one job: few enough that a second look at them finds them in the processor's cache.
-const JOB_LEN: u64 = 2 << 20;
-/// Units up to this many bytes, stored and decoded, are checked whole in one job.
-const SMALL: u64 = 256 << 10;
-/// Small units in one job.
-const MAX_BATCH: usize = 512;
-/// Bytes between two small units of one job.
-const MERGE_GAP: u64 = 16 << 10;
 /// The longest frame that is decoded in one go.
 const MAX_FRAME: u64 = 16 << 20;
 
@@ -40,7 +32,7 @@ struct Member {
 
 /// Components of the same stored bytes, and what is to be found out about those.
 struct Unit {
-    stored: Range<u64>,
+    stored: Extent,
     /// Places in the list of members.
     members: Range<usize>,
     crc: bool,
@@ -56,55 +48,30 @@ struct Unit {
 /// What was found out about a unit.
 #[derive(Default)]
 struct Found {
-    /// CRC-32C of stretches of the stored bytes: start (relative), length, value.
-    sums: Vec<(u64, u64, u32)>,
-    sha: Option<Digest>,
+    digests: Vec<Digest>,
     /// The first bytes that are not bool: offset in the stored or decoded bytes, value.
     stored_bool: Option<(u64, u8)>,
     decoded_bool: Option<(u64, u8)>,
-    /// The first thing wrong with the compressed data, and where (relative) it was found.
+    /// The first thing wrong with the compressed data, and where in the decoded bytes it was found.
     decode: Option<(u64, Error)>,
-    /// Stored bytes that finding this out takes, each counted once.
-    read: u64,
 }
 
-enum Job {
-    /// Everything about these small units.
-    Batch(Range<usize>),
-    /// CRC-32C and bool bytes of a stretch of a unit's stored bytes.
-    Piece { slot: usize, range: Range<u64> },
-    /// SHA-256 of a unit's stored bytes.
-    Sha { slot: usize },
-    /// Decoding these frames of a seekable unit, by number.
-    Frames { slot: usize, frames: Range<usize> },
-    /// Decoding a unit from start to end.
-    Stream { slot: usize },
-}
-
-/// What a thread keeps between jobs.
-struct Kept {
-    decoder: Decoder,
-    stored: Vec<u8>,
-    decoded: Vec<u8>,
-}
-
-/// A unit that is more than one job.
-struct Big {
+/// What a want is for.
+struct Purpose {
     unit: usize,
-    /// Of a unit whose frames are decoded one by one.
-    table: Option<SeekTable>,
-    /// What was found out so far.
-    found: Mutex<Found>,
+    /// Whether what it decodes to is compressed, or the bytes as they are stored.
+    is_compressed: bool,
+    /// Whether its bytes are bools.
+    bools: bool,
 }
 
 struct Context<'a> {
     file: &'a File,
-    options: &'a VerifyOptions,
     state: &'a State,
     members: Vec<Member>,
     units: Vec<Unit>,
-    big: Vec<Big>,
-    done: Mutex<VerifyReport>,
+    /// What was found out about units, by their numbers, where anything was.
+    found: Mutex<HashMap<usize, Found>>,
 }
 
 /// Checks the bytes of all components of `tensors`.
@@ -129,24 +96,31 @@ pub(super) fn check(
         note_unverified(file, m, state);
     }
     // In file order, so that a disk is read forwards.
-    members.sort_by_key(|m| (m.component.stored.start, m.component.stored.end, m.tensor));
+    members.sort_by_key(|m| (m.component.stored, m.tensor));
     let units = units(&members);
-    report.stored_len = units.iter().map(|u| u.stored.end - u.stored.start).sum();
-    let done = Mutex::default();
-    let mut context = Context { file, options, state, members, units, big: Vec::new(), done };
-    let jobs = context.cut()?;
-    options.work.begin(jobs.iter().map(|job| context.cost(job)).sum());
-    let kept =
-        || Kept { decoder: Decoder::new(file.limits()), stored: Vec::new(), decoded: Vec::new() };
-    options.work.for_each(jobs, kept, |kept, job| context.run(kept, job))?;
-    let mut last = VerifyReport::default();
-    for big in std::mem::take(&mut context.big) {
-        let found = big.found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        last.read_len += found.read;
-        context.judge(&context.units[big.unit], found, &mut last)?;
+    report.stored_len = units.iter().map(|u| u.stored.len()).sum();
+    let context = Context { file, state, members, units, found: Mutex::default() };
+    let (wants, purposes) = context.wants()?;
+    let plan = Plan::new(wants, file.sources().terms());
+    options.work.begin(plan.len());
+    let sums = Executor::new(file, &options.work)
+        .run(&plan, Vec::new(), |visit| {
+            context.look(&purposes[visit.number as usize], visit);
+            Ok(())
+        })
+        .map_err(|e| e.in_source(file.name()))?;
+    let mut found = context.found.lock().unwrap_or_else(PoisonError::into_inner);
+    for (want, digest) in sums.finish() {
+        let unit = purposes[want as usize].unit;
+        found.entry(unit).or_default().digests.push(digest);
     }
-    report.add(last);
-    report.add(context.done.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let mut found = std::mem::take(&mut *found);
+    for (at, unit) in context.units.iter().enumerate() {
+        if unit.is_looked_at() {
+            report.read_len += unit.stored.len();
+            context.judge(unit, found.remove(&at).unwrap_or_default(), report)?;
+        }
+    }
     Ok(())
 }
 
@@ -198,7 +172,7 @@ fn units(members: &[Member]) -> Vec<Unit> {
             |test: &dyn Fn(&Component) -> bool| same.iter().position(|m| test(&m.component));
         let of_known_len = first(&|c| is_compressed(c) && c.decoded_len.is_some());
         units.push(Unit {
-            stored: same[0].component.stored.clone(),
+            stored: same[0].component.stored,
             members: start..end,
             crc: has(Algorithm::Crc32c),
             sha: has(Algorithm::Sha256),
@@ -219,291 +193,86 @@ fn is_compressed(c: &Component) -> bool {
     c.encoding != Encoding::Raw
 }
 
+impl Unit {
+    /// Whether anything can be found out about it.
+    fn is_looked_at(&self) -> bool {
+        self.crc || self.sha || self.stored_bool || self.compressed.is_some()
+    }
+}
+
 impl Context<'_> {
-    /// Cuts all units into jobs: what cannot be cut first, the longest before the others, then
-    /// everything else in file order.
-    fn cut(&mut self) -> Result<Vec<Job>> {
-        let (mut whole, mut jobs): (Vec<Job>, Vec<Job>) = (Vec::new(), Vec::new());
-        for at in 0..self.units.len() {
-            let unit = &self.units[at];
-            let len = unit.stored.end - unit.stored.start;
-            if !(unit.crc || unit.sha || unit.stored_bool || unit.compressed.is_some()) {
-                continue;
-            }
-            if self.is_small(unit) {
-                match jobs.last_mut() {
-                    Some(Job::Batch(batch)) if self.joins(batch, at) => batch.end = at + 1,
-                    _ => jobs.push(Job::Batch(at..at + 1)),
-                }
-                continue;
-            }
-            let slot = self.big.len();
-            if unit.sha {
-                whole.push(Job::Sha { slot });
-            }
-            let (mut table, mut refused) = (None, None);
+    /// What is to be read, and what for.
+    fn wants(&self) -> Result<(Vec<Want>, Vec<Purpose>)> {
+        let (mut wants, mut purposes) = (Vec::new(), Vec::new());
+        for (at, unit) in self.units.iter().enumerate().filter(|(_, unit)| unit.is_looked_at()) {
+            let mut digests = Digests { crc32c: unit.crc, sha256: unit.sha };
+            let mut add = |component: Component, is_compressed: bool, bools: bool| {
+                let digests = std::mem::replace(&mut digests, Digests::NONE);
+                wants.push(Want::new(0, component).with_digests(digests));
+                purposes.push(Purpose { unit: at, is_compressed, bools });
+            };
+            // The members say what the digest is to be.
+            let mut of_unit = self.members[unit.members.start].component.clone();
+            of_unit.digest = None;
+            let mut refused = None;
             if let Some(first) = unit.compressed {
                 let c = &self.members[first].component;
-                let short = |f: &Frame| f.decoded.end - f.decoded.start <= MAX_FRAME;
-                // Frames are short of a limit that all of them together may be over.
                 let checked = c.decoded_len.map_or(Ok(()), |decoded| {
-                    zstd::check_decoded_len(decoded, len, self.file.limits())
+                    check_decoded_len(decoded, c.stored_len(), self.file.limits())
                 });
                 match checked {
-                    Ok(()) => {
-                        table = seek_table(self.file, c)?.filter(|t| t.frames().iter().all(short))
-                    }
+                    Ok(()) => add(Component { digest: None, ..c.clone() }, true, unit.decoded_bool),
                     Err(e) => refused = Some((0, e)),
                 }
-                match &table {
-                    Some(t) => {
-                        jobs.extend(groups(t.frames()).map(|frames| Job::Frames { slot, frames }))
-                    }
-                    None if refused.is_none() => whole.push(Job::Stream { slot }),
-                    None => {}
-                }
             }
-            // What follows the frames, the table itself, belongs to the digest too. Bytes that are
-            // also those of a raw bool component are summed in pieces of their own.
-            let frames_end = table.as_ref().and_then(|t| t.frames().last()).map(|f| f.stored.end);
-            let summed = frames_end.filter(|_| !unit.stored_bool).unwrap_or(0);
-            if unit.crc || unit.stored_bool {
-                let starts = (summed..len).step_by(JOB_LEN as usize);
-                jobs.extend(
-                    starts.map(|start| Job::Piece { slot, range: start..len.min(start + JOB_LEN) }),
-                );
+            if unit.compressed.is_none() || refused.is_some() || unit.stored_bool {
+                of_unit.encoding = Encoding::Raw;
+                of_unit.byte_order = ByteOrder::Little;
+                of_unit.decoded_len = Some(of_unit.stored_len());
+                add(of_unit, false, unit.stored_bool);
             }
-            // All of the bytes are read for a digest or for bools, else those of the frames.
-            let read = if unit.crc || unit.sha || unit.stored_bool { len } else { 0 };
-            let read = read.max(frames_end.unwrap_or(0));
-            let found = Mutex::new(Found { decode: refused, read, ..Found::default() });
-            self.big.push(Big { unit: at, table, found });
+            if refused.is_some() {
+                self.found(at, |found| found.decode = refused);
+            }
         }
-        whole.sort_by_key(|job| std::cmp::Reverse(self.cost(job)));
-        whole.append(&mut jobs);
-        Ok(whole)
+        if !self.file.sources().terms().is_remote() {
+            let components: Vec<&Component> = wants.iter().map(|w| &w.component).collect();
+            let tables = tables_of(self.file.sources(), &components)?;
+            let short = |f: &Frame| f.decoded.end - f.decoded.start <= MAX_FRAME;
+            for (want, table) in wants.iter_mut().zip(tables) {
+                want.table = table.filter(|t| t.frames().iter().all(short)).map(Arc::new);
+            }
+        }
+        Ok((wants, purposes))
     }
 
-    fn is_small(&self, unit: &Unit) -> bool {
-        let decoded = match unit.compressed {
-            Some(first) => self.members[first].component.decoded_len.unwrap_or(u64::MAX),
-            None => 0,
+    /// Looks at bytes that came.
+    fn look(&self, purpose: &Purpose, visit: Visit<'_>) {
+        let Visit { at, decoded, .. } = visit;
+        let bad = match &decoded {
+            Ok(bytes) if purpose.bools => not_bool(bytes, at),
+            _ => None,
         };
-        unit.stored.end - unit.stored.start <= SMALL && decoded <= SMALL
-    }
-
-    /// Whether a small unit goes into the same job as those before it.
-    fn joins(&self, batch: &Range<usize>, at: usize) -> bool {
-        let (first, last) = (&self.units[batch.start].stored, &self.units[batch.end - 1].stored);
-        let new = &self.units[at].stored;
-        batch.end == at
-            && batch.len() < MAX_BATCH
-            && new.start.saturating_sub(last.end) <= MERGE_GAP
-            && new.end - first.start <= JOB_LEN / 2
-    }
-
-    /// Bytes that a job reads.
-    fn cost(&self, job: &Job) -> u64 {
-        let len = |range: &Range<u64>| range.end - range.start;
-        match job {
-            Job::Batch(units) => self.units[units.clone()].iter().map(|u| len(&u.stored)).sum(),
-            Job::Piece { range, .. } => len(range),
-            Job::Sha { slot } | Job::Stream { slot } => len(&self.unit(*slot).stored),
-            Job::Frames { slot, frames } => len(&self.frames_of(*slot, frames).1),
-        }
-    }
-
-    fn unit(&self, slot: usize) -> &Unit {
-        &self.units[self.big[slot].unit]
-    }
-
-    /// These frames of a seekable unit, and their stored bytes relative to it.
-    fn frames_of(&self, slot: usize, frames: &Range<usize>) -> (&[Frame], Range<u64>) {
-        let all = self.big[slot].table.as_ref().map_or(&[][..], |t| t.frames());
-        let some = all.get(frames.clone()).unwrap_or(&[]);
-        match (some.first(), some.last()) {
-            (Some(first), Some(last)) => (some, first.stored.start..last.stored.end),
-            _ => (some, 0..0),
-        }
-    }
-
-    fn run(&self, kept: &mut Kept, job: Job) -> Result<()> {
-        let cost = self.cost(&job);
-        match job {
-            Job::Batch(units) => self.batch(kept, units)?,
-            Job::Piece { slot, range } => self.piece(kept, slot, range)?,
-            Job::Sha { slot } => self.sha(kept, slot)?,
-            Job::Frames { slot, frames } => self.frames(kept, slot, frames)?,
-            Job::Stream { slot } => self.stream(slot)?,
-        }
-        self.options.work.advance(cost)
-    }
-
-    /// Hands the stored bytes `range` of the file to `work`, from where they lie or read into
-    /// `memory`.
-    fn with_bytes<T>(
-        &self,
-        range: Range<u64>,
-        memory: &mut Vec<u8>,
-        work: impl FnOnce(&[u8]) -> T,
-    ) -> Result<T> {
-        let source = self.file.source();
-        if source.access() == Access::Borrowed {
-            source.expect(range.clone());
-            return source.read_range(range).map(|bytes| work(&bytes));
-        }
-        memory.resize((range.end - range.start) as usize, 0);
-        source.read_into(range.start, memory)?;
-        Ok(work(memory))
-    }
-
-    fn batch(&self, kept: &mut Kept, range: Range<usize>) -> Result<()> {
-        let units = &self.units[range];
-        let Some(first) = units.first() else { return Ok(()) };
-        // An empty component may lie inside another, so the last need not end last.
-        let end = units.iter().map(|u| u.stored.end).max().unwrap_or(first.stored.start);
-        let span = first.stored.start..end;
-        let Kept { decoder, stored, decoded } = kept;
-        let read_len = units.iter().map(|u| u.stored.end - u.stored.start).sum();
-        let mut counts = VerifyReport { read_len, ..VerifyReport::default() };
-        self.with_bytes(span.clone(), stored, |bytes| {
-            for unit in units {
-                let from = (unit.stored.start - span.start) as usize;
-                let to = (unit.stored.end - span.start) as usize;
-                let found = self.small(unit, &bytes[from..to], decoder, decoded);
-                self.judge(unit, found, &mut counts)?;
-            }
-            Ok(())
-        })??;
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).add(counts);
-        Ok(())
-    }
-
-    /// Finds out everything about a small unit.
-    fn small(&self, unit: &Unit, bytes: &[u8], decoder: &mut Decoder, out: &mut Vec<u8>) -> Found {
-        let mut found = Found::default();
-        if unit.crc {
-            found.sums.push((0, bytes.len() as u64, crc32c(bytes)));
-        }
-        if unit.sha {
-            let mut hasher = Hasher::new(Algorithm::Sha256);
-            hasher.update(bytes);
-            found.sha = Some(hasher.finish());
-        }
-        if unit.stored_bool {
-            found.stored_bool = not_bool(bytes, 0);
-        }
-        if let Some(first) = unit.compressed {
-            let c = &self.members[first].component;
-            let len = c.decoded_len.unwrap_or(0);
-            let checked = zstd::check_decoded_len(len, bytes.len() as u64, self.file.limits());
-            let decoded = checked.and_then(|()| {
-                out.resize(len as usize, 0);
-                decoder.decode_into(c.encoding, bytes, out)
+        let broken = decoded.err().map(|e| (at, e));
+        if bad.is_some() || broken.is_some() {
+            self.found(purpose.unit, |found| {
+                let bools = match purpose.is_compressed {
+                    true => &mut found.decoded_bool,
+                    false => &mut found.stored_bool,
+                };
+                first_of(bools, bad);
+                first_of(&mut found.decode, broken);
             });
-            match decoded {
-                Err(e) => found.decode = Some((0, e)),
-                Ok(()) if unit.decoded_bool => found.decoded_bool = not_bool(out, 0),
-                Ok(()) => {}
-            }
         }
-        found
     }
 
-    fn piece(&self, kept: &mut Kept, slot: usize, range: Range<u64>) -> Result<()> {
-        let unit = self.unit(slot);
-        let absolute = unit.stored.start + range.start..unit.stored.start + range.end;
-        let (crc, bad) = self.with_bytes(absolute, &mut kept.stored, |bytes| {
-            let bad = if unit.stored_bool { not_bool(bytes, range.start) } else { None };
-            (unit.crc.then(|| crc32c(bytes)), bad)
-        })?;
-        self.found(slot, |found| {
-            found.sums.extend(crc.map(|crc| (range.start, range.end - range.start, crc)));
-            first_of(&mut found.stored_bool, bad);
-        });
-        Ok(())
-    }
-
-    fn sha(&self, kept: &mut Kept, slot: usize) -> Result<()> {
-        let stored = self.unit(slot).stored.clone();
-        let mut hasher = Hasher::new(Algorithm::Sha256);
-        for start in stored.clone().step_by(JOB_LEN as usize) {
-            let range = start..stored.end.min(start + JOB_LEN);
-            self.with_bytes(range, &mut kept.stored, |bytes| hasher.update(bytes))?;
-        }
-        self.found(slot, |found| found.sha = Some(hasher.finish()));
-        Ok(())
-    }
-
-    fn frames(&self, kept: &mut Kept, slot: usize, frames: Range<usize>) -> Result<()> {
-        let unit = self.unit(slot);
-        let (frames, stored) = self.frames_of(slot, &frames);
-        let absolute = unit.stored.start + stored.start..unit.stored.start + stored.end;
-        let Kept { decoder, stored: memory, decoded: out } = kept;
-        let sums = unit.crc && !unit.stored_bool;
-        let (mut bad, mut broken) = (None, None);
-        let crc = self.with_bytes(absolute, memory, |bytes| {
-            for frame in frames {
-                let from = (frame.stored.start - stored.start) as usize;
-                let to = (frame.stored.end - stored.start) as usize;
-                out.resize((frame.decoded.end - frame.decoded.start) as usize, 0);
-                // Only zstd has frames.
-                match decoder.decode_into(Encoding::Zstd, &bytes[from..to], out) {
-                    Err(e) => first_of(&mut broken, Some((frame.stored.start, e))),
-                    Ok(()) if unit.decoded_bool => {
-                        first_of(&mut bad, not_bool(out, frame.decoded.start));
-                    }
-                    Ok(()) => {}
-                }
-            }
-            sums.then(|| crc32c(bytes))
-        })?;
-        self.found(slot, |found| {
-            found.sums.extend(crc.map(|crc| (stored.start, stored.end - stored.start, crc)));
-            first_of(&mut found.decoded_bool, bad);
-            first_of(&mut found.decode, broken);
-        });
-        Ok(())
-    }
-
-    fn stream(&self, slot: usize) -> Result<()> {
-        let unit = self.unit(slot);
-        let Some(first) = unit.compressed.map(|at| &self.members[at]) else { return Ok(()) };
-        let Some(tensor) = self.file.index().at(first.tensor) else { return Ok(()) };
-        let mut at = 0;
-        let mut bad = None;
-        let mut broken = None;
-        let mut pieces = Pieces::hashed(self.file, &tensor, first.component.clone(), None);
-        for piece in pieces.by_ref() {
-            match piece {
-                Err(e) if e.kind() == holdall_core::Kind::Io => return Err(e),
-                Err(e) => broken = Some((at, e)),
-                Ok(piece) => {
-                    if unit.decoded_bool && bad.is_none() {
-                        bad = not_bool(&piece, at);
-                    }
-                    at += piece.len() as u64;
-                }
-            }
-        }
-        self.found(slot, |found| {
-            found.read = found.read.max(pieces.fetched());
-            first_of(&mut found.decoded_bool, bad);
-            first_of(&mut found.decode, broken);
-        });
-        Ok(())
-    }
-
-    fn found(&self, slot: usize, add: impl FnOnce(&mut Found)) {
-        add(&mut self.big[slot].found.lock().unwrap_or_else(PoisonError::into_inner));
+    fn found(&self, unit: usize, add: impl FnOnce(&mut Found)) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        add(found.entry(unit).or_default());
     }
 
     /// Holds what was found out about a unit against what each member says.
-    fn judge(&self, unit: &Unit, mut found: Found, counts: &mut VerifyReport) -> Result<()> {
-        found.sums.sort_unstable();
-        let joined = found.sums.iter().map(|&(_, len, crc)| (crc, len));
-        let joined = joined.reduce(|(a, n), (b, len)| (crc32c_combine(a, b, len), n + len));
-        let crc = joined.map(|(crc, _)| Digest::Crc32c(crc));
+    fn judge(&self, unit: &Unit, found: Found, counts: &mut VerifyReport) -> Result<()> {
         let decoded_len =
             unit.compressed.and_then(|first| self.members[first].component.decoded_len);
         for (order, m) in self.members[unit.members.clone()].iter().enumerate() {
@@ -514,15 +283,11 @@ impl Context<'_> {
                     Some(tensor) => e.in_tensor(tensor.name()),
                     None => e,
                 };
-                let e = e.in_component(&c.role).at(c.stored.clone());
+                let e = e.in_component(&c.role).at(c.stored.range());
                 self.state.find(m.tensor, order, e)
             };
             let algorithm = c.digest.as_ref().and_then(Digest::algorithm);
-            let digest = match algorithm {
-                Some(Algorithm::Crc32c) => crc.clone(),
-                Some(_) => found.sha.clone(),
-                None => None,
-            };
+            let digest = found.digests.iter().find(|d| d.algorithm() == algorithm);
             if let (Some(algorithm), Some(digest)) = (algorithm, digest) {
                 match check_digest(c, digest) {
                     Ok(()) => counts.count_digest(algorithm, 1),
@@ -582,16 +347,4 @@ fn not_bool(bytes: &[u8], start: u64) -> Option<(u64, u8)> {
         }
     }
     None
-}
-
-/// Runs of frames that decode to about [`JOB_LEN`] bytes, by number.
-fn groups(frames: &[Frame]) -> impl Iterator<Item = Range<usize>> + '_ {
-    let mut start = 0;
-    std::iter::from_fn(move || {
-        let limit = frames.get(start)?.decoded.start.saturating_add(JOB_LEN);
-        let end = frames.partition_point(|f| f.decoded.end <= limit).max(start + 1);
-        let group = start..end;
-        start = end;
-        Some(group)
-    })
 }

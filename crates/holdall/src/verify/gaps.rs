@@ -3,9 +3,10 @@
 use super::State;
 use crate::file::File;
 use holdall_core::{Result, formats};
+use std::ops::Range;
 
-/// Bytes read at a time.
-const STEP: u64 = 64 << 10;
+/// Gaps read at a time.
+const BATCH: usize = 1024;
 
 /// Checks that the gaps of the data region are zero. They are bounded by what the format allows, and are
 /// looked at whatever tensors were asked for.
@@ -14,24 +15,29 @@ pub(super) fn check(file: &File, state: &State) -> Result<()> {
     let mut ranges: Vec<(u64, u64, usize)> = Vec::new();
     for tensor in file.index().tensors() {
         let at = tensor.position();
-        ranges.extend(tensor.components().map(|c| (c.stored.start, c.stored.end, at)));
+        let own = tensor.components().filter(|c| c.stored.source == 0);
+        ranges.extend(own.map(|c| (c.stored.start, c.stored.end, at)));
     }
     ranges.sort_unstable();
     let mut end = file.index().data_range().start;
+    let mut gaps: Vec<(Range<u64>, usize)> = Vec::new();
     for (start, own_end, tensor) in ranges {
-        for from in (end..start).step_by(STEP as usize) {
-            let to = start.min(from + STEP);
-            let bytes = file.source().read_range(from..to)?;
-            if let Some(at) = bytes.iter().position(|b| *b != 0) {
-                let (at, value) = (from + at as u64, bytes[at]);
-                let message = format!("byte {at} is {value:#04x}, in the gap {end}..{start}");
-                let name = file.index().at(tensor).map(|t| t.name().to_owned());
-                let e = rule.broken(message).at(end..start).in_tensor(name.unwrap_or_default());
-                state.find(tensor, 0, e)?;
-                break;
-            }
-        }
+        gaps.extend((start > end).then_some((end..start, tensor)));
         end = end.max(own_end);
+    }
+    let source = file.sources().at(0);
+    // A few at a time: they are small, and lie far apart.
+    for gaps in gaps.chunks(BATCH) {
+        let ranges: Vec<Range<u64>> = gaps.iter().map(|(gap, _)| gap.clone()).collect();
+        for ((gap, tensor), bytes) in gaps.iter().zip(source.read(&ranges)?) {
+            let Some(at) = bytes.iter().position(|b| *b != 0) else { continue };
+            let (at, value) = (gap.start + at as u64, bytes[at]);
+            let message =
+                format!("byte {at} is {value:#04x}, in the gap {}..{}", gap.start, gap.end);
+            let name = file.index().at(*tensor).map(|t| t.name().to_owned());
+            let e = rule.broken(message).at(gap.clone()).in_tensor(name.unwrap_or_default());
+            state.find(*tensor, 0, e)?;
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use holdall::model::{Hasher, crc32c};
 use holdall::{
     Algorithm, Attributes, ByteSource, Bytes, ComponentRef, ComponentSpec, DType, Digest,
     EncodeOptions, Encoding, File, Layout, LogicalType, OpenOptions, Role, Stored, TensorSpec,
-    Value, formats,
+    Terms, Value, formats,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -212,7 +212,16 @@ pub(crate) fn open(bytes: Vec<u8>) -> File {
 
 /// The same file from a source of which every read is a copy.
 pub(crate) fn copied(file: &File) -> File {
-    struct Copied(Bytes);
+    from(file, Terms::DISK)
+}
+
+/// The same file from a source that says it is far away.
+pub(crate) fn far(file: &File) -> File {
+    from(file, Terms::REMOTE)
+}
+
+fn from(file: &File, terms: Terms) -> File {
+    struct Copied(Bytes, Terms);
     impl ByteSource for Copied {
         fn len(&self) -> u64 {
             self.0.len() as u64
@@ -222,10 +231,13 @@ pub(crate) fn copied(file: &File) -> File {
                 |r: &Range<u64>| Bytes::copy_from_slice(&self.0[r.start as usize..r.end as usize]);
             Ok(ranges.iter().map(one).collect())
         }
+        fn terms(&self) -> Terms {
+            self.1
+        }
     }
-    let bytes = file.source().read_range(0..file.source().len()).unwrap();
+    let bytes = file.all_sources()[0].read_range(0..file.all_sources()[0].len()).unwrap();
     let options = OpenOptions::new().with_limits(file.limits().clone());
-    options.open_source(Arc::new(Copied(bytes)), file.name()).unwrap()
+    options.open_source(Arc::new(Copied(bytes, terms)), file.name()).unwrap()
 }
 
 /// Bytes that neither repeat nor compress well.

@@ -112,7 +112,7 @@ fn tensor(
         logical_type: None,
         encoding,
         byte_order: ByteOrder::Little,
-        stored,
+        stored: stored.into(),
         decoded_len: Some(entry.decoded_len()),
         digest: sha256.map(Digest::Sha256),
     })

@@ -160,7 +160,7 @@ fn difference<'s>(
         if (c.dtype, &c.logical_type) != (spec.dtype, &spec.logical_type) {
             return Some("dtype");
         }
-        if c.stored != slot.range && !c.stored.is_empty() {
+        if c.stored.range() != slot.range && !c.stored.is_empty() {
             return Some("range");
         }
     }

@@ -316,7 +316,7 @@ impl<'s> Walk<'s> {
             encoding: Encoding::Raw,
             byte_order: ByteOrder::Little,
             decoded_len: Some(stored.end.saturating_sub(stored.start)),
-            stored,
+            stored: stored.into(),
             digest: None,
         })
     }

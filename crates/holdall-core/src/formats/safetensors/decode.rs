@@ -222,7 +222,7 @@ pub(super) fn component(element: &ElementType, stored: Range<u64>) -> Component 
         encoding: Encoding::Raw,
         byte_order: ByteOrder::Little,
         decoded_len: Some(stored.end.saturating_sub(stored.start)),
-        stored,
+        stored: stored.into(),
         digest: None,
     }
 }

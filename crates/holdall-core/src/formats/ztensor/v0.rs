@@ -193,7 +193,7 @@ impl<'a> Entry<'a> {
             logical_type: None,
             encoding,
             byte_order: self.byte_order,
-            stored,
+            stored: stored.into(),
             decoded_len,
             digest,
         })

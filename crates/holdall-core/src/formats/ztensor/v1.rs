@@ -399,7 +399,7 @@ fn component(
         logical_type: draft.logical_type.map(LogicalType::from_name),
         encoding,
         byte_order: ByteOrder::Little,
-        stored: offset..end,
+        stored: (offset..end).into(),
         decoded_len: draft.uncompressed_len,
         digest,
     })

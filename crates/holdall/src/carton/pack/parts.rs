@@ -10,7 +10,6 @@ use crate::carton::{
     Description, Package, PackageFile, Place, TensorKind, TensorRow, Value, ValueType, rules,
 };
 use crate::error::io;
-use crate::source::ByteSource;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{
@@ -18,12 +17,10 @@ use holdall_core::formats::carton::{
     rules::NO_TENSOR_INDEX, write,
 };
 use holdall_core::model::element_count;
-use holdall_core::wire::zip::Method;
 use holdall_core::{Error, Limits, Result, Warning};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// A file to be packed.
 #[derive(Debug, Clone)]
@@ -80,11 +77,11 @@ impl Part {
     }
 
     /// Where its compressed bytes are, if it is compressed in the zip it comes from.
-    pub(super) fn compressed(&self) -> Result<Option<(Arc<dyn ByteSource>, Stored)>> {
+    pub(super) fn compressed(&self) -> Result<Option<Stored>> {
         let Source::Package(package, inside) = &self.source else { return Ok(None) };
         let Some(file) = package.file(inside) else { return Ok(None) };
         Ok(match package.at(file)? {
-            At::Zip(source, stored) if stored.method != Method::Stored => Some((source, stored)),
+            At::Zip(stored) if !stored.is_plain() => Some(stored),
             _ => None,
         })
     }

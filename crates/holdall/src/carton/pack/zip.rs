@@ -6,7 +6,7 @@ use crate::carton::origin::Stored;
 use crate::carton::read::{Sum, fill, reading};
 use crate::error::CHANGED;
 use crate::sink::{FileSink, Sink};
-use crate::source::ByteSource;
+use crate::source::read_part;
 use crate::work::Work;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::sha256;
@@ -51,8 +51,8 @@ impl<'a> Out<'a> {
             Packing::Kept => part.compressed()?,
             _ => None,
         };
-        if let Some((source, stored)) = compressed {
-            return self.keep(path, part, &*source, &stored);
+        if let Some(stored) = compressed {
+            return self.keep(path, part, &stored);
         }
         let (len, mut from) = part.open()?;
         if len > SMALL {
@@ -68,15 +68,9 @@ impl<'a> Out<'a> {
     }
 
     /// Adds a file as another zip stores it, held against that zip's word on its way.
-    fn keep(
-        &mut self,
-        path: &str,
-        part: &Part,
-        source: &dyn ByteSource,
-        stored: &Stored,
-    ) -> Result<[u8; 32]> {
+    fn keep(&mut self, path: &str, part: &Part, stored: &Stored) -> Result<[u8; 32]> {
         let hash = part.hash(path)?;
-        let range = stored.range.clone();
+        let range = stored.range();
         let entry = Entry {
             name: path.to_owned(),
             kind: EntryKind::File,
@@ -90,7 +84,7 @@ impl<'a> Out<'a> {
         let mut at = range.start;
         while at < range.end {
             let next = range.end.min(at + PIECE as u64);
-            self.sink.append(&source.read_part(at..next)?)?;
+            self.sink.append(&read_part(&*stored.source, at..next)?)?;
             at = next;
         }
         self.work.advance(stored.len)?;

@@ -12,13 +12,12 @@ use super::{Description, Fetcher, FileReader, Links, Manifest, TensorRow, Unpack
 use crate::buffer::Buffer;
 use crate::file::File;
 use crate::open::{Check, Io, OpenOptions};
-use crate::source::{Access, ByteSource, FileSource, SliceSource};
+use crate::source::{Access, FileSource, SliceSource};
 use crate::work::Work;
 use bytes::Bytes;
 use holdall_core::codec::zstd::check_decoded_len;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{sha256, wrong_hash};
-use holdall_core::wire::zip::Method;
 use holdall_core::{Error, Limits, Result, Warning};
 use std::fmt;
 use std::io::Read;
@@ -154,16 +153,14 @@ impl Package {
             _ => Ok(bytes),
         };
         let read = match self.at(file)? {
-            At::Zip(source, stored) if stored.method == Method::Stored => {
-                self.check_len(&source, &stored)?;
-                source.read_range(stored.range).and_then(checked)
+            At::Zip(stored) if stored.is_plain() => {
+                self.check_len(&stored)?;
+                stored.source.read_range(stored.range()).and_then(checked)
             }
-            At::Zip(source, stored) => {
-                self.check_len(&source, &stored)?;
-                let len = stored.len;
-                let from = stored.stream(source, self.inner.options.limits());
-                let from = FileReader::new(Box::new(from), path, len, file.sha256);
-                whole(from, len, path)
+            At::Zip(stored) => {
+                let from = stored.stream(self.inner.options.limits())?;
+                let from = FileReader::new(Box::new(from), path, stored.len, file.sha256);
+                whole(from, stored.len, path)
             }
             At::Disk(on_disk) => {
                 let (len, from) = on_disk_file(&on_disk)?;
@@ -196,11 +193,7 @@ impl Package {
 
     fn stream(&self, file: &PackageFile) -> Result<(u64, Box<dyn Read + Send>)> {
         Ok(match self.at(file)? {
-            At::Zip(source, stored) => {
-                self.check_expansion(&stored)?;
-                let len = stored.len;
-                (len, Box::new(stored.stream(source, self.inner.options.limits())))
-            }
+            At::Zip(stored) => (stored.len, Box::new(stored.stream(self.inner.options.limits())?)),
             At::Disk(path) => {
                 let (len, from) = on_disk_file(&path)?;
                 (len, Box::new(from))
@@ -219,15 +212,14 @@ impl Package {
         let options = &self.inner.options;
         let file = self.find(path)?;
         let at = self.at(file).map_err(|e| e.in_source(&name))?;
-        let is_mapped = !matches!(&at, At::Zip(_, stored) if stored.method != Method::Stored);
+        let is_mapped = !matches!(&at, At::Zip(stored) if !stored.is_plain());
         if options.check() == Check::All && is_mapped {
             let whole = file.target.as_deref().map_or(Ok(file), |target| self.find(target))?;
-            check_bytes(self, whole, &mut Vec::new(), &Work::default())
-                .map_err(|e| e.in_source(&name))?;
+            check_bytes(self, whole, &Work::default()).map_err(|e| e.in_source(&name))?;
         }
         match at {
-            At::Zip(source, stored) if stored.method == Method::Stored => {
-                let slice = SliceSource::new(source, stored.range)?;
+            At::Zip(stored) if stored.is_plain() => {
+                let slice = SliceSource::new(stored.source.clone(), stored.range())?;
                 options.decode(Arc::new(slice), name, self.inner.io)
             }
             At::Zip(..) => options.open_bytes(self.read(path)?, name),
@@ -270,8 +262,8 @@ impl Package {
         match (&self.inner.origin, file.place) {
             (Origin::Zip { source, directory }, Place::Zip) => {
                 let entry = file.entry.and_then(|at| directory.at(at));
-                match entry.map(|entry| Stored::find(&**source, directory, entry)).transpose()? {
-                    Some(stored) => Ok(At::Zip(source.clone(), stored)),
+                match entry.map(|entry| Stored::find(source, directory, entry)).transpose()? {
+                    Some(stored) => Ok(At::Zip(stored)),
                     None => Err(self.no_file(&file.path)),
                 }
             }
@@ -309,22 +301,16 @@ impl Package {
         }
     }
 
-    /// Whether the file may be held in memory.
-    fn check_len(&self, source: &Arc<dyn ByteSource>, stored: &Stored) -> Result<()> {
-        if stored.method == Method::Stored && source.access() == Access::Borrowed {
-            return Ok(());
+    /// Whether a file that is stored as it is may be held in memory.
+    fn check_len(&self, stored: &Stored) -> Result<()> {
+        match stored.source.terms().access {
+            Access::Borrowed => Ok(()),
+            _ => check_decoded_len(
+                stored.len,
+                stored.component.stored_len(),
+                self.inner.options.limits(),
+            ),
         }
-        let stored_len = stored.range.end - stored.range.start;
-        check_decoded_len(stored.len, stored_len, self.inner.options.limits())
-    }
-
-    /// Whether what is compressed may be decoded, be it piece by piece.
-    pub(in crate::carton) fn check_expansion(&self, stored: &Stored) -> Result<()> {
-        if stored.method == Method::Stored {
-            return Ok(());
-        }
-        let stored_len = stored.range.end - stored.range.start;
-        check_decoded_len(stored.len, stored_len, self.inner.options.limits())
     }
 
     fn find(&self, path: &str) -> Result<&PackageFile> {
@@ -381,7 +367,7 @@ impl Package {
 
 /// Where the bytes of one file are.
 pub(in crate::carton) enum At {
-    Zip(Arc<dyn ByteSource>, Stored),
+    Zip(Stored),
     Disk(PathBuf),
 }
 

@@ -64,7 +64,8 @@ impl Package {
         }
         let options = OpenOptions::new().with_limits(file.limits().clone());
         let name = file.name().to_owned();
-        Package::of_zip(file.shared_source(), None, file.io(), name, &options).map(Some)
+        let source = Arc::clone(&file.all_sources()[0]);
+        Package::of_zip(source, None, file.io(), name, &options).map(Some)
     }
 
     /// Opens an unpacked folder that may have no `carton.toml`: the caller says what runs the model.
@@ -93,9 +94,9 @@ impl Package {
         let found = crate::open::fetch_ends(&*source, &mut window).and_then(|()| {
             // The directory is read once, however often more is fetched for what it leads to.
             let directory =
-                crate::open::fetched(&*source, &mut window, |w| Directory::read(w, limits))?;
+                crate::source::fetched(&*source, &mut window, |w| Directory::read(w, limits))?;
             let contents =
-                crate::open::fetched(&*source, &mut window, |w| read_zip(&directory, w, limits))?;
+                crate::source::fetched(&*source, &mut window, |w| read_zip(&directory, w, limits))?;
             Ok((contents, directory))
         });
         let (contents, directory) = found.map_err(|e| no_package(&*source, e).in_source(&name))?;

@@ -1,0 +1,335 @@
+//! A component decoded in order, in bounded memory.
+
+use crate::codec::zstd::{Frame, check_decoded_len, most_decoded};
+use crate::codec::{Stream, length_rule};
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::model::{Algorithm, ByteOrder, Component, Digest, Hasher};
+use crate::read::{Digests, MISSING, check_digest, swap_bytes};
+use bytes::Bytes;
+
+/// The most decoded bytes in one piece.
+pub const PIECE_LEN: usize = 4 << 20;
+/// Seek tables of more bytes than this are not compared.
+const TABLE_MAX: usize = 16 << 20;
+/// The least memory that is taken for a piece.
+const LEAST: u64 = 64 << 10;
+
+/// Takes the stored bytes of a component, from the first to the last in runs of any length, and gives its
+/// decoded bytes in pieces of up to 4 MiB, each a whole number of elements except perhaps the last. Digests
+/// of the stored bytes are computed on the way. Memory is one run, one piece, and what the encoding looks back at.
+///
+/// ```
+/// # use holdall_core::read::{ComponentDecoder, Decoded, Digests};
+/// # use holdall_core::{ByteOrder, Bytes, Component, DType, Encoding, Limits, Role};
+/// # let component = Component {
+/// #     role: Role::Data, dtype: DType::U8, logical_type: None, encoding: Encoding::Raw,
+/// #     byte_order: ByteOrder::Little, stored: (0..4).into(), decoded_len: Some(4), digest: None,
+/// # };
+/// let mut runs = [Bytes::from("ab"), Bytes::from("cd")].into_iter();
+/// let mut decoder = ComponentDecoder::new(&component, Digests::NONE, &Limits::default())?;
+/// let mut out = Vec::new();
+/// loop {
+///     match decoder.next()? {
+///         Decoded::Need => decoder.push(runs.next().unwrap()),
+///         Decoded::Piece(bytes) => out.extend_from_slice(&bytes),
+///         Decoded::End => break,
+///     }
+/// }
+/// assert_eq!(out, b"abcd");
+/// # Ok::<(), holdall_core::Error>(())
+/// ```
+pub struct ComponentDecoder {
+    component: Component,
+    limits: Limits,
+    /// `None` for raw bytes.
+    stream: Option<Stream>,
+    hashers: Vec<Hasher>,
+    /// Stored bytes that were pushed and not decoded yet.
+    input: Bytes,
+    /// What was seen of frames, to be compared with a seek table.
+    frames: Frames,
+    /// A piece that is being filled, and how far it is.
+    piece: (Vec<u8>, usize),
+    /// Stored bytes that were pushed.
+    pushed: u64,
+    /// Decoded bytes, those of the piece at hand too.
+    decoded: u64,
+    /// The most that it may decode to.
+    most: u64,
+    is_done: bool,
+}
+
+/// What a [`ComponentDecoder`] answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decoded {
+    /// The next stored bytes must be pushed first.
+    Need,
+    /// The next decoded bytes.
+    Piece(Bytes),
+    /// That was all, and everything about it is right.
+    End,
+}
+
+impl ComponentDecoder {
+    /// Nothing pushed yet.
+    ///
+    /// # Errors
+    /// Limit, when the component decodes to more than `limits` allow.
+    pub fn new(c: &Component, digests: Digests, limits: &Limits) -> Result<ComponentDecoder> {
+        let stream = Stream::new(c.encoding, limits);
+        let allowed = most_decoded(c.stored_len(), limits);
+        let most = match stream {
+            None => c.stored_len(),
+            Some(_) => c.decoded_len.unwrap_or(allowed),
+        };
+        if stream.is_some() {
+            check_decoded_len(most, c.stored_len(), limits)?;
+        }
+        let mut hashers = Vec::new();
+        hashers.extend(digests.crc32c.then(|| Hasher::new(Algorithm::Crc32c)));
+        hashers.extend(digests.sha256.then(|| Hasher::new(Algorithm::Sha256)));
+        Ok(ComponentDecoder {
+            component: c.clone(),
+            limits: limits.clone(),
+            stream,
+            hashers,
+            input: Bytes::new(),
+            frames: Frames::new(c),
+            piece: (Vec::new(), 0),
+            pushed: 0,
+            decoded: 0,
+            most,
+            is_done: false,
+        })
+    }
+
+    /// Takes the next stored bytes. What is at hand must have been decoded: [`Decoded::Need`] was the last answer.
+    /// Bytes beyond the end of the component are left out.
+    pub fn push(&mut self, mut stored: Bytes) {
+        let room = self.component.stored_len().saturating_sub(self.pushed);
+        stored.truncate(usize::try_from(room).unwrap_or(usize::MAX));
+        for hasher in &mut self.hashers {
+            hasher.update(&stored);
+        }
+        self.pushed = self.pushed.saturating_add(stored.len() as u64);
+        if self.input.is_empty() {
+            self.input = stored;
+        } else {
+            self.input = [&self.input[..], &stored[..]].concat().into();
+        }
+    }
+
+    /// Takes the next stored bytes for the digests alone: for those who want to know them of what cannot be decoded.
+    pub fn skip(&mut self, stored: &[u8]) {
+        for hasher in &mut self.hashers {
+            hasher.update(stored);
+        }
+        self.pushed = self.pushed.saturating_add(stored.len() as u64);
+    }
+
+    /// Stored bytes that were pushed so far.
+    pub fn pushed(&self) -> u64 {
+        self.pushed
+    }
+
+    /// Digests of the stored bytes, once all of them were pushed.
+    pub fn digests(&self) -> impl Iterator<Item = Digest> {
+        self.hashers.iter().map(|hasher| hasher.clone().finish())
+    }
+
+    /// The next decoded bytes; [`Decoded::End`] only where lengths and digests are right.
+    ///
+    /// # Errors
+    /// Malformed, for what the encoding finds wrong and for other lengths than declared; Integrity, for
+    /// another digest than the file gives; Limit.
+    #[allow(clippy::should_implement_trait)] // It may want more bytes in between.
+    pub fn next(&mut self) -> Result<Decoded> {
+        if self.is_done {
+            return Ok(Decoded::End);
+        }
+        let piece = match self.stream {
+            None => self.plain(),
+            Some(_) => self.decode()?,
+        };
+        match piece {
+            Some(bytes) if !bytes.is_empty() => {
+                self.decoded = self.decoded.saturating_add(bytes.len() as u64);
+                Ok(Decoded::Piece(self.turned(bytes)))
+            }
+            Some(_) => {
+                self.end()?;
+                self.is_done = true;
+                Ok(Decoded::End)
+            }
+            None => Ok(Decoded::Need),
+        }
+    }
+
+    /// Whether the last stored byte was pushed.
+    fn is_whole(&self) -> bool {
+        self.pushed >= self.component.stored_len()
+    }
+
+    /// The next raw bytes; `None` where more are needed.
+    fn plain(&mut self) -> Option<Bytes> {
+        let width = match self.component.byte_order {
+            ByteOrder::Little => 1,
+            ByteOrder::Big => self.component.dtype.width().max(1) as usize,
+        };
+        let len = self.input.len().min(PIECE_LEN);
+        // Whole elements, unless the component ends inside one.
+        let whole = if self.is_whole() { len } else { len / width * width };
+        if whole == 0 && !self.is_whole() {
+            return None;
+        }
+        Some(self.input.split_to(whole))
+    }
+
+    /// The next decoded bytes; none at the end, `None` where more stored ones are needed.
+    fn decode(&mut self) -> Result<Option<Bytes>> {
+        let Some(stream) = &mut self.stream else { return Ok(None) };
+        let (out, filled) = &mut self.piece;
+        if out.is_empty() {
+            // One byte more than there should be, to find out when there are more. Where nothing tells the
+            // length, memory for a whole piece is too much for most.
+            let guess = match self.component.decoded_len {
+                Some(_) => PIECE_LEN as u64,
+                None => self.component.stored_len().saturating_mul(64).max(LEAST),
+            };
+            let guess = guess.min(PIECE_LEN as u64).next_multiple_of(64);
+            let room = self.most.saturating_sub(self.decoded).saturating_add(1).min(guess);
+            *out = vec![0; room as usize];
+            *filled = 0;
+        }
+        while *filled < out.len() {
+            let (read, written) = stream.decode(&self.input, &mut out[*filled..])?;
+            self.frames.note(&self.input[..read.min(self.input.len())], written, stream);
+            self.input = self.input.split_off(read.min(self.input.len()));
+            *filled += written;
+            if (read, written) == (0, 0) {
+                if self.pushed < self.component.stored_len() {
+                    return Ok(None);
+                }
+                break;
+            }
+        }
+        let (mut out, filled) = std::mem::take(&mut self.piece);
+        out.truncate(filled);
+        let total = self.decoded.saturating_add(filled as u64);
+        if total > self.most {
+            return Err(match self.component.decoded_len {
+                Some(_) => self.too_long(),
+                None => match check_decoded_len(total, self.component.stored_len(), &self.limits) {
+                    Err(e) => e,
+                    Ok(()) => self.too_long(),
+                },
+            });
+        }
+        Ok(Some(out.into()))
+    }
+
+    fn turned(&self, bytes: Bytes) -> Bytes {
+        match self.component.byte_order {
+            ByteOrder::Little => bytes,
+            ByteOrder::Big => {
+                let mut bytes = Vec::from(bytes);
+                swap_bytes(&mut bytes, self.component.dtype.width());
+                bytes.into()
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if !self.is_whole() {
+            let (found, len) = (self.pushed, self.component.stored_len());
+            return Err(MISSING.broken(format!("{found} of {len} stored bytes came")));
+        }
+        if let Some(stream) = &self.stream {
+            stream.end()?;
+        }
+        self.frames.check(&self.component)?;
+        if let Some(declared) = self.component.decoded_len.filter(|&n| n != self.decoded) {
+            let found = self.decoded;
+            let rule = length_rule(self.component.encoding);
+            return Err(rule.broken(format!("decodes to {found} bytes, declared {declared}")));
+        }
+        for hasher in &self.hashers {
+            let found = hasher.clone().finish();
+            let is_declared =
+                self.component.digest.as_ref().is_some_and(|d| d.algorithm() == found.algorithm());
+            if is_declared {
+                check_digest(&self.component, &found)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn too_long(&self) -> Error {
+        let most = self.most;
+        let rule = length_rule(self.component.encoding);
+        rule.broken(format!("decodes to more than the declared {most} bytes"))
+    }
+}
+
+/// Where frames ended, and the skippable frame that came last: a seek table, perhaps. Who decodes from the start needs
+/// none, but somebody else will believe it.
+#[derive(Default)]
+struct Frames {
+    /// Whether the component is long enough to have one.
+    are_noted: bool,
+    /// Where each frame with content ended, in stored and decoded bytes.
+    ends: Vec<(u64, u64)>,
+    /// Stored and decoded bytes so far.
+    at: (u64, u64),
+    /// Stored bytes of the frame at hand, while it has no content.
+    empty: Vec<u8>,
+    /// The last frame without content, if nothing came after it.
+    last: Vec<u8>,
+}
+
+impl Frames {
+    fn new(c: &Component) -> Frames {
+        Frames { are_noted: c.table_extent().is_some(), ..Frames::default() }
+    }
+
+    fn note(&mut self, read: &[u8], written: usize, stream: &Stream) {
+        if !self.are_noted || (read.is_empty() && written == 0) {
+            return;
+        }
+        self.last.clear();
+        self.at.0 = self.at.0.saturating_add(read.len() as u64);
+        self.at.1 = self.at.1.saturating_add(written as u64);
+        let is_empty = self.ends.last().map_or(0, |end| end.1) == self.at.1;
+        if is_empty && self.empty.len() < TABLE_MAX {
+            self.empty.extend_from_slice(read);
+        } else {
+            self.empty.clear();
+        }
+        if stream.end().is_ok() {
+            if is_empty {
+                std::mem::swap(&mut self.last, &mut self.empty);
+            } else {
+                self.ends.push(self.at);
+            }
+            self.empty.clear();
+        }
+    }
+
+    /// Compares the frames that came with the table behind them.
+    fn check(&self, c: &Component) -> Result<()> {
+        let Ok(Some(table)) = c.seek_table(&self.last) else { return Ok(()) };
+        let has_content = |f: &&Frame| !f.decoded.is_empty();
+        let said = table.frames().iter().filter(has_content);
+        let said: Vec<_> = said.map(|f| (f.stored.end, f.decoded.end)).collect();
+        match said.iter().zip(&self.ends).position(|(said, found)| said != found) {
+            None if said.len() == self.ends.len() => Ok(()),
+            at => {
+                let number = at.unwrap_or(self.ends.len().min(said.len()));
+                let message = format!("the seek table is wrong about frame number {number}");
+                Err(length_rule(c.encoding).broken(message))
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! From stored bytes to elements, without I/O: the one place where that is decided and done.
+//!
+//! ```text
+//!  Want  ──►  Plan  ──►  Fetch, Fetch, …      which bytes, merged how, in what order
+//!                          │ somebody gets them: a map, threads, HTTP, a browser
+//!                          ▼
+//!             Part, Part, …                   what each byte of a fetch is for
+//!                          │ PartDecoder: a part alone · ComponentDecoder: a component in order
+//!                          ▼
+//!             decoded bytes, little-endian    Sums: whether the stored ones have their digest
+//! ```
+//!
+//! A [`Want`] is a component, or a range of its decoded bytes. A [`Plan`] says for any number of wants what to fetch
+//! ([`Fetch`]) and what each part of it is for ([`Part`]); how large fetches are and how far apart parts may be to be
+//! fetched together is the source's to say ([`Terms`]). Whoever carries out a plan is an *executor*. One that has
+//! threads and blocking sources takes fetches in any order, decodes their parts by a [`PartDecoder`] and adds up
+//! digests in [`Sums`]; components that cannot be cut go through a [`ComponentDecoder`]. One that gets bytes as they
+//! come, in any order and in pieces of any size, hands them to an [`Assembly`], which does all of that.
+
+mod assembly;
+mod decoder;
+mod extent;
+mod join;
+mod part;
+mod plan;
+mod sums;
+mod terms;
+mod want;
+
+pub use assembly::{Arrival, Assembly};
+pub use decoder::{ComponentDecoder, Decoded, PIECE_LEN};
+pub use extent::Extent;
+pub use join::{Joined, join};
+pub use part::PartDecoder;
+pub use plan::{Cut, Fetch, Part, Plan, Purpose};
+pub use sums::{Digests, Sums, check_digest};
+pub use terms::{Access, Terms};
+pub use want::Want;
+
+crate::error::rules! {
+    /// Every rule of reading components.
+    pub static RULES;
+
+    /// The bytes are not the ones that were written.
+    pub DIGEST: Integrity "file/digest"
+        "The stored bytes of a component have the digest that the file gives for them."
+        hint "the bytes changed since they were written: fetch or restore the file again";
+    /// An executor ended before all bytes of its plan came.
+    pub MISSING: Misuse "read/missing" "All bytes of a plan are fetched before it is finished.";
+}
+
+/// Reverses the bytes of each element of `width` bytes.
+pub fn swap_bytes(bytes: &mut [u8], width: u64) {
+    let width = usize::try_from(width).unwrap_or(1);
+    if width > 1 {
+        bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+    }
+}

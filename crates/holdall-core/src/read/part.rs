@@ -1,0 +1,44 @@
+//! Parts that are decoded alone.
+
+use crate::codec::Decoder;
+use crate::codec::zstd::Checksums;
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::model::ByteOrder;
+use crate::read::{Want, swap_bytes};
+
+/// Decodes parts that need nothing but their own bytes; keeps its tables from one to the next.
+pub struct PartDecoder {
+    decoder: Decoder,
+    checksums: Checksums,
+}
+
+impl PartDecoder {
+    /// A decoder that holds what it decodes to `limits`.
+    pub fn new(limits: &Limits) -> PartDecoder {
+        PartDecoder { decoder: Decoder::new(limits), checksums: Checksums::Compare }
+    }
+
+    /// Whether frames are compared with zstd's own checksums: not where a digest of the stored bytes vouches
+    /// for them.
+    pub fn set_checksums(&mut self, checksums: Checksums) {
+        if self.checksums != checksums {
+            self.checksums = checksums;
+            self.decoder.set_checksums(checksums);
+        }
+    }
+
+    /// Decodes all bytes of a [`Part`](crate::read::Part) of `want` into `out`, which is exactly as long as it
+    /// says: elements in row-major order, little-endian.
+    ///
+    /// # Errors
+    /// What the encoding finds wrong.
+    pub fn decode(&mut self, want: &Want, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        let c = &want.component;
+        self.decoder.decode_into(c.encoding, stored, out)?;
+        if c.byte_order == ByteOrder::Big {
+            swap_bytes(out, c.dtype.width());
+        }
+        Ok(())
+    }
+}

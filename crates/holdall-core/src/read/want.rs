@@ -1,0 +1,131 @@
+//! What is wanted of a component.
+
+use crate::codec::zstd::{SEEK_FOOTER_LEN, SINGLE_FRAME_MAX, SeekTable};
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::model::{ByteOrder, Component, Encoding};
+use crate::read::{ComponentDecoder, Digests, Extent};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes at the end of a component in which its seek table is looked for first: most are shorter.
+const TABLE_GUESS: u64 = 16 << 10;
+
+/// What is wanted of one component: all of its decoded bytes, or a range of them.
+#[derive(Debug, Clone)]
+pub struct Want {
+    /// The number of the tensor it is of, in its index.
+    pub tensor: u32,
+    /// The component.
+    pub component: Component,
+    /// The decoded bytes that are wanted; `None` for all.
+    pub range: Option<Range<u64>>,
+    /// The digests of the stored bytes that are to be computed, where all of them are read.
+    pub digests: Digests,
+    /// Wants of different groups are never fetched together.
+    pub group: u32,
+    /// Where the frames are, where that is known.
+    pub table: Option<Arc<SeekTable>>,
+}
+
+impl Want {
+    /// All of a component of tensor number `tensor`; no digest is computed.
+    pub fn new(tensor: u32, component: Component) -> Want {
+        Want { tensor, component, range: None, digests: Digests::NONE, group: 0, table: None }
+    }
+
+    /// Only the decoded bytes `range`.
+    pub fn with_range(mut self, range: Range<u64>) -> Want {
+        self.range = Some(range);
+        self
+    }
+
+    /// Computes these digests.
+    pub fn with_digests(mut self, digests: impl Into<Digests>) -> Want {
+        self.digests = digests.into();
+        self
+    }
+
+    /// Fetched together with no want of another group.
+    pub fn in_group(mut self, group: u32) -> Want {
+        self.group = group;
+        self
+    }
+
+    /// Knows where the frames are.
+    pub fn with_table(mut self, table: Option<Arc<SeekTable>>) -> Want {
+        self.table = table;
+        self
+    }
+
+    /// The decoded bytes that are wanted; to the end of all numbers where all are.
+    pub fn wanted(&self) -> Range<u64> {
+        self.range.clone().unwrap_or(0..u64::MAX)
+    }
+
+    /// What decodes its component in order, computing its digests where all of it is wanted.
+    ///
+    /// # Errors
+    /// As [`ComponentDecoder::new`].
+    pub fn decoder(&self, limits: &Limits) -> Result<ComponentDecoder> {
+        let digests = if self.range.is_some() { Digests::NONE } else { self.digests };
+        ComponentDecoder::new(&self.component, digests, limits)
+    }
+
+    /// Names the component and its bytes in an error.
+    #[cold]
+    pub fn place(&self, e: Error) -> Error {
+        e.in_component(&self.component.role).at(self.component.stored.range())
+    }
+
+    /// Whether the parts of it can be decoded in any order, each alone. What is in one compressed run, and
+    /// what has a digest that can only be computed from the start, cannot.
+    pub(super) fn is_divisible(&self) -> bool {
+        let raw = self.component.encoding == Encoding::Raw;
+        (raw || self.table.is_some()) && !self.digests.sha256
+    }
+
+    /// Whether its decoded bytes are its stored ones.
+    pub fn is_plain(&self) -> bool {
+        is_plain(&self.component)
+    }
+}
+
+/// Whether the decoded bytes of a component are its stored ones.
+fn is_plain(c: &Component) -> bool {
+    c.encoding == Encoding::Raw && (c.byte_order == ByteOrder::Little || c.dtype.width() == 1)
+}
+
+impl Component {
+    /// The stored bytes in which its seek table is to be looked for; `None` for a component that has none, and for a
+    /// big-endian one, whose frames may end inside elements that are to be turned round.
+    pub fn table_extent(&self) -> Option<Extent> {
+        let is_cut = self.byte_order == ByteOrder::Big && self.dtype.width() > 1;
+        let decoded_len =
+            self.decoded_len.filter(|_| self.encoding == Encoding::Zstd && !is_cut)?;
+        let len = self.stored_len();
+        let has_one = decoded_len > SINGLE_FRAME_MAX && len >= SEEK_FOOTER_LEN;
+        has_one.then(|| self.stored.part(len.saturating_sub(TABLE_GUESS)..len))
+    }
+
+    /// The seek table in `end`, the last stored bytes of the component. `Ok(None)` where there is none that
+    /// fits it: it is then decoded from its start.
+    ///
+    /// # Errors
+    /// The longer run of bytes at the end that must be looked at instead.
+    pub fn seek_table(&self, end: &[u8]) -> std::result::Result<Option<SeekTable>, Extent> {
+        let (stored_len, Some(decoded_len)) = (self.stored_len(), self.decoded_len) else {
+            return Ok(None);
+        };
+        let footer = end.len().checked_sub(SEEK_FOOTER_LEN as usize).and_then(|at| end.get(at..));
+        let Some(len) = footer.and_then(|footer| SeekTable::len_from_footer(footer, stored_len))
+        else {
+            return Ok(None);
+        };
+        let at = usize::try_from(len).ok().and_then(|len| end.len().checked_sub(len));
+        match at.and_then(|at| end.get(at..)) {
+            Some(table) => Ok(SeekTable::read(table, stored_len, decoded_len)),
+            None => Err(self.stored.part(stored_len.saturating_sub(len)..stored_len)),
+        }
+    }
+}
