@@ -7,6 +7,7 @@ use crate::read::{
     ComponentDecoder, Decoded, Extent, MISSING, PartDecoder, Plan, Purpose, Sums, check_digest,
 };
 use bytes::Bytes;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Decoded bytes of one want.
@@ -33,9 +34,18 @@ pub struct Assembly {
     waiting: Vec<BTreeMap<u64, Bytes>>,
     /// Parts that are done.
     done: Vec<bool>,
-    /// For each want that is decoded in order: its parts to come, and what decodes them.
-    streams: BTreeMap<u32, (VecDeque<usize>, ComponentDecoder, u64)>,
+    /// Of each want that is decoded in order.
+    streams: BTreeMap<u32, Stream>,
     sums: Sums,
+}
+
+/// A component that is decoded in order.
+struct Stream {
+    /// The numbers of its parts to come.
+    parts: VecDeque<usize>,
+    decoder: ComponentDecoder,
+    /// Bytes decoded so far.
+    decoded: u64,
 }
 
 impl Assembly {
@@ -45,18 +55,19 @@ impl Assembly {
     /// Limit, when a component decodes to more than `limits` allow.
     pub fn new(plan: Plan, limits: &Limits) -> Result<Assembly> {
         plan.check_empty(limits)?;
-        let mut streams = BTreeMap::new();
+        let mut streams: BTreeMap<u32, Stream> = BTreeMap::new();
         for (at, part) in plan.parts().iter().enumerate() {
             let want = plan.want(part);
             let c = &want.component;
             if part.purpose == Purpose::Next {
-                if !streams.contains_key(&part.want) {
-                    let decoder = want.decoder(limits).map_err(|e| want.place(e))?;
-                    streams.insert(part.want, (VecDeque::new(), decoder, 0));
-                }
-                if let Some((parts, ..)) = streams.get_mut(&part.want) {
-                    parts.push_back(at);
-                }
+                let stream = match streams.entry(part.want) {
+                    Entry::Occupied(stream) => stream.into_mut(),
+                    Entry::Vacant(place) => {
+                        let decoder = want.decoder(limits).map_err(|e| want.place(e))?;
+                        place.insert(Stream { parts: VecDeque::new(), decoder, decoded: 0 })
+                    }
+                };
+                stream.parts.push_back(at);
             } else if !want.is_plain() {
                 let len = part.decoded.end.saturating_sub(part.decoded.start);
                 check_decoded_len(len, c.stored_len(), limits).map_err(|e| want.place(e))?;
@@ -194,7 +205,9 @@ impl Assembly {
         let mut wants: Vec<u32> = self.plan.parts()[parts].iter().map(|p| p.want).collect();
         wants.dedup();
         for number in wants {
-            let Some((parts, decoder, decoded)) = self.streams.get_mut(&number) else { continue };
+            let Some(Stream { parts, decoder, decoded }) = self.streams.get_mut(&number) else {
+                continue;
+            };
             let want = &self.plan.wants()[number as usize];
             while let Some(&at) = parts.front() {
                 let part = &self.plan.parts()[at];
@@ -208,21 +221,15 @@ impl Assembly {
                     self.waiting[of].clear();
                 }
                 decoder.push(stored);
-                loop {
-                    match decoder.next().map_err(|e| want.place(e))? {
-                        Decoded::Piece(bytes) => {
-                            let (start, end) = (*decoded, *decoded + bytes.len() as u64);
-                            *decoded = end;
-                            let wanted = want.wanted();
-                            let from = wanted.start.clamp(start, end);
-                            let upto = wanted.end.clamp(from, end);
-                            let bytes =
-                                bytes.slice((from - start) as usize..(upto - start) as usize);
-                            if !bytes.is_empty() {
-                                out(Arrival { want: number, offset: from, bytes })?;
-                            }
-                        }
-                        Decoded::Need | Decoded::End => break,
+                while let Decoded::Piece(bytes) = decoder.next().map_err(|e| want.place(e))? {
+                    let (start, end) = (*decoded, *decoded + bytes.len() as u64);
+                    *decoded = end;
+                    let wanted = want.wanted();
+                    let from = wanted.start.clamp(start, end);
+                    let upto = wanted.end.clamp(from, end);
+                    let bytes = bytes.slice((from - start) as usize..(upto - start) as usize);
+                    if !bytes.is_empty() {
+                        out(Arrival { want: number, offset: from, bytes })?;
                     }
                 }
             }
