@@ -16,7 +16,7 @@ fn index(names: &[String]) -> Result<holdall_core::Index> {
             logical_type: None,
             encoding: Encoding::Raw,
             byte_order: ByteOrder::Little,
-            stored: 0..0,
+            stored: (0..0).into(),
             decoded_len: None,
             digest: None,
         })?;

@@ -97,7 +97,7 @@ fn round_trip(
         for (spec, stored) in tensor.components.iter().zip(stored) {
             let c = info.component(&spec.role).unwrap();
             assert_eq!((c.dtype, c.logical_type), (spec.dtype, spec.logical_type.clone()));
-            assert_eq!((&c.stored, c.encoding), (&stored.range, stored.encoding));
+            assert_eq!((c.stored.range(), c.encoding), (stored.range.clone(), stored.encoding));
             assert_eq!(c.digest, stored.digest);
             assert!(c.stored.start.is_multiple_of(options.align.unwrap_or(64)));
             // Before 1.2 nothing tells how long compressed sparse components decode to.

@@ -93,7 +93,7 @@ fn an_index_needs_no_data() {
             let mut ranges: Vec<_> =
                 index.tensors().flat_map(|t| t.components().collect::<Vec<_>>()).collect();
             ranges.sort_by_key(|c| c.stored.start);
-            ranges.dedup_by_key(|c| c.stored.clone());
+            ranges.dedup_by_key(|c| c.stored);
             ranges.iter().map(|c| c.stored_len()).sum()
         };
         // Of a package the directory alone says where data is not, and texts are data too.
