@@ -275,7 +275,7 @@ impl NativeFile {
         let file = self.get(py)?;
         let positions = positions.unwrap_or_else(|| (0..file.len()).collect());
         let base = load_options(py, check)?;
-        let len = file.source().len();
+        let len = file.index().source_len();
         let loaded = run_with(py, len, threads, progress, |work| {
             file.load_memory(positions, &base.with_work(work))
         })?;

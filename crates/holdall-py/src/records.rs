@@ -352,7 +352,7 @@ impl NativeBlob {
     ) -> PyResult<Bound<'py, PyList>> {
         let blob = self.get(py)?;
         let file = blob.tensor().file();
-        let most = file.source().len().saturating_mul(file.limits().expansion).max(1 << 20);
+        let most = file.index().source_len().saturating_mul(file.limits().expansion).max(1 << 20);
         let mut left = most.min(file.limits().decoded_len);
         let out = PyList::empty(py);
         for (since, index) in (start..stop).enumerate() {
