@@ -24,6 +24,9 @@ holdall_core::error::rules! {
     pub CHANGED: Io "file/changed"
         "A file keeps its length while it is open."
         hint "another process is writing the file; open it again when that is done";
+    /// An index and sources that are not of one model.
+    pub SOURCES: Misuse "file/sources"
+        "An index is opened with the sources that it spans, each of the length that it says.";
     /// A view that the layout does not have.
     pub WRONG_LAYOUT: Misuse "file/wrong-layout"
         "A view is asked for that the tensor's layout has.";

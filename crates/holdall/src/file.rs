@@ -9,7 +9,7 @@ use crate::source::ByteSource;
 use bytes::Bytes;
 use holdall_core::error::{Shown as _, list};
 use holdall_core::{
-    Attributes, Component, Error, Index, Limits, Result, Role, TensorInfo, Warning,
+    Attributes, Component, Error, Index, Limits, Plan, Result, Role, TensorInfo, Warning,
 };
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -166,6 +166,21 @@ impl File {
         let find = |name| self.0.index.get(name).ok_or_else(|| self.no_tensor(name));
         let wanted = names.into_iter().map(find).collect::<Result<Vec<_>>>()?;
         crate::load::load(self, wanted, options)
+    }
+
+    /// What [`File::load`] of these tensors would fetch: which bytes of which sources, in what order, and what each
+    /// of them is for. Nothing is read but the seek tables of compressed components.
+    ///
+    /// # Errors
+    /// NotFound, Io.
+    pub fn plan<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+        options: &LoadOptions,
+    ) -> Result<Plan> {
+        let find = |name| self.0.index.get(name).ok_or_else(|| self.no_tensor(name));
+        let wanted = names.into_iter().map(find).collect::<Result<Vec<_>>>()?;
+        crate::load::plan(self, &wanted, options).map_err(|e| e.in_source(self.name()))
     }
 
     /// Loads these tensors (by their numbers in the file's order) as [`File::load`] does, into memory

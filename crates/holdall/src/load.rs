@@ -422,16 +422,17 @@ fn reads_the_same(a: &Component, b: &Component) -> bool {
     way(a) == way(b) && a.digest == b.digest
 }
 
-/// Fills memory with what is wanted: `slots` says for each which memory. Plain components of one memory fill it
-/// together, one stretch of a source.
-fn fill(
-    file: &File,
-    wants: Vec<Want>,
-    slots: &[u32],
-    mut memory: Vec<&mut [u8]>,
-    align: u64,
-    options: &LoadOptions,
-) -> Result<()> {
+/// What a load of `tensors` fetches.
+pub(crate) fn plan(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Result<Plan> {
+    let wanted = all_of(tensors);
+    let total = wanted.iter().fold(0u64, |n, w| n.saturating_add(w.component.stored_len()));
+    let direct = go_direct(file, &wanted, total);
+    let (wants, slots) = Layout::new(file, wanted, direct, options).wants();
+    planned(file, wants, &slots, if direct { PAGE } else { LINE })
+}
+
+/// The plan for what is wanted; `slots` says for each to which memory it goes.
+fn planned(file: &File, wants: Vec<Want>, slots: &[u32], align: u64) -> Result<Plan> {
     let mut wants: Vec<Want> =
         wants.into_iter().zip(slots).map(|(want, slot)| want.in_group(*slot)).collect();
     let mut terms = file.sources().terms();
@@ -445,7 +446,20 @@ fn fill(
         wants.iter_mut().zip(tables).for_each(|(want, table)| want.table = table.map(Arc::new));
     }
     terms.gap = terms.gap.max(MERGE_GAP);
-    let plan = Plan::new(wants, Cut { terms, align, whole: u64::MAX });
+    Ok(Plan::new(wants, Cut { terms, align, whole: u64::MAX }))
+}
+
+/// Fills memory with what is wanted: `slots` says for each which memory. Plain components of one memory fill it
+/// together, one stretch of a source.
+fn fill(
+    file: &File,
+    wants: Vec<Want>,
+    slots: &[u32],
+    mut memory: Vec<&mut [u8]>,
+    align: u64,
+    options: &LoadOptions,
+) -> Result<()> {
+    let plan = planned(file, wants, slots, align)?;
     let placed = |number: u32, e: Error| place(file, &plan.wants()[number as usize], e);
     let mut streamed = None;
     let outs = plan.fetches().iter().map(|fetch| {

@@ -1,6 +1,7 @@
 //! Opening a file: how its bytes are fetched, what it may ask for, and finding what it contains.
 
-use crate::error::{CHANGED, io};
+use crate::error::{CHANGED, SOURCES, io};
+use crate::executor::Sources;
 use crate::file::File;
 use crate::lock::Stamp;
 use crate::source::{Access, ByteSource, FileSource, MapSource, MemorySource, fetched, read_now};
@@ -211,6 +212,28 @@ impl OpenOptions {
         self.decode(source, name.into(), Io::Read)
     }
 
+    /// A model whose index is at hand and whose bytes are in `sources`, one for each that the index numbers: shards,
+    /// external data. `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// Misuse, where there are fewer or more sources than the index spans, or one is of another length than it says.
+    pub fn open_index(
+        &self,
+        index: Index,
+        sources: Vec<Arc<dyn ByteSource>>,
+        name: impl Into<String>,
+    ) -> Result<File> {
+        let name = name.into();
+        let said: Vec<u64> = index.source_lens().collect();
+        let found: Vec<u64> = sources.iter().map(|source| source.len()).collect();
+        if said != found {
+            let message = format!("the index spans sources of {said:?} bytes, there are {found:?}");
+            return Err(SOURCES.broken(message).in_source(name));
+        }
+        let (limits, io) = (self.limits.clone(), Io::Read);
+        Ok(File::new(index, Sources::new(sources), limits, self.check, self.io, io, name))
+    }
+
     pub(crate) fn decode(&self, source: Arc<dyn ByteSource>, name: String, io: Io) -> Result<File> {
         let index = index(&*source, &self.limits).map_err(|e| e.in_source(&name))?;
         Ok(File::new(index, source.into(), self.limits.clone(), self.check, self.io, io, name))
@@ -229,7 +252,7 @@ fn changing() -> holdall_core::Error {
 
 /// Bytes fetched from each end of a file before anything is known about it, where every fetch is a
 /// wait: enough for every magic number, and for the whole manifest or header of most files.
-const FIRST_FETCH: u64 = 64 << 10;
+const FIRST_FETCH: u64 = 256 << 10;
 /// Bytes fetched from the start of a file that is in the system's cache, where a fetch costs little and
 /// what is not needed costs more.
 const FIRST_TOUCH: u64 = 4 << 10;

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A file on a web server, read by range requests, on any number of threads.
 ///
-/// The first request brings the last 64 KiB and tells the length; what is asked for later comes in as few
+/// The first request brings the last 512 KiB and tells the length; what is asked for later comes in as few
 /// requests as there are gaps of more than 64 KiB. The version of the file is pinned by its `ETag` or its
 /// `Last-Modified`: an answer from another version is an error. So is a server that does not know ranges.
 pub struct HttpSource {
@@ -33,7 +33,7 @@ pub struct HttpSource {
 }
 
 /// Bytes asked for at first, from the end of the file.
-const FIRST: u64 = 64 << 10;
+const FIRST: u64 = 512 << 10;
 /// Gaps up to so many bytes are fetched along rather than left out by another request.
 const GAP: u64 = 64 << 10;
 /// The same where there are more requests than can be under way at once: then a request waits for another, which
@@ -57,7 +57,7 @@ impl HttpSource {
     ///
     /// # Errors
     /// Misuse for a URL that is none or that `policy` refuses; Io; Unsupported ([`RANGES`]) for a server
-    /// that can only send the whole of a file that is longer than 64 KiB.
+    /// that can only send the whole of a file that is longer than 512 KiB.
     pub fn open(url: &str, policy: &Policy) -> Result<HttpSource> {
         let asked = Url::parse(url).map_err(|e| e.in_source(crate::http::shown(url.as_ref())))?;
         let client = Client::new(policy);

@@ -1,12 +1,22 @@
 //! A web server on loopback that counts what it is asked, and misbehaves when told to.
 #![allow(dead_code)] // Each test file uses its own part.
 
+use holdall::http::{Hosts, Patience, Policy, Schemes};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// What tests may do: http, loopback, and no waiting.
+pub(crate) fn policy() -> Policy {
+    let mut patience = Patience::default();
+    patience.pause = Duration::from_millis(1);
+    patience.longest_pause = Duration::from_millis(5);
+    patience.stall = Duration::from_secs(5);
+    Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_patience(patience)
+}
 
 /// A server that lives as long as this.
 pub(crate) struct Server {

@@ -1,0 +1,210 @@
+//! How many requests an operation makes over HTTP, how many of them at once, and for how many bytes.
+#![cfg(all(feature = "http", feature = "carton", feature = "ztensor"))]
+
+mod make;
+mod server;
+
+use holdall::carton::{Follow, Packer};
+use holdall::{
+    Convert, DType, File, Layout, OpenOptions, Role, WriteOptions, convert, stats, verify,
+};
+use make::{dense, noise, part};
+use server::{Reply, Server, policy};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const MIB: usize = 1 << 20;
+
+/// A server of one file that counts.
+struct Counted {
+    server: Server,
+    /// The most requests that were under way at once.
+    at_once: Arc<AtomicUsize>,
+    len: usize,
+}
+
+impl Counted {
+    fn new(bytes: Vec<u8>) -> Counted {
+        let (now, most) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+        let (at_once, len) = (most.clone(), bytes.len());
+        let server = Server::new(move |request| {
+            let count = now.fetch_add(1, Ordering::SeqCst) + 1;
+            most.fetch_max(count, Ordering::SeqCst);
+            // Long enough for those that are sent at the same time to meet.
+            std::thread::sleep(Duration::from_millis(25));
+            let reply = Reply::file(&bytes, "\"v1\"", request);
+            now.fetch_sub(1, Ordering::SeqCst);
+            reply
+        });
+        Counted { server, at_once, len }
+    }
+
+    fn open(&self) -> File {
+        OpenOptions::new().with_policy(policy()).open(self.server.url("/f.zt")).unwrap()
+    }
+
+    /// Requests and bytes of `run`, and the most requests at once.
+    fn count<T>(&self, run: impl FnOnce() -> T) -> (T, usize, usize, usize) {
+        self.server.forget();
+        self.at_once.store(0, Ordering::SeqCst);
+        let out = run();
+        let (requests, bytes) = self.server.count();
+        (out, requests, bytes, self.at_once.load(Ordering::SeqCst))
+    }
+}
+
+/// A file of many tensors, in a format.
+fn many(format: &str) -> Vec<u8> {
+    let tensors: Vec<_> = (0..2000)
+        .map(|i| {
+            let data = part(Role::Data, DType::U8, noise(200, i + 1));
+            dense(&format!("layers.{i}.weight"), &[200], data)
+        })
+        .collect();
+    make::bytes_of(format, &Default::default(), &tensors)
+}
+
+fn one_tensor(zstd: bool) -> Vec<u8> {
+    let data = part(Role::Data, DType::U8, noise(32 * MIB, 9));
+    let data = if zstd { data.zstd() } else { data };
+    make::bytes_of("ztensor", &Default::default(), &[dense("w", &[32 << 20], data)])
+}
+
+#[test]
+fn opening_takes_two_requests() {
+    for format in ["ztensor", "metatensor", "safetensors"] {
+        let served = Counted::new(many(format));
+        let (file, requests, _, _) = served.count(|| served.open());
+        assert_eq!(file.len(), 2000);
+        assert!(requests <= 2, "{format}: {requests}");
+    }
+}
+
+#[test]
+fn loading_a_tensor_is_a_few_large_requests_at_once() {
+    let bytes = noise(32 * MIB, 9);
+    for zstd in [false, true] {
+        let served = Counted::new(one_tensor(zstd));
+        let file = served.open();
+        let tensor = file.tensor("w").unwrap();
+        let stored = tensor.stored_len() as usize;
+        let (got, requests, read, at_once) = served.count(|| tensor.bytes(&Role::Data).unwrap());
+        assert!(got == bytes);
+        assert!(requests <= 5 && at_once >= 2, "{requests} requests, {at_once} at once");
+        assert!(read <= stored, "{read} of {stored}");
+
+        let (got, requests, read, at_once) = served.count(|| {
+            let pieces = tensor.pieces(&Role::Data).unwrap();
+            pieces.map(|piece| piece.unwrap().to_vec()).collect::<Vec<_>>().concat()
+        });
+        assert!(got == bytes);
+        assert!(requests <= 5 && at_once >= 2, "{requests} requests, {at_once} at once");
+        assert!(read <= stored, "{read} of {stored}");
+    }
+}
+
+#[test]
+fn converting_fetches_each_byte_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for zstd in [false, true] {
+        let served = Counted::new(one_tensor(zstd));
+        let file = served.open();
+        let target = dir.path().join(format!("{zstd}.zt"));
+        let options = Convert::new(WriteOptions::new());
+        let (_, requests, read, at_once) =
+            served.count(|| convert(&file, &target, &options).unwrap());
+        assert!(requests <= 8 && at_once >= 2, "{requests} requests, {at_once} at once");
+        assert!(read <= served.len, "{read} of {}", served.len);
+        assert!(holdall::open(&target).unwrap().tensor("w").unwrap().bytes(&Role::Data).is_ok());
+    }
+}
+
+#[test]
+fn verifying_fetches_each_byte_once() {
+    for zstd in [false, true] {
+        let served = Counted::new(one_tensor(zstd));
+        let file = served.open();
+        let (report, requests, read, at_once) =
+            served.count(|| verify(&file, &Default::default()).unwrap());
+        assert!(report.is_sound());
+        assert!(requests <= 8 && at_once >= 2, "{requests} requests, {at_once} at once");
+        assert!(read <= served.len, "{read} of {}", served.len);
+    }
+}
+
+#[test]
+fn statistics_fetch_each_byte_once() {
+    let served = Counted::new(one_tensor(false));
+    let file = served.open();
+    let tensor = file.tensor("w").unwrap();
+    let (found, requests, read, _) = served.count(|| stats(&tensor, &Default::default()).unwrap());
+    assert_eq!(found.count, 32 << 20);
+    assert!(requests <= 5, "{requests} requests");
+    assert!(read <= served.len, "{read} of {}", served.len);
+}
+
+#[test]
+fn rows_are_one_request() {
+    let served = Counted::new(one_tensor(false));
+    let file = served.open();
+    let tensor = file.tensor("w").unwrap();
+    let (_, requests, read, _) = served.count(|| tensor.rows(10 << 20..(10 << 20) + 4096).unwrap());
+    assert_eq!(requests, 1);
+    assert!(read <= 64 << 10, "{read}");
+    // Of frames their table, too.
+    let served = Counted::new(one_tensor(true));
+    let file = served.open();
+    let tensor = file.tensor("w").unwrap();
+    let (_, requests, read, _) = served.count(|| tensor.rows(10 << 20..(10 << 20) + 4096).unwrap());
+    assert!(requests <= 2, "{requests}");
+    assert!(read <= 2 * MIB, "{read}");
+}
+
+#[test]
+fn many_small_tensors_come_together() {
+    let served = Counted::new(many("ztensor"));
+    let file = served.open();
+    assert!(file.tensors().all(|t| *t.layout() == Layout::Dense));
+    let (loaded, requests, read, _) = served.count(|| file.load_all().unwrap());
+    assert_eq!(loaded.len(), 2000);
+    assert!(requests <= 4, "{requests}");
+    assert!(read <= served.len, "{read} of {}", served.len);
+}
+
+/// A package of a model with 20 tensors for its tests, and many files.
+fn package(dir: &Path, files: usize) -> Vec<u8> {
+    let folder = dir.join("folder");
+    std::fs::create_dir_all(folder.join("model")).unwrap();
+    std::fs::create_dir_all(folder.join("tensor_data")).unwrap();
+    for i in 0..files {
+        std::fs::write(folder.join(format!("model/{i:05}.txt")), format!("file {i}\n")).unwrap();
+    }
+    let mut index = String::new();
+    for i in 0..20 {
+        let name = format!("t{i}.bin");
+        std::fs::write(folder.join("tensor_data").join(&name), noise(200_000, i + 1)).unwrap();
+        index += &format!(
+            "[[tensor]]\nname = \"t{i}\"\ndtype = \"uint8\"\nshape = [200000]\nfile = \"{name}\"\n"
+        );
+    }
+    std::fs::write(folder.join("tensor_data/index.toml"), index).unwrap();
+    let text = "spec_version = 1\n[runner]\nrunner_name = \"noop\"\nrequired_framework_version = \"=1\"\n\
+                runner_compat_version = 1\n";
+    std::fs::write(folder.join("carton.toml"), text).unwrap();
+    let target = dir.join("p.carton");
+    Packer::from_folder(&folder, Follow::Inside).unwrap().write(&target, false).unwrap();
+    std::fs::read(target).unwrap()
+}
+
+#[test]
+fn a_package_opens_and_gives_a_tensor_in_few_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Counted::new(package(dir.path(), 2000));
+    let (file, opened, _, _) = served.count(|| served.open());
+    let (bytes, read, _, _) =
+        served.count(|| file.tensor("t7").unwrap().bytes(&Role::Data).unwrap());
+    assert!(bytes == noise(200_000, 8));
+    assert!(opened <= 3 && opened + read <= 4, "{opened} to open, {read} to read");
+}
