@@ -26,7 +26,7 @@ fn pack(to: &Path) -> Package {
     description.runner.framework_version = "=1.0.0".into();
     description.runner.compat_version = 1;
     let large: Vec<u8> = (0..200_000u32).flat_map(|n| n.to_le_bytes()).collect();
-    let texts: Vec<u8> = b"so it goes\n".repeat(20_000);
+    let texts: Vec<u8> = b"so it goes\n".repeat(200_000);
     Packer::new(description)
         .with_file("model/weights.bin", Content::Bytes(large.clone().into()))
         .with_file("model/copy of it.bin", Content::Bytes(large.into()))
@@ -123,7 +123,7 @@ fn a_remote_package_with_links_is_read_in_few_requests() {
     let remote = Package::open_with(server.url("/b.carton"), &options).unwrap();
     let remote = remote.with_fetcher(Arc::new(fetcher));
     assert_eq!(remote.hash(), package.hash());
-    // Everything but the text of 220 kB: the ends of the zip.
+    // Everything but the text of 2.2 MB: the ends of the zip.
     assert!(server.count().0 <= 2, "{:?}", server.seen());
     assert!((server.count().1 as u64) < report.len, "{:?}", server.count());
     remote.read("model/small").unwrap();

@@ -114,8 +114,11 @@ fn every_source_behaves() {
     }
 }
 
+/// An index, its sources, and what its tensors decode to.
+type Three = (Index, Vec<Arc<dyn ByteSource>>, Vec<(String, Vec<u8>)>);
+
 /// An index over three sources: raw, big-endian and compressed components in each.
-fn over_three() -> (Index, Vec<Arc<dyn ByteSource>>, Vec<(String, Vec<u8>)>) {
+fn over_three() -> Three {
     let mut sources: Vec<Vec<u8>> = vec![vec![0xee; 100]; 3];
     let mut all = Vec::new();
     for n in 0..24usize {
