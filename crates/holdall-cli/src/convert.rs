@@ -7,16 +7,15 @@ use crate::output::json::{push_number, push_optional, push_string};
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, escape, printable, shape, type_name};
-use crate::schema::infer;
-use crate::schema::read::{self, Reading};
+use crate::schema::read;
 use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::{Args, ValueEnum};
+use holdall::schema::{Reading, SCHEMA_ATTRIBUTE};
 use holdall::{
     Convert, ConvertReport, EncodeOptions, File, FileSink, Format, Rename, Sharing, TensorSpec,
     Value, formats,
 };
-use holdall_schema::SCHEMA_ATTRIBUTE;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -210,7 +209,7 @@ fn with_schema(
             let plain = options.clone().with_attributes(attributes.clone());
             let (specs, _) = holdall::convert::plan(file, &args.output, &plain)?;
             // What would be made from the tensors anyway need not be kept.
-            if infer::of_tensors(&specs)? != named.json {
+            if holdall::convert::schema_of_tensors(&specs)? != named.json {
                 attributes.set(SCHEMA_ATTRIBUTE, Value::Text(named.json.to_string()));
             }
         }

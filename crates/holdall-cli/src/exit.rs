@@ -19,8 +19,7 @@ holdall::error::rules! {
     pub(crate) STDIN_TWICE: Misuse "usage/stdin-twice" "Standard input is named as input once.";
     /// Too much on standard input.
     pub(crate) STDIN_LEN: Limit "input/stdin-len"
-        "Standard input, or a JSON array of records, which are read into memory, is at most \
-         `--limit stdin-len` long."
+        "Standard input that is read into memory is at most `--limit stdin-len` long."
         hint "give a file name instead of `-`, or raise the cap with `--limit stdin-len=…`";
     /// Elements given for a tensor are too many or too few.
     pub(crate) LENGTH: Misuse "input/length"
@@ -38,28 +37,6 @@ holdall::error::rules! {
     pub(crate) NOT_TO_TERMINAL: Misuse "output/terminal"
         "Binary data goes to a file or a pipe, not to a terminal."
         hint "name a file with `-o`, or pipe the output into another command";
-    /// The text of a schema is too long.
-    pub(crate) SCHEMA_LEN: Limit "input/schema-len"
-        "The text of a schema is at most `--limit header-len` long.";
-    /// Nothing says which records, or there are none.
-    pub(crate) WHICH_DATASET: Misuse "records/which-dataset"
-        "A command about records is given the path of a dataset, unless there is only one.";
-    /// A table that is none.
-    pub(crate) TABLE: Misuse "input/table"
-        "A table of records has names in its first line, each for another member, and as many \
-         fields in every line; quotes go around a whole field.";
-    /// Records that no one schema describes.
-    pub(crate) MIXED: Unsupported "infer/mixed"
-        "What stands at a path is of one type in all records that a schema is made from."
-        hint "let it be of one type in all records, or write the schema by hand: a `TypeDef:Record` \
-              holds any JSON object";
-    /// A condition that cannot be.
-    pub(crate) CONDITION: Misuse "records/condition"
-        "A condition compares a member with a value of its kind.";
-    /// A file name that is none, or leads out of its folder.
-    pub(crate) FILE_NAME: Misuse "build/file-name"
-        "A member that is a file names one inside the folder, in UTF-8, without `..` and not from \
-         the root.";
 
     /// An input of a model without a name, or with one where others have none.
     pub(crate) INPUT_NAME: Misuse "input/name"

@@ -14,8 +14,18 @@ pub(crate) const STDIN: &str = "<stdin>";
 /// Opens `path`, or standard input when it is `-`. A file inside a package is held against its hash
 /// first.
 pub(crate) fn open(session: &Session, path: &Path) -> Result<File, Failure> {
-    let inside = path.to_string_lossy().contains("!/") && !path.exists();
-    open_with(session, path, if inside { Check::All } else { Check::Fast })
+    open_with(session, path, check_of(path))
+}
+
+/// What is checked of a file: one inside a package is held against its hash.
+fn check_of(path: &Path) -> Check {
+    let is_inside = path.to_string_lossy().contains("!/") && !path.exists();
+    if is_inside { Check::All } else { Check::Fast }
+}
+
+/// How [`open`] opens that file.
+pub(crate) fn options_for(session: &Session, path: &Path) -> OpenOptions {
+    options(session).with_check(check_of(path))
 }
 
 /// Like [`open`], checking these digests.
@@ -115,25 +125,6 @@ pub(crate) fn reader(
         all(session, &mut file, &shown(path))?
     };
     Ok((bytes.len() as u64, Box::new(Cursor::new(bytes))))
-}
-
-/// A file, or standard input when it is `-`, to be read once from its start, and its length in bytes
-/// where it has one.
-pub(crate) fn stream(path: &Path) -> Result<(Option<u64>, Box<dyn Read + Send>), Failure> {
-    if path.as_os_str() == "-" {
-        return Ok((None, Box::new(std::io::stdin())));
-    }
-    let failed = |e: std::io::Error| {
-        let rule = &holdall::error::IO;
-        rule.broken(format!("opening: {e}")).with_io(e).in_source(path.display())
-    };
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if metadata.is_dir() {
-        let e = std::io::Error::from(std::io::ErrorKind::IsADirectory);
-        return Err(failed(e).into());
-    }
-    Ok((metadata.is_file().then_some(metadata.len()), Box::new(file)))
 }
 
 /// Everything a reader gives, up to the cap on standard input.

@@ -97,7 +97,7 @@ fn symbols_get_numbers() {
     assert_eq!(row(&found, "rows[]")["stride"], 5);
     assert_eq!(row(&found, "rows")["optional"], true);
     let error = holdall([&args[..], &["--symbols", "m=5"]].concat()).ends_with(2).error();
-    assert_eq!(error["code"], "usage/arguments");
+    assert_eq!(error["code"], "schema/unknown-symbol");
     let found = holdall([&args[..], &["--symbols", "n"]].concat()).ends_with(2);
     assert!(found.err.contains("n=3"), "{found:?}");
 }

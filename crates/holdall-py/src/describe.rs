@@ -186,16 +186,3 @@ pub(crate) fn options(of: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionVal
     }
     Ok(out)
 }
-
-/// Refuses a requirement that whoever opens the package could not read.
-pub(crate) fn check_version(py: Python<'_>, version: &str) -> PyResult<()> {
-    let text = format!(
-        "spec_version = 1\n[runner]\nrunner_name = \"x\"\nrequired_framework_version = {version:?}\n\
-         runner_compat_version = 1\n"
-    );
-    let parsed = Description::parse(text.as_bytes(), &holdall::Limits::default());
-    parsed.map(drop).map_err(|e| {
-        let hint = "write it as Cargo does: \"=1.12.1\", \">=2, <3\"";
-        misuse(py, "python/option", &format!("framework_version: {}", e.message()), Some(hint))
-    })
-}

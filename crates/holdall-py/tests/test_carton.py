@@ -95,6 +95,7 @@ def test_everything_that_is_said():
 
 def test_a_card_escapes_what_the_package_says(tmp_path):
     (tmp_path / "m").mkdir()
+    (tmp_path / "m/w").write_bytes(b"w")
     carton.pack(tmp_path / "m", name="<script>", runner="noop", framework_version="1", short_description="a & b")
     with carton.open(tmp_path / "m.carton") as p:
         assert "<script>" not in p._repr_html_() and "a &amp; b" in p._repr_html_()

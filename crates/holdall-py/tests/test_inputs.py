@@ -13,6 +13,7 @@ from holdall import carton
 def echo(tmp_path):
     """A model that gives back what it is given, of three declared types."""
     (tmp_path / "echo").mkdir()
+    (tmp_path / "echo/w").write_bytes(b"w")
     specs = [("s", "string", "*"), ("f", "float32", "*"), ("u", "uint64", "*")]
     carton.pack(tmp_path / "echo", runner="noop", framework_version="1", inputs=specs)
     with carton.load(tmp_path / "echo.carton") as model:

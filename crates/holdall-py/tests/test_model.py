@@ -73,6 +73,7 @@ def test_an_onnx_model_from_its_file_to_its_outputs(tmp_path):
 
 def test_inputs_of_many_kinds(tmp_path):
     (tmp_path / "m").mkdir()
+    (tmp_path / "m/w").write_bytes(b"w")
     specs = [("f", "float32", ("n",)), ("i", "int64", ()), ("s", "string", "*"), ("r", "float64", "*")]
     carton.pack(tmp_path / "m", runner="noop", framework_version="1", inputs=specs)
     with carton.load(tmp_path / "m.carton") as model:
@@ -131,6 +132,7 @@ def test_wrong_inputs():
 
 def test_numbers_that_do_not_fit(tmp_path):
     (tmp_path / "m").mkdir()
+    (tmp_path / "m/w").write_bytes(b"w")
     carton.pack(tmp_path / "m", runner="noop", framework_version="1", inputs=[("u", "uint8", "*")])
     with carton.load(tmp_path / "m.carton") as model:
         assert model([255])["u"].dtype == np.uint8
@@ -202,6 +204,7 @@ def test_what_a_log_raises_ends_neither_the_call_nor_the_process(tmp_path):
 def test_loading_fails(tmp_path, double):
     unknown = tmp_path / "u"
     unknown.mkdir()
+    (unknown / "w").write_bytes(b"w")
     carton.pack(unknown, runner="nobody", framework_version="1")
     with pytest.raises(holdall.Unsupported) as info:
         carton.load(tmp_path / "u.carton")

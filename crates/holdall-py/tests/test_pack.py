@@ -61,6 +61,7 @@ def test_pack_gives_the_same_bytes(tmp_path):
 
 def test_pack_texts_and_nested_tensors(tmp_path):
     (tmp_path / "m").mkdir()
+    (tmp_path / "m/w").write_bytes(b"w")
     tensors = {
         "u": np.array([["a", "ü\0b"], ["", "\U0001f600"]]),
         "o": np.array(["x", "yy"], object),
@@ -124,8 +125,10 @@ def test_pack_refuses(tmp_path, xor):
     refused(holdall.Misuse, "package/part", xor, out)
     refused(FileNotFoundError, None, tmp_path / "nope.onnx", out)
     (tmp_path / "w.bin").write_bytes(b"1")
-    refused(holdall.Misuse, "package/part", tmp_path / "w.bin", out)
-    refused(holdall.Misuse, "python/option", onnx, out, framework_version="one")
+    refused(holdall.Misuse, "package/runner", tmp_path / "w.bin", out)
+    (tmp_path / "empty").mkdir()
+    refused(holdall.Misuse, "package/part", tmp_path / "empty", out, runner="noop", framework_version="1")
+    refused(holdall.Misuse, "package/runner", onnx, out, framework_version="one")
     refused(holdall.Misuse, "python/option", onnx, out, compress="gzip")
     refused(holdall.Misuse, "python/option", onnx, out, options={"a": [1]})
     refused(holdall.Misuse, "python/dtype", onnx, out, inputs=[("x", "float16", (1,))])

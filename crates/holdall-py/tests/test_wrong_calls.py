@@ -79,6 +79,7 @@ def targets(folder):
     writers = [holdall.Writer(folder / f"w{i}.zt") for i in range(2)]
     writers[1].abort()
     (folder / "model").mkdir(exist_ok=True)
+    (folder / "model/w").write_bytes(b"w")
     holdall.carton.pack(folder / "model", runner="noop", framework_version="1", tensors={"x": np.zeros(2)})
     package, shut = (holdall.carton.open(folder / "model.carton") for _ in range(2))
     shut.close()

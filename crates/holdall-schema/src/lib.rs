@@ -11,14 +11,17 @@
 mod access;
 mod check;
 mod compile;
+mod document;
 mod dtype;
 mod effort;
 pub mod evolve;
 mod extent;
+pub mod infer;
 pub mod json;
 mod kinds;
 mod layout;
 mod limits;
+mod outline;
 mod path;
 pub mod record;
 mod refs;
@@ -27,6 +30,7 @@ mod schema;
 
 pub use access::{Accessor, Column, ReadScalar, Typed};
 pub use check::Checker;
+pub use document::{Document, Reading, record_kind};
 pub use dtype::TensorDType;
 pub use evolve::{
     Bump, Change, Convert, Converters, Migrator, Part, Resolution, ResolveOptions, Side, Verdict,
@@ -35,12 +39,14 @@ pub use evolve::{
 pub use extent::Symbols;
 pub use holdall_error as error;
 pub use holdall_error::{Error, Result, Rule};
+pub use infer::{InferOptions, Inference, Plain, Width};
 pub use kinds::{
     Align, Array, Content, Dim, Enum, Kind, Len, Member, PlaceWidth, Scalar, Struct, TensorType,
     Type, TypeId, Union, Variant,
 };
 pub use layout::{Layout, LayoutItem, PresenceBit};
 pub use limits::SchemaLimits;
+pub use outline::{Base, Outline, OutlineRow, There};
 pub use path::{Path, Segment, write_name};
 pub use record::{Elements, Encoder, Entry, Heap};
 pub use refs::def_name;
@@ -57,6 +63,6 @@ pub const KIND_ATTRIBUTE: &str = "metatensor.kind";
 
 /// Every rule of this crate.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    let tables = [json::RULES, rules::RULES, record::rules::RULES, evolve::rules::RULES];
-    tables.into_iter().flatten().copied()
+    let own = [rules::RULES, record::rules::RULES, evolve::rules::RULES, infer::RULES];
+    [json::RULES].into_iter().chain(own).flatten().copied()
 }

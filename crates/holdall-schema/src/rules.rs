@@ -69,4 +69,10 @@ crate::error::rules! {
          names.";
     /// A path that leads nowhere.
     pub UNKNOWN_PATH: NotFound "schema/unknown-path" "A path leads to something the schema has.";
+    /// Nothing says which records, or there are none.
+    pub WHICH_DATASET: Misuse "records/which-dataset"
+        "What is done with records is told the path of a dataset, unless there is only one.";
+    /// A number for a symbol that there is not.
+    pub UNKNOWN_SYMBOL: NotFound "schema/unknown-symbol"
+        "A number is given for a symbol that a shape in the schema has.";
 }

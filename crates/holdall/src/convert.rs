@@ -1,5 +1,9 @@
 //! One file into another format, version, encoding or alignment, in bounded memory.
 
+mod schema;
+
+pub use schema::{infer_schema, schema, schema_of_tensors};
+
 use crate::error::CANNOT_HOLD;
 use crate::executor::Pieces;
 use crate::file::{File, Tensor};

@@ -4,8 +4,11 @@
 //! which of the forms of a sparse layout a format has.
 
 mod jobs;
+mod schemas;
 mod structure;
 mod values;
+
+pub use schemas::{SchemaDiff, diff_schemas};
 
 use crate::file::File;
 use crate::number::{ElementType, Number};

@@ -9,9 +9,9 @@ use crate::output::text::{Size, count, escape, printable};
 use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::Error;
+use holdall::carton::rules::RUNNER;
 use holdall::carton::{
-    Content, Description, Follow, Inferred, OptionValue, PackReport, Package, Packer, Packing, hex,
-    rules::PART,
+    Content, Follow, OptionValue, PackReport, Packing, Recipe, hex, package_path,
 };
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -103,8 +103,16 @@ enum Compress {
 
 /// Packs.
 pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure> {
-    let to = output(args)?;
-    let mut packer = packer(session, args)?;
+    let to = args.output.clone().unwrap_or_else(|| package_path(&args.from));
+    let prepared = recipe(session, args)?.prepare(&args.from).map_err(advised)?;
+    prepared.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
+    if let Some((name, why)) = &prepared.undeclared {
+        let (name, why) = (escape(name), printable(why));
+        session.warn(format_args!(
+            "`{name}` cannot be declared in a package: {why}; no inputs and outputs are declared"
+        ));
+    }
+    let mut packer = prepared.packer;
     for (name, path) in &args.tensors {
         packer = packer.with_tensor(name, values::read(path)?);
     }
@@ -123,170 +131,39 @@ pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure>
     Ok(Status::Fine)
 }
 
-fn output(args: &PackArgs) -> Result<PathBuf, Failure> {
-    if let Some(to) = &args.output {
-        return Ok(to.clone());
-    }
-    let from = args.from.canonicalize().unwrap_or_else(|_| args.from.clone());
-    match args.from.is_dir() {
-        // `weights.v2` is a name, not one with an extension.
-        true => {
-            let name = from.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            Ok(from.with_file_name(format!("{name}.carton")))
-        }
-        false => Ok(args.from.with_extension("carton")),
-    }
+/// What the options say of the package.
+fn recipe(session: &Session, args: &PackArgs) -> Result<Recipe, Failure> {
+    let mut recipe = Recipe::new();
+    recipe.name.clone_from(&args.name);
+    recipe.short_description.clone_from(&args.about);
+    recipe.license.clone_from(&args.license);
+    recipe.runner.clone_from(&args.runner);
+    recipe.framework_version.clone_from(&args.framework_version);
+    recipe.options.clone_from(&args.options);
+    recipe.from_toml.clone_from(&args.from_toml);
+    recipe.description = args.description.as_deref().map(read).transpose()?;
+    recipe.platforms = (!args.platforms.is_empty()).then(|| args.platforms.clone());
+    recipe.follow = if args.follow_links { Follow::All } else { Follow::Inside };
+    recipe.open = input::options(session);
+    recipe.limits = session.global.limits();
+    Ok(recipe)
 }
 
-/// The parts of the package but for tensors and files of examples.
-fn packer(session: &Session, args: &PackArgs) -> Result<Packer, Failure> {
-    let from = &args.from;
-    from.metadata().map_err(|e| {
-        let rule = &holdall::error::IO;
-        rule.broken(format!("opening: {e}")).with_io(e).in_source(from.display())
-    })?;
-    if !from.is_dir() {
-        let name = file_name(from)?;
-        if from.extension().is_some_and(|e| e.eq_ignore_ascii_case("carton")) {
-            let e = ARGUMENTS.broken("this is a package already, not a model file");
-            let e = e.in_source(from.display());
-            return Err(e.with_hint("`holdall unpack` makes a folder of it to pack again").into());
-        }
-        let found = match args.from_toml {
-            None => inferred(session, from)?,
-            Some(_) => Description::default(),
-        };
-        let description = described(session, args, found)?;
-        let packer = Packer::new(description);
-        return Ok(packer.with_file(format!("model/{name}"), Content::Path(from.clone())));
+/// An error about what the package lacks, with the options that say it.
+fn advised(e: Error) -> Error {
+    if e.code() != RUNNER.code {
+        return e;
     }
-    let follow = if args.follow_links { Follow::All } else { Follow::Inside };
-    let packer = Packer::from_folder(from, follow)?;
-    if from.join("carton.toml").exists() && !args.says_something() {
-        return Ok(packer);
-    }
-    if from.join("carton.toml").exists() && args.from_toml.is_none() {
-        let package = Package::open_with(from, &input::options(session))?;
-        let description = described(session, args, package.description().clone())?;
-        return Ok(packer.with_description(description));
-    }
-    let description = described(session, args, Description::default())?;
-    if from.join("carton.toml").exists() {
-        return Ok(packer.with_description(description));
-    }
-    let packer = match from.join("model").is_dir() {
-        true => packer,
-        false => Packer::from_model(from, follow)?,
-    };
-    if !packer.paths().any(|path| path.starts_with("model/")) {
-        let e = PART.broken("there are no files of a model in the folder");
-        let e = e.with_hint(
-            "name a folder with the model's files, right in it or in its folder `model`",
-        );
-        return Err(e.in_source(from.display()).into());
-    }
-    Ok(packer.with_description(description))
-}
-
-impl PackArgs {
-    /// Whether an option changes what the package says of itself.
-    fn says_something(&self) -> bool {
-        let texts = [&self.name, &self.about, &self.license, &self.runner, &self.framework_version];
-        texts.iter().any(|t| t.is_some())
-            || self.from_toml.is_some()
-            || self.description.is_some()
-            || !self.options.is_empty()
-            || !self.platforms.is_empty()
-    }
-}
-
-/// The description that was given, or else was found, with what options say in place of it.
-fn described(
-    session: &Session,
-    args: &PackArgs,
-    found: Description,
-) -> Result<Description, Failure> {
-    let mut d = match &args.from_toml {
-        Some(path) => {
-            let text = read(path)?;
-            let parsed = Description::parse(text.as_bytes(), &session.global.limits());
-            let (description, warnings) = parsed.map_err(|e| e.in_source(path.display()))?;
-            warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
-            description
-        }
-        None => found,
-    };
-    let take = |to: &mut Option<String>, from: &Option<String>| {
-        if from.is_some() {
-            to.clone_from(from);
-        }
-    };
-    take(&mut d.model_name, &args.name);
-    take(&mut d.short_description, &args.about);
-    take(&mut d.license, &args.license);
-    if let Some(path) = &args.description {
-        d.model_description = Some(read(path)?);
-    }
-    if let Some(runner) = &args.runner {
-        d.runner.name.clone_from(runner);
-    }
-    if let Some(version) = &args.framework_version {
-        check_version(session, version)?;
-        d.runner.framework_version.clone_from(version);
-    }
-    if d.runner.compat_version == 0 && args.from_toml.is_none() {
-        d.runner.compat_version = 1;
-    }
-    for (name, value) in &args.options {
-        d.runner.options.retain(|(known, _)| known != name);
-        d.runner.options.push((name.clone(), value.clone()));
-    }
-    if !args.platforms.is_empty() {
-        d.required_platforms.clone_from(&args.platforms);
-    }
-    let missing =
-        [(&d.runner.name, "--runner"), (&d.runner.framework_version, "--framework-version")];
-    if let Some((_, option)) = missing.into_iter().find(|(text, _)| text.is_empty()) {
-        let e = PART.broken("nothing says what runs the model, or of which version");
-        let hint =
-            format!("add `{option}`, for example `--runner python --framework-version '>=3.10'`");
-        return Err(e.with_hint(hint).into());
-    }
-    Ok(d)
-}
-
-/// Refuses what is no requirement.
-fn check_version(session: &Session, version: &str) -> Result<(), Failure> {
-    let text = format!(
-        "spec_version = 1\n[runner]\nrunner_name = \"x\"\nrequired_framework_version = {version:?}\n\
-         runner_compat_version = 1\n"
-    );
-    match Description::parse(text.as_bytes(), &session.global.limits()) {
-        Ok(_) => Ok(()),
-        Err(e) => {
-            let e = ARGUMENTS.broken(format!("`--framework-version`: {}", e.message()));
-            Err(e.with_hint("write it as Cargo does: `=1.12.1`, `>=2, <3`").into())
-        }
-    }
-}
-
-/// What a model file says of itself.
-fn inferred(session: &Session, path: &Path) -> Result<Description, Failure> {
-    let found = Inferred::from_file(path)?;
-    if let Some((name, why)) = &found.undeclared {
-        let (name, why) = (escape(name), printable(why));
-        session.warn(format_args!(
-            "`{name}` cannot be declared in a package: {why}; no inputs and outputs are declared"
-        ));
-    }
-    Ok(found.description)
+    let hint = "say it as in `--runner python --framework-version '>=3.10'`; versions are written as \
+                Cargo writes requirements";
+    e.with_hint(hint)
 }
 
 fn file_name(path: &Path) -> Result<String, Failure> {
     match path.file_name().and_then(|name| name.to_str()) {
         Some(name) => Ok(name.to_owned()),
         None => {
-            let e = ARGUMENTS.broken("this is no name of a file, or not UTF-8");
+            let e = ARGUMENTS.broken("the name of the file is not UTF-8, or there is none");
             Err(e.in_source(path.display()).into())
         }
     }

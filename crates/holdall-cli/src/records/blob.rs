@@ -1,7 +1,7 @@
 //! The runs of a blob.
 
+use super::RecordsArgs;
 use super::write::Output;
-use super::{RecordsArgs, chosen};
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::output::json::JsonString;
 use crate::output::text::count;
@@ -16,18 +16,14 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
         let e = ARGUMENTS.broken("a blob has no members for `--columns` and `--where`");
         return Err(e.in_tensor(blob.tensor().name()).into());
     }
-    let chosen = chosen(args, blob.len());
-    let mut output = Output::new(session, args, &["value".to_owned()], chosen.is_whole());
-    let all = |_: u64| Ok(true);
-    let mut next = chosen.begin(true, &all).map_err(|e| {
-        let tensor = blob.tensor();
-        e.in_tensor(tensor.name()).in_source(tensor.file().name())
-    })?;
+    let whole = args.is_whole(blob.len());
+    let mut output = Output::new(session, args, &["value".to_owned()], whole);
+    let places = blob.places(args.range(blob.len()), args.sample())?;
     let elements = match blob.content() {
         Content::Elements(dtype) => Some(Elements::new(dtype)?),
         _ => None,
     };
-    while let Some(index) = next.next()? {
+    for index in places {
         if output.is_full() {
             output.more = true;
             break;

@@ -1,21 +1,16 @@
 //! `holdall records`: what is in the records and blobs of a file.
 
 mod blob;
-mod choose;
-mod columns;
-mod condition;
 mod write;
 
-use crate::exit::{Failure, Status, WHICH_DATASET};
+use crate::exit::{Failure, Status};
 use crate::extract::{Rows, rows};
 use crate::input;
 use crate::output::text::count;
 use crate::session::Session;
-use choose::Chosen;
 use clap::Args;
-use columns::Columns;
-use condition::Condition;
-use holdall::{File, Records, Tensor};
+use holdall::records::{self, Sample};
+use std::ops::Range;
 use std::path::PathBuf;
 use write::Output;
 
@@ -78,87 +73,46 @@ const TABLE_COLUMNS: usize = 64;
 /// Shows them.
 pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failure> {
     let file = input::open(session, &args.file)?;
-    let tensor = which(&file, args.path.as_deref())?;
+    let tensor = records::dataset_or_blob(&file, args.path.as_deref())?;
     if tensor.layout().as_str() == "blob" {
         return blob::run(session, args, &tensor.blob()?);
     }
     let records = tensor.records()?;
-    let own = |e: holdall::Error| e.in_tensor(tensor.name()).in_source(file.name());
-    let most = if args.csv { usize::MAX } else { TABLE_COLUMNS };
-    let columns = Columns::new(&records, &args.columns, most).map_err(own)?;
-    let conditions: Vec<Condition> = args
-        .conditions
-        .iter()
-        .map(|text| Condition::new(&records, text))
-        .collect::<Result<_, _>>()
-        .map_err(own)?;
-    let mut chosen = chosen(args, records.len());
-    let mut output = Output::new(session, args, &columns.titles, chosen.is_whole());
-    show(&records, &columns, &conditions, &mut chosen, &mut output, session)?;
-    output.finish(session, &count(records.len(), "record"))
-}
-
-fn show(
-    records: &Records,
-    columns: &Columns,
-    conditions: &[Condition],
-    chosen: &mut Chosen,
-    output: &mut Output,
-    session: &Session,
-) -> Result<(), Failure> {
-    let holds = |index: u64| -> holdall::Result<bool> {
-        let record = records.record(index)?;
-        for condition in conditions {
-            if !condition.holds(&record)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    let columns = match args.columns.is_empty() {
+        true if args.csv => records.all_columns(usize::MAX)?,
+        true => records.all_columns(TABLE_COLUMNS)?,
+        false => records.columns(&args.columns)?,
     };
-    let plain = conditions.is_empty();
-    let mut next = chosen.begin(plain, &holds).map_err(|e| {
-        let tensor = records.tensor();
-        e.in_tensor(tensor.name()).in_source(tensor.file().name())
-    })?;
-    // Whether there are more records that would have been shown.
-    while let Some(index) = next.next()? {
+    let mut query = records.query().with_range(args.range(records.len()));
+    for condition in &args.conditions {
+        query = query.with_condition(condition)?;
+    }
+    if let Some(Sample { count, seed }) = args.sample() {
+        query = query.with_sample(count, seed);
+    }
+    let mut output = Output::new(session, args, columns.names(), args.is_whole(records.len()));
+    for record in query.run()? {
         if output.is_full() {
             output.more = true;
             break;
         }
-        let record = records.record(index)?;
-        output.record(session, &record, columns)?;
+        output.record(session, &record?, &columns)?;
     }
-    Ok(())
+    output.finish(session, &count(records.len(), "record"))
 }
 
-/// Which of `count` records or runs were asked for.
-fn chosen(args: &RecordsArgs, count: u64) -> Chosen {
-    let range = args.range.map_or(0..count, |rows| rows.range(&[count]));
-    Chosen { range, count, sample: args.sample, seed: args.seed }
-}
-
-/// The dataset or blob of that name, or the only one.
-fn which(file: &File, path: Option<&str>) -> Result<Tensor, Failure> {
-    if let Some(path) = path {
-        return Ok(file.tensor(path)?);
+impl RecordsArgs {
+    /// The places that were asked for, of `count` records or runs.
+    fn range(&self, count: u64) -> Range<u64> {
+        self.range.map_or(0..count, |rows| rows.range(&[count]))
     }
-    let has = |t: &Tensor| matches!(t.layout().as_str(), "records" | "blob");
-    let mut all = file.tensors().filter(has);
-    match (all.next(), all.next()) {
-        (Some(only), None) => Ok(only),
-        (None, _) => {
-            let e = WHICH_DATASET.broken("the file has no dataset of records, and no blob");
-            Err(e.in_source(file.name()).into())
-        }
-        (Some(first), Some(second)) => {
-            let mut names = vec![first.name().to_owned(), second.name().to_owned()];
-            names.extend(all.take(6).map(|t| t.name().to_owned()));
-            let names: Vec<String> =
-                names.iter().map(|n| format!("`{}`", n.escape_debug())).collect();
-            let e = WHICH_DATASET.broken("the file has several datasets and blobs");
-            let e = e.with_hint(format!("name one with `--path`: {}", names.join(", ")));
-            Err(e.in_source(file.name()).into())
-        }
+
+    fn sample(&self) -> Option<Sample> {
+        self.sample.map(|count| Sample { count, seed: self.seed })
+    }
+
+    /// Whether all `count` of them were asked for.
+    fn is_whole(&self, count: u64) -> bool {
+        self.range(count) == (0..count) && self.sample.is_none()
     }
 }

@@ -1,6 +1,5 @@
 //! Records as lines of JSON, as CSV, as a table.
 
-use super::columns::Columns;
 use super::{RecordsArgs, SHOWN};
 use crate::exit::{Failure, Status};
 use crate::output::json::push_string;
@@ -8,7 +7,7 @@ use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Grouped, cut_end, printable};
 use crate::session::Session;
-use holdall::records::Record;
+use holdall::records::{Columns, Record};
 use serde_json::Value;
 use std::io::Write as _;
 
@@ -23,6 +22,8 @@ pub(super) struct Output {
     rows: Vec<(u64, Vec<String>)>,
     written: u64,
     most: u64,
+    /// Whether members were asked for, rather than whole records.
+    has_columns: bool,
     /// Whether there are more than were shown.
     pub(super) more: bool,
 }
@@ -48,7 +49,15 @@ impl Output {
         };
         let is_cut = form == Form::Table && whole && !args.table;
         let most = if is_cut { SHOWN } else { u64::MAX };
-        Output { form, titles: titles.to_vec(), rows: Vec::new(), written: 0, most, more: false }
+        Output {
+            form,
+            titles: titles.to_vec(),
+            rows: Vec::new(),
+            written: 0,
+            most,
+            has_columns: !args.columns.is_empty(),
+            more: false,
+        }
     }
 
     /// Whether no more is to be shown.
@@ -63,7 +72,7 @@ impl Output {
         record: &Record<'_>,
         columns: &Columns,
     ) -> Result<(), Failure> {
-        if self.form == Form::Json && !columns.asked {
+        if self.form == Form::Json && !self.has_columns {
             return self.line(session, &record.to_json()?);
         }
         let values = columns.values(record)?;

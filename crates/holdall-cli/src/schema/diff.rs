@@ -1,6 +1,6 @@
 //! `holdall schema diff`.
 
-use super::read::{self, Given, Named, Reading};
+use super::read;
 use crate::exit::{Failure, Status};
 use crate::input;
 use crate::output::json::push_string;
@@ -9,9 +9,10 @@ use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Grouped, escape, printable};
 use crate::session::Session;
 use clap::Args;
-use holdall_schema::{Bump, Change, Root, Verdict, What, diff};
+use holdall::diff::{SchemaDiff, diff_schemas};
+use holdall::schema::{Bump, Change, Document, Reading, Verdict, What};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Compare two schemas: what changed, and what it means for old files
 #[derive(Debug, Args)]
@@ -44,16 +45,10 @@ pub(crate) struct DiffArgs {
 pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure> {
     input::check_once([&args.old, &args.new])?;
     let limits = session.global.limits().of_schemas();
-    let path = args.path.as_deref();
-    let mut old = side(session, &args.old, path)?;
-    let mut new = side(session, &args.new, path)?;
-    // The schema of a record is compared with the records that the other side has.
-    match (old.schema.root(), new.schema.root()) {
-        (Root::Record(_), Root::References(_)) => new = new.records(path, &limits)?,
-        (Root::References(_), Root::Record(_)) => old = old.records(path, &limits)?,
-        _ => {}
-    }
-    let changes = diff((&old.schema, &old.json), (&new.schema, &new.json), &limits)?;
+    let given = |file: &PathBuf| read::given(session, file, Reading::ByContent);
+    let (old, new) = (given(&args.old)?, given(&args.new)?);
+    let SchemaDiff { old, new, changes, .. } =
+        diff_schemas(old, new, args.path.as_deref(), &limits)?;
     if session.json() {
         writeln!(session.out(), "{}", json(&old, &new, &changes))?;
     } else if !session.global.quiet {
@@ -63,21 +58,15 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
     Ok(if changes.iter().any(|c| counts(&c)) { Status::Bad } else { Status::Fine })
 }
 
-/// One side: the whole of it, or the records at a path.
-fn side(session: &Session, file: &Path, path: Option<&str>) -> Result<Named, Failure> {
-    let limits = session.global.limits().of_schemas();
-    match (read::given(session, file, Reading::ByContent)?, path) {
-        (Given::Schema(named), None) => Ok(*named),
-        (Given::Schema(named), path) => named.records(path, &limits),
-        (Given::File(file), None) => read::of_file(&file),
-        (Given::File(file), Some(path)) => Ok(super::read::of_records(&file, path)?),
-    }
-}
-
-fn text(session: &Session, old: &Named, new: &Named, changes: &[Change]) -> Result<(), Failure> {
+fn text(
+    session: &Session,
+    old: &Document,
+    new: &Document,
+    changes: &[Change],
+) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
-    let names = format!("{} and {}", escape(&old.source), escape(&new.source));
+    let names = format!("{} and {}", escape(&old.name), escape(&new.name));
     if changes.is_empty() {
         writeln!(out, "{} {names}", paint.on("same:", Style::Good))?;
         return Ok(());
@@ -152,11 +141,11 @@ fn difference(change: &Change) -> String {
     parts.join(": ")
 }
 
-fn json(old: &Named, new: &Named, changes: &[Change]) -> String {
+fn json(old: &Document, new: &Document, changes: &[Change]) -> String {
     let mut out = String::from("{\"old\":");
-    push_string(&old.source, &mut out);
+    push_string(&old.name, &mut out);
     out.push_str(",\"new\":");
-    push_string(&new.source, &mut out);
+    push_string(&new.name, &mut out);
     let compatible = changes.iter().all(|c| c.verdict == Verdict::Compatible);
     let same = changes.is_empty();
     let bump = Bump::of(changes).as_str();

@@ -1,15 +1,15 @@
 //! `holdall schema layout`.
 
-use super::read::{self, Given, Reading};
-use super::rows::{Place, Row, There, Walk};
-use crate::exit::{ARGUMENTS, Failure, Status};
+use super::read;
+use crate::exit::{Failure, Status};
 use crate::output::json::{push_number, push_string};
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Grouped, escape, exact_size};
 use crate::session::Session;
-use clap::Args;
-use holdall_schema::{Extent, Path, Root, Schema, Symbols, TypeId};
+use clap::{Args, ValueEnum};
+use holdall::records::{self, RecordLayout, SchemaLayout, SchemaOrFile};
+use holdall::schema::{Base, Extent, OutlineRow, Path, Reading, Symbols, There};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -39,7 +39,16 @@ pub(crate) struct LayoutArgs {
     /// Take the schema for that of one `record`, or of a whole `file` [default: of a record, where the
     /// root has a kind that a record can have]
     #[arg(long = "as", value_name = "WHAT", hide_possible_values = true)]
-    reading: Option<Reading>,
+    reading: Option<As>,
+}
+
+/// `--as`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum As {
+    /// That of one record.
+    Record,
+    /// That of the `tensors` of a file.
+    File,
 }
 
 fn symbol(text: &str) -> Result<(String, u64), String> {
@@ -47,16 +56,6 @@ fn symbol(text: &str) -> Result<(String, u64), String> {
     let number =
         n.parse().map_err(|_| format!("`{n}` is no whole number; write for example n=3"))?;
     Ok((name.to_owned(), number))
-}
-
-/// What the whole is.
-struct Head {
-    source: String,
-    is_file: bool,
-    /// Where it is the schema of one record: what the record is, and its size and place.
-    record: Option<(String, Extent, Option<u32>)>,
-    /// Symbols of the schema, with the numbers that were given.
-    symbols: Vec<(String, Option<u64>)>,
 }
 
 /// Prints it.
@@ -67,78 +66,34 @@ pub(crate) fn run(session: &Session, args: &LayoutArgs) -> Result<Status, Failur
     };
     let limits = session.global.limits().of_schemas();
     let symbols: Symbols = args.symbols.iter().map(|(k, n)| (k.as_str().into(), *n)).collect();
-    let reading = args.reading.unwrap_or(Reading::ByContent);
-    let mut walk = Walk::new(&symbols, &limits, only.as_ref());
-    let head = match read::given(session, &args.source, reading)? {
-        Given::File(file) => {
-            if let Some((name, _)) = args.symbols.first() {
-                return Err(no_symbol(name, "a tensor file has none without a number").into());
-            }
-            walk.file(&file).map_err(|e| e.in_source(file.name()))?;
-            let source = file.name().to_owned();
-            Head { source, is_file: true, record: None, symbols: Vec::new() }
-        }
-        Given::Schema(named) => {
-            let known = named.schema.symbols();
-            if let Some(name) = symbols.keys().find(|name| !known.contains(name)) {
-                let all: Vec<String> = known.iter().map(|s| format!("`{s}`")).collect();
-                let has = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-                return Err(no_symbol(name, &format!("the schema has {has}")).into());
-            }
-            let own = |e: holdall::Error| e.in_source(&named.source);
-            let schema = named.schema.bind(&symbols).map_err(own)?;
-            walk.schema(&schema).map_err(own)?;
-            let record = match schema.root() {
-                Root::Record(ty) => Some(record_of(&schema, ty, &symbols)?),
-                Root::References(_) => None,
-            };
-            let symbols = known.iter().map(|s| (s.to_string(), symbols.get(s).copied())).collect();
-            Head { source: named.source.clone(), is_file: false, record, symbols }
-        }
+    let reading = match args.reading {
+        None => Reading::ByContent,
+        Some(As::Record) => Reading::Record,
+        Some(As::File) => Reading::File,
     };
-    let rows = walk.rows;
-    if rows.is_empty()
-        && let Some(only) = &only
-    {
-        let rule = &holdall_schema::rules::UNKNOWN_PATH;
-        return Err(rule
-            .broken(format!("`{only}` leads to nothing"))
-            .in_source(head.source)
-            .into());
-    }
+    let what = read::given(session, &args.source, reading)?;
+    let layout = records::layout(&what, only.as_ref(), &symbols, &limits)?;
     if session.json() {
-        writeln!(session.out(), "{}", json(&head, &rows))?;
+        writeln!(session.out(), "{}", json(&what, &layout))?;
     } else {
-        text(session, &head, &rows)?;
+        text(session, &what, &layout)?;
     }
     Ok(Status::Fine)
 }
 
-fn no_symbol(name: &str, has: &str) -> holdall::Error {
-    ARGUMENTS.broken(format!("there is no symbol `{}`: {has}", name.escape_debug()))
-}
-
-fn record_of(
-    schema: &Schema,
-    ty: TypeId,
-    symbols: &Symbols,
-) -> Result<(String, Extent, Option<u32>), Failure> {
-    Ok((super::show::ty(schema, ty, symbols), schema.extent(ty)?, schema.ty(ty).heap_align))
-}
-
-fn text(session: &Session, head: &Head, rows: &[Row]) -> Result<(), Failure> {
+fn text(session: &Session, what: &SchemaOrFile, layout: &SchemaLayout) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
-    writeln!(out, "{}", paint.on(escape(&head.source), Style::Title))?;
+    writeln!(out, "{}", paint.on(escape(what.name()), Style::Title))?;
     let mut lines = Vec::new();
-    if let Some((kind, extent, heap)) = &head.record {
+    if let Some(RecordLayout { kind, extent, heap_align, .. }) = &layout.record {
         let size = exact_size(extent.size);
         let mut line = format!("{kind}, {size}, aligned to {}", extent.align);
         if extent.stride != extent.size {
             line.push_str(&format!(", {} from one to the next", Grouped(extent.stride)));
         }
         lines.push(("record", line));
-        if let Some(align) = heap {
+        if let Some(align) = heap_align {
             lines.push(("heap", format!("aligned to {align}")));
         }
     }
@@ -146,12 +101,12 @@ fn text(session: &Session, head: &Head, rows: &[Row]) -> Result<(), Failure> {
         Some(n) => format!("{} = {n}", escape(name)),
         None => escape(name),
     };
-    if !head.symbols.is_empty() {
-        lines.push(("symbols", head.symbols.iter().map(shown).collect::<Vec<_>>().join(", ")));
+    if !layout.symbols.is_empty() {
+        lines.push(("symbols", layout.symbols.iter().map(shown).collect::<Vec<_>>().join(", ")));
     }
     // The record itself was told about.
-    let rows: Vec<&Row> =
-        rows.iter().filter(|r| head.record.is_none() || !r.path.is_root()).collect();
+    let rows: Vec<&OutlineRow> =
+        layout.rows.iter().filter(|r| layout.record.is_none() || !r.path.is_root()).collect();
     lines.push(("paths", Grouped(rows.len() as u64).to_string()));
     for (key, value) in lines {
         writeln!(out, "  {}{value}", paint.on(format!("{key:<9}"), Style::Dim))?;
@@ -172,7 +127,7 @@ fn text(session: &Session, head: &Head, rows: &[Row]) -> Result<(), Failure> {
     let number = |n: Option<u64>| Cell::new(n.map_or(String::new(), |n| Grouped(n).to_string()));
     let row = |at: usize| {
         let r = rows[at];
-        let sign = if r.place == Place::Heap { "+" } else { "" };
+        let sign = if r.base == Base::Heap { "+" } else { "" };
         let offset = r.offset.map_or(String::new(), |n| format!("{sign}{}", Grouped(n)));
         let path = r.path.to_string();
         vec![
@@ -194,44 +149,44 @@ fn text(session: &Session, head: &Head, rows: &[Row]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn json(head: &Head, rows: &[Row]) -> String {
+fn json(what: &SchemaOrFile, layout: &SchemaLayout) -> String {
     let mut out = String::from("{\"source\":");
-    push_string(&head.source, &mut out);
-    out.push_str(match (&head.record, head.is_file) {
-        (_, true) => ",\"of\":\"file\"",
+    push_string(what.name(), &mut out);
+    out.push_str(match (&layout.record, what) {
+        (_, SchemaOrFile::File(_)) => ",\"of\":\"file\"",
         (Some(_), _) => ",\"of\":\"record\"",
         (None, _) => ",\"of\":\"tensors\"",
     });
     out.push_str(",\"symbols\":{");
-    for (at, (name, n)) in head.symbols.iter().enumerate() {
+    for (at, (name, n)) in layout.symbols.iter().enumerate() {
         out.push_str(if at > 0 { "," } else { "" });
         push_string(name, &mut out);
         out.push(':');
         number(*n, &mut out);
     }
     out.push_str("},\"record\":");
-    match &head.record {
+    match &layout.record {
         None => out.push_str("null"),
-        Some((kind, extent, heap)) => {
+        Some(RecordLayout { kind, extent, heap_align, .. }) => {
             out.push_str("{\"kind\":");
             push_string(kind, &mut out);
             let Extent { size, stride, align } = extent;
             out.push_str(&format!(",\"size\":{size},\"stride\":{stride},\"align\":{align}"));
             out.push_str(",\"heap_align\":");
-            number(heap.map(u64::from), &mut out);
+            number(heap_align.map(u64::from), &mut out);
             out.push('}');
         }
     }
     out.push_str(",\"paths\":[");
-    for (at, row) in rows.iter().enumerate() {
+    for (at, row) in layout.rows.iter().enumerate() {
         out.push_str(if at > 0 { ",{\"path\":" } else { "{\"path\":" });
         push_string(&row.path.to_string(), &mut out);
         out.push_str(",\"kind\":");
         push_string(&row.kind, &mut out);
-        out.push_str(match row.place {
-            Place::Header => ",\"place\":\"header\"",
-            Place::Record => ",\"place\":\"record\"",
-            Place::Heap => ",\"place\":\"heap\"",
+        out.push_str(match row.base {
+            Base::Header => ",\"place\":\"header\"",
+            Base::Record => ",\"place\":\"record\"",
+            Base::Heap => ",\"place\":\"heap\"",
         });
         for (key, n) in [
             ("offset", row.offset),

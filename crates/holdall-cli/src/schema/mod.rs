@@ -3,11 +3,10 @@
 
 mod check;
 mod diff;
-pub(crate) mod infer;
+mod infer;
 mod layout;
 mod migrate;
 pub(crate) mod read;
-mod rows;
 mod show;
 
 use crate::exit::{Failure, Status};

@@ -87,8 +87,8 @@ def pack(
         progress: ``True`` for a bar, or a function of the bytes done and all bytes.
 
     Raises:
-        Misuse: the parts do not fit together (``package/part``), nothing says what runs the model, or no package
-            can say what is declared.
+        Misuse: the parts do not fit together (``package/part``), nothing says what runs the model
+            (``package/runner``), or no package can say what is declared.
         TypeError: an argument is of another type. UnicodeEncodeError: a text is not Unicode.
         Malformed: what ``carton.toml`` or the model's file has wrong.
     """
@@ -103,7 +103,6 @@ def pack(
     source = os.fspath(model)
     if not isinstance(source, str):
         raise TypeError(f"model is a path as text, not {type(source).__name__}")
-    target = _beside(source) if out is None else os.fspath(out)
     declared = [_declared.specs(of, side) for of, side in ((inputs, "input"), (outputs, "output"))]
     said = {
         "name": optional(name, "name"),
@@ -123,9 +122,9 @@ def pack(
     }
     shown = [(pathlib.Path(path).name, path) for path in misc]
     with listening(progress) as listener:
-        found = _holdall.pack(
+        target, found = _holdall.pack(
             source,
-            target,
+            out,
             said,
             list(arrays.items()),
             shown,
@@ -171,13 +170,3 @@ def _tested(of: Test, at: int, arrays: dict[str, Any]) -> tuple[Any, ...]:
     name, description = (optional(getattr(test, of), f"{of} of self-test {at}") for of in ("name", "description"))
     rtol, atol = (_declared.tolerance(getattr(test, of), f"{of} of self-test {at}") for of in ("rtol", "atol"))
     return name, description, *sides, (rtol, atol, bool(test.equal_nan))
-
-
-def _beside(source: str) -> str:
-    """The package's path where none is said: the model's with another extension."""
-    path = pathlib.Path(source)
-    if path.is_dir():
-        # `weights.v2` is a name there, not one with an extension.
-        path = path.resolve()
-        return str(path.with_name(path.name + ".carton"))
-    return str(path.with_suffix(".carton"))

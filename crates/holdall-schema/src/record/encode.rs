@@ -31,18 +31,20 @@ pub struct Encoder<'s> {
 }
 
 /// What becomes of members that a struct does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unknown {
     /// They break `record/unknown-member`.
+    #[default]
     Refuse,
     /// They are passed over.
     Ignore,
 }
 
 /// What `null` is where an optional member stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Null {
     /// A value, which no kind has.
+    #[default]
     Value,
     /// The same as nothing.
     Absent,

@@ -22,7 +22,7 @@ pub use holdall_core::formats::carton::{
     ShapeSpec, TensorKind, TensorRow, TensorSpec, Tolerance, Value, ValueType,
 };
 pub use inferred::Inferred;
-pub use pack::{Content, Follow, PackReport, Packer, Packing};
+pub use pack::{Content, Follow, PackReport, Packer, Packing, Prepared, Recipe, package_path};
 pub(crate) use package::split;
 pub use package::{Package, PackageFile, Place};
 pub use read::FileReader;

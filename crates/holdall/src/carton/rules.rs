@@ -19,6 +19,9 @@ holdall_core::error::rules! {
     /// Parts that do not make a package.
     pub PART: Misuse "package/part"
         "Files, tensors and description of a package that is made fit together.";
+    /// Nothing that says what runs the model.
+    pub RUNNER: Misuse "package/runner"
+        "A package that is made says what runs its model, and with which versions of the framework.";
     /// A link out of the folder that is packed.
     pub LINK_OUT: Misuse "package/link-out"
         "A symbolic link in a folder that is packed leads to what is in the folder, unless the \

@@ -18,16 +18,24 @@
 
 mod blob;
 mod build;
+mod check;
+mod choose;
 mod column;
 #[cfg(feature = "derive")]
 #[doc(hidden)]
 pub mod derive;
 mod each;
 mod entries;
+mod infer;
+mod migrate;
 mod open;
+mod outline;
+pub mod query;
 mod ragged;
 mod record;
+mod rows;
 pub mod rules;
+mod schemas;
 mod store;
 #[cfg(feature = "derive")]
 mod structs;
@@ -35,13 +43,21 @@ mod texts;
 
 pub use blob::{Blob, BlobElement};
 pub use build::{BlobWriter, Build, BuildReport, DatasetWriter, Part};
+pub use check::{CheckReport, Finding, Where, check_file, check_rows, check_schema};
+pub use choose::{dataset, dataset_or_blob};
 pub use column::Column;
 pub use each::Iter;
 #[cfg(feature = "derive")]
 pub use holdall_derive::Record;
 pub use holdall_schema::{Accessor, ReadScalar, Typed};
+pub use infer::infer;
+pub use migrate::{Migration, MigrationReport};
+pub use outline::{RecordLayout, SchemaLayout, layout};
+pub use query::{Columns, Condition, Query, Sample};
 pub use ragged::Ragged;
 pub use record::Record;
+pub use rows::{FillOptions, Form, Rows, RowsOptions};
+pub use schemas::{SchemaOrFile, is_binary, schema_of_dataset, schema_of_file, schema_of_tensor};
 #[cfg(feature = "derive")]
 pub use structs::{FromRecord, Structs};
 pub use texts::Texts;
@@ -249,17 +265,12 @@ impl Records {
     }
 
     fn check_range(&self, range: &Range<u64>) -> Result<()> {
-        if range.start > range.end || range.end > self.len() {
-            return Err(self.outside(range.clone()));
-        }
-        Ok(())
+        check_range(range, self.len()).map_err(|e| placed(e, self.tensor()))
     }
 
     #[cold]
     fn outside(&self, range: Range<u64>) -> Error {
-        let count = self.len();
-        let message = format!("records {}..{} of {count}", range.start, range.end);
-        placed(INDEX.broken(message), self.tensor())
+        placed(outside(&range, self.len()), self.tensor())
     }
 
     /// An error found in a record.
@@ -284,6 +295,23 @@ impl std::fmt::Debug for Records {
 #[cold]
 fn placed(e: Error, tensor: &Tensor) -> Error {
     e.in_tensor(tensor.name()).in_source(tensor.file().name())
+}
+
+/// Refuses a range that passes the number of records or runs, or ends before it starts.
+fn check_range(range: &Range<u64>, count: u64) -> Result<()> {
+    if range.start > range.end || range.end > count {
+        return Err(outside(range, count));
+    }
+    Ok(())
+}
+
+#[cold]
+fn outside(range: &Range<u64>, count: u64) -> Error {
+    let Range { start, end } = range;
+    INDEX.broken(match start > end && *end == count {
+        true => format!("records from {start} on, of {count}"),
+        false => format!("records {start}..{end} of {count}"),
+    })
 }
 
 /// Refuses another layout.

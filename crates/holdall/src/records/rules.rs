@@ -36,4 +36,34 @@ holdall_core::error::rules! {
     pub DERIVE: Misuse "records/derive"
         "A Rust type that records are read as has its fields where the schema has the members, of \
          the same size and kind.";
+    /// A condition that cannot be.
+    pub CONDITION: Misuse "records/condition"
+        "A condition compares a member with a value of its kind.";
+    /// A table that is none.
+    pub TABLE: Misuse "input/table"
+        "A table of records has names in its first line, each for another member, and as many fields \
+         in every line; quotes go around a whole field.";
+    /// A table where tables cannot be read.
+    pub NO_TABLES: Unsupported "records/no-tables"
+        "Tables of records (CSV, TSV) are read by a build that has the feature `tables`.";
+    /// A JSON array that is too long.
+    pub ARRAY_LEN: Limit "records/array-len"
+        "A JSON array of records, which is read into memory, is no longer than allowed."
+        hint "write one record on each line instead: lines are read one after the other";
+    /// A file name that is none, or leads out of its folder.
+    pub FILE_NAME: Misuse "build/file-name"
+        "A member that is a file names one inside the folder, in UTF-8, without `..` and not from the \
+         root.";
+    /// What would write the tensors is not built in.
+    pub NO_METATENSOR: Unsupported "records/no-metatensor"
+        "Tensors are compared with a schema, and get one, in a build that has the feature \
+         `metatensor`.";
+    /// A tensor without a length.
+    pub UNKNOWN_LEN: Unsupported "records/unknown-len"
+        "A tensor that is compared with a schema says its decoded length.";
+    /// The text of a schema is too long.
+    pub SCHEMA_LEN: Limit "input/schema-len"
+        "The text of a schema is no longer than the header of a file may be.";
 }
+
+pub use holdall_schema::rules::WHICH_DATASET;

@@ -2,7 +2,10 @@
 //! pass that writes it.
 
 mod parts;
+mod recipe;
 mod zip;
+
+pub use recipe::{Prepared, Recipe, package_path};
 
 use super::rules::OUTPUT_INSIDE;
 use super::{Description, Links, Package, Value};

@@ -21,14 +21,14 @@ use std::path::Path;
 /// After an error about a record, the dataset is as it was before it.
 pub struct DatasetWriter {
     name: String,
-    kind: Value,
-    pub(super) schema: Schema,
-    pub(super) ty: TypeId,
+    pub(in crate::records) kind: Value,
+    pub(in crate::records) schema: Schema,
+    pub(in crate::records) ty: TypeId,
     extent: Extent,
     /// Bytes of a record, and from one to the next.
     pub(super) size: usize,
     pub(super) stride: usize,
-    pub(super) limits: SchemaLimits,
+    pub(in crate::records) limits: SchemaLimits,
     work: Work,
     pub(super) records: Spool,
     pub(super) heap: SpoolHeap,
@@ -79,6 +79,11 @@ impl DatasetWriter {
     pub fn with_dedup(mut self) -> DatasetWriter {
         self.heap.window = Some(Window::default());
         self
+    }
+
+    /// Its path in the file.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// How many records there are.

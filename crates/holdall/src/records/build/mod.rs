@@ -29,8 +29,8 @@ use holdall_core::{
     Value as Attribute,
 };
 use holdall_schema::{
-    Additional, Content, KIND_ATTRIBUTE, Node, NodeId, Path, Root, SCHEMA_ATTRIBUTE, Schema,
-    SchemaLimits, Segment,
+    Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
+    Segment, record_kind,
 };
 use serde_json::Value;
 use spool::Spool;
@@ -119,6 +119,12 @@ impl Build {
         Ok(self)
     }
 
+    /// What schemas, and records on their way into the file, may ask for.
+    pub fn with_limits(mut self, limits: SchemaLimits) -> Build {
+        self.limits = limits;
+        self
+    }
+
     /// Begins the dataset that the schema has at the path `name`. Hand it to [`Build::add`] when it has
     /// its records; several may be filled at the same time, on several threads.
     ///
@@ -144,6 +150,31 @@ impl Build {
         self.check_format(name, RECORDS, kind)?;
         DatasetWriter::new(name, kind, &self.folder, &self.limits, &self.options.work)
             .map_err(|e| e.in_tensor(name))
+    }
+
+    /// Begins the dataset that a schema is for: that of a record stands at `path`, or `records`; that of a
+    /// file, which the new file gets too, says itself where its dataset is, and `path` chooses one of several.
+    ///
+    /// # Errors
+    /// `records/which-dataset`; as [`Build::with_schema`] and [`Build::dataset`].
+    pub fn dataset_for(
+        self,
+        schema: &Document,
+        path: Option<&str>,
+    ) -> Result<(Build, DatasetWriter)> {
+        let own = |e: holdall_core::Error| e.in_source(&schema.name);
+        match schema.schema.root() {
+            Root::Record(_) => {
+                let dataset = self.dataset_of(path.unwrap_or(RECORDS), &schema.json);
+                Ok((self, dataset.map_err(own)?))
+            }
+            Root::References(_) => {
+                let (name, _) = schema.dataset(path, &self.limits)?;
+                let build = self.with_schema(&schema.json).map_err(own)?;
+                let dataset = build.dataset(&name).map_err(own)?;
+                Ok((build, dataset))
+            }
+        }
     }
 
     /// Begins the blob that the schema has at the path `name`: see [`Build::dataset`].
@@ -285,7 +316,8 @@ impl Build {
             return Err(self.no_node(name, "reference"));
         };
         for segment in &path.0 {
-            at = step(schema, at, segment).ok_or_else(|| self.no_node(name, "reference"))?;
+            let next = schema.step(at, segment).filter(|_| *segment != Segment::Each);
+            at = next.ok_or_else(|| self.no_node(name, "reference"))?;
         }
         Ok((json, schema.node(at)))
     }
@@ -294,29 +326,6 @@ impl Build {
     fn no_node(&self, name: &str, what: &str) -> holdall_core::Error {
         NODE.broken(format!("the schema has no {what} at this path")).in_tensor(name)
     }
-}
-
-fn step(schema: &Schema, at: NodeId, segment: &Segment) -> Option<NodeId> {
-    match (schema.node(at), segment) {
-        (Node::Object(object), Segment::Name(name)) => match object.property(name) {
-            Some(property) => Some(property.node),
-            None => match object.additional {
-                Additional::Node(node) => Some(node),
-                _ => None,
-            },
-        },
-        (Node::List { items, .. }, Segment::Index(_)) => Some(*items),
-        _ => None,
-    }
-}
-
-/// The schema of the records of a dataset, which needs nothing around it.
-fn record_kind(schema: &Value, pointer: &str) -> Option<Value> {
-    let mut kind = schema.pointer(pointer)?.get("items")?.clone();
-    if let (Some(defs), Value::Object(keywords)) = (schema.get("$defs"), &mut kind) {
-        keywords.insert("$defs".to_owned(), defs.clone());
-    }
-    Some(kind)
 }
 
 /// A tensor of that layout without components.

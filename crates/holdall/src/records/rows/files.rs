@@ -1,70 +1,60 @@
 //! Files that records name, and files of a folder.
 
-use crate::exit::FILE_NAME;
-use clap::Args;
-use holdall::Result;
+use crate::error::io;
+use crate::records::Build;
+use crate::records::rules::FILE_NAME;
+use crate::work::Work;
+use holdall_core::error::Shown as _;
+use holdall_core::{Error, Result};
 use holdall_schema::record::rules::TYPE;
-use holdall_schema::{Accessor, Entry, Kind, Path as Way, Schema, Segment, TypeId};
+use holdall_schema::{Accessor, Content, Entry, Kind, Path as Way, Schema, Segment, TypeId};
 use serde_json::Value;
+use std::fmt::Display;
 use std::path::{Component, Path, PathBuf};
 
-/// Where the bytes of members are that records only name.
-#[derive(Debug, Args)]
-pub(crate) struct Files {
-    /// The folder that file names start from
-    #[arg(long, value_name = "DIR")]
-    pub(crate) files: Option<PathBuf>,
-
-    /// This member's bytes (or text) are those of the file in --files that the record names there; may
-    /// be given again
-    #[arg(long = "file-member", value_name = "MEMBER", requires = "files")]
-    pub(crate) members: Vec<String>,
-}
-
 /// The members of records that are files.
-pub(crate) struct FileMembers {
+pub(super) struct FileMembers {
     folder: PathBuf,
     members: Vec<(Way, Accessor)>,
 }
 
 /// A file that a record names: which member it is, and its bytes.
-pub(crate) struct Named {
+pub(super) struct Named {
     member: usize,
     bytes: Vec<u8>,
 }
 
-impl Files {
-    /// The members in records of that type; `None` where no member is a file.
+impl FileMembers {
+    /// These members, in records of that type, whose bytes are in files of a folder.
     ///
     /// # Errors
     /// `schema/path`, `schema/unknown-path`; `record/type` for a member that is neither bytes nor text.
-    pub(crate) fn members(&self, schema: &Schema, ty: TypeId) -> Result<Option<FileMembers>> {
-        let Some(folder) = self.files.as_ref().filter(|_| !self.members.is_empty()) else {
-            return Ok(None);
-        };
+    pub(super) fn new(
+        folder: &Path,
+        paths: &[String],
+        schema: &Schema,
+        ty: TypeId,
+    ) -> Result<FileMembers> {
         let mut members = Vec::new();
-        for member in &self.members {
-            let path: Way = member.parse()?;
+        for path in paths {
+            let path: Way = path.parse()?;
             let part = schema.accessor(ty, &path)?;
             let kind = &schema.ty(part.ty()).kind;
             if !matches!(kind, Kind::Bytes | Kind::String) {
                 let kind = kind.as_str();
-                return Err(
-                    TYPE.broken(format!("`{path}` is a `TypeDef:{kind}`, no bytes or text"))
-                );
+                let message = format!("`{path}` is a `TypeDef:{kind}`; a file holds bytes or text");
+                return Err(TYPE.broken(message));
             }
             members.push((path, part));
         }
-        Ok(Some(FileMembers { folder: folder.clone(), members }))
+        Ok(FileMembers { folder: folder.to_owned(), members })
     }
-}
 
-impl FileMembers {
     /// Reads the files that a record names, and leaves empty text in their places.
     ///
     /// # Errors
     /// `build/file-name`; Io.
-    pub(crate) fn take(
+    pub(super) fn take(
         &self,
         schema: &Schema,
         ty: TypeId,
@@ -77,15 +67,9 @@ impl FileMembers {
                 if slot.is_null() {
                     continue;
                 }
-                return Err(FILE_NAME.broken(format!("`{path}` is no text")));
+                return Err(FILE_NAME.broken(format!("`{path}` is not text, which names a file")));
             };
-            let bytes = read(&self.folder, name).map_err(|e| {
-                let located = e.rule().broken(format!("{}, in `{path}`", e.message()));
-                match e.io() {
-                    Some(io) => located.with_io(std::io::Error::from(io.kind())),
-                    None => located,
-                }
-            })?;
+            let bytes = read(&self.folder, name).map_err(|e| behind(&e, path))?;
             found.push(Named { member, bytes });
             *slot = Value::String(String::new());
         }
@@ -93,7 +77,7 @@ impl FileMembers {
     }
 
     /// Puts the files into a record that was written with empty text in their places, and its heap.
-    pub(crate) fn put(&self, files: Vec<Named>, record: &mut [u8], heap: &mut Vec<u8>) {
+    pub(super) fn put(&self, files: Vec<Named>, record: &mut [u8], heap: &mut Vec<u8>) {
         for Named { member, bytes } in files {
             let Some((_, part)) = self.members.get(member) else { continue };
             let at = part.offset()..part.offset() + Entry::LEN;
@@ -136,6 +120,17 @@ fn slot<'v>(
     Some(at)
 }
 
+/// The same error, said to be about that member or file.
+#[cold]
+fn behind(e: &Error, what: impl Display) -> Error {
+    let what = what.to_string();
+    let located = e.rule().broken(format!("`{}`: {}", what.shown(), e.message()));
+    match e.io() {
+        Some(io) => located.with_io(std::io::Error::from(io.kind())),
+        None => located,
+    }
+}
+
 /// The bytes of a file in a folder.
 fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
     let relative = Path::new(name);
@@ -143,44 +138,53 @@ fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
     let is_inside =
         relative.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
     if name.is_empty() || !is_inside {
-        let message = format!("`{}` is no name of a file in the folder", name.escape_debug());
+        let message = format!("`{}` is not the name of a file in the folder", name.shown());
         return Err(FILE_NAME.broken(message));
     }
     let path = folder.join(relative);
-    contents(&path).map_err(|e| {
-        let message = format!("`{}`: {}", path.display().to_string().escape_debug(), e.message());
-        let located = e.rule().broken(message);
-        match e.io() {
-            Some(io) => located.with_io(std::io::Error::from(io.kind())),
-            None => located,
-        }
-    })
+    contents(&path).map_err(|e| behind(&e, path.display()))
 }
 
-/// The bytes of a file; links are followed. What is none, a pipe or a device, may have no end.
-///
-/// # Errors
-/// `build/file-name`; Io.
-pub(crate) fn contents(path: &Path) -> Result<Vec<u8>> {
-    let failed = |e: std::io::Error| {
-        let rule = &holdall::error::IO;
-        rule.broken(format!("reading: {e}")).with_io(e)
-    };
+/// The bytes of a file; links are followed. A pipe or a device is refused: it may have no end.
+fn contents(path: &Path) -> Result<Vec<u8>> {
+    let failed = |e: std::io::Error| io(e, "reading");
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(FILE_NAME.broken("it is no file"));
+        return Err(FILE_NAME.broken("this is not a regular file"));
     }
     std::fs::read(path).map_err(failed)
 }
 
+impl Build {
+    /// Puts every file of a folder and of those below it into a blob `name`, in the order of their names,
+    /// and the names, with `/` between folders, into a blob of text `NAME_names`. Gives their number. Links to
+    /// files are followed, links to folders are not. `work` counts the bytes
+    /// that are read.
+    ///
+    /// # Errors
+    /// `build/file-name` for a name that is not UTF-8; Io; as [`Build::blob_of`] and [`Build::add`].
+    pub fn add_files(&mut self, name: &str, folder: impl AsRef<Path>, work: &Work) -> Result<u64> {
+        let folder = folder.as_ref();
+        let found = names_below(folder)?;
+        let len = |name: &String| std::fs::metadata(folder.join(name)).map_or(0, |m| m.len());
+        work.begin(found.iter().map(len).fold(0, u64::saturating_add));
+        let mut names = self.blob_of(&format!("{name}_names"), Content::Utf8)?;
+        let mut runs = self.blob_of(name, Content::Bytes)?;
+        for file in &found {
+            let path = folder.join(file);
+            let bytes = contents(&path).map_err(|e| e.in_source(path.display()))?;
+            runs.bytes(&bytes)?;
+            names.text(file)?;
+            work.advance(bytes.len() as u64)?;
+        }
+        self.add(runs)?;
+        self.add(names)?;
+        Ok(found.len() as u64)
+    }
+}
+
 /// The names of all files in a folder and those below it, with `/` between folders, sorted.
-///
-/// # Errors
-/// `build/file-name` for a name that is no text; Io.
-pub(crate) fn names(folder: &Path) -> Result<Vec<String>> {
-    let failed = |e: std::io::Error, at: &Path| {
-        let rule = &holdall::error::IO;
-        rule.broken(format!("reading the folder: {e}")).with_io(e).in_source(at.display())
-    };
+fn names_below(folder: &Path) -> Result<Vec<String>> {
+    let failed = |e: std::io::Error, at: &Path| io(e, "reading the folder").in_source(at.display());
     let mut found = Vec::new();
     let mut ahead = vec![(folder.to_owned(), String::new())];
     while let Some((at, prefix)) = ahead.pop() {
@@ -188,7 +192,7 @@ pub(crate) fn names(folder: &Path) -> Result<Vec<String>> {
             let entry = entry.map_err(|e| failed(e, &at))?;
             let name = entry.file_name();
             let Some(name) = name.to_str() else {
-                let message = format!("`{}` is not UTF-8", name.display());
+                let message = format!("the name `{}` is not UTF-8", name.display());
                 return Err(FILE_NAME.broken(message).in_source(at.display()));
             };
             let name = format!("{prefix}{name}");

@@ -1,16 +1,19 @@
 //! What was seen at each place of many records.
 
-use super::Wants;
-use holdall::Result;
-use holdall_schema::json::{Reader, Token};
-use holdall_schema::{Encoder, Schema, SchemaLimits};
+use super::{InferOptions, Width};
+use crate::error::Result;
+use crate::json::{Reader, Token};
+use crate::limits::SchemaLimits;
+use crate::record::Encoder;
+use crate::record::rules::TYPE;
+use crate::schema::Schema;
 use std::collections::{BTreeSet, HashMap};
 
 /// Above so many members an object is one whose keys are data.
 pub(super) const MOST_MEMBERS: usize = 1000;
 
 /// What was seen at one place.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Shape {
     /// Values that were not null.
     pub(super) values: u64,
@@ -40,7 +43,7 @@ pub(super) struct Shape {
 }
 
 /// How often, and the line of the first.
-#[derive(Default, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Seen {
     pub(super) count: u64,
     pub(super) line: u64,
@@ -51,7 +54,7 @@ impl Seen {
         if self.count == 0 {
             self.line = line;
         }
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
     }
 }
 
@@ -62,7 +65,7 @@ impl Shape {
         text: &[u8],
         depth: usize,
         line: u64,
-        wants: &Wants,
+        wants: &InferOptions,
     ) -> Result<()> {
         let mut reader = Reader::new(text, 0, depth)?;
         let mut see = See { line, wants, scratch: String::new() };
@@ -70,13 +73,17 @@ impl Shape {
         reader.end()
     }
 
-    /// Puts members into the order of these names.
-    pub(super) fn order(&mut self, names: &[String]) {
+    /// Puts members into the order of these paths.
+    pub(super) fn order(&mut self, paths: &[Vec<String>]) {
         let mut rank: HashMap<String, usize> = HashMap::new();
-        for (at, name) in names.iter().enumerate() {
-            let steps = super::steps(name);
-            for len in 1..=steps.len() {
-                rank.entry(steps[..len].join("\0")).or_insert(at);
+        for (at, path) in paths.iter().enumerate() {
+            let mut key = String::new();
+            for name in path {
+                if !key.is_empty() {
+                    key.push('\0');
+                }
+                key.push_str(name);
+                rank.entry(key.clone()).or_insert(at);
             }
         }
         self.order_below("", &rank);
@@ -98,7 +105,7 @@ impl Shape {
 
 struct See<'w> {
     line: u64,
-    wants: &'w Wants,
+    wants: &'w InferOptions,
     scratch: String,
 }
 
@@ -109,7 +116,7 @@ impl See<'_> {
         if token == Token::Null {
             return reader.null();
         }
-        shape.values += 1;
+        shape.values = shape.values.saturating_add(1);
         match token {
             Token::Null => {}
             Token::Bool => {
@@ -149,7 +156,7 @@ impl See<'_> {
 
     fn float(&mut self, text: &str, shape: &mut Shape) {
         shape.floats.add(self.line);
-        if self.wants.tight && !shape.is_wide {
+        if self.wants.width == Width::Tight && !shape.is_wide {
             let wide = text.parse::<f64>().unwrap_or(f64::INFINITY);
             let narrow = text.parse::<f32>().unwrap_or(f32::INFINITY);
             // The digits that say which of 32 bits it is say the same number.
@@ -169,7 +176,7 @@ impl See<'_> {
                 shape.different = BTreeSet::new();
             }
         }
-        if self.wants.tight && !shape.is_no_time {
+        if self.wants.width == Width::Tight && !shape.is_no_time {
             shape.is_no_time = !is_time(text);
         }
     }
@@ -179,10 +186,9 @@ impl See<'_> {
         let mut len = 0u64;
         reader.begin_array()?;
         while reader.next_item()? {
-            len += 1;
+            len = len.saturating_add(1);
             if reader.peek()? == Token::Null {
-                let rule = &holdall_schema::record::rules::TYPE;
-                return Err(rule.broken("an array has a null in it, which no kind holds"));
+                return Err(TYPE.broken("an array contains `null`, which no kind holds"));
             }
             self.value(reader, &mut items)?;
         }
@@ -228,7 +234,9 @@ impl See<'_> {
                     place
                 }
             };
-            self.value(reader, &mut shape.members[place].1)?;
+            if let Some((_, member)) = shape.members.get_mut(place) {
+                self.value(reader, member)?;
+            }
         }
         self.scratch = scratch;
         Ok(())

@@ -1,19 +1,17 @@
 //! `holdall build`: a file of records and blobs, from what people have.
 
-mod records;
-
 use crate::exit::{ARGUMENTS, Failure, Status};
-use crate::given::{self, Files, Form};
+use crate::given::{self, Files, Form, Lenience};
 use crate::input;
 use crate::output::json::{push_optional, push_string};
 use crate::output::text::{Grouped, Size, count, escape};
-use crate::schema::read::{self, Named, Reading};
+use crate::schema::read;
 use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::Args;
 use holdall::formats;
 use holdall::records::Build;
-use holdall::schema::{Content, Root};
+use holdall::schema::{Document, Reading};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -85,9 +83,6 @@ pub(crate) struct BuildArgs {
     writing: Writing,
 }
 
-/// Where records go when nothing says it.
-const RECORDS: &str = "records";
-
 /// Builds.
 pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure> {
     input::check_once(args.schema.iter().chain(&args.records))?;
@@ -108,14 +103,16 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         Some(path) => Some(read::schema(session, path, Reading::ByContent)?),
         None => None,
     };
-    let mut build = Build::create(&args.output, &options)?;
+    let limits = session.global.limits().of_schemas();
+    let mut build = Build::create(&args.output, &options)?.with_limits(limits);
     drop(options);
     let mut report = Report::default();
-    if let (Some(named), Some(path)) = (schema, &args.records) {
-        build = dataset(session, args, build, named, path, &mut report)?;
+    if let (Some(schema), Some(path)) = (schema, &args.records) {
+        build = dataset(session, args, build, schema, path, &mut report)?;
     }
     if let (Some(name), Some(folder)) = (&args.blob, &args.files.files) {
-        blob(session, &mut build, name, folder, &mut report)?;
+        let count = build.add_files(name, folder, &session.work("reading"))?;
+        report.files = Some((name.clone(), count));
     }
     let built = build.finish()?;
     report.len = built.target_len;
@@ -136,34 +133,20 @@ fn dataset(
     session: &Session,
     args: &BuildArgs,
     build: Build,
-    named: Named,
+    schema: Document,
     path: &Path,
     report: &mut Report,
 ) -> Result<Build, Failure> {
-    let own = |e: holdall::Error| e.in_source(input::shown(path));
-    let limits = session.global.limits().of_schemas();
-    let source = named.source.clone();
-    let of_schema = |e: holdall::Error| e.in_source(&source);
-    let (mut build, name, dataset, kind) = match named.schema.root() {
-        Root::Record(_) => {
-            let name = args.path.clone().unwrap_or_else(|| RECORDS.to_owned());
-            let dataset = build.dataset_of(&name, &named.json).map_err(of_schema)?;
-            (build, name, dataset, named)
-        }
-        Root::References(_) => {
-            let (name, kind) = named.dataset(args.path.as_deref(), &limits)?;
-            let build = build.with_schema(&named.json).map_err(of_schema)?;
-            let dataset = build.dataset(&name).map_err(of_schema)?;
-            (build, name, dataset, kind)
-        }
-    };
-    let dataset = if args.dedup { dataset.with_dedup() } else { dataset };
-    let dataset =
-        records::fill(session, args, dataset, &kind, path, &limits).map_err(|e| match e {
-            Failure::Error(e) => Failure::Error(advised(own(e))),
-            other => other,
-        })?;
-    report.records = Some((name, dataset.len()));
+    let (mut build, dataset) = build.dataset_for(&schema, args.path.as_deref())?;
+    let mut dataset = if args.dedup { dataset.with_dedup() } else { dataset };
+    let lenience = Lenience { ignore_unknown: args.ignore_unknown, null_absent: args.null_absent };
+    let mut options = given::fill_options(&args.files, lenience);
+    if args.check {
+        options = options.with_checks();
+    }
+    let rows = given::open(session, path, args.form, session.work("reading"))?;
+    dataset.fill(rows, &options).map_err(advised)?;
+    report.records = Some((dataset.name().to_owned(), dataset.len()));
     build.add(dataset)?;
     Ok(build)
 }
@@ -184,33 +167,6 @@ fn advised(e: holdall::Error) -> holdall::Error {
         return e;
     };
     if e.hint().is_some() { e } else { e.with_hint(hint) }
-}
-
-/// Adds the files of a folder.
-fn blob(
-    session: &Session,
-    build: &mut Build,
-    name: &str,
-    folder: &Path,
-    report: &mut Report,
-) -> Result<(), Failure> {
-    let found = given::files::names(folder)?;
-    let mut names = build.blob_of(&format!("{name}_names"), Content::Utf8)?;
-    let mut runs = build.blob_of(name, Content::Bytes)?;
-    let work = session.work("reading");
-    let len = |name: &String| std::fs::metadata(folder.join(name)).map_or(0, |m| m.len());
-    work.begin(found.iter().map(len).sum());
-    for file in &found {
-        let path = folder.join(file);
-        let bytes = given::files::contents(&path).map_err(|e| e.in_source(path.display()))?;
-        runs.bytes(&bytes)?;
-        names.text(file)?;
-        work.advance(bytes.len() as u64)?;
-    }
-    report.files = Some((name.to_owned(), found.len() as u64));
-    build.add(runs)?;
-    build.add(names)?;
-    Ok(())
 }
 
 fn tell(session: &Session, target: &Path, report: &Report) -> Result<(), Failure> {

@@ -1,25 +1,27 @@
 //! Tables: CSV and TSV, names in the first line.
 
 use super::{at_line, failed};
-use crate::exit::TABLE;
-use csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
-use holdall::{Error, Result};
+use crate::records::rules::TABLE;
+use csv::{ErrorKind, Reader, ReaderBuilder};
+use holdall_core::{Error, Result};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The fields of a row.
+pub(in crate::records) use csv::StringRecord as Fields;
+
 /// Rows of text.
-pub(crate) struct Table {
+pub(super) struct Table {
     reader: Reader<Box<dyn Read + Send>>,
-    name: String,
     names: Vec<String>,
-    row: StringRecord,
+    row: Fields,
     /// What is wrong with the quotes, of what was read so far.
     quotes: Arc<Fault>,
 }
 
 impl Table {
-    pub(super) fn new(reader: Box<dyn Read + Send>, comma: u8, name: String) -> Result<Table> {
+    pub(super) fn new(reader: Box<dyn Read + Send>, comma: u8, name: &str) -> Result<Table> {
         let mut builder = ReaderBuilder::new();
         builder.delimiter(comma).buffer_capacity(1 << 20);
         let quotes = Arc::new(Fault::default());
@@ -34,28 +36,28 @@ impl Table {
         let mut reader = builder.from_reader(reader);
         let names = match reader.headers() {
             Ok(names) => names.iter().map(str::to_owned).collect(),
-            Err(e) => return Err(told(e, 1, &name)),
+            Err(e) => return Err(told(e, 1, name)),
         };
-        Ok(Table { reader, name, names, row: StringRecord::new(), quotes })
+        Ok(Table { reader, names, row: Fields::new(), quotes })
     }
 
     /// What the first line says.
-    pub(crate) fn names(&self) -> &[String] {
+    pub(super) fn names(&self) -> &[String] {
         &self.names
     }
 
     /// The next row, and the number of its line, from 1.
-    pub(crate) fn next(&mut self) -> Result<Option<(u64, &StringRecord)>> {
+    pub(super) fn next(&mut self, name: &str) -> Result<Option<(u64, &Fields)>> {
         let line = self.reader.position().line();
         let read = self.reader.read_record(&mut self.row);
-        self.quotes.check(&self.name)?;
+        self.quotes.check(name)?;
         match read {
             Ok(false) => Ok(None),
             Ok(true) => {
                 let line = self.row.position().map_or(line, csv::Position::line);
                 Ok(Some((line, &self.row)))
             }
-            Err(e) => Err(told(e, line, &self.name)),
+            Err(e) => Err(told(e, line, name)),
         }
     }
 }

@@ -1,19 +1,17 @@
 //! `holdall schema check`.
 
-mod file;
-mod records;
-
-use super::read::{self, Reading};
+use super::read;
 use crate::exit::{Failure, Status};
-use crate::given::{Files, Form};
+use crate::given::{self, Files, Form, Lenience};
 use crate::input;
 use crate::output::json::{push_error, push_optional, push_string};
 use crate::output::style::Style;
 use crate::output::text::{Grouped, count, escape, printable};
 use crate::session::Session;
 use clap::Args;
+use holdall::records::{self, CheckReport, Where};
+use holdall::schema::{Document, Reading};
 use holdall::{Error, Kind};
-use holdall_schema::Checker;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -59,83 +57,61 @@ pub(crate) struct CheckArgs {
     files: Files,
 }
 
-/// Findings that are kept; all are counted.
-const MOST: usize = 1000;
-
-#[derive(Default)]
-struct Report {
-    /// Tensors of a file that were held against the schema of one.
-    tensors: Option<u64>,
-    /// Records that were looked at.
-    records: u64,
-    found: u64,
-    /// The first ones.
-    findings: Vec<(Place, Error)>,
-}
-
-/// Where something was found.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    /// In the schema, or in the header of a file.
-    Whole,
-    /// In this line of a text, from 1.
-    Line(u64),
-    /// In this record of a dataset, from 0.
-    Record(u64),
-}
-
-impl Report {
-    fn add(&mut self, place: Place, e: Error) {
-        self.found += 1;
-        if self.findings.len() < MOST {
-            self.findings.push((place, e));
-        }
-    }
-}
-
 /// Checks.
 pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
     input::check_once([&args.schema].into_iter().chain(&args.records))?;
-    let mut report = Report::default();
     let name = input::shown(&args.schema);
-    match read::schema(session, &args.schema, Reading::ByContent) {
-        Ok(named) => {
-            let limits = session.global.limits().of_schemas();
-            if let Err(e) = Checker::new(&named.schema, &named.json, &limits) {
-                report.add(Place::Whole, e.in_source(&name));
-            } else if let Some(records) = &args.records {
-                if args.form.is_none() && read::is_binary(records) {
-                    let file = input::open(session, records)?;
-                    file::check(session, args, &file, &named, &limits, &mut report)?;
-                } else {
-                    let named = named.records(args.path.as_deref(), &limits)?;
-                    records::check(session, args, records, &named, &limits, &mut report)?;
-                }
-            }
-        }
+    let report = match read::schema(session, &args.schema, Reading::ByContent) {
+        Ok(schema) => check(session, args, schema)?,
         // What is wrong with the schema is what was asked for.
-        Err(Failure::Error(e)) if e.kind() == Kind::Malformed => report.add(Place::Whole, e),
+        Err(Failure::Error(e)) if e.kind() == Kind::Malformed => unsound(e),
         Err(e) => return Err(e),
-    }
+    };
     let records = args.records.as_deref().map(input::shown);
     if session.json() {
         writeln!(session.out(), "{}", report_json(&name, records.as_deref(), &report))?;
     } else {
         text(session, &name, records.as_deref(), &report)?;
     }
-    Ok(if report.found == 0 { Status::Fine } else { Status::Bad })
+    Ok(if report.is_sound() { Status::Fine } else { Status::Bad })
+}
+
+fn check(session: &Session, args: &CheckArgs, schema: Document) -> Result<CheckReport, Failure> {
+    let limits = session.global.limits().of_schemas();
+    if let Err(e) = records::check_schema(&schema, &limits) {
+        return Ok(unsound(e));
+    }
+    let Some(path) = &args.records else { return Ok(CheckReport::default()) };
+    let work = session.work("checking");
+    let dataset = args.path.as_deref();
+    if args.form.is_none() && records::is_binary(path) {
+        let file = input::open(session, path)?;
+        return Ok(records::check_file(&file, &schema, dataset, &limits, &work)?);
+    }
+    let schema = schema.records(dataset, &limits)?;
+    let lenience = Lenience { ignore_unknown: args.ignore_unknown, null_absent: args.null_absent };
+    let options = given::fill_options(&args.files, lenience);
+    let rows = given::open(session, path, args.form, work)?;
+    Ok(records::check_rows(rows, &schema, &options, &limits)?)
+}
+
+/// The report on a schema that is wrong.
+fn unsound(e: Error) -> CheckReport {
+    let mut report = CheckReport::default();
+    report.add(Where::Whole, e);
+    report
 }
 
 fn text(
     session: &Session,
     schema: &str,
     records: Option<&str>,
-    report: &Report,
+    report: &CheckReport,
 ) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
     let bad = || paint.on("bad:", Style::Bad);
-    for (_, e) in &report.findings {
+    for e in report.findings.iter().map(|f| &f.error) {
         writeln!(out, "{} {}", bad(), printable(&e.to_string()))?;
         if let Some(hint) = e.hint() {
             writeln!(out, "{} {}", paint.on("hint:", Style::Note), printable(hint))?;
@@ -175,26 +151,26 @@ fn text(
     Ok(())
 }
 
-fn report_json(schema: &str, records: Option<&str>, report: &Report) -> String {
+fn report_json(schema: &str, records: Option<&str>, report: &CheckReport) -> String {
     let mut out = String::from("{\"schema\":");
     push_string(schema, &mut out);
     out.push_str(",\"records\":");
     push_optional(records, &mut out);
-    let Report { tensors, records, found, findings } = report;
+    let CheckReport { tensors, records, found, findings, .. } = report;
     let tensors = tensors.map_or("null".to_owned(), |n| n.to_string());
     out.push_str(&format!(
         ",\"sound\":{},\"tensors\":{tensors},\"count\":{records},\"finding_count\":{found},\"findings\":[",
         *found == 0
     ));
-    for (at, (place, e)) in findings.iter().enumerate() {
+    for (at, finding) in findings.iter().enumerate() {
         out.push_str(if at > 0 { "," } else { "" });
-        out.push_str(&match place {
-            Place::Whole => "{\"line\":null,\"record\":null".to_owned(),
-            Place::Line(line) => format!("{{\"line\":{line},\"record\":null"),
-            Place::Record(index) => format!("{{\"line\":null,\"record\":{index}"),
+        out.push_str(&match finding.at {
+            Where::Line(line) => format!("{{\"line\":{line},\"record\":null"),
+            Where::Record(index) => format!("{{\"line\":null,\"record\":{index}"),
+            _ => "{\"line\":null,\"record\":null".to_owned(),
         });
         out.push_str(",\"error\":");
-        push_error(e, &mut out);
+        push_error(&finding.error, &mut out);
         out.push('}');
     }
     out.push_str("]}");

@@ -1,32 +1,40 @@
-//! Every path of a schema or a file, with its place.
+//! Every path of a schema, with what stands there and where its bytes lie.
 
-use super::read::{self, Named, is_fixed};
-use super::show;
-use holdall::{File, Result};
-use holdall_schema::{
-    Additional, Dim, Kind, Node, NodeId, Path, Presence, PresenceBit, Root, Schema, SchemaLimits,
-    Segment, Symbols, TensorType, TypeId, rules,
-};
+use crate::error::Result;
+use crate::kinds::{Dim, Kind, Len, TensorType, TypeId};
+use crate::layout::PresenceBit;
+use crate::limits::SchemaLimits;
+use crate::path::{Path, Segment};
+use crate::rules;
+use crate::schema::{Additional, Node, NodeId, Presence, Root, Schema};
+use crate::{Symbols, extent};
 
 /// One path.
-pub(super) struct Row {
-    pub(super) path: Path,
-    /// What stands there, in a few words.
-    pub(super) kind: String,
-    /// Bytes from the start of the record, or of the element in the heap.
-    pub(super) offset: Option<u64>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OutlineRow {
+    /// Where it is.
+    pub path: Path,
+    /// What stands there, in a few words: `Int32`, `F32 [20, 5]`, `String []`, `Enum of 3`, `Blob utf-8`.
+    pub kind: String,
+    /// Bytes from where its base says.
+    pub offset: Option<u64>,
     /// Bytes of one value, where they are known.
-    pub(super) size: Option<u64>,
-    pub(super) stride: Option<u64>,
-    pub(super) align: Option<u32>,
+    pub size: Option<u64>,
+    /// Bytes from one value to the next, in an array.
+    pub stride: Option<u64>,
+    /// Bytes of which its offset is a multiple.
+    pub align: Option<u32>,
     /// Whether it must be there, and what says so.
-    pub(super) there: There,
-    pub(super) place: Place,
+    pub there: There,
+    /// What the offset counts from.
+    pub base: Base,
 }
 
 /// Whether a value is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum There {
+pub enum There {
+    /// It must be there.
     Always,
     /// A member of an object of references that may be absent.
     Optional,
@@ -36,7 +44,7 @@ pub(super) enum There {
 
 /// What offsets count from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub enum Base {
     /// It is a reference, or plain JSON in the header: it has no offset.
     Header,
     /// The start of the record.
@@ -45,13 +53,13 @@ pub(super) enum Place {
     Heap,
 }
 
-/// Gathers rows.
-pub(super) struct Walk<'w> {
-    pub(super) symbols: &'w Symbols,
-    pub(super) limits: &'w SchemaLimits,
-    /// Only what lies at this path or below.
-    pub(super) only: Option<&'w Path>,
-    pub(super) rows: Vec<Row>,
+/// The paths of schemas, gathered in order.
+#[derive(Debug)]
+pub struct Outline<'w> {
+    symbols: &'w Symbols,
+    limits: &'w SchemaLimits,
+    only: Option<&'w Path>,
+    rows: Vec<OutlineRow>,
     /// Paths touched.
     touched: u64,
     /// Steps of the paths that are kept.
@@ -61,56 +69,53 @@ pub(super) struct Walk<'w> {
 /// Steps that paths may have on average where there are as many as may be.
 const STEPS: u64 = 8;
 
-impl<'w> Walk<'w> {
-    pub(super) fn new(
+impl<'w> Outline<'w> {
+    /// No paths yet. `symbols` are numbers for the symbols in shapes; `only` keeps what lies at that path or
+    /// below it, and an index in it moves offsets to that element.
+    pub fn new(
         symbols: &'w Symbols,
         limits: &'w SchemaLimits,
         only: Option<&'w Path>,
-    ) -> Walk<'w> {
-        Walk { symbols, limits, only, rows: Vec::new(), touched: 0, steps: 0 }
+    ) -> Outline<'w> {
+        Outline { symbols, limits, only, rows: Vec::new(), touched: 0, steps: 0 }
+    }
+
+    /// The paths that were gathered.
+    pub fn into_rows(self) -> Vec<OutlineRow> {
+        self.rows
     }
 
     /// The paths of a schema.
-    pub(super) fn schema(&mut self, schema: &Schema) -> Result<()> {
+    ///
+    /// # Errors
+    /// `schema/too-large` for more paths than `limits` allow; `schema/unknown-path` where the path that is
+    /// wanted passes the end of an array.
+    pub fn schema(&mut self, schema: &Schema) -> Result<()> {
         match schema.root() {
-            Root::Record(ty) => self.record(schema, ty, &Path::root(), Place::Record),
+            Root::Record(ty) => self.record(schema, ty, &Path::root(), Base::Record),
             Root::References(node) => self.node(schema, node, &Path::root(), There::Always),
         }
     }
 
-    /// The paths of a file: its tensors, and the records in them.
-    pub(super) fn file(&mut self, file: &File) -> Result<()> {
-        for tensor in file.tensors() {
-            // A name that is no path is one step.
-            let path = tensor.name().parse();
-            let path = path.unwrap_or_else(|_| Path(vec![Segment::Name(tensor.name().into())]));
-            let kind = read::of_tensor(&tensor)?;
-            let shape = tensor.shape();
-            let text = match &kind {
-                Some(Named { schema, .. }) => match schema.root() {
-                    Root::Record(ty) => {
-                        format!("{} {shape:?}", show::ty(schema, ty, self.symbols))
-                    }
-                    Root::References(node) => match schema.node(node) {
-                        Node::Blob { content, .. } => format!("Blob {content} {shape:?}"),
-                        _ => format!("{} {shape:?}", tensor.layout().as_str()),
-                    },
-                },
-                None => format!("{} {shape:?}", crate::output::text::tensor_type(tensor.info())),
-            };
-            let mut size = Some(0u64);
-            for component in tensor.components() {
-                size = size.zip(component.decoded_len).and_then(|(a, b)| a.checked_add(b));
-            }
-            let row = header_row(path.clone(), text, size, None, There::Always);
-            self.push(row)?;
-            if let Some(Named { schema, .. }) = &kind
-                && let Root::Record(ty) = schema.root()
-            {
-                self.record(schema, ty, &path.then(Segment::Each), Place::Record)?;
-            }
-        }
-        Ok(())
+    /// A path in the header of a file: what stands there, and its bytes where they are known.
+    ///
+    /// # Errors
+    /// As [`Outline::schema`].
+    pub fn header(&mut self, path: Path, kind: String, size: Option<u64>) -> Result<()> {
+        self.push(header_row(path, kind, size, None, There::Always))
+    }
+
+    /// The paths of the records of a dataset at `path`.
+    ///
+    /// # Errors
+    /// As [`Outline::schema`].
+    pub fn records(&mut self, schema: &Schema, ty: TypeId, path: &Path) -> Result<()> {
+        self.record(schema, ty, &path.then(Segment::Each), Base::Record)
+    }
+
+    /// A type in a few words, with numbers for its symbols.
+    pub fn kind(&self, schema: &Schema, ty: TypeId) -> String {
+        kind(schema, ty, self.symbols)
     }
 
     fn node(&mut self, schema: &Schema, id: NodeId, path: &Path, there: There) -> Result<()> {
@@ -119,13 +124,12 @@ impl<'w> Walk<'w> {
             Node::Flat { tensor, align } => {
                 let natural = tensor.dtype.map(|d| d.align());
                 let size = self.tensor_size(tensor);
-                self.push(row(show::tensor(tensor, self.symbols), size, align.or(natural)))
+                self.push(row(tensor_kind(tensor, self.symbols), size, align.or(natural)))
             }
             Node::Dataset { items, len, align, .. } => {
-                let kind = show::ty(schema, *items, self.symbols);
-                let kind = format!("{kind} {len}");
+                let kind = format!("{} {len}", kind(schema, *items, self.symbols));
                 self.push(row(kind, None, Some(*align)))?;
-                self.record(schema, *items, &path.then(Segment::Each), Place::Record)
+                self.record(schema, *items, &path.then(Segment::Each), Base::Record)
             }
             Node::Blob { content, .. } => self.push(row(format!("Blob {content}"), None, Some(8))),
             Node::Plain { .. } => self.push(row("JSON".to_owned(), None, None)),
@@ -149,25 +153,24 @@ impl<'w> Walk<'w> {
                 }
                 Ok(())
             }
-            _ => Ok(()),
         }
     }
 
     /// The paths of a record at `base`, and of what its variable arrays have in the heap.
-    fn record(&mut self, schema: &Schema, ty: TypeId, base: &Path, place: Place) -> Result<()> {
+    fn record(&mut self, schema: &Schema, ty: TypeId, from: &Path, base: Base) -> Result<()> {
         let mut types: Vec<TypeId> = Vec::new();
         for item in schema.layout(ty, self.limits)? {
             let item = item?;
             types.truncate(item.path.0.len());
             types.push(item.ty);
-            let mut path = base.clone();
+            let mut path = from.clone();
             path.0.extend(item.path.0.iter().cloned());
-            let shift = match place {
-                Place::Record => self.shift(schema, &types, base, &path)?,
+            let shift = match base {
+                Base::Record => self.shift(schema, &types, from, &path)?,
                 _ => 0,
             };
-            self.push(Row {
-                kind: show::ty(schema, item.ty, self.symbols),
+            self.push(OutlineRow {
+                kind: kind(schema, item.ty, self.symbols),
                 offset: Some(item.range.start.saturating_add(shift)),
                 size: Some(item.range.end.saturating_sub(item.range.start)),
                 stride: Some(item.stride),
@@ -175,31 +178,31 @@ impl<'w> Walk<'w> {
                 there: item.presence.map_or(There::Always, |bit| {
                     There::Bit(PresenceBit { byte: bit.byte.saturating_add(shift), ..bit })
                 }),
-                place,
+                base,
                 path: path.clone(),
             })?;
             if let Kind::Array(array) = &schema.ty(item.ty).kind
-                && !is_fixed(array.len)
+                && let Len::Variable { .. } = array.len
             {
-                self.record(schema, array.items, &path.then(Segment::Each), Place::Heap)?;
+                self.record(schema, array.items, &path.then(Segment::Each), Base::Heap)?;
             }
         }
         Ok(())
     }
 
     /// Bytes from the first elements of arrays to those that `only` names, on the way to `path`.
-    fn shift(&self, schema: &Schema, types: &[TypeId], base: &Path, path: &Path) -> Result<u64> {
+    fn shift(&self, schema: &Schema, types: &[TypeId], from: &Path, path: &Path) -> Result<u64> {
         let Some(only) = self.only else { return Ok(0) };
         let mut bytes = 0u64;
         for (step, (wanted, found)) in only.0.iter().zip(&path.0).enumerate() {
             match (wanted, found) {
                 (Segment::Index(at), Segment::Each) => {
-                    let Some(step) = step.checked_sub(base.0.len()) else { continue };
+                    let Some(step) = step.checked_sub(from.0.len()) else { continue };
                     let Some(Kind::Array(array)) = types.get(step).map(|t| &schema.ty(*t).kind)
                     else {
                         continue;
                     };
-                    if let holdall_schema::Len::Fixed(len) = array.len
+                    if let Len::Fixed(len) = array.len
                         && *at >= len
                     {
                         let message = format!("`{only}` goes to element {at} of an array of {len}");
@@ -229,7 +232,7 @@ impl<'w> Walk<'w> {
     }
 
     fn touch(&mut self) -> Result<()> {
-        self.touched += 1;
+        self.touched = self.touched.saturating_add(1);
         if self.touched > self.limits.nodes {
             let message = format!("there are more than {} paths", self.limits.nodes);
             return Err(rules::TOO_LARGE.broken(message));
@@ -237,10 +240,10 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    fn push(&mut self, row: Row) -> Result<()> {
+    fn push(&mut self, row: OutlineRow) -> Result<()> {
         self.touch()?;
         if self.only.is_none_or(|only| is_within(only, &row.path)) {
-            self.steps += row.path.0.len() as u64;
+            self.steps = self.steps.saturating_add(row.path.0.len() as u64);
             let most = self.limits.nodes.saturating_mul(STEPS);
             if self.steps > most {
                 let message = format!("the paths have more than {most} steps together");
@@ -266,6 +269,38 @@ fn header_row(
     size: Option<u64>,
     align: Option<u32>,
     there: There,
-) -> Row {
-    Row { path, kind, offset: None, size, stride: None, align, there, place: Place::Header }
+) -> OutlineRow {
+    OutlineRow { path, kind, offset: None, size, stride: None, align, there, base: Base::Header }
+}
+
+/// A type in a few words, with numbers for its symbols.
+fn kind(schema: &Schema, id: TypeId, symbols: &Symbols) -> String {
+    match extent::get(&schema.types, id).map(|ty| &ty.kind) {
+        Ok(Kind::Tensor(tensor)) => tensor_kind(tensor, symbols),
+        Ok(Kind::Enum(e)) => format!("Enum of {}", e.values.len()),
+        // The height of a schema is bounded, and so is this recursion.
+        Ok(Kind::Array(array)) => format!("{} {}", kind(schema, array.items, symbols), array.len),
+        Ok(other) => other.as_str().to_owned(),
+        Err(_) => String::new(),
+    }
+}
+
+/// A tensor, its symbols replaced by their numbers.
+fn tensor_kind(tensor: &TensorType, symbols: &Symbols) -> String {
+    let dim = |dim: &Dim| match dim {
+        Dim::Known(n) => n.to_string(),
+        Dim::Any => "null".to_owned(),
+        Dim::Symbol(name) => match symbols.get(name) {
+            Some(n) => n.to_string(),
+            None => name.to_string(),
+        },
+    };
+    let dtype = tensor.dtype.map_or("Tensor", |d| d.as_str());
+    match &tensor.shape {
+        None => dtype.to_owned(),
+        Some(shape) => {
+            let dims: Vec<String> = shape.iter().map(dim).collect();
+            format!("{dtype} [{}]", dims.join(", "))
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! The columns of a table as members of a record: names are paths, cells become JSON by the kind that
 //! stands there.
 
-use crate::exit::TABLE;
-use csv::StringRecord;
-use holdall::Result;
+use super::{Fields, Row};
+use crate::records::rules::TABLE;
+use holdall_core::Result;
+use holdall_core::error::Shown as _;
 use holdall_schema::json::parse;
 use holdall_schema::record::Unknown;
 use holdall_schema::record::rules::{TYPE, UNKNOWN_MEMBER};
@@ -12,7 +13,7 @@ use serde_json::{Map, Value};
 
 /// What the cells of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cells {
+pub(super) enum Cells {
     /// Numbers, as JSON or `nan`, `inf`, `-inf`.
     Number,
     /// `true`, `false`, `1`, `0`.
@@ -24,7 +25,8 @@ pub(crate) enum Cells {
 }
 
 /// The columns of a table, put together as a record is.
-pub(crate) struct Columns {
+pub(in crate::records) struct Columns {
+    names: Vec<String>,
     root: Part,
     max_depth: usize,
 }
@@ -47,7 +49,7 @@ impl Columns {
     ///
     /// # Errors
     /// `schema/path`, `record/unknown-member`.
-    pub(crate) fn new(
+    pub(super) fn new(
         names: &[String],
         schema: &Schema,
         ty: TypeId,
@@ -63,19 +65,26 @@ impl Columns {
                 Err(e) => return Err(e),
             }
         }
-        Ok(Columns { root, max_depth })
+        Ok(Columns { names: names.to_vec(), root, max_depth })
     }
 
     /// The value of a row.
     ///
     /// # Errors
-    /// `record/type` for a cell that is no value of its kind; the `json/…` rules.
-    pub(crate) fn value(&self, names: &[String], row: &StringRecord) -> Result<Value> {
-        let value = self.part(&self.root, names, row)?;
+    /// `record/type` for a cell that is not a value of its kind; the `json/…` rules.
+    pub(in crate::records) fn value(&self, row: Row<'_>) -> Result<Value> {
+        match row {
+            Row::Json(text) => parse(text, self.max_depth),
+            Row::Table(fields) => self.object(fields),
+        }
+    }
+
+    fn object(&self, fields: &Fields) -> Result<Value> {
+        let value = self.part(&self.root, fields)?;
         Ok(value.unwrap_or_else(|| Value::Object(Map::new())))
     }
 
-    fn part(&self, part: &Part, names: &[String], row: &StringRecord) -> Result<Option<Value>> {
+    fn part(&self, part: &Part, row: &Fields) -> Result<Option<Value>> {
         match &part.what {
             What::Nothing => Ok(None),
             What::Cell(column, cells) => {
@@ -85,15 +94,15 @@ impl Columns {
                     return Ok(None);
                 }
                 let value = cell(text, *cells, self.max_depth).map_err(|e| {
-                    let name = names.get(*column).map_or("", String::as_str);
-                    e.rule().broken(format!("{}, in `{name}`", e.message()))
+                    let name = self.names.get(*column).map_or("", String::as_str);
+                    e.rule().broken(format!("column `{}`: {}", name.shown(), e.message()))
                 })?;
                 Ok(Some(value))
             }
             What::Members(members) => {
                 let mut object = Map::new();
                 for (name, member) in members {
-                    if let Some(value) = self.part(member, names, row)? {
+                    if let Some(value) = self.part(member, row)? {
                         object.insert(name.clone(), value);
                     }
                 }
@@ -103,7 +112,7 @@ impl Columns {
             What::Elements(elements) => {
                 let mut items = Vec::new();
                 for element in elements {
-                    items.push(self.part(element, names, row)?);
+                    items.push(self.part(element, row)?);
                 }
                 if items.iter().all(Option::is_none) {
                     return Ok(None);
@@ -117,8 +126,9 @@ impl Columns {
 
 /// Puts a column at its path.
 fn place(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, column: usize) -> Result<()> {
-    let missing = || UNKNOWN_MEMBER.broken(format!("there is no `{path}` for a column"));
-    let twice = || TABLE.broken(format!("two columns say what `{path}` is"));
+    let missing =
+        || UNKNOWN_MEMBER.broken(format!("column `{path}`: the schema has no such member"));
+    let twice = || TABLE.broken(format!("two columns are for `{path}`"));
     // Whether it is there is looked at first, so that nothing half done stays.
     let leaf = schema.accessor(ty, path).map_err(|_| missing())?.ty();
     let (mut at, mut ty) = (root, ty);
@@ -181,8 +191,11 @@ fn cells(kind: &Kind) -> Cells {
 /// The value of a cell.
 fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
     let wrong = |what: &str| {
-        let shown = crate::output::text::cut_end(&text.escape_debug().to_string(), 40);
-        TYPE.broken(format!("`{shown}` is no {what}"))
+        let mut shown: String = text.chars().take(40).collect();
+        if shown.len() < text.len() {
+            shown.push('…');
+        }
+        TYPE.broken(format!("`{}` is not a {what}", shown.shown()))
     };
     match cells {
         Cells::Text => Ok(Value::String(text.to_owned())),
@@ -208,7 +221,7 @@ fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tables"))]
 mod tests {
     use super::*;
     use holdall_schema::SchemaLimits;
@@ -233,17 +246,16 @@ mod tests {
         Schema::compile_record(&record, &SchemaLimits::default()).unwrap()
     }
 
-    fn columns(names: &[&str], unknown: Unknown) -> Result<(Columns, Vec<String>)> {
+    fn columns(names: &[&str], unknown: Unknown) -> Result<Columns> {
         let (schema, names) = (schema(), names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
-        let columns = Columns::new(&names, &schema, schema.record().unwrap(), unknown, 8)?;
-        Ok((columns, names))
+        Columns::new(&names, &schema, schema.record().unwrap(), unknown, 8)
     }
 
     #[test]
     fn cells_become_the_members_that_their_columns_name() {
         let all = ["id", "at.x", "at.y", "name", "v[0]", "v[1]", "ok"];
-        let (columns, names) = columns(&all, Unknown::Refuse).unwrap();
-        let value = |cells: &[&str]| columns.value(&names, &StringRecord::from(cells.to_vec()));
+        let columns = columns(&all, Unknown::Refuse).unwrap();
+        let value = |cells: &[&str]| columns.object(&Fields::from(cells.to_vec()));
         assert_eq!(
             value(&["7", "1.5", "nan", "a,b", "1", "-inf", "TRUE"]).unwrap(),
             json!({"id": 7, "at": {"x": 1.5, "y": {"$float": "nan"}}, "name": "a,b",
@@ -255,7 +267,10 @@ mod tests {
             json!({"at": {"x": 2}, "name": ""})
         );
         let e = value(&["seven", "1", "1", "", "1", "1", ""]).unwrap_err();
-        assert_eq!((e.code(), e.message()), ("record/type", "`seven` is no number, in `id`"));
+        assert_eq!(
+            (e.code(), e.message()),
+            ("record/type", "column `id`: `seven` is not a number")
+        );
     }
 
     #[test]

@@ -1,28 +1,24 @@
 //! From what was seen to a schema.
 
-use super::Wants;
 use super::shape::{MOST_MEMBERS, Seen, Shape};
-use crate::exit::MIXED;
-use holdall::Result;
-use holdall_schema::{Path, Segment};
+use super::{InferOptions, MIXED, Plain, Width};
+use crate::error::{Error, Result};
+use crate::path::{Path, Segment};
 use serde_json::{Map, Value, json};
 
-/// The schema of records that look like this. In a table, text among other values is text.
-///
-/// # Errors
-/// [`MIXED`].
-pub(super) fn schema(shape: &Shape, wants: &Wants, is_table: bool) -> Result<Value> {
-    Write { wants, is_table }.shape(shape, &Path::root())
+/// The schema of records that look like this.
+pub(super) fn schema(shape: &Shape, wants: &InferOptions, plain: Plain) -> Result<Value> {
+    Write { wants, plain }.shape(shape, &Path::root())
 }
 
 struct Write<'w> {
-    wants: &'w Wants,
-    is_table: bool,
+    wants: &'w InferOptions,
+    plain: Plain,
 }
 
 impl Write<'_> {
     fn shape(&self, shape: &Shape, path: &Path) -> Result<Value> {
-        let numbers = shape.integers.count + shape.floats.count;
+        let has_numbers = shape.integers.count > 0 || shape.floats.count > 0;
         let kinds = [
             ("a boolean", shape.bools),
             ("a number", if shape.integers.count > 0 { shape.integers } else { shape.floats }),
@@ -33,8 +29,8 @@ impl Write<'_> {
         let mut found = kinds.iter().filter(|(_, seen)| seen.count > 0);
         let (first, second) = (found.next(), found.next());
         if let (Some(a), Some(b)) = (first, second) {
-            let plain = shape.arrays.count == 0 && shape.objects.count == 0;
-            if self.is_table && plain {
+            let is_plain = shape.arrays.count == 0 && shape.objects.count == 0;
+            if self.plain == Plain::Text && is_plain {
                 return Ok(json!({"type": "string", "TypeDef:String": true}));
             }
             return Err(mixed(path, a, b));
@@ -42,7 +38,7 @@ impl Write<'_> {
         if shape.bools.count > 0 {
             return Ok(json!({"type": "boolean", "TypeDef:Boolean": true}));
         }
-        if numbers > 0 {
+        if has_numbers {
             return Ok(self.number(shape));
         }
         if shape.arrays.count > 0 {
@@ -58,11 +54,11 @@ impl Write<'_> {
     fn number(&self, shape: &Shape) -> Value {
         let fits = |least: i128, most: i128| shape.least >= least && shape.greatest <= most;
         let kind = if shape.floats.count > 0 {
-            let is_narrow = self.wants.tight && !shape.is_wide;
+            let is_narrow = self.wants.width == Width::Tight && !shape.is_wide;
             // Integers up to 2^24 are floats of 32 bits.
             let has_small = shape.integers.count == 0 || fits(-(1 << 24), 1 << 24);
             if is_narrow && has_small { "Float32" } else { "Float64" }
-        } else if !self.wants.tight {
+        } else if self.wants.width == Width::Wide {
             if fits(i128::from(i64::MIN), i128::from(i64::MAX)) {
                 "Int64"
             } else if shape.least >= 0 {
@@ -89,7 +85,7 @@ impl Write<'_> {
     }
 
     fn text(&self, shape: &Shape) -> Value {
-        if self.wants.tight && shape.texts.count > 0 && !shape.is_no_time {
+        if self.wants.width == Width::Tight && shape.texts.count > 0 && !shape.is_no_time {
             return json!({"type": "string", "format": "date-time", "TypeDef:Timestamp": true});
         }
         let has_few = !shape.is_various && !shape.different.is_empty();
@@ -107,9 +103,13 @@ impl Write<'_> {
         let mut array = json!({"type": "array", "items": schema, "TypeDef:Array": true});
         // One array says nothing about the length of others; text and objects come in lists.
         let is_fixed = shape.shortest == shape.longest && shape.shortest > 0;
-        if is_fixed && shape.arrays.count > 1 && is_numeric(items) {
-            array["minItems"] = shape.shortest.into();
-            array["maxItems"] = shape.shortest.into();
+        if is_fixed
+            && shape.arrays.count > 1
+            && is_numeric(items)
+            && let Some(keywords) = array.as_object_mut()
+        {
+            keywords.insert("minItems".to_owned(), shape.shortest.into());
+            keywords.insert("maxItems".to_owned(), shape.shortest.into());
         }
         Ok(array)
     }
@@ -137,8 +137,8 @@ impl Write<'_> {
             "required": required,
             "properties": properties,
         });
-        if !path.is_root() {
-            object["align"] = "natural".into();
+        if let (false, Some(keywords)) = (path.is_root(), object.as_object_mut()) {
+            keywords.insert("align".to_owned(), "natural".into());
         }
         Ok(object)
     }
@@ -150,7 +150,7 @@ fn is_numeric(shape: &Shape) -> bool {
     shape.values > 0 && shape.texts.count == 0 && shape.objects.count == 0 && nests
 }
 
-fn mixed(path: &Path, a: &(&str, Seen), b: &(&str, Seen)) -> holdall::Error {
+fn mixed(path: &Path, a: &(&str, Seen), b: &(&str, Seen)) -> Error {
     let place = match path.is_root() {
         true => "a record".to_owned(),
         false => format!("`{path}`"),

@@ -1,44 +1,49 @@
 //! Members as columns.
 
-use holdall::records::Record;
-use holdall::schema::json::Reader;
-use holdall::schema::{Accessor, Kind, Path, Schema, SchemaLimits, Segment, TypeId};
-use holdall::{Records, Result};
+use crate::records::{Record, Records};
+use holdall_core::Result;
+use holdall_schema::json::Reader;
+use holdall_schema::{Accessor, Kind, Path, Schema, Segment, TypeId};
 
-/// The members that are shown.
-pub(super) struct Columns {
-    /// Their paths.
-    pub(super) titles: Vec<String>,
+/// Some members of the records of one dataset: see [`Records::columns`].
+#[derive(Debug, Clone)]
+pub struct Columns {
+    names: Vec<String>,
     parts: Vec<(Path, Accessor)>,
-    /// Whether members were asked for, rather than all there are.
-    pub(super) asked: bool,
-    limits: SchemaLimits,
 }
 
 impl Columns {
-    /// The columns of these paths; without any, every member up to `most`, structs taken apart.
-    ///
-    /// # Errors
-    /// `schema/path`, `schema/unknown-path`.
-    pub(super) fn new(records: &Records, paths: &[String], most: usize) -> Result<Columns> {
-        let limits = records.limits().clone();
-        let asked = !paths.is_empty();
-        let mut found = Vec::new();
-        if asked {
-            for path in paths {
-                found.push(path.trim().parse::<Path>()?);
-            }
-        } else {
-            leaves(records.schema(), records.ty(), &Path::root(), most, &mut found);
-        }
-        let part = |path: Path| Ok((path.clone(), records.accessor(&path.to_string())?));
-        let parts = found.into_iter().map(part).collect::<Result<Vec<_>>>()?;
-        let titles = parts.iter().map(|(path, _)| path.to_string()).collect();
-        Ok(Columns { titles, parts, asked, limits })
+    pub(super) fn new(records: &Records, paths: &[impl AsRef<str>]) -> Result<Columns> {
+        let paths = paths.iter().map(|path| path.as_ref().trim().parse());
+        Columns::at(records, paths.collect::<Result<_>>()?)
     }
 
-    /// The JSON of each column; `None` where it is not there.
-    pub(super) fn values(&self, record: &Record<'_>) -> Result<Vec<Option<String>>> {
+    pub(super) fn all(records: &Records, most: usize) -> Result<Columns> {
+        let mut paths = Vec::new();
+        leaves(records.schema(), records.ty(), &Path::root(), most, &mut paths);
+        Columns::at(records, paths)
+    }
+
+    fn at(records: &Records, paths: Vec<Path>) -> Result<Columns> {
+        let names = paths.iter().map(Path::to_string).collect();
+        let part = |path: Path| {
+            let part = records.schema().accessor(records.ty(), &path)?;
+            Ok((path, part))
+        };
+        let parts = paths.into_iter().map(part).collect::<Result<_>>()?;
+        Ok(Columns { names, parts })
+    }
+
+    /// The paths of the members, as they are written.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The JSON text of each member; `None` for one that the record does not have.
+    ///
+    /// # Errors
+    /// As [`Record::to_json`].
+    pub fn values(&self, record: &Record<'_>) -> Result<Vec<Option<String>>> {
         let records = record.records();
         let schema = records.schema();
         let mut out = Vec::with_capacity(self.parts.len());
@@ -58,9 +63,9 @@ impl Columns {
                 None => None,
                 Some(bytes) => {
                     let mut text = String::new();
-                    schema.record_text(part.ty(), bytes, heap, &self.limits, &mut text).map_err(
-                        |e| e.rule().broken(format!("record {}: {}", record.index(), e.message())),
-                    )?;
+                    schema
+                        .record_text(part.ty(), bytes, heap, records.limits(), &mut text)
+                        .map_err(|e| records.in_record(e, record.index()))?;
                     Some(text)
                 }
             };

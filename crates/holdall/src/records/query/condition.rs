@@ -1,17 +1,20 @@
-//! `--where`: what must hold of a record.
+//! What must hold of a record.
 
-use crate::exit::CONDITION;
-use holdall::records::Record;
-use holdall::schema::{Accessor, Kind, Schema, SchemaLimits, Typed};
-use holdall::{Records, Result};
+use crate::records::rules::CONDITION;
+use crate::records::{Record, Records};
+use holdall_core::Result;
+use holdall_schema::{Accessor, Encoder, Kind, Path, Scalar, Schema, SchemaLimits, Typed};
+use serde_json::json;
 use std::cmp::Ordering;
 
-/// One condition.
-pub(super) struct Condition {
+/// A condition on the records of one dataset: see [`Records::condition`].
+#[derive(Debug, Clone)]
+pub struct Condition {
     part: Accessor,
     test: Test,
 }
 
+#[derive(Debug, Clone)]
 enum Test {
     /// It is there, or not.
     There(bool),
@@ -30,6 +33,7 @@ enum Compare {
 }
 
 /// How the member is read, and the value it is compared with.
+#[derive(Debug, Clone)]
 enum Read {
     Integer(Integer, i128),
     /// The value of a float against an integer or a float.
@@ -41,6 +45,7 @@ enum Read {
 }
 
 /// Every kind of integer, and times.
+#[derive(Debug, Clone)]
 enum Integer {
     I8(Typed<i8>),
     I16(Typed<i16>),
@@ -54,9 +59,6 @@ enum Integer {
 
 impl Condition {
     /// Reads `stars>=4`, `image`, `!image`.
-    ///
-    /// # Errors
-    /// [`CONDITION`]; `schema/path`, `schema/unknown-path`.
     pub(super) fn new(records: &Records, text: &str) -> Result<Condition> {
         let Some((path, compare, value)) = split(text) else {
             let (path, wanted) = match text.strip_prefix('!') {
@@ -70,14 +72,21 @@ impl Condition {
         let is_ordered = !matches!(read, Read::Bool(..) | Read::Enum(_) | Read::Variant(_));
         if !is_ordered && !matches!(compare, Compare::Equal | Compare::NotEqual) {
             let kind = records.schema().ty(part.ty()).kind.as_str();
-            let message = format!("a `TypeDef:{kind}` has no order: `{}`", text.escape_debug());
+            let message = format!(
+                "a `TypeDef:{kind}` has no order, only `=` and `!=`: `{}`",
+                text.escape_debug()
+            );
             return Err(CONDITION.broken(message));
         }
         Ok(Condition { part, test: Test::Compare(compare, read) })
     }
 
-    /// Whether it holds. A member that is not there is not equal to anything, and nothing else.
-    pub(super) fn holds(&self, record: &Record<'_>) -> Result<bool> {
+    /// Whether it holds of a record. A member that a record does not have is unequal to every value, and
+    /// neither less nor greater.
+    ///
+    /// # Errors
+    /// As [`Record::get`] and [`Record::string`].
+    pub fn holds(&self, record: &Record<'_>) -> Result<bool> {
         match &self.test {
             Test::There(wanted) => Ok(record.is_there(&self.part)? == *wanted),
             Test::Compare(compare, read) => {
@@ -126,7 +135,7 @@ impl Read {
             |what: &str| CONDITION.broken(format!("`{}` is not {what}", value.escape_debug()));
         if let Some(integer) = Integer::of(part) {
             let value = match kind {
-                Kind::Scalar(holdall::schema::Scalar::Timestamp) => {
+                Kind::Scalar(Scalar::Timestamp) => {
                     time(value).ok_or_else(|| wrong("a time, as 2024-05-01T12:00:00Z"))?
                 }
                 _ => value.parse().map_err(|_| wrong("a whole number"))?,
@@ -154,7 +163,7 @@ impl Read {
             Kind::Union(_) => Err(wrong("the key of a variant")),
             other => {
                 let kind = other.as_str();
-                Err(CONDITION.broken(format!("a `TypeDef:{kind}` is not compared with a value")))
+                Err(CONDITION.broken(format!("a `TypeDef:{kind}` cannot be compared with a value")))
             }
         }
     }
@@ -206,29 +215,23 @@ impl Integer {
 /// has none that is near.
 fn nearest(kind: &Kind, value: f64) -> Option<f64> {
     let limits = SchemaLimits::default();
-    let json = serde_json::json!({ format!("TypeDef:{}", kind.as_str()): true });
+    let json = json!({ format!("TypeDef:{}", kind.as_str()): true });
     let schema = Schema::compile_record(&json, &limits).ok()?;
     let ty = schema.record()?;
     let mut bytes = [0; 8];
     let bytes = bytes.get_mut(..usize::try_from(schema.extent(ty).ok()?.size).ok()?)?;
-    let mut encoder = holdall::schema::Encoder::new(&schema, ty, &limits).ok()?;
-    encoder.value(&serde_json::json!(value), bytes, &mut Vec::new()).ok()?;
-    schema
-        .accessor(ty, &holdall::schema::Path::root())
-        .ok()?
-        .typed::<f64>()
-        .ok()?
-        .read(bytes)
-        .ok()?
+    let mut encoder = Encoder::new(&schema, ty, &limits).ok()?;
+    encoder.value(&json!(value), bytes, &mut Vec::new()).ok()?;
+    schema.accessor(ty, &Path::root()).ok()?.typed::<f64>().ok()?.read(bytes).ok()?
 }
 
 /// Nanoseconds since 1970.
 fn time(text: &str) -> Option<i128> {
-    let json = serde_json::json!({"TypeDef:Timestamp": true});
+    let json = json!({"TypeDef:Timestamp": true});
     let limits = SchemaLimits::default();
     let schema = Schema::compile_record(&json, &limits).ok()?;
     let mut bytes = [0; 8];
-    let mut encoder = holdall::schema::Encoder::new(&schema, schema.record()?, &limits).ok()?;
+    let mut encoder = Encoder::new(&schema, schema.record()?, &limits).ok()?;
     encoder.value(&text.into(), &mut bytes, &mut Vec::new()).ok()?;
     Some(i64::from_le_bytes(bytes).into())
 }

@@ -1,0 +1,89 @@
+//! Records as the user gives them: how they are written down, and where the files are that they name.
+
+use crate::exit::Failure;
+use crate::input;
+use crate::session::Session;
+use clap::{Args, ValueEnum};
+use holdall::Work;
+use holdall::records::{FillOptions, Rows, RowsOptions};
+use holdall::schema::record::{Null, Unknown};
+use std::path::{Path, PathBuf};
+
+/// How records are written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// A JSON value on each line
+    Ndjson,
+    /// One JSON array of values, or one value
+    Json,
+    /// Fields with commas between them, names in the first line
+    Csv,
+    /// The same with tabs
+    Tsv,
+}
+
+impl From<Form> for holdall::records::Form {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Ndjson => Self::Ndjson,
+            Form::Json => Self::Json,
+            Form::Csv => Self::Csv,
+            Form::Tsv => Self::Tsv,
+        }
+    }
+}
+
+/// Where the bytes of members are that records only name.
+#[derive(Debug, Args)]
+pub(crate) struct Files {
+    /// The folder that file names start from
+    #[arg(long, value_name = "DIR")]
+    pub(crate) files: Option<PathBuf>,
+
+    /// This member's bytes (or text) are those of the file in --files that the record names there; may
+    /// be given again
+    #[arg(long = "file-member", value_name = "MEMBER", requires = "files")]
+    pub(crate) members: Vec<String>,
+}
+
+/// What is taken that a schema does not say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lenience {
+    pub(crate) ignore_unknown: bool,
+    pub(crate) null_absent: bool,
+}
+
+/// How records become those of a schema.
+pub(crate) fn fill_options(files: &Files, lenience: Lenience) -> FillOptions {
+    let mut options = FillOptions::new();
+    if lenience.ignore_unknown {
+        options = options.with_unknown(Unknown::Ignore);
+    }
+    if lenience.null_absent {
+        options = options.with_null(Null::Absent);
+    }
+    match &files.files {
+        Some(folder) => options.with_files(folder, files.members.iter().cloned()),
+        None => options,
+    }
+}
+
+/// Opens records; `-` is standard input. The work counts the bytes that are read.
+pub(crate) fn open(
+    session: &Session,
+    path: &Path,
+    form: Option<Form>,
+    work: Work,
+) -> Result<Rows, Failure> {
+    let mut options = RowsOptions::new()
+        .with_limits(session.global.limits())
+        .with_array_len(session.global.stdin_len())
+        .with_work(work);
+    if let Some(form) = form {
+        options = options.with_form(form.into());
+    }
+    Ok(match path.as_os_str() == "-" {
+        true => options.read(std::io::stdin(), input::STDIN)?,
+        false => options.open(path)?,
+    })
+}

@@ -1,0 +1,102 @@
+//! `holdall schema infer`.
+
+use crate::exit::{Failure, Status};
+use crate::given::{self, Form};
+use crate::input;
+use crate::session::Session;
+use clap::Args;
+use holdall::schema::{InferOptions, Width};
+use holdall::{Durability, FileSink, Sink as _, convert, records};
+use serde_json::Value;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Make a schema from records, or from the tensors of a file
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall schema infer points.ndjson                   the schema on standard output
+  holdall schema infer points.csv -o point.json        the same of a table, into a file
+  holdall schema infer points.ndjson --tight --enums 8 the narrowest kinds that hold what is there
+  holdall schema infer model.safetensors               objects from the dots in the tensors' names
+
+Every record is looked at. Integers become Int64 (Uint64 where they pass it), other numbers Float64,
+text String, arrays of numbers that always have one length fixed ones, and members that are missing
+or null anywhere optional. Read what you get before you build on it: records that come later may hold
+more than those that were seen. Of a tensor file it is the schema that `convert` gives it as Metatensor;
+`convert --schema` takes one that you changed.")]
+pub(crate) struct InferArgs {
+    /// Records (NDJSON, JSON, CSV, TSV), `-` for lines of JSON from standard input, or a tensor file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Write the schema into this file
+    #[arg(short, long, value_name = "SCHEMA")]
+    output: Option<PathBuf>,
+
+    /// Replace it
+    #[arg(short, long, requires = "output")]
+    force: bool,
+
+    /// The narrowest numbers that hold every value seen; times where text is in their one form
+    #[arg(long)]
+    tight: bool,
+
+    /// Text of at most N different values becomes an enum
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    enums: usize,
+
+    /// Look at the first N records only
+    #[arg(long, value_name = "N")]
+    first: Option<u64>,
+
+    /// How the records are written: ndjson, json, csv or tsv [default: as the extension says]
+    #[arg(long, value_name = "FORM", hide_possible_values = true)]
+    form: Option<Form>,
+}
+
+/// Infers.
+pub(crate) fn run(session: &Session, args: &InferArgs) -> Result<Status, Failure> {
+    let schema = match args.form.is_none() && records::is_binary(&args.file) {
+        true => convert::infer_schema(&input::open(session, &args.file)?)?,
+        false => {
+            let mut options = InferOptions::new().with_enums(args.enums);
+            if args.tight {
+                options = options.with_width(Width::Tight);
+            }
+            let rows = given::open(session, &args.file, args.form, session.work("reading"))?;
+            let limits = session.global.limits().of_schemas();
+            records::infer(rows, args.first, &options, &limits)?
+        }
+    };
+    put(session, &schema, args.output.as_deref(), args.force)?;
+    Ok(Status::Fine)
+}
+
+/// Writes a schema where it is wanted.
+pub(super) fn put(
+    session: &Session,
+    schema: &Value,
+    output: Option<&Path>,
+    force: bool,
+) -> Result<(), Failure> {
+    let text = match session.json() && output.is_none() {
+        true => schema.to_string(),
+        false => super::show::pretty(schema),
+    };
+    match output {
+        None => writeln!(session.out(), "{text}")?,
+        Some(path) => {
+            let mut sink = FileSink::create(path, force, Durability::System)?;
+            sink.append(format!("{text}\n").as_bytes())?;
+            sink.finish()?;
+            if session.json() {
+                let mut out = String::from("{\"target\":");
+                crate::output::json::push_string(&path.display().to_string(), &mut out);
+                writeln!(session.out(), "{out},\"schema\":{schema}}}")?;
+            } else {
+                session.note(format_args!("{}: a schema", path.display()));
+            }
+        }
+    }
+    Ok(())
+}

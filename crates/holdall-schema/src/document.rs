@@ -1,0 +1,214 @@
+//! A schema with its JSON and where it came from, and the schemas of records inside it.
+
+use crate::error::{Error, Result, Shown as _};
+use crate::json::parse;
+use crate::limits::SchemaLimits;
+use crate::path::{Path, Segment};
+use crate::rules::{UNKNOWN_PATH, WHICH_DATASET};
+use crate::schema::{Additional, Node, NodeId, Root, Schema};
+use serde_json::Value;
+
+/// A schema, compiled, with the JSON it was compiled from.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Document {
+    /// Where it came from, for errors: the path of a file.
+    pub name: String,
+    /// Its JSON.
+    pub json: Value,
+    /// What it says.
+    pub schema: Schema,
+}
+
+/// What a schema is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Reading {
+    /// The schema of a record where its root has a kind that a record can have, otherwise that of a file.
+    #[default]
+    ByContent,
+    /// The schema of one record.
+    Record,
+    /// The schema of the tensors of a file.
+    File,
+}
+
+impl Document {
+    /// Parses and compiles a schema.
+    ///
+    /// # Errors
+    /// The `json/…` and `schema/…` rules, in the source `name`.
+    pub fn parse(
+        text: &[u8],
+        name: impl Into<String>,
+        reading: Reading,
+        limits: &SchemaLimits,
+    ) -> Result<Document> {
+        let name = name.into();
+        let json = parse(text, limits.depth).map_err(|e| e.in_source(&name))?;
+        Document::new(json, name, reading, limits)
+    }
+
+    /// Compiles a schema.
+    ///
+    /// # Errors
+    /// The `schema/…` rules, in the source `name`.
+    pub fn new(
+        json: Value,
+        name: impl Into<String>,
+        reading: Reading,
+        limits: &SchemaLimits,
+    ) -> Result<Document> {
+        let name = name.into();
+        let schema = compile(&json, reading, limits).map_err(|e| e.in_source(&name))?;
+        Ok(Document { name, json, schema })
+    }
+
+    /// The schema of the records at a path of a file's schema, or of the one dataset there is. The schema of
+    /// a record stays as it is.
+    ///
+    /// # Errors
+    /// As [`Document::dataset`].
+    pub fn records(self, path: Option<&str>, limits: &SchemaLimits) -> Result<Document> {
+        match self.schema.root() {
+            Root::Record(_) => Ok(self),
+            Root::References(_) => Ok(self.dataset(path, limits)?.1),
+        }
+    }
+
+    /// The dataset at a path of a file's schema, or the only one: its path, and the schema of its records.
+    ///
+    /// # Errors
+    /// `records/which-dataset`, `schema/path`, `schema/unknown-path`.
+    pub fn dataset(&self, path: Option<&str>, limits: &SchemaLimits) -> Result<(String, Document)> {
+        let own = |e: Error| e.in_source(&self.name);
+        let (path, pointer) = match path {
+            Some(path) => (path.to_owned(), self.dataset_pointer(path)?),
+            None => self.only_dataset().map_err(own)?,
+        };
+        let json = record_kind(&self.json, &pointer).unwrap_or(Value::Null);
+        let schema = Schema::compile_record(&json, limits).map_err(own)?;
+        Ok((path, Document { name: self.name.clone(), json, schema }))
+    }
+
+    /// The JSON pointer of the dataset at a path of a file's schema.
+    ///
+    /// # Errors
+    /// As [`Document::dataset`].
+    pub fn dataset_pointer(&self, path: &str) -> Result<String> {
+        let found = self.root().and_then(|root| self.dataset_at(root, &path.parse()?));
+        found.map_err(|e| e.in_source(&self.name))
+    }
+
+    fn root(&self) -> Result<NodeId> {
+        match self.schema.root() {
+            Root::References(root) => Ok(root),
+            Root::Record(_) => {
+                Err(WHICH_DATASET.broken("this is the schema of a record, which has no datasets"))
+            }
+        }
+    }
+
+    fn dataset_at(&self, root: NodeId, path: &Path) -> Result<String> {
+        let mut at = root;
+        for segment in &path.0 {
+            at = self
+                .schema
+                .step(at, segment)
+                .ok_or_else(|| UNKNOWN_PATH.broken(format!("`{path}` leads to nothing")))?;
+        }
+        match self.schema.node(at) {
+            Node::Dataset { pointer, .. } => Ok(pointer.clone()),
+            _ => Err(WHICH_DATASET.broken(format!("`{path}` is not a dataset of records"))),
+        }
+    }
+
+    fn only_dataset(&self) -> Result<(String, String)> {
+        let mut found: Vec<(Path, String)> = Vec::new();
+        let mut ahead = vec![(Path::root(), self.root()?)];
+        let mut left = 1u32 << 20;
+        while let Some((path, node)) = ahead.pop() {
+            left = left.saturating_sub(1);
+            if left == 0 || found.len() > 8 {
+                break;
+            }
+            match self.schema.node(node) {
+                Node::Dataset { pointer, .. } => found.push((path, pointer.clone())),
+                Node::Object(object) => {
+                    for property in object.properties.iter().rev() {
+                        let path = path.then(Segment::Name(property.name.clone()));
+                        ahead.push((path, property.node));
+                    }
+                }
+                Node::List { items, .. } => ahead.push((path.then(Segment::Each), *items)),
+                _ => {}
+            }
+        }
+        match &found[..] {
+            [(path, pointer)] => Ok((path.to_string(), pointer.clone())),
+            [] => Err(WHICH_DATASET.broken("the schema has no dataset of records")),
+            several => {
+                let names: Vec<String> = several
+                    .iter()
+                    .map(|(path, _)| format!("`{}`", path.to_string().shown()))
+                    .collect();
+                let e = WHICH_DATASET.broken("the schema has more than one dataset of records");
+                Err(e.with_hint(format!("name one of them: {}", names.join(", "))))
+            }
+        }
+    }
+}
+
+/// The schema of the records of the dataset that `schema` has at a JSON pointer. It needs nothing around it.
+pub fn record_kind(schema: &Value, pointer: &str) -> Option<Value> {
+    let mut kind = schema.pointer(pointer)?.get("items")?.clone();
+    if let (Some(defs), Value::Object(keywords)) = (schema.get("$defs"), &mut kind) {
+        keywords.insert("$defs".to_owned(), defs.clone());
+    }
+    Some(kind)
+}
+
+impl Schema {
+    /// What a segment of a path leads to from a node, where it leads to anything. `[]` and an index lead to
+    /// the items of a list.
+    pub fn step(&self, from: NodeId, segment: &Segment) -> Option<NodeId> {
+        match (self.node(from), segment) {
+            (Node::Object(object), Segment::Name(name)) => match object.property(name) {
+                Some(property) => Some(property.node),
+                None => match object.additional {
+                    Additional::Node(node) => Some(node),
+                    _ => None,
+                },
+            },
+            (Node::List { items, .. }, Segment::Index(_) | Segment::Each) => Some(*items),
+            _ => None,
+        }
+    }
+}
+
+/// Compiles a schema as what it is taken for.
+fn compile(json: &Value, reading: Reading, limits: &SchemaLimits) -> Result<Schema> {
+    if reading == Reading::Record {
+        return Schema::compile_record(json, limits);
+    }
+    let whole = Schema::compile(json, limits);
+    if reading == Reading::File {
+        return whole;
+    }
+    if let Ok(schema) = &whole
+        && let Root::References(root) = schema.root()
+        && !matches!(schema.node(root), Node::Object(_) | Node::Plain { .. })
+    {
+        return whole;
+    }
+    // Members that lead to references may as well lie in a record: a root with a kind is one.
+    match (Schema::compile_record(json, limits), whole) {
+        (Ok(record), _) => Ok(record),
+        (Err(_), Ok(whole)) => Ok(whole),
+        (Err(e), Err(other)) => Err(if has_kind(json) { e } else { other }),
+    }
+}
+
+fn has_kind(json: &Value) -> bool {
+    json.as_object().is_some_and(|k| k.keys().any(|k| k.starts_with("TypeDef:")))
+}

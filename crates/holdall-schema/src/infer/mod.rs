@@ -1,0 +1,117 @@
+//! A schema made from records: what was seen at each place of them, and the kinds that hold it.
+//!
+//! Integers become Int64 (Uint64 where they pass it), other numbers Float64, text String, arrays of numbers
+//! that always have one length fixed ones, and members that are missing or null anywhere optional.
+
+mod shape;
+mod write;
+
+use crate::error::Result;
+use serde_json::Value;
+use shape::Shape;
+
+crate::error::rules! {
+    /// Every rule of this module.
+    pub static RULES;
+
+    /// Records that no one schema describes.
+    pub MIXED: Unsupported "infer/mixed"
+        "What stands at a path is of one type in all records that a schema is made from."
+        hint "let it be of one type in all records, or write the schema by hand: a `TypeDef:Record` \
+              holds any JSON object";
+}
+
+/// How much a schema made from records says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct InferOptions {
+    /// Which kinds numbers and text get.
+    pub width: Width,
+    /// Text of at most so many different values becomes an enum; 0 for no enums.
+    pub enums: usize,
+}
+
+/// Which kinds numbers and text get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Width {
+    /// Numbers of 64 bits, and text as text: later records may hold more than those that were seen.
+    #[default]
+    Wide,
+    /// The narrowest numbers that hold every value seen, and times where text is in their one form.
+    Tight,
+}
+
+impl InferOptions {
+    /// Wide kinds, and no enums.
+    pub fn new() -> InferOptions {
+        InferOptions::default()
+    }
+
+    /// Which kinds numbers and text get.
+    pub fn with_width(mut self, width: Width) -> InferOptions {
+        self.width = width;
+        self
+    }
+
+    /// Makes text of at most `most` different values an enum.
+    pub fn with_enums(mut self, most: usize) -> InferOptions {
+        self.enums = most;
+        self
+    }
+}
+
+/// What was seen of records so far.
+///
+/// ```
+/// use holdall_schema::{Inference, InferOptions, Plain};
+/// let mut seen = Inference::new(&InferOptions::new(), 32);
+/// seen.text(br#"{"id": 1, "name": "a"}"#, 1)?;
+/// seen.text(br#"{"id": 2}"#, 2)?;
+/// let schema = seen.schema(Plain::Apart)?;
+/// assert_eq!(schema["TypeDef:Struct"], serde_json::json!(["id", "name"]));
+/// assert_eq!(schema["required"], serde_json::json!(["id"]));
+/// # Ok::<(), holdall_schema::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Inference {
+    options: InferOptions,
+    depth: usize,
+    shape: Shape,
+}
+
+/// What booleans, numbers and text at one place are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plain {
+    /// Of different types, which is refused.
+    Apart,
+    /// Text, as the cells of a table are.
+    Text,
+}
+
+impl Inference {
+    /// Nothing seen yet. JSON of records may nest `depth` deep.
+    pub fn new(options: &InferOptions, depth: usize) -> Inference {
+        Inference { options: *options, depth, shape: Shape::default() }
+    }
+
+    /// Takes the JSON text of a record, and the number of its line, from 1, for errors.
+    ///
+    /// # Errors
+    /// The `json/…` rules; `record/type` for `null` in an array.
+    pub fn text(&mut self, json: &[u8], line: u64) -> Result<()> {
+        self.shape.see(json, self.depth, line, &self.options)
+    }
+
+    /// Puts members into the order of these paths, each of which is the names of the members on its way.
+    pub fn order(&mut self, paths: &[Vec<String>]) {
+        self.shape.order(paths);
+    }
+
+    /// The schema of a record that looks like those that were seen.
+    ///
+    /// # Errors
+    /// [`MIXED`].
+    pub fn schema(&self, plain: Plain) -> Result<Value> {
+        write::schema(&self.shape, &self.options, plain)
+    }
+}

@@ -1,0 +1,125 @@
+//! Some of many, by chance.
+
+use holdall_core::Result;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// How many are taken by chance, and where the chance starts from: the same `seed` takes the same ones on
+/// every machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// How many at most.
+    pub count: u64,
+    /// Where the chance starts from.
+    pub seed: u64,
+}
+
+impl Sample {
+    /// So many different places of a range in their order, all equally likely: Floyd's way, whose memory is
+    /// that of the answer.
+    pub fn of(self, range: Range<u64>) -> Vec<u64> {
+        let mut chance = Chance(self.seed);
+        let mut found = BTreeSet::new();
+        let len = range.end.saturating_sub(range.start);
+        for last in len.saturating_sub(self.count)..len {
+            let at = chance.below(last + 1);
+            if !found.insert(range.start + at) {
+                found.insert(range.start + last);
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// So many of these places, which are in order, all equally likely: what a query with conditions gives of
+    /// the places that fit them.
+    pub fn among(self, places: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        // Places that are there already are no errors.
+        self.of_each(places.into_iter().map(Ok)).unwrap_or_default()
+    }
+
+    /// So many of these places, all equally likely, in one pass.
+    pub(super) fn of_each(self, places: impl Iterator<Item = Result<u64>>) -> Result<Vec<u64>> {
+        let mut chance = Chance(self.seed);
+        let mut kept: Vec<u64> = Vec::new();
+        let mut seen = 0u64;
+        for place in places {
+            let place = place?;
+            seen += 1;
+            if seen <= self.count {
+                kept.push(place);
+                continue;
+            }
+            let at = usize::try_from(chance.below(seen)).unwrap_or(usize::MAX);
+            if let Some(slot) = kept.get_mut(at) {
+                *slot = place;
+            }
+        }
+        kept.sort_unstable();
+        Ok(kept)
+    }
+}
+
+/// Numbers by chance: SplitMix64, the same ones for one seed on every machine.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`, which is not 0; each as likely as the others, to one in 2^64.
+    fn below(&mut self, n: u64) -> u64 {
+        let wide = u128::from(self.next()) * u128::from(n);
+        // Below n.
+        (wide >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(count: u64, seed: u64, plain: bool) -> Vec<u64> {
+        let sample = Sample { count, seed };
+        match plain {
+            true => sample.of(10..110),
+            false => sample.among((10..110).step_by(2)),
+        }
+    }
+
+    #[test]
+    fn samples_are_different_places_in_order_and_the_same_each_time() {
+        for plain in [true, false] {
+            let found = places(20, 7, plain);
+            assert_eq!(found.len(), 20);
+            assert!(found.is_sorted() && found.windows(2).all(|w| w[0] != w[1]));
+            assert!(found.iter().all(|n| (10..110).contains(n) && (plain || n % 2 == 0)));
+            assert_eq!(found, places(20, 7, plain));
+            assert_ne!(found, places(20, 8, plain));
+        }
+        assert_eq!(places(1000, 1, true), (10..110).collect::<Vec<_>>());
+        assert_eq!(places(1000, 1, false).len(), 50);
+        assert!(places(0, 1, true).is_empty());
+    }
+
+    #[test]
+    fn every_place_is_as_likely() {
+        for plain in [true, false] {
+            let mut counts = [0u32; 110];
+            for seed in 0..2000 {
+                for place in places(10, seed, plain) {
+                    counts[place as usize] += 1;
+                }
+            }
+            let step = if plain { 1 } else { 2 };
+            let mean = 2000.0 * 10.0 / (100.0 / f64::from(step));
+            for count in counts[10..].iter().step_by(step as usize) {
+                assert!((f64::from(*count) - mean).abs() < mean / 2.0, "{count} of {mean}");
+            }
+        }
+    }
+}
