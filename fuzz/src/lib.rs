@@ -114,6 +114,14 @@ pub static TARGETS: &[Target] = &[
         runs: 200_000,
     },
     Target {
+        name: "assembly",
+        run: assembly::run,
+        seeds: FILES,
+        of_file: whole,
+        form: Form::File,
+        runs: 50_000,
+    },
+    Target {
         name: "windowed",
         run: windowed::run,
         seeds: FILES,

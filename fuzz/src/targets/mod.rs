@@ -1,6 +1,7 @@
 //! The targets. Those that decode come first, then what formats are made of, then what is done with
 //! tensors.
 
+pub mod assembly;
 pub mod carton_texts;
 pub mod cbor;
 pub mod decode_carton;
