@@ -119,17 +119,21 @@ impl<'a> LoadedTensor<'a> {
     }
 }
 
-/// What [`load`] and its like want.
-pub(crate) struct Wanted {
-    /// The number of the tensor.
-    pub(crate) tensor: usize,
-    pub(crate) component: Component,
+/// All components of tensors, under the digests that are to be checked.
+fn all_of(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Vec<Want> {
+    let check = options.check.unwrap_or(file.check());
+    let count = tensors.iter().map(|t| t.components().len()).sum();
+    let mut out = Vec::with_capacity(count);
+    for tensor in tensors {
+        out.extend(tensor.components().map(|c| wanted(tensor.position(), c, check)));
+    }
+    out
 }
 
-/// All components of tensors.
-fn all_of(tensors: &[TensorInfo]) -> Vec<Wanted> {
-    let one = |t: &TensorInfo, component| Wanted { tensor: t.position(), component };
-    tensors.iter().flat_map(|t| t.components().map(|c| one(t, c))).collect()
+/// A component of tensor number `tensor`, under the digest that is to be checked.
+fn wanted(tensor: usize, component: Component, check: Check) -> Want {
+    let digest = checked_algorithm(&component, check);
+    Want::new(tensor as u32, component).with_digests(digest)
 }
 
 /// Loads `tensors` whole.
@@ -140,8 +144,8 @@ pub(crate) fn load(file: &File, tensors: Vec<TensorInfo>, options: &LoadOptions)
         first.push(count);
         count += tensor.components().len() as u32;
     }
-    let bytes =
-        components(file, all_of(&tensors), options).map_err(|e| e.in_source(file.name()))?;
+    let bytes = components(file, all_of(file, &tensors, options), options)
+        .map_err(|e| e.in_source(file.name()))?;
     let whole =
         tensors.len() == file.len() && tensors.iter().enumerate().all(|(at, t)| t.position() == at);
     let places =
@@ -163,8 +167,8 @@ pub(crate) fn component(file: &File, tensor: usize, c: &Component) -> Result<Byt
         }
         return Ok(bytes);
     }
-    let wanted = vec![Wanted { tensor, component: c.clone() }];
-    Ok(components(file, wanted, &LoadOptions::new())?.pop().unwrap_or_default())
+    let wants = vec![wanted(tensor, c.clone(), file.check())];
+    Ok(components(file, wants, &LoadOptions::new())?.pop().unwrap_or_default())
 }
 
 /// One component into the caller's memory.
@@ -189,8 +193,7 @@ pub(crate) fn load_into(
     let check = options.check.unwrap_or(file.check());
     let (mut wants, mut memory) = (Vec::new(), Vec::new());
     for (tensor, component, out) in buffers {
-        let digests = checked_algorithm(&component, check);
-        let want = Want::new(tensor as u32, component).with_digests(digests);
+        let want = wanted(tensor, component, check);
         let Some(len) = want.component.decoded_len else {
             let bytes = of_unknown_len(file, &want, options)?;
             if bytes.len() != out.len() {
@@ -205,8 +208,9 @@ pub(crate) fn load_into(
         wants.push(want);
         memory.push(out);
     }
-    let slots: Vec<u32> = (0..wants.len() as u32).collect();
-    fill(file, wants, &slots, memory, 1, options)
+    let order: Vec<u32> = (0..wants.len() as u32).collect();
+    wants.iter_mut().zip(&order).for_each(|(want, slot)| want.group = *slot);
+    fill(file, wants, &order, memory, 1, options)
 }
 
 #[cold]
@@ -216,8 +220,8 @@ fn wrong_len(out: &[u8], len: u64) -> Error {
 }
 
 /// The decoded bytes of each wanted component, in order.
-fn components(file: &File, wanted: Vec<Wanted>, options: &LoadOptions) -> Result<Vec<Bytes>> {
-    let Memory { buffers, places } = in_memory(file, wanted, options)?;
+fn components(file: &File, wants: Vec<Want>, options: &LoadOptions) -> Result<Vec<Bytes>> {
+    let Memory { buffers, places } = in_memory(file, wants, options)?;
     let shared: Vec<Bytes> = buffers.into_iter().map(Buffer::freeze).collect();
     Ok(places.into_iter().map(|place| shared[place.buffer].slice(place.range)).collect())
 }
@@ -237,13 +241,12 @@ struct Memory {
     places: Vec<Place>,
 }
 
-fn in_memory(file: &File, wanted: Vec<Wanted>, options: &LoadOptions) -> Result<Memory> {
-    let total = wanted.iter().fold(0u64, |n, w| n.saturating_add(w.component.stored_len()));
+fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result<Memory> {
+    let total = stored_len(&wants);
     options.work.begin(total);
-    let direct = go_direct(file, &wanted, total);
-    let mut layout = Layout::new(file, wanted, direct, options);
-    let slabs = layout.slabs(file)?;
-    let align = if direct { PAGE } else { LINE };
+    let direct = go_direct(file, &wants, total);
+    let mut layout = Layout::new(&mut wants, direct);
+    let slabs = layout.slabs(file, &wants)?;
     let region = |r: &Extent| match direct {
         true => Buffer::mapped(r.len().next_multiple_of(PAGE) as usize),
         false => Buffer::new(r.len() as usize),
@@ -253,6 +256,7 @@ fn in_memory(file: &File, wanted: Vec<Wanted>, options: &LoadOptions) -> Result<
     let mut buffers =
         regions.chain(slabs.iter().map(|s| Buffer::new(end(s)))).collect::<Result<Vec<_>>>()?;
 
+    // Of each region, then of each component that is decoded.
     let mut memory: Vec<&mut [u8]> = buffers.iter_mut().map(Buffer::as_mut).collect();
     let of_slabs = memory.split_off(layout.regions.len());
     for (slab, mut rest) in slabs.iter().zip(of_slabs) {
@@ -264,19 +268,23 @@ fn in_memory(file: &File, wanted: Vec<Wanted>, options: &LoadOptions) -> Result<
             memory.push(own);
         }
     }
-    let (wants, slots) = layout.wants();
-    fill(file, wants, &slots, memory, align, options)?;
+    let first = layout.regions.len() as u32;
+    for (slot, at) in (first..).zip(&layout.decoded) {
+        wants[*at as usize].group = slot;
+    }
+    let order = layout.order();
+    let unknown: Vec<Want> = layout.unknown.iter().map(|at| wants[*at as usize].clone()).collect();
+    fill(file, wants, &order, memory, if direct { PAGE } else { LINE }, options)?;
 
     for (slab, number) in slabs.into_iter().zip(layout.regions.len()..) {
         for (at, range) in slab {
             layout.places[at as usize] = Some(Place { buffer: number, range });
         }
     }
-    let Layout { mut places, unknown, same, .. } = layout;
-    for want in unknown {
-        let bytes = Buffer::from(of_unknown_len(file, &want.0, options)?);
-        places[want.1 as usize] =
-            Some(Place { buffer: buffers.len(), range: 0..bytes.as_ref().len() });
+    let Layout { mut places, unknown: at_unknown, same, .. } = layout;
+    for (want, at) in unknown.iter().zip(at_unknown) {
+        let bytes = Buffer::from(of_unknown_len(file, want, options)?);
+        places[at as usize] = Some(Place { buffer: buffers.len(), range: 0..bytes.as_ref().len() });
         buffers.push(bytes);
     }
     for (at, first) in same {
@@ -292,19 +300,24 @@ fn in_memory(file: &File, wanted: Vec<Wanted>, options: &LoadOptions) -> Result<
     Ok(Memory { buffers, places })
 }
 
-/// What a load is made of, before anything is read.
+/// Stored bytes of all components.
+fn stored_len(wants: &[Want]) -> u64 {
+    wants.iter().fold(0, |n, w| n.saturating_add(w.component.stored_len()))
+}
+
+/// What a load is made of, before anything is read. Components are named by their numbers among those wanted.
 struct Layout {
     /// Stretches of sources that are read as they are.
     regions: Vec<Extent>,
-    /// Components of regions, and the number of their region.
-    plain: Vec<(Want, u32)>,
-    /// Components that are decoded, and their places among those wanted.
-    decoded: Vec<(Want, u32)>,
-    /// Components of which nothing tells how long they decode to, and their places.
-    unknown: Vec<(Want, u32)>,
+    /// Components of regions, in the order of their bytes. Their groups are the numbers of their regions.
+    plain: Vec<u32>,
+    /// Components that are decoded.
+    decoded: Vec<u32>,
+    /// Components of which nothing tells how long they decode to.
+    unknown: Vec<u32>,
     /// Components that are the same as another, and which.
     same: Vec<(u32, u32)>,
-    /// Where each wanted component lies, as far as that is known.
+    /// Where each component lies, as far as that is known.
     places: Vec<Option<Place>>,
 }
 
@@ -312,89 +325,90 @@ struct Layout {
 type Slab = Vec<(u32, Range<usize>)>;
 
 impl Layout {
-    fn new(file: &File, wanted: Vec<Wanted>, direct: bool, options: &LoadOptions) -> Layout {
-        let check = options.check.unwrap_or(file.check());
+    fn new(wants: &mut [Want], direct: bool) -> Layout {
         let align = if direct { PAGE } else { LINE };
         let mut layout = Layout {
             regions: Vec::new(),
-            plain: Vec::with_capacity(wanted.len()),
+            plain: Vec::with_capacity(wants.len()),
             decoded: Vec::new(),
             unknown: Vec::new(),
             same: Vec::new(),
-            places: vec![None; wanted.len()],
+            places: vec![None; wants.len()],
         };
-        let mut order: Vec<(u32, Wanted)> = (0u32..).zip(wanted).collect();
-        if !order.is_sorted_by_key(|(_, w)| w.component.stored) {
-            order.sort_by_key(|(at, w)| (w.component.stored, *at));
+        let mut order: Vec<(Extent, u32)> =
+            wants.iter().map(|w| w.component.stored).zip(0..).collect();
+        if !order.is_sorted() {
+            order.sort_unstable();
         }
-        // Those of the same stored bytes as the one at hand, which come one after the other.
-        let mut like: Vec<(u32, Component)> = Vec::new();
+        // Components of the same stored bytes come one after the other.
+        let mut like: Range<usize> = 0..0;
         let mut region_is_open = false;
-        for (at, Wanted { tensor, component }) in order {
-            if like.first().is_some_and(|(_, c)| c.stored != component.stored) {
-                like.clear();
+        for i in 0..order.len() {
+            let (stored, at) = order[i];
+            if order[like.clone()].first().is_none_or(|(first, _)| *first != stored) {
+                like = i..i;
             }
-            if let Some((first, _)) = like.iter().find(|(_, c)| reads_the_same(c, &component)) {
-                layout.same.push((at, *first));
+            let want = &wants[at as usize];
+            let mut earlier = order[like.clone()].iter().map(|(_, at)| *at);
+            let c = &want.component;
+            let twin = earlier.find(|at| reads_the_same(&wants[*at as usize].component, c));
+            if let Some(first) = twin.filter(|_| !stored.is_empty()) {
+                layout.same.push((at, first));
+                like.end = i + 1;
                 continue;
             }
-            let digests = checked_algorithm(&component, check);
-            let want = Want::new(tensor as u32, component).with_digests(digests);
-            let c = &want.component;
             let is_shared = !like.is_empty();
-            if !c.stored.is_empty() {
-                like.push((at, c.clone()));
-            }
+            like.end = i + 1;
             if !want.is_plain() {
                 match c.decoded_len {
-                    Some(_) => layout.decoded.push((want, at)),
-                    None => layout.unknown.push((want, at)),
+                    Some(_) => layout.decoded.push(at),
+                    None => layout.unknown.push(at),
                 }
                 continue;
             }
+            layout.plain.push(at);
+            if stored.is_empty() {
+                continue;
+            }
             // What is digested from its start to its end, and what is worth being freed on its own, is kept apart.
-            let is_big = c.stored.len() >= OWN_REGION;
+            let is_big = stored.len() >= OWN_REGION;
             let is_apart = want.digests.sha256;
-            let joins = layout.regions.last().filter(|last| {
-                let near = c.stored.start <= last.end.saturating_add(MERGE_GAP);
-                let room = c.stored.end.saturating_sub(last.start) <= OWN_REGION;
-                let inside = is_shared && c.stored.end <= last.end;
+            let joins = layout.regions.last().is_some_and(|last| {
+                let near = stored.start <= last.end.saturating_add(MERGE_GAP);
+                let room = stored.end.saturating_sub(last.start) <= OWN_REGION;
+                let inside = is_shared && stored.end <= last.end;
                 let fits = inside || (!is_big && near && room);
-                region_is_open && !is_apart && last.source == c.stored.source && fits
+                region_is_open && !is_apart && last.source == stored.source && fits
             });
-            if joins.is_none() && !c.stored.is_empty() {
+            if !joins {
                 // What is digested whole is read from its first byte on.
                 let align = if is_apart { 1 } else { align };
-                let start = c.stored.start / align * align;
-                layout.regions.push(Extent { start, ..c.stored });
+                layout.regions.push(Extent { start: stored.start / align * align, ..stored });
                 region_is_open = !is_apart;
             }
-            if let Some(last) = layout.regions.last_mut().filter(|_| !c.stored.is_empty()) {
-                last.end = last.end.max(c.stored.end);
-                let from = (c.stored.start - last.start) as usize;
-                let range = from..from + c.stored.len() as usize;
-                layout.places[at as usize] =
-                    Some(Place { buffer: layout.regions.len() - 1, range });
-            }
-            let region = (layout.regions.len() as u32).saturating_sub(1);
-            layout.plain.push((want, region));
+            let buffer = layout.regions.len() - 1;
+            let last = &mut layout.regions[buffer];
+            last.end = last.end.max(stored.end);
+            let from = (stored.start - last.start) as usize;
+            let range = from..from + stored.len() as usize;
+            layout.places[at as usize] = Some(Place { buffer, range });
+            wants[at as usize].group = buffer as u32;
         }
         layout
     }
 
     /// Memory for components that are decoded: big ones alone, small ones together.
-    fn slabs(&self, file: &File) -> Result<Vec<Slab>> {
+    fn slabs(&self, file: &File, wants: &[Want]) -> Result<Vec<Slab>> {
+        let of = |at: &u32| &wants[*at as usize].component;
         let (mut stored, mut decoded) = (0u64, 0u64);
-        for c in self.decoded.iter().map(|(want, _)| &want.component) {
-            if c.encoding != Encoding::Raw {
-                stored = stored.saturating_add(c.stored_len());
-                decoded = decoded.saturating_add(c.decoded_len.unwrap_or(0));
-            }
+        for c in self.decoded.iter().map(of).filter(|c| c.encoding != Encoding::Raw) {
+            stored = stored.saturating_add(c.stored_len());
+            decoded = decoded.saturating_add(c.decoded_len.unwrap_or(0));
         }
         check_decoded_len(decoded, stored, file.limits())?;
         let mut slabs: Vec<Slab> = Vec::new();
-        for (want, at) in &self.decoded {
-            let len = want.component.decoded_len.unwrap_or(0);
+        for at in &self.decoded {
+            let len = of(at).decoded_len.unwrap_or(0);
             let last_end = slabs.last().and_then(|s| s.last()).map(|(_, r)| r.end);
             match (last_end, slabs.last_mut()) {
                 (Some(end), Some(slab)) if end as u64 + len <= OWN_REGION => {
@@ -407,12 +421,11 @@ impl Layout {
         Ok(slabs)
     }
 
-    /// What is to be read, and the number of the memory that each goes to: of its region, or its own after those.
-    fn wants(&mut self) -> (Vec<Want>, Vec<u32>) {
-        let plain = std::mem::take(&mut self.plain).into_iter();
-        let decoded = std::mem::take(&mut self.decoded).into_iter().map(|(want, _)| want);
-        let own = self.regions.len() as u32..;
-        plain.chain(decoded.zip(own)).unzip()
+    /// What is to be read, by number: regions first.
+    fn order(&mut self) -> Vec<u32> {
+        let mut order = std::mem::take(&mut self.plain);
+        order.extend_from_slice(&self.decoded);
+        order
     }
 }
 
@@ -424,42 +437,44 @@ fn reads_the_same(a: &Component, b: &Component) -> bool {
 
 /// What a load of `tensors` fetches.
 pub(crate) fn plan(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Result<Plan> {
-    let wanted = all_of(tensors);
-    let total = wanted.iter().fold(0u64, |n, w| n.saturating_add(w.component.stored_len()));
-    let direct = go_direct(file, &wanted, total);
-    let (wants, slots) = Layout::new(file, wanted, direct, options).wants();
-    planned(file, wants, &slots, if direct { PAGE } else { LINE })
+    let mut wants = all_of(file, tensors, options);
+    let direct = go_direct(file, &wants, stored_len(&wants));
+    let order = Layout::new(&mut wants, direct).order();
+    planned(file, wants, &order, if direct { PAGE } else { LINE })
 }
 
-/// The plan for what is wanted; `slots` says for each to which memory it goes.
-fn planned(file: &File, wants: Vec<Want>, slots: &[u32], align: u64) -> Result<Plan> {
-    let mut wants: Vec<Want> =
-        wants.into_iter().zip(slots).map(|(want, slot)| want.in_group(*slot)).collect();
+/// The plan for those of `wants` that `order` names. Those of one group are one stretch of memory.
+fn planned(file: &File, mut wants: Vec<Want>, order: &[u32], align: u64) -> Result<Plan> {
     let mut terms = file.sources().terms();
     if terms.is_remote() {
         // Whoever waits for an answer wants small neighbours in one.
         let decoded = wants.iter_mut().filter(|want| !want.is_plain());
         decoded.for_each(|want| want.group = u32::MAX);
     } else {
-        let components: Vec<&Component> = wants.iter().map(|w| &w.component).collect();
+        let cut: Vec<usize> =
+            (0..wants.len()).filter(|at| wants[*at].component.table_extent().is_some()).collect();
+        let components: Vec<&Component> = cut.iter().map(|at| &wants[*at].component).collect();
         let tables = tables_of(file.sources(), &components)?;
-        wants.iter_mut().zip(tables).for_each(|(want, table)| want.table = table.map(Arc::new));
+        for (at, table) in cut.into_iter().zip(tables) {
+            wants[at].table = table.map(Arc::new);
+        }
     }
     terms.gap = terms.gap.max(MERGE_GAP);
-    Ok(Plan::new(wants, Cut { terms, align, whole: u64::MAX }))
+    Ok(Plan::of(wants, order.iter().copied(), Cut { terms, align, whole: u64::MAX }))
 }
 
-/// Fills memory with what is wanted: `slots` says for each which memory. Plain components of one memory fill it
-/// together, one stretch of a source.
+/// Fills memory with those of `wants` that `order` names. The group of each is the number of its memory. Plain
+/// components of one memory fill it together, one stretch of a source.
 fn fill(
     file: &File,
     wants: Vec<Want>,
-    slots: &[u32],
+    order: &[u32],
     mut memory: Vec<&mut [u8]>,
     align: u64,
     options: &LoadOptions,
 ) -> Result<()> {
-    let plan = planned(file, wants, slots, align)?;
+    let slots: Vec<u32> = wants.iter().map(|want| want.group).collect();
+    let plan = planned(file, wants, order, align)?;
     let placed = |number: u32, e: Error| place(file, &plan.wants()[number as usize], e);
     let mut streamed = None;
     let outs = plan.fetches().iter().map(|fetch| {
@@ -493,6 +508,7 @@ fn fill(
     let vouched = options.check.unwrap_or(file.check()) == Check::Off;
     let sums = Executor::new(file, &options.work)
         .direct(align == PAGE)
+        .sums(options.check.unwrap_or(file.check()) != Check::Off)
         .checksums(if vouched { Checksums::Ignore } else { Checksums::Compare })
         .run(&plan, outs, |visit| visit.decoded.map(drop).map_err(|e| placed(visit.number, e)))?;
     for (number, digest) in sums.finish() {
@@ -528,8 +544,8 @@ pub(crate) fn load_memory(
     tensors: Vec<TensorInfo>,
     options: &LoadOptions,
 ) -> Result<LoadedMemory> {
-    let memory =
-        in_memory(file, all_of(&tensors), options).map_err(|e| e.in_source(file.name()))?;
+    let memory = in_memory(file, all_of(file, &tensors, options), options)
+        .map_err(|e| e.in_source(file.name()))?;
     Ok(LoadedMemory { tensors, buffers: memory.buffers, places: memory.places })
 }
 
@@ -539,8 +555,8 @@ pub(crate) fn component_memory(
     tensor: usize,
     c: &Component,
 ) -> Result<(Buffer, Range<usize>)> {
-    let wanted = vec![Wanted { tensor, component: c.clone() }];
-    let mut memory = in_memory(file, wanted, &LoadOptions::new())?;
+    let wants = vec![wanted(tensor, c.clone(), file.check())];
+    let mut memory = in_memory(file, wants, &LoadOptions::new())?;
     match (memory.places.pop(), memory.buffers.pop()) {
         (Some(place), Some(buffer)) => Ok((buffer, place.range)),
         _ => Ok((Buffer::new(0)?, 0..0)),
@@ -548,7 +564,7 @@ pub(crate) fn component_memory(
 }
 
 /// Whether to read past the system's cache.
-fn go_direct(file: &File, wanted: &[Wanted], total: u64) -> bool {
+fn go_direct(file: &File, wanted: &[Want], total: u64) -> bool {
     match file.wanted_io() {
         Io::Direct => true,
         Io::Auto if total >= DIRECT_MIN => {

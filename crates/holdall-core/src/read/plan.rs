@@ -85,10 +85,21 @@ struct Run {
 impl Plan {
     /// Plans the reads for `wants`.
     pub fn new(wants: Vec<Want>, cut: impl Into<Cut>) -> Plan {
+        let all = 0..wants.len() as u32;
+        Plan::of(wants, all, cut)
+    }
+
+    /// Plans the reads for some of `wants`, by their numbers; quickest where those come in the order of their stored
+    /// bytes.
+    pub fn of(
+        wants: Vec<Want>,
+        numbers: impl ExactSizeIterator<Item = u32>,
+        cut: impl Into<Cut>,
+    ) -> Plan {
         let cut = cut.into();
-        let mut runs = Vec::with_capacity(wants.len());
-        for (at, want) in wants.iter().enumerate() {
-            divide(at as u32, want, &cut, &mut runs);
+        let mut runs = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            divide(number, &wants[number as usize], &cut, &mut runs);
         }
         let place = |r: &Run| (r.group, r.source, r.part.stored.start, r.part.stored.end);
         if !runs.is_sorted_by_key(place) {
@@ -151,7 +162,9 @@ impl Plan {
 
     /// Cuts plain runs where fetches end, and notes which parts are in which fetch.
     fn assign(&mut self, runs: &[Run], groups: &[u32]) {
-        let mut parts: Vec<(usize, Part)> = Vec::with_capacity(runs.len());
+        let mut parts: Vec<Part> = Vec::with_capacity(runs.len());
+        // The fetch that each is in.
+        let mut of: Vec<u32> = Vec::with_capacity(runs.len());
         // Runs rise, so the fetch that each begins in does too.
         let mut first = 0;
         for Run { group, source, part, .. } in runs {
@@ -175,22 +188,27 @@ impl Plan {
                         base + (from - part.stored.start)..base + (upto - part.stored.start)
                     }
                 };
-                parts.push((at, Part { stored: from..upto, decoded, ..part.clone() }));
+                parts.push(Part { stored: from..upto, decoded, ..part.clone() });
+                of.push(at as u32);
                 from = upto;
                 if from >= part.stored.end {
                     break;
                 }
             }
         }
-        // Only where wants share bytes are they out of order.
-        parts.sort_by_key(|(at, _)| *at);
+        if !of.is_sorted() {
+            // Wants share bytes.
+            let mut both: Vec<(u32, Part)> = of.into_iter().zip(parts).collect();
+            both.sort_by_key(|(at, _)| *at);
+            (of, parts) = both.into_iter().unzip();
+        }
         let mut at = 0;
         for (number, fetch) in self.fetches.iter_mut().enumerate() {
-            let count = parts[at..].partition_point(|(of, _)| *of == number);
+            let count = of[at..].partition_point(|of| *of == number as u32);
             fetch.parts = at..at + count;
             at += count;
         }
-        self.parts = parts.into_iter().map(|(_, part)| part).collect();
+        self.parts = parts;
     }
 }
 
