@@ -60,10 +60,8 @@ pub(crate) fn man(session: &Session, args: &ManArgs) -> Result<Status, Failure> 
             let e = holdall::error::IO.broken(what).with_hint(hint);
             return Err(e.in_source(dir.display()).into());
         }
-        Some(dir) => clap_mangen::generate_to(Cli::command(), dir).map_err(|e| {
-            let rule = &holdall::error::IO;
-            rule.broken(format!("writing manual pages: {e}")).with_io(e).in_source(dir.display())
-        })?,
+        Some(dir) => clap_mangen::generate_to(Cli::command(), dir)
+            .map_err(|e| holdall::error::io(e, "writing manual pages").in_source(dir.display()))?,
     }
     Ok(Status::Fine)
 }

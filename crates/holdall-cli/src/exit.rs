@@ -100,7 +100,7 @@ impl From<Error> for Failure {
 /// Only writing to standard output fails with a bare [`io::Error`].
 impl From<io::Error> for Failure {
     fn from(e: io::Error) -> Failure {
-        OUTPUT.broken(format!("writing to standard output: {e}")).with_io(e).into()
+        OUTPUT.broken("writing to standard output").because(e).into()
     }
 }
 

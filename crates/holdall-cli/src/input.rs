@@ -86,12 +86,11 @@ pub(crate) fn policy(session: &Session) -> holdall::http::Policy {
     let Some(path) = std::env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()) else {
         return policy;
     };
-    let read = std::fs::read(&path).map_err(|e| e.to_string());
-    let with = read
-        .and_then(|pem| policy.clone().with_certificates(&pem).map_err(|e| e.message().to_owned()));
+    let read = std::fs::read(&path).map_err(|e| holdall::error::io(e, "reading"));
+    let with = read.and_then(|pem| policy.clone().with_certificates(&pem));
     with.unwrap_or_else(|e| {
-        let path = Path::new(&path).display();
-        TOLD.call_once(|| session.warn(format_args!("SSL_CERT_FILE is not used: {path}: {e}")));
+        let (path, said) = (Path::new(&path).display(), e.message());
+        TOLD.call_once(|| session.warn(format_args!("SSL_CERT_FILE is not used: {path}: {said}")));
         policy
     })
 }
@@ -111,8 +110,7 @@ pub(crate) fn reader(
     path: &Path,
 ) -> Result<(u64, Box<dyn Read + Send>), Failure> {
     let failed = |e: std::io::Error| {
-        let rule = &holdall::error::IO;
-        rule.broken(format!("opening: {e}")).with_io(e).in_source(path.display())
+        holdall::error::io(e, "opening").in_source(path.display())
     };
     let bytes = if path.as_os_str() == "-" {
         all(session, &mut std::io::stdin().lock(), STDIN)?
@@ -132,8 +130,7 @@ fn all(session: &Session, from: &mut dyn Read, name: &str) -> Result<Vec<u8>, Fa
     let cap = session.global.stdin_len();
     let mut bytes = Vec::new();
     from.take(cap.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| {
-        let rule = &holdall::error::IO;
-        rule.broken(format!("reading: {e}")).with_io(e).in_source(name)
+        holdall::error::io(e, "reading").in_source(name)
     })?;
     if bytes.len() as u64 > cap {
         let e = STDIN_LEN.broken(format!("there are more than {cap} bytes"));

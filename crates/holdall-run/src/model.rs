@@ -326,11 +326,11 @@ fn all_of(mut wrong: Vec<Error>) -> Result<()> {
         return wrong.pop().map_or(Ok(()), Err);
     }
     let said: Vec<&str> = wrong.iter().map(Error::message).collect();
-    let e = wrong[0].rule().broken(said.join("; "));
-    Err(match wrong.iter().find_map(Error::hint) {
-        Some(hint) => e.with_hint(hint.to_owned()),
-        None => e,
-    })
+    let said = said.join("; ");
+    // The one that advises, if one does.
+    let cause = wrong.iter().position(|e| e.hint().is_some()).unwrap_or(0);
+    let rule = wrong[0].rule();
+    Err(rule.broken(said).with_cause(wrong.swap_remove(cause)))
 }
 
 /// What is settled before a model is loaded.
@@ -351,8 +351,9 @@ impl<'a> Prepared<'a> {
             return Err(PLATFORM.broken(format!("this is {here}, the package is for {wanted}")));
         }
         let text = &description.runner.framework_version;
-        let requirement = VersionReq::parse(text)
-            .map_err(|e| REQUIREMENT.broken(format!("`{}` cannot be read: {e}", text.shown())))?;
+        let requirement = VersionReq::parse(text).map_err(|e| {
+            REQUIREMENT.broken(format!("`{}` cannot be read", text.shown())).because(e)
+        })?;
         runner.satisfies(&requirement).map_err(|has| version(runner.name(), &requirement, &has))?;
         let compat = description.runner.compat_version;
         if !runner.compat_versions().contains(&compat) {
@@ -404,5 +405,5 @@ pub fn platform() -> String {
 /// An operating system error that happened while doing `what`.
 #[cold]
 pub(crate) fn io(e: std::io::Error, what: impl Display) -> Error {
-    IO.broken(format!("{what}: {e}")).with_io(e)
+    IO.broken(what.to_string()).because(e)
 }

@@ -317,7 +317,9 @@ impl KindKeyword {
                 match value.as_str().filter(|_| name == "Bytes") {
                     Some(text) => match BASE64.decode(text.as_bytes()) {
                         Ok(_) => Ok(()),
-                        Err(e) => Err(crate::record::rules::BASE64.broken(e.to_string())),
+                        Err(e) => Err(crate::record::rules::BASE64
+                            .broken("this is not base64")
+                            .because(e)),
                     },
                     None => input.skip(),
                 }

@@ -227,7 +227,8 @@ fn refuse(file: &File, attributes: Option<Error>, tensors: Vec<Error>) -> Result
             hints.push(hint);
         }
     }
-    Err(e.with_hint(hints.join("; ")).in_source(file.name()))
+    let e = e.with_hint(hints.join("; ")).in_source(file.name());
+    Err(e.with_cause(first))
 }
 
 /// What stands in the way, each reason once with some of the tensors it is true of.

@@ -92,6 +92,6 @@ holdall_core::error::rules! {
 
 /// An operating system error that happened while doing `what`.
 #[cold]
-pub(crate) fn io(e: std::io::Error, what: impl Display) -> Error {
-    IO.broken(format!("{what}: {e}")).with_io(e)
+pub fn io(e: std::io::Error, what: impl Display) -> Error {
+    IO.broken(what.to_string()).because(e)
 }

@@ -71,10 +71,10 @@ impl From {
         let shown = input::shown(&self.from);
         let mut head = Vec::new();
         let read_head = |reader: &mut dyn Read, most: u64, head: &mut Vec<u8>| {
-            reader.take(most - head.len() as u64).read_to_end(head).map_err(|e| {
-                let e2 = holdall::error::IO.broken(format!("reading: {e}"));
-                e2.with_io(e).in_source(&shown)
-            })
+            reader
+                .take(most - head.len() as u64)
+                .read_to_end(head)
+                .map_err(|e| holdall::error::io(e, "reading").in_source(&shown))
         };
         let raw = self.dtype.as_ref().zip(self.shape.as_ref());
         if raw.is_none() {

@@ -31,28 +31,28 @@ impl ValueType {
 
     fn read(self, text: &str) -> Result<Value> {
         let wrong = |what: &str| -> Error {
-            ARGUMENTS.broken(format!("`{}` is no {what}", text.escape_debug()))
+            ARGUMENTS.broken(format!("`{}` is not {what}", text.escape_debug()))
         };
         match self {
             ValueType::Text => Ok(Value::Text(text.to_owned())),
             ValueType::Json => Value::from_json(text, Limits::default().depth)
-                .map_err(|e| wrong("JSON").with_hint(e.message().to_owned())),
+                .map_err(|e| wrong("JSON").because(e)),
             ValueType::Int => {
                 let fits = |n: &i128| (-(1 << 64)..1 << 64).contains(n);
                 let n = text.parse().ok().filter(fits);
-                n.map(Value::Integer).ok_or_else(|| wrong("integer from -2^64 to 2^64 - 1"))
+                n.map(Value::Integer).ok_or_else(|| wrong("an integer from -2^64 to 2^64 - 1"))
             }
             ValueType::Float => match text.parse::<f64>() {
-                Err(_) => Err(wrong("floating-point number")),
+                Err(_) => Err(wrong("a floating-point number")),
                 // What is infinite without saying so is a number that has no room.
                 Ok(x) if x.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) => {
-                    Err(wrong("floating-point number of 64 bits: the largest is about 1.8e308")
+                    Err(wrong("a floating-point number of 64 bits: the largest is about 1.8e308")
                         .with_hint("write `inf` or `-inf` for infinity"))
                 }
                 Ok(x) => Ok(Value::Float(x)),
             },
             ValueType::Bool => {
-                text.parse().map(Value::Bool).map_err(|_| wrong("bool: `true` or `false`"))
+                text.parse().map(Value::Bool).map_err(|_| wrong("a bool: `true` or `false`"))
             }
             ValueType::Bytes => hex(text).map(Value::Bytes).ok_or_else(|| wrong("hex")),
         }

@@ -86,10 +86,8 @@ pub(crate) fn run(session: &Session, args: &ShrinkArgs) -> Result<Status, Failur
         shrink = shrink.with_link(path, url)?;
     }
     for path in &args.links {
-        let text = std::fs::read(path).map_err(|e| {
-            let rule = &holdall::error::IO;
-            rule.broken(format!("reading: {e}")).with_io(e).in_source(path.display())
-        })?;
+        let text = std::fs::read(path)
+            .map_err(|e| holdall::error::io(e, "reading").in_source(path.display()))?;
         let links = Links::parse(&text, &session.global.limits());
         shrink = shrink.with_links(&links.map_err(|e| e.in_source(path.display()))?)?;
     }

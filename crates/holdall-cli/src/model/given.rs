@@ -67,9 +67,7 @@ pub(super) fn inputs(
 fn one(name: &str, what: &str, spec: Option<&TensorSpec>) -> Result<Value, Failure> {
     let path = Path::new(what);
     let read = || -> Result<Vec<u8>> {
-        std::fs::read(path).map_err(|e| {
-            holdall::error::IO.broken(format!("opening: {e}")).with_io(e).in_source(what)
-        })
+        std::fs::read(path).map_err(|e| holdall::error::io(e, "opening").in_source(what))
     };
     let value = if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
         of_npy(&read()?).map_err(|e| e.in_source(what))

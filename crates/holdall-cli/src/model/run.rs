@@ -59,12 +59,11 @@ pub(crate) fn run(session: &Session, args: &RunArgs) -> Result<Status, Failure> 
         Some(path) => {
             let mut bytes = Vec::new();
             let (_, mut reader) = input::reader(session, path)?;
-            reader.read_to_end(&mut bytes).map_err(|e| {
-                let rule = &holdall::error::IO;
-                rule.broken(format!("reading: {e}")).with_io(e).in_source(input::shown(path))
-            })?;
+            reader
+                .read_to_end(&mut bytes)
+                .map_err(|e| holdall::error::io(e, "reading").in_source(input::shown(path)))?;
             let text = String::from_utf8(bytes).map_err(|e| {
-                let e = crate::exit::INPUT_VALUE.broken(format!("the inputs are no JSON: {e}"));
+                let e = crate::exit::INPUT_VALUE.broken("the inputs are not JSON").because(e);
                 e.with_hint("give one `.npy` file as `--input NAME=FILE`")
                     .in_source(input::shown(path))
             })?;

@@ -148,9 +148,8 @@ pub(super) fn files(
     outputs: &[(String, Value)],
     force: bool,
 ) -> Result<Vec<String>, Failure> {
-    let failed = |e: std::io::Error, path: &Path| {
-        holdall::error::IO.broken(format!("writing: {e}")).with_io(e).in_source(path.display())
-    };
+    let failed =
+        |e: std::io::Error, path: &Path| holdall::error::io(e, "writing").in_source(path.display());
     // Before anything is made.
     for (name, _) in outputs {
         let odd = |c: char| c.is_control() || "/\\:*?\"<>|".contains(c);

@@ -171,8 +171,7 @@ fn file_name(path: &Path) -> Result<String, Failure> {
 
 fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|e| {
-        let rule = &holdall::error::IO;
-        rule.broken(format!("reading: {e}")).with_io(e).in_source(path.display())
+        holdall::error::io(e, "reading").in_source(path.display())
     })
 }
 

@@ -24,8 +24,7 @@ pub(crate) fn given(
     let (_, mut reader) = input::reader(session, path)?;
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes).map_err(|e| {
-        let rule = &holdall::error::IO;
-        rule.broken(format!("reading: {e}")).with_io(e).in_source(input::STDIN)
+        holdall::error::io(e, "reading").in_source(input::STDIN)
     })?;
     Ok(SchemaOrFile::of_bytes(bytes, input::STDIN, reading, &options, &limits)?)
 }

@@ -68,7 +68,7 @@ impl Process {
         let program = command.get_program().to_string_lossy().into_owned();
         drop(command);
         let mut child =
-            spawned.map_err(|e| START.broken(format!("starting `{program}`: {e}")).with_io(e))?;
+            spawned.map_err(|e| START.broken(format!("starting `{program}`")).because(e))?;
         let last_lines = Last::default();
         let out = child.stdout.take().and_then(|out| pass_lines(out, false, log.cloned(), None));
         let keep = Some(last_lines.clone());
@@ -339,14 +339,15 @@ impl Process {
     /// Takes bytes out of shared memory. The file goes.
     fn shared(&mut self, number: u64, len: u64) -> Result<Bytes> {
         let path = self.shared.path().join(format!("out-{number}"));
-        let broken = |what: String| SHARED.broken(format!("shared memory {number}: {what}"));
+        let broken = |what| SHARED.broken(what).within(format!("shared memory {number}"));
+        let unread = |e| broken("it cannot be opened".to_owned()).because(e);
         let options = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         let mut file = std::fs::OpenOptions::new()
             .read(true)
             .custom_flags(options.bits() as i32)
             .open(&path)
-            .map_err(|e| broken(e.to_string()))?;
-        let found = file.metadata().map_err(|e| broken(e.to_string()))?;
+            .map_err(unread)?;
+        let found = file.metadata().map_err(unread)?;
         if !found.is_file() || found.size() != len {
             return Err(broken(format!("{} bytes, said to be {len}", found.size())));
         }

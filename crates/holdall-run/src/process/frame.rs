@@ -171,9 +171,9 @@ impl Prefix {
     /// [`FRAME`]
     pub fn frame(&self, header: &[u8], data: Vec<u8>) -> Result<Frame> {
         let header: Json = serde_json::from_slice(header)
-            .map_err(|e| FRAME.broken(format!("the header of a frame is no JSON: {e}")))?;
+            .map_err(|e| FRAME.broken("the header of a frame is not JSON").because(e))?;
         if !header.is_object() {
-            return Err(FRAME.broken("the header of a frame is no JSON object"));
+            return Err(FRAME.broken("the header of a frame is not a JSON object"));
         }
         Ok(Frame { kind: self.kind, request: self.request, header, data })
     }

@@ -157,5 +157,5 @@ fn unpack_one(
 
 /// What does not fit its shape is a broken frame.
 fn fits(value: Result<Value>) -> Result<Value> {
-    value.map_err(|e| FRAME.broken(e.message().to_owned()))
+    value.map_err(|e| e.under(&FRAME))
 }

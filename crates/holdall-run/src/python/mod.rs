@@ -68,7 +68,7 @@ impl Runner for Python {
         command.args(["-B", "-u", "-X", "utf8", "-c", BOOTSTRAP]);
         let started = Process::start(command, settings);
         let (mut process, ready) = started.map_err(|e| match e.rule() {
-            rule if *rule == START => INTERPRETER.broken(e.message().to_owned()),
+            rule if *rule == START => e.under(&INTERPRETER),
             _ => e,
         })?;
         if ready.kind == Kind::Fail {

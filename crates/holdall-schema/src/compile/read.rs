@@ -57,13 +57,13 @@ impl<'p> Place<'p> {
     /// An error here.
     #[cold]
     pub(super) fn broken(&self, rule: &'static Rule, message: impl fmt::Display) -> Error {
-        rule.broken(format!("{message}, at {self}"))
+        self.locate(rule.broken(message.to_string()))
     }
 
     /// The same error, said to be here.
     #[cold]
     pub(super) fn locate(&self, error: Error) -> Error {
-        self.broken(error.rule(), error.message())
+        error.within(self.to_string())
     }
 }
 

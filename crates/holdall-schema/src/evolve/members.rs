@@ -158,7 +158,7 @@ impl Build<'_> {
             bytes.resize(encoder.size(), 0);
             encoder.value(value, &mut bytes, &mut heap).map_err(|e| {
                 let path = show::path(&at.path());
-                e.rule().broken(format!("{}, in the default of {path}", e.message()))
+                e.within(format!("the default of {path}"))
             })?;
         }
         self.filled = self.filled.saturating_add(heap.len() as u64);

@@ -306,14 +306,12 @@ impl<H: Heap> Run<'_, H> {
     fn base64<I: Input>(&mut self, input: &mut I, out: &mut [u8]) -> Outcome<()> {
         expect(input, Token::String, "base64")?;
         let text = input.string(&mut self.tools.text)?.as_bytes();
-        let wrong = |what: &dyn std::fmt::Display| {
-            BASE64.broken(format!("text that is not base64: {what}"))
-        };
-        let most = STANDARD.decode_len(text.len()).map_err(|e| wrong(&e))?;
+        let wrong = |e| BASE64.broken("this is not base64").because(e);
+        let most = STANDARD.decode_len(text.len()).map_err(wrong)?;
         let mut bytes = self.tools.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.resize(most, 0);
-        let len = STANDARD.decode_mut(text, &mut bytes).map_err(|e| wrong(&e.error))?;
+        let len = STANDARD.decode_mut(text, &mut bytes).map_err(|e| wrong(e.error))?;
         bytes.truncate(len);
         let entry = append(self.heap, &bytes, 1)?;
         self.tools.spare.push(bytes);

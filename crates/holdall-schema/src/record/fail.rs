@@ -27,7 +27,7 @@ impl Fail {
         self
     }
 
-    /// The error, with its path in the message.
+    /// The error, within its path.
     #[cold]
     #[expect(clippy::boxed_local, reason = "it travels in a box")]
     pub(crate) fn into_error(self: Box<Fail>) -> Error {
@@ -37,11 +37,6 @@ impl Fail {
         }
         steps.reverse();
         let path = Path(steps);
-        let message = format!("{}, in `{path}`", error.message());
-        let located = error.rule().broken(message);
-        match error.range() {
-            Some(range) => located.at(range),
-            None => located,
-        }
+        error.within(format!("`{path}`"))
     }
 }

@@ -389,7 +389,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
 
 /// The text of a JSON object.
 pub(crate) fn object(bytes: &[u8], depth: usize) -> Result<&str> {
-    let wrong = |e: Error| JSON.broken(format!("not a JSON object: {e}"));
+    let wrong = |e: Error| JSON.broken("not a JSON object").because(e);
     let mut reader = Reader::new(bytes, 0, depth).map_err(wrong)?;
     if reader.peek().map_err(wrong)? != Token::Object {
         return Err(JSON.broken("JSON that is not an object"));

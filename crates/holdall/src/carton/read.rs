@@ -163,17 +163,3 @@ impl Sum {
         (hash_of(self.hasher), self.crc.value())
     }
 }
-
-/// The error of a fetch, with the file that it was for as its source: `PACKAGE!/PATH`.
-#[cold]
-pub(super) fn wanted(e: &Error, inside: String) -> Error {
-    let place = e.source_name().map(|place| format!(" ({place})")).unwrap_or_default();
-    let mut out = e.rule().broken(format!("{}{place}", e.message())).in_source(inside);
-    if let Some(hint) = e.hint() {
-        out = out.with_hint(hint.to_owned());
-    }
-    match e.io() {
-        Some(io) => out.with_io(io.kind().into()),
-        None => out,
-    }
-}

@@ -139,7 +139,7 @@ impl Client {
         let host = url.host();
         let waited = |what: &str, secs: f64| {
             let e = FAILED.broken(format!("{host} {what} within {secs} s"));
-            Failed::passing(e.with_io(io::ErrorKind::TimedOut.into()))
+            Failed::passing(e.with_cause(io::Error::from(io::ErrorKind::TimedOut)))
         };
         match e {
             ureq::Error::Other(e) if e.is::<Refused>() => {
@@ -168,16 +168,9 @@ impl Client {
 /// A failure at `url`, which a server named, not the caller.
 #[cold]
 fn redirected(failed: Failed, url: &Url) -> Failed {
-    let Failed { error: e, again } = failed;
+    let Failed { error, again } = failed;
     let to = url.to_string();
-    let mut error = e.rule().broken(format!("redirected to {}: {}", to.shown(), e.message()));
-    if let Some(hint) = e.hint() {
-        error = error.with_hint(hint.to_owned());
-    }
-    if let Some(io) = e.io() {
-        error = error.with_io(io.kind().into());
-    }
-    Failed { error, again }
+    Failed { error: error.within(format!("redirected to {}", to.shown())), again }
 }
 
 /// Who may vouch for a server.
@@ -193,30 +186,30 @@ fn roots(policy: &Policy) -> RootCerts {
 pub(super) fn broken(e: io::Error, what: impl fmt::Display) -> Failed {
     use io::ErrorKind as E;
     let kind = e.kind();
-    let error = FAILED.broken(format!("{what}: {e}"));
+    // Never as a broken pipe: that is what a reader of our output causes.
+    let told = |e: io::Error| FAILED.broken(format!("{what}: {e}"));
     match kind {
         E::UnexpectedEof | E::ConnectionReset | E::ConnectionAborted | E::BrokenPipe => {
-            // Never as a broken pipe: that is what a reader of our output causes.
             let error = match kind {
                 E::UnexpectedEof => FAILED.broken(format!("{what}: the connection was cut off")),
-                _ => error,
+                _ => told(e),
             };
-            Failed::passing(error.with_io(E::ConnectionReset.into()))
+            Failed::passing(error.with_cause(io::Error::from(E::ConnectionReset)))
         }
         E::TimedOut | E::WouldBlock | E::Interrupted => {
-            Failed::passing(error.with_io(E::TimedOut.into()))
+            Failed::passing(told(e).with_cause(io::Error::from(E::TimedOut)))
         }
-        _ => error.with_io(e).into(),
+        _ => FAILED.broken(what.to_string()).because(e).into(),
     }
 }
 
 /// What the HTTP library makes of an answer, where that cannot name the URL.
 pub(super) fn said(e: ureq::Error) -> Failed {
     let error: Error = match e {
-        ureq::Error::Protocol(e) => ANSWER.broken(format!("this is not HTTP: {e}")),
+        ureq::Error::Protocol(e) => ANSWER.broken("the answer is not HTTP").because(e),
         ureq::Error::LargeResponseHeader(..) => ANSWER.broken("the headers are too long"),
-        ureq::Error::Rustls(e) => FAILED.broken(format!("TLS: {e}")),
-        ureq::Error::Tls(e) => FAILED.broken(format!("TLS: {e}")),
+        ureq::Error::Rustls(e) => FAILED.broken("TLS failed").because(e),
+        ureq::Error::Tls(e) => FAILED.broken(format!("TLS failed: {e}")),
         _ => FAILED.broken("the request cannot be made"),
     };
     error.into()

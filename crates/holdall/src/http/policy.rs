@@ -126,7 +126,7 @@ impl Policy {
                     self.authorities.push(one.der().to_vec());
                 }
                 Ok(_) => {}
-                Err(e) => return Err(CERTIFICATES.broken(e.to_string())),
+                Err(e) => return Err(CERTIFICATES.broken("the PEM text is broken").because(e)),
             }
         }
         if self.authorities.is_empty() {
@@ -154,7 +154,7 @@ impl Policy {
         let to = from.join(location).map_err(|e| {
             let (from, to) = (from.to_string(), super::url::shown(location));
             let (from, to) = (from.shown(), to.shown());
-            REDIRECT_TARGET.broken(format!("{from} redirects to `{to}`: {}", e.message()))
+            e.under(&REDIRECT_TARGET).within(format!("{from} redirects to `{to}`"))
         })?;
         if from.is_secure() && !to.is_secure() {
             return Err(DOWNGRADE.broken(format!(

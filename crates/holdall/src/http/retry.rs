@@ -63,14 +63,7 @@ fn after(error: Error, tried: u32) -> Error {
     if tried == 1 {
         return error;
     }
-    let mut said = error.rule().broken(format!("{} ({tried} tries)", error.message()));
-    if let Some(hint) = error.hint() {
-        said = said.with_hint(hint.to_owned());
-    }
-    match error.io() {
-        Some(io) => said.with_io(io.kind().into()),
-        None => said,
-    }
+    error.within(format!("after {tried} tries"))
 }
 
 /// The pause after `tried` tries: doubled each time, a little uneven so that many clients do not come back
@@ -106,7 +99,7 @@ mod tests {
             calls += 1;
             Err(Failed::passing(FAILED.broken("cut off")))
         });
-        assert_eq!((calls, e.unwrap_err().message()), (3, "cut off (3 tries)"));
+        assert_eq!((calls, e.unwrap_err().message()), (3, "after 3 tries: cut off"));
 
         let mut calls = 0;
         let e = retrying::<()>(&patience(3), || {

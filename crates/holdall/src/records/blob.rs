@@ -172,7 +172,7 @@ impl Blob {
     pub fn json(&self, index: u64) -> Result<Value> {
         self.check_content(self.content() == Content::Json, "JSON")?;
         let found = parse(&self.get(index)?, self.0.limits.depth);
-        found.map_err(|e| self.place(JSON.broken(format!("not JSON: {e}")), index))
+        found.map_err(|e| self.place(JSON.broken("not JSON").because(e), index))
     }
 
     /// A run of elements, copied.
@@ -196,8 +196,7 @@ impl Blob {
 
     #[cold]
     fn place(&self, e: Error, index: u64) -> Error {
-        let message = format!("run {index}: {}", e.message());
-        placed(e.rule().broken(message), self.tensor())
+        placed(e.within(format!("run {index}")), self.tensor())
     }
 }
 

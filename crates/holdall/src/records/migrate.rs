@@ -175,8 +175,8 @@ impl Migration {
                 Ok((name, to)) => jobs.push(Job { name, records: tensor.records()?, to }),
                 Err(_) if self.may_drop => report.dropped.push(tensor.name().to_owned()),
                 Err(e) => {
-                    let message = format!("the dataset would be left out: {}", e.message());
-                    let e = DROPS_MEMBER.broken(message).in_tensor(tensor.name());
+                    let e = DROPS_MEMBER.broken("the dataset would be left out").because(e);
+                    let e = e.in_tensor(tensor.name());
                     return Err(e.in_source(file.name()));
                 }
             }

@@ -276,8 +276,7 @@ impl Records {
     /// An error found in a record.
     #[cold]
     fn in_record(&self, e: Error, index: u64) -> Error {
-        let message = format!("record {index}: {}", e.message());
-        placed(e.rule().broken(message), self.tensor())
+        placed(e.within(format!("record {index}")), self.tensor())
     }
 }
 

@@ -96,8 +96,7 @@ impl<'r> Record<'r> {
         self.check_kind(part, |kind| matches!(kind, Kind::Record), "a JSON object")?;
         let Some(bytes) = self.data(part)? else { return Ok(None) };
         let depth = self.records.0.limits.depth;
-        let found =
-            parse(&bytes, depth).map_err(|e| JSON.broken(format!("not a JSON object: {e}")));
+        let found = parse(&bytes, depth).map_err(|e| JSON.broken("not a JSON object").because(e));
         match found.map_err(|e| self.place(e))? {
             Value::Object(_) => text(bytes).map(Some).map_err(|e| self.place(e)),
             _ => Err(self.place(JSON.broken("JSON that is not an object"))),

@@ -318,7 +318,7 @@ fn place(named: &Path, overwrite: bool) -> Result<PathBuf> {
         Ok(meta) if meta.is_dir() => refused(
             IO.broken("this is a folder, not a file")
                 .with_hint("name a file in the folder")
-                .with_io(ErrorKind::IsADirectory.into()),
+                .with_cause(std::io::Error::from(ErrorKind::IsADirectory)),
         ),
         Ok(meta) if !meta.is_file() => {
             refused(NOT_REGULAR.broken("this is a pipe or a device, not a file"))
@@ -327,7 +327,7 @@ fn place(named: &Path, overwrite: bool) -> Result<PathBuf> {
         Err(missing) if missing.kind() == ErrorKind::NotFound && names_a_folder(named) => refused(
             IO.broken("this names a folder, and it does not exist")
                 .with_hint("create the folder first, and name a file in it")
-                .with_io(missing),
+                .with_cause(missing),
         ),
         Err(e) if names_a_folder(named) => refused(io(e, "creating")),
         _ => match named.canonicalize() {
@@ -364,9 +364,9 @@ fn not_created(e: std::io::Error, target: &Path, named: &Path) -> Error {
         Err(missing) if missing.kind() == ErrorKind::NotFound => IO
             .broken(format!("the folder `{}` does not exist", folder.display()))
             .with_hint("create the folder first")
-            .with_io(missing),
+            .with_cause(missing),
         Ok(meta) if !meta.is_dir() => {
-            IO.broken(format!("`{}` is a file, not a folder", folder.display())).with_io(e)
+            IO.broken(format!("`{}` is a file, not a folder", folder.display())).with_cause(e)
         }
         _ => io(system(e), "creating"),
     };

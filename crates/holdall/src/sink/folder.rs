@@ -96,7 +96,7 @@ fn failed(e: io::Error, target: &Path) -> Error {
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => crate::error::IO
             .broken(format!("the folder `{}` does not exist", beside.display()))
             .with_hint("create the folder first")
-            .with_io(missing),
+            .with_cause(missing),
         _ => io(e, "creating"),
     };
     e.in_source(target.display())

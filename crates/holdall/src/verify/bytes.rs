@@ -303,7 +303,7 @@ impl Context<'_> {
                 bad = found.decoded_bool;
                 if let Some((_, e)) = &found.decode {
                     // The error may name another tensor of the same bytes.
-                    fault(e.rule().broken(e.message().to_owned()))?;
+                    fault(e.clone().unplaced())?;
                     continue;
                 }
                 if let (Some(own), Some(other)) = (c.decoded_len, decoded_len)

@@ -14,17 +14,14 @@ pub(super) fn pair(text: &str) -> Result<(String, PathBuf), String> {
 
 /// The tensor in an `.npy` or `.json` file.
 pub(super) fn read(path: &Path) -> Result<Value> {
-    let failed = |e: std::io::Error| {
-        let rule = &holdall::error::IO;
-        rule.broken(format!("opening: {e}")).with_io(e)
-    };
+    let failed = |e: std::io::Error| holdall::error::io(e, "opening");
     let read = || {
         let bytes = std::fs::read(path).map_err(failed)?;
         if !path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json")) {
             return given::of_npy(&bytes);
         }
         let json = serde_json::from_slice(&bytes)
-            .map_err(|e| LENGTH.broken(format!("this is no JSON: {e}")))?;
+            .map_err(|e| LENGTH.broken("this is not JSON").because(e))?;
         given::of_json(&json, None)
     };
     read().map_err(|e: Error| e.in_source(path.display()))

@@ -16,12 +16,12 @@ pub(super) struct Fields<'a> {
 
 /// Parses the text of a file of the package, with its name in every error.
 pub(super) fn parse(bytes: &[u8], name: &str, limits: &Limits) -> Result<Table> {
-    toml::parse(bytes, limits).map_err(|e| in_text(&e, name))
+    toml::parse(bytes, limits).map_err(|e| in_text(e, name))
 }
 
 /// The same error, with the name of the text that it is about.
-pub(super) fn in_text(e: &Error, name: &str) -> Error {
-    e.rule().broken(format!("`{name}`: {}", e.message()))
+pub(super) fn in_text(e: Error, name: &str) -> Error {
+    e.within(format!("`{name}`"))
 }
 
 impl<'a> Fields<'a> {
@@ -32,7 +32,7 @@ impl<'a> Fields<'a> {
 
     /// An error about what is wrong in this table.
     pub(super) fn broken(&self, rule: &'static crate::Rule, what: impl AsRef<str>) -> Error {
-        rule.broken(format!("{}: {}", self.place, what.as_ref()))
+        rule.broken(what.as_ref().to_owned()).within(self.place.clone())
     }
 
     /// An error about a field that has another type than `wanted`.

@@ -45,7 +45,7 @@ impl Manifest {
             let line = text.get(start..end).unwrap_or_default();
             start = end.saturating_add(1);
             let (path, sha256) = row(line, number)?;
-            paths::check(path).map_err(|e| in_line(&e, number))?;
+            paths::check(path).map_err(|e| in_line(e, number))?;
             if let Some((before, _)) = manifest.rows.last()
                 && before.as_str() >= path
             {
@@ -109,6 +109,6 @@ fn digit(byte: u8) -> u8 {
     }
 }
 
-fn in_line(e: &Error, number: usize) -> Error {
-    e.rule().broken(format!("`MANIFEST`, line {number}: {}", e.message()))
+fn in_line(e: Error, number: usize) -> Error {
+    e.within(format!("`MANIFEST`, line {number}"))
 }

@@ -110,13 +110,7 @@ impl Encoder {
         };
         let blame = |e: Error| match rule {
             None => e,
-            Some(rule) => {
-                let own = rule.broken(format!("{} [{}]", e.message(), e.code()));
-                match e.tensor() {
-                    Some(tensor) => own.in_tensor(tensor),
-                    None => own,
-                }
-            }
+            Some(rule) => e.under(rule),
         };
         let index = decode_header(text, range, self.slots.end(), &limits).map_err(blame)?;
         let mut slots = self.slots.iter();

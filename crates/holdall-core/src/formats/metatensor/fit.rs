@@ -97,7 +97,7 @@ fn kind_error(e: Error) -> Error {
     if e.code() == KIND.code {
         return e;
     }
-    KIND.broken(format!("its kind: {} [{}]", e.message(), e.code()))
+    KIND.broken("its kind cannot be used").because(e)
 }
 
 fn records(tensor: &TensorSpec) -> Result<()> {

@@ -183,8 +183,7 @@ impl<'a> Parts<'a> {
             Some(_) => Err(ATTRIBUTE.broken(format!("the attribute `{key}` is no text"))),
         };
         let blame = |key: &str, e: Error| {
-            let message = format!("the attribute `{key}`: {} [{}]", e.message(), e.code());
-            ATTRIBUTE.broken(message)
+            ATTRIBUTE.broken(format!("the attribute `{key}` cannot be used")).because(e)
         };
         let schema = match text(SCHEMA_ATTRIBUTE)? {
             None => None,

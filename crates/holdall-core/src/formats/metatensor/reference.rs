@@ -182,13 +182,7 @@ impl Fields {
 /// What a field of another type breaks is the reference.
 pub(super) fn typed<T>(found: Result<T>) -> Result<T> {
     found.map_err(|e| match e.code() {
-        "json/type" | "json/integer" => {
-            let own = REFERENCE.broken(e.message().to_owned());
-            match e.range() {
-                Some(range) => own.at(range),
-                None => own,
-            }
-        }
+        "json/type" | "json/integer" => e.under(&REFERENCE),
         _ => e,
     })
 }

@@ -470,8 +470,8 @@ fn rows_of_groups(
         return Err(blame(GROUP_INDEX.broken(message)));
     }
     let unlimited = Limits { decoded_len: u64::MAX, ..Limits::default() };
-    let indices = super::sparse::Indices::new(g_idx, &unlimited)
-        .map_err(|e| blame(GROUP_INDEX.broken(e.message().to_owned())))?;
+    let indices =
+        super::sparse::Indices::new(g_idx, &unlimited).map_err(|e| blame(e.under(&GROUP_INDEX)))?;
     if let Some(row) = indices.as_slice().iter().position(|group| *group >= down) {
         let message = format!("row {row} belongs to group {} of {down}", indices.as_slice()[row]);
         return Err(blame(GROUP_INDEX.broken(message)));

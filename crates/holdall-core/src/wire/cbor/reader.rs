@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn utf8(&self, bytes: &'a [u8], start: u64) -> Result<&'a str> {
         std::str::from_utf8(bytes)
-            .map_err(|e| UTF8.broken(format!("text is not UTF-8: {e}")).at(self.since(start)))
+            .map_err(|e| UTF8.broken("text is not UTF-8").because(e).at(self.since(start)))
     }
 
     /// An unsigned integer.

@@ -54,7 +54,8 @@ impl Reader<'_> {
             TEXT => {
                 let bytes = self.string_value(head, start)?;
                 let text = String::from_utf8(bytes).map_err(|e| {
-                    UTF8.broken(format!("text is not UTF-8: {e}")).at(self.since(start))
+                    let e = e.utf8_error();
+                    UTF8.broken("text is not UTF-8").because(e).at(self.since(start))
                 })?;
                 Value::Text(text)
             }

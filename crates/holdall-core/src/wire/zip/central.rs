@@ -108,13 +108,9 @@ fn fields<'a>(c: &mut Cursor<'a>) -> Option<Record<'a>> {
 fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
     let mut extra = Extra::read(r.extra)?;
     let name = name(r, &extra)?;
-    let in_entry = |e: Error, what: &str| {
-        // The rule and the place say the rest.
-        let message = format!("entry `{}`: {what}", name.shown());
-        e.rule().broken(message)
-    };
+    let in_entry = |e: Error| e.within(format!("entry `{}`", name.shown()));
     if r.flags & (flags::ENCRYPTED | flags::STRONGLY | flags::MASKED) != 0 {
-        return Err(in_entry(ENCRYPTED.broken(""), "it is encrypted"));
+        return Err(in_entry(ENCRYPTED.broken("it is encrypted")));
     }
     let method = match r.method {
         0 => Some(Method::Stored),
@@ -124,27 +120,26 @@ fn row<'a>(r: &Record<'a>) -> Result<(&'a str, Row)> {
     };
     if r.flags & flags::PATCH != 0 {
         return Err(in_entry(
-            METHOD.broken(""),
-            "its bytes are a patch of others (bit 5 of its flags)",
+            METHOD.broken("its bytes are a patch of others (bit 5 of its flags)"),
         ));
     }
     let Some(method) = method else {
         let message = format!("its method is number {}{}", r.method, method_name(r.method));
-        return Err(in_entry(METHOD.broken(""), &message));
+        return Err(in_entry(METHOD.broken(message)));
     };
     // In this order, as they stand in the zip64 field.
     let decoded_len = extra.wide(r.decoded_len)?;
     let stored_len = extra.wide(r.stored_len)?;
     let header = extra.wide(r.offset)?;
     if extra.disk(r.disk)? != 0 {
-        return Err(in_entry(MULTI_DISK.broken(""), "it is on another disk"));
+        return Err(in_entry(MULTI_DISK.broken("it is on another disk")));
     }
     let is_short = method == Method::Stored && decoded_len != stored_len;
     if is_short || decoded_len > method.encoding().most_decoded(stored_len) {
         let message = format!("{stored_len} bytes ({method}) cannot decode to {decoded_len}");
-        return Err(in_entry(LENGTH.broken(""), &message));
+        return Err(in_entry(LENGTH.broken(message)));
     }
-    let kind = kind(r, name, decoded_len).map_err(|what| in_entry(KIND.broken(""), &what))?;
+    let kind = kind(r, name, decoded_len).map_err(|what| in_entry(KIND.broken(what)))?;
     let row = Row {
         header,
         room_end: 0,

@@ -45,7 +45,7 @@ impl OnnxRuntime {
         let given = library.as_ref();
         let path = given
             .canonicalize()
-            .map_err(|e| ONNX_LIBRARY.broken(format!("{}: {e}", given.display())).with_io(e))?;
+            .map_err(|e| ONNX_LIBRARY.broken(given.display().to_string()).because(e))?;
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((before, runtime)) = &*loaded {
             let (before, path) = (before.as_path(), path.as_path());

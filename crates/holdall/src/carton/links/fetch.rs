@@ -99,7 +99,7 @@ impl LinkFetcher {
         let mut failures = Vec::new();
         for url in urls.iter().take(MOST_ADDRESSES) {
             // The package says what is none, not the caller.
-            let parsed = Url::parse(url).map_err(|e| NOT_AN_ADDRESS.broken(e.message().to_owned()));
+            let parsed = Url::parse(url).map_err(|e| e.under(&NOT_AN_ADDRESS));
             let done = parsed.and_then(|url| {
                 let download =
                     Download { client, limits: &self.limits, sha256: &sha256, url: &url };
@@ -169,25 +169,19 @@ fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>, left: usize) ->
     if failures.len() > MOST_TOLD {
         lines.push(format!("{} others do not either", failures.len() - MOST_TOLD));
     }
-    let first = failures.first().map(|(_, e)| e);
-    let same = first.filter(|first| failures.iter().all(|(_, e)| e.code() == first.code()));
     if left > 0 {
         lines
             .push(format!("{left} more addresses were not tried, only the first {MOST_ADDRESSES}"));
     }
-    let text = lines.join("; ");
-    let Some(first) = same else {
-        return UNREACHABLE.broken(format!("no address gives the file {name}: {text}"));
-    };
-    let mut error = first.rule().broken(match &failures[..] {
-        [(url, e)] => format!("the file {name} from {}: {}", url.shown(), e.message()),
-        _ => format!("no address gives the file {name}: {text}"),
-    });
-    if let Some(hint) = first.hint() {
-        error = error.with_hint(hint.to_owned());
+    let message = format!("no address gives the file {name}: {}", lines.join("; "));
+    let is_one = failures.len() == 1;
+    let mut failures = failures.into_iter();
+    let Some((url, first)) = failures.next() else { return UNREACHABLE.broken(message) };
+    if is_one {
+        return first.within(format!("the file {name} from {}", url.shown()));
     }
-    match first.io() {
-        Some(io) => error.with_io(io.kind().into()),
-        None => error,
+    match failures.all(|(_, e)| e.code() == first.code()) {
+        true => first.rule().broken(message).with_cause(first),
+        false => UNREACHABLE.broken(message),
     }
 }

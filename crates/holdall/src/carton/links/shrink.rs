@@ -220,7 +220,7 @@ pub fn fetch(package: &Package, fetcher: &LinkFetcher) -> Result<()> {
         let path = missing.iter().find(|l| l.sha256 == *sha256).map(|l| l.path.as_str());
         format!("{}!/{}", package.name(), path.unwrap_or_default())
     };
-    fetcher.fetch_each(&wanted, |e, sha256| crate::carton::read::wanted(&e, inside(sha256)))
+    fetcher.fetch_each(&wanted, |e, sha256| e.for_source(inside(sha256)))
 }
 
 /// Writes a package that has in it everything that `package` links to, under the same hash.

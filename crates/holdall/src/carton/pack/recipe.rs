@@ -227,8 +227,8 @@ fn check_version(version: &str, limits: &Limits) -> Result<()> {
          runner_compat_version = 1\n"
     );
     Description::parse(text.as_bytes(), limits).map(drop).map_err(|e| {
-        let message = format!("the framework's version `{}`: {}", version.shown(), e.message());
         let hint = "write it as Cargo writes requirements: `=1.12.1`, `>=2, <3`";
-        RUNNER.broken(message).with_hint(hint)
+        let e = e.under(&RUNNER).with_hint(hint);
+        e.within(format!("the framework's version `{}`", version.shown()))
     })
 }

@@ -292,7 +292,7 @@ impl Package {
         };
         match &self.fetcher {
             Some(fetcher) => {
-                fetcher.fetch(hash, urls).map_err(|e| wanted(&e, self.inside(&file.path)))
+                fetcher.fetch(hash, urls).map_err(|e| e.for_source(self.inside(&file.path)))
             }
             None => {
                 let message = format!("`{path}` is not in the package, which only links to it");

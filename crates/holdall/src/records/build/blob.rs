@@ -76,7 +76,7 @@ impl BlobWriter {
             },
             Content::Json => match parse(bytes, self.limits.depth) {
                 Ok(_) => 1,
-                Err(e) => return Err(self.place(JSON.broken(format!("not JSON: {e}")))),
+                Err(e) => return Err(self.place(JSON.broken("not JSON").because(e))),
             },
             Content::Elements(dtype) => {
                 let width = element_width(dtype);

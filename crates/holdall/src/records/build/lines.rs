@@ -218,7 +218,7 @@ impl Batch {
             self.records.resize(start + stride, 0);
             let slot = self.records.get_mut(start..).unwrap_or_default();
             let slot = slot.get_mut(..encoder.size()).unwrap_or_default();
-            encoder.text(line, slot, &mut self.heap).map_err(|e| in_line(&e, number))?;
+            encoder.text(line, slot, &mut self.heap).map_err(|e| in_line(e, number))?;
             self.count += 1;
         }
         Ok(())
@@ -241,8 +241,8 @@ fn line_len(bytes: &[u8]) -> usize {
 }
 
 #[cold]
-fn in_line(e: &Error, line: u64) -> Error {
-    e.rule().broken(format!("line {line}: {}", e.message()))
+fn in_line(e: Error, line: u64) -> Error {
+    e.within(format!("line {line}"))
 }
 
 /// How batches are put together.

@@ -50,11 +50,8 @@ impl DatasetWriter {
                     migrator.record(&copy, &copy_heap, &mut out, &mut heap)
                 }
             };
-            made.and_then(|()| self.raw(&out, &heap)).map_err(|e| {
-                let message = format!("record {}: {}", record.index(), e.message());
-                let e: Error = e.rule().broken(message);
-                self.place(e)
-            })?;
+            made.and_then(|()| self.raw(&out, &heap))
+                .map_err(|e| self.place(e.within(format!("record {}", record.index()))))?;
         }
         Ok(())
     }

@@ -95,7 +95,7 @@ impl Columns {
                 }
                 let value = cell(text, *cells, self.max_depth).map_err(|e| {
                     let name = self.names.get(*column).map_or("", String::as_str);
-                    e.rule().broken(format!("column `{}`: {}", name.shown(), e.message()))
+                    e.within(format!("column `{}`", name.shown()))
                 })?;
                 Ok(Some(value))
             }

@@ -69,7 +69,7 @@ impl FileMembers {
                 }
                 return Err(FILE_NAME.broken(format!("`{path}` is not text, which names a file")));
             };
-            let bytes = read(&self.folder, name).map_err(|e| behind(&e, path))?;
+            let bytes = read(&self.folder, name).map_err(|e| behind(e, path))?;
             found.push(Named { member, bytes });
             *slot = Value::String(String::new());
         }
@@ -120,15 +120,10 @@ fn slot<'v>(
     Some(at)
 }
 
-/// The same error, said to be about that member or file.
+/// The error, said to be about that member or file.
 #[cold]
-fn behind(e: &Error, what: impl Display) -> Error {
-    let what = what.to_string();
-    let located = e.rule().broken(format!("`{}`: {}", what.shown(), e.message()));
-    match e.io() {
-        Some(io) => located.with_io(std::io::Error::from(io.kind())),
-        None => located,
-    }
+fn behind(e: Error, what: impl Display) -> Error {
+    e.within(format!("`{}`", what.to_string().shown()))
 }
 
 /// The bytes of a file in a folder.
@@ -142,7 +137,7 @@ fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
         return Err(FILE_NAME.broken(message));
     }
     let path = folder.join(relative);
-    contents(&path).map_err(|e| behind(&e, path.display()))
+    contents(&path).map_err(|e| behind(e, path.display()))
 }
 
 /// The bytes of a file; links are followed. A pipe or a device is refused: it may have no end.

@@ -332,16 +332,7 @@ fn without_mark(mut reader: impl Read + Send + 'static) -> io::Result<Box<dyn Re
 
 #[cold]
 fn at_line(e: Error, line: u64, source: &str) -> Error {
-    let located = e.rule().broken(format!("line {line}: {}", e.message()));
-    let located = match e.hint() {
-        Some(hint) => located.with_hint(hint.to_owned()),
-        None => located,
-    };
-    let located = match e.io() {
-        Some(io) => located.with_io(io.kind().into()),
-        None => located,
-    };
-    located.in_source(source)
+    e.within(format!("line {line}")).in_source(source)
 }
 
 /// Reading `name` failed.

@@ -1,0 +1,322 @@
+//! What went wrong: the rule that was broken, where, in which context, and because of what.
+
+use crate::{Kind, Rule, Shown as _, cut_message};
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt::{self, Write as _};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// `Result` with Holdall's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The most causes that are followed: no honest chain is longer.
+const CAUSES: usize = 16;
+
+/// What went wrong. Match on [`Error::kind`] and [`Error::code`]; the text may change.
+///
+/// An error gains as it rises and loses nothing: [`within`](Error::within) says what was being done,
+/// [`because`](Error::because) keeps the error that this one was made of, and the rest says where it is.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    rule: &'static Rule,
+    /// What was found.
+    found: Cow<'static, str>,
+    /// The innermost first.
+    contexts: Vec<Cow<'static, str>>,
+    cause: Option<Arc<dyn StdError + Send + Sync>>,
+    /// Whether the message says what the cause is.
+    is_cause_told: bool,
+    /// Contexts, what was found, and the cause; none where that is only what was found.
+    message: Option<String>,
+    source: Option<String>,
+    tensor: Option<String>,
+    component: Option<String>,
+    range: Option<Range<u64>>,
+    hint: Option<Cow<'static, str>>,
+}
+
+impl Rule {
+    /// An error for this rule; `message` says what was found, with both numbers where there are two. Names and
+    /// values of files stand in it as [`Shown`](crate::Shown) has them. What is longer than 900 characters is cut.
+    #[cold]
+    pub fn broken(&'static self, message: impl Into<Cow<'static, str>>) -> Error {
+        Error(Box::new(Inner {
+            rule: self,
+            found: cut_message(message.into()),
+            contexts: Vec::new(),
+            cause: None,
+            is_cause_told: false,
+            message: None,
+            source: None,
+            tensor: None,
+            component: None,
+            range: None,
+            hint: self.hint.map(Cow::Borrowed),
+        }))
+    }
+}
+
+impl Error {
+    /// The error with what it happened in, which is said before what was found: `line 3`, `the member \`x\``.
+    /// Contexts that are added later are said earlier. What is longer than 900 characters is cut.
+    #[must_use]
+    pub fn within(mut self, context: impl Into<Cow<'static, str>>) -> Error {
+        self.0.contexts.push(cut_message(context.into()));
+        self.0.compose();
+        self
+    }
+
+    /// The error with the one that it was made of, which the message tells after what was found. What this
+    /// error does not know is asked of its cause: a hint, the operating system's error, the source, the tensor
+    /// and the component; not the range, which may be one of another text.
+    #[must_use]
+    pub fn because(mut self, cause: impl StdError + Send + Sync + 'static) -> Error {
+        self.0.cause = Some(Arc::new(cause));
+        self.0.is_cause_told = true;
+        self.0.compose();
+        self
+    }
+
+    /// As [`because`](Error::because), where what was found says already what the cause is.
+    #[must_use]
+    pub fn with_cause(mut self, cause: impl StdError + Send + Sync + 'static) -> Error {
+        self.0.cause = Some(Arc::new(cause));
+        self.0.is_cause_told = false;
+        self.0.compose();
+        self
+    }
+
+    /// The error as one of another rule, with the same message and place: what is wrong here is something else
+    /// than where it was found. This error is its cause.
+    #[must_use]
+    pub fn under(self, rule: &'static Rule) -> Error {
+        let mut own = Error(Box::new(Inner { rule, ..(*self.0).clone() }));
+        own.0.hint = rule.hint.map(Cow::Borrowed);
+        (own.0.found, own.0.contexts, own.0.message) =
+            (Cow::Owned(self.message().to_owned()), Vec::new(), None);
+        own.0.cause = Some(Arc::new(self));
+        own.0.is_cause_told = false;
+        own
+    }
+
+    /// The error without its place, for another place that it is true of as well.
+    #[must_use]
+    pub fn unplaced(mut self) -> Error {
+        let e = &mut *self.0;
+        (e.source, e.tensor, e.component, e.range) = (None, None, None, None);
+        self
+    }
+
+    /// The error with the name of the file (or other source) it came from, unless it has one.
+    #[must_use]
+    pub fn in_source(mut self, source: impl fmt::Display) -> Error {
+        self.0.source.get_or_insert_with(|| source.to_string());
+        self
+    }
+
+    /// The error with the name of what the file that it came from was wanted for. The name that it had is said
+    /// before what was found.
+    #[must_use]
+    pub fn for_source(mut self, source: impl fmt::Display) -> Error {
+        match self.0.source.replace(source.to_string()) {
+            Some(inner) => self.within(inner),
+            None => self,
+        }
+    }
+
+    /// The error with the tensor it is about, unless it has one.
+    #[must_use]
+    pub fn in_tensor(mut self, name: impl Into<String>) -> Error {
+        self.0.tensor.get_or_insert_with(|| name.into());
+        self
+    }
+
+    /// The error with the component (role) it is about, unless it has one.
+    #[must_use]
+    pub fn in_component(mut self, role: impl fmt::Display) -> Error {
+        self.0.component.get_or_insert_with(|| role.to_string());
+        self
+    }
+
+    /// The error with the byte range of the file it is about, unless it has one.
+    #[must_use]
+    pub fn at(mut self, range: Range<u64>) -> Error {
+        self.0.range.get_or_insert(range);
+        self
+    }
+
+    /// The error with what to do about it, in place of the rule's standing hint.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Error {
+        self.0.hint = Some(cut_message(hint.into()));
+        self
+    }
+
+    /// Whose fault it is.
+    pub fn kind(&self) -> Kind {
+        self.0.rule.kind
+    }
+
+    /// The stable code of the broken rule.
+    pub fn code(&self) -> &'static str {
+        self.0.rule.code
+    }
+
+    /// The broken rule.
+    pub fn rule(&self) -> &'static Rule {
+        self.0.rule
+    }
+
+    /// What was found, behind its contexts and before its cause; without the place.
+    pub fn message(&self) -> &str {
+        self.0.message.as_deref().unwrap_or(&self.0.found)
+    }
+
+    /// What was found, alone.
+    pub fn found(&self) -> &str {
+        &self.0.found
+    }
+
+    /// What it happened in, the widest context first.
+    pub fn contexts(&self) -> impl Iterator<Item = &str> {
+        self.0.contexts.iter().rev().map(AsRef::as_ref)
+    }
+
+    /// The error of Holdall that this one was made of.
+    pub fn inner(&self) -> Option<&Error> {
+        self.0.cause.as_deref()?.downcast_ref()
+    }
+
+    /// The file or other source, as the caller named it.
+    pub fn source_name(&self) -> Option<&str> {
+        self.chain().find_map(|e| e.0.source.as_deref())
+    }
+
+    /// The tensor it is about: its whole name, however long.
+    pub fn tensor(&self) -> Option<&str> {
+        self.chain().find_map(|e| e.0.tensor.as_deref())
+    }
+
+    /// The role of the component it is about.
+    pub fn component(&self) -> Option<&str> {
+        self.chain().find_map(|e| e.0.component.as_deref())
+    }
+
+    /// The bytes of the file it is about, half-open.
+    pub fn range(&self) -> Option<Range<u64>> {
+        self.0.range.clone()
+    }
+
+    /// What to do about it: its own hint, else its rule's, else its cause's.
+    pub fn hint(&self) -> Option<&str> {
+        self.chain().find_map(|e| e.0.hint.as_deref())
+    }
+
+    /// The operating system's error, where there is one: of the causes the first that is one.
+    pub fn io(&self) -> Option<&io::Error> {
+        let last = self.chain().last().unwrap_or(self);
+        let mut next = last.source();
+        for _ in 0..CAUSES {
+            let cause = next?;
+            if let Some(io) = cause.downcast_ref() {
+                return Some(io);
+            }
+            next = cause.source();
+        }
+        None
+    }
+
+    /// Whether the same call may succeed later with nothing changed.
+    pub fn is_retryable(&self) -> bool {
+        use io::ErrorKind as E;
+        self.io().is_some_and(|e| {
+            matches!(e.kind(), E::Interrupted | E::TimedOut | E::WouldBlock | E::ConnectionReset)
+        })
+    }
+
+    /// This error and those of Holdall behind it.
+    fn chain(&self) -> impl Iterator<Item = &Error> {
+        std::iter::successors(Some(self), |e| e.inner()).take(CAUSES)
+    }
+
+    /// Where it is, as it stands before a message: ``tensor `w`, bytes 64..128: ``.
+    fn place(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        let e = &*self.0;
+        if let Some(source) = &e.source {
+            write!(f, "{source}: ")?;
+        }
+        let mut sep = "";
+        if let Some(t) = &e.tensor {
+            write!(f, "tensor `{}`", t.shown())?;
+            sep = ", ";
+        }
+        if let Some(c) = &e.component {
+            write!(f, "{sep}component `{}`", c.shown())?;
+            sep = ", ";
+        }
+        if let Some(r) = &e.range {
+            write!(f, "{sep}bytes {}..{}", r.start, r.end)?;
+            sep = ", ";
+        }
+        if sep.is_empty() { Ok(()) } else { f.write_str(": ") }
+    }
+}
+
+impl Inner {
+    /// Writes the message out, because a context or a cause came.
+    fn compose(&mut self) {
+        let mut text = String::new();
+        for context in self.contexts.iter().rev() {
+            text.push_str(context);
+            text.push_str(": ");
+        }
+        text.push_str(&self.found);
+        if let Some(cause) = self.cause.as_deref().filter(|_| self.is_cause_told) {
+            text.push_str(": ");
+            text.push_str(&told(cause));
+        }
+        self.message = Some(text);
+    }
+}
+
+/// A cause as it stands behind what was found. Of errors of Holdall that is the place, the message and, in
+/// parentheses, the code. What others say is shown as text of files is.
+fn told(cause: &(dyn StdError + Send + Sync + 'static)) -> String {
+    let mut text = String::new();
+    let Some(e) = cause.downcast_ref::<Error>() else {
+        for c in cause.to_string().chars() {
+            if c.is_control() { text.extend(c.escape_debug()) } else { text.push(c) }
+        }
+        return cut_message(text.into()).into_owned();
+    };
+    // Writing to a String cannot fail.
+    let _ = e.place(&mut text);
+    let _ = write!(text, "{} ({})", e.message(), e.code());
+    text
+}
+
+/// ``file: tensor `w`, component `data`, bytes 64..128: contexts: message: cause [code]``. Control characters in
+/// names that a file declared are escaped, and long names cut.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.place(f)?;
+        write!(f, "{} [{}]", self.message(), self.code())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.cause.as_deref().map(|e| e as _)
+    }
+}

@@ -1,0 +1,82 @@
+//! What errors say, and what they keep.
+
+use holdall_error::Error;
+use std::error::Error as _;
+use std::io;
+
+holdall_error::rules! {
+    static RULES;
+
+    WORD: Malformed "test/word" "A word is one that there is." hint "look it up";
+    LINE: Malformed "test/line" "A line is made of words.";
+    DISK: Io "test/disk" "The disk is there.";
+}
+
+fn word() -> Error {
+    WORD.broken("`x` is not a word").at(3..4)
+}
+
+#[test]
+fn contexts_stand_before_the_message_the_widest_first() {
+    let e = word().within("word 2").within("line 7").in_source("a.txt");
+    assert_eq!(e.to_string(), "a.txt: bytes 3..4: line 7: word 2: `x` is not a word [test/word]");
+    assert_eq!(e.message(), "line 7: word 2: `x` is not a word");
+    assert_eq!((e.found(), e.code()), ("`x` is not a word", "test/word"));
+    assert_eq!(e.contexts().collect::<Vec<_>>(), ["line 7", "word 2"]);
+    assert_eq!((e.range(), e.hint()), (Some(3..4), Some("look it up")));
+    assert_eq!(RULES.len(), 3);
+}
+
+#[test]
+fn a_cause_is_kept_and_told_with_its_place_and_code() {
+    let e = LINE.broken("not words").because(word().within("word 2")).within("line 7").at(0..9);
+    let told = "line 7: not words: bytes 3..4: word 2: `x` is not a word (test/word)";
+    assert_eq!(e.message(), told);
+    assert_eq!(e.to_string(), format!("bytes 0..9: {told} [test/line]"));
+    let cause = e.inner().expect("it has one");
+    assert_eq!((cause.code(), cause.range()), ("test/word", Some(3..4)));
+    assert_eq!(e.source().map(ToString::to_string), Some(cause.to_string()));
+    assert_eq!(e.hint(), Some("look it up"), "the cause's, for want of another");
+    assert_eq!(e.with_hint("turn the page").hint(), Some("turn the page"));
+}
+
+#[test]
+fn the_operating_system_is_found_behind_every_cause() {
+    let io = || io::Error::new(io::ErrorKind::TimedOut, "slow\n\u{1b}disk");
+    let e = DISK.broken("reading").because(io());
+    assert_eq!(e.message(), "reading: slow\\n\\u{1b}disk");
+    assert!(e.inner().is_none() && e.io().is_some() && e.is_retryable());
+    let e = LINE.broken("no line").because(e.within("block 4"));
+    assert_eq!(e.message(), "no line: block 4: reading: slow\\n\\u{1b}disk (test/disk)");
+    assert!(e.clone().is_retryable());
+    assert_eq!(e.io().map(io::Error::kind), Some(io::ErrorKind::TimedOut));
+    assert!(!LINE.broken("no line").is_retryable());
+    let e = DISK.broken("the disk is slow").with_cause(io());
+    assert_eq!((e.message(), e.is_retryable()), ("the disk is slow", true));
+}
+
+#[test]
+fn an_error_moves_to_another_rule_or_place_and_keeps_the_rest() {
+    let e = word().within("word 2").in_tensor("t").under(&LINE).within("line 7");
+    assert_eq!(
+        e.to_string(),
+        "tensor `t`, bytes 3..4: line 7: word 2: `x` is not a word [test/line]"
+    );
+    assert_eq!(e.inner().map(Error::code), Some("test/word"));
+    assert_eq!(e.hint(), Some("look it up"));
+    let e = word().in_source("cache").for_source("a.zip!/b");
+    assert_eq!(e.to_string(), "a.zip!/b: bytes 3..4: cache: `x` is not a word [test/word]");
+    assert_eq!(e.unplaced().to_string(), "cache: `x` is not a word [test/word]");
+    let e = LINE.broken("not words").because(word().in_tensor("t").in_component("data"));
+    assert_eq!((e.tensor(), e.component(), e.range()), (Some("t"), Some("data"), None));
+}
+
+#[test]
+fn long_texts_are_cut_wherever_they_come_in() {
+    let long = "x".repeat(1 << 20);
+    let cause = io::Error::other(long.clone());
+    let e = LINE.broken(long.clone()).within(long.clone()).because(cause).in_tensor(long.clone());
+    let text = e.with_hint(long).to_string();
+    assert!(text.len() < 3 * 1000 + 300, "{} bytes", text.len());
+    assert_eq!(text.matches("(1048576 characters)").count(), 4);
+}
