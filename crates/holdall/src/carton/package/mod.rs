@@ -4,7 +4,7 @@ mod open;
 mod value;
 
 use super::origin::{Origin, Source, Stored, on_disk as on_disk_file};
-use super::read::{reading, wanted};
+use super::read::reading;
 use super::rules::{NO_FILE, NOT_HERE};
 use super::unpack::{What, unpack};
 use super::verify::{PackageReport, PackageVerifyOptions, check as check_bytes, verify};

@@ -2,7 +2,7 @@
 
 use super::DatasetWriter;
 use crate::records::Records;
-use holdall_core::{Error, Result};
+use holdall_core::Result;
 use holdall_schema::{Converters, Encoder, Resolution, ResolveOptions, resolve};
 use std::ops::Range;
 
