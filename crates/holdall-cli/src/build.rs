@@ -157,16 +157,12 @@ fn advised(e: holdall::Error) -> holdall::Error {
     let code = e.code();
     let hint = if code == UNKNOWN_MEMBER.code {
         "`--ignore-unknown` passes over members that the schema does not have"
-    } else if code == TYPE.code && e.message().contains("null where") {
-        "`--null-absent` takes `null` for an optional member as its absence"
-    } else if code == TYPE.code && e.message().contains("an array where") {
-        "records in one array are read with `--form json`"
     } else if code == RANGE.code || code == TYPE.code {
         "`holdall schema check` lists everything that does not fit"
     } else {
         return e;
     };
-    if e.hint().is_some() { e } else { e.with_hint(hint) }
+    if e.hint().is_some() || !e.remedies().is_empty() { e } else { e.with_hint(hint) }
 }
 
 fn tell(session: &Session, target: &Path, report: &Report) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! Exit statuses, and how errors are told.
 
 use crate::output::json::push_error;
+use crate::output::remedy::advice;
 use crate::output::style::{Paint, Style, When};
 use crate::output::text::printable;
 use clap::error::{ContextKind, ErrorKind};
@@ -129,8 +130,8 @@ pub(crate) fn report(e: &Error, json: bool, paint: Paint) -> u8 {
         text.push('}');
     } else {
         text = format!("{} {}", paint.on("error:", Style::Bad), printable(&e.to_string()));
-        if let Some(hint) = e.hint() {
-            text.push_str(&format!("\n{} {}", paint.on("hint:", Style::Note), printable(hint)));
+        if let Some(hint) = advice(e) {
+            text.push_str(&format!("\n{} {}", paint.on("hint:", Style::Note), printable(&hint)));
         }
     }
     text.push('\n');

@@ -2,11 +2,12 @@
 
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::output::json::JsonString;
+use crate::output::remedy;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::session::Session;
 use clap::Args;
-use holdall::{Rule, select};
+use holdall::{Remedy, Rule, select};
 use std::io::Write as _;
 
 /// Explain an error code, or list them all
@@ -29,7 +30,7 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
             let e = ARGUMENTS.broken(format!("there is no rule `{}`", code.escape_debug()));
             let near = select::nearest(code, self::all().map(|r| r.code));
             return Err(match near {
-                Some(near) => e.with_hint(format!("did you mean `{near}`?")),
+                Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
                 None => e.with_hint("`holdall rules` lists all of them"),
             }
             .into());
@@ -45,7 +46,7 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
         for rule in all {
             writeln!(out, "{}  {}", paint.on(rule.code, Style::Title), fault(rule))?;
             writeln!(out, "  {}", rule.says)?;
-            if let Some(hint) = rule.hint {
+            if let Some(hint) = advice(rule) {
                 writeln!(out, "  {} {hint}", paint.on("hint:", Style::Note))?;
             }
         }
@@ -75,8 +76,13 @@ fn fault(rule: &Rule) -> String {
     format!("{}, exit status {code}", rule.kind.as_str())
 }
 
-fn json(rule: &Rule) -> String {
-    let hint = rule.hint.map_or("null".to_owned(), |h| JsonString(h).to_string());
+/// What can always be done about it, in words of the command.
+fn advice(rule: &'static Rule) -> Option<String> {
+    remedy::advice(&rule.broken(""))
+}
+
+fn json(rule: &'static Rule) -> String {
+    let hint = advice(rule).map_or("null".to_owned(), |h| JsonString(&h).to_string());
     format!(
         "{{\"code\":{},\"kind\":\"{}\",\"says\":{},\"hint\":{hint}}}",
         JsonString(rule.code),

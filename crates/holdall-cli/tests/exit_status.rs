@@ -68,7 +68,8 @@ fn error_objects_have_exactly_these_keys() {
     let found = holdall(["inspect", "--json", "no-such-file"]).ends_with(3);
     let error = found.error();
     let keys: Vec<&String> = error.as_object().unwrap().keys().collect();
-    let expected = ["code", "component", "hint", "kind", "message", "range", "source", "tensor"];
+    let expected =
+        ["code", "component", "hint", "kind", "message", "range", "remedies", "source", "tensor"];
     assert_eq!(keys, expected);
     assert_eq!((&error["kind"], &error["code"]), (&json!("io"), &json!("io/failed")));
     assert_eq!(error["tensor"], Json::Null);

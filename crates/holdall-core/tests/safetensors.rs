@@ -3,7 +3,7 @@
 use holdall_core::formats::{self, safetensors::FORMAT};
 use holdall_core::{
     Attributes, Bytes, ComponentRef, ComponentSpec, DType, EncodeOptions, Encoding, Error, Index,
-    Kind, Layout, Limits, LogicalType, Role, Stop, Stored, TensorSpec, Value, Window,
+    Kind, Layout, Limits, LogicalType, Remedy, Role, Stop, Stored, TensorSpec, Value, Window,
 };
 use proptest::prelude::*;
 use safetensors::tensor::{Dtype, TensorView};
@@ -520,7 +520,7 @@ fn odd_text_under_our_keys_stays_text() {
 }
 
 #[test]
-fn what_cannot_be_held_is_refused_with_a_hint() {
+fn what_cannot_be_held_is_refused_with_a_remedy() {
     let plain = || Plain::new("w", Dtype::F32, &[2], 1).spec();
     let sparse = {
         let mut t = plain();
@@ -539,24 +539,28 @@ fn what_cannot_be_held_is_refused_with_a_hint() {
     };
     let named = Plain::new("__metadata__", Dtype::F32, &[2], 1).spec();
     let cases = [
-        (sparse, "safetensors/layout", "--dense"),
-        (two, "safetensors/components", "--exclude"),
-        (typed(LogicalType::Complex128, DType::F64), "safetensors/logical-type", "--raw-types"),
+        (sparse, "safetensors/layout", Remedy::MakeDense),
+        (two, "safetensors/components", Remedy::LeaveOut),
+        (
+            typed(LogicalType::Complex128, DType::F64),
+            "safetensors/logical-type",
+            Remedy::DropLogicalTypes,
+        ),
         (
             typed(LogicalType::Other("x".into()), DType::U8),
             "safetensors/logical-type",
-            "--raw-types",
+            Remedy::DropLogicalTypes,
         ),
-        (named, "safetensors/reserved-name", "--rename"),
+        (named, "safetensors/reserved-name", Remedy::RenameTensor),
     ];
     let mut encoder = (FORMAT.encode.unwrap())(&EncodeOptions::new()).unwrap();
-    for (spec, code, option) in cases {
+    for (spec, code, remedy) in cases {
         for e in [
             encoder.check_tensor(&spec).unwrap_err(),
             encoder.begin(&Attributes::new(), std::slice::from_ref(&spec)).unwrap_err(),
         ] {
             assert_eq!((e.code(), e.kind()), (code, Kind::Unsupported));
-            assert!(e.hint().unwrap().contains(option), "{e}");
+            assert!(e.remedies().contains(&remedy), "{e}");
             assert_eq!(e.tensor(), Some(spec.name.as_str()));
         }
     }
@@ -569,7 +573,7 @@ fn what_cannot_be_held_is_refused_with_a_hint() {
     for declared in [vec![own.clone(), reshaped], vec![own.clone(), missing], ring.to_vec()] {
         let e = encoder.begin(&Attributes::new(), &declared).unwrap_err();
         assert_eq!(e.code(), "safetensors/alias");
-        assert!(e.hint().unwrap().contains("--share copy"));
+        assert_eq!(e.remedies(), [Remedy::CopyShared]);
     }
     assert!(!encoder.can_compress());
     let e = (FORMAT.encode.unwrap())(&EncodeOptions::new().with_version("1.0")).err().unwrap();

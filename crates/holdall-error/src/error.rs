@@ -1,6 +1,6 @@
 //! What went wrong: the rule that was broken, where, in which context, and because of what.
 
-use crate::{Kind, Rule, Shown as _, cut_message};
+use crate::{Kind, Remedy, Rule, Shown as _, cut_message};
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt::{self, Write as _};
@@ -37,7 +37,15 @@ struct Inner {
     tensor: Option<String>,
     component: Option<String>,
     range: Option<Range<u64>>,
+    /// In place of the rule's.
+    advice: Option<Advice>,
+}
+
+/// What can be done about one error.
+#[derive(Clone, Default)]
+struct Advice {
     hint: Option<Cow<'static, str>>,
+    remedies: Vec<Remedy>,
 }
 
 impl Rule {
@@ -56,7 +64,7 @@ impl Rule {
             tensor: None,
             component: None,
             range: None,
-            hint: self.hint.map(Cow::Borrowed),
+            advice: None,
         }))
     }
 }
@@ -96,7 +104,7 @@ impl Error {
     #[must_use]
     pub fn under(self, rule: &'static Rule) -> Error {
         let mut own = Error(Box::new(Inner { rule, ..(*self.0).clone() }));
-        own.0.hint = rule.hint.map(Cow::Borrowed);
+        own.0.advice = None;
         (own.0.found, own.0.contexts, own.0.message) =
             (Cow::Owned(self.message().to_owned()), Vec::new(), None);
         own.0.cause = Some(Arc::new(self));
@@ -150,10 +158,25 @@ impl Error {
         self
     }
 
-    /// The error with what to do about it, in place of the rule's standing hint.
+    /// The error with what to do about it, in place of the rule's standing advice. It is said on every face:
+    /// an option, an argument or a method is a [`Remedy`].
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Error {
-        self.0.hint = Some(cut_message(hint.into()));
+        self.0.advice.get_or_insert_default().hint = Some(cut_message(hint.into()));
+        self
+    }
+
+    /// The error with one more thing to do about it, in place of the rule's standing advice.
+    #[must_use]
+    pub fn with_remedy(mut self, remedy: Remedy) -> Error {
+        self.0.advice.get_or_insert_default().remedies.push(remedy);
+        self
+    }
+
+    /// The error without its own advice: its rule's stands again, unless other advice is given.
+    #[must_use]
+    pub fn without_advice(mut self) -> Error {
+        self.0.advice = None;
         self
     }
 
@@ -212,9 +235,37 @@ impl Error {
         self.0.range.clone()
     }
 
-    /// What to do about it: its own hint, else its rule's, else its cause's.
+    /// What to do about it, besides the remedies.
     pub fn hint(&self) -> Option<&str> {
-        self.chain().find_map(|e| e.0.hint.as_deref())
+        self.own_advice().0
+    }
+
+    /// What can be done about it, the best first.
+    pub fn remedies(&self) -> &[Remedy] {
+        self.own_advice().1
+    }
+
+    /// The hint and the remedies in words, with `; ` between them; each remedy as `spell` has it, if it has it.
+    pub fn advice(&self, spell: impl Fn(&Remedy) -> Option<String>) -> Option<String> {
+        let (hint, remedies) = self.own_advice();
+        let all = hint.map(str::to_owned).into_iter().chain(remedies.iter().filter_map(spell));
+        let all: Vec<String> = all.collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// Its own advice, else its rule's, else its cause's.
+    fn own_advice(&self) -> (Option<&str>, &[Remedy]) {
+        fn of(e: &Error) -> Option<(Option<&str>, &[Remedy])> {
+            match &e.0.advice {
+                Some(own) => Some((own.hint.as_deref(), own.remedies.as_slice())),
+                None => {
+                    let rule = e.0.rule;
+                    let has = rule.hint.is_some() || !rule.remedies.is_empty();
+                    has.then_some((rule.hint, rule.remedies))
+                }
+            }
+        }
+        self.chain().find_map(of).unwrap_or_default()
     }
 
     /// The operating system's error, where there is one: of the causes the first that is one.
@@ -280,7 +331,7 @@ impl Inner {
             text.push_str(": ");
             text.push_str(&told(cause));
         }
-        self.message = Some(text);
+        self.message = Some(cut_message(text.into()).into_owned());
     }
 }
 

@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod remedy;
 mod rule;
 mod shown;
 
 pub use error::{Error, Result};
+pub use remedy::{Detail, Remedy};
 pub use rule::{Kind, Rule};
 pub use shown::{Cut, Shown, list, message as cut_message};

@@ -1,5 +1,7 @@
 //! Rules: what must hold, with a code that never changes.
 
+use crate::Remedy;
+
 /// Whose fault an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -50,12 +52,14 @@ pub struct Rule {
     pub says: &'static str,
     /// What a person can do about it, where that is always the same.
     pub hint: Option<&'static str>,
+    /// What else can be done about it, which each face spells in its own words.
+    pub remedies: &'static [Remedy],
 }
 
 /// The rules of one module: a static for each, and a table of all of them.
 ///
 /// An entry is a name, whose fault breaking the rule is (a [`Kind`]), its code, the rule as a sentence, and
-/// where one piece of advice always helps, a hint.
+/// where the same advice always helps, a hint, [`Remedy`]s, or both.
 ///
 /// ```
 /// holdall_error::rules! {
@@ -67,10 +71,13 @@ pub struct Rule {
 ///     /// The box cannot be carried.
 ///     pub WEIGHT: Limit "box/weight"
 ///         "A box weighs at most 20 kg."
-///         hint "put less in it";
+///         hint "put less in it"
+///         remedies [LeaveOut];
 /// }
 /// assert_eq!(RULES.len(), 2);
-/// assert_eq!(WEIGHT.broken("it weighs 25 kg").hint(), Some("put less in it"));
+/// let e = WEIGHT.broken("it weighs 25 kg");
+/// assert_eq!(e.hint(), Some("put less in it"));
+/// assert_eq!(e.remedies(), [holdall_error::Remedy::LeaveOut]);
 /// ```
 #[macro_export]
 macro_rules! rules {
@@ -79,7 +86,8 @@ macro_rules! rules {
         $shown:vis static $table:ident;
         $(
             $(#[$doc:meta])*
-            $vis:vis $name:ident: $kind:ident $code:literal $says:literal $(hint $hint:literal)?;
+            $vis:vis $name:ident: $kind:ident $code:literal $says:literal
+                $(hint $hint:literal)? $(remedies [$($remedy:expr),*])?;
         )*
     ) => {
         $(#[$about])*
@@ -91,9 +99,16 @@ macro_rules! rules {
                 kind: $crate::Kind::$kind,
                 says: $says,
                 hint: $crate::rules!(@hint $($hint)?),
+                remedies: $crate::rules!(@remedies $($($remedy),*)?),
             };
         )*
     };
     (@hint) => { None };
     (@hint $hint:literal) => { Some($hint) };
+    (@remedies) => { &[] };
+    (@remedies $($remedy:expr),+) => {{
+        #[allow(unused_imports)]
+        use $crate::Remedy::*;
+        &[$($remedy),+]
+    }};
 }

@@ -1,6 +1,7 @@
 //! Errors as Python's classes, which `holdall.errors` defines.
 
-use holdall::Error;
+use crate::remedies::{listed, spelled};
+use holdall::{Error, Remedy};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -20,6 +21,7 @@ pub(crate) fn raise(py: Python<'_>, e: &Error) -> PyErr {
         return raised.clone_ref(py);
     }
     let text = e.to_string();
+    let hint = e.advice(spelled);
     let range = e.range().map(|r| (r.start, r.end));
     let fields = Fields {
         code: e.code(),
@@ -28,7 +30,8 @@ pub(crate) fn raise(py: Python<'_>, e: &Error) -> PyErr {
         tensor: e.tensor(),
         component: e.component(),
         range,
-        hint: e.hint(),
+        hint: hint.as_deref(),
+        remedies: e.remedies(),
         errno: e.io().and_then(std::io::Error::raw_os_error),
     };
     build(py, &text, &fields).unwrap_or_else(|e| e)
@@ -43,6 +46,7 @@ struct Fields<'a> {
     component: Option<&'a str>,
     range: Option<(u64, u64)>,
     hint: Option<&'a str>,
+    remedies: &'a [Remedy],
     errno: Option<i32>,
 }
 
@@ -59,6 +63,7 @@ fn build(py: Python<'_>, message: &str, fields: &Fields<'_>) -> PyResult<PyErr> 
     keywords.set_item("component", fields.component)?;
     keywords.set_item("range", fields.range)?;
     keywords.set_item("hint", fields.hint)?;
+    keywords.set_item("remedies", listed(py, fields.remedies)?)?;
     keywords.set_item("errno", fields.errno)?;
     let args = PyTuple::new(py, [message])?;
     let made = make.bind(py).call(args, Some(&keywords))?;

@@ -18,6 +18,7 @@ mod pack;
 #[cfg(feature = "carton")]
 mod package;
 mod records;
+mod remedies;
 #[cfg(feature = "carton")]
 mod remote;
 mod reports;
@@ -62,6 +63,8 @@ mod _holdall {
     use super::records::record_types;
     #[pymodule_export]
     use super::records::{NativeBlob, NativeRecords};
+    #[pymodule_export]
+    use super::remedies::remedies;
     #[pymodule_export]
     use super::writer::NativeWriter;
 

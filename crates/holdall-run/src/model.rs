@@ -328,7 +328,8 @@ fn all_of(mut wrong: Vec<Error>) -> Result<()> {
     let said: Vec<&str> = wrong.iter().map(Error::message).collect();
     let said = said.join("; ");
     // The one that advises, if one does.
-    let cause = wrong.iter().position(|e| e.hint().is_some()).unwrap_or(0);
+    let cause =
+        wrong.iter().position(|e| e.hint().is_some() || !e.remedies().is_empty()).unwrap_or(0);
     let rule = wrong[0].rule();
     Err(rule.broken(said).with_cause(wrong.swap_remove(cause)))
 }

@@ -40,11 +40,11 @@ holdall::error::rules! {
     /// The process ended.
     pub DIED: Malformed "runner/died"
         "The process of a runner lives until it is told to end."
-        hint "what the model printed before is on standard error";
+        hint "see what the model printed before";
     /// It took too long.
     pub TIMEOUT: Malformed "runner/timeout"
         "A runner answers within the time it is given; then its process group is killed."
-        hint "allow more with `--timeout SECONDS`";
+        remedies [RaiseTimeout];
     /// Bytes that are no frame.
     pub FRAME: Malformed "runner/frame"
         "What a runner sends are frames of a known kind whose header is a JSON object and whose \
@@ -60,12 +60,12 @@ holdall::error::rules! {
     /// The model raised an error.
     pub FAILED: Malformed "runner/failed"
         "The code of a model runs to its end for inputs that fit its description."
-        hint "its traceback is on standard error";
+        hint "see the traceback that the model printed";
 
     /// The model cannot be loaded.
     pub LOAD: Malformed "python/load"
         "The module and the function of a model run when they are loaded."
-        hint "its traceback is on standard error; packages that it needs are yours to install";
+        hint "see the traceback that the model printed; install the packages that the model needs";
     /// No entry point.
     pub ENTRY: Malformed "python/entry"
         "The options `entrypoint_package` and `entrypoint_fn` name a module in `model` and a \
@@ -75,7 +75,8 @@ holdall::error::rules! {
     /// No NumPy.
     pub NUMPY: Unsupported "python/numpy"
         "The interpreter that runs a model has NumPy."
-        hint "install numpy for it, or name another with `--python`";
+        hint "install numpy for it"
+        remedies [NamePython];
     /// What the function gave is no value.
     pub OUTPUT: Malformed "python/output"
         "A model gives a dict of arrays by name, or an iterator of such dicts; elements are of a \
@@ -83,7 +84,7 @@ holdall::error::rules! {
     /// No interpreter.
     pub INTERPRETER: Unsupported "python/interpreter"
         "There is a Python interpreter: the one named, or `python3` on the path."
-        hint "name one with `--python` or the variable HOLDALL_PYTHON";
+        remedies [NamePython];
 
     /// No graph in the folder.
     pub ONNX_FILE: Malformed "onnx/file"

@@ -8,6 +8,7 @@ static VALUE: Rule = Rule {
     kind: error::Kind::Malformed,
     says: "A value is sound.",
     hint: None,
+    remedies: &[],
 };
 
 fn record_codes(schema: Value, values: &[Value]) -> Vec<Option<&'static str>> {

@@ -239,7 +239,7 @@ fn refused() -> holdall::Result<()> {
     let options = Convert::new(WriteOptions::new());
     let e = holdall::convert(&file, "model.safetensors", &options).unwrap_err();
     assert_eq!(e.code(), "convert/cannot-hold");
-    println!("{e}\n{:?}", e.hint());
+    println!("{e}\n{:?}", e.remedies());
 
     // With their zeros, and as f32, it can hold them.
     let report = holdall::convert(&file, "model.safetensors", &options.with_dense(true))?;

@@ -16,8 +16,8 @@ use crate::writer::{WriteOptions, Writer};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::{
-    Attributes, Component, ComponentSpec, DType, Encode, Error, Layout, LogicalType, Result, Role,
-    TensorSpec, Value,
+    Attributes, Component, ComponentSpec, DType, Encode, Error, Layout, LogicalType, Remedy,
+    Result, Role, TensorSpec, Value,
 };
 use std::collections::HashMap;
 use std::io::Write;
@@ -220,15 +220,19 @@ fn refuse(file: &File, attributes: Option<Error>, tensors: Vec<Error>) -> Result
     }
     let all = || std::iter::once(&first).chain(&others);
     let e = CANNOT_HOLD.broken(format!("the target cannot hold all of it: {}", reasons(all())));
-    // Hints are pieces of advice with `; ` between them, of which many are the same.
-    let mut hints: Vec<&str> = Vec::new();
-    for hint in all().filter_map(Error::hint).flat_map(|hint| hint.split("; ")) {
-        if !hints.contains(&hint) {
-            hints.push(hint);
+    // Many advise the same.
+    let mut remedies: Vec<&Remedy> = Vec::new();
+    for remedy in all().flat_map(Error::remedies) {
+        if !remedies.contains(&remedy) {
+            remedies.push(remedy);
         }
     }
-    let e = e.with_hint(hints.join("; ")).in_source(file.name());
-    Err(e.with_cause(first))
+    let e = remedies.into_iter().cloned().fold(e, Error::with_remedy);
+    let e = match all().find_map(Error::hint) {
+        Some(hint) => e.with_hint(hint.to_owned()),
+        None => e,
+    };
+    Err(e.in_source(file.name()).with_cause(first))
 }
 
 /// What stands in the way, each reason once with some of the tensors it is true of.

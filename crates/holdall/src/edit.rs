@@ -25,7 +25,7 @@ use crate::sink::FileSink;
 use crate::writer::{WriteOptions, Writer};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
-use holdall_core::{Attributes, Error, Format, Result, TensorSpec, Value, formats};
+use holdall_core::{Attributes, Error, Format, Remedy, Result, TensorSpec, Value, formats};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -230,7 +230,7 @@ impl Edit {
             let e = NOT_FOUND.broken("there is no tensor of this name").in_tensor(name);
             let e = e.in_source(self.path.display());
             match nearest(name, self.by_name.keys().map(String::as_str)) {
-                Some(near) => e.with_hint(format!("did you mean `{}`?", near.shown())),
+                Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
                 None => e,
             }
         })

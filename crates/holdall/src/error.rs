@@ -3,7 +3,7 @@
 use holdall_core::Error;
 use std::fmt::Display;
 
-pub use holdall_core::error::{Shown, list, rules};
+pub use holdall_core::error::{Detail, Shown, list, rules};
 
 holdall_core::error::rules! {
     /// The rules of this module.
@@ -19,7 +19,7 @@ holdall_core::error::rules! {
     /// No such attribute.
     pub NO_ATTRIBUTE: NotFound "edit/no-attribute"
         "An attribute that is to be taken away is there."
-        hint "`holdall inspect` lists the attributes of a file, with `-t NAME` those of a tensor";
+        remedies [ListAttributes];
     /// The file is not the one that was opened.
     pub CHANGED: Io "file/changed"
         "A file keeps its length while it is open."
@@ -41,11 +41,11 @@ holdall_core::error::rules! {
     /// The target exists.
     pub EXISTS: Misuse "write/exists"
         "An existing file is replaced only when asked to."
-        hint "add `--force` to replace it";
+        remedies [Overwrite];
     /// A name that says no format.
     pub EXTENSION: Misuse "write/extension"
         "The format to write is named, or its file name extension says it."
-        hint "name the format: `--to ztensor`, `--to metatensor` or `--to safetensors`";
+        remedies [NameFormat];
     /// More or fewer bytes than declared.
     pub WRITE_LEN: Misuse "write/length"
         "A component is given exactly as many bytes as were declared for it.";
@@ -55,7 +55,7 @@ holdall_core::error::rules! {
     /// The format needs to know all tensors first.
     pub DECLARE: Misuse "write/declare"
         "Tensors of a format whose header comes first are declared before the first is written."
-        hint "call `Writer::declare` with all tensors";
+        remedies [DeclareTensors];
 
     /// Nothing selected.
     pub SELECT: NotFound "select/nothing" "A pattern selects at least one tensor.";
@@ -81,8 +81,7 @@ holdall_core::error::rules! {
     /// The name belongs to something that is not a file of bytes.
     pub NOT_REGULAR: Io "io/not-regular"
         "A name given for a file is that of a regular file."
-        hint "for a pipe or a device give `-` and redirect: `holdall … - < PIPE`, `holdall … - > \
-              PIPE`";
+        remedies [UseStreams];
     /// The caller has lost interest.
     pub CANCELLED: Io "work/cancelled" "A long operation is wanted until it is done.";
     /// An edit that the file or its format does not allow.

@@ -9,7 +9,7 @@ use crate::source::ByteSource;
 use bytes::Bytes;
 use holdall_core::error::{Shown as _, list};
 use holdall_core::{
-    Attributes, Component, Error, Index, Limits, Plan, Result, Role, TensorInfo, Warning,
+    Attributes, Component, Error, Index, Limits, Plan, Remedy, Result, Role, TensorInfo, Warning,
 };
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -227,7 +227,7 @@ impl File {
         let e = NOT_FOUND.broken("there is no tensor of this name").in_tensor(name);
         let e = e.in_source(self.name());
         match crate::select::nearest(name, self.names()) {
-            Some(near) => e.with_hint(format!("did you mean `{}`?", near.shown())),
+            Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
             None => e,
         }
     }

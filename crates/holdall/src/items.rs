@@ -81,7 +81,7 @@ pub(crate) fn check_names(items: &[Item]) -> Result<()> {
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(SAME_NAME
             .broken("two tensors would have this name")
-            .with_hint("as many `*` after `=` as before it keep names apart: 'OLD.*=NEW.*'")
+            .with_hint("names stay apart where the new name has as many `*` as the old one")
             .in_tensor(pair[0])),
         None => Ok(()),
     }

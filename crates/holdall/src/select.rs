@@ -6,7 +6,7 @@ pub use crate::rename::Rename;
 use crate::error::SELECT;
 use crate::file::{File, Tensor};
 use holdall_core::error::Shown as _;
-use holdall_core::{Error, Result};
+use holdall_core::{Error, Remedy, Result};
 use std::collections::HashSet;
 
 /// Which tensors an operation is about: those that match one of the includes (all, when there are
@@ -93,8 +93,8 @@ fn matches_nothing(glob: &Glob, file: &File) -> Error {
         .broken(format!("`{text}` matches none of {} tensors", file.len()))
         .in_source(file.name());
     match glob.as_name().and_then(|name| nearest(name, file.names())) {
-        Some(near) => e.with_hint(format!("did you mean `{}`?", near.shown())),
-        None => e.with_hint("`holdall inspect` lists the names"),
+        Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
+        None => e.with_remedy(Remedy::ListNames),
     }
 }
 

@@ -9,7 +9,7 @@ use holdall_core::error::Shown as _;
 use holdall_core::model::Hasher;
 use holdall_core::{
     Algorithm, Attributes, ComponentRef, Digest, Encode, EncodeOptions, Encoding, Error, Format,
-    Result, Stored, TensorSpec, formats,
+    Remedy, Result, Stored, TensorSpec, formats,
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
@@ -116,7 +116,7 @@ impl WriteOptions {
         let name = format.name;
         if self.encoding == Encoding::Zstd && !encoder.can_compress() {
             let e = NOT_IN_FORMAT.broken(format!("{name} has no compression; zstd was asked for"));
-            return Err(e.with_hint("leave `--encoding` out, or write zTensor, which has it"));
+            return Err(e.with_remedy(Remedy::DefaultEncoding));
         }
         if let Digesting::Asked(Some(algorithm)) = self.digest
             && !encoder.can_digest(algorithm)
@@ -124,7 +124,7 @@ impl WriteOptions {
             let asked = algorithm.as_str();
             let e = NOT_IN_FORMAT
                 .broken(format!("{name} has no place for a digest; {asked} was asked for"));
-            return Err(e.with_hint("leave `--digest` out, or write zTensor, which has it"));
+            return Err(e.with_remedy(Remedy::DefaultDigest));
         }
         Ok(encoder)
     }

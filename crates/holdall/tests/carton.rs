@@ -92,7 +92,8 @@ fn a_package_is_read_as_a_zip_and_as_a_folder() {
         );
         assert_eq!(package.value("scalar").unwrap(), Value::of(vec![], &[7u8]).unwrap());
         let e = package.read("model/bog").unwrap_err();
-        assert_eq!((e.code(), e.hint()), ("package/no-file", Some("did you mean `model/big`?")));
+        assert_eq!(e.code(), "package/no-file");
+        assert_eq!(e.remedies(), [holdall::Remedy::did_you_mean("model/big")]);
         assert_eq!(package.value("number").unwrap_err().code(), "package/no-tensor");
         // Packed again, it is the same package.
         let again = dir.path().join("again.carton");

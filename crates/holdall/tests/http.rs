@@ -393,7 +393,7 @@ fn hosts_that_are_not_public_are_refused_before_they_are_asked() {
     {
         let e = HttpSource::open(&format!("http://{host}:{port}/f"), &strict).unwrap_err();
         assert_eq!(e.code(), "http/private-host", "{host}: {e}");
-        assert!(e.hint().unwrap().contains("--allow"));
+        assert_eq!(e.remedies(), [holdall::Remedy::AllowPrivateHosts]);
     }
     for url in ["https://10.1.2.3/f", "https://169.254.169.254/latest", "https://[fe80::1]/"] {
         let e = HttpSource::open(url, &Policy::new()).unwrap_err();

@@ -12,7 +12,9 @@ use crate::session::Session;
 use crate::writing::Writing;
 use clap::{Args, Subcommand};
 use from::From;
-use holdall::{Edit, EditReport, Error, File, Rename, Result, Select, Work, WriteOptions};
+use holdall::{
+    Edit, EditReport, Error, File, Remedy, Rename, Result, Select, Work, WriteOptions,
+};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
@@ -207,13 +209,21 @@ fn change(
 
 /// The error with advice that fits: what a format cannot hold is answered with options of `convert`.
 fn advised(e: Error, file: &Path) -> Error {
-    const OF_CONVERT: [&str; 5] =
-        ["`--to ", "`--drop-attributes`", "`--dense`", "`--raw-types`", "`--share "];
-    if !e.hint().is_some_and(|hint| OF_CONVERT.iter().any(|option| hint.contains(option))) {
+    let is_of_convert = |remedy: &Remedy| {
+        matches!(
+            remedy,
+            Remedy::WriteFormat { .. }
+                | Remedy::DropAttributes
+                | Remedy::MakeDense
+                | Remedy::DropLogicalTypes
+                | Remedy::CopyShared
+        )
+    };
+    if !e.remedies().iter().any(is_of_convert) {
         return e;
     }
     let name = file.display();
-    e.with_hint(format!(
+    e.without_advice().with_hint(format!(
         "convert the file first to a format that holds it: `holdall convert {name} NEW.zt`, and edit that"
     ))
 }

@@ -3,6 +3,7 @@
 use super::Running;
 use crate::exit::{Failure, Status};
 use crate::output::json::{JsonString, push_error, push_f64, push_string};
+use crate::output::remedy::advice;
 use crate::output::style::Style;
 use crate::output::text::{count, escape, printable};
 use crate::session::Session;
@@ -93,8 +94,8 @@ fn text(session: &Session, report: &TestReport) -> Result<(), Failure> {
     writeln!(out, "{word}  {}", escape(&report.name))?;
     if let Some(e) = &report.error {
         writeln!(out, "  {}", printable(&e.to_string()))?;
-        if let Some(hint) = e.hint() {
-            writeln!(out, "  {} {}", paint.on("hint:", Style::Note), printable(hint))?;
+        if let Some(hint) = advice(e) {
+            writeln!(out, "  {} {}", paint.on("hint:", Style::Note), printable(&hint))?;
         }
     }
     for output in &report.outputs {

@@ -1,5 +1,6 @@
 //! JSON, written as it is made.
 
+use holdall::error::Detail;
 use holdall::{Digest, Error, Number, Value, Warning};
 use std::fmt::{self, Write as _};
 
@@ -92,8 +93,21 @@ pub(crate) fn push_error(e: &Error, out: &mut String) {
         None => out.push_str("null"),
     }
     out.push_str(",\"hint\":");
-    push_optional(e.hint(), out);
-    out.push('}');
+    push_optional(super::remedy::advice(e).as_deref(), out);
+    out.push_str(",\"remedies\":[");
+    for (at, remedy) in e.remedies().iter().enumerate() {
+        out.push_str(if at > 0 { ",{\"do\":" } else { "{\"do\":" });
+        push_string(remedy.name(), out);
+        for (key, detail) in remedy.details() {
+            // Writing to a String cannot fail.
+            let _ = match detail {
+                Detail::Number(n) => write!(out, ",\"{key}\":{n}"),
+                Detail::Text(text) => write!(out, ",\"{key}\":{}", JsonString(text)),
+            };
+        }
+        out.push('}');
+    }
+    out.push_str("]}");
 }
 
 /// Appends warnings as an array.

@@ -5,6 +5,7 @@ use crate::exit::{Failure, Status};
 use crate::given::{self, Files, Form, Lenience};
 use crate::input;
 use crate::output::json::{push_error, push_optional, push_string};
+use crate::output::remedy::advice;
 use crate::output::style::Style;
 use crate::output::text::{Grouped, count, escape, printable};
 use crate::session::Session;
@@ -113,8 +114,8 @@ fn text(
     let bad = || paint.on("bad:", Style::Bad);
     for e in report.findings.iter().map(|f| &f.error) {
         writeln!(out, "{} {}", bad(), printable(&e.to_string()))?;
-        if let Some(hint) = e.hint() {
-            writeln!(out, "{} {}", paint.on("hint:", Style::Note), printable(hint))?;
+        if let Some(hint) = advice(e) {
+            writeln!(out, "{} {}", paint.on("hint:", Style::Note), printable(&hint))?;
         }
     }
     let more = report.found - report.findings.len() as u64;

@@ -14,7 +14,7 @@
 //! frames so decoded are the same bytes as decoding from the start; a range of them is, if the frames
 //! before it are what the table says.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Remedy, Result};
 use crate::limits::Limits;
 use std::ops::Range;
 use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
@@ -36,7 +36,7 @@ crate::error::rules! {
         "Compressed components decode to at most `Limits::decoded_len` bytes, or \
          `Limits::expansion` times what they store if that is more: each of them, and all that are \
          loaded at once."
-        hint "if the file is to be trusted, raise the limit: `--limit decoded-len=100GiB`";
+        remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
     /// The library refused to compress.
     pub ENCODE: Misuse "zstd/encode" "The compression level is one that zstd has.";
 }
@@ -67,9 +67,10 @@ pub fn most_decoded(stored_len: u64, limits: &Limits) -> u64 {
 pub fn check_decoded_len(len: u64, stored_len: u64, limits: &Limits) -> Result<()> {
     let most = most_decoded(stored_len, limits);
     if len > most {
-        return Err(DECODED_LEN.broken(format!(
-            "{stored_len} stored bytes decode to {len}, at most {most} are allowed"
-        )));
+        let message =
+            format!("{stored_len} stored bytes decode to {len}, at most {most} are allowed");
+        let raise = Remedy::RaiseLimit { limit: "decoded_len", at_least: Some(len) };
+        return Err(DECODED_LEN.broken(message).with_remedy(raise));
     }
     Ok(())
 }

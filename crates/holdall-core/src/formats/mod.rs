@@ -76,7 +76,7 @@ crate::error::rules! {
     /// No format claims the bytes.
     pub UNKNOWN: Unsupported "format/unknown"
         "The first bytes, or the last, are those of a format in the list."
-        hint "`holdall formats` lists the formats this build reads";
+        remedies [ListFormats];
     /// The file is empty.
     pub EMPTY: Malformed "format/empty" "A tensor file has at least one byte.";
     /// A version that cannot be written.

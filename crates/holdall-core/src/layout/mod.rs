@@ -43,11 +43,11 @@ crate::error::rules! {
     /// Bytes that cannot be borrowed as elements where they lie.
     pub ALIGNMENT: Misuse "layout/alignment"
         "Elements are borrowed only from memory that is aligned for them."
-        hint "`to_vec` copies the elements";
+        remedies [CopyElements];
     /// Little-endian elements on a big-endian machine.
     pub BIG_ENDIAN: Misuse "layout/big-endian"
         "Elements of several bytes are borrowed only on a little-endian machine."
-        hint "`to_vec` copies and swaps the elements";
+        remedies [CopyElements];
     /// Bytes that are not what shape and dtype say.
     pub LENGTH: Misuse "layout/length"
         "There are as many bytes, and as much room for elements, as shape and dtype take.";
@@ -56,7 +56,7 @@ crate::error::rules! {
     /// An element that is not one number.
     pub NOT_A_NUMBER: Misuse "layout/not-a-number"
         "Only elements that are one number each become `f32` or `f64`."
-        hint "`as_slice::<[f32; 2]>` or `to_vec::<[f64; 2]>` gives both parts";
+        remedies [ReadPairs];
     /// Rows outside the shape.
     pub ROWS: Misuse "layout/rows" "Rows asked for lie inside the first dimension of the shape.";
     /// Rows that share a byte with others.

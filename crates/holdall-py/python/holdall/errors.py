@@ -1,15 +1,14 @@
 """What Holdall raises: one class for each kind of fault.
 
 Every error has a stable ``code`` (``"ztensor/manifest-bounds"``), and says as far as it is known in which
-``source``, ``tensor`` and ``component`` and at which bytes (``range``, half-open) it is, and in ``hint`` what
-to do about it. Match on classes and codes; the text may change.
+``source``, ``tensor`` and ``component`` and at which bytes (``range``, half-open) it is, and in ``hint`` and
+``remedies`` what to do about it. Match on classes and codes; the text may change.
 """
 
 from __future__ import annotations
 
 import errno as _errno
-import re as _re
-from typing import Any, Optional
+from typing import Any, Iterable, Optional
 
 __all__ = [
     "HoldallError",
@@ -42,6 +41,8 @@ class HoldallError(Exception):
     range: Optional[tuple[int, int]]
     #: What to do about it.
     hint: Optional[str]
+    #: The same for programs: ``{"do": "raise_limit", "limit": "decoded_len", "at_least": 5000000000}``.
+    remedies: list[dict[str, Any]]
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class HoldallError(Exception):
         component: Optional[str] = None,
         range: Optional[tuple[int, int]] = None,
         hint: Optional[str] = None,
+        remedies: Iterable[dict[str, Any]] = (),
         errno: Optional[int] = None,
     ) -> None:
         super().__init__(message)
@@ -65,6 +67,7 @@ class HoldallError(Exception):
         self.component = component
         self.range = range
         self.hint = hint
+        self.remedies = list(remedies)
         self.errno = errno
 
     def __str__(self) -> str:
@@ -75,7 +78,7 @@ class HoldallError(Exception):
         return f"{type(self).__name__}({self._message!r})"
 
     def __reduce__(self) -> Any:
-        fields = ("code", "kind", "source", "tensor", "component", "range", "hint", "errno")
+        fields = ("code", "kind", "source", "tensor", "component", "range", "hint", "remedies", "errno")
         return _again, (type(self), self._message, {name: getattr(self, name) for name in fields})
 
 
@@ -126,38 +129,8 @@ def _again(of: type[HoldallError], message: str, fields: dict[str, Any]) -> Hold
     return of(message, **fields)
 
 
-#: Options of the command that hints speak of, and how they are spelled here.
-_SPELLED = (
-    (r"--force", "overwrite=True"),
-    (r"--to ([a-z]+)@([0-9.]+)", r'format="\1", version="\2"'),
-    (r"--to ([a-z]+)", r'format="\1"'),
-    (r"--to", "format"),
-    (r"--limit ([a-z]+)-([a-z]+)=\S+?(?=`)", r'limits={"\1_\2": …}'),
-    (r"--share ([a-z]+)", r'sharing="\1"'),
-    (r"--(encoding|digest) ([a-z0-9]+)", r'\1="\2"'),
-    (r"--dense", "dense=True"),
-    (r"--raw-types", "raw_types=True"),
-    (r"--drop-attributes", "drop_attributes=True"),
-    (r"--timeout SECONDS", "timeout=SECONDS"),
-    (r"--allow ([a-z-]+)", r'allow=["\1"]'),
-    (r" \(in Rust: `[^`]*`\)", ""),
-    (r"--follow-links", "follow_links=True"),
-    (r"--runner NAME --framework-version VERSION", "runner=NAME, framework_version=VERSION"),
-    (r"its traceback is on standard error", "its traceback is in what it printed"),
-    (r"--([a-z]+)", r"\1"),
-)
-
-
-def _spelled(hint: str) -> str:
-    for pattern, here in _SPELLED:
-        hint = _re.sub(pattern, here, hint)
-    return hint
-
-
 def _make(message: str, **fields: Any) -> HoldallError:
     """An error of the class of its kind. The native half calls this."""
-    if fields.get("hint"):
-        fields["hint"] = _spelled(fields["hint"])
     of = _CLASSES.get(fields.get("kind", ""), HoldallError)
     if of is Io and fields.get("errno") == _errno.ENOENT:
         of = MissingFile

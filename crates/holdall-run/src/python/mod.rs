@@ -17,7 +17,7 @@ use crate::rules::{ENTRY, HANDSHAKE, INTERPRETER, LOAD, NUMPY, OUTPUT, START};
 use crate::runner::{Each, Load, Loaded, Named, Runner};
 use holdall::carton::OptionValue;
 use holdall::error::Shown as _;
-use holdall::{Result, Rule};
+use holdall::{Remedy, Result, Rule};
 use semver::{Version, VersionReq};
 use serde_json::{Map, Value as Json, json};
 use std::ffi::OsString;
@@ -81,7 +81,7 @@ impl Runner for Python {
         };
         if !load.requirement.matches(&has) {
             let e = version("python", load.requirement, &format!("Python {has}"));
-            return Err(e.with_hint("name another interpreter with `--python`"));
+            return Err(e.with_remedy(Remedy::NamePython));
         }
         let options: Map<String, Json> =
             load.options.iter().map(|(name, value)| (name.clone(), option(value))).collect();

@@ -5,7 +5,7 @@ use super::input::{Input, Number};
 use super::rules::{COUNT, RANGE, TIMESTAMP, TYPE};
 use super::time;
 use crate::dtype::TensorDType;
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::json::Token;
 use crate::kinds::Scalar;
 use std::fmt::Write as _;
@@ -346,7 +346,12 @@ pub(crate) fn expect(input: &mut impl Input, wanted: Token, what: &str) -> Resul
 
 #[cold]
 pub(super) fn not(found: Token, what: &str) -> Error {
-    TYPE.broken(format!("{} where {what} belongs", found.name()))
+    let e = TYPE.broken(format!("{} where {what} belongs", found.name()));
+    match found {
+        Token::Null => e.with_remedy(Remedy::NullIsAbsent),
+        Token::Array => e.with_remedy(Remedy::ReadArray),
+        _ => e,
+    }
 }
 
 #[cold]

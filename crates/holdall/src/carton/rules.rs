@@ -15,7 +15,7 @@ holdall_core::error::rules! {
     /// A file that is only linked to, and nobody to fetch it.
     pub NOT_HERE: Unsupported "package/not-here"
         "A file that is only linked to is fetched before it is read."
-        hint "`holdall fetch` gets what a package links to";
+        remedies [FetchLinks];
     /// Parts that do not make a package.
     pub PART: Misuse "package/part"
         "Files, tensors and description of a package that is made fit together.";
@@ -26,7 +26,7 @@ holdall_core::error::rules! {
     pub LINK_OUT: Misuse "package/link-out"
         "A symbolic link in a folder that is packed leads to what is in the folder, unless the \
          caller wants others followed."
-        hint "`--follow-links` packs what such links lead to";
+        remedies [FollowLinks];
     /// A package that would be among what it is made of.
     pub OUTPUT_INSIDE: Misuse "package/output-inside"
         "A package is written outside the folder that is packed, and to none of the files that are."
@@ -34,5 +34,6 @@ holdall_core::error::rules! {
     /// No folder to unpack into.
     pub PLACE: Misuse "package/place"
         "A package is unpacked into a new folder."
-        hint "name a folder that does not exist, or add `--force` to replace it";
+        hint "name a folder that does not exist"
+        remedies [Overwrite];
 }

@@ -2,8 +2,8 @@
 
 use super::Url;
 use super::rules::{CERTIFICATES, DOWNGRADE, REDIRECT, REDIRECT_TARGET, SCHEME};
-use holdall_core::Result;
 use holdall_core::error::Shown as _;
+use holdall_core::{Remedy, Result};
 use std::time::Duration;
 
 /// Which hosts may be asked.
@@ -140,8 +140,7 @@ impl Policy {
         if url.is_secure() || self.schemes == Schemes::HttpToo {
             return Ok(());
         }
-        let hint = "use https, or allow http with `--allow http` (in Rust: `Schemes::HttpToo`)";
-        Err(SCHEME.broken("the scheme is `http`").with_hint(hint))
+        Err(SCHEME.broken("the scheme is `http`").with_remedy(Remedy::AllowHttp))
     }
 
     /// The URL that the redirect numbered `count` (from 1) from `from` to `location` leads to.

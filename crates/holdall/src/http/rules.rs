@@ -21,7 +21,7 @@ holdall_core::error::rules! {
     /// An address that is not public.
     pub PRIVATE_HOST: Misuse "http/private-host"
         "Hosts that are asked have public addresses, unless the caller allows others."
-        hint "where the host is meant, add `--allow private-hosts` (in Rust: `Hosts::Any`)";
+        remedies [AllowPrivateHosts];
     /// A redirect that leads nowhere.
     pub REDIRECT: Io "http/redirect"
         "A redirect names its target, and a few redirects lead to the file.";
@@ -55,7 +55,7 @@ holdall_core::error::rules! {
     /// More than the cap.
     pub TOO_LONG: Limit "http/too-long"
         "A file that is fetched has at most `Limits::fetched_len` bytes."
-        hint "raise the cap with `--limit fetched-len=…`";
+        remedies [RaiseLimit { limit: "fetched_len", at_least: None }];
     /// Certificates that are none.
     pub CERTIFICATES: Misuse "http/certificates"
         "Certificates of authorities are given in PEM, one at least.";

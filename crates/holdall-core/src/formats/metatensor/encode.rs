@@ -24,7 +24,9 @@ const KIND_DEPTH: usize = 128;
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     if let Some(version) = options.version.as_deref().filter(|v| *v != "1.0") {
         let message = format!("Metatensor is written in version 1.0, `{version}` was asked for");
-        return Err(UNKNOWN_VERSION.broken(message).with_hint("write `--to metatensor@1.0`"));
+        return Err(UNKNOWN_VERSION
+            .broken(message)
+            .with_hint("the version that can be written is 1.0"));
     }
     if let Some(align) = options.align.filter(|a| !a.is_power_of_two() || *a > MAX_ALIGN) {
         let message = format!("{align} is not a power of two up to {MAX_ALIGN}");

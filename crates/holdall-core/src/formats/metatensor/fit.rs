@@ -4,7 +4,7 @@ use super::ENTRY_LEN;
 use super::infer::kind_of;
 use super::rules::*;
 use crate::encode::{ComponentSpec, TensorSpec};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::element::{ElementType, by_meaning};
 use crate::formats::header::check_values;
 use crate::limits::Limits;
@@ -24,7 +24,7 @@ pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
             let e = LAYOUT.broken(format!("Metatensor has no layout `{layout}`"));
             Err(match other {
                 // What is not known cannot be made dense either.
-                Layout::Other(_) => e.with_hint("`--exclude` leaves tensors out"),
+                Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
                 _ => e,
             })
         }

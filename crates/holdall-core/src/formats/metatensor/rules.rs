@@ -78,15 +78,15 @@ crate::error::rules! {
     /// A layout that the format lacks.
     pub LAYOUT: Unsupported "metatensor/layout"
         "Metatensor holds dense tensors, records and blobs."
-        hint "`--dense` writes sparse and quantized tensors as dense ones";
+        remedies [MakeDense];
     /// A tensor with other components than its layout's.
     pub COMPONENTS: Unsupported "metatensor/components"
         "A tensor in Metatensor has the components of its layout and no others."
-        hint "`--exclude` leaves the tensor out";
+        remedies [LeaveOut];
     /// A logical type that the format lacks.
     pub LOGICAL_TYPE: Unsupported "metatensor/logical-type"
         "A tensor's logical type is one that safetensors has a name for."
-        hint "`--raw-types` writes the storage elements and drops the logical type";
+        remedies [DropLogicalTypes];
     /// Records or a blob without a schema.
     pub KIND: Unsupported "metatensor/kind"
         "Records and blobs have the attribute `metatensor.kind`, the JSON text of a schema that \
@@ -95,17 +95,15 @@ crate::error::rules! {
     pub ATTRIBUTE: Unsupported "metatensor/attribute"
         "The attribute `metatensor.schema` is the JSON text of a schema, and `metatensor.values` \
          that of an object from paths beside the tensors' to values."
-        hint "`--drop-attributes` leaves it out";
+        remedies [DropAttributes];
     /// Tensors that the schema among the attributes does not describe.
     pub SCHEMA_FIT: Unsupported "metatensor/schema-fit"
         "Tensors are written as the schema among the file's attributes says, where there is one."
-        hint "take the attribute `metatensor.schema` away (`holdall edit FILE unset \
-              metatensor.schema`, or `holdall convert --infer-schema`), and a schema is made from \
-              the tensors";
+        remedies [InferSchema];
     /// Compressed bytes, or bytes with a digest.
     pub ENCODING: Unsupported "metatensor/encoding"
         "Data in Metatensor is raw and carries no digest."
-        hint "`--encoding raw --digest none`";
+        remedies [StoreRaw];
     /// An alignment that cannot be written.
     pub WRITE_ALIGN: Misuse "metatensor/write-align"
         "An alignment is a power of two, at most 65536.";

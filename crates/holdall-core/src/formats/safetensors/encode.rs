@@ -6,7 +6,7 @@ use super::{
     ALIAS, ALIGN, COMPONENTS, DECLARED, DIALECT, LAYOUT, LOGICAL_TYPE, METADATA_KEY, RESERVED_NAME,
 };
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::UNKNOWN_VERSION;
 use crate::formats::element::{ElementType, by_meaning};
 use crate::formats::header::{Slot, Slots, check_values};
@@ -26,7 +26,9 @@ const MAX_ALIGN: u64 = 1 << 26;
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     if let Some(version) = &options.version {
         let message = format!("safetensors has no versions, `{version}` was asked for");
-        return Err(UNKNOWN_VERSION.broken(message).with_hint("write `--to safetensors`"));
+        return Err(UNKNOWN_VERSION
+            .broken(message)
+            .with_hint("the format has no versions: name none"));
     }
     let align = options.align.unwrap_or(OWN_ALIGN);
     if !align.is_power_of_two() || align > MAX_ALIGN {
@@ -224,9 +226,7 @@ fn element(tensor: &TensorSpec) -> Result<(&'static ElementType, &ComponentSpec)
         let e = LAYOUT.broken(format!("safetensors has no layout `{layout}`"));
         return Err(blame(match tensor.layout {
             // What is not known cannot be made dense either.
-            Layout::Records | Layout::Blob | Layout::Other(_) => {
-                e.with_hint("`--exclude` leaves tensors out")
-            }
+            Layout::Records | Layout::Blob | Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
             _ => e,
         }));
     }

@@ -127,28 +127,27 @@ crate::error::rules! {
     /// A layout that the format lacks.
     pub LAYOUT: Unsupported "safetensors/layout"
         "safetensors holds dense tensors only."
-        hint "`--dense` writes sparse and quantized tensors as dense ones; `--exclude` leaves \
-              tensors out";
+        remedies [MakeDense, LeaveOut];
     /// A dense tensor with more than its data.
     pub COMPONENTS: Unsupported "safetensors/components"
         "A tensor in safetensors has one component, `data`."
-        hint "`--exclude` leaves tensors out";
+        remedies [LeaveOut];
     /// A logical type that the format lacks.
     pub LOGICAL_TYPE: Unsupported "safetensors/logical-type"
         "A tensor's logical type is one that safetensors has a name for."
-        hint "`--raw-types` writes the storage elements without logical types";
+        remedies [DropLogicalTypes];
     /// The name that stands for the metadata.
     pub RESERVED_NAME: Unsupported "safetensors/reserved-name"
         "No tensor in safetensors is named `__metadata__`."
-        hint "`--rename` gives the tensor another name";
+        remedies [RenameTensor];
     /// A tensor that shares bytes in a way that cannot be recorded.
     pub ALIAS: Unsupported "safetensors/alias"
         "A tensor that shares the bytes of another in the file has the same dtype and shape."
-        hint "`--share copy` gives every tensor bytes of its own";
+        remedies [CopyShared];
     /// Compressed bytes, or bytes with a digest.
     pub ENCODING: Unsupported "safetensors/encoding"
         "Data in safetensors is raw and carries no digest."
-        hint "`--encoding raw --digest none`";
+        remedies [StoreRaw];
     /// An alignment that is not one.
     pub ALIGN: Misuse "safetensors/align" "An alignment is a power of two, at most 2^26.";
     /// The writer was not told the truth.

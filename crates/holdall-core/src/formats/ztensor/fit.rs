@@ -4,7 +4,7 @@ use super::rules::*;
 use super::v0::{FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD, packed_nnz};
 use super::v1::{indexes, layout_of};
 use crate::encode::{ComponentSpec, TensorSpec};
-use crate::error::{Result, Shown as _};
+use crate::error::{Remedy, Result, Shown as _};
 use crate::model::builder::required_roles;
 use crate::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
 use crate::wire::cbor::{self, has_duplicates};
@@ -92,7 +92,7 @@ fn check_layout(version: Version, layout: &Layout) -> Result<()> {
     let e = LAYOUT.broken(format!("zTensor {version} has no layout `{name}`"));
     Err(match layout {
         // What is not known cannot be made dense either.
-        Layout::Other(_) => e.with_hint("`--exclude` leaves tensors out"),
+        Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
         _ => e,
     })
 }
@@ -147,7 +147,7 @@ fn check_components(version: Version, tensor: &TensorSpec) -> Result<()> {
         Version::V0_1 if components.len() > 1 => {
             let count = components.len();
             let message = format!("zTensor 0.1 has one component for a tensor, not {count}");
-            Err(LAYOUT.broken(message).with_hint("`--exclude` leaves tensors out"))
+            Err(LAYOUT.broken(message).with_remedy(Remedy::LeaveOut))
         }
         Version::V1_0 => one_dtype(tensor).map(|_| ()),
         _ => Ok(()),

@@ -58,35 +58,32 @@ crate::error::rules! {
     pub LAYOUT: Unsupported "ztensor/layout"
         "A tensor written is of a layout that the version has: 0.1 dense or packed sparse; 1.0 \
          dense, sparse_csr, sparse_coo; 1.2 quantized_group too; 1.x any layout that is unknown."
-        hint "`--dense` writes sparse and quantized tensors as dense ones; `--exclude` leaves \
-              tensors out";
+        remedies [MakeDense, LeaveOut];
     /// A logical type that the version written lacks.
     pub LOGICAL_TYPE: Unsupported "ztensor/logical-type"
         "A component written as 0.1 or 1.0 has no logical type."
-        hint "`--to ztensor@1.2` keeps them; `--raw-types` writes the storage elements without \
-              logical types";
+        remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropLogicalTypes];
     /// Attributes of the file that the version written cannot hold.
     pub FILE_ATTRIBUTES: Unsupported "ztensor/file-attributes"
         "A file's attributes are text in 1.0, and in 0.1 there is a tensor to hold them."
-        hint "`--to ztensor@1.2` keeps them; `--drop-attributes` leaves out what cannot be kept";
+        remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropAttributes];
     /// Attributes of a tensor that the version written cannot hold.
     pub TENSOR_ATTRIBUTES: Unsupported "ztensor/tensor-attributes"
         "A tensor written as 1.0 has no attributes."
-        hint "`--to ztensor@1.2` keeps them; `--drop-attributes` leaves out what cannot be kept";
+        remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropAttributes];
     /// An attribute that would stand where 0.1 has a field of its own.
     pub RESERVED_FIELD: Unsupported "ztensor/reserved-field"
         "No attribute of a tensor written as 0.1 has the name of one of 0.1's fields."
-        hint "`--to ztensor@1.2` keeps them; `--drop-attributes` leaves out what cannot be kept";
+        remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropAttributes];
     /// Components of two dtypes in a version that has one dtype per tensor.
     pub ONE_DTYPE: Unsupported "ztensor/one-dtype"
         "The components of a tensor written as 1.0 have one dtype, but for sparse indices, which \
          are u64."
-        hint "`--to ztensor@1.2` keeps them; `--exclude` leaves tensors out";
+        remedies [WriteFormat { format: "ztensor", version: "1.2" }, LeaveOut];
     /// Sparse indices to be written that are not u64.
     pub WIDE_INDICES: Unsupported "ztensor/wide-indices"
         "`indices`, `indptr` and `coords` are written as u64."
-        hint "`--dense` writes sparse and quantized tensors as dense ones; `--exclude` leaves \
-              tensors out";
+        remedies [MakeDense, LeaveOut];
     /// A tensor to be written that no decoder would accept.
     pub COMPONENTS: Misuse "ztensor/components"
         "A tensor written has the components of its layout, each once, and of the lengths that \

@@ -69,7 +69,7 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<End, Stop> {
         );
         let e = DIRECTORY.broken(message).at(place);
         return Err(e
-            .with_hint("if bytes were put before the zip, `zip -A` mends its offsets")
+            .with_hint("if bytes were put before the zip, cut them off, or have a zip tool adjust its offsets")
             .into());
     }
     if counts.total > counts.len / ENTRY_MIN {

@@ -16,7 +16,7 @@ crate::error::rules! {
     /// A part of a zip of several disks.
     pub MULTI_DISK: Unsupported "zip/multi-disk"
         "A zip is one file, not a part of several."
-        hint "`zip -s 0 parts.zip --out whole.zip` joins the parts";
+        hint "join the parts into one zip";
     /// The records for large files are wrong.
     pub ZIP64: Malformed "zip/zip64"
         "A number that does not fit is in a zip64 record, which is whole, in its place, and agrees \

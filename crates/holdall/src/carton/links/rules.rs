@@ -18,11 +18,11 @@ holdall_core::error::rules! {
     pub TOO_LONG: Limit "links/too-long"
         "A linked file that comes in a content encoding decodes to at most `Limits::decoded_len` \
          bytes, or `Limits::expansion` times what came."
-        hint "raise the cap with `--limit decoded-len=…` if you trust the package";
+        remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
     /// Not at hand.
     pub OFFLINE: NotFound "links/offline"
         "Without a network, linked files are in the cache."
-        hint "`holdall fetch` brings them into the cache";
+        remedies [FetchLinks];
     /// Text that is no address.
     pub NOT_AN_ADDRESS: Malformed "links/not-an-address"
         "An address in `LINKS` is an absolute URL with a host, of the scheme https, or http."
@@ -33,7 +33,7 @@ holdall_core::error::rules! {
     pub CACHE_FOLDER: Misuse "links/cache-folder"
         "There is a folder for cached files: the one that the system has for such, or \
          `HOLDALL_CACHE`."
-        hint "set `HOLDALL_CACHE` to a folder";
+        remedies [SetCache];
     /// An address that nobody should follow.
     pub ADDRESS: Misuse "links/address"
         "An address that is written into `LINKS` is one of the file alone, and holds no secret.";

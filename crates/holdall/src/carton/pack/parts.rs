@@ -17,7 +17,7 @@ use holdall_core::formats::carton::{
     rules::NO_TENSOR_INDEX, write,
 };
 use holdall_core::model::element_count;
-use holdall_core::{Error, Limits, Result, Warning};
+use holdall_core::{Error, Limits, Remedy, Result, Warning};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -154,7 +154,7 @@ fn check_linked(root: &Path, found: &[Found]) -> Result<()> {
         None => Ok(()),
         Some((path, _)) => {
             let e = part(format!("`{}` is only linked to, by `{LINKS_NAME}`", path.shown()));
-            Err(e.with_hint("`holdall fetch -o` writes a package with everything in it"))
+            Err(e.with_remedy(Remedy::FetchWhole))
         }
     }
 }
@@ -189,8 +189,7 @@ pub(super) fn complete(
     }
     if !files.contains_key(CARTON_TOML) {
         let message = "there is no `carton.toml`, and no description was given";
-        let hint = "say what runs the model: `--runner NAME --framework-version VERSION`";
-        return Err(rules::PART.broken(message).with_hint(hint));
+        return Err(rules::PART.broken(message).with_remedy(Remedy::NameRunner));
     }
     if !tensors.is_empty() || !files.contains_key(TENSOR_INDEX) {
         let stray = files.keys().find(|path| path.starts_with("tensor_data/"));

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use holdall_core::codec::zstd::check_decoded_len;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{sha256, wrong_hash};
-use holdall_core::{Error, Limits, Result, Warning};
+use holdall_core::{Error, Limits, Remedy, Result, Warning};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -322,7 +322,7 @@ impl Package {
         let e = NO_FILE.broken(format!("there is no `{}`", path.shown()));
         let e = e.in_source(self.name());
         match crate::select::nearest(path, self.files().iter().map(|f| f.path.as_str())) {
-            Some(near) => e.with_hint(format!("did you mean `{}`?", near.shown())),
+            Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
             None => e,
         }
     }

@@ -10,7 +10,7 @@ use crate::open::{Io, OpenOptions};
 use crate::source::{ByteSource, FileSource};
 use holdall_core::formats::carton::{Contents, PackedFile, read_zip, rules::MISSING_FILE, write};
 use holdall_core::wire::zip::Directory;
-use holdall_core::{Error, Kind, Result, Stop, Window, formats};
+use holdall_core::{Error, Kind, Remedy, Result, Stop, Window, formats};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -147,10 +147,7 @@ impl Package {
         if texts.description.is_empty() {
             let Some(runner) = runner else {
                 let e = MISSING_FILE.broken("there is no `carton.toml` in the folder");
-                return Err(e.with_hint(
-                    "where a model's files are in it, say what runs them: `holdall pack FOLDER --runner NAME \
-                     --framework-version VERSION` makes a package, `Package::open_folder` in Rust takes them as one",
-                ));
+                return Err(e.with_remedy(Remedy::NameRunner));
             };
             let mut description = Description::default();
             description.runner = runner;
@@ -176,9 +173,7 @@ fn no_package(source: &dyn ByteSource, e: Error) -> Error {
     match formats::detect(&window) {
         Ok(format) if format.id != formats::carton::FORMAT.id => {
             let e = NO_PACKAGE.broken(format!("this is a file of {}, not a package", format.name));
-            e.with_hint(
-                "`holdall inspect` shows what is in it, `holdall pack` makes a package of it",
-            )
+            e.with_remedy(Remedy::PackFile)
         }
         Err(Stop::Fail(unknown)) => unknown,
         _ => e,

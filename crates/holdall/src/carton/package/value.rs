@@ -7,7 +7,7 @@ use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{TENSOR_DATA, rules::TENSOR_LEN, tensors};
 use holdall_core::model::element_count;
-use holdall_core::{Error, Result};
+use holdall_core::{Error, Remedy, Result};
 
 impl Package {
     /// The tensor of that name in `tensor_data`.
@@ -45,7 +45,7 @@ impl Package {
         let e = NO_TENSOR.broken("there is no tensor of this name").in_tensor(name);
         let e = e.in_source(self.name());
         match crate::select::nearest(name, self.tensors().iter().map(|row| row.name.as_str())) {
-            Some(near) => e.with_hint(format!("did you mean `{}`?", near.shown())),
+            Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
             None => e,
         }
     }

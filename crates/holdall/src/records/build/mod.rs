@@ -25,7 +25,7 @@ use crate::items::{self, Feed, Item, Keep, Sharing};
 use crate::sink::{FileSink, Sink};
 use crate::writer::{WriteOptions, Writer};
 use holdall_core::{
-    Attributes, ComponentSpec, DType, Encode, Layout, Limits, Result, Role, TensorSpec,
+    Attributes, ComponentSpec, DType, Encode, Layout, Limits, Remedy, Result, Role, TensorSpec,
     Value as Attribute,
 };
 use holdall_schema::{
@@ -309,7 +309,7 @@ impl Build {
     fn node(&self, name: &str) -> Result<(&Value, &Node)> {
         let Some((json, schema)) = &self.schema else {
             let e = NODE.broken("the file has no schema").in_tensor(name);
-            return Err(e.with_hint("give it one with `with_schema`, or the kind itself"));
+            return Err(e.with_remedy(Remedy::GiveSchema));
         };
         let path: Path = name.parse()?;
         let Root::References(mut at) = schema.root() else {

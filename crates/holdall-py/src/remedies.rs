@@ -1,0 +1,96 @@
+//! Remedies as arguments of the Python package.
+
+use holdall::Remedy;
+use holdall::error::{Detail, Shown as _};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+/// A remedy in words of Python; `None` for what cannot be done from there.
+pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
+    let text = match remedy {
+        Remedy::RaiseLimit { limit, at_least } => {
+            let most = at_least.map_or_else(|| "…".to_owned(), |n| n.to_string());
+            return Some(format!(
+                "if you trust the file, raise the limit: limits={{\"{limit}\": {most}}}"
+            ));
+        }
+        Remedy::DidYouMean { name } => return Some(format!("did you mean `{}`?", name.shown())),
+        Remedy::WriteFormat { format, version } => {
+            return Some(format!("format=\"{format}\", version=\"{version}\" keeps them"));
+        }
+        Remedy::RaiseTimeout => "allow more with timeout=SECONDS",
+        Remedy::AllowHttp => "use https, or allow http with allow=[\"http\"]",
+        Remedy::AllowPrivateHosts => "if you mean this host, pass allow=[\"private-hosts\"]",
+        Remedy::ListNames => "list(file) gives the names",
+        Remedy::ListAttributes => "attributes of the file and of its tensors give what there is",
+        Remedy::ListFormats => "holdall.formats() lists the formats that this build reads",
+        Remedy::Overwrite => "pass overwrite=True to replace it",
+        Remedy::NameFormat => {
+            "name the format: format=\"ztensor\", \"metatensor\" or \"safetensors\""
+        }
+        Remedy::StoreRaw => "store it as it is: encoding=\"raw\", digest=\"none\"",
+        Remedy::DefaultEncoding => "leave encoding out, or write zTensor, which has it",
+        Remedy::DefaultDigest => "leave digest out, or write zTensor, which has it",
+        Remedy::MakeDense => "dense=True writes sparse and quantized tensors as dense ones",
+        Remedy::LeaveOut => "exclude leaves tensors out",
+        Remedy::DropLogicalTypes => {
+            "raw_types=True writes the storage elements without logical types"
+        }
+        Remedy::DropAttributes => "drop_attributes=True leaves out what cannot be kept",
+        Remedy::RenameTensor => "rename gives the tensor another name",
+        Remedy::CopyShared => "sharing=\"copy\" gives every tensor bytes of its own",
+        Remedy::InferSchema => {
+            "without the attribute metatensor.schema a schema is made from the tensors"
+        }
+        Remedy::FetchLinks => {
+            "holdall.carton.fetch gets what a package links to; so does a package that is not offline"
+        }
+        Remedy::FetchWhole => {
+            "holdall.carton.fetch with out= writes a package with everything in it"
+        }
+        Remedy::FollowLinks => "follow_links=True packs what such links lead to",
+        Remedy::SetCache => "set the variable HOLDALL_CACHE to a folder",
+        Remedy::NameRunner => {
+            "say what runs the model: holdall.carton.pack with runner= and framework_version="
+        }
+        Remedy::PackFile => {
+            "holdall.open reads the file, holdall.carton.pack makes a package of it"
+        }
+        Remedy::NamePython => "name an interpreter with python= or the variable HOLDALL_PYTHON",
+        Remedy::UseStreams => {
+            "read it yourself, and pass the bytes or an object with read or write"
+        }
+        Remedy::ReadArray => "give the records one by one",
+        // What only the command and Rust can do.
+        Remedy::NullIsAbsent
+        | Remedy::CopyElements
+        | Remedy::ReadPairs
+        | Remedy::DeclareTensors
+        | Remedy::GiveSchema => return None,
+        other => return Some(other.to_string()),
+    };
+    Some(text.to_owned())
+}
+
+/// Remedies as a list of dicts: what to do, and what is known of it.
+pub(crate) fn listed<'py>(py: Python<'py>, all: &[Remedy]) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for remedy in all {
+        let dict = PyDict::new(py);
+        dict.set_item("do", remedy.name())?;
+        for (key, detail) in remedy.details() {
+            match detail {
+                Detail::Text(text) => dict.set_item(key, text)?,
+                Detail::Number(n) => dict.set_item(key, n)?,
+            }
+        }
+        list.append(dict)?;
+    }
+    Ok(list)
+}
+
+/// One remedy of each kind: its name, its words in Python, and those in Rust. For the test that the table is whole.
+#[pyfunction]
+pub(crate) fn remedies() -> Vec<(&'static str, Option<String>, String)> {
+    Remedy::examples().iter().map(|r| (r.name(), spelled(r), r.to_string())).collect()
+}
