@@ -12,13 +12,13 @@ holdall_core::error::rules! {
     /// The operating system failed.
     pub IO: Io "io/failed" "The operating system does what it is asked.";
     /// No such tensor.
-    pub NOT_FOUND: NotFound "file/no-tensor" "A tensor asked for by name is in the file.";
+    pub NOT_FOUND: NotFound "file/no-tensor" "The file contains the tensor that is asked for by name.";
     /// No such component.
     pub NO_COMPONENT: NotFound "file/no-component"
-        "A component asked for by role is in the tensor.";
+        "The tensor has the component that is asked for by its role.";
     /// No such attribute.
     pub NO_ATTRIBUTE: NotFound "edit/no-attribute"
-        "An attribute that is to be taken away is there."
+        "An attribute that is to be removed exists."
         remedies [ListAttributes];
     /// The file is not the one that was opened.
     pub CHANGED: Io "file/changed"
@@ -29,22 +29,22 @@ holdall_core::error::rules! {
         "An index is opened with the sources that it spans, each of the length that it says.";
     /// A view that the layout does not have.
     pub WRONG_LAYOUT: Misuse "file/wrong-layout"
-        "A view is asked for that the tensor's layout has.";
+        "The tensor's layout has the view that is asked for.";
     /// A layout that means nothing here.
     pub UNKNOWN_LAYOUT: Unsupported "file/unknown-layout"
-        "The elements of a tensor are asked for when its layout is one that this version knows, and \
-         is made of elements."
+        "Elements are read from tensors whose layout this version knows and whose layout has \
+         elements."
         hint "read its components one by one, as bytes";
     /// A buffer of the wrong length.
     pub BUFFER_LEN: Misuse "file/buffer-len"
-        "A buffer to read into has exactly the component's decoded length.";
+        "A buffer to read into is exactly as long as the decoded component.";
     /// The target exists.
     pub EXISTS: Misuse "write/exists"
         "An existing file is replaced only when asked to."
         remedies [Overwrite];
     /// A name that says no format.
     pub EXTENSION: Misuse "write/extension"
-        "The format to write is named, or its file name extension says it."
+        "The format to write is given by name or by the extension of the file name."
         remedies [NameFormat];
     /// More or fewer bytes than declared.
     pub WRITE_LEN: Misuse "write/length"
@@ -69,24 +69,24 @@ holdall_core::error::rules! {
         "The target format can hold every tensor and attribute that is written to it.";
     /// An encoding or a digest is asked for that the target format lacks.
     pub NOT_IN_FORMAT: Misuse "write/not-in-format"
-        "An encoding and a digest that are asked for are ones that the format written has.";
+        "The format that is written has the encoding and the digest that are asked for.";
     /// Another process is editing the file.
     pub LOCKED: Io "edit/locked"
         "One process at a time edits a file."
         hint "another process is editing the file; try again when it is done";
     /// The file was changed by someone else.
     pub CHANGED_SINCE: Io "edit/changed"
-        "A file is changed by nobody else between reading it and editing it."
+        "A file does not change between reading it and editing it."
         hint "another process changed the file meanwhile; try again";
     /// The name belongs to something that is not a file of bytes.
     pub NOT_REGULAR: Io "io/not-regular"
         "A name given for a file is that of a regular file."
         remedies [UseStreams];
     /// The caller has lost interest.
-    pub CANCELLED: Io "work/cancelled" "A long operation is wanted until it is done.";
+    pub CANCELLED: Io "work/cancelled" "A long operation runs until it is done, unless its caller cancels it.";
     /// An edit that the file or its format does not allow.
     pub CANNOT_EDIT: Misuse "edit/cannot"
-        "An edit names tensors that are there, and gives names that are not taken.";
+        "An edit names tensors that exist, and gives them names that are free.";
 }
 
 /// An operating system error that happened while doing `what`.

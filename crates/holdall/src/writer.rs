@@ -103,7 +103,7 @@ impl WriteOptions {
         };
         self.format.or_else(by_extension).ok_or_else(|| {
             EXTENSION
-                .broken("the file name says no format that is known here")
+                .broken("the extension of the file name is not that of a known format")
                 .in_source(path.display())
         })
     }

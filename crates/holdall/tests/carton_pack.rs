@@ -136,10 +136,10 @@ fn parts_that_do_not_fit_are_refused() {
     refused(all.clone().with_tensor("in", floats(&[], &[1.0])), "two tensors are named `in`");
     refused(
         all.clone().with_tensor("z", floats(&[2], &[1.0])),
-        "4 bytes do not have the shape [2]",
+        "4 bytes do not fit the shape [2]",
     );
     let texts = Value::Strings { shape: vec![], data: vec![] };
-    refused(all.clone().with_tensor("z", texts), "0 texts do not have the shape []");
+    refused(all.clone().with_tensor("z", texts), "0 texts do not fit the shape []");
     let deep = Value::Nested(vec![Value::Nested(vec![])]);
     refused(all.with_tensor("z", deep), "inside another");
 }

@@ -179,7 +179,7 @@ fn every_address_is_tried_and_told() {
     for said in [
         "file:///etc/passwd: the scheme is `file` [links/not-an-address]",
         "/none: 127.0.0.1 answers with status 404: there is no such file [http/status]",
-        "/wrong?…: what comes has sha256:",
+        "/wrong?…: the server sent a file with sha256:",
         "[links/digest]",
         &format!("{dead}: asking 127.0.0.1: "),
     ] {

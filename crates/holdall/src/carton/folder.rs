@@ -44,7 +44,7 @@ pub(super) fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Fo
             if meta.is_symlink() && links != Links::Kept {
                 let to = from.canonicalize().map_err(|e| failed(e, "opening", &from))?;
                 if links == Links::Inside && !to.starts_with(&whole) {
-                    let e = LINK_OUT.broken("this link leads to what is not in the folder");
+                    let e = LINK_OUT.broken("the symbolic link leads out of the folder");
                     return Err(e.in_source(from.display()));
                 }
                 meta = from.metadata().map_err(|e| failed(e, "opening", &from))?;
@@ -60,13 +60,13 @@ pub(super) fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Fo
                 let to = from.read_link().map_err(|e| failed(e, "opening", &from))?;
                 let to = to.to_str().map(|to| to.replace(std::path::MAIN_SEPARATOR, "/"));
                 Some(to.ok_or_else(|| {
-                    let e = PATH.broken("a symbolic link leads to what is not UTF-8");
+                    let e = PATH.broken("the target of a symbolic link is not UTF-8");
                     e.in_source(from.display())
                 })?)
             } else if meta.is_file() {
                 None
             } else {
-                let e = NOT_REGULAR.broken("this is a pipe or a device, not a file");
+                let e = NOT_REGULAR.broken("this is a pipe or a device, not a regular file");
                 return Err(e.in_source(from.display()));
             };
             out.push(Found { path, len: meta.len(), target, at: out.len() });

@@ -138,7 +138,7 @@ pub(super) fn on_disk(path: &Path) -> Result<(u64, File)> {
     let file = File::open(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
     if !meta.is_file() {
-        let e = crate::error::NOT_REGULAR.broken("this is no file");
+        let e = crate::error::NOT_REGULAR.broken("this is not a file");
         return Err(e.in_source(path.display()));
     }
     Ok((meta.len(), file))

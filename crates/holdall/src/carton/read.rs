@@ -44,7 +44,7 @@ impl FileReader {
         loop {
             match self.from.read(&mut beyond) {
                 Ok(0) => break,
-                Ok(_) => return Err(self.wrong("it has more bytes than when it was opened".into())),
+                Ok(_) => return Err(self.wrong("it has grown since it was opened".into())),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => {
                     self.failed = true;
@@ -73,7 +73,7 @@ impl FileReader {
 impl Read for FileReader {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.failed {
-            return Err(self.wrong("its bytes are not the ones that were packed".into()));
+            return Err(self.wrong("its bytes changed since it was packed".into()));
         }
         if out.is_empty() {
             return Ok(0);
@@ -85,7 +85,7 @@ impl Read for FileReader {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
         let count = self.from.read(&mut out[..most])?;
         if count == 0 {
-            return Err(self.wrong("it has fewer bytes than when it was opened".into()));
+            return Err(self.wrong("it has shrunk since it was opened".into()));
         }
         self.left -= count as u64;
         if let Some((hasher, _)) = &mut self.hasher {

@@ -5,20 +5,20 @@ holdall_core::error::rules! {
     pub static RULES;
 
     /// A path that is not in the package.
-    pub NO_FILE: NotFound "package/no-file" "A file asked for by path is in the package.";
+    pub NO_FILE: NotFound "package/no-file" "The package contains the file that is asked for by its path.";
     /// A file that is no package.
     pub NO_PACKAGE: Misuse "package/no-package"
-        "A file that is opened as a package is one, not a file of another format.";
+        "A file that is opened as a package is a package, not a file of another format.";
     /// A tensor that is not in the package.
     pub NO_TENSOR: NotFound "package/no-tensor"
-        "A tensor asked for by name is one that `tensor_data/index.toml` lists.";
+        "`tensor_data/index.toml` lists the tensor that is asked for by name.";
     /// A file that is only linked to, and nobody to fetch it.
     pub NOT_HERE: Unsupported "package/not-here"
         "A file that is only linked to is fetched before it is read."
         remedies [FetchLinks];
     /// Parts that do not make a package.
     pub PART: Misuse "package/part"
-        "Files, tensors and description of a package that is made fit together.";
+        "The files, tensors and description that a package is made of fit together.";
     /// Nothing that says what runs the model.
     pub RUNNER: Misuse "package/runner"
         "A package that is made says what runs its model, and with which versions of the framework.";
@@ -29,7 +29,7 @@ holdall_core::error::rules! {
         remedies [FollowLinks];
     /// A package that would be among what it is made of.
     pub OUTPUT_INSIDE: Misuse "package/output-inside"
-        "A package is written outside the folder that is packed, and to none of the files that are."
+        "A package is written outside the folder that is packed, and not over a file that is packed."
         hint "name a file in another folder";
     /// No folder to unpack into.
     pub PLACE: Misuse "package/place"

@@ -96,7 +96,7 @@ fn check_apart(package: &Package, to: &Path) -> Result<()> {
     if !path.starts_with(folder) {
         return Ok(());
     }
-    let e = PLACE.broken("the package is in this folder, all of which would be replaced");
+    let e = PLACE.broken("the package is in this folder, which would be replaced as a whole");
     let hint = "name another folder, or move the package out of this one first";
     Err(e.with_hint(hint).in_source(to.display()))
 }

@@ -40,7 +40,7 @@ impl Answer {
             Some(range) => Ok(Some(range)),
             None => {
                 let text = text.shown();
-                Err(ANSWER.broken(format!("the header `Content-Range: {text}` makes no sense")))
+                Err(ANSWER.broken(format!("the header `Content-Range: {text}` is not valid")))
             }
         }
     }
@@ -156,7 +156,7 @@ impl Body {
                 (took - self.patience.stall).as_secs_f64() * self.patience.slowest as f64;
             if (self.received as f64) < expected {
                 let secs = took.as_secs();
-                let e = SLOW.broken(format!("{} bytes came in {secs} s", self.received));
+                let e = SLOW.broken(format!("the server sent {} bytes in {secs} s", self.received));
                 return Err(Failed::passing(e));
             }
         }

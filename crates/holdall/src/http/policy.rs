@@ -117,7 +117,7 @@ impl Policy {
     /// servers of a house that has its own.
     ///
     /// # Errors
-    /// Misuse, where there is no certificate in it, or something that is none.
+    /// Misuse, where the PEM text contains no certificate, or something that is none.
     pub fn with_certificates(mut self, pem: &[u8]) -> Result<Policy> {
         self.authorities.clear();
         for item in ureq::tls::parse_pem(pem) {
@@ -130,7 +130,7 @@ impl Policy {
             }
         }
         if self.authorities.is_empty() {
-            return Err(CERTIFICATES.broken("there is no certificate in it"));
+            return Err(CERTIFICATES.broken("the PEM text contains no certificate"));
         }
         Ok(self)
     }
@@ -147,7 +147,7 @@ impl Policy {
     pub(crate) fn redirect(&self, from: &Url, location: &str, count: u32) -> Result<Url> {
         if count > self.redirects {
             let limit = self.redirects;
-            return Err(REDIRECT.broken(format!("there are more than {limit} redirects")));
+            return Err(REDIRECT.broken(format!("the server redirects more than {limit} times")));
         }
         // The server says what is none, not the caller.
         let to = from.join(location).map_err(|e| {

@@ -17,32 +17,32 @@ holdall_core::error::rules! {
         "Files are fetched by https; by http only where the caller allows it; in no other way.";
     /// From https to http.
     pub DOWNGRADE: Io "http/downgrade"
-        "A server that is asked by https does not send its clients on to http.";
+        "A server does not redirect a request from https to http.";
     /// An address that is not public.
     pub PRIVATE_HOST: Misuse "http/private-host"
-        "Hosts that are asked have public addresses, unless the caller allows others."
+        "A host has a public address, unless the caller allows other addresses."
         remedies [AllowPrivateHosts];
     /// A redirect that leads nowhere.
     pub REDIRECT: Io "http/redirect"
-        "A redirect names its target, and a few redirects lead to the file.";
+        "A redirect names its target, and a request is redirected a few times at most.";
     /// A redirect to what is no address.
     pub REDIRECT_TARGET: Malformed "http/redirect-target"
         "A redirect leads to an address of https or http.";
     /// The network failed.
     pub FAILED: Io "http/failed"
-        "The host is found, can be connected to, and answers in HTTP, in time.";
+        "The host can be found and connected to, and answers in time.";
     /// Too slow.
     pub SLOW: Io "http/slow"
-        "The bytes of an answer come faster than a trickle."
+        "A server sends the bytes of an answer at a reasonable rate."
         hint "try again later, or from another place";
     /// Another status than one that brings the file.
-    pub STATUS: Io "http/status" "A server that is asked for a file answers with it.";
+    pub STATUS: Io "http/status" "A server answers a request for a file with the file.";
     /// The answer contradicts itself or the request.
     pub ANSWER: Io "http/answer"
-        "An answer holds the bytes that were asked for, as many as it promises.";
+        "An answer holds the bytes that were asked for, and as many as its headers announce.";
     /// No ranges.
     pub RANGES: Unsupported "http/ranges"
-        "A server from which a file is opened in place can send parts of it (range requests)."
+        "A server from which a file is opened in place supports range requests."
         hint "download the whole file first, then open it from the disk";
     /// A content encoding that cannot be taken.
     pub ENCODING: Unsupported "http/encoding"
@@ -51,12 +51,12 @@ holdall_core::error::rules! {
     /// Another file under the same address.
     pub CHANGED: Io "http/changed"
         "A file on a server stays the same while it is open."
-        hint "somebody replaced the file meanwhile; open it again";
+        hint "the file was replaced on the server; open it again";
     /// More than the cap.
     pub TOO_LONG: Limit "http/too-long"
         "A file that is fetched has at most `Limits::fetched_len` bytes."
         remedies [RaiseLimit { limit: "fetched_len", at_least: None }];
     /// Certificates that are none.
     pub CERTIFICATES: Misuse "http/certificates"
-        "Certificates of authorities are given in PEM, one at least.";
+        "Certificates of authorities are PEM text with at least one certificate.";
 }

@@ -28,7 +28,7 @@ impl Url {
     /// [`URL`] for text that is none, [`SCHEME`] for another scheme than http and https.
     pub fn parse(text: &str) -> Result<Url> {
         let Some((scheme, rest)) = text.split_once(':') else {
-            return Err(URL.broken("there is no scheme, such as `https:`, at its start"));
+            return Err(URL.broken("it does not start with a scheme, such as `https:`"));
         };
         let secure = match scheme.to_ascii_lowercase().as_str() {
             "https" => true,
@@ -40,10 +40,10 @@ impl Url {
             }
         };
         let Some(rest) = rest.strip_prefix("//") else {
-            return Err(URL.broken("there is no `//` after its scheme"));
+            return Err(URL.broken("the scheme is not followed by `//`"));
         };
         if rest.contains('\\') {
-            return Err(URL.broken("there is a backslash in it"));
+            return Err(URL.broken("it contains a backslash"));
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
@@ -101,7 +101,7 @@ impl Url {
             return Ok(url);
         }
         if location.contains('\\') {
-            return Err(URL.broken("there is a backslash in it"));
+            return Err(URL.broken("it contains a backslash"));
         }
         let location = encoded(location.split('#').next().unwrap_or_default())?;
         let path = self.target.split('?').next().unwrap_or_default();
@@ -189,7 +189,7 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>)> {
     let digits = port.bytes().all(|b| b.is_ascii_digit());
     match port.parse::<u16>() {
         Ok(port) if digits && port != 0 => Ok((host, Some(port))),
-        _ => Err(URL.broken("the port is no number from 1 to 65535")),
+        _ => Err(URL.broken("the port is not a number from 1 to 65535")),
     }
 }
 
@@ -198,15 +198,15 @@ fn check_host(host: &str) -> Result<()> {
         let address = inner.strip_suffix(']').and_then(|a| a.parse::<std::net::Ipv6Addr>().ok());
         return match address {
             Some(_) => Ok(()),
-            None => Err(URL.broken("there is no IPv6 address between the brackets")),
+            None => Err(URL.broken("the brackets do not hold an IPv6 address")),
         };
     }
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if host.is_empty() {
-        return Err(URL.broken("there is no host in it"));
+        return Err(URL.broken("it has no host"));
     }
     if !host.chars().all(fine) || host.len() > 253 {
-        let e: Error = URL.broken("its host is no name of letters, digits, `.`, `-` and `_`");
+        let e: Error = URL.broken("the host may have letters, digits, `.`, `-` and `_` only");
         return Err(e.with_hint("write names in other scripts in their ASCII form, `xn--…`"));
     }
     Ok(())
@@ -217,7 +217,7 @@ fn encoded(text: &str) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     for &byte in text.as_bytes() {
         match byte {
-            0..=0x1f | 0x7f => return Err(URL.broken("there is a control character in it")),
+            0..=0x1f | 0x7f => return Err(URL.broken("it contains a control character")),
             b' ' | b'"' | b'<' | b'>' | b'^' | b'`' | b'{' | b'|' | b'}' | 0x80.. => {
                 out.push_str(&format!("%{byte:02X}"));
             }

@@ -321,7 +321,7 @@ fn place(named: &Path, overwrite: bool) -> Result<PathBuf> {
                 .with_cause(std::io::Error::from(ErrorKind::IsADirectory)),
         ),
         Ok(meta) if !meta.is_file() => {
-            refused(NOT_REGULAR.broken("this is a pipe or a device, not a file"))
+            refused(NOT_REGULAR.broken("this is a pipe or a device, not a regular file"))
         }
         Ok(_) if !overwrite => Err(exists(named)),
         Err(missing) if missing.kind() == ErrorKind::NotFound && names_a_folder(named) => refused(

@@ -33,7 +33,7 @@ impl FileSource {
         }
         // Looked at before it is opened: opening a pipe takes its bytes, or waits for them.
         if !meta.is_file() {
-            return Err(NOT_REGULAR.broken("this is a pipe or a device, not a file"));
+            return Err(NOT_REGULAR.broken("this is a pipe or a device, not a regular file"));
         }
         let file = File::open(path).map_err(|e| io(e, "opening"))?;
         let meta = file.metadata().map_err(|e| io(e, "opening"))?;

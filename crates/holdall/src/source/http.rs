@@ -140,7 +140,7 @@ impl HttpSource {
             Ok(n) if n == out.len() => ends(&mut answer),
             Ok(n) => {
                 let len = out.len();
-                Err(Failed::passing(ANSWER.broken(format!("{n} bytes came of {len} promised"))))
+                Err(Failed::passing(ANSWER.broken(format!("the server sent {n} of the {len} bytes that it announced"))))
             }
             Err((n, failed)) => {
                 *done += n;
@@ -154,7 +154,7 @@ impl HttpSource {
         let same = self.validator.fits(&answer.validator());
         let changed = |what: String| Err(CHANGED.broken(what).into());
         match answer.status {
-            206 if !same => changed("the server has another version of it now".into()),
+            206 if !same => changed("the file on the server has changed".into()),
             206 => {
                 let (bytes, total) = part_of(answer)?;
                 match total {
@@ -168,9 +168,9 @@ impl HttpSource {
                 }
             }
             // The answer to a condition that does not hold, or to a range that is outside now.
-            200 if !same => changed("the server has another version of it now".into()),
+            200 if !same => changed("the file on the server has changed".into()),
             412 | 416 => changed("the server does not have that part of it now".into()),
-            200 => Err(RANGES.broken("the server sends the whole file instead of a part").into()),
+            200 => Err(RANGES.broken("the server does not support byte ranges: it sent the whole file").into()),
             _ => Err(answer.refused()),
         }
     }
@@ -296,7 +296,7 @@ fn first(client: &Client, url: &Url) -> Result<First, Failed> {
     }
     let ((start, end), total) = part_of(&answer)?;
     let Some(len) = total else {
-        let e = RANGES.broken("the server does not say how long the file is");
+        let e = RANGES.broken("the server does not tell the length of the file");
         return Err(e.into());
     };
     let expected = if from_end { len.saturating_sub(FIRST)..len } else { 0..len.min(FIRST) };
@@ -330,11 +330,11 @@ fn part_of(answer: &Answer) -> Result<((u64, u64), Option<u64>), Failed> {
         return Err(ANSWER.broken(what).into());
     };
     let Some((start, end)) = range.bytes else {
-        return Err(ANSWER.broken("a part came that says it is none").into());
+        return Err(ANSWER.broken("the server sent a partial response without a byte range").into());
     };
     match answer.content_len() {
         Some(len) if len != end - start => {
-            let e = format!("a part of {} bytes came with a length of {len}", end - start);
+            let e = format!("the server sent a range of {} bytes with a length of {len}", end - start);
             Err(ANSWER.broken(e).into())
         }
         _ => Ok(((start, end), range.total)),
@@ -347,7 +347,7 @@ fn refuse_encoding(answer: &Answer) -> Result<()> {
         Some(name) => {
             let name = name.shown();
             Err(ENCODING
-                .broken(format!("the server encodes the file (`{name}`) though asked not to")))
+                .broken(format!("the server sent the file with the content encoding `{name}`, which was not asked for")))
         }
     }
 }
@@ -357,7 +357,7 @@ fn body(answer: &mut Answer, len: u64) -> Result<Bytes, Failed> {
     let mut out = vec![0; len.min(FIRST) as usize];
     let n = answer.body.fill(&mut out).map_err(|(_, failed)| failed)?;
     if n < out.len() {
-        let e = ANSWER.broken(format!("{n} bytes came of {len} promised"));
+        let e = ANSWER.broken(format!("the server sent {n} of the {len} bytes that it announced"));
         return Err(Failed::passing(e));
     }
     ends(answer)?;
@@ -368,20 +368,20 @@ fn body(answer: &mut Answer, len: u64) -> Result<Bytes, Failed> {
 fn ends(answer: &mut Answer) -> Result<(), Failed> {
     match answer.body.next(&mut [0])? {
         0 => Ok(()),
-        _ => Err(ANSWER.broken("more bytes came than were promised").into()),
+        _ => Err(ANSWER.broken("the server sent more bytes than it announced").into()),
     }
 }
 
 #[cold]
 fn no_ranges() -> Failed {
-    RANGES.broken("the server sends the whole file instead of a part").into()
+    RANGES.broken("the server does not support byte ranges: it sent the whole file").into()
 }
 
 #[cold]
 fn wrong_part(got: &(u64, u64), wanted: &Range<u64>) -> Error {
     let (start, end) = got;
     let (from, to) = (wanted.start, wanted.end);
-    ANSWER.broken(format!("bytes {start}..{end} came instead of {from}..{to}"))
+    ANSWER.broken(format!("the server sent bytes {start}..{end} instead of {from}..{to}"))
 }
 
 /// The bytes of `range` out of those found at `at`, where they are all there.

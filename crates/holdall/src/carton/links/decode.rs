@@ -91,7 +91,7 @@ impl Read for Wire<'_> {
                     true => self.told.reach(all),
                     false => {
                         let cap = self.cap;
-                        Err(FETCHED.broken(format!("more than {cap} bytes came")))
+                        Err(FETCHED.broken(format!("the server sent more than {cap} bytes")))
                     }
                 };
                 match told {

@@ -83,7 +83,7 @@ impl Download<'_> {
         })?;
         let received = answer.body.received();
         if let Some(len) = expected.filter(|len| *len != received && coding == Coding::Identity) {
-            let e = ANSWER.broken(format!("{received} bytes came of {len} promised"));
+            let e = ANSWER.broken(format!("the server sent {received} of the {len} bytes that it announced"));
             return Err(Failed::passing(e));
         }
         let found = hasher.finish();
@@ -93,7 +93,7 @@ impl Download<'_> {
         // Nothing of it is of use, here or to a later process.
         let _ = fs::remove_file(part.note_path());
         part.file.set_len(0).map_err(failed)?;
-        let e = DIGEST.broken(format!("what comes has {found}"));
+        let e = DIGEST.broken(format!("the server sent a file with {found}"));
         // What was put together from two answers may be right when it comes in one.
         Err(if start > 0 { Failed::passing(e) } else { e.into() })
     }

@@ -6,14 +6,14 @@ holdall_core::error::rules! {
 
     /// No address gives the file.
     pub UNREACHABLE: Io "links/unreachable"
-        "One of the addresses that `LINKS` has for a file gives it.";
+        "One of the addresses that `LINKS` has for a file serves the file.";
     /// Another file than the one linked to.
     pub DIGEST: Integrity "links/digest"
         "What comes from a linked file's address has the file's SHA-256, once its content encoding \
          is undone."
         hint "the server has another file there: ask whoever made the package";
     /// A content encoding that does not decode.
-    pub ENCODED: Integrity "links/encoded" "What comes in a content encoding is in that encoding.";
+    pub ENCODED: Integrity "links/encoded" "What a server sends in a content encoding can be decoded.";
     /// A bomb.
     pub TOO_LONG: Limit "links/too-long"
         "A linked file that comes in a content encoding decodes to at most `Limits::decoded_len` \
@@ -21,7 +21,7 @@ holdall_core::error::rules! {
         remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
     /// Not at hand.
     pub OFFLINE: NotFound "links/offline"
-        "Without a network, linked files are in the cache."
+        "Linked files that are read offline are in the cache."
         remedies [FetchLinks];
     /// Text that is no address.
     pub NOT_AN_ADDRESS: Malformed "links/not-an-address"
@@ -31,12 +31,12 @@ holdall_core::error::rules! {
     pub NO_ADDRESS: NotFound "links/no-address" "A file that is fetched has an address.";
     /// No folder for the cache.
     pub CACHE_FOLDER: Misuse "links/cache-folder"
-        "There is a folder for cached files: the one that the system has for such, or \
-         `HOLDALL_CACHE`."
+        "There is a folder for cached files: the system's, or the one that \
+         `HOLDALL_CACHE` names."
         remedies [SetCache];
     /// An address that nobody should follow.
     pub ADDRESS: Misuse "links/address"
-        "An address that is written into `LINKS` is one of the file alone, and holds no secret.";
+        "An address that is written into `LINKS` belongs to one file and contains no secret.";
     /// A file that stays.
     pub CANNOT_LINK: Misuse "links/cannot-link"
         "Files that `MANIFEST` lists can be linked to, except those that describe the package: \

@@ -246,11 +246,11 @@ fn check(policy: &Policy, text: &str) -> Result<()> {
     policy.check(&url)?;
     if url.has_credentials() {
         let e =
-            ADDRESS.broken("there is a user name or a password in it, which everybody would read");
+            ADDRESS.broken("it contains a user name or a password, which everybody could read");
         return Err(e);
     }
     if text.contains('{') || text.contains('}') {
-        return Err(ADDRESS.broken("there are braces in it"));
+        return Err(ADDRESS.broken("it contains braces"));
     }
     Ok(())
 }

@@ -153,7 +153,7 @@ fn check_linked(root: &Path, found: &[Found]) -> Result<()> {
     match manifest.rows.iter().find(is_missing) {
         None => Ok(()),
         Some((path, _)) => {
-            let e = part(format!("`{}` is only linked to, by `{LINKS_NAME}`", path.shown()));
+            let e = part(format!("`{}` is not in the folder: `{LINKS_NAME}` only links to it", path.shown()));
             Err(e.with_remedy(Remedy::FetchWhole))
         }
     }
@@ -194,7 +194,7 @@ pub(super) fn complete(
     if !tensors.is_empty() || !files.contains_key(TENSOR_INDEX) {
         let stray = files.keys().find(|path| path.starts_with("tensor_data/"));
         if let Some(stray) = stray.filter(|_| tensors.is_empty()) {
-            let message = format!("`{}` is there, `{TENSOR_INDEX}` is not", stray.shown());
+            let message = format!("`{}` has no `{TENSOR_INDEX}` that lists it", stray.shown());
             return Err(NO_TENSOR_INDEX.broken(message));
         }
         files.retain(|path, _| !path.starts_with("tensor_data/"));
@@ -246,7 +246,7 @@ fn add_tensor(
             let len = data.len() as u64;
             if element_count(&shape) != Some(len) {
                 return Err(
-                    part(format!("{len} texts do not have the shape {shape:?}")).in_tensor(name)
+                    part(format!("{len} texts do not fit the shape {shape:?}")).in_tensor(name)
                 );
             }
             (ValueType::String, shape, "toml", write::strings(&data).into())
@@ -255,7 +255,7 @@ fn add_tensor(
             let mut inner = Vec::new();
             for (at, value) in values.into_iter().enumerate() {
                 if matches!(value, Value::Nested(_)) {
-                    return Err(part("a nested tensor is inside another".into()).in_tensor(name));
+                    return Err(part("a nested tensor contains a nested tensor".into()).in_tensor(name));
                 }
                 // The original takes an inner tensor away from the others, so each has its own.
                 let own = format!("{name}.{at}");
@@ -272,7 +272,7 @@ fn add_tensor(
     if let Some(width) = ty.width() {
         let wanted = element_count(&shape).and_then(|n| n.checked_mul(width));
         if wanted != Some(content.len() as u64) {
-            let message = format!("{} bytes do not have the shape {shape:?}", content.len());
+            let message = format!("{} bytes do not fit the shape {shape:?}", content.len());
             return Err(part(message).in_tensor(name));
         }
     }

@@ -208,7 +208,7 @@ impl<'a> Out<'a> {
 fn changed(path: &str, len: u64) -> Error {
     let path = path.shown();
     CHANGED
-        .broken(format!("`{path}` had {len} bytes when packing began, and has more or fewer now"))
+        .broken(format!("`{path}` no longer has the {len} bytes that it had when packing began"))
 }
 
 /// A compressor of one entry, or none.

@@ -172,7 +172,7 @@ fn no_package(source: &dyn ByteSource, e: Error) -> Error {
     }
     match formats::detect(&window) {
         Ok(format) if format.id != formats::carton::FORMAT.id => {
-            let e = NO_PACKAGE.broken(format!("this is a file of {}, not a package", format.name));
+            let e = NO_PACKAGE.broken(format!("this is a {} file, not a package", format.name));
             e.with_remedy(Remedy::PackFile)
         }
         Err(Stop::Fail(unknown)) => unknown,
