@@ -4,7 +4,6 @@ use super::Package;
 use crate::carton::rules::NO_TENSOR;
 use crate::carton::{TensorKind, Value, ValueType};
 use bytes::Bytes;
-use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{TENSOR_DATA, rules::TENSOR_LEN, tensors};
 use holdall_core::model::element_count;
 use holdall_core::{Error, Remedy, Result};
