@@ -134,10 +134,7 @@ fn parts_that_do_not_fit_are_refused() {
     refused(Packer::new(bare), "refers to `misc/in.txt`, which is not there");
     let all = packer(&Bytes::new());
     refused(all.clone().with_tensor("in", floats(&[], &[1.0])), "two tensors are named `in`");
-    refused(
-        all.clone().with_tensor("z", floats(&[2], &[1.0])),
-        "4 bytes do not fit the shape [2]",
-    );
+    refused(all.clone().with_tensor("z", floats(&[2], &[1.0])), "4 bytes do not fit the shape [2]");
     let texts = Value::Strings { shape: vec![], data: vec![] };
     refused(all.clone().with_tensor("z", texts), "0 texts do not fit the shape []");
     let deep = Value::Nested(vec![Value::Nested(vec![])]);

@@ -12,9 +12,7 @@ use crate::session::Session;
 use crate::writing::Writing;
 use clap::{Args, Subcommand};
 use from::From;
-use holdall::{
-    Edit, EditReport, Error, File, Remedy, Rename, Result, Select, Work, WriteOptions,
-};
+use holdall::{Edit, EditReport, Error, File, Remedy, Rename, Result, Select, Work, WriteOptions};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io::Write as _;

@@ -127,7 +127,9 @@ impl Client {
             redirects += 1;
             let Some(location) = answer.header("location") else {
                 let status = answer.status;
-                let e = REDIRECT.broken(format!("the server redirects with status {status} but names no target"));
+                let e = REDIRECT.broken(format!(
+                    "the server redirects with status {status} but names no target"
+                ));
                 return Err(e.into());
             };
             url = self.policy.redirect(&answer.url, location, redirects)?;
@@ -207,7 +209,9 @@ pub(super) fn broken(e: io::Error, what: impl fmt::Display) -> Failed {
 pub(super) fn said(e: ureq::Error) -> Failed {
     let error: Error = match e {
         ureq::Error::Protocol(e) => ANSWER.broken("the answer is not HTTP").because(e),
-        ureq::Error::LargeResponseHeader(..) => ANSWER.broken("the headers of the answer are too long"),
+        ureq::Error::LargeResponseHeader(..) => {
+            ANSWER.broken("the headers of the answer are too long")
+        }
         ureq::Error::Rustls(e) => FAILED.broken("TLS failed").because(e),
         ureq::Error::Tls(e) => FAILED.broken(format!("TLS failed: {e}")),
         _ => FAILED.broken("the HTTP library cannot make the request"),

@@ -140,7 +140,11 @@ impl HttpSource {
             Ok(n) if n == out.len() => ends(&mut answer),
             Ok(n) => {
                 let len = out.len();
-                Err(Failed::passing(ANSWER.broken(format!("the server sent {n} of the {len} bytes that it announced"))))
+                Err(Failed::passing(
+                    ANSWER.broken(format!(
+                        "the server sent {n} of the {len} bytes that it announced"
+                    )),
+                ))
             }
             Err((n, failed)) => {
                 *done += n;
@@ -170,7 +174,9 @@ impl HttpSource {
             // The answer to a condition that does not hold, or to a range that is outside now.
             200 if !same => changed("the file on the server has changed".into()),
             412 | 416 => changed("the server does not have that part of it now".into()),
-            200 => Err(RANGES.broken("the server does not support byte ranges: it sent the whole file").into()),
+            200 => Err(RANGES
+                .broken("the server does not support byte ranges: it sent the whole file")
+                .into()),
             _ => Err(answer.refused()),
         }
     }
@@ -330,11 +336,14 @@ fn part_of(answer: &Answer) -> Result<((u64, u64), Option<u64>), Failed> {
         return Err(ANSWER.broken(what).into());
     };
     let Some((start, end)) = range.bytes else {
-        return Err(ANSWER.broken("the server sent a partial response without a byte range").into());
+        return Err(ANSWER
+            .broken("the server sent a partial response without a byte range")
+            .into());
     };
     match answer.content_len() {
         Some(len) if len != end - start => {
-            let e = format!("the server sent a range of {} bytes with a length of {len}", end - start);
+            let e =
+                format!("the server sent a range of {} bytes with a length of {len}", end - start);
             Err(ANSWER.broken(e).into())
         }
         _ => Ok(((start, end), range.total)),

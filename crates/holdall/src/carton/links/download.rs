@@ -83,7 +83,8 @@ impl Download<'_> {
         })?;
         let received = answer.body.received();
         if let Some(len) = expected.filter(|len| *len != received && coding == Coding::Identity) {
-            let e = ANSWER.broken(format!("the server sent {received} of the {len} bytes that it announced"));
+            let e = ANSWER
+                .broken(format!("the server sent {received} of the {len} bytes that it announced"));
             return Err(Failed::passing(e));
         }
         let found = hasher.finish();

@@ -245,8 +245,7 @@ fn check(policy: &Policy, text: &str) -> Result<()> {
     let url = Url::parse(text)?;
     policy.check(&url)?;
     if url.has_credentials() {
-        let e =
-            ADDRESS.broken("it contains a user name or a password, which everybody could read");
+        let e = ADDRESS.broken("it contains a user name or a password, which everybody could read");
         return Err(e);
     }
     if text.contains('{') || text.contains('}') {

@@ -64,7 +64,8 @@ impl Store {
     pub fn standard() -> Result<Store> {
         let root = standard_root(&|name| std::env::var_os(name));
         root.map(Store::new).ok_or_else(|| {
-            CACHE_FOLDER.broken("neither the environment nor the system names a folder for cached files")
+            CACHE_FOLDER
+                .broken("neither the environment nor the system names a folder for cached files")
         })
     }
 

@@ -153,7 +153,10 @@ fn check_linked(root: &Path, found: &[Found]) -> Result<()> {
     match manifest.rows.iter().find(is_missing) {
         None => Ok(()),
         Some((path, _)) => {
-            let e = part(format!("`{}` is not in the folder: `{LINKS_NAME}` only links to it", path.shown()));
+            let e = part(format!(
+                "`{}` is not in the folder: `{LINKS_NAME}` only links to it",
+                path.shown()
+            ));
             Err(e.with_remedy(Remedy::FetchWhole))
         }
     }
@@ -255,7 +258,9 @@ fn add_tensor(
             let mut inner = Vec::new();
             for (at, value) in values.into_iter().enumerate() {
                 if matches!(value, Value::Nested(_)) {
-                    return Err(part("a nested tensor contains a nested tensor".into()).in_tensor(name));
+                    return Err(
+                        part("a nested tensor contains a nested tensor".into()).in_tensor(name)
+                    );
                 }
                 // The original takes an inner tensor away from the others, so each has its own.
                 let own = format!("{name}.{at}");

@@ -207,8 +207,7 @@ impl<'a> Out<'a> {
 #[cold]
 fn changed(path: &str, len: u64) -> Error {
     let path = path.shown();
-    CHANGED
-        .broken(format!("`{path}` no longer has the {len} bytes that it had when packing began"))
+    CHANGED.broken(format!("`{path}` no longer has the {len} bytes that it had when packing began"))
 }
 
 /// A compressor of one entry, or none.
