@@ -1,5 +1,7 @@
 """Classes of errors and what they carry."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,24 @@ def test_words_that_mean_nothing(zt, tmp_path):
         with pytest.raises(holdall.Misuse):
             call()
     assert not list(tmp_path.glob("b.*"))
+
+
+def test_every_remedy_is_spelled_in_python():
+    from holdall import _holdall
+
+    elsewhere = {"null_is_absent", "copy_elements", "read_pairs", "declare_tensors", "give_schema"}
+    for name, hint, in_rust in _holdall.remedies():
+        assert (hint is None) == (name in elsewhere), name
+        if hint is not None:
+            assert hint != in_rust and "--" not in hint and "with_" not in hint and "::" not in hint, hint
+
+
+def test_remedies_are_values(zt):
+    with holdall.open(zt) as f, pytest.raises(holdall.NotFound) as e:
+        f["idz"]
+    assert e.value.remedies == [{"do": "did_you_mean", "name": "ids"}]
+    again = pickle.loads(pickle.dumps(e.value))
+    assert again.remedies == e.value.remedies and again.hint == e.value.hint
 
 
 def test_hints_speak_python(tmp_path):

@@ -138,7 +138,7 @@ fn parts_that_do_not_fit_are_refused() {
     let texts = Value::Strings { shape: vec![], data: vec![] };
     refused(all.clone().with_tensor("z", texts), "0 texts do not fit the shape []");
     let deep = Value::Nested(vec![Value::Nested(vec![])]);
-    refused(all.with_tensor("z", deep), "inside another");
+    refused(all.with_tensor("z", deep), "contains a nested tensor");
 }
 
 #[test]

@@ -5,7 +5,7 @@ from typing import Any, Callable, Optional, Sequence, final
 
 __all__ = [
     "Blob", "Buffer", "File", "Model", "Package", "Records", "Writer", "__version__", "command", "fetch", "formats",
-    "pack", "record_types", "shrink",
+    "pack", "record_types", "remedies", "shrink",
 ]  # fmt: skip
 __version__: str
 
@@ -18,6 +18,7 @@ _Spec = tuple[str, Sequence[int], str, Optional[dict[str, Any]], Sequence[_Compo
 def command(args: Sequence[str]) -> int: ...
 def formats() -> list[tuple[str, str, list[str], list[str], bool]]: ...
 def record_types(kind: str) -> list[_Type]: ...
+def remedies() -> list[tuple[str, Optional[str], str]]: ...
 def pack(
     model: Any,
     to: Any,
