@@ -109,9 +109,7 @@ pub(crate) fn reader(
     session: &Session,
     path: &Path,
 ) -> Result<(u64, Box<dyn Read + Send>), Failure> {
-    let failed = |e: std::io::Error| {
-        holdall::error::io(e, "opening").in_source(path.display())
-    };
+    let failed = |e: std::io::Error| holdall::error::io(e, "opening").in_source(path.display());
     let bytes = if path.as_os_str() == "-" {
         all(session, &mut std::io::stdin().lock(), STDIN)?
     } else {
@@ -129,9 +127,9 @@ pub(crate) fn reader(
 fn all(session: &Session, from: &mut dyn Read, name: &str) -> Result<Vec<u8>, Failure> {
     let cap = session.global.stdin_len();
     let mut bytes = Vec::new();
-    from.take(cap.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| {
-        holdall::error::io(e, "reading").in_source(name)
-    })?;
+    from.take(cap.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|e| holdall::error::io(e, "reading").in_source(name))?;
     if bytes.len() as u64 > cap {
         let e = STDIN_LEN.broken(format!("there are more than {cap} bytes"));
         return Err(e.in_source(name).into());

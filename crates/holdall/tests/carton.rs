@@ -224,7 +224,10 @@ fn files_that_are_linked_to_are_fetched() {
         std::fs::write(to, package.read(&file.path).unwrap()).unwrap();
     }
     let e = Packer::from_folder(folder.path(), Follow::Inside).unwrap_err();
-    assert!(e.message().contains("`model/big` is not in the folder: `LINKS` only links to it"), "{e}");
+    assert!(
+        e.message().contains("`model/big` is not in the folder: `LINKS` only links to it"),
+        "{e}"
+    );
     std::fs::write(folder.path().join("model/big"), big()).unwrap();
     assert!(Packer::from_folder(folder.path(), Follow::Inside).is_ok());
     let store = tempfile::tempdir().unwrap();

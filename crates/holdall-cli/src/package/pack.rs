@@ -170,9 +170,8 @@ fn file_name(path: &Path) -> Result<String, Failure> {
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|e| {
-        holdall::error::io(e, "reading").in_source(path.display())
-    })
+    std::fs::read_to_string(path)
+        .map_err(|e| holdall::error::io(e, "reading").in_source(path.display()))
 }
 
 fn tell(session: &Session, to: &Path, report: &PackReport) -> Result<(), Failure> {

@@ -23,9 +23,9 @@ pub(crate) fn given(
     }
     let (_, mut reader) = input::reader(session, path)?;
     let mut bytes = Vec::new();
-    reader.read_to_end(&mut bytes).map_err(|e| {
-        holdall::error::io(e, "reading").in_source(input::STDIN)
-    })?;
+    reader
+        .read_to_end(&mut bytes)
+        .map_err(|e| holdall::error::io(e, "reading").in_source(input::STDIN))?;
     Ok(SchemaOrFile::of_bytes(bytes, input::STDIN, reading, &options, &limits)?)
 }
 
