@@ -158,7 +158,7 @@ fn records_that_do_not_fit_are_told_with_line_and_path() {
         [(3, "record/enum-value"), (4, "record/type"), (5, "record/type"), (6, "json/truncated")];
     assert_eq!(found, expected);
     let message = report["findings"][1]["error"]["message"].as_str().unwrap();
-    assert!(message.starts_with("line 4: ") && message.ends_with("in `at.lon`"), "{message}");
+    assert!(message.starts_with("line 4: `at.lon`: "), "{message}");
     let lenient = [&args[..], &["--ignore-unknown", "--null-absent"]].concat();
     assert_eq!(holdall_with(lenient, lines).ends_with(1).json()["finding_count"], 3);
 }

@@ -90,7 +90,9 @@ mod tests {
             match spelled(&remedy) {
                 None => assert!(of_programs.contains(&name), "{name}"),
                 Some(text) => {
-                    assert_ne!(text, remedy.to_string(), "{name} is spelled as in Rust");
+                    // A name to try instead is the same for everybody.
+                    let same = text == remedy.to_string();
+                    assert!(!same || name == "did_you_mean", "{name} is spelled as in Rust");
                     assert!(!of_programs.contains(&name) && !text.contains("with_"), "{text}");
                 }
             }
