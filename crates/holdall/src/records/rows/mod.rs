@@ -180,7 +180,7 @@ impl RowsOptions {
 with_work!(RowsOptions);
 
 /// Records that are read one after the other: for
-/// [`DatasetWriter::fill`](super::DatasetWriter::fill), [`check`](super::check()) and
+/// [`DatasetWriter::fill`](super::DatasetWriter::fill), [`check_rows`](super::check_rows) and
 /// [`infer`](super::infer()). Lines and tables take memory for one record at a time, a JSON array for all of it.
 #[derive(Debug)]
 pub struct Rows {
