@@ -96,7 +96,9 @@ def test_every_remedy_is_spelled_in_python():
     for name, hint, in_rust in _holdall.remedies():
         assert (hint is None) == (name in elsewhere), name
         if hint is not None:
-            assert hint != in_rust and "--" not in hint and "with_" not in hint and "::" not in hint, hint
+            # A name to try instead is the same for everybody.
+            assert hint != in_rust or name == "did_you_mean"
+            assert "--" not in hint and "with_" not in hint and "::" not in hint, hint
 
 
 def test_remedies_are_values(zt):

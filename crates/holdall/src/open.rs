@@ -253,6 +253,8 @@ fn changing() -> holdall_core::Error {
 /// Bytes fetched from each end of a file before anything is known about it, where every fetch is a
 /// wait: enough for every magic number, and for the whole manifest or header of most files.
 const FIRST_FETCH: u64 = 256 << 10;
+/// The same of a file that is read, where a fetch costs less.
+const FIRST_READ: u64 = 64 << 10;
 /// Bytes fetched from the start of a file that is in the system's cache, where a fetch costs little and
 /// what is not needed costs more.
 const FIRST_TOUCH: u64 = 4 << 10;
@@ -268,8 +270,9 @@ pub(crate) fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result
     let ends = if at_hand {
         vec![first]
     } else {
-        let head = 0..len.min(FIRST_FETCH);
-        let tail = head.end.max(len.saturating_sub(FIRST_FETCH))..len;
+        let each = if source.terms().is_remote() { FIRST_FETCH } else { FIRST_READ };
+        let head = 0..len.min(each);
+        let tail = head.end.max(len.saturating_sub(each))..len;
         vec![head, tail]
     };
     let bytes = read_now(source, &ends)?;

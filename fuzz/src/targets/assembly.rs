@@ -42,6 +42,9 @@ pub fn run(data: &[u8]) {
                     is_of_the_file(&one);
                     is_of_the_file(&other);
                 }
+                // zstd takes more where it decodes a frame at once: it needs no window beside the bytes, and matches may
+                // lie beyond it.
+                (Err(one), Ok(_)) if one.code().starts_with("zstd/") => {}
                 (one, other) => panic!("in order {one:?}, in any order {other:?}"),
             }
         }

@@ -3,6 +3,7 @@
 use crate::codec::zstd::check_decoded_len;
 use crate::error::Result;
 use crate::limits::Limits;
+use crate::model::Encoding;
 use crate::read::{
     ComponentDecoder, Decoded, Extent, MISSING, PartDecoder, Plan, Purpose, Sums, check_digest,
 };
@@ -55,6 +56,14 @@ impl Assembly {
     /// Limit, when a component decodes to more than `limits` allow.
     pub fn new(plan: Plan, limits: &Limits) -> Result<Assembly> {
         plan.check_empty(limits)?;
+        // Frames are short of a limit that all of them together may be over.
+        for want in plan.wants().iter().filter(|w| w.component.encoding != Encoding::Raw) {
+            let c = &want.component;
+            let wanted = want.range.as_ref().map(|r| r.end.saturating_sub(r.start));
+            if let Some(len) = wanted.or(c.decoded_len) {
+                check_decoded_len(len, c.stored_len(), limits).map_err(|e| want.place(e))?;
+            }
+        }
         let mut streams: BTreeMap<u32, Stream> = BTreeMap::new();
         for (at, part) in plan.parts().iter().enumerate() {
             let want = plan.want(part);
