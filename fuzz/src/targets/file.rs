@@ -41,9 +41,11 @@ fn component(t: &Tensor, c: &Component, len: usize) {
     assert!(stored.len() <= len);
     let whole = t.bytes(&c.role);
     let mut pieced = Vec::new();
-    let end: holdall::Result<()> = t.pieces(&c.role).expect("it is there").try_for_each(|piece| {
-        pieced.extend_from_slice(&piece?);
-        Ok(())
+    let end: holdall::Result<()> = t.pieces(&c.role).and_then(|mut pieces| {
+        pieces.try_for_each(|piece| {
+            pieced.extend_from_slice(&piece?);
+            Ok(())
+        })
     });
     let Ok(whole) = whole else {
         // What is wrong may be no more than the digest, which a range is not held against.
