@@ -12,7 +12,6 @@ const EXCUSED: &[(&str, &str)] = &[
     ("infer/mixed", GIVEN),
     ("input/schema-len", GIVEN),
     ("records/array-len", GIVEN),
-    ("records/line", GIVEN),
     ("records/no-metatensor", GIVEN),
     ("records/no-tables", GIVEN),
     ("records/unknown-len", GIVEN),
