@@ -94,6 +94,7 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("record/access", "of those who call this library", "holdall-schema/tests/access.rs"),
     ("record/keyword", OPTION, "holdall-schema/tests/check.rs"),
     ("record/too-large", LIMIT, "holdall-schema/tests/access.rs"),
+    ("schema/not-built", BUILD, "holdall-core/tests/unchecked.rs"),
 ];
 
 /// No small example is over it.
@@ -101,6 +102,7 @@ const LIMIT: &str = "a limit";
 const WRITING: &str = "found in writing";
 /// Readers of this format need not have what breaks it.
 const OPTION: &str = "a check that somebody asks for";
+const BUILD: &str = "of builds without the feature `validate`";
 
 /// Codes of the vectors, and of the files in `corpus/reject/metatensor`.
 fn broken() -> BTreeSet<String> {
