@@ -1,4 +1,4 @@
-//! Formatting, lints and docs of every workspace; the library with each format alone.
+//! Formatting, lints and docs of every workspace; what keeps the crates apart; the library with each format alone.
 
 use crate::command::{Outcome, cargo, root, target};
 use holdall::FORMATS;
@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 /// `cargo xtask check`.
 pub(crate) fn check(_args: &[String]) -> Outcome {
+    crate::layers::layers(&[])?;
     cargo(["fmt", "--all", "--check"]).run()?;
     cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
     cargo(["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings").run()?;

@@ -7,9 +7,11 @@ mod corpus;
 mod docs;
 mod fuzz;
 mod interop;
+mod layers;
 mod python;
 mod sizes;
 mod test;
+mod tokens;
 
 // Files that break a rule on being opened: the tables that the formats' own tests go through.
 #[path = "../../crates/holdall-core/tests/carton_files/mod.rs"]
@@ -37,7 +39,8 @@ const fn task(name: &'static str, says: &'static str, run: fn(&[String]) -> Outc
 
 const TASKS: &[Task] = &[
     task("test", "everything below that must pass, then all tests", test::all),
-    task("check", "formatting, clippy and docs, warnings as errors", check::check),
+    task("check", "formatting, clippy, docs and layers, warnings as errors", check::check),
+    task("layers", "arrows between crates point down; pure crates touch no system", layers::layers),
     task("features", "builds with each format alone, none and all", check::features),
     task("corpus", "tests the corpus; --make writes what comes from tables first", corpus::corpus),
     task("bless", "writes what `inspect` says of each accepted file beside it", corpus::bless),

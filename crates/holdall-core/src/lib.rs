@@ -6,8 +6,9 @@
 //! fuzzed from a byte slice.
 //!
 //! Where things live: [`model`] is the vocabulary (index, tensor, component, dtype, attributes,
-//! digest), [`wire`] reads and writes the encodings formats are made of (CBOR, JSON), [`codec`]
-//! decompresses under a limit, [`read`] plans reads and turns stored bytes into elements, [`layout`] gives components a meaning (dense, sparse, quantized) and
+//! digest), [`wire`] reads and writes the encodings formats are made of (CBOR, TOML, zip), [`codec`]
+//! decompresses under a limit, [`read`] plans reads and turns stored bytes into elements, [`layout`] gives
+//! components a meaning (dense, sparse, quantized) and
 //! [`formats`] has one module per file format.
 #![forbid(unsafe_code)]
 
@@ -38,6 +39,7 @@ pub use window::{Stop, Window};
 /// The tables of rules of this crate; those of the formats are in [`FORMATS`].
 static TABLES: &[&[&Rule]] = &[
     window::RULES,
+    model::attributes::RULES,
     model::builder::RULES,
     codec::zstd::RULES,
     codec::deflate::RULES,

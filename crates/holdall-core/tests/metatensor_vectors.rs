@@ -95,6 +95,7 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("record/keyword", OPTION, "holdall-schema/tests/check.rs"),
     ("schema/unknown-symbol", OPTION, "holdall-cli/tests/schema.rs"),
     ("record/too-large", LIMIT, "holdall-schema/tests/access.rs"),
+    ("schema/not-built", BUILD, "holdall-core/tests/unchecked.rs"),
 ];
 
 /// No small example is over it.
@@ -102,6 +103,7 @@ const LIMIT: &str = "a limit";
 const WRITING: &str = "found in writing";
 /// Readers of this format need not have what breaks it.
 const OPTION: &str = "a check that somebody asks for";
+const BUILD: &str = "of builds without the feature `validate`";
 
 /// Codes of the vectors, and of the files in `corpus/reject/metatensor`.
 fn broken() -> BTreeSet<String> {

@@ -1,11 +1,11 @@
 //! A schema with its JSON and where it came from, and the schemas of records inside it.
 
 use crate::error::{Error, Result, Shown as _};
-use crate::json::parse;
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
 use crate::rules::{UNKNOWN_PATH, WHICH_DATASET};
 use crate::schema::{Additional, Node, NodeId, Root, Schema};
+use holdall_json::parse;
 use serde_json::Value;
 
 /// A schema, compiled, with the JSON it was compiled from.

@@ -1,5 +1,10 @@
 //! Metatensor's schemas (`docs/spec/metatensor.md`): what the values of a file are made of, and
 //! where their bytes lie. Pure: no I/O, and nothing is ever fetched.
+//!
+//! The feature `validate`, on by default, brings [`Checker`]: values against standard keywords (minima,
+//! patterns, conditions), by the `jsonschema` crate, which is most of what this crate pulls in. Without it
+//! [`Checker::new`] fails with `schema/not-built`. Everything else is there: compiling, layouts, access,
+//! encoding and decoding of records (which check kinds, lengths and members themselves), evolution.
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,
@@ -9,15 +14,14 @@
 )]
 
 mod access;
+#[cfg(feature = "validate")]
 mod check;
 mod compile;
 mod document;
 mod dtype;
-mod effort;
 pub mod evolve;
 mod extent;
 pub mod infer;
-pub mod json;
 mod kinds;
 mod layout;
 mod limits;
@@ -27,8 +31,11 @@ pub mod record;
 mod refs;
 pub mod rules;
 mod schema;
+#[cfg(not(feature = "validate"))]
+mod unchecked;
 
 pub use access::{Accessor, Column, ReadScalar, Typed};
+#[cfg(feature = "validate")]
 pub use check::Checker;
 pub use document::{Document, Reading, record_kind};
 pub use dtype::TensorDType;
@@ -51,6 +58,8 @@ pub use path::{Path, Segment, write_name};
 pub use record::{Elements, Encoder, Entry, Heap};
 pub use refs::def_name;
 pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, Root, Schema};
+#[cfg(not(feature = "validate"))]
+pub use unchecked::Checker;
 
 /// The attribute of a file, of any format, that has its schema as JSON text (section 7.2).
 pub const SCHEMA_ATTRIBUTE: &str = "metatensor.schema";
@@ -64,5 +73,5 @@ pub const KIND_ATTRIBUTE: &str = "metatensor.kind";
 /// Every rule of this crate.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let own = [rules::RULES, record::rules::RULES, evolve::rules::RULES, infer::RULES];
-    [json::RULES].into_iter().chain(own).flatten().copied()
+    [holdall_json::RULES].into_iter().chain(own).flatten().copied()
 }

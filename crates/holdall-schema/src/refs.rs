@@ -94,6 +94,7 @@ impl<'v> Defs<'v> {
     }
 
     /// Whether a node, or what its `$ref` leads to, has a `default`.
+    #[cfg(feature = "validate")]
     pub(crate) fn has_default(&self, node: &Value) -> Result<bool> {
         if node.get("default").is_some() {
             return Ok(true);
@@ -185,6 +186,7 @@ pub(crate) fn children<'v>(keyword: &str, value: &'v Value, mut each: impl FnMut
 }
 
 /// As [`children`], to be changed.
+#[cfg(feature = "validate")]
 pub(crate) fn children_mut(
     keyword: &str,
     value: &mut Value,
@@ -202,7 +204,7 @@ pub(crate) fn children_mut(
 }
 
 mod percent {
-    use crate::json::hex_digit;
+    use holdall_json::hex_digit;
 
     /// The name in the end of a `$ref`: `%` and two digits are a byte, `~1` is `/`, `~0` is `~`.
     /// `None` where it is more than one name, or none.

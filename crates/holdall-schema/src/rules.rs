@@ -34,6 +34,12 @@ crate::error::rules! {
     pub DEPTH: Limit "schema/depth" "A schema nests at most `Limits::depth` levels deep.";
     /// Not a JSON Schema.
     pub INVALID: Malformed "schema/invalid" "A schema is a JSON Schema of draft 2020-12.";
+    /// This build cannot check values.
+    pub NOT_BUILT: Unsupported "schema/not-built"
+        "Values are checked against the standard keywords of a schema by builds with the feature \
+         `validate`."
+        hint "use a build with the feature `validate`, which the command and the Python package \
+              have by default";
     /// An enum without a list of different strings.
     pub ENUM: Malformed "schema/enum" "`enum` lists one or more different strings.";
     /// An array of what has no kind.

@@ -1,6 +1,6 @@
 //! Evolution: the vectors of `corpus/vectors/metatensor`, and what holds for every pair of schemas.
 
-use holdall_schema::json::parse;
+use holdall_json::parse;
 use holdall_schema::{
     Converters, Error, ResolveOptions, Schema, SchemaLimits, Symbols, by_value, changes_json, diff,
     resolve,

@@ -1,6 +1,6 @@
 //! The vectors of `corpus/vectors/metatensor`, which other implementations run too.
 
-use holdall_schema::json::parse;
+use holdall_json::parse;
 use holdall_schema::{
     Accessor, Additional, Dim, Encoder, Error, Kind, Node, NodeId, Path, Presence, ReadScalar,
     Root, Scalar, Schema, SchemaLimits, Symbols, TypeId,

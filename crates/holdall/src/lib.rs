@@ -56,6 +56,8 @@ pub use executor::Pieces;
 pub use file::{File, Tensor};
 pub use group::{Group, groups};
 pub use holdall_core::*;
+/// Strict JSON, as schemas, records and headers are read.
+pub use holdall_json as json;
 /// Schemas of records: what they are made of, and where their bytes lie.
 pub use holdall_schema as schema;
 pub use items::Sharing;

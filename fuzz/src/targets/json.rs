@@ -3,7 +3,7 @@
 
 use crate::limits;
 use holdall::Value;
-use holdall::wire::json::{Reader, read_value};
+use holdall::json::Reader;
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {
@@ -13,7 +13,7 @@ pub fn run(data: &[u8]) {
         let value = take(&mut reader)?;
         reader.end().map(|()| value)
     };
-    let read = all(|r| read_value(r).map(Some));
+    let read = all(|r| Value::read_json(r).map(Some));
     let skipped = all(|r| r.skip().map(|()| None));
     let others = serde_json::from_slice::<serde_json::Value>(data);
     match (&read, &skipped) {

@@ -2,7 +2,7 @@
 
 use crate::schemas::{compile, limits, of_hex, of_vectors, taken, value};
 use crate::take::{Put, Take};
-use holdall::schema::json::parse;
+use holdall::json::parse;
 use holdall::schema::{Checker, Encoder, Schema, Segment, TypeId};
 
 /// Panics where it does not hold.

@@ -3,7 +3,7 @@
 
 use crate::schemas::{limits, of_vectors};
 use crate::walk::is_of_the_file;
-use holdall::schema::json::parse;
+use holdall::json::parse;
 use holdall::schema::{Checker, Kind, LayoutItem, Root, Schema, Segment, TypeId, diff};
 
 /// Panics where it does not hold.

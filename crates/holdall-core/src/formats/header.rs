@@ -3,10 +3,11 @@
 
 use crate::encode::{Stored, TensorSpec};
 use crate::error::{Result, Rule, Shown as _};
+use crate::model::attributes::NOT_JSON;
 use crate::model::{Attributes, Encoding};
 use crate::window::Window;
-use crate::wire::json::{self, Reader};
 use bytes::Bytes;
+use holdall_json::{Reader, duplicate};
 use std::ops::Range;
 
 /// Bytes of the header's length.
@@ -101,11 +102,11 @@ impl Dialect {
 
 /// Checks that a header can hold these attributes.
 pub(super) fn check_values(attributes: &Attributes) -> Result<()> {
-    attributes.iter().try_for_each(|(_, value)| json::check(value, MAX_VALUE_DEPTH))?;
-    match json::duplicate(attributes.iter().map(|(key, _)| key)) {
+    attributes.iter().try_for_each(|(_, value)| value.check_json(MAX_VALUE_DEPTH))?;
+    match duplicate(attributes.iter().map(|(key, _)| key)) {
         Some(key) => {
             let message = format!("the attribute `{}` comes twice", key.shown());
-            Err(json::NOT_JSON.broken(message))
+            Err(NOT_JSON.broken(message))
         }
         None => Ok(()),
     }

@@ -1,6 +1,6 @@
 //! The vocabulary: what any tensor file contains, whatever its format.
 
-mod attributes;
+pub mod attributes;
 pub mod builder;
 mod digest;
 mod dtype;

@@ -9,7 +9,6 @@
 
 pub mod cbor;
 pub mod cursor;
-pub mod json;
 pub mod npy;
 #[cfg(feature = "carton")]
 pub mod protobuf;

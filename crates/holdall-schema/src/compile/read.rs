@@ -2,9 +2,9 @@
 
 use crate::dtype::TensorDType;
 use crate::error::{Error, Result, Rule, Shown as _};
-use crate::json::duplicate;
 use crate::kinds::{Align, Content, Dim, Enum, Len, PlaceWidth, TensorType};
 use crate::rules::{ALIGN, BLOB, ENUM, KEYWORD, KIND, STRUCT, TENSOR};
+use holdall_json::duplicate;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;

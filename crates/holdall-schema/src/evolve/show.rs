@@ -1,10 +1,10 @@
 //! What a schema has somewhere, in a few words.
 
 use crate::error::Shown as _;
-use crate::json::write_string;
 use crate::kinds::{Align, Dim, Kind, Len, TensorType, TypeId};
 use crate::path::Path;
 use crate::schema::{Node, Schema};
+use holdall_json::write_string;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::sync::Arc;

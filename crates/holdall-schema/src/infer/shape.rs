@@ -2,11 +2,11 @@
 
 use super::{InferOptions, Width};
 use crate::error::Result;
-use crate::json::{Reader, Token};
 use crate::limits::SchemaLimits;
 use crate::record::Encoder;
 use crate::record::rules::TYPE;
 use crate::schema::Schema;
+use holdall_json::{Reader, Token};
 use std::collections::{BTreeSet, HashMap};
 
 /// Above so many members an object is one whose keys are data.

@@ -9,13 +9,13 @@ use super::rules::{
 use super::{Entry, Heap};
 use crate::error::{Error, Result, Shown as _};
 use crate::extent::get;
-use crate::json::{DUPLICATE_KEY, Reader, Token};
 use crate::kinds::{Array, Enum, Kind, Len, Struct, TensorType, TypeId, Union};
 use crate::limits::SchemaLimits;
 use crate::path::Segment;
 use crate::rules::OPEN_SHAPE;
 use crate::schema::Schema;
 use data_encoding::BASE64 as STANDARD;
+use holdall_json::{DUPLICATE_KEY, Reader, Token};
 use serde_json::Value;
 
 /// Writes values of one type as records. Keeps what it needs in between, so that a long run of

@@ -1,7 +1,7 @@
 //! JSON as an encoder takes it: text, or a value that is there already.
 
 use crate::error::Result;
-use crate::json::{NUMBER, Reader, TYPE, Token, parse};
+use holdall_json::{NUMBER, Reader, TYPE, Token, parse};
 use serde_json::{Map, Value};
 
 /// A number, as JSON has them.

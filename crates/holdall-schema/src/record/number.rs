@@ -6,8 +6,8 @@ use super::rules::{COUNT, RANGE, TIMESTAMP, TYPE};
 use super::time;
 use crate::dtype::TensorDType;
 use crate::error::{Error, Remedy, Result, Shown as _};
-use crate::json::Token;
 use crate::kinds::Scalar;
+use holdall_json::Token;
 use std::fmt::Write as _;
 
 /// A type of number, in a record or in a tensor of one.

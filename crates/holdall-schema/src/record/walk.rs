@@ -8,14 +8,14 @@ use super::rules::{
 };
 use crate::error::{Error, Result, Shown as _};
 use crate::extent::get;
-use crate::json::Reader;
-use crate::json::{Token, parse, write_string};
 use crate::kinds::{Array, Enum, Kind, Len, PlaceWidth, Scalar, Struct, TensorType, TypeId, Union};
 use crate::limits::SchemaLimits;
 use crate::path::Segment;
 use crate::rules::{OPEN_SHAPE, TOO_LARGE as TOO_MANY};
 use crate::schema::Schema;
 use data_encoding::BASE64;
+use holdall_json::Reader;
+use holdall_json::{Token, parse, write_string};
 use serde_json::Value;
 use std::fmt::Write as _;
 

@@ -42,7 +42,7 @@ pub fn infer_schema(file: &File) -> Result<Value> {
 #[cfg(feature = "metatensor")]
 pub fn schema_of_tensors(tensors: &[TensorSpec]) -> Result<Value> {
     let text = formats::metatensor::infer(tensors, None)?;
-    holdall_schema::json::parse(text.as_bytes(), holdall_core::Limits::default().depth)
+    holdall_json::parse(text.as_bytes(), holdall_core::Limits::default().depth)
 }
 
 #[cfg(not(feature = "metatensor"))]

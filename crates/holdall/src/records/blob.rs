@@ -7,7 +7,7 @@ use super::{BLOB, ENTRIES, HEAP, check_layout, placed, record::text};
 use crate::file::Tensor;
 use bytes::Bytes;
 use holdall_core::{DType, Error, Result, Role};
-use holdall_schema::json::parse;
+use holdall_json::parse;
 use holdall_schema::record::rules::{ENTRY_ALIGN, ENTRY_BOUNDS, ENTRY_EMPTY, ENTRY_LENGTH, JSON};
 use holdall_schema::{Content, Entry, Node, Root, Schema, SchemaLimits, TensorDType};
 use serde_json::Value;

@@ -4,7 +4,7 @@ use super::rows::{Fields, Row, Rows};
 use super::rules::TABLE;
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
-use holdall_schema::json::parse;
+use holdall_json::parse;
 use holdall_schema::{InferOptions, Inference, Path, Plain, Schema, SchemaLimits, Segment};
 use serde_json::{Map, Value, json};
 

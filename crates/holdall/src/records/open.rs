@@ -6,7 +6,7 @@ use super::store::Store;
 use super::{HEAP, Inner, RECORDS, Records, check_layout};
 use crate::file::Tensor;
 use holdall_core::{Result, Role};
-use holdall_schema::json::parse;
+use holdall_json::parse;
 use holdall_schema::{KIND_ATTRIBUTE, Schema, SchemaLimits};
 use serde_json::Value;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::entries::{From, Mover};
 use super::{Accessor, Ragged, ReadScalar, Records, Typed};
 use holdall_core::{Error, Result};
-use holdall_schema::json::parse;
+use holdall_json::parse;
 use holdall_schema::record::rules::{ACCESS, ENTRY_ALIGN, ENTRY_BOUNDS, ENTRY_LENGTH, JSON, UTF8};
 use holdall_schema::{Entry, Kind, Len, TypeId};
 use serde_json::Value;

@@ -10,7 +10,7 @@ use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{Index, IndexBuilder, Value};
 use crate::window::{Stop, Window};
-use crate::wire::json::{Reader, parse_at, write_string};
+use holdall_json::{Reader, parse_at, write_string};
 use holdall_schema::{Root, Schema, Symbols};
 use serde_json::Value as Json;
 use std::ops::Range;

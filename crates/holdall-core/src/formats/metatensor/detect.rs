@@ -2,7 +2,7 @@
 
 use crate::formats::header::{LEN_BYTES, MAX_HEADER_LEN};
 use crate::window::{Stop, Window};
-use crate::wire::json::{Reader, Token};
+use holdall_json::{Reader, Token};
 use memchr::memmem;
 
 /// The key that only the general form has, with a string.

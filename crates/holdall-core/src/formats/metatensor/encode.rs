@@ -12,8 +12,8 @@ use crate::formats::UNKNOWN_VERSION;
 use crate::formats::header::{LEN_BYTES, MAX_HEADER_LEN, Slot, Slots, check_values};
 use crate::limits::Limits;
 use crate::model::{Algorithm, Attributes, Index, Layout, Value};
-use crate::wire::json::{self, parse};
 use bytes::Bytes;
+use holdall_json::parse;
 
 /// The largest alignment that a schema or a header can ask for.
 const MAX_ALIGN: u64 = 1 << 16;
@@ -65,7 +65,7 @@ impl Encode for Encoder {
     }
 
     fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
-        let names = json::duplicate(declared.iter().map(|t| t.name.as_str()));
+        let names = holdall_json::duplicate(declared.iter().map(|t| t.name.as_str()));
         if let Some(name) = names {
             return Err(DECLARED.broken("two tensors have this name").in_tensor(name));
         }
@@ -130,6 +130,10 @@ impl Encoder {
         let same = attributes.iter().filter(|(key, _)| !is_ours(key)).all(|(key, value)| {
             index.attributes().get(key).map(Value::to_json) == Some(value.to_json())
         });
+        // What cannot be checked is not written.
+        if let Some(warning) = index.warnings().iter().find(|w| w.code == VALUES_UNCHECKED) {
+            return Err(holdall_schema::rules::NOT_BUILT.broken(warning.message.clone()));
+        }
         match same && index.len() == declared.len() && index.warnings().is_empty() {
             true => Ok(()),
             false => Err(SCHEMA_FIT.broken("other attributes or tensors would be read back")),

@@ -9,7 +9,7 @@ use crate::formats::element::{ElementType, by_meaning};
 use crate::formats::header::check_values;
 use crate::limits::Limits;
 use crate::model::{DType, Layout, Role, element_count, stored_size};
-use crate::wire::json::parse;
+use holdall_json::parse;
 use holdall_schema::{Node, Root, Schema, SchemaLimits};
 
 /// Checks that a tensor can be written.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result, Shown as _};
 use crate::formats::header::{LEN_BYTES, MAX_HEADER_LEN};
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
-use crate::wire::json::{DUPLICATE_KEY, Reader, Token};
+use holdall_json::{DUPLICATE_KEY, Reader, Token};
 use holdall_schema::rules::TOO_LARGE;
 use std::ops::Range;
 
@@ -77,7 +77,7 @@ impl<'a> Header<'a> {
             *slot = Some(at..reader.offset());
         }
         reader.end()?;
-        if let Some(key) = crate::wire::json::duplicate(unknown.iter().map(String::as_str)) {
+        if let Some(key) = holdall_json::duplicate(unknown.iter().map(String::as_str)) {
             let message = format!("`{}` comes twice in the header", key.shown());
             return Err(DUPLICATE_KEY.broken(message).at(start..range.end));
         }

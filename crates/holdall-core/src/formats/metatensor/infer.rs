@@ -8,7 +8,7 @@ use crate::error::{Error, Result, Shown as _};
 use crate::formats::element::by_meaning;
 use crate::limits::Limits;
 use crate::model::{Layout, Value};
-use crate::wire::json::{parse, write_string};
+use holdall_json::{parse, write_string};
 use holdall_schema::{TensorDType, def_name};
 use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, HashMap};

@@ -2,11 +2,12 @@
 
 use super::header::{count_values, too_many};
 use super::reference::typed;
-use super::rules::{MEMBERS, VALUE};
+use super::rules::{MEMBERS, VALUE, VALUES_UNCHECKED};
 use super::walk::{Walk, check_count};
 use crate::error::{Result, Shown as _};
-use crate::wire::json::{DUPLICATE_KEY, Reader, parse_at};
+use holdall_json::{DUPLICATE_KEY, Reader, parse_at};
 use holdall_schema::{Additional, Checker, NodeId, Object, Presence, write_name};
+use serde_json::Value as Json;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -132,14 +133,28 @@ impl<'s> Walk<'s> {
         // For what skipping does not look at: keys that come twice, numbers that pass a double.
         let value = parse_at(text.as_bytes(), start, self.source.limits.depth)?;
         if let Some(id) = node.filter(|_| self.symbols_are_known) {
-            let checker = match self.checker.take() {
-                Some(checker) => checker,
-                None => Checker::new(self.schema, self.json, &self.source.limits.of_schemas())?,
-            };
-            self.checker.insert(checker).plain(id, value, &VALUE)?;
+            self.check_plain(id, value)?;
         }
         self.values.push((self.path.clone(), text.to_owned()));
         Ok(())
+    }
+
+    /// Checks a plain value against the standard keywords of the schema. A build that has no checker warns:
+    /// the tensors beside the value are as good as they were.
+    fn check_plain(&mut self, node: NodeId, value: Json) -> Result<()> {
+        if !Checker::IS_BUILT {
+            let path = self.path.shown();
+            self.builder.warn(VALUES_UNCHECKED, None, None, || {
+                let what = "not checked against the keywords of the schema: this build lacks the feature `validate`";
+                format!("the value `{path}` was {what}").into()
+            });
+            return Ok(());
+        }
+        let checker = match self.checker.take() {
+            Some(checker) => checker,
+            None => Checker::new(self.schema, self.json, &self.source.limits.of_schemas())?,
+        };
+        self.checker.insert(checker).plain(node, value, &VALUE)
     }
 }
 

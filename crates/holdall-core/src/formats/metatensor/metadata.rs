@@ -5,10 +5,9 @@ use super::rules::ATTRIBUTE;
 use super::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
+use crate::model::attributes::LOSSLESS;
 use crate::model::{Attributes, Value};
-use crate::wire::json::{
-    DUPLICATE_KEY, LOSSLESS, Reader, duplicate, parse, read_attributes, read_value, write_string,
-};
+use holdall_json::{DUPLICATE_KEY, Reader, duplicate, parse, write_string};
 use holdall_schema::{Schema, SchemaLimits};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap};
@@ -66,7 +65,7 @@ impl Metadata {
             }
         }
         if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
-            let message = format!("the key `{}` comes twice in `metadata`", key.shown());
+            let message = format!("the key `{}` appears twice in `metadata`", key.shown());
             return Err(DUPLICATE_KEY.broken(message).at(range.clone()));
         }
         for (key, value) in restored.iter().flat_map(Attributes::iter) {
@@ -92,7 +91,7 @@ impl Metadata {
         let reader = || Reader::new(text.as_bytes(), start, depth);
         let show = |e: Error| e.to_string();
         let read = match key {
-            ATTRIBUTES => reader().and_then(|mut r| read_attributes(&mut r)).map(|all| {
+            ATTRIBUTES => reader().and_then(|mut r| Attributes::read_json(&mut r)).map(|all| {
                 *restored = Some(all);
             }),
             TENSOR_ATTRIBUTES => {
@@ -108,7 +107,7 @@ impl Metadata {
                 return Ok(Err("the key stands for a part of the header".to_owned()));
             }
             _ => {
-                let value = match read_value(&mut reader()?) {
+                let value = match Value::read_json(&mut reader()?) {
                     Err(e) if e.code() == LOSSLESS.code => plain(parse(text.as_bytes(), depth)?),
                     other => other?,
                 };
@@ -144,8 +143,8 @@ fn by_name(reader: &mut Reader<'_>) -> Result<HashMap<String, Attributes>> {
     reader.begin_object()?;
     while let Some(name) = reader.next_key(&mut scratch)? {
         let name = name.to_owned();
-        if all.insert(name, read_attributes(reader)?).is_some() {
-            return Err(DUPLICATE_KEY.broken("a tensor comes twice"));
+        if all.insert(name, Attributes::read_json(reader)?).is_some() {
+            return Err(DUPLICATE_KEY.broken("a tensor appears twice"));
         }
     }
     Ok(all)
@@ -159,7 +158,7 @@ fn names(reader: &mut Reader<'_>) -> Result<HashMap<String, String>> {
         let path = path.to_owned();
         let name = reader.string(&mut value)?.to_owned();
         if all.insert(path, name).is_some() {
-            return Err(DUPLICATE_KEY.broken("a path comes twice"));
+            return Err(DUPLICATE_KEY.broken("a path appears twice"));
         }
     }
     Ok(all)
@@ -218,7 +217,7 @@ fn values(text: &str, depth: usize) -> Result<Vec<(String, String)>> {
     }
     reader.end()?;
     match duplicate(all.iter().map(|(path, _)| path.as_str())) {
-        Some(_) => Err(DUPLICATE_KEY.broken("a path comes twice")),
+        Some(_) => Err(DUPLICATE_KEY.broken("a path appears twice")),
         None => Ok(all),
     }
 }

@@ -6,7 +6,7 @@ use crate::error::{Error, Result, Shown as _};
 use crate::formats::element::{ElementType, by_name};
 use crate::limits::Limits;
 use crate::model::builder::RANK;
-use crate::wire::json::{DUPLICATE_KEY, Reader};
+use holdall_json::{DUPLICATE_KEY, Reader};
 use std::ops::Range;
 
 /// A flat reference; its shape is elsewhere.

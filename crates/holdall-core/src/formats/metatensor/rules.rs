@@ -1,5 +1,8 @@
 //! Every rule of the format.
 
+/// The warning of a plain value that this build cannot check.
+pub(super) const VALUES_UNCHECKED: &str = "metatensor/values-unchecked";
+
 crate::error::rules! {
     /// Every rule of the format; those of schemas and records are with `holdall-schema`.
     pub static RULES;

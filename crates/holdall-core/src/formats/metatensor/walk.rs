@@ -13,7 +13,7 @@ use crate::model::{
     ByteOrder, Component, DType, Encoding, IndexBuilder, Layout, LogicalType, Role, element_count,
     stored_size,
 };
-use crate::wire::json::Reader;
+use holdall_json::Reader;
 use holdall_schema::{
     Checker, Content, Dim, Len, Node, NodeId, Schema, Symbols, TensorDType, TensorType, TypeId,
 };

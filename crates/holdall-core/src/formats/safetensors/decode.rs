@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::model::builder::{RANK, SHAPE_OVERFLOW};
 use crate::model::{ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role};
 use crate::window::{Stop, Window};
-use crate::wire::json::{self, Reader, Token};
+use holdall_json::{Reader, Token, duplicate};
 use std::ops::Range;
 
 /// What the file in `window` contains.
@@ -252,7 +252,7 @@ fn read_metadata(reader: &mut Reader<'_>) -> Result<Metadata> {
         let value = reader.string(&mut value_scratch)?;
         pairs.push((key.to_owned(), value.to_owned()));
     }
-    if let Some(key) = json::duplicate(pairs.iter().map(|(k, _)| k.as_str())) {
+    if let Some(key) = duplicate(pairs.iter().map(|(k, _)| k.as_str())) {
         let message = format!("`{}` comes twice in `{METADATA_KEY}`", key.shown());
         return Err(DUPLICATE_KEY.broken(message).at(start..reader.offset()));
     }

@@ -6,7 +6,7 @@ use crate::error::{Result, Shown as _};
 use crate::formats::element::ElementType;
 use crate::limits::Limits;
 use crate::model::{Attributes, IndexBuilder, Layout, Value};
-use crate::wire::json::{self, Reader, read_attributes};
+use holdall_json::{DUPLICATE_KEY, Reader, duplicate, write_string};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -170,7 +170,7 @@ impl Aliases {
 fn without_clash(read: Attributes, metadata: &Metadata) -> Result<Attributes, String> {
     let own = read.iter().map(|(k, _)| k);
     let text = metadata.pairs.iter().map(|(k, _)| k.as_str()).filter(|k| !OURS.contains(k));
-    match json::duplicate(own.chain(text)) {
+    match duplicate(own.chain(text)) {
         Some(key) => Err(format!("`{}` is there as text too", key.shown())),
         None => Ok(read),
     }
@@ -183,9 +183,9 @@ fn read_tensor_attributes(text: &str, depth: usize) -> Result<HashMap<String, At
     reader.begin_object()?;
     while let Some(name) = reader.next_key(&mut scratch)? {
         let name = name.to_owned();
-        let attributes = read_attributes(&mut reader)?;
+        let attributes = Attributes::read_json(&mut reader)?;
         if let Some(_first) = all.insert(name, attributes) {
-            return Err(json::DUPLICATE_KEY.broken("a tensor comes twice"));
+            return Err(DUPLICATE_KEY.broken("a tensor appears twice"));
         }
     }
     reader.end()?;
@@ -251,13 +251,13 @@ impl<'a> Said<'a> {
     pub(super) fn write(&self, out: &mut String) {
         let attributes = object(&self.attributes, |value, out| value.write_json(out));
         let of_tensors = object(&self.tensor_attributes, |own, out| out.push_str(&own.to_json()));
-        let aliases = object(&self.aliases, |first, out| json::write_string(first, out));
+        let aliases = object(&self.aliases, |first, out| write_string(first, out));
         let mut all: BTreeMap<&str, &str> = self.text.clone();
         let ours =
             [(ATTRIBUTES, &attributes), (TENSOR_ATTRIBUTES, &of_tensors), (ALIASES, &aliases)];
         all.extend(ours.iter().filter_map(|(key, text)| Some((*key, text.as_deref()?))));
-        if let Some(metadata) = object(&all, |text, out| json::write_string(text, out)) {
-            json::write_string(METADATA_KEY, out);
+        if let Some(metadata) = object(&all, |text, out| write_string(text, out)) {
+            write_string(METADATA_KEY, out);
             out.push(':');
             out.push_str(&metadata);
         }
@@ -272,7 +272,7 @@ fn object<T>(pairs: &BTreeMap<&str, T>, write: impl Fn(&T, &mut String)) -> Opti
     let mut out = String::new();
     for (key, value) in pairs {
         out.push(if out.is_empty() { '{' } else { ',' });
-        json::write_string(key, &mut out);
+        write_string(key, &mut out);
         out.push(':');
         write(value, &mut out);
     }

@@ -7,7 +7,7 @@ use crate::records::blob::{BlobElement, element_width};
 use crate::records::rules::CONTENT;
 use crate::records::{BLOB, ENTRIES, HEAP};
 use holdall_core::{DType, Error, Result};
-use holdall_schema::json::parse;
+use holdall_json::parse;
 use holdall_schema::record::rules::{ENTRY_LENGTH, JSON, UTF8};
 use holdall_schema::{Content, Entry, Heap, SchemaLimits};
 use serde_json::Value;

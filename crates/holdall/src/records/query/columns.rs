@@ -2,7 +2,7 @@
 
 use crate::records::{Record, Records};
 use holdall_core::Result;
-use holdall_schema::json::Reader;
+use holdall_json::Reader;
 use holdall_schema::{Accessor, Kind, Path, Schema, Segment, TypeId};
 
 /// Some members of the records of one dataset: see [`Records::columns`].

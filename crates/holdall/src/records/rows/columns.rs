@@ -5,7 +5,7 @@ use super::{Fields, Row};
 use crate::records::rules::TABLE;
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
-use holdall_schema::json::parse;
+use holdall_json::parse;
 use holdall_schema::record::Unknown;
 use holdall_schema::record::rules::{TYPE, UNKNOWN_MEMBER};
 use holdall_schema::{Kind, Len, Path, Scalar, Schema, Segment, TypeId};

@@ -30,7 +30,7 @@ use super::rules::ARRAY_LEN;
 use crate::error::io;
 use crate::work::{Work, with_work};
 use holdall_core::{Error, Limits, Result};
-use holdall_schema::json::{Reader, Token};
+use holdall_json::{Reader, Token};
 use lines::Lines;
 use std::io::{self, Read};
 use std::path::Path;

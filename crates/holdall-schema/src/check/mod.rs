@@ -1,10 +1,11 @@
 //! What standard keywords say of values: minima, patterns, formats of header values and of records
 //! as JSON. By the `jsonschema` crate, compiled once for a schema, with a keyword for each kind.
+//! Built with the feature `validate`; `unchecked.rs` stands in without it.
 
-use crate::effort;
+mod effort;
+
 use crate::error::{Error, Result, Rule, Shown as _};
 use crate::extent::in_memory;
-use crate::json::Token;
 use crate::kinds::{Scalar, TypeId};
 use crate::limits::SchemaLimits;
 use crate::record::input::{Input, ValueInput};
@@ -15,6 +16,7 @@ use crate::refs::{Defs, children_mut};
 use crate::rules::INVALID;
 use crate::schema::{Additional, Node, NodeId, Root, Schema};
 use data_encoding::BASE64;
+use holdall_json::Token;
 use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -36,6 +38,9 @@ const EFFORT: u64 = 64;
 const EFFORT_TO_TELL: u64 = 4096;
 
 impl<'s> Checker<'s> {
+    /// Whether this build has what checks: the feature `validate`.
+    pub const IS_BUILT: bool = true;
+
     /// A checker of what the schema compiled from `source` describes. Nothing is fetched, and patterns
     /// take time in proportion to their text.
     ///

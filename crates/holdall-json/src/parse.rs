@@ -1,14 +1,15 @@
 //! Whole values.
 
-use super::{DUPLICATE_KEY, NUMBER, Number, Reader, Token};
-use crate::error::Result;
+use crate::error::{Result, Shown as _};
+use crate::{DUPLICATE_KEY, NUMBER, Number, Reader, Token};
+use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
 /// The value of JSON text, nesting at most `max_depth` levels. Keys are unique, and every number
 /// with a point or an exponent, or of more than 64 bits, is the nearest double.
 ///
 /// # Errors
-/// Those of [`Reader`]; [`DUPLICATE_KEY`]; [`NUMBER`] for a number that passes a double.
+/// Those of [`Reader`]; [`DUPLICATE_KEY`]; [`NUMBER`] for a number too large for a double.
 pub fn parse(text: &[u8], max_depth: usize) -> Result<Value> {
     parse_at(text, 0, max_depth)
 }
@@ -49,13 +50,14 @@ fn read(reader: &mut Reader<'_>, scratch: &mut String) -> Result<Value> {
             let mut members = Map::new();
             reader.begin_object()?;
             while let Some(key) = reader.next_key(scratch)? {
-                let key = key.to_owned();
-                let value = read(reader, scratch)?;
-                let before = members.len();
-                members.insert(key, value);
-                if members.len() == before {
-                    let message = "a key of this object comes twice";
-                    return Err(DUPLICATE_KEY.broken(message).at(start..reader.offset()));
+                match members.entry(key) {
+                    Entry::Vacant(entry) => {
+                        entry.insert(read(reader, scratch)?);
+                    }
+                    Entry::Occupied(_) => {
+                        let message = format!("the key `{}` appears twice", key.shown());
+                        return Err(DUPLICATE_KEY.broken(message).at(start..reader.offset()));
+                    }
                 }
             }
             Ok(Value::Object(members))
@@ -76,6 +78,6 @@ fn read_number(number: Number<'_>) -> Result<Value> {
     match number.text.parse::<f64>() {
         // Finite floats are all that serde_json's numbers hold.
         Ok(x) if x.is_finite() => Ok(x.into()),
-        _ => Err(NUMBER.broken("the number passes the range of a double")),
+        _ => Err(NUMBER.broken("the number is too large for a double")),
     }
 }

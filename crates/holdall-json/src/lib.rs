@@ -2,8 +2,8 @@
 //!
 //! # What
 //! The reader hands out one token at a time and builds nothing: a header with 10^5 entries streams
-//! straight into an index. Strings without an escape are borrowed from the text. Here because
-//! schemas, records and the formats of `holdall-core` all read JSON by the same rules.
+//! straight into an index. Strings without an escape are borrowed from the text. Schemas, records,
+//! headers and what users bring are all read by these rules.
 //!
 //! # Layout
 //! Text, as in RFC 8259. No byte order mark, no comments, no `NaN`.
@@ -15,22 +15,38 @@
 //! a flag for each known field).
 //!
 //! # Support
-//! Reads everything, token by token ([`Reader`]; integers come as `u64` by [`Reader::u64`]) or into a
-//! value ([`parse`]). Writes strings ([`write_string`]).
+//! Reads everything, token by token ([`Reader`]; integers come as `u64` by [`Reader::u64`]) or, with
+//! the feature `value`, into a `serde_json::Value` (`parse`). Writes strings ([`write_string`]).
 //!
 //! # Deviations
 //! None from the RFC. Nesting is limited, which its section 9 allows.
 //!
 //! # Untrusted input
 //! Nesting: bounded by the limit given to [`Reader::new`], and [`Reader::skip`] does not recurse.
-//! Numbers: digits that pass 64 bits are [`INTEGER`]. Strings: an unescaped copy is never longer
+//! Numbers: digits beyond 64 bits are [`INTEGER`]. Strings: an unescaped copy is never longer
 //! than its text. Nothing is allocated by a number in the text.
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used
+)]
 
+mod number;
+#[cfg(feature = "value")]
 mod parse;
 mod reader;
+mod string;
+mod write;
 
+use holdall_error as error;
+pub use number::Number;
+#[cfg(feature = "value")]
 pub use parse::{parse, parse_at};
-pub use reader::{Number, Reader, Token, duplicate, hex_digit, write_string};
+pub use reader::{Reader, Token, duplicate};
+pub use string::hex_digit;
+pub use write::write_string;
 
 crate::error::rules! {
     /// Every rule of JSON text.
@@ -63,12 +79,4 @@ crate::error::rules! {
     pub DEPTH: Limit "json/depth" "JSON nests at most `Limits::depth` levels deep.";
     /// A key twice in one object.
     pub DUPLICATE_KEY: Malformed "json/duplicate-key" "The keys of one JSON object are unique.";
-    /// An object with a `$` key that stands for no attribute value.
-    pub LOSSLESS: Malformed "json/lossless"
-        "An object with a key that starts with `$` is one of the forms that stand for values JSON \
-         lacks.";
-    /// A value handed to a writer that would not be read back.
-    pub NOT_JSON: Misuse "json/not-json"
-        "A value to be written as JSON is read back as it is: integers from -2^64 to 2^64 - 1, keys \
-         that are unique, and no deeper than readers go.";
 }

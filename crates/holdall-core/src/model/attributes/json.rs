@@ -1,0 +1,360 @@
+//! Attribute values as JSON, without loss: written, and read back.
+
+use super::{Attributes, Value};
+use crate::error::{Error, Result, Shown as _};
+use holdall_json::{
+    DUPLICATE_KEY, NUMBER, Number, Reader, Token, duplicate, hex_digit, write_string,
+};
+use std::fmt::{self, Write as _};
+
+impl Value {
+    /// The value as JSON text, without loss: what JSON cannot say is an object with one key that
+    /// starts with `$`: `{"$bytes": hex}`, `{"$float": "nan" | "inf" | "-inf" | hex of the bits}`,
+    /// `{"$tag": [n, value]}`, `{"$simple": n}`, `{"$undefined": true}`, and
+    /// `{"$map": [[key, value], …]}` for a map with a key that is not text or starts with `$`.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        self.write_json(&mut out);
+        out
+    }
+
+    /// Appends [`Value::to_json`] to `out`.
+    pub fn write_json(&self, out: &mut String) {
+        // Writing to a String cannot fail.
+        let _ = match self {
+            Value::Null => out.write_str("null"),
+            Value::Undefined => out.write_str("{\"$undefined\":true}"),
+            Value::Bool(b) => write!(out, "{b}"),
+            Value::Integer(i) => write!(out, "{i}"),
+            Value::Float(x) => write_float(*x, out),
+            Value::Bytes(bytes) => {
+                out.push_str("{\"$bytes\":\"");
+                bytes.iter().for_each(|b| {
+                    let _ = write!(out, "{b:02x}");
+                });
+                out.write_str("\"}")
+            }
+            Value::Text(s) => {
+                write_string(s, out);
+                Ok(())
+            }
+            Value::Array(items) => {
+                out.push('[');
+                for (i, item) in items.iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    item.write_json(out);
+                }
+                out.write_str("]")
+            }
+            Value::Map(pairs) => write_map(pairs, out),
+            Value::Tag(tag, value) => {
+                let _ = write!(out, "{{\"$tag\":[{tag},");
+                value.write_json(out);
+                out.write_str("]}")
+            }
+            Value::Simple(n) => write!(out, "{{\"$simple\":{n}}}"),
+        };
+    }
+
+    /// The value of JSON text: what [`Value::to_json`] wrote, or any other JSON. `max_depth` bounds
+    /// the nesting of the text.
+    ///
+    /// A number with a point or an exponent is a float, and so is an integer that passes 64 bits.
+    ///
+    /// # Errors
+    /// Those of [`Reader`]; [`DUPLICATE_KEY`]; [`LOSSLESS`] for an object with a key that starts
+    /// with `$` but is none of the forms listed at [`Value::to_json`].
+    pub fn from_json(text: &str, max_depth: usize) -> Result<Value> {
+        let mut reader = Reader::new(text.as_bytes(), 0, max_depth)?;
+        let value = Value::read_json(&mut reader)?;
+        reader.end()?;
+        Ok(value)
+    }
+
+    /// Takes any value; see [`Value::from_json`]. Recursion is bounded by the reader's depth.
+    ///
+    /// # Errors
+    /// As [`Value::from_json`].
+    pub fn read_json(reader: &mut Reader<'_>) -> Result<Value> {
+        match reader.peek()? {
+            Token::Null => reader.null().map(|()| Value::Null),
+            Token::Bool => reader.bool().map(Value::Bool),
+            Token::Number => {
+                let start = reader.offset();
+                let number = reader.number()?;
+                read_number(number).map_err(|e| e.at(start..reader.offset()))
+            }
+            Token::String => Ok(Value::Text(owned_string(reader)?)),
+            Token::Array => {
+                let mut items = Vec::new();
+                reader.begin_array()?;
+                while reader.next_item()? {
+                    items.push(Value::read_json(reader)?);
+                }
+                Ok(Value::Array(items))
+            }
+            Token::Object => read_object(reader),
+        }
+    }
+
+    /// Checks that this value, at most `depth` arrays, maps and tags deep, is read back as it is from what
+    /// [`Value::to_json`] gives.
+    ///
+    /// # Errors
+    /// [`NOT_JSON`].
+    pub fn check_json(&self, depth: usize) -> Result<()> {
+        let inner = depth.saturating_sub(1);
+        match self {
+            Value::Array(_) | Value::Map(_) | Value::Tag(..) if depth == 0 => {
+                return Err(NOT_JSON.broken("it is nested too deeply to be read back"));
+            }
+            Value::Integer(n) if !(LEAST..=MOST).contains(n) => {
+                return Err(NOT_JSON.broken(format!("the integer {n} is outside of -2^64..2^64")));
+            }
+            Value::Array(items) => items.iter().try_for_each(|item| item.check_json(inner))?,
+            Value::Tag(_, item) => item.check_json(inner)?,
+            Value::Map(pairs) => {
+                for (key, value) in pairs {
+                    key.check_json(inner)?;
+                    value.check_json(inner)?;
+                }
+                let keys: Vec<String> = pairs.iter().map(|(k, _)| k.to_json()).collect();
+                if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
+                    let message = format!("a map has the key {} twice", key.shown());
+                    return Err(NOT_JSON.broken(message));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Attributes {
+    /// The attributes as one JSON object; see [`Value::to_json`]. Keys stand as they are.
+    pub fn to_json(&self) -> String {
+        let mut out = String::from("{");
+        for (i, (k, v)) in self.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            write_string(k, &mut out);
+            out.push(':');
+            v.write_json(&mut out);
+        }
+        out.push('}');
+        out
+    }
+
+    /// The attributes of one JSON object, as [`Attributes::to_json`] writes it: its own keys stand
+    /// as they are, even those that start with `$`.
+    ///
+    /// # Errors
+    /// As [`Value::from_json`].
+    pub fn from_json(text: &str, max_depth: usize) -> Result<Attributes> {
+        let mut reader = Reader::new(text.as_bytes(), 0, max_depth)?;
+        let attributes = Attributes::read_json(&mut reader)?;
+        reader.end()?;
+        Ok(attributes)
+    }
+
+    /// Takes an object as attributes; see [`Attributes::from_json`].
+    ///
+    /// # Errors
+    /// As [`Value::from_json`].
+    pub fn read_json(reader: &mut Reader<'_>) -> Result<Attributes> {
+        let start = reader.offset();
+        let mut scratch = String::new();
+        let mut attributes = Attributes::new();
+        reader.begin_object()?;
+        while let Some(key) = reader.next_key(&mut scratch)? {
+            let key = key.to_owned();
+            attributes.push(key, Value::read_json(reader)?);
+        }
+        match duplicate(attributes.iter().map(|(k, _)| k)) {
+            Some(key) => Err(twice(key, start, reader)),
+            None => Ok(attributes),
+        }
+    }
+}
+
+fn write_float(x: f64, out: &mut String) -> fmt::Result {
+    if x.is_finite() {
+        // `{:?}` keeps the point (1.0, not 1), so a float stays a float, and round-trips.
+        write!(out, "{x:?}")
+    } else if x.is_infinite() {
+        write!(out, "{{\"$float\":\"{}\"}}", if x > 0.0 { "inf" } else { "-inf" })
+    } else if x.to_bits() == f64::NAN.to_bits() {
+        out.write_str("{\"$float\":\"nan\"}")
+    } else {
+        write!(out, "{{\"$float\":\"{:016x}\"}}", x.to_bits())
+    }
+}
+
+fn write_map(pairs: &[(Value, Value)], out: &mut String) -> fmt::Result {
+    let plain = pairs.iter().all(|(k, _)| k.as_text().is_some_and(|k| !k.starts_with('$')));
+    out.push_str(if plain { "{" } else { "{\"$map\":[" });
+    for (i, (k, v)) in pairs.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        if !plain {
+            out.push('[');
+        }
+        k.write_json(out);
+        out.push(if plain { ':' } else { ',' });
+        v.write_json(out);
+        if !plain {
+            out.push(']');
+        }
+    }
+    out.write_str(if plain { "}" } else { "]}" })
+}
+
+fn owned_string(reader: &mut Reader<'_>) -> Result<String> {
+    let mut scratch = String::new();
+    let text = reader.string(&mut scratch)?;
+    Ok(text.to_owned())
+}
+
+/// Integers that are not floats.
+const LEAST: i128 = -(1 << 64);
+const MOST: i128 = (1 << 64) - 1;
+
+fn read_number(number: Number<'_>) -> Result<Value> {
+    let text = number.text;
+    let integer = text.parse::<i128>().ok().filter(|i| (LEAST..=MOST).contains(i));
+    if let Some(i) = integer.filter(|_| number.is_integer && text != "-0") {
+        return Ok(Value::Integer(i));
+    }
+    match text.parse::<f64>() {
+        Ok(x) if x.is_finite() => Ok(Value::Float(x)),
+        _ => Err(NUMBER.broken("the number is too large for a double")),
+    }
+}
+
+fn read_object(reader: &mut Reader<'_>) -> Result<Value> {
+    let start = reader.offset();
+    let mut scratch = String::new();
+    let mut pairs = Vec::new();
+    reader.begin_object()?;
+    while let Some(key) = reader.next_key(&mut scratch)? {
+        if key.starts_with('$') {
+            if !pairs.is_empty() {
+                let message = format!("`{}` stands among other keys", key.shown());
+                return Err(LOSSLESS.broken(message).at(start..reader.offset()));
+            }
+            let form = key.to_owned();
+            let value = read_form(&form, reader)
+                .map_err(|e| e.at(start..reader.offset()))?
+                .ok_or_else(|| not_a_form(&form, start, reader))?;
+            return match reader.next_key(&mut scratch)? {
+                None => Ok(value),
+                Some(_) => Err(not_a_form(&form, start, reader)),
+            };
+        }
+        let key = Value::Text(key.to_owned());
+        pairs.push((key, Value::read_json(reader)?));
+    }
+    match duplicate(pairs.iter().filter_map(|(k, _)| k.as_text())) {
+        Some(key) => Err(twice(key, start, reader)),
+        None => Ok(Value::Map(pairs)),
+    }
+}
+
+/// The value that `{form: …}` stands for; `None` when it stands for none.
+fn read_form(form: &str, reader: &mut Reader<'_>) -> Result<Option<Value>> {
+    Ok(match form {
+        "$undefined" => reader.bool()?.then_some(Value::Undefined),
+        "$bytes" => read_hex(&owned_string(reader)?).map(Value::Bytes),
+        "$float" => read_float(&owned_string(reader)?).map(Value::Float),
+        "$simple" => u8::try_from(reader.u64()?).ok().map(Value::Simple),
+        "$tag" => {
+            let pair = read_pair(reader, |r| r.u64())?;
+            pair.map(|(tag, value)| Value::Tag(tag, Box::new(value)))
+        }
+        "$map" => {
+            let mut pairs = Vec::new();
+            reader.begin_array()?;
+            while reader.next_item()? {
+                match read_pair(reader, Value::read_json)? {
+                    Some(pair) => pairs.push(pair),
+                    None => return Ok(None),
+                }
+            }
+            // Keys of any type: two are the same when their text is.
+            let keys: Vec<String> = pairs.iter().map(|(k, _)| k.to_json()).collect();
+            if let Some(key) = duplicate(keys.iter().map(String::as_str)) {
+                let message = format!("the key {} appears twice", key.shown());
+                return Err(DUPLICATE_KEY.broken(message));
+            }
+            Some(Value::Map(pairs))
+        }
+        _ => None,
+    })
+}
+
+/// An array of exactly two: the first taken by `first`, then any value.
+fn read_pair<T>(
+    reader: &mut Reader<'_>,
+    first: impl FnOnce(&mut Reader<'_>) -> Result<T>,
+) -> Result<Option<(T, Value)>> {
+    reader.begin_array()?;
+    if !reader.next_item()? {
+        return Ok(None);
+    }
+    let a = first(reader)?;
+    if !reader.next_item()? {
+        return Ok(None);
+    }
+    let b = Value::read_json(reader)?;
+    Ok((!reader.next_item()?).then_some((a, b)))
+}
+
+fn read_hex(text: &str) -> Option<Vec<u8>> {
+    let (pairs, odd) = text.as_bytes().as_chunks::<2>();
+    if !odd.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|&[high, low]| Some((hex_digit(high)? << 4) | hex_digit(low)?)).collect()
+}
+
+fn read_float(text: &str) -> Option<f64> {
+    match text {
+        "nan" => Some(f64::NAN),
+        "inf" => Some(f64::INFINITY),
+        "-inf" => Some(f64::NEG_INFINITY),
+        _ if text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit()) => {
+            u64::from_str_radix(text, 16).ok().map(f64::from_bits)
+        }
+        _ => None,
+    }
+}
+
+#[cold]
+fn not_a_form(form: &str, start: u64, reader: &Reader<'_>) -> Error {
+    let message = format!("`{}` does not take this value", form.shown());
+    LOSSLESS.broken(message).at(start..reader.offset())
+}
+
+#[cold]
+fn twice(key: &str, start: u64, reader: &Reader<'_>) -> Error {
+    let message = format!("the key `{}` appears twice", key.shown());
+    DUPLICATE_KEY.broken(message).at(start..reader.offset())
+}
+
+crate::error::rules! {
+    /// The rules of attribute values as JSON.
+    pub static RULES;
+
+    /// An object with a `$` key that stands for no attribute value.
+    pub LOSSLESS: Malformed "json/lossless"
+        "An object with a key that starts with `$` is one of the forms that stand for values JSON \
+         lacks.";
+    /// A value handed to a writer that would not be read back.
+    pub NOT_JSON: Misuse "json/not-json"
+        "A value to be written as JSON is read back as it is: integers from -2^64 to 2^64 - 1, keys \
+         that are unique, and no deeper than readers go.";
+}

@@ -1,0 +1,125 @@
+//! Numbers: counts as `u64`, and any other as its text.
+
+use crate::error::{Error, Result};
+use crate::reader::{Reader, Token};
+use crate::{INTEGER, NUMBER};
+
+/// A number as it is written.
+#[derive(Debug, Clone, Copy)]
+pub struct Number<'a> {
+    /// Its characters, checked against the grammar.
+    pub text: &'a str,
+    /// Whether it has neither point nor exponent.
+    pub is_integer: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// A whole number from 0 to 2^64 - 1.
+    ///
+    /// # Errors
+    /// [`TYPE`], [`NUMBER`]; [`INTEGER`] for any other number.
+    #[inline]
+    pub fn u64(&mut self) -> Result<u64> {
+        self.expect(Token::Number)?;
+        let start = self.at;
+        let bytes = self.text.as_bytes().get(start..).unwrap_or_default();
+        let mut value = 0u64;
+        let mut digits = 0usize;
+        for b in bytes {
+            let digit = b.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            let next = value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit)));
+            let Some(next) = next else {
+                return Err(self.not_a_count());
+            };
+            value = next;
+            digits = digits.saturating_add(1);
+        }
+        let leading_zero = digits > 1 && bytes.first() == Some(&b'0');
+        let more = matches!(bytes.get(digits), Some(b'.' | b'e' | b'E'));
+        if digits == 0 || leading_zero || more {
+            return Err(self.not_a_count());
+        }
+        self.bump(digits);
+        Ok(value)
+    }
+
+    /// A number as it is written.
+    ///
+    /// # Errors
+    /// [`TYPE`], [`NUMBER`].
+    #[inline]
+    pub fn number(&mut self) -> Result<Number<'a>> {
+        self.expect(Token::Number)?;
+        let start = self.at;
+        if self.byte() == Some(b'-') {
+            self.bump(1);
+        }
+        let whole = self.at;
+        if self.digits() == 0 {
+            return Err(self.bad_number(start, "no digits"));
+        }
+        let zero = self.text.as_bytes().get(whole) == Some(&b'0');
+        if zero && self.at > whole.saturating_add(1) {
+            return Err(self.bad_number(start, "a leading zero"));
+        }
+        let mut is_integer = true;
+        if self.byte() == Some(b'.') {
+            is_integer = false;
+            self.bump(1);
+            if self.digits() == 0 {
+                return Err(self.bad_number(start, "no digits after the point"));
+            }
+        }
+        if let Some(b'e' | b'E') = self.byte() {
+            is_integer = false;
+            self.bump(1);
+            if let Some(b'+' | b'-') = self.byte() {
+                self.bump(1);
+            }
+            if self.digits() == 0 {
+                return Err(self.bad_number(start, "no digits in the exponent"));
+            }
+        }
+        Ok(Number { text: self.text.get(start..self.at).unwrap_or_default(), is_integer })
+    }
+
+    /// Takes digits and tells how many.
+    fn digits(&mut self) -> usize {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let len = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
+        self.bump(len);
+        len
+    }
+
+    #[cold]
+    fn bad_number(&self, start: usize, why: &str) -> Error {
+        let text = self.text.get(start..self.at).unwrap_or_default();
+        let from = self.offset.saturating_add(start as u64);
+        NUMBER.broken(format!("`{}` has {why}", shorten(text))).at(from..self.offset())
+    }
+
+    /// The error for a number that [`Reader::u64`] does not take.
+    #[cold]
+    fn not_a_count(&mut self) -> Error {
+        let start = self.offset();
+        match self.number() {
+            Ok(n) => {
+                let message =
+                    format!("{} is not a whole number from 0 to 2^64 - 1", shorten(n.text));
+                INTEGER.broken(message).at(start..self.offset())
+            }
+            Err(e) => e,
+        }
+    }
+}
+
+/// A number for an error message, cut where it is long.
+fn shorten(digits: &str) -> String {
+    match digits.get(..40) {
+        Some(head) if digits.len() > 44 => format!("{head}…"),
+        _ => digits.to_owned(),
+    }
+}

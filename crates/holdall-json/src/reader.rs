@@ -1,0 +1,344 @@
+//! The reader, token by token.
+
+use crate::error::{Error, Result};
+use crate::{DEPTH, SYNTAX, TRAILING, TRUNCATED, TYPE, UTF8};
+use std::ops::Range;
+
+/// Levels beyond which no limit lets JSON nest: values are read, written and dropped recursively.
+const MAX_DEPTH: usize = 512;
+
+/// What the next value is, told by its first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Token {
+    /// `{`
+    Object,
+    /// `[`
+    Array,
+    /// `"`
+    String,
+    /// A digit or `-`.
+    Number,
+    /// `true` or `false`.
+    Bool,
+    /// `null`
+    Null,
+}
+
+impl Token {
+    /// What it is called in messages: `an object`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Token::Object => "an object",
+            Token::Array => "an array",
+            Token::String => "a string",
+            Token::Number => "a number",
+            Token::Bool => "true or false",
+            Token::Null => "null",
+        }
+    }
+}
+
+/// Reads JSON one token at a time.
+///
+/// A value is taken by the call for its type, or by [`Reader::skip`]. Objects go
+/// `begin_object`, then `next_key` and a value until `None`; arrays `begin_array`, then `next_item`
+/// and a value until `false`. [`Reader::end`] checks that nothing follows.
+/// A copy of the reader reads the same again.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) at: usize,
+    /// Offset in the file of the first byte of `text`, for errors.
+    pub(crate) offset: u64,
+    depth: usize,
+    max_depth: usize,
+    /// Whether a container was opened and nothing taken from it yet: no comma is due.
+    fresh: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of `bytes`, which lie at `offset` of the file, nesting at most `max_depth` levels.
+    ///
+    /// # Errors
+    /// [`UTF8`].
+    pub fn new(bytes: &'a [u8], offset: u64, max_depth: usize) -> Result<Reader<'a>> {
+        let max_depth = max_depth.min(MAX_DEPTH);
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Reader { text, at: 0, offset, depth: 0, max_depth, fresh: false }),
+            Err(e) => {
+                let at = offset.saturating_add(e.valid_up_to() as u64);
+                Err(UTF8
+                    .broken(format!("byte {} of the text is not UTF-8", e.valid_up_to()))
+                    .at(at..at.saturating_add(1)))
+            }
+        }
+    }
+
+    /// The type of the next value.
+    ///
+    /// # Errors
+    /// [`TRUNCATED`]; [`SYNTAX`] where no value starts.
+    #[inline]
+    pub fn peek(&mut self) -> Result<Token> {
+        match self.peek_byte() {
+            Some(b'{') => Ok(Token::Object),
+            Some(b'[') => Ok(Token::Array),
+            Some(b'"') => Ok(Token::String),
+            Some(b'-' | b'0'..=b'9') => Ok(Token::Number),
+            Some(b't' | b'f') => Ok(Token::Bool),
+            Some(b'n') => Ok(Token::Null),
+            _ => Err(self.unexpected("a value")),
+        }
+    }
+
+    /// Opens an object.
+    ///
+    /// # Errors
+    /// [`TYPE`], [`DEPTH`], and those of [`Reader::peek`].
+    #[inline]
+    pub fn begin_object(&mut self) -> Result<()> {
+        self.expect(Token::Object)?;
+        self.open()
+    }
+
+    /// Opens an array.
+    ///
+    /// # Errors
+    /// As [`Reader::begin_object`].
+    #[inline]
+    pub fn begin_array(&mut self) -> Result<()> {
+        self.expect(Token::Array)?;
+        self.open()
+    }
+
+    /// The next key of the object opened last, its colon taken; `None` once it is closed.
+    /// `scratch` holds the key when it has escapes.
+    ///
+    /// # Errors
+    /// [`SYNTAX`], [`TRUNCATED`], and those of [`Reader::string`].
+    #[inline]
+    pub fn next_key<'s>(&mut self, scratch: &'s mut String) -> Result<Option<&'s str>>
+    where
+        'a: 's,
+    {
+        let fresh = std::mem::take(&mut self.fresh);
+        match self.peek_byte() {
+            Some(b'}') => {
+                self.close();
+                return Ok(None);
+            }
+            Some(b',') if !fresh => {
+                self.bump(1);
+                if self.peek_byte() != Some(b'"') {
+                    return Err(self.unexpected("a key"));
+                }
+            }
+            Some(b'"') if fresh => {}
+            _ => return Err(self.unexpected(if fresh { "a key or `}`" } else { "`,` or `}`" })),
+        }
+        let key = self.string(scratch)?;
+        if self.peek_byte() != Some(b':') {
+            return Err(self.unexpected("`:`"));
+        }
+        self.bump(1);
+        Ok(Some(key))
+    }
+
+    /// Whether the array opened last has another item, which must be taken next; `false` once it is
+    /// closed.
+    ///
+    /// # Errors
+    /// [`SYNTAX`], [`TRUNCATED`].
+    #[inline]
+    pub fn next_item(&mut self) -> Result<bool> {
+        let fresh = std::mem::take(&mut self.fresh);
+        match self.peek_byte() {
+            Some(b']') => {
+                self.close();
+                Ok(false)
+            }
+            Some(b',') if !fresh => {
+                self.bump(1);
+                Ok(true)
+            }
+            Some(_) if fresh => Ok(true),
+            _ => Err(self.unexpected("`,` or `]`")),
+        }
+    }
+
+    /// `true` or `false`.
+    ///
+    /// # Errors
+    /// [`TYPE`], [`SYNTAX`].
+    pub fn bool(&mut self) -> Result<bool> {
+        self.expect(Token::Bool)?;
+        let value = self.byte() == Some(b't');
+        self.word(if value { "true" } else { "false" })?;
+        Ok(value)
+    }
+
+    /// `null`.
+    ///
+    /// # Errors
+    /// [`TYPE`], [`SYNTAX`].
+    pub fn null(&mut self) -> Result<()> {
+        self.expect(Token::Null)?;
+        self.word("null")
+    }
+
+    /// Takes any value, checks its grammar and forgets it. Does not recurse.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the value.
+    pub fn skip(&mut self) -> Result<()> {
+        // The containers open around the current place: whether each is an object.
+        let mut open: Vec<bool> = Vec::new();
+        let mut scratch = String::new();
+        loop {
+            match self.peek()? {
+                Token::Object => {
+                    self.begin_object()?;
+                    open.push(true);
+                }
+                Token::Array => {
+                    self.begin_array()?;
+                    open.push(false);
+                }
+                Token::String => {
+                    self.string(&mut scratch)?;
+                }
+                Token::Number => {
+                    self.number()?;
+                }
+                Token::Bool => {
+                    self.bool()?;
+                }
+                Token::Null => self.null()?,
+            }
+            loop {
+                let more = match open.last() {
+                    None => return Ok(()),
+                    Some(true) => self.next_key(&mut scratch)?.is_some(),
+                    Some(false) => self.next_item()?,
+                };
+                if more {
+                    break;
+                }
+                open.pop();
+            }
+        }
+    }
+
+    /// Checks that only whitespace is left.
+    ///
+    /// # Errors
+    /// [`TRAILING`].
+    pub fn end(&mut self) -> Result<()> {
+        match self.peek_byte() {
+            None => Ok(()),
+            Some(_) => {
+                let left = self.text.len().saturating_sub(self.at);
+                Err(TRAILING.broken(format!("{left} bytes follow the value")).at(self.here()))
+            }
+        }
+    }
+
+    /// The text from `start`, an earlier [`Reader::offset`], up to here.
+    pub fn text_from(&self, start: u64) -> &'a str {
+        let start = usize::try_from(start.saturating_sub(self.offset)).unwrap_or(usize::MAX);
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
+    /// The offset in the file of the next byte.
+    pub fn offset(&self) -> u64 {
+        self.offset.saturating_add(self.at as u64)
+    }
+
+    /// The one byte at hand, as a range of the file.
+    pub fn here(&self) -> Range<u64> {
+        self.offset()..self.offset().saturating_add(1)
+    }
+
+    pub(crate) fn byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// The next byte that is not whitespace.
+    #[inline]
+    fn peek_byte(&mut self) -> Option<u8> {
+        loop {
+            match self.byte() {
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.bump(1),
+                other => return other,
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bump(&mut self, n: usize) {
+        self.at = self.at.saturating_add(n);
+    }
+
+    #[inline]
+    pub(crate) fn expect(&mut self, wanted: Token) -> Result<()> {
+        let found = self.peek()?;
+        if found == wanted {
+            return Ok(());
+        }
+        let message = format!("expected {}, found {}", wanted.name(), found.name());
+        Err(TYPE.broken(message).at(self.here()))
+    }
+
+    fn open(&mut self) -> Result<()> {
+        if self.depth >= self.max_depth {
+            let most = self.max_depth;
+            return Err(DEPTH
+                .broken(format!("it nests more than {most} levels deep"))
+                .at(self.here()));
+        }
+        self.depth = self.depth.saturating_add(1);
+        self.bump(1);
+        self.fresh = true;
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+        self.bump(1);
+    }
+
+    fn word(&mut self, word: &str) -> Result<()> {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        if rest.starts_with(word) {
+            self.bump(word.len());
+            return Ok(());
+        }
+        let same = rest.bytes().zip(word.bytes()).take_while(|(a, b)| a == b).count();
+        self.bump(same);
+        Err(self.unexpected(&format!("`{word}`")))
+    }
+
+    #[cold]
+    pub(crate) fn unexpected(&self, wanted: &str) -> Error {
+        match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
+            Some(c) => {
+                let message = format!("expected {wanted}, found `{}`", c.escape_debug());
+                SYNTAX.broken(message).at(self.here())
+            }
+            None => {
+                let message = format!("the text ends where {wanted} was expected");
+                TRUNCATED.broken(message).at(self.offset()..self.offset())
+            }
+        }
+    }
+}
+
+/// A key that appears more than once. Takes time n·log n.
+pub fn duplicate<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let mut sorted: Vec<&str> = keys.into_iter().collect();
+    sorted.sort_unstable();
+    sorted.windows(2).find_map(|pair| match pair {
+        [a, b] if a == b => Some(*a),
+        _ => None,
+    })
+}

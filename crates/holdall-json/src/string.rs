@@ -1,0 +1,156 @@
+//! Strings: borrowed where they are plain, unescaped where they are not.
+
+use crate::error::Result;
+use crate::reader::{Reader, Token};
+use crate::{STRING, SURROGATE};
+
+impl<'a> Reader<'a> {
+    /// A string, borrowed from the text or, when it has escapes, unescaped into `scratch`.
+    ///
+    /// # Errors
+    /// [`TYPE`], [`STRING`], [`SURROGATE`], [`TRUNCATED`].
+    #[inline]
+    pub fn string<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str>
+    where
+        'a: 's,
+    {
+        self.expect(Token::String)?;
+        self.bump(1);
+        let plain = self.take_plain();
+        if self.byte() == Some(b'"') {
+            self.bump(1);
+            return Ok(plain);
+        }
+        scratch.clear();
+        scratch.push_str(plain);
+        self.unescape(scratch)?;
+        Ok(scratch)
+    }
+
+    /// Takes the characters of a string up to a quote, an escape or a control character.
+    #[inline]
+    fn take_plain(&mut self) -> &'a str {
+        let start = self.at;
+        let rest = self.text.as_bytes().get(start..).unwrap_or_default();
+        self.bump(plain_len(rest));
+        // Both ends lie next to ASCII, so on character boundaries.
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
+    /// Takes the rest of a string into `out`, from its first escape to its closing quote.
+    fn unescape(&mut self, out: &mut String) -> Result<()> {
+        loop {
+            match self.byte() {
+                Some(b'"') => {
+                    self.bump(1);
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    self.bump(1);
+                    let c = self.escape()?;
+                    out.push(c);
+                }
+                Some(b) => {
+                    let message = format!("a string contains the control character 0x{b:02x}");
+                    return Err(STRING.broken(message).at(self.here()));
+                }
+                None => return Err(self.unexpected("`\"`")),
+            }
+            out.push_str(self.take_plain());
+        }
+    }
+
+    /// The character of an escape whose backslash is taken.
+    fn escape(&mut self) -> Result<char> {
+        let c = match self.byte() {
+            Some(b @ (b'"' | b'\\' | b'/')) => char::from(b),
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                self.bump(1);
+                return self.unicode_escape();
+            }
+            Some(b) => {
+                let message = format!("`\\{}` is not an escape", b.escape_ascii());
+                return Err(STRING.broken(message).at(self.here()));
+            }
+            None => return Err(self.unexpected("an escape")),
+        };
+        self.bump(1);
+        Ok(c)
+    }
+
+    /// The character of an escape whose `\u` is taken.
+    fn unicode_escape(&mut self) -> Result<char> {
+        let start = self.offset().saturating_sub(2);
+        let high = self.hex4()?;
+        if let Some(c) = char::from_u32(u32::from(high)) {
+            return Ok(c);
+        }
+        if high < 0xdc00 && self.byte() == Some(b'\\') {
+            self.bump(1);
+            if self.byte() == Some(b'u') {
+                self.bump(1);
+                let low = self.hex4()?;
+                if let Some(Ok(c)) = char::decode_utf16([high, low]).next() {
+                    return Ok(c);
+                }
+            }
+        }
+        let message = format!("`\\u{high:04x}` is half of a surrogate pair");
+        Err(SURROGATE.broken(message).at(start..self.offset()))
+    }
+
+    fn hex4(&mut self) -> Result<u16> {
+        let mut value = 0u16;
+        for _ in 0..4 {
+            let digit = match self.byte() {
+                Some(b) => hex_digit(b),
+                None => return Err(self.unexpected("a hexadecimal digit")),
+            };
+            let Some(digit) = digit else {
+                return Err(STRING
+                    .broken("`\\u` is not followed by four hexadecimal digits")
+                    .at(self.here()));
+            };
+            value = (value << 4) | u16::from(digit);
+            self.bump(1);
+        }
+        Ok(value)
+    }
+}
+
+/// Bytes before the first quote, backslash or control character.
+#[inline]
+fn plain_len(bytes: &[u8]) -> usize {
+    let stops = |b: &u8| *b == b'"' || *b == b'\\' || *b < 0x20;
+    // Eight bytes at a time. In `x - 1 & !x` the top bit of a byte is set where the byte is 0, and
+    // perhaps where it comes after one that is: the lowest is right, and the lowest is looked for.
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const TOPS: u64 = u64::from_le_bytes([0x80; 8]);
+    const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
+    const BACKSLASHES: u64 = u64::from_le_bytes([b'\\'; 8]);
+    const SPACES: u64 = u64::from_le_bytes([b' '; 8]);
+    let zeros = |x: u64| x.wrapping_sub(ONES) & !x;
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut len = 0usize;
+    for word in words {
+        let x = u64::from_le_bytes(*word);
+        let control = x.wrapping_sub(SPACES) & !x;
+        let found = (zeros(x ^ QUOTES) | zeros(x ^ BACKSLASHES) | control) & TOPS;
+        if found != 0 {
+            // At most 7: it fits any integer.
+            return len.saturating_add((found.trailing_zeros() / 8) as usize);
+        }
+        len = len.saturating_add(8);
+    }
+    len.saturating_add(rest.iter().position(stops).unwrap_or(rest.len()))
+}
+
+/// The value of a hexadecimal digit.
+pub fn hex_digit(b: u8) -> Option<u8> {
+    char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok())
+}
