@@ -2,6 +2,7 @@
 //! `python/holdall`, gives it the shape that people's hands know.
 #![deny(unsafe_code)]
 
+mod arrays;
 mod decode;
 #[cfg(feature = "carton")]
 mod describe;
@@ -21,6 +22,7 @@ mod records;
 #[cfg(feature = "carton")]
 mod remote;
 mod reports;
+mod save;
 mod value;
 #[cfg(feature = "carton")]
 mod values;
@@ -62,6 +64,8 @@ mod _holdall {
     use super::records::record_types;
     #[pymodule_export]
     use super::records::{NativeBlob, NativeRecords};
+    #[pymodule_export]
+    use super::save::save;
     #[pymodule_export]
     use super::writer::NativeWriter;
 

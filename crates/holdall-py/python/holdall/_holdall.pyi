@@ -1,11 +1,11 @@
 """Native half of holdall: files by numbers, memory by buffers. Import holdall instead."""
 
 import sys
-from typing import Any, Callable, Optional, Sequence, final
+from typing import Any, Callable, Iterable, Optional, Sequence, final
 
 __all__ = [
     "Blob", "Buffer", "File", "Model", "Package", "Records", "Writer", "__version__", "command", "fetch", "formats",
-    "pack", "record_types", "shrink",
+    "pack", "record_types", "save", "shrink",
 ]  # fmt: skip
 __version__: str
 
@@ -18,6 +18,9 @@ _Spec = tuple[str, Sequence[int], str, Optional[dict[str, Any]], Sequence[_Compo
 def command(args: Sequence[str]) -> int: ...
 def formats() -> list[tuple[str, str, list[str], list[str], bool]]: ...
 def record_types(kind: str) -> list[_Type]: ...
+def save(
+    target: Any, writing: dict[str, Any], tensors: Iterable[tuple[str, Any]], half: Any, tie: bool, progress: _Progress
+) -> None: ...
 def pack(
     model: Any,
     to: Any,
@@ -83,9 +86,15 @@ class File:
     def read_range(self, at: int, role: str, start: int, end: int) -> Buffer: ...
     def stored(self, at: int, role: str) -> Buffer: ...
     def read_into(self, at: int, role: str, buffer: Any) -> None: ...
+    def view(self, at: int) -> Any: ...
     def load(
-        self, positions: Optional[list[int]], threads: Optional[int], check: Optional[str], progress: _Progress
-    ) -> list[tuple[str, tuple[int, ...], str, Buffer, int, int, bool]]: ...
+        self,
+        positions: Optional[list[int]],
+        threads: Optional[int],
+        check: Optional[str],
+        progress: _Progress,
+        half: Callable[[str, tuple[int, ...], str, Buffer, int], Any],
+    ) -> dict[str, Any]: ...
     def load_into(
         self,
         buffers: list[tuple[int, str, Any]],
