@@ -1,5 +1,6 @@
 //! Open files. Tensors are named by their number; the Python half has objects for them.
 
+use crate::arrays::ElementTypes;
 use crate::errors::{Raise, misuse};
 use crate::memory::{Buffer, Lent};
 use crate::options::{Converting, Writing};
@@ -8,8 +9,8 @@ use crate::{dtype, options, reports, value, writer};
 use bytes::Bytes;
 use holdall::layout::dense::Dense;
 use holdall::{
-    ByteOrder, DType, DiffOptions, Encoding, File, Layout, LoadOptions, LogicalType, Role,
-    StatsOptions, Tensor, VerifyOptions,
+    ByteOrder, DiffOptions, Encoding, File, Layout, LoadOptions, Role, StatsOptions, Tensor,
+    VerifyOptions,
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -260,10 +261,25 @@ impl NativeFile {
         run(py, len, |_| tensor.read_into(&role, out))
     }
 
-    /// Dense tensors (all, or those of these numbers) in memory of their own: for each its name, shape,
-    /// element type, buffer, the start in it, and whether the same bytes came before or lie at an
-    /// address that does not suit the type.
-    #[pyo3(signature = (positions, threads, check, progress))]
+    /// A dense tensor as a read-only array that looks into the map or the memory where its bytes are.
+    /// `None` where they must be decoded, or an array does not have elements as a file does.
+    fn view<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let tensor = self.tensor(py, at)?;
+        if *tensor.layout() != Layout::Dense || !is_view(&tensor, &Role::Data) {
+            return Ok(None);
+        }
+        let Some(dtype) = tensor.dtype() else { return Ok(None) };
+        let bytes = run(py, 0, |_| tensor.bytes(&Role::Data))?;
+        let buffer = Bound::new(py, Buffer::frozen(bytes))?;
+        let mut types = ElementTypes::new();
+        let element_type = types.get(py, dtype, tensor.logical_type().as_ref())?;
+        element_type.array(&buffer, 0, tensor.shape())
+    }
+
+    /// Dense tensors (all, or those of these numbers) by name, as arrays in memory of their own. Where
+    /// something is odd about one, `half` makes it: of its name, shape, element type, buffer, and the start in
+    /// it.
+    #[pyo3(signature = (positions, threads, check, progress, half))]
     fn load<'py>(
         &self,
         py: Python<'py>,
@@ -271,7 +287,8 @@ impl NativeFile {
         threads: Option<usize>,
         check: Option<&str>,
         progress: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyList>> {
+        half: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let file = self.get(py)?;
         let positions = positions.unwrap_or_else(|| (0..file.len()).collect());
         let base = load_options(py, check)?;
@@ -280,11 +297,11 @@ impl NativeFile {
             file.load_memory(positions, &base.with_work(work))
         })?;
         let buffers: Vec<Buffer> = loaded.buffers.into_iter().map(Buffer::writable).collect();
-        let objects = buffers.iter().map(|b| Py::new(py, b.clone()));
+        let objects = buffers.iter().map(|b| Bound::new(py, b.clone()));
         let objects = objects.collect::<PyResult<Vec<_>>>()?;
         let mut seen = std::collections::HashSet::new();
-        let mut types: Vec<(DType, Option<LogicalType>, Bound<'_, PyString>)> = Vec::new();
-        let out = PyList::empty(py);
+        let mut types = ElementTypes::new();
+        let out = PyDict::new(py);
         let mut places = loaded.places.iter();
         for t in &loaded.tensors {
             for c in t.components() {
@@ -292,26 +309,22 @@ impl NativeFile {
                 if c.role != Role::Data {
                     continue;
                 }
-                let start = place.range.start;
-                let again = !place.range.is_empty() && !seen.insert((place.buffer, start));
-                let address = buffers[place.buffer].start().wrapping_add(start);
-                let crooked = address % c.dtype.width() as usize != 0;
-                // There are few types, and many tensors.
-                let same =
-                    |(d, l, _): &&(_, _, Bound<'_, _>)| (*d, l) == (c.dtype, &c.logical_type);
-                let dtype = match types.iter().find(same) {
-                    Some((_, _, name)) => name.clone(),
+                let (start, buffer) = (place.range.start, &objects[place.buffer]);
+                let element_type = types.get(py, c.dtype, c.logical_type.as_ref())?;
+                let name = PyString::new(py, t.name());
+                let array = match element_type.array(buffer, start, t.shape())? {
+                    Some(array) => array,
                     None => {
-                        let name = dtype::name(c.dtype, c.logical_type.as_ref());
-                        let name = PyString::new(py, &name);
-                        types.push((c.dtype, c.logical_type.clone(), name.clone()));
-                        name
+                        let shape = PyTuple::new(py, t.shape())?;
+                        half.call1((&name, shape, &element_type.name, buffer, start))?
                     }
                 };
-                let shape = PyTuple::new(py, t.shape())?;
-                let buffer = &objects[place.buffer];
-                let len = place.range.len();
-                out.append((t.name(), shape, dtype, buffer, start, len, again || crooked))?;
+                // The same bytes came before, or lie at an address that does not suit the type.
+                let again = !place.range.is_empty() && !seen.insert((place.buffer, start));
+                let address = buffers[place.buffer].start().wrapping_add(start);
+                let copy = again || address % c.dtype.width() as usize != 0;
+                let array = if copy { array.call_method0("copy")? } else { array };
+                out.set_item(name, array)?;
             }
         }
         Ok(out)

@@ -2,6 +2,7 @@
 //! `python/holdall`, gives it the shape that people's hands know.
 #![deny(unsafe_code)]
 
+mod arrays;
 mod decode;
 #[cfg(feature = "carton")]
 mod describe;
@@ -22,6 +23,7 @@ mod remedies;
 #[cfg(feature = "carton")]
 mod remote;
 mod reports;
+mod save;
 mod value;
 #[cfg(feature = "carton")]
 mod values;
@@ -65,6 +67,8 @@ mod _holdall {
     use super::records::{NativeBlob, NativeRecords};
     #[pymodule_export]
     use super::remedies::remedies;
+    #[pymodule_export]
+    use super::save::save;
     #[pymodule_export]
     use super::writer::NativeWriter;
 

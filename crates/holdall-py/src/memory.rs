@@ -205,6 +205,71 @@ impl Lent {
     }
 }
 
+/// Elements of an array that lie row-major in one piece, held in place while this is.
+pub(crate) struct Elements(Box<ffi::Py_buffer>);
+
+// SAFETY: the numbers of a view never change, and its memory stays where it is until it is released,
+// which is done with the GIL. Who may write to the memory meanwhile: see `Lent::bytes`.
+unsafe impl Send for Elements {}
+// SAFETY: as above.
+unsafe impl Sync for Elements {}
+
+impl Elements {
+    /// Those of `array`; `None` where they do not lie so.
+    pub(crate) fn of(array: &Bound<'_, PyAny>) -> Option<Elements> {
+        let mut view = Box::new(ffi::Py_buffer::new());
+        // Without a format: NumPy then lends types that the protocol has no letter for, too.
+        // SAFETY: the view is fresh, and boxed, for it may point into itself.
+        let status = unsafe {
+            ffi::PyObject_GetBuffer(array.as_ptr(), &raw mut *view, ffi::PyBUF_C_CONTIGUOUS)
+        };
+        if status < 0 {
+            drop(PyErr::take(array.py()));
+            return None;
+        }
+        Some(Elements(view))
+    }
+
+    /// Dimensions, in elements.
+    pub(crate) fn shape(&self) -> Vec<u64> {
+        let rank = usize::try_from(self.0.ndim).unwrap_or_default();
+        if rank == 0 || self.0.shape.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: a view that was asked for its shape has one of `ndim` lengths, until its release.
+        let shape = unsafe { std::slice::from_raw_parts(self.0.shape, rank) };
+        shape.iter().map(|&n| n.unsigned_abs() as u64).collect()
+    }
+
+    /// Bytes of one element.
+    pub(crate) fn width(&self) -> u64 {
+        self.0.itemsize.unsigned_abs() as u64
+    }
+
+    /// Address of the first.
+    pub(crate) fn start(&self) -> usize {
+        self.0.buf as usize
+    }
+
+    /// Their bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let len = self.0.len.unsigned_abs();
+        if len == 0 {
+            return &[];
+        }
+        // SAFETY: as `Lent::bytes`.
+        unsafe { std::slice::from_raw_parts(self.0.buf.cast(), len) }
+    }
+}
+
+impl Drop for Elements {
+    fn drop(&mut self) {
+        // SAFETY: the view came from `PyObject_GetBuffer`, and is released once. Where there is no
+        // interpreter any more, there is nothing to be released.
+        let _ = Python::try_attach(|_| unsafe { ffi::PyBuffer_Release(&raw mut *self.0) });
+    }
+}
+
 const READ_ONLY: u64 = 1;
 const IS_COPIED: u64 = 2;
 /// DLPack 1.0: what its consumers must know; later minor versions add nothing that is used here.

@@ -64,23 +64,71 @@ impl Write for PyWrite {
     }
 }
 
-enum Open {
+/// A writer to wherever the file goes. To be used without the GIL: one that calls Python gets it then.
+pub(crate) enum Open {
     Path(Box<Writer<FileSink>>),
     Object(Box<Writer<StreamSink<PyWrite>>>),
+}
+
+impl Open {
+    /// A writer to what a caller named as the target.
+    pub(crate) fn new(target: &Bound<'_, PyAny>, writing: &Writing<'_>) -> PyResult<Open> {
+        let py = target.py();
+        let options = writing.options(py)?;
+        match Target::of(target)? {
+            Target::Path(path) => {
+                let writer = py.detach(|| Writer::create(path, &options)).raise(py)?;
+                Ok(Open::Path(Box::new(writer)))
+            }
+            Target::Object(object) => {
+                let to = PyWrite::new(object);
+                let writer = py.detach(|| Writer::stream(to, &options)).raise(py)?;
+                Ok(Open::Object(Box::new(writer)))
+            }
+        }
+    }
+
+    pub(crate) fn declare(&mut self, specs: &[TensorSpec]) -> holdall::Result<()> {
+        match self {
+            Open::Path(w) => w.declare(specs),
+            Open::Object(w) => w.declare(specs),
+        }
+    }
+
+    pub(crate) fn tensor(&mut self, spec: TensorSpec) -> holdall::Result<()> {
+        match self {
+            Open::Path(w) => w.tensor(spec),
+            Open::Object(w) => w.tensor(spec),
+        }
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> holdall::Result<()> {
+        match self {
+            Open::Path(w) => w.write(bytes),
+            Open::Object(w) => w.write(bytes),
+        }
+    }
+
+    pub(crate) fn finish(self) -> holdall::Result<()> {
+        match self {
+            Open::Path(w) => w.finish(),
+            Open::Object(w) => w.finish().map(drop),
+        }
+    }
 }
 
 /// What a component is, as the Python half says it: role, element type, decoded bytes, and the tensor
 /// and role whose bytes it shares.
 type Component = (String, String, u64, Option<(String, String)>);
 /// What a tensor is: name, shape, layout, attributes, components.
-type Spec<'py> = (String, Vec<u64>, String, Option<Bound<'py, PyAny>>, Vec<Component>);
+pub(crate) type Spec<'py> = (String, Vec<u64>, String, Option<Bound<'py, PyAny>>, Vec<Component>);
 
 /// A file being written.
 #[pyclass(frozen, name = "Writer", module = "holdall._holdall")]
 pub(crate) struct NativeWriter(Mutex<Option<Open>>);
 
 impl NativeWriter {
-    /// Does something with the open writer, without the GIL: a writer that calls Python gets it then.
+    /// Does something with the open writer, without the GIL.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -102,20 +150,8 @@ fn closed(py: Python<'_>) -> PyErr {
 #[pymethods]
 impl NativeWriter {
     #[new]
-    fn new(py: Python<'_>, target: &Bound<'_, PyAny>, writing: Writing<'_>) -> PyResult<Self> {
-        let options = writing.options(py)?;
-        let open = match Target::of(target)? {
-            Target::Path(path) => py
-                .detach(|| Writer::create(path, &options))
-                .raise(py)
-                .map(|writer| Open::Path(Box::new(writer)))?,
-            Target::Object(object) => {
-                let to = PyWrite::new(object);
-                let writer = py.detach(|| Writer::stream(to, &options)).raise(py)?;
-                Open::Object(Box::new(writer))
-            }
-        };
-        Ok(NativeWriter(Mutex::new(Some(open))))
+    fn new(target: &Bound<'_, PyAny>, writing: Writing<'_>) -> PyResult<Self> {
+        Ok(NativeWriter(Mutex::new(Some(Open::new(target, &writing)?))))
     }
 
     #[getter]
@@ -126,39 +162,27 @@ impl NativeWriter {
     /// Declares all tensors in the order in which they will be written.
     fn declare(&self, py: Python<'_>, specs: Vec<Spec<'_>>) -> PyResult<()> {
         let specs = specs.into_iter().map(|s| spec(py, s)).collect::<PyResult<Vec<_>>>()?;
-        self.with(py, |open| match open {
-            Open::Path(w) => w.declare(&specs),
-            Open::Object(w) => w.declare(&specs),
-        })
+        self.with(py, |open| open.declare(&specs))
     }
 
     /// Begins a tensor.
     fn tensor(&self, py: Python<'_>, of: Spec<'_>) -> PyResult<()> {
         let spec = spec(py, of)?;
-        self.with(py, |open| match open {
-            Open::Path(w) => w.tensor(spec),
-            Open::Object(w) => w.tensor(spec),
-        })
+        self.with(py, |open| open.tensor(spec))
     }
 
     /// Takes the next bytes.
     fn write(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>) -> PyResult<()> {
         let lent = Lent::of(bytes)?;
         let bytes = lent.bytes();
-        self.with(py, |open| match open {
-            Open::Path(w) => w.write(bytes),
-            Open::Object(w) => w.write(bytes),
-        })
+        self.with(py, |open| open.write(bytes))
     }
 
     /// Writes what is left and publishes the file.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         let done = py.detach(|| {
             let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-            open.map(|open| match open {
-                Open::Path(w) => w.finish(),
-                Open::Object(w) => w.finish().map(drop),
-            })
+            open.map(Open::finish)
         });
         done.ok_or_else(|| closed(py))?.raise(py)
     }
@@ -169,7 +193,8 @@ impl NativeWriter {
     }
 }
 
-fn spec(py: Python<'_>, of: Spec<'_>) -> PyResult<TensorSpec> {
+/// What the Python half says of a tensor, as the library's.
+pub(crate) fn spec(py: Python<'_>, of: Spec<'_>) -> PyResult<TensorSpec> {
     let (name, shape, layout, attributes, components) = of;
     let components = components.into_iter().map(|(role, element, decoded_len, shares)| {
         let Some((dtype, logical_type)) = dtype::from_name(&element) else {

@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// The compression level when none is asked for: zstd's own default.
 pub(crate) const DEFAULT_LEVEL: i32 = 3;
+/// From this many bytes on, taking their digest beside the writing pays for the thread it needs.
+const BESIDE_MIN: usize = 4 << 20;
 
 /// What a caller chooses about a file to be written.
 #[derive(Debug, Clone)]
@@ -177,6 +179,8 @@ pub struct Writer<S: Sink> {
     options: WriteOptions,
     digest: Option<Algorithm>,
     begun: bool,
+    /// Threads that may be used, once it was found out.
+    threads: Option<usize>,
     /// Component to be given bytes next.
     current: Option<Current>,
     compressor: Option<Compressor>,
@@ -258,6 +262,7 @@ impl<S: Sink> Writer<S> {
             encoder,
             options: options.clone(),
             begun: false,
+            threads: None,
             current: None,
             compressor: None,
             slots: VecDeque::new(),
@@ -447,12 +452,21 @@ impl<S: Sink> Writer<S> {
     /// Takes some bytes of a component; how many.
     fn take_bytes(&mut self, current: &mut Current, bytes: &[u8]) -> Result<usize> {
         match &mut current.to {
-            To::Sink { hasher, .. } => {
+            To::Sink { hasher: None, .. } => {
+                self.sink.append(bytes)?;
+                Ok(bytes.len())
+            }
+            To::Sink { hasher: Some(hasher), .. } => {
+                if bytes.len() >= BESIDE_MIN
+                    && *self.threads.get_or_insert_with(|| self.options.work.threads())
+                        > 1
+                {
+                    append_summed(&mut self.sink, hasher, bytes)?;
+                    return Ok(bytes.len());
+                }
                 // In pieces that the sink finds in the processor's cache after the digest.
                 for piece in bytes.chunks(512 << 10) {
-                    if let Some(hasher) = hasher {
-                        hasher.update(piece);
-                    }
+                    hasher.update(piece);
                     self.sink.append(piece)?;
                 }
                 Ok(bytes.len())
@@ -667,6 +681,19 @@ impl<S: Sink> Writer<S> {
         writer.begun = true;
         writer
     }
+}
+
+/// Appends bytes while another thread takes their digest.
+fn append_summed(sink: &mut impl Sink, hasher: &mut Hasher, bytes: &[u8]) -> Result<()> {
+    let (summed, appended) = std::thread::scope(|scope| {
+        let sum = || hasher.update(bytes);
+        let summed = std::thread::Builder::new().spawn_scoped(scope, sum).is_ok();
+        (summed, sink.append(bytes))
+    });
+    if !summed {
+        hasher.update(bytes);
+    }
+    appended
 }
 
 impl Arriving {

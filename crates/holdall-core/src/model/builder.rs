@@ -275,6 +275,11 @@ impl IndexBuilder {
         Ok(())
     }
 
+    /// The stored bytes of each component so far, in the order in which they were added.
+    pub(crate) fn stored_lens(&self) -> impl Iterator<Item = u64> {
+        self.inner.components.iter().map(|row| row.stored_len)
+    }
+
     /// Closes the last tensor and checks what holds between tensors.
     ///
     /// # Errors

@@ -139,7 +139,7 @@ class Given(NamedTuple):
 
     array: "np.ndarray[Any, Any]"
     dtype: str
-    #: What two arrays have in common when one is the other.
+    #: What two arrays have in common when one is the other, where the memory of their elements does not show it.
     identity: Optional[tuple[Any, ...]]
     #: What keeps the memory alive.
     owner: Any
@@ -155,6 +155,11 @@ class Given(NamedTuple):
         """Bytes that its elements take in a file."""
         bits = PACKED.get(self.dtype) if self.packed is None else None
         return int(self.array.nbytes) if bits is None else (int(self.array.size) * bits + 7) // 8
+
+    @property
+    def lent(self) -> Optional["np.ndarray[Any, Any]"]:
+        """The array, if its elements lie in memory as in a file."""
+        return self.array if _is_plain(self.array, None if self.packed else self.dtype) else None
 
     def chunks(self) -> Iterator[Any]:
         """Its bytes, row-major and little-endian, a few at a time."""
@@ -181,6 +186,18 @@ class Given(NamedTuple):
                 yield little(part)
             else:
                 yield from self._replace(array=part[0]).chunks()
+
+
+def plain_name(dtype: "np.dtype[Any]") -> Optional[str]:
+    """Holdall's name of NumPy's dtype, if its elements lie in memory as in a file."""
+    name = str(dtype.name)
+    known = name in PLAIN or name in EXTRA
+    return name if known and name not in PACKED and not is_big(dtype) else None
+
+
+def _is_plain(a: "np.ndarray[Any, Any]", name: Optional[str]) -> bool:
+    """Whether elements of that name lie in memory as in a file."""
+    return a.flags.c_contiguous and not is_big(a.dtype) and name not in PACKED
 
 
 def is_big(dtype: "np.dtype[Any]") -> bool:
@@ -249,8 +266,9 @@ def given(value: Any, what: str = "a tensor") -> Given:
             hint="save x.filled() and x.mask as two tensors",
         )
     name = name_of(a.dtype, what)
-    place = (a.__array_interface__["data"][0], name, a.shape, a.strides, a.dtype.byteorder) if a.size else None
-    return Given(a, name, place, value)
+    if a.size == 0 or _is_plain(a, name):
+        return Given(a, name, None, value)
+    return Given(a, name, (a.__array_interface__["data"][0], name, a.shape, a.strides, a.dtype.byteorder), value)
 
 
 def _of_torch(tensor: Any, what: str) -> Given:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
 from . import _holdall
-from ._arrays import PLAIN, array, numpy_dtype, placed, writable
+from ._arrays import array, placed, writable
 from ._progress import Progress, listening
 from ._reports import VerifyReport, Warning
 from ._tensor import WAYS, Tensor
@@ -130,6 +130,14 @@ class File(Mapping[str, "Tensor"]):
     def __len__(self) -> int:
         return len(self._native)
 
+    def values(self) -> ValuesView["Tensor"]:
+        """The tensors, in the file's own order."""
+        return _Values(self)
+
+    def items(self) -> ItemsView[str, "Tensor"]:
+        """Names and tensors, in the file's own order."""
+        return _Items(self)
+
     def __enter__(self) -> "File":
         self._native.head()
         return self
@@ -188,28 +196,22 @@ class File(Mapping[str, "Tensor"]):
                 )
             positions = [at for at in wanted if at not in apart]
         with listening(progress) as listener:
-            rows = native.load(positions, threads, check, listener)
-        import numpy as np
-
-        plain = {name: numpy_dtype(name) for name in PLAIN}
-        ndarray: Any = np.ndarray
-        out = {}
-        for name, shape, dtype, buffer, start, nbytes, copy in rows:
-            known = plain.get(dtype)
-            if nbytes and known is not None and len(shape) <= 32:
-                a = ndarray(shape, known, buffer, start)
-            else:
-                try:
-                    a = array(buffer, start, shape, dtype)
-                except Unsupported as e:
-                    raise placed(e, self.name, name) from None
-            out[name] = a.copy() if copy else a
+            out = native.load(positions, threads, check, listener, self._array)
         if others:
             for at in others:
                 t = Tensor(self, at)
                 out[t.name] = t.to_dense()
             out = {native.info(at)[0]: out[native.info(at)[0]] for at in wanted}
         return out
+
+    def _array(
+        self, name: str, shape: tuple[int, ...], dtype: str, buffer: _holdall.Buffer, start: int
+    ) -> "np.ndarray[Any, Any]":
+        """A loaded tensor about which something is odd, as an array."""
+        try:
+            return array(buffer, start, shape, dtype)
+        except Unsupported as e:
+            raise placed(e, self.name, name) from None
 
     def load_into(
         self,
@@ -263,6 +265,27 @@ class File(Mapping[str, "Tensor"]):
 
     def __reduce__(self) -> Any:
         raise TypeError("an open file cannot be pickled; pickle its path")
+
+
+class _Values(ValuesView["Tensor"]):
+    """The tensors of a file, by number: no name is looked up."""
+
+    __slots__ = ()
+    _mapping: File
+
+    def __iter__(self) -> Iterator["Tensor"]:
+        file = self._mapping
+        return (Tensor(file, at) for at in range(len(file)))
+
+
+class _Items(ItemsView[str, "Tensor"]):
+    """The same with their names."""
+
+    __slots__ = ()
+    _mapping: File
+
+    def __iter__(self) -> Iterator[tuple[str, "Tensor"]]:
+        return ((t.name, t) for t in _Values(self._mapping))
 
 
 def _is_text(name: str) -> bool:

@@ -1,11 +1,11 @@
 """Native half of holdall: files by numbers, memory by buffers. Import holdall instead."""
 
 import sys
-from typing import Any, Callable, Optional, Sequence, final
+from typing import Any, Callable, Iterable, Optional, Sequence, final
 
 __all__ = [
     "Blob", "Buffer", "File", "Model", "Package", "Records", "Writer", "__version__", "command", "fetch", "formats",
-    "pack", "record_types", "remedies", "shrink",
+    "pack", "record_types", "remedies", "save", "shrink",
 ]  # fmt: skip
 __version__: str
 
@@ -19,6 +19,9 @@ def command(args: Sequence[str]) -> int: ...
 def formats() -> list[tuple[str, str, list[str], list[str], bool]]: ...
 def record_types(kind: str) -> list[_Type]: ...
 def remedies() -> list[tuple[str, Optional[str], str]]: ...
+def save(
+    target: Any, writing: dict[str, Any], tensors: Iterable[tuple[str, Any]], half: Any, tie: bool, progress: _Progress
+) -> None: ...
 def pack(
     model: Any,
     to: Any,
@@ -84,9 +87,15 @@ class File:
     def read_range(self, at: int, role: str, start: int, end: int) -> Buffer: ...
     def stored(self, at: int, role: str) -> Buffer: ...
     def read_into(self, at: int, role: str, buffer: Any) -> None: ...
+    def view(self, at: int) -> Any: ...
     def load(
-        self, positions: Optional[list[int]], threads: Optional[int], check: Optional[str], progress: _Progress
-    ) -> list[tuple[str, tuple[int, ...], str, Buffer, int, int, bool]]: ...
+        self,
+        positions: Optional[list[int]],
+        threads: Optional[int],
+        check: Optional[str],
+        progress: _Progress,
+        half: Callable[[str, tuple[int, ...], str, Buffer, int], Any],
+    ) -> dict[str, Any]: ...
     def load_into(
         self,
         buffers: list[tuple[int, str, Any]],

@@ -49,6 +49,7 @@ class Rows:
     #: What its bytes are to the file.
     dtype = "uint8"
     identity = None
+    lent = None
 
     def __init__(self, value: Any, name: str) -> None:
         import numpy as np

@@ -180,8 +180,12 @@ class Tensor:
             Misuse: another layout, a closed file, or ``copy=False`` where bytes must be decoded.
             Unsupported: an element type that needs ml_dtypes, which is not there.
         """
+        native = self._file._native
+        if copy is None:
+            view = native.view(self._at)
+            if view is not None:
+                return view
         self._dense("numpy")
-        native = self._native()
         if copy:
             buffer, start = native.read_owned(self._at, "data")
             out = self._array(buffer, start, self.shape)

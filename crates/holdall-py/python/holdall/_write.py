@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union
 
 from . import _holdall
-from ._arrays import EXTRA, PACKED, PLAIN, Given, given
+from ._arrays import EXTRA, PACKED, PLAIN, Given, given, plain_name
 from ._progress import Progress, listening
 from ._sparse import is_scipy, is_torch, parts_of_torch
 from ._structs import Rows, is_structured
@@ -89,31 +89,27 @@ def save(
     if not isinstance(tensors, Mapping):
         raise TypeError("tensors is a mapping of names to arrays")
     writing = _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads)
-    items = [_item(name, value) for name, value in tensors.items()]
     if tied not in ("auto", "share", "copy"):
         raise Misuse(f'tied is "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
-    if tied == "share" or (tied == "auto" and _format_of(target, format) != "safetensors"):
-        items = _tie(items)
-    total = sum(part.nbytes for item in items for part, shared in item.parts if shared is None)
+    tie = tied == "share" or (tied == "auto" and _format_of(target, format) != "safetensors")
     with listening(progress) as listener:
-        native = _holdall.Writer(target, writing)
-        try:
-            native.declare([item.spec for item in items])
-            done = 0
-            for item in items:
-                native.tensor(item.spec)
-                for part, shared in item.parts:
-                    if shared is not None:
-                        continue
-                    for chunk in part.chunks():
-                        native.write(chunk)
-                        done += len(chunk)
-                        if listener is not None:
-                            listener(done, total)
-            native.finish()
-        except BaseException:
-            native.abort()
-            raise
+        _holdall.save(target, writing, tensors.items(), _Half, tie, listener)
+
+
+class _Half:
+    """What the native half asks for where an array is not NumPy's, or does not lie in memory as in a file."""
+
+    @staticmethod
+    def stored_as(dtype: Any) -> Optional[str]:
+        """The name of elements that lie in memory as in a file."""
+        return plain_name(dtype)
+
+    @staticmethod
+    def described(name: str, value: Any) -> tuple[Any, list[tuple[Part, Any, Any]]]:
+        """The spec of a tensor; and of each component its part, its array if the elements lie in memory as in a file,
+        and its identity."""
+        item = _item(name, value)
+        return item.spec, [(part, part.lent, part.identity) for part in item.parts]
 
 
 def save_bytes(tensors: Mapping[str, Any], *, format: str, **options: Any) -> bytes:
@@ -264,13 +260,13 @@ class Writer:
 
     def _write(self, item: "_Item") -> None:
         self._native.tensor(item.spec)
-        for part, _ in item.parts:
+        for part in item.parts:
             for chunk in part.chunks():
                 self._native.write(chunk)
 
 
 class _Item:
-    """One tensor to be written: its parts, and whose bytes each shares."""
+    """One tensor to be written, and its parts."""
 
     __slots__ = ("name", "shape", "layout", "attributes", "roles", "parts")
 
@@ -289,11 +285,11 @@ class _Item:
         self.layout = layout
         self.attributes = attributes
         self.roles = [role for role, _ in parts]
-        self.parts: list[tuple[Part, Optional[tuple[str, str]]]] = [(part, None) for _, part in parts]
+        self.parts = [part for _, part in parts]
 
     @property
     def spec(self) -> Any:
-        components = [(role, part.dtype, part.nbytes, shared) for role, (part, shared) in zip(self.roles, self.parts)]
+        components = [(role, part.dtype, part.nbytes, None) for role, part in zip(self.roles, self.parts)]
         attributes = None if self.attributes is None else dict(self.attributes)
         return (self.name, self.shape, self.layout, attributes, components)
 
@@ -341,21 +337,6 @@ def _made(name: str, value: Any, attributes: Optional[Mapping[str, Any]]) -> _It
         )
     part = given(value, f"tensor {name!r}")
     return _Item(name, part.shape, "dense", attributes, [("data", part)])
-
-
-def _tie(items: list[_Item]) -> list[_Item]:
-    """Lets dense tensors that are the same array share their bytes."""
-    seen: dict[Any, str] = {}
-    for item in items:
-        if item.layout != "dense":
-            continue
-        part, _ = item.parts[0]
-        if part.identity is None:
-            continue
-        first = seen.setdefault(part.identity, item.name)
-        if first != item.name:
-            item.parts[0] = (part, (first, "data"))
-    return items
 
 
 def _dense_spec(of: TensorSpec) -> Any:

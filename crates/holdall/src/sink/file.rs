@@ -2,9 +2,9 @@
 //!
 //! Bytes go to a file without a name where the system has such (so that a killed process leaves
 //! nothing), else to a temporary one beside the target; only when all are written and on the disk
-//! does it take the target's name, in one step. Bytes that must reach the disk are written on a thread
-//! of their own, in pieces of 4 MiB, past the system's cache; others go into the cache as they come, and
-//! so do all where the system starts no thread.
+//! does it take the target's name, in one step. Bytes are written on a thread of their own, in pieces
+//! of 4 MiB; those that must reach the disk past the system's cache. Others that come many at a time go
+//! into the cache from where they are, and so do all where the system starts no thread.
 
 use super::Sink;
 use super::unpublished::{Unpublished, folder, sync_folder};
@@ -49,8 +49,6 @@ pub struct FileSink {
     durability: Durability,
     file: Unpublished,
     len: u64,
-    /// Bytes that this thread has written, where it is the one that writes.
-    written: u64,
     expected: u64,
     filling: Option<Buffer>,
     filled: usize,
@@ -71,10 +69,17 @@ enum Writer {
 
 /// The thread that writes, and the pieces that go to it full and come back empty.
 struct Background {
-    full: SyncSender<(Buffer, usize)>,
+    full: SyncSender<Piece>,
     empty: Receiver<Buffer>,
     made: usize,
     thread: JoinHandle<std::io::Result<()>>,
+}
+
+/// Bytes to be written: as many as are filled, from that offset of the file on.
+struct Piece {
+    memory: Buffer,
+    filled: usize,
+    at: u64,
 }
 
 impl FileSink {
@@ -93,14 +98,10 @@ impl FileSink {
             durability,
             file,
             len: 0,
-            written: 0,
             expected: 0,
             filling: None,
             filled: 0,
-            writer: match durability {
-                Durability::Disk => Writer::Later,
-                Durability::System => Writer::Caller,
-            },
+            writer: Writer::Later,
             #[cfg(feature = "carton")]
             patches: Vec::new(),
         })
@@ -152,7 +153,7 @@ impl FileSink {
         let direct = self.durability == Durability::Disk
             && self.expected.max(self.len) >= DIRECT_MIN
             && set_direct(&file, true);
-        let (full, jobs) = sync_channel::<(Buffer, usize)>(PIECES);
+        let (full, jobs) = sync_channel::<Piece>(PIECES);
         let (back, empty) = sync_channel(PIECES);
         let work = move || write_pieces(&file, direct, &jobs, &back);
         self.writer = match std::thread::Builder::new().spawn(work) {
@@ -181,18 +182,17 @@ impl FileSink {
         }
     }
 
-    fn send(&mut self, piece: Buffer, filled: usize) -> Result<()> {
+    fn send(&mut self, piece: Piece) -> Result<()> {
         if matches!(self.writer, Writer::Later) {
             self.start_writer()?;
         }
         let Writer::Thread(writer) = &self.writer else {
-            write_at(self.as_file(), &piece.as_ref()[..filled], self.written)
+            write_at(self.as_file(), &piece.memory.as_ref()[..piece.filled], piece.at)
                 .map_err(|e| self.failed(e))?;
-            self.written += filled as u64;
-            self.filling = Some(piece);
+            self.filling = Some(piece.memory);
             return Ok(());
         };
-        if writer.full.send((piece, filled)).is_ok() {
+        if writer.full.send(piece).is_ok() {
             return Ok(());
         }
         Err(self.stop_writer().err().unwrap_or_else(|| IO.broken("writing stopped")))
@@ -248,15 +248,14 @@ impl Sink for FileSink {
     }
 
     fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
-        self.len += bytes.len() as u64;
         if self.durability == Durability::System && bytes.len() >= STRAIGHT_MIN {
             // Into the system's cache straight from the caller's memory.
-            if let Some(piece) = self.filling.take() {
+            if let Some(memory) = self.filling.take() {
                 let filled = std::mem::take(&mut self.filled);
-                self.send(piece, filled)?;
+                self.send(Piece { memory, filled, at: self.len - filled as u64 })?;
             }
-            write_at(self.as_file(), bytes, self.written).map_err(|e| self.failed(e))?;
-            self.written += bytes.len() as u64;
+            write_at(self.as_file(), bytes, self.len).map_err(|e| self.failed(e))?;
+            self.len += bytes.len() as u64;
             return Ok(());
         }
         while !bytes.is_empty() {
@@ -268,9 +267,11 @@ impl Sink for FileSink {
             let (now, later) = bytes.split_at(count);
             piece.as_mut()[self.filled..self.filled + count].copy_from_slice(now);
             (bytes, self.filled) = (later, self.filled + count);
+            self.len += count as u64;
             if self.filled == PIECE {
                 self.filled = 0;
-                self.send(piece, PIECE)?;
+                let at = self.len - PIECE as u64;
+                self.send(Piece { memory: piece, filled: PIECE, at })?;
             } else {
                 self.filling = Some(piece);
             }
@@ -383,12 +384,11 @@ fn system(e: std::io::Error) -> std::io::Error {
 fn write_pieces(
     file: &File,
     mut direct: bool,
-    jobs: &Receiver<(Buffer, usize)>,
+    jobs: &Receiver<Piece>,
     back: &SyncSender<Buffer>,
 ) -> std::io::Result<()> {
-    let mut at = 0;
-    for (piece, filled) in jobs {
-        let bytes = &piece.as_ref()[..filled];
+    for Piece { memory, filled, at } in jobs {
+        let bytes = &memory.as_ref()[..filled];
         if direct && (!filled.is_multiple_of(PAGE) || write_at(file, bytes, at).is_err()) {
             // File systems refuse direct writes in their own ways; the cache always works.
             set_direct(file, false);
@@ -397,9 +397,8 @@ fn write_pieces(
         } else if !direct {
             write_at(file, bytes, at)?;
         }
-        at += filled as u64;
         // Nobody may be waiting for it.
-        let _ = back.send(piece);
+        let _ = back.send(memory);
     }
     Ok(())
 }

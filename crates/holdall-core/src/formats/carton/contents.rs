@@ -97,7 +97,11 @@ impl Contents {
             ..Contents::default()
         };
         contents.files = contents.gather(found, limits)?;
-        paths::check_all(contents.files.iter().map(|file| file.path.as_str()))?;
+        // What `MANIFEST` lists was checked with its lines.
+        for file in contents.files.iter().filter(|file| file.sha256.is_none()) {
+            paths::check(&file.path)?;
+        }
+        paths::check_apart(contents.files.iter().map(|file| file.path.as_str()))?;
         symlinks::resolve(&mut contents.files)?;
         let index = texts.tensors.as_deref();
         contents.check_text(CARTON_TOML, &texts.description)?;
@@ -140,9 +144,10 @@ impl Contents {
         if count > limits.files {
             return Err(TOO_MANY_FILES.broken(format!("{count} files, at most {}", limits.files)));
         }
-        found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        // Stable, because that sort makes use of runs: most zips have their files in order.
+        found.sort_by(|a, b| a.path.cmp(&b.path));
         let linked = self.links.hashes();
-        let mut files = Vec::new();
+        let mut files = Vec::with_capacity(found.len().max(rows.len()));
         let (mut rows, mut found) = (rows.iter().peekable(), found.into_iter().peekable());
         loop {
             let row_is_next = match (rows.peek(), found.peek()) {

@@ -44,7 +44,7 @@ pub fn read(directory: &Directory, window: &Window, limits: &Limits) -> Result<C
         links,
         tensors,
     };
-    let mut found = Vec::new();
+    let mut found = Vec::with_capacity(directory.len());
     for entry in directory.entries().filter(|entry| entry.kind() != EntryKind::Folder) {
         let target = match entry.kind() {
             EntryKind::Symlink => Some(target(entry, next(Some(entry)).unwrap_or_default())?),

@@ -65,6 +65,40 @@ struct Entry {
     at: Range<u64>,
 }
 
+/// The ranges of the entries so far, counted from the start of the data. Most headers have them in order, each from
+/// where the one before it ended, and then nothing is kept but that end.
+#[derive(Default)]
+struct Tiling {
+    count: usize,
+    end: u64,
+    /// All of them, once one came that was not next.
+    ranges: Option<Vec<Range<u64>>>,
+}
+
+impl Tiling {
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds the range of the entry that `builder` was given last.
+    fn add(&mut self, range: Range<u64>, builder: &IndexBuilder) {
+        if self.ranges.is_none() && range.start != self.end {
+            let mut start = 0u64;
+            let before = builder.stored_lens().take(self.count).map(|len| {
+                let range = start..start.saturating_add(len);
+                start = range.end;
+                range
+            });
+            self.ranges = Some(before.collect());
+        }
+        match &mut self.ranges {
+            Some(ranges) => ranges.push(range),
+            None => self.end = range.end,
+        }
+        self.count = self.count.saturating_add(1);
+    }
+}
+
 impl Header<'_> {
     /// Reads the header. `known` is the metadata where it was read before: it is skipped then.
     fn index(&self, known: Option<Metadata>) -> Result<Pass> {
@@ -73,7 +107,7 @@ impl Header<'_> {
         // Bytes past the end of the file are found below, where more can be said about them.
         let data = self.range.end..u64::MAX;
         let mut builder = IndexBuilder::new("safetensors", "", self.source_len, data, self.limits);
-        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut tiling = Tiling::default();
         let mut shape = Vec::new();
         let mut key_scratch = String::new();
         let is_again = known.is_some();
@@ -91,7 +125,7 @@ impl Header<'_> {
                     continue;
                 }
                 let metadata = read_metadata(&mut reader)?;
-                if !ranges.is_empty() && metadata.needs_tensors() {
+                if !tiling.is_empty() && metadata.needs_tensors() {
                     return Ok(Pass::Again(metadata));
                 }
                 restore = Restore::new(metadata, self.limits);
@@ -105,10 +139,10 @@ impl Header<'_> {
                 builder.tensor_attributes(attributes);
             }
             builder.component(component(entry.element, stored))?;
-            ranges.push(entry.range);
+            tiling.add(entry.range, &builder);
         }
         reader.end()?;
-        self.check_tiling(ranges)?;
+        self.check_tiling(tiling)?;
         restore.finish(&mut builder)?;
         Ok(Pass::Done(builder.finish()?))
     }
@@ -141,7 +175,7 @@ impl Header<'_> {
     }
 
     /// Tensors tile the data: sorted by start, then end, each starts where the one before it ended.
-    fn check_tiling(&self, ranges: Vec<Range<u64>>) -> Result<()> {
+    fn check_tiling(&self, tiling: Tiling) -> Result<()> {
         let absolute = |r: Range<u64>| {
             self.range.end.saturating_add(r.start)..self.range.end.saturating_add(r.end)
         };
@@ -160,15 +194,11 @@ impl Header<'_> {
                 Ok(range.end)
             }
         };
-        let key = |r: &Range<u64>| (r.start, r.end);
-        let mut end = 0;
-        if ranges.is_sorted_by_key(key) {
-            for (at, range) in ranges.iter().enumerate() {
-                end = check(at, range, end)?;
-            }
-        } else {
+        let mut end = tiling.end;
+        if let Some(ranges) = tiling.ranges {
             let mut sorted: Vec<(usize, Range<u64>)> = ranges.into_iter().enumerate().collect();
-            sorted.sort_by_key(|(_, range)| key(range));
+            sorted.sort_by_key(|(_, range)| (range.start, range.end));
+            end = 0;
             for (at, range) in sorted {
                 end = check(at, &range, end)?;
             }

@@ -159,7 +159,7 @@ fn name<'a>(r: &Record<'a>, extra: &Extra<'_>) -> Result<&'a str> {
     let shown = r.name.escape_ascii();
     let broken = |what: &str| NAME.broken(format!("the name `{shown}` {what}"));
     let name = std::str::from_utf8(r.name).map_err(|_| broken("is not UTF-8"))?;
-    if name.is_empty() || name.contains('\0') {
+    if name.is_empty() || memchr::memchr(0, r.name).is_some() {
         return Err(broken("is empty or has a NUL"));
     }
     if r.flags & flags::UTF8 == 0 && !name.is_ascii() {

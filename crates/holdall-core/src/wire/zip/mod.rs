@@ -231,8 +231,9 @@ impl Directory {
     /// the stored bytes at least.
     fn check_room(&mut self) -> Result<()> {
         let header = |at: u32| self.rows.get(at as usize).map_or(0, |row| row.header);
-        let mut by_place: Vec<u32> = self.by_name.clone();
-        by_place.sort_unstable();
+        let count = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+        let mut by_place: Vec<u32> = (0..count).collect();
+        // Quick where entries lie in the directory's order, as most do.
         by_place.sort_by_key(|&at| header(at));
         let mut room_end = self.place.start;
         for &at in by_place.iter().rev() {

@@ -1,0 +1,295 @@
+//! Saving many tensors with one call. NumPy's arrays lend their memory as it is, and no Python runs for one
+//! of them; the Python half describes everything else.
+
+use crate::arrays::{ndarray, width};
+use crate::dtype;
+use crate::errors::Raise;
+use crate::memory::{Elements, Lent};
+use crate::options::Writing;
+use crate::writer::{Open, Spec, spec};
+use holdall::{ComponentRef, ComponentSpec, DType, Layout, LogicalType, Role, TensorSpec};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+/// Bytes between two looks at signals and at the listener.
+const CHUNK: usize = 32 << 20;
+/// Dtypes of NumPy that are kept apart: there are few, unless each array has one of its own.
+const DTYPES: usize = 32;
+
+/// Writes arrays to a file.
+///
+/// `tensors` gives names and values. `half` is the Python half's: `half.described(name, value)` gives the
+/// spec of a tensor, and for each component its part, its elements if they lie in memory as in a file, and
+/// what it has in common with the same array elsewhere; `half.stored_as(dtype)` is the name of elements of
+/// NumPy's that lie in memory as in a file. With `tie`, arrays that are the same memory are written once.
+#[pyfunction]
+#[pyo3(signature = (target, writing, tensors, half, tie, progress))]
+pub(crate) fn save(
+    target: &Bound<'_, PyAny>,
+    writing: Writing<'_>,
+    tensors: &Bound<'_, PyAny>,
+    half: &Bound<'_, PyAny>,
+    tie: bool,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let py = target.py();
+    let mut given = Given::new(half)?;
+    for pair in tensors.try_iter()? {
+        let (name, value) = pair?.extract()?;
+        given.add(&name, &value)?;
+    }
+    if tie {
+        given.tie()?;
+    }
+    let Given { specs, parts, .. } = given;
+    let mut writer = Open::new(target, &writing)?;
+    let written = write(py, &mut writer, specs, &parts, progress);
+    // Without the GIL, as everything the writer does: what it does may take long, and may call Python.
+    py.detach(|| match written {
+        Ok(()) => Ok(writer.finish()),
+        Err(e) => {
+            drop(writer);
+            Err(e)
+        }
+    })?
+    .raise(py)
+}
+
+/// Where a component's bytes come from.
+enum Part {
+    /// From memory, as they are.
+    Elements(Elements),
+    /// From an object of the Python half, in chunks.
+    Chunks(Py<PyAny>),
+    /// From an earlier component.
+    Shared,
+}
+
+/// The elements of dtypes of NumPy; `None` for those that do not lie in memory as in a file.
+type Known = Option<(DType, Option<LogicalType>)>;
+
+/// Tensors about to be written.
+struct Given<'py> {
+    half: &'py Bound<'py, PyAny>,
+    ndarray: &'py Bound<'py, PyAny>,
+    dtypes: Vec<(Bound<'py, PyAny>, Known)>,
+    specs: Vec<TensorSpec>,
+    /// Of each tensor, one for each component.
+    parts: Vec<Vec<Part>>,
+    /// What tensors have in common with the same array elsewhere, where the Python half says it.
+    identities: Vec<(usize, Bound<'py, PyAny>)>,
+}
+
+impl<'py> Given<'py> {
+    fn new(half: &'py Bound<'py, PyAny>) -> PyResult<Given<'py>> {
+        let ndarray = ndarray(half.py())?;
+        let (dtypes, specs, parts, identities) = Default::default();
+        Ok(Given { half, ndarray, dtypes, specs, parts, identities })
+    }
+
+    fn add(&mut self, name: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<()> {
+        if let Ok(name) = name.cast::<PyString>()
+            && value.get_type().is(self.ndarray)
+            && let Some((dtype, logical_type)) = self.element(value)?
+            && let Some(elements) = Elements::of(value)
+            && Some(elements.width()) == width(dtype, logical_type.as_ref())
+        {
+            let mut data = ComponentSpec::new(Role::Data, dtype, elements.bytes().len() as u64);
+            data.logical_type = logical_type;
+            self.specs.push(TensorSpec {
+                name: name.to_str()?.to_owned(),
+                shape: elements.shape(),
+                layout: Layout::Dense,
+                attributes: holdall::Attributes::new(),
+                components: vec![data],
+            });
+            self.parts.push(vec![Part::Elements(elements)]);
+            return Ok(());
+        }
+        self.add_described(name, value)
+    }
+
+    /// The elements of an array, if they lie in memory as in a file.
+    fn element(&mut self, array: &Bound<'py, PyAny>) -> PyResult<Known> {
+        let dtype = array.getattr(pyo3::intern!(array.py(), "dtype"))?;
+        if let Some((_, known)) = self.dtypes.iter().find(|(known, _)| known.is(&dtype)) {
+            return Ok(known.clone());
+        }
+        let name = self.half.call_method1("stored_as", (&dtype,))?;
+        let name: Option<String> = name.extract()?;
+        let known = name.as_deref().and_then(dtype::from_name);
+        if self.dtypes.len() < DTYPES {
+            self.dtypes.push((dtype, known.clone()));
+        }
+        Ok(known)
+    }
+
+    fn add_described(
+        &mut self,
+        name: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        type Described<'py> =
+            (Spec<'py>, Vec<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Bound<'py, PyAny>)>);
+        let py = value.py();
+        let described: Described<'py> =
+            self.half.call_method1("described", (name, value))?.extract()?;
+        let spec = spec(py, described.0)?;
+        if described.1.len() != spec.components.len() {
+            return Err(PyTypeError::new_err("a part for each component"));
+        }
+        let mut parts = Vec::new();
+        for ((part, array, identity), component) in described.1.into_iter().zip(&spec.components) {
+            if !identity.is_none() && spec.layout == Layout::Dense {
+                self.identities.push((self.specs.len(), identity));
+            }
+            let elements = array.and_then(|array| Elements::of(&array));
+            let whole = elements.filter(|e| e.bytes().len() as u64 == component.decoded_len);
+            parts.push(whole.map_or_else(|| Part::Chunks(part.unbind()), Part::Elements));
+        }
+        self.specs.push(spec);
+        self.parts.push(parts);
+        Ok(())
+    }
+
+    /// Lets dense tensors that are the same array share their bytes.
+    fn tie(&mut self) -> PyResult<()> {
+        let mut same: Vec<(usize, usize)> = Vec::new();
+        if let Some((_, first)) = self.identities.first() {
+            let seen = PyDict::new(first.py());
+            for (at, identity) in &self.identities {
+                let first: usize = seen.call_method1("setdefault", (identity, at))?.extract()?;
+                if first != *at {
+                    same.push((*at, first));
+                }
+            }
+        }
+        let mut described = self.identities.iter().map(|(at, _)| *at).peekable();
+        let mut starts: Vec<(usize, usize)> = Vec::with_capacity(self.parts.len());
+        for (at, (spec, parts)) in self.specs.iter().zip(&self.parts).enumerate() {
+            if described.next_if_eq(&at).is_none()
+                && spec.layout == Layout::Dense
+                && let [Part::Elements(elements)] = &parts[..]
+                && !elements.bytes().is_empty()
+            {
+                starts.push((elements.start(), at));
+            }
+        }
+        starts.sort_unstable();
+        for of_one in starts.chunk_by(|a, b| a.0 == b.0).filter(|all| all.len() > 1) {
+            let mut firsts: Vec<usize> = Vec::new();
+            for &(_, at) in of_one {
+                let spec = &self.specs[at];
+                let is_same = |first: &&usize| {
+                    let first = &self.specs[**first];
+                    first.shape == spec.shape && first.components == spec.components
+                };
+                match firsts.iter().find(is_same) {
+                    Some(first) => same.push((at, *first)),
+                    None => firsts.push(at),
+                }
+            }
+        }
+        for (at, first) in same {
+            let shares = ComponentRef { tensor: self.specs[first].name.clone(), role: Role::Data };
+            if let (Some(data), [part]) =
+                (self.specs[at].components.first_mut(), &mut self.parts[at][..])
+            {
+                data.shares = Some(shares);
+                *part = Part::Shared;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write(
+    py: Python<'_>,
+    writer: &mut Open,
+    specs: Vec<TensorSpec>,
+    parts: &[Vec<Part>],
+    listener: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let own = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
+    let total = own.fold(0u64, |n, c| n.saturating_add(c.decoded_len));
+    py.detach(|| writer.declare(&specs)).raise(py)?;
+    let mut done = 0u64;
+    let mut tell = |bytes: usize| -> PyResult<()> {
+        done += bytes as u64;
+        py.check_signals()?;
+        listener.filter(|_| bytes > 0).map_or(Ok(()), |l| l.call1((done, total)).map(drop))
+    };
+    let mut lent = Lending::default();
+    let mut specs = specs.into_iter().zip(parts);
+    loop {
+        let (bytes, then) = py.detach(|| lent.write(writer, &mut specs)).raise(py)?;
+        tell(bytes)?;
+        match then {
+            Then::More => {}
+            Then::Chunks(part) => {
+                for chunk in part.bind(py).call_method0("chunks")?.try_iter()? {
+                    let chunk = Lent::of(&chunk?)?;
+                    let bytes = chunk.bytes();
+                    py.detach(|| writer.write(bytes)).raise(py)?;
+                    tell(bytes.len())?;
+                }
+            }
+            Then::End => return Ok(()),
+        }
+    }
+}
+
+/// The tensor whose parts are being written: those left, and how much of the first was written.
+#[derive(Default)]
+struct Lending<'p> {
+    parts: &'p [Part],
+    written: usize,
+}
+
+/// What comes after a run of lent bytes.
+enum Then<'p> {
+    More,
+    Chunks(&'p Py<PyAny>),
+    End,
+}
+
+impl<'p> Lending<'p> {
+    /// Writes tensors that lend their memory, up to [`CHUNK`] bytes of them; how many it were.
+    fn write(
+        &mut self,
+        writer: &mut Open,
+        specs: &mut impl Iterator<Item = (TensorSpec, &'p Vec<Part>)>,
+    ) -> holdall::Result<(usize, Then<'p>)> {
+        let mut bytes = 0;
+        loop {
+            match self.parts {
+                [] => match specs.next() {
+                    Some((spec, parts)) => {
+                        writer.tensor(spec)?;
+                        (self.parts, self.written) = (parts, 0);
+                    }
+                    None => return Ok((bytes, Then::End)),
+                },
+                [Part::Elements(elements), rest @ ..] => {
+                    let left = &elements.bytes()[self.written..];
+                    let now = &left[..left.len().min(CHUNK - bytes)];
+                    writer.write(now)?;
+                    bytes += now.len();
+                    self.written += now.len();
+                    if now.len() == left.len() {
+                        (self.parts, self.written) = (rest, 0);
+                    }
+                    if bytes == CHUNK {
+                        return Ok((bytes, Then::More));
+                    }
+                }
+                [Part::Chunks(part), rest @ ..] => {
+                    (self.parts, self.written) = (rest, 0);
+                    return Ok((bytes, Then::Chunks(part)));
+                }
+                [Part::Shared, rest @ ..] => (self.parts, self.written) = (rest, 0),
+            }
+        }
+    }
+}
