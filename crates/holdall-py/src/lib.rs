@@ -21,6 +21,7 @@ mod records;
 #[cfg(feature = "carton")]
 mod remote;
 mod reports;
+mod schemas;
 mod value;
 #[cfg(feature = "carton")]
 mod values;
@@ -59,9 +60,13 @@ mod _holdall {
     #[pymodule_export]
     use super::package::NativePackage;
     #[pymodule_export]
-    use super::records::record_types;
-    #[pymodule_export]
     use super::records::{NativeBlob, NativeRecords};
+    #[pymodule_export]
+    use super::records::{record_types, sample, sample_among};
+    #[pymodule_export]
+    use super::schemas::{
+        build, schema_check, schema_diff, schema_infer, schema_layout, schema_migrate,
+    };
     #[pymodule_export]
     use super::writer::NativeWriter;
 
