@@ -24,6 +24,7 @@ mod remedies;
 mod remote;
 mod reports;
 mod save;
+mod schemas;
 mod value;
 #[cfg(feature = "carton")]
 mod values;
@@ -62,13 +63,17 @@ mod _holdall {
     #[pymodule_export]
     use super::package::NativePackage;
     #[pymodule_export]
-    use super::records::record_types;
-    #[pymodule_export]
     use super::records::{NativeBlob, NativeRecords};
     #[pymodule_export]
     use super::remedies::remedies;
     #[pymodule_export]
     use super::save::save;
+    #[pymodule_export]
+    use super::records::{record_types, sample, sample_among};
+    #[pymodule_export]
+    use super::schemas::{
+        build, schema_check, schema_diff, schema_infer, schema_layout, schema_migrate,
+    };
     #[pymodule_export]
     use super::writer::NativeWriter;
 

@@ -9,7 +9,7 @@ use crate::memory::Buffer;
 use crate::work::run;
 use bytes::Bytes;
 use holdall::json::parse;
-use holdall::records::Record;
+use holdall::records::{Record, Sample};
 use holdall::schema::record::rules::ACCESS;
 use holdall::schema::{Accessor, Content, Kind, Schema};
 use holdall::{Blob, Limits, Records, Result, Role, Work};
@@ -32,6 +32,18 @@ pub(crate) fn record_types<'py>(py: Python<'py>, kind: &str) -> PyResult<Bound<'
         Some(root) => Table::of(&schema, root).rows(py, &schema),
         None => Ok(PyList::empty(py)),
     }
+}
+
+/// `count` numbers of a range, by chance, in their order: the same ones for one `seed`.
+#[pyfunction]
+pub(crate) fn sample(start: u64, stop: u64, count: u64, seed: u64) -> Vec<u64> {
+    Sample { count, seed }.of(start..stop)
+}
+
+/// `count` of these numbers, by chance, in their order.
+#[pyfunction]
+pub(crate) fn sample_among(numbers: Vec<u64>, count: u64, seed: u64) -> Vec<u64> {
+    Sample { count, seed }.among(numbers)
 }
 
 /// The records of one tensor of an open file.
@@ -151,6 +163,36 @@ impl NativeRecords {
             out.append(PyString::new(py, &found))
         })?;
         Ok(out)
+    }
+
+    /// The places, as int64, of the records of a range for which all conditions hold.
+    fn query(
+        &self,
+        py: Python<'_>,
+        start: u64,
+        stop: u64,
+        conditions: Vec<String>,
+    ) -> PyResult<Buffer> {
+        let records = self.get(py)?;
+        let len = (stop.saturating_sub(start)).saturating_mul(records.extent().stride);
+        let found = run(py, len, |work| {
+            let conditions = conditions.iter().map(|text| records.condition(text));
+            let conditions = conditions.collect::<Result<Vec<_>>>()?;
+            let mut out = Vec::new();
+            for (done, record) in (1..).zip(records.iter(start..stop)?) {
+                let record = record?;
+                let mut holds = true;
+                for condition in &conditions {
+                    holds = holds && condition.holds(&record)?;
+                }
+                if holds {
+                    out.extend(record.index().to_le_bytes());
+                }
+                look(&work, done)?;
+            }
+            Ok(out)
+        });
+        found.map(|out| Buffer::frozen(out.into()))
     }
 
     /// A byte for each record: 1 where it has the part.

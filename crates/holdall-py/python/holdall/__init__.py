@@ -14,12 +14,13 @@
 
 from __future__ import annotations
 
-from . import carton, errors
+from . import carton, errors, schema
 from ._blob import Blob
+from ._build import BuildReport, build
 from ._file import File, open
 from ._holdall import Buffer, __version__
 from ._operations import convert, diff, inspect, load, load_into, stats, verify
-from ._records import Ragged, Records
+from ._records import Ragged, Records, Selection
 from ._reports import ConvertReport, Diff, Stats, TensorDiff, Unverified, ValueDiff, VerifyReport, Warning
 from ._tensor import Component, Tensor
 from ._values import Simple, Tag
@@ -39,6 +40,7 @@ from .errors import (
 __all__ = [
     "Blob",
     "Buffer",
+    "BuildReport",
     "Component",
     "ConvertReport",
     "Diff",
@@ -53,6 +55,7 @@ __all__ = [
     "NotFound",
     "Ragged",
     "Records",
+    "Selection",
     "Simple",
     "Stats",
     "Tag",
@@ -66,6 +69,7 @@ __all__ = [
     "Warning",
     "Writer",
     "__version__",
+    "build",
     "carton",
     "convert",
     "diff",
@@ -77,6 +81,7 @@ __all__ = [
     "open",
     "save",
     "save_bytes",
+    "schema",
     "stats",
     "verify",
 ]

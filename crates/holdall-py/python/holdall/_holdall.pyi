@@ -4,8 +4,9 @@ import sys
 from typing import Any, Callable, Iterable, Optional, Sequence, final
 
 __all__ = [
-    "Blob", "Buffer", "File", "Model", "Package", "Records", "Writer", "__version__", "command", "fetch", "formats",
-    "pack", "record_types", "remedies", "save", "shrink",
+    "Blob", "Buffer", "File", "Model", "Package", "Records", "Writer", "__version__", "build", "command", "fetch",
+    "formats", "pack", "record_types", "remedies", "sample", "sample_among", "save", "schema_check", "schema_diff", "schema_infer",
+    "schema_layout", "schema_migrate", "shrink",
 ]  # fmt: skip
 __version__: str
 
@@ -13,6 +14,8 @@ _Progress = Optional[Callable[[int, int], object]]
 _Dense = tuple[str, list[int], Buffer]
 _Component = tuple[str, str, int, Optional[tuple[str, str]]]
 _Type = tuple[str, int, int, bool, Any]
+_Given = tuple[str, Any]
+_Lies = tuple[Optional[int], Optional[int], Optional[int], Optional[int]]
 _Spec = tuple[str, Sequence[int], str, Optional[dict[str, Any]], Sequence[_Component]]
 
 def command(args: Sequence[str]) -> int: ...
@@ -22,6 +25,47 @@ def remedies() -> list[tuple[str, Optional[str], str]]: ...
 def save(
     target: Any, writing: dict[str, Any], tensors: Iterable[tuple[str, Any]], half: Any, tie: bool, progress: _Progress
 ) -> None: ...
+def sample(start: int, stop: int, count: int, seed: int) -> list[int]: ...
+def sample_among(numbers: Sequence[int], count: int, seed: int) -> list[int]: ...
+def schema_infer(
+    source: _Given, form: Optional[str], tight: bool, enums: int, first: Optional[int], progress: _Progress
+) -> str: ...
+def schema_layout(
+    schema: _Given, path: Optional[str], symbols: list[tuple[str, int]], reading: Optional[str]
+) -> list[tuple[str, str, str, _Lies, bool, Optional[tuple[int, int]]]]: ...
+def schema_diff(
+    old: _Given, new: _Given, path: Optional[str]
+) -> tuple[list[tuple[str, str, str, Optional[str], Optional[str], list[str]]], str]: ...
+def schema_check(
+    schema: _Given,
+    source: Optional[_Given],
+    form: Optional[str],
+    path: Optional[str],
+    filling: dict[str, Any],
+    progress: _Progress,
+) -> dict[str, Any]: ...
+def schema_migrate(
+    file: File,
+    schema: _Given,
+    to: Any,
+    path: Optional[str],
+    renames: list[tuple[str, str]],
+    drop: bool,
+    writing: dict[str, Any],
+    progress: _Progress,
+) -> dict[str, Any]: ...
+def build(
+    to: Any,
+    schema: Optional[_Given],
+    source: Optional[_Given],
+    form: Optional[str],
+    path: Optional[str],
+    filling: dict[str, Any],
+    dedup: bool,
+    blob: Optional[str],
+    writing: dict[str, Any],
+    progress: _Progress,
+) -> dict[str, Any]: ...
 def pack(
     model: Any,
     to: Any,
@@ -138,6 +182,7 @@ class Records:
     def find(self, path: str) -> tuple[int, int, bool]: ...
     def values(self, start: int, stop: int, path: Optional[str], make: Any) -> list[Any]: ...
     def texts(self, path: str, start: int, stop: int) -> list[Optional[str]]: ...
+    def query(self, start: int, stop: int, conditions: list[str]) -> Buffer: ...
     def presence(self, path: str, start: int, stop: int) -> Buffer: ...
     def ragged(self, path: str, start: int, stop: int) -> tuple[Buffer, Buffer]: ...
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ._tensor import Tensor
 
-__all__ = ["Records", "Ragged"]
+__all__ = ["Records", "Ragged", "Selection"]
 
 #: Bytes of records that are read at a time for a column that is not in memory.
 PIECE = 8 << 20
@@ -215,6 +215,44 @@ class Records:
         low, high, step = self._run()
         return self._native.values(low, high, path, self._types)[::step]
 
+    def where(self, *conditions: str) -> "Selection":
+        """Those for which all conditions hold: ``where("stars>=4", "label=cat")``.
+
+        A condition compares a member with a value by ``=``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``; ``"image"`` asks
+        whether a record has the member, ``"!image"`` whether it has not. Every record is looked at once.
+
+        Raises:
+            Misuse: a value that is none of the member's kind, or an order that the kind has not (``records/condition``).
+            NotFound: there is no such member.
+        """
+        import numpy as np
+
+        if any(not isinstance(condition, str) for condition in conditions):
+            raise TypeError("a condition is a text such as 'stars>=4'")
+        low, high, step = self._run()
+        buffer: Any = self._native.query(low, high, list(conditions))
+        places = np.frombuffer(buffer, "<i8") if len(buffer) else np.zeros(0, "<i8")
+        if abs(step) != 1:
+            places = places[(places - low) % abs(step) == 0]
+        return Selection(self._whole(), places[:: 1 if step > 0 else -1])
+
+    def sample(self, count: int, seed: int = 0) -> "Selection":
+        """``count`` of them by chance, in their order; all equally likely. The same ``seed`` gives the same records, and
+        the same as ``holdall records --sample``."""
+        import numpy as np
+
+        low, high, step = self._run()
+        if step == 1:
+            places = np.array(_holdall.sample(low, high, count, seed), "<i8")
+        else:
+            picked = _holdall.sample(0, len(self), count, seed)
+            places = np.array([self._range[at] for at in picked], "<i8")
+        return Selection(self._whole(), places)
+
+    def _whole(self) -> "Records":
+        """All records of the dataset."""
+        return Records(self._tensor, self._native, self._types, self._stride, range(self._native.head()[0]))
+
     def __len__(self) -> int:
         return len(self._range)
 
@@ -340,6 +378,60 @@ class Records:
         from ._html import records
 
         return records(self)
+
+
+class Selection:
+    """Records of a dataset that were chosen by conditions or by chance: ``s[i]`` is a record, ``s[a:b]`` a selection
+    again. Only what is asked for is read."""
+
+    __slots__ = ("_records", "_places")
+
+    def __init__(self, records: Records, places: "np.ndarray[Any, Any]") -> None:
+        self._records = records
+        self._places = places
+
+    @property
+    def places(self) -> "np.ndarray[Any, Any]":
+        """Their places in the dataset, int64."""
+        return self._places
+
+    def sample(self, count: int, seed: int = 0) -> "Selection":
+        """``count`` of them by chance, in their order; the same ones for the same ``seed``, and the same as
+        ``holdall records --where … --sample``."""
+        import numpy as np
+
+        order = self._places if len(self) < 2 or self._places[0] < self._places[-1] else self._places[::-1]
+        return Selection(self._records, np.array(_holdall.sample_among(order.tolist(), count, seed), "<i8"))
+
+    def column(self, path: str) -> "np.ndarray[Any, Any]":
+        """One member of all of them: see :meth:`Records.column`, of which it is a copy."""
+        found: np.ndarray[Any, Any] = self._records.column(path)[self._places]
+        return found
+
+    def values(self, path: str) -> list[Any]:
+        """One part of all of them as Python objects: see :meth:`Records.values`."""
+        return [self._records[at : at + 1].values(path)[0] for at in self._places.tolist()]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, key: slice) -> "Selection": ...
+    @overload
+    def __getitem__(self, key: int) -> Any: ...
+    def __getitem__(self, key: Union[int, slice]) -> Any:
+        if isinstance(key, slice):
+            return Selection(self._records, self._places[key])
+        at = place(range(len(self)), key, "records", "column(path) gives a member")
+        return self._records[int(self._places[at])]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._records[at] for at in self._places.tolist())
+
+    def __repr__(self) -> str:
+        count = len(self)
+        of = f"{len(self._records)} in {self._records.tensor.name!r}"
+        return f"<holdall.Selection, {count} record{'' if count == 1 else 's'} of {of}>"
 
 
 def records(tensor: "Tensor") -> Records:

@@ -1,0 +1,104 @@
+"""Files of records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from . import _holdall
+from ._progress import Progress, listening
+from ._rows import Form, Path, Rows, Schema, filling, rows
+from ._rows import schema as _schema
+from ._write import Digest, Encoding, _writing
+
+__all__ = ["BuildReport", "build"]
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """What was put into a file."""
+
+    #: The path of the dataset and how many records it has.
+    records: Optional[tuple[str, int]]
+    #: The name of the blob and how many files it has.
+    files: Optional[tuple[str, int]]
+    #: Bytes of the file.
+    nbytes: int
+
+
+def build(
+    target: Path,
+    records: Optional[Rows] = None,
+    schema: Optional[Schema] = None,
+    *,
+    path: Optional[str] = None,
+    form: Optional[Form] = None,
+    ignore_unknown: bool = False,
+    null_absent: bool = False,
+    check: bool = False,
+    dedup: bool = False,
+    files: Optional[Path] = None,
+    file_members: Iterable[str] = (),
+    blob: Optional[str] = None,
+    attributes: Optional[Mapping[str, Any]] = None,
+    format: Optional[str] = None,
+    version: Optional[str] = None,
+    encoding: Optional[Encoding] = None,
+    level: Optional[int] = None,
+    digest: Optional[Digest] = None,
+    overwrite: bool = True,
+    sync: bool = True,
+    threads: Optional[int] = None,
+    progress: Progress = None,
+) -> BuildReport:
+    """Makes a file of records, and of the files of a folder, in bounded memory; the disk needs room for the data twice.
+
+    ::
+
+        holdall.build("points.mt", "points.csv", holdall.schema.infer("points.csv"))
+        holdall.build("train.mt", ({"text": t, "label": n} for t, n in samples), kind)
+
+    Args:
+        target: The file to write; it appears when it is whole.
+        records: A file of records (NDJSON, JSON, CSV, TSV), or an iterable of them, as mappings or values of JSON; NumPy's
+            numbers, arrays and times will do.
+        schema: The schema of a record, or of the whole file: a mapping, a JSON file, or a tensor file that has it.
+        path: Where the records stand in the file; the one dataset of the schema unless said, or ``records``.
+        form: How the records are written; otherwise the file's extension says it.
+        ignore_unknown: Whether members that the schema does not have are passed over.
+        null_absent: Whether ``None`` for an optional member is its absence.
+        check: Whether every record is checked against all keywords of the schema (``minimum``, ``pattern``) too.
+        dedup: Whether equal texts, bytes and arrays that come near each other share their bytes.
+        files: A folder that file names start from.
+        file_members: Members whose bytes, or text, are those of the files that the records name there.
+        blob: Put every file of ``files`` into a blob of this name, and their names into ``NAME_names``.
+
+    Raises:
+        Misuse: a record does not fit the schema, with its line and its path (``record/…``); a table whose columns do not
+            fit; a file outside the folder. Malformed: what is not JSON. What was at the target stays.
+        TypeError: an argument is of another type, or a value is not JSON.
+    """
+    if records is None and blob is None:
+        raise TypeError("nothing to put into the file: give records, or blob and files")
+    if records is not None and schema is None:
+        raise TypeError("records need their schema: holdall.schema.infer(records) makes one")
+    if blob is not None and files is None:
+        raise TypeError("the files of a blob are those of the folder `files`, which is not given")
+    how = filling(ignore_unknown, null_absent, check, files, file_members)
+    writing = _writing(format, version, attributes, encoding, level, digest, None, overwrite, sync, threads)
+    with listening(progress) as listener:
+        found = _holdall.build(
+            os.fspath(target),
+            None if schema is None else _schema(schema),
+            None if records is None else rows(records),
+            form,
+            path,
+            how,
+            bool(dedup),
+            blob,
+            writing,
+            listener,
+        )
+    return BuildReport(**found)

@@ -1,0 +1,282 @@
+"""Schemas of records: made from what there is, laid out, checked, compared, and migrated to.
+
+A schema is a mapping (its JSON), the path of a JSON file, or a tensor file, which stands for the schema that it has or
+that its tensors have.
+
+::
+
+    kind = holdall.schema.infer("points.csv", tight=True)
+    report = holdall.schema.check(kind, "more.csv")
+    report.raise_if_bad()
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Optional, Union
+
+from . import _holdall
+from ._file import File, Source
+from ._operations import _opened
+from ._progress import Progress, listening
+from ._rows import Form, Path, Rows, Schema, filling, rows
+from ._rows import schema as _schema
+from ._write import Digest, Encoding, _writing
+from .errors import HoldallError
+
+__all__ = [
+    "Change",
+    "CheckReport",
+    "Finding",
+    "LayoutRow",
+    "MigrationReport",
+    "SchemaDiff",
+    "check",
+    "diff",
+    "infer",
+    "layout",
+    "migrate",
+]
+
+
+class LayoutRow(NamedTuple):
+    """One path of a schema or a file."""
+
+    path: str
+    #: What stands there, in a few words: ``"Int32"``, ``"F32 [20, 5]"``, ``"String []"``.
+    kind: str
+    #: What the offset counts from: the start of a ``"record"``, or of an element in the ``"heap"``; what is in the
+    #: ``"header"`` of a file has no offset.
+    base: str
+    #: Bytes from there.
+    offset: Optional[int]
+    #: Bytes of one value, and from one to the next.
+    size: Optional[int]
+    stride: Optional[int]
+    align: Optional[int]
+    #: Whether it may be absent.
+    optional: bool
+    #: The byte and the bit of it that is 1 where an optional member of a record is there.
+    presence: Optional[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference between two schemas."""
+
+    path: str
+    #: What changed: ``"added"``, ``"removed"``, ``"kind"``, …
+    change: str
+    #: What it means for old files: ``"compatible"``, ``"needs-default"``, ``"needs-converter"`` or ``"breaking"``.
+    verdict: str
+    old: Optional[str]
+    new: Optional[str]
+    #: Values of an enum, where those are what changed.
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SchemaDiff:
+    """What changed between two schemas; true where they differ."""
+
+    changes: tuple[Change, ...]
+    #: The version step: ``"patch"``, ``"minor"`` or ``"major"``.
+    bump: str
+
+    @property
+    def compatible(self) -> bool:
+        """Whether the new schema reads old files as they are."""
+        return all(change.verdict == "compatible" for change in self.changes)
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+
+class Finding(NamedTuple):
+    """Something that does not fit a schema."""
+
+    #: The line of a text, from 1, or the record of a dataset, from 0.
+    line: Optional[int]
+    record: Optional[int]
+    #: What is wrong.
+    error: HoldallError
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check found; true where everything fits."""
+
+    #: Tensors of a file that were compared with the schema, and records that were looked at.
+    tensors: Optional[int]
+    records: int
+    #: How many things do not fit, and the first 1000 of them.
+    finding_count: int
+    findings: tuple[Finding, ...]
+
+    def __bool__(self) -> bool:
+        return self.finding_count == 0
+
+    def raise_if_bad(self) -> None:
+        """Raises the first finding, if there is one."""
+        for finding in self.findings:
+            raise finding.error
+
+
+@dataclass(frozen=True)
+class MigrationReport:
+    """What a migration did."""
+
+    #: Records that were written under the new schema.
+    records: int
+    #: Members and datasets that were left out, as paths of the file.
+    dropped: tuple[str, ...]
+    #: Bytes of the file that was written.
+    nbytes: int
+
+
+def infer(
+    source: Union[Rows, File],
+    *,
+    form: Optional[Form] = None,
+    tight: bool = False,
+    enums: int = 0,
+    first: Optional[int] = None,
+    progress: Progress = None,
+) -> dict[str, Any]:
+    """Makes the schema of a record from records, or that of a file from its tensors.
+
+    Integers become Int64 (Uint64 where they pass it), other numbers Float64, text String, arrays of numbers that always
+    have one length fixed ones, and members that are missing or ``None`` anywhere optional.
+
+    Args:
+        source: A file of records (NDJSON, JSON, CSV, TSV), records as mappings, a tensor file, or an open one.
+        form: How the records are written; otherwise the file's extension says it.
+        tight: The narrowest numbers that hold every value seen, and times where text is in their one form.
+        enums: Text of at most so many different values becomes an enum.
+        first: Look at so many records only.
+
+    Raises:
+        Unsupported: one place has values of two types (``infer/mixed``).
+        Malformed: what is not JSON. Misuse: a table whose columns do not fit together.
+    """
+    given = ("file", source._native) if isinstance(source, File) else rows(source)
+    with listening(progress) as listener:
+        schema: dict[str, Any] = json.loads(
+            _holdall.schema_infer(given, form, bool(tight), enums, first, listener)
+        )
+    return schema
+
+
+def layout(
+    source: Schema,
+    path: Optional[str] = None,
+    *,
+    symbols: Optional[Mapping[str, int]] = None,
+    reading: Optional[Literal["record", "file"]] = None,
+) -> list[LayoutRow]:
+    """Every path of a schema, or of a file and the records in it, with what stands there and where its bytes lie.
+
+    Args:
+        source: A schema, or a tensor file.
+        path: Only what lies there or below: ``"points[].at"``. With an index, offsets are those of that element.
+        symbols: Numbers for symbols in shapes.
+        reading: Whether a schema is that of one record or of the tensors of a file; otherwise its root says it.
+
+    Raises:
+        NotFound: the path leads to nothing, or a symbol is none of the schema's.
+        Malformed: the schema is not sound.
+    """
+    found = _holdall.schema_layout(_schema(source), path, list((symbols or {}).items()), reading)
+    return [LayoutRow(at, kind, base, *lies, optional, bit) for at, kind, base, lies, optional, bit in found]
+
+
+def check(
+    schema: Schema,
+    records: Union[Rows, File, None] = None,
+    *,
+    path: Optional[str] = None,
+    form: Optional[Form] = None,
+    ignore_unknown: bool = False,
+    null_absent: bool = False,
+    files: Optional[Path] = None,
+    file_members: Iterable[str] = (),
+    progress: Progress = None,
+) -> CheckReport:
+    """Says whether a schema is sound, and whether records, or a tensor file and the records in it, fit it. Every record
+    is looked at, against all keywords of the schema.
+
+    Args:
+        records: A file of records, records as mappings, a tensor file, or an open one; without any, the schema alone
+            is checked.
+        path: Which dataset of the schema, or of the file, the records are.
+        form: How the records are written; otherwise the file's extension says it.
+        ignore_unknown: Members that the schema does not have are no findings.
+        null_absent: ``None`` for an optional member is no finding.
+        files, file_members: The folder, and the members whose bytes or text are those of files in it that the records
+            name.
+    """
+    given = None
+    if records is not None:
+        given = ("file", records._native) if isinstance(records, File) else rows(records)
+    how = filling(ignore_unknown, null_absent, True, files, file_members)
+    with listening(progress) as listener:
+        found = _holdall.schema_check(_schema(schema), given, form, path, how, listener)
+    findings = tuple(Finding(*finding) for finding in found.pop("findings"))
+    return CheckReport(findings=findings, **found)
+
+
+def diff(old: Schema, new: Schema, *, path: Optional[str] = None) -> SchemaDiff:
+    """Compares two schemas: what changed, and what it means for old files. The schema of a record is compared with the
+    records that the other side has.
+
+    Args:
+        path: Compare the records of this dataset, where a side is a file or the schema of one.
+    """
+    changes, bump = _holdall.schema_diff(_schema(old), _schema(new), path)
+    return SchemaDiff(tuple(Change(*change[:5], tuple(change[5])) for change in changes), bump)
+
+
+def migrate(
+    source: Union[Source, File],
+    schema: Schema,
+    target: Path,
+    *,
+    path: Optional[str] = None,
+    rename: Optional[Mapping[str, str]] = None,
+    drop: bool = False,
+    format: Optional[str] = None,
+    version: Optional[str] = None,
+    encoding: Optional[Encoding] = None,
+    level: Optional[int] = None,
+    digest: Optional[Digest] = None,
+    overwrite: bool = True,
+    sync: bool = True,
+    threads: Optional[int] = None,
+    progress: Progress = None,
+) -> MigrationReport:
+    """Writes the records of a file anew under another schema, and everything else in it as it is.
+
+    Numbers widen, members match by name, and members that are new take their default or are absent. Memory does not
+    grow with the file.
+
+    Args:
+        source: What :func:`holdall.open` takes, or an open file.
+        schema: The new schema: of a record, or of the whole file.
+        target: The file to write.
+        path: The dataset that a record's schema is for; the only one unless said.
+        rename: New names of members, each with the old one: ``{"caption": "text"}``.
+        drop: Whether members and datasets that the new schema does not have are left out.
+
+    Raises:
+        Misuse: something would be left out (``evolve/drops-member``). Unsupported: no value follows from the old one.
+    """
+    writing = _writing(format, version, None, encoding, level, digest, None, overwrite, sync, threads)
+    renames = list((rename or {}).items())
+    with _opened(source) as file, listening(progress) as listener:
+        found = _holdall.schema_migrate(
+            file._native, _schema(schema), os.fspath(target), path, renames, bool(drop), writing, listener
+        )
+    return MigrationReport(found["records"], tuple(found["dropped"]), found["nbytes"])

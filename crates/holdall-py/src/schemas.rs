@@ -1,0 +1,413 @@
+//! Schemas of records: made, laid out, compared, checked; and files of records, built and migrated.
+
+use crate::errors::{Raise, misuse, raise};
+use crate::file::NativeFile;
+use crate::options::Writing;
+use crate::work::run_with;
+use holdall::convert;
+use holdall::diff::diff_schemas;
+use holdall::records::{
+    self, Build, CheckReport, FillOptions, Form, Migration, Rows, RowsOptions, SchemaOrFile, Where,
+};
+use holdall::schema::record::{Null, Unknown};
+use holdall::schema::{Base, Bump, Document, InferOptions, Path, Reading, Symbols, There, Width};
+use holdall::{Limits, OpenOptions, Work};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+/// What a schema is given as: what it is, and that.
+type Given<'py> = (String, Bound<'py, PyAny>);
+
+/// What stands for a schema that was given as a dict, in errors.
+const SCHEMA: &str = "<schema>";
+/// What stands for rows that were given as objects.
+const ROWS: &str = "<records>";
+
+/// A schema, or a tensor file: JSON text, a path, or an open file.
+fn given(py: Python<'_>, (what, value): &Given<'_>, reading: Reading) -> PyResult<SchemaOrFile> {
+    let limits = Limits::default();
+    match what.as_str() {
+        "json" => {
+            let text: String = value.extract()?;
+            let schema = Document::parse(text.as_bytes(), SCHEMA, reading, &limits.of_schemas());
+            Ok(SchemaOrFile::Schema(Box::new(schema.raise(py)?)))
+        }
+        "file" => Ok(SchemaOrFile::File(value.cast::<NativeFile>()?.get().get(py)?)),
+        _ => {
+            let path: PathBuf = value.extract()?;
+            py.detach(|| SchemaOrFile::open(path, reading, &OpenOptions::new(), &limits)).raise(py)
+        }
+    }
+}
+
+/// A schema, or that of a tensor file.
+fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyResult<Document> {
+    match given(py, of, reading)? {
+        SchemaOrFile::Schema(schema) => Ok(*schema),
+        SchemaOrFile::File(file) => py.detach(|| convert::schema(&file)).raise(py),
+    }
+}
+
+/// Where rows come from: a path, or an object whose calls give lines of JSON.
+struct Source {
+    from: From,
+    form: Option<Form>,
+}
+
+enum From {
+    Path(PathBuf),
+    Lines(Py<PyAny>),
+}
+
+impl Source {
+    fn of(py: Python<'_>, (what, value): &Given<'_>, form: Option<&str>) -> PyResult<Source> {
+        let known = |name: &str| Form::ALL.iter().find(|form| form.as_str() == name).copied();
+        let form = match form {
+            None => None,
+            Some(name) => Some(known(name).ok_or_else(|| {
+                let names: Vec<_> = Form::ALL.iter().map(|form| form.as_str()).collect();
+                let message = format!("form is one of {}, not {name:?}", names.join(", "));
+                misuse(py, "python/option", &message, None)
+            })?),
+        };
+        let from = match what.as_str() {
+            "lines" => From::Lines(value.clone().unbind()),
+            _ => From::Path(value.extract()?),
+        };
+        Ok(Source { from, form })
+    }
+
+    /// Whether it is a tensor file, as far as its start tells.
+    fn is_binary(&self) -> bool {
+        match &self.from {
+            From::Path(path) => self.form.is_none() && records::is_binary(path),
+            From::Lines(_) => false,
+        }
+    }
+
+    fn rows(self, work: Work) -> holdall::Result<Rows> {
+        let mut options = RowsOptions::new().with_work(work);
+        if let Some(form) = self.form {
+            options = options.with_form(form);
+        }
+        match self.from {
+            From::Path(path) => options.open(path),
+            From::Lines(next) => {
+                let reader = Lines { next, chunk: io::Cursor::new(Vec::new()) };
+                options.with_form(Form::Ndjson).read(reader, ROWS)
+            }
+        }
+    }
+}
+
+/// Lines of JSON that a Python function gives, some at a time; nothing at the end.
+struct Lines {
+    next: Py<PyAny>,
+    chunk: io::Cursor<Vec<u8>>,
+}
+
+impl Read for Lines {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let count = self.chunk.read(buf)?;
+        if count > 0 || buf.is_empty() {
+            return Ok(count);
+        }
+        let chunk = Python::attach(|py| -> PyResult<Vec<u8>> {
+            Ok(self.next.call0(py)?.cast_bound::<PyBytes>(py)?.as_bytes().to_vec())
+        });
+        self.chunk = io::Cursor::new(chunk.map_err(io::Error::other)?);
+        self.chunk.read(buf)
+    }
+}
+
+/// How rows become records.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Filling {
+    ignore_unknown: bool,
+    null_absent: bool,
+    check: bool,
+    files: Option<PathBuf>,
+    file_members: Vec<String>,
+}
+
+impl Filling {
+    fn options(self) -> FillOptions {
+        let mut options = FillOptions::new();
+        if self.ignore_unknown {
+            options = options.with_unknown(Unknown::Ignore);
+        }
+        if self.null_absent {
+            options = options.with_null(Null::Absent);
+        }
+        if self.check {
+            options = options.with_checks();
+        }
+        match self.files {
+            Some(folder) => options.with_files(folder, self.file_members),
+            None => options,
+        }
+    }
+}
+
+/// The schema, as JSON text, of rows, or of a tensor file.
+#[pyfunction]
+#[pyo3(signature = (source, form, tight, enums, first, progress))]
+pub(crate) fn schema_infer(
+    py: Python<'_>,
+    source: Given<'_>,
+    form: Option<&str>,
+    tight: bool,
+    enums: usize,
+    first: Option<u64>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    if source.0 == "file" {
+        let file = source.1.cast::<NativeFile>()?.get().get(py)?;
+        return py.detach(|| convert::infer_schema(&file)).raise(py).map(|s| s.to_string());
+    }
+    let source = Source::of(py, &source, form)?;
+    let mut options = InferOptions::new().with_enums(enums);
+    if tight {
+        options = options.with_width(Width::Tight);
+    }
+    let schema = run_with(py, u64::MAX, None, progress, |work| match &source.from {
+        From::Path(path) if source.is_binary() => convert::infer_schema(&holdall::open(path)?),
+        _ => {
+            let limits = Limits::default().of_schemas();
+            records::infer(source.rows(work)?, first, &options, &limits)
+        }
+    })?;
+    Ok(schema.to_string())
+}
+
+/// The paths of a schema or a file: path, kind, base, offset, size, stride, alignment, whether it is optional,
+/// and the bit that says whether it is there.
+#[pyfunction]
+#[pyo3(signature = (schema, path, symbols, reading))]
+pub(crate) fn schema_layout<'py>(
+    py: Python<'py>,
+    schema: Given<'py>,
+    path: Option<&str>,
+    symbols: Vec<(String, u64)>,
+    reading: Option<&str>,
+) -> PyResult<Bound<'py, PyList>> {
+    let reading = match reading {
+        None => Reading::ByContent,
+        Some("record") => Reading::Record,
+        Some("file") => Reading::File,
+        Some(other) => {
+            let message = format!("reading is \"record\", \"file\" or None, not {other:?}");
+            return Err(misuse(py, "python/option", &message, None));
+        }
+    };
+    let what = given(py, &schema, reading)?;
+    let only: Option<Path> = path.map(str::parse).transpose().raise(py)?;
+    let symbols: Symbols = symbols.iter().map(|(k, n)| (k.as_str().into(), *n)).collect();
+    let limits = Limits::default().of_schemas();
+    let layout =
+        py.detach(|| records::layout(&what, only.as_ref(), &symbols, &limits)).raise(py)?;
+    let out = PyList::empty(py);
+    for row in layout.rows {
+        let base = match row.base {
+            Base::Header => "header",
+            Base::Record => "record",
+            Base::Heap => "heap",
+        };
+        let (optional, bit) = match row.there {
+            There::Always => (false, None),
+            There::Optional => (true, None),
+            There::Bit(bit) => (true, Some((bit.byte, bit.bit))),
+        };
+        let at = (row.offset, row.size, row.stride, row.align);
+        out.append((row.path.to_string(), row.kind, base, at, optional, bit))?;
+    }
+    Ok(out)
+}
+
+/// What changed between two schemas: for each change its path, what it is, what it means, what was and what is
+/// there, and values; then the version step.
+#[pyfunction]
+#[pyo3(signature = (old, new, path))]
+pub(crate) fn schema_diff<'py>(
+    py: Python<'py>,
+    old: Given<'py>,
+    new: Given<'py>,
+    path: Option<&str>,
+) -> PyResult<(Bound<'py, PyList>, &'static str)> {
+    let (old, new) = (given(py, &old, Reading::ByContent)?, given(py, &new, Reading::ByContent)?);
+    let limits = Limits::default().of_schemas();
+    let found = py.detach(|| diff_schemas(old, new, path, &limits)).raise(py)?;
+    let out = PyList::empty(py);
+    for change in &found.changes {
+        let values: Vec<_> = change.values.iter().map(|v| v.to_string()).collect();
+        let (what, verdict) = (change.what.as_str(), change.verdict.as_str());
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        out.append((change.path.to_string(), what, verdict, old, new, values))?;
+    }
+    Ok((out, Bump::of(&found.changes).as_str()))
+}
+
+/// What of a schema is not sound, and what of rows or a tensor file does not fit it.
+#[pyfunction]
+#[pyo3(signature = (schema, source, form, path, filling, progress))]
+pub(crate) fn schema_check<'py>(
+    py: Python<'py>,
+    schema: Given<'py>,
+    source: Option<Given<'py>>,
+    form: Option<&str>,
+    path: Option<String>,
+    filling: Filling,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let limits = Limits::default().of_schemas();
+    let schema = match given(py, &schema, Reading::ByContent) {
+        Ok(SchemaOrFile::Schema(schema)) => *schema,
+        Ok(SchemaOrFile::File(file)) => py.detach(|| convert::schema(&file)).raise(py)?,
+        Err(e) if e.is_instance(py, &py.import("holdall.errors")?.getattr("Malformed")?) => {
+            let d = report_of(py, &CheckReport::default())?;
+            d.set_item("finding_count", 1)?;
+            d.set_item("findings", [(py.None(), py.None(), e.into_value(py))])?;
+            return Ok(d);
+        }
+        Err(e) => return Err(e),
+    };
+    let path = path.as_deref();
+    let file = match &source {
+        Some((what, file)) if what == "file" => Some(file.cast::<NativeFile>()?.get().get(py)?),
+        _ => None,
+    };
+    let source = match (source, &file) {
+        (Some(source), None) => Some(Source::of(py, &source, form)?),
+        _ => None,
+    };
+    let options = filling.options();
+    let report = run_with(py, u64::MAX, None, progress, |work| {
+        if let Err(e) = records::check_schema(&schema, &limits) {
+            let mut report = CheckReport::default();
+            report.add(Where::Whole, e);
+            return Ok(report);
+        }
+        let file = match &source {
+            Some(Source { from: From::Path(path), .. })
+                if source.as_ref().is_some_and(Source::is_binary) =>
+            {
+                Some(holdall::open(path)?)
+            }
+            _ => file,
+        };
+        match (file, source) {
+            (Some(file), _) => records::check_file(&file, &schema, path, &limits, &work),
+            (None, Some(source)) => {
+                let schema = schema.records(path, &limits)?;
+                records::check_rows(source.rows(work)?, &schema, &options, &limits)
+            }
+            (None, None) => Ok(CheckReport::default()),
+        }
+    })?;
+    report_of(py, &report)
+}
+
+fn report_of<'py>(py: Python<'py>, report: &CheckReport) -> PyResult<Bound<'py, PyDict>> {
+    let findings = PyList::empty(py);
+    for finding in &report.findings {
+        let (line, record) = match finding.at {
+            Where::Line(line) => (Some(line), None),
+            Where::Record(record) => (None, Some(record)),
+            _ => (None, None),
+        };
+        findings.append((line, record, raise(py, &finding.error).into_value(py)))?;
+    }
+    let d = PyDict::new(py);
+    d.set_item("tensors", report.tensors)?;
+    d.set_item("records", report.records)?;
+    d.set_item("finding_count", report.found)?;
+    d.set_item("findings", findings)?;
+    Ok(d)
+}
+
+/// Writes the records of a file under another schema.
+#[pyfunction]
+#[pyo3(signature = (file, schema, to, path, renames, drop, writing, progress))]
+#[allow(clippy::too_many_arguments)] // Keywords of one Python function.
+pub(crate) fn schema_migrate<'py>(
+    py: Python<'py>,
+    file: &NativeFile,
+    schema: Given<'py>,
+    to: PathBuf,
+    path: Option<String>,
+    renames: Vec<(String, String)>,
+    drop: bool,
+    writing: Writing<'py>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let file = file.get(py)?;
+    let options = writing.options(py)?;
+    let mut migration = Migration::new(document(py, &schema, Reading::ByContent)?);
+    if let Some(path) = path {
+        migration = migration.with_dataset(path);
+    }
+    for (new, old) in renames {
+        migration = migration.with_rename(new, old);
+    }
+    if drop {
+        migration = migration.with_drop();
+    }
+    let report = run_with(py, u64::MAX, writing.threads, progress, |work| {
+        let options = options.with_work(work.clone());
+        migration.with_work(work).run(&file, to, &options)
+    })?;
+    let d = PyDict::new(py);
+    d.set_item("records", report.records)?;
+    d.set_item("dropped", report.dropped)?;
+    d.set_item("nbytes", report.target_len)?;
+    Ok(d)
+}
+
+/// Writes a file of records, and of the files of a folder.
+#[pyfunction]
+#[pyo3(signature = (to, schema, source, form, path, filling, dedup, blob, writing, progress))]
+#[allow(clippy::too_many_arguments)] // Keywords of one Python function.
+pub(crate) fn build<'py>(
+    py: Python<'py>,
+    to: PathBuf,
+    schema: Option<Given<'py>>,
+    source: Option<Given<'py>>,
+    form: Option<&str>,
+    path: Option<String>,
+    filling: Filling,
+    dedup: bool,
+    blob: Option<String>,
+    writing: Writing<'py>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let options = writing.options(py)?;
+    let schema = schema.map(|s| document(py, &s, Reading::ByContent)).transpose()?;
+    let source = source.map(|s| Source::of(py, &s, form)).transpose()?;
+    let folder = filling.files.clone();
+    let filling = filling.options();
+    let (records, files, built) = run_with(py, u64::MAX, writing.threads, progress, |work| {
+        let mut build = Build::create(&to, &options.with_work(work.clone()))?;
+        let (mut records, mut files) = (None, None);
+        if let (Some(schema), Some(source)) = (&schema, source) {
+            let (next, dataset) = build.dataset_for(schema, path.as_deref())?;
+            build = next;
+            let mut dataset = if dedup { dataset.with_dedup() } else { dataset };
+            dataset.fill(source.rows(work.clone())?, &filling)?;
+            records = Some((dataset.name().to_owned(), dataset.len()));
+            build.add(dataset)?;
+        }
+        if let (Some(name), Some(folder)) = (blob, folder) {
+            let count = build.add_files(&name, folder, &work)?;
+            files = Some((name, count));
+        }
+        Ok((records, files, build.finish()?))
+    })?;
+    let d = PyDict::new(py);
+    d.set_item("records", records)?;
+    d.set_item("files", files)?;
+    d.set_item("nbytes", built.target_len)?;
+    Ok(d)
+}

@@ -1,0 +1,240 @@
+"""Schemas of records, and files of records: what the command does with them, from Python."""
+
+import json
+
+import numpy as np
+import pytest
+
+import holdall
+from holdall import schema
+
+ROWS = [{"id": n, "name": f"n{n}", "at": {"x": n / 2}} for n in range(100)]
+KIND = {
+    "TypeDef:Struct": ["id", "name"],
+    "required": ["id"],
+    "properties": {"id": {"TypeDef:Int32": True, "minimum": 0}, "name": {"TypeDef:String": True}},
+}
+
+
+@pytest.fixture
+def built(tmp_path):
+    path = tmp_path / "set.mt"
+    holdall.build(path, ROWS, schema.infer(ROWS))
+    return path
+
+
+def test_records_of_any_form_are_built(tmp_path):
+    files = {
+        "r.ndjson": '{"id": 1, "name": "a"}\n{"id": 2}\n',
+        "r.json": '[{"id": 1, "name": "a"}, {"id": 2}]',
+        "r.csv": "id,name\n1,a\n2,\n",
+        "r.tsv": "id\tname\n1\ta\n2\t\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        report = holdall.build(tmp_path / "o.zt", tmp_path / name, KIND)
+        assert report.records == ("records", 2) and report.files is None
+        assert report.nbytes == (tmp_path / "o.zt").stat().st_size
+        with holdall.open(tmp_path / "o.zt") as f:
+            assert list(f["records"].records()) == [{"id": 1, "name": "a"}, {"id": 2, "name": None}], name
+    # By another extension, into another path, with a schema in a file.
+    (tmp_path / "r.txt").write_text(files["r.csv"])
+    (tmp_path / "kind.json").write_text(json.dumps(KIND))
+    report = holdall.build(tmp_path / "o.zt", tmp_path / "r.txt", tmp_path / "kind.json", form="csv", path="a.b")
+    assert report.records == ("a.b", 2)
+
+
+def test_records_that_come_from_anywhere_are_built(tmp_path):
+    many = ({"id": n, "name": "x" * 100} for n in range(20_000))
+    assert holdall.build(tmp_path / "o.mt", many, KIND).records == ("records", 20_000)
+    with holdall.open(tmp_path / "o.mt") as f:
+        assert np.array_equal(f["records"].records().column("id"), np.arange(20_000))
+    kind = schema.infer([{"v": [1.5, 2.5], "t": "2024-05-01T12:00:00Z"}] * 2, tight=True)
+    assert "TypeDef:Timestamp" in kind["properties"]["t"] and kind["properties"]["v"]["minItems"] == 2
+    rows = [{"v": np.array([1, 2.5], "f4"), "t": np.datetime64("2024-05-01T12:00:00")}]
+    holdall.build(tmp_path / "o.mt", rows, kind)
+    with holdall.open(tmp_path / "o.mt") as f:
+        record = f["records"].records()[0]
+        assert record["v"].tolist() == [1, 2.5] and record["t"] == rows[0]["t"]
+    # What records are read as goes back into others.
+    kind = {
+        "TypeDef:Struct": ["x", "b", "c"],
+        "required": ["x", "b"],
+        "properties": {"x": {"TypeDef:Float64": True}, "b": {"TypeDef:Bytes": True}, "c": {"TypeDef:Complex64": True}},
+    }
+    rows = [{"x": float("inf"), "b": b"\0\xff", "c": 1 + 2j}, {"x": -0.5, "b": b"", "c": None}]
+    holdall.build(tmp_path / "o.mt", rows, kind, null_absent=True)
+    with holdall.open(tmp_path / "o.mt") as f:
+        holdall.build(tmp_path / "again.mt", f["records"].records(), kind, null_absent=True)
+    with holdall.open(tmp_path / "again.mt") as f:
+        assert list(f["records"].records()) == rows
+
+
+def test_what_does_not_fit_is_refused(tmp_path):
+    out = tmp_path / "o.mt"
+
+    def refused(error, code, rows, kind=KIND, **options):
+        with pytest.raises(error) as info:
+            holdall.build(out, rows, kind, **options)
+        assert code is None or info.value.code == code, info.value
+        assert not out.exists()
+        return info.value
+
+    e = refused(holdall.HoldallError, "record/type", [{"id": 1}, {"id": "x"}])
+    assert "line 2" in str(e)
+    refused(holdall.HoldallError, "record/unknown-member", [{"id": 1, "more": 1}])
+    refused(holdall.HoldallError, None, [{"id": -1}], check=True)
+    refused(TypeError, None, [{"id": {1, 2}}])
+    refused(TypeError, None, None)
+    refused(TypeError, None, [{"id": 1}], None)
+    refused(TypeError, None, {"id": 1})
+    refused(TypeError, None, [{"id": 1}], file_members=["name"])
+    refused(holdall.Misuse, "python/option", tmp_path / "r.csv", form="xml")
+    refused(holdall.MissingFile, None, tmp_path / "r.csv")
+
+    def broken():
+        yield {"id": 1}
+        raise KeyError("mine")
+
+    refused(KeyError, None, broken())
+    lenient = holdall.build(out, [{"id": 1, "more": 1, "name": None}], KIND, ignore_unknown=True, null_absent=True)
+    assert lenient.records == ("records", 1)
+
+
+def test_files_become_members_and_blobs(tmp_path):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/a.txt").write_text("content")
+    rows = [{"id": 1, "name": "a.txt"}]
+    report = holdall.build(
+        tmp_path / "o.zt", rows, KIND, files=tmp_path / "files", file_members=["name"], blob="all"
+    )
+    assert report.files == ("all", 1)
+    with holdall.open(tmp_path / "o.zt") as f:
+        assert f["records"].records()[0]["name"] == "content"
+        assert bytes(f["all"].blob()[0]) == b"content" and f["all_names"].blob()[0] == "a.txt"
+    with pytest.raises(holdall.Misuse) as info:
+        holdall.build(tmp_path / "o.zt", [{"id": 1, "name": "../x"}], KIND, files=tmp_path, file_members="name")
+    assert info.value.code == "build/file-name"
+
+
+def test_records_are_found_by_conditions_and_by_chance(built):
+    with holdall.open(built) as f:
+        r = f["records"].records()
+        found = r.where("id>=10", "id<20")
+        assert len(found) == 10 and [x["id"] for x in found] == list(range(10, 20))
+        assert found[0] == r[10] and found[-1]["id"] == 19 and len(found[2:4]) == 2
+        assert found.places.tolist() == found.column("id").tolist() == found.values("id") == list(range(10, 20))
+        assert "10 records of 100" in repr(found)
+        assert [x["id"] for x in r[10:40:3].where("id<20")] == [10, 13, 16, 19]
+        assert [x["id"] for x in r[::-1].where("id<3")] == [2, 1, 0]
+        assert len(r.where("name=n7")) == 1 and len(r.where("!name")) == 0 and len(r.where()) == 100
+        some = r.sample(5, seed=3)
+        assert len(some) == 5 and some.places.tolist() == r.sample(5, seed=3).places.tolist()
+        assert some.places.tolist() == sorted(set(some.places.tolist())) != r.sample(5, seed=4).places.tolist()
+        assert len(r.sample(1000)) == 100 and len(r[::2].sample(10)) == 10
+        assert all(at % 2 == 0 for at in r[::2].sample(10).places.tolist())
+        chosen = found.sample(3, seed=1)
+        assert len(chosen) == 3 and set(chosen.places.tolist()) <= set(range(10, 20))
+        for wrong, code in [("id=x", "records/condition"), ("nope=1", "schema/unknown-path")]:
+            with pytest.raises(holdall.HoldallError) as info:
+                r.where(wrong)
+            assert info.value.code == code
+        with pytest.raises(IndexError):
+            found[10]
+        with pytest.raises(TypeError):
+            r.where(1)
+
+
+def test_the_command_finds_the_same(built, capfd):
+    from holdall import _holdall
+
+    with holdall.open(built) as f:
+        r = f["records"].records()
+        for args, selection in [
+            (["--sample", "7", "--seed", "2"], r.sample(7, seed=2)),
+            (["--where", "id>=50", "--sample", "7", "--seed", "2"], r.where("id>=50").sample(7, seed=2)),
+        ]:
+            assert _holdall.command(["holdall", "records", str(built), "--json", *args]) == 0
+            shown = [json.loads(line)["id"] for line in capfd.readouterr().out.splitlines()]
+            assert shown == [x["id"] for x in selection]
+
+
+def test_schemas_are_inferred(tmp_path, built):
+    kind = schema.infer(ROWS)
+    assert kind["TypeDef:Struct"] == ["id", "name", "at"]
+    assert "TypeDef:Uint8" in schema.infer(ROWS, tight=True)["properties"]["id"]
+    enums = schema.infer([{"a": "x"}, {"a": "y"}], enums=2)
+    assert enums["properties"]["a"]["enum"] == ["x", "y"]
+    with pytest.raises(holdall.Unsupported) as info:
+        schema.infer([{"a": 1}, {"a": "x"}])
+    assert info.value.code == "infer/mixed"
+    assert schema.infer([{"a": 1}, {"a": "x"}], first=1)["TypeDef:Struct"] == ["a"]
+    (tmp_path / "r.csv").write_text("a,b.c\n1,x\n")
+    assert schema.infer(tmp_path / "r.csv")["properties"]["b"]["TypeDef:Struct"] == ["c"]
+    holdall.save(tmp_path / "w.safetensors", {"a.b": np.zeros((2, 3), "f4")})
+    of_file = schema.infer(tmp_path / "w.safetensors")
+    with holdall.open(tmp_path / "w.safetensors") as f:
+        assert schema.infer(f) == of_file and "a" in of_file["properties"]
+
+
+def test_schemas_are_laid_out(tmp_path, built):
+    rows = schema.layout(KIND)
+    assert [(row.path, row.kind, row.optional) for row in rows[1:]] == [("id", "Int32", False), ("name", "String", True)]
+    assert rows[1].base == "record" and rows[1].size == 4 and rows[2].presence is not None
+    assert [row.path for row in schema.layout(built, "records[].at")] == ["records[].at", "records[].at.x"]
+    with holdall.open(built) as f:
+        assert schema.layout(f)[0].base == "header"
+    tensor = {"TypeDef:Tensor": {"dtype": "F32", "shape": ["n"]}}
+    assert schema.layout(tensor, symbols={"n": 3}, reading="record")[0].size == 12
+    for wrong, options in [("schema/unknown-path", {"path": "x"}), ("schema/unknown-symbol", {"symbols": {"m": 1}})]:
+        with pytest.raises(holdall.NotFound) as info:
+            schema.layout(KIND, **options)
+        assert info.value.code == wrong
+    with pytest.raises(TypeError):
+        schema.layout(7)
+
+
+def test_records_and_files_are_checked(tmp_path, built):
+    report = schema.check(KIND, [{"id": 1}, {"id": "x"}, {"id": -1}])
+    assert not report and (report.records, report.finding_count) == (3, 2)
+    assert [finding.line for finding in report.findings] == [2, 3]
+    with pytest.raises(holdall.HoldallError):
+        report.raise_if_bad()
+    assert schema.check(KIND) and schema.check(KIND, [{"id": 1}])
+    unsound = schema.check({"TypeDef:Nothing": True})
+    assert not unsound and unsound.findings[0].line is None
+    kind = schema.infer(ROWS)
+    assert schema.check(kind, built) and schema.check(built, ROWS, path="records")
+    with holdall.open(built) as f:
+        report = schema.check(kind, f)
+        assert report and report.records == 100
+        other = schema.check(KIND, f)
+        assert not other and other.findings[0].record == 0
+    assert schema.check(KIND, [{"id": 1, "more": 0, "name": None}], ignore_unknown=True, null_absent=True)
+
+
+def test_schemas_are_compared(built):
+    wider = json.loads(json.dumps(KIND).replace("Int32", "Int64"))
+    found = schema.diff(KIND, wider)
+    assert found and [(c.path, c.old, c.new) for c in found.changes] == [("id", "Int32", "Int64")]
+    assert found.bump in ("minor", "major") and found.changes[0].verdict != "breaking"
+    same = schema.diff(KIND, KIND)
+    assert not same and same.compatible
+    assert not schema.diff(schema.infer(ROWS), built)
+    with holdall.open(built) as f:
+        assert not schema.diff(f, built, path="records")
+
+
+def test_records_are_migrated(tmp_path, built):
+    kind = json.loads(json.dumps(schema.infer(ROWS)).replace('"name"', '"title"'))
+    with pytest.raises(holdall.HoldallError) as info:
+        schema.migrate(built, kind, tmp_path / "n.mt")
+    assert info.value.code.startswith("evolve/")
+    report = schema.migrate(built, kind, tmp_path / "n.mt", rename={"title": "name"})
+    assert report.records == 100 and not report.dropped and report.nbytes == (tmp_path / "n.mt").stat().st_size
+    with holdall.open(tmp_path / "n.mt") as f:
+        assert f["records"].records()[7]["title"] == "n7"
+    less = {"TypeDef:Struct": ["id"], "required": ["id"], "properties": {"id": {"TypeDef:Int64": True}}}
+    with holdall.open(built) as f:
+        report = schema.migrate(f, less, tmp_path / "l.zt", drop=True)
+    assert "records[].name" in report.dropped
