@@ -1,11 +1,11 @@
 //! `holdall rules`.
 
 use crate::exit::{ARGUMENTS, Failure, Status};
-use crate::output::json::JsonString;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::session::Session;
 use clap::Args;
+use holdall::plain::{Plain, ToPlain as _};
 use holdall::{Rule, select};
 use std::io::Write as _;
 
@@ -38,9 +38,10 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
     let out = &mut *session.out();
     let paint = session.paint();
     if session.json() {
-        let texts: Vec<String> = all.iter().map(|r| json(r)).collect();
-        let text = texts.join(",");
-        if args.code.is_some() { writeln!(out, "{text}")? } else { writeln!(out, "[{text}]")? }
+        match (&args.code, &all[..]) {
+            (Some(_), [rule]) => writeln!(out, "{}", rule.to_plain())?,
+            _ => writeln!(out, "{}", Plain::list(all))?,
+        }
     } else if args.code.is_some() {
         for rule in all {
             writeln!(out, "{}  {}", paint.on(rule.code, Style::Title), fault(rule))?;
@@ -73,14 +74,4 @@ fn all() -> impl Iterator<Item = &'static Rule> {
 fn fault(rule: &Rule) -> String {
     let code = crate::exit::code_of(rule.kind);
     format!("{}, exit status {code}", rule.kind.as_str())
-}
-
-fn json(rule: &Rule) -> String {
-    let hint = rule.hint.map_or("null".to_owned(), |h| JsonString(h).to_string());
-    format!(
-        "{{\"code\":{},\"kind\":\"{}\",\"says\":{},\"hint\":{hint}}}",
-        JsonString(rule.code),
-        rule.kind.as_str(),
-        JsonString(rule.says),
-    )
 }

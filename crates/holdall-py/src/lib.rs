@@ -17,10 +17,10 @@ mod options;
 mod pack;
 #[cfg(feature = "carton")]
 mod package;
+mod plain;
 mod records;
 #[cfg(feature = "carton")]
 mod remote;
-mod reports;
 mod value;
 #[cfg(feature = "carton")]
 mod values;
@@ -58,6 +58,8 @@ mod _holdall {
     #[cfg(feature = "carton")]
     #[pymodule_export]
     use super::package::NativePackage;
+    #[pymodule_export]
+    use super::plain::type_name;
     #[pymodule_export]
     use super::records::record_types;
     #[pymodule_export]

@@ -35,6 +35,7 @@ mod load;
 mod lock;
 mod number;
 mod open;
+pub mod plain;
 pub mod records;
 mod rename;
 mod repack;

@@ -1,6 +1,5 @@
 //! How things are printed.
 
-pub(crate) mod json;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod text;
