@@ -12,7 +12,7 @@ use holdall::layout::NOT_A_NUMBER;
 use holdall::layout::dense::{Dense, row_range};
 use holdall::layout::float::{decode_f32, decode_f64};
 use holdall::model::{element_count, stored_size};
-use holdall::wire::npy;
+use holdall::npy;
 use holdall::{
     Check, Component, DType, Durability, FileSink, Layout, LogicalType, Result, Role, Sink, Tensor,
 };

@@ -56,7 +56,14 @@ pub use edit::{Edit, EditReport, compact, compact_with};
 pub use executor::Pieces;
 pub use file::{File, Tensor};
 pub use group::{Group, groups};
-pub use holdall_core::*;
+/// Headers of `.npy` files.
+pub use holdall_core::wire::npy;
+pub use holdall_core::{
+    Algorithm, Attributes, ByteOrder, Bytes, Component, ComponentRef, ComponentSpec, DType, Digest,
+    Encode, EncodeOptions, Encoding, Error, Extent, FORMATS, Format, Index, IndexBuilder, Kind,
+    Layout, Limits, LogicalType, Plan, Result, Role, Rule, Stop, Stored, TensorInfo, TensorSpec,
+    Value, Warning, Window, formats, layout, model,
+};
 /// Schemas of records: what they are made of, and where their bytes lie.
 pub use holdall_schema as schema;
 pub use items::Sharing;

@@ -3,7 +3,7 @@
 
 use crate::limits;
 use holdall::Value;
-use holdall::wire::json::{Reader, read_value};
+use holdall_core::wire::json::{Reader, read_value};
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {
