@@ -10,9 +10,9 @@ use crate::schema::read;
 use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::{Args, ValueEnum};
-use holdall::schema::{Reading, SCHEMA_ATTRIBUTE};
 use holdall::fields;
 use holdall::plain::ToPlain as _;
+use holdall::schema::{Reading, SCHEMA_ATTRIBUTE};
 use holdall::{
     Convert, ConvertReport, EncodeOptions, File, FileSink, Format, Rename, Sharing, TensorSpec,
     Value, formats,

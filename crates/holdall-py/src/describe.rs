@@ -2,9 +2,7 @@
 
 use crate::errors::misuse;
 use crate::values::ty_of;
-use holdall::carton::{
-    Description, DimSpec, OptionValue, SelfTest, ShapeSpec, TensorSpec, Tolerance,
-};
+use holdall::carton::{DimSpec, OptionValue, SelfTest, ShapeSpec, TensorSpec, Tolerance};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 

@@ -9,7 +9,7 @@ use holdall::carton::links::{self, Shrink};
 use holdall::carton::rules::PART;
 use holdall::carton::{Content, Follow, Packing, Prepared, Recipe, package_path};
 use holdall::plain::ToPlain as _;
-use holdall::{FileSink, Warning, fields};
+use holdall::{FileSink, fields};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
