@@ -3,13 +3,14 @@
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::given::{self, Files, Form, Lenience};
 use crate::input;
-use crate::output::json::{push_optional, push_string};
 use crate::output::text::{Grouped, Size, count, escape};
 use crate::schema::read;
 use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::Args;
+use holdall::fields;
 use holdall::formats;
+use holdall::plain::Plain;
 use holdall::records::Build;
 use holdall::schema::{Document, Reading};
 use std::io::Write as _;
@@ -170,24 +171,19 @@ fn tell(session: &Session, target: &Path, report: &Report) -> Result<(), Failure
     let file = input::options(session).open(&target)?;
     let format = formats::by_name(file.format()).map_or(file.format(), |f| f.name);
     if session.json() {
-        let mut out = String::from("{\"target\":");
-        push_string(&target, &mut out);
-        out.push_str(",\"format\":");
-        push_string(file.format(), &mut out);
-        out.push_str(",\"version\":");
-        push_string(file.version(), &mut out);
-        for (key, what) in [("records", &report.records), ("files", &report.files)] {
-            out.push_str(&format!(",\"{key}\":"));
-            match what {
-                None => push_optional(None, &mut out),
-                Some((path, n)) => {
-                    out.push_str("{\"path\":");
-                    push_string(path, &mut out);
-                    out.push_str(&format!(",\"count\":{n}}}"));
-                }
-            }
-        }
-        writeln!(session.out(), "{out},\"target_len\":{}}}", report.len)?;
+        let part = |part: &Option<(String, u64)>| match part {
+            Some((path, count)) => fields!(path: path.clone(), count: *count),
+            None => Plain::Null,
+        };
+        let fields = fields! {
+            target: &target,
+            format: file.format(),
+            version: file.version(),
+            records: part(&report.records),
+            files: part(&report.files),
+            target_len: report.len,
+        };
+        writeln!(session.out(), "{fields}")?;
         return Ok(());
     }
     let mut parts = vec![format!("{format} {}", file.version()).trim_end().to_owned()];

@@ -3,7 +3,6 @@
 use crate::args::{Selecting, size};
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
-use crate::output::json::{push_number, push_optional, push_string};
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, escape, printable, shape, type_name};
@@ -11,6 +10,8 @@ use crate::schema::read;
 use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::{Args, ValueEnum};
+use holdall::fields;
+use holdall::plain::ToPlain as _;
 use holdall::schema::{Reading, SCHEMA_ATTRIBUTE};
 use holdall::{
     Convert, ConvertReport, EncodeOptions, File, FileSink, Format, Rename, Sharing, TensorSpec,
@@ -297,55 +298,15 @@ fn report_json(
     report: &ConvertReport,
     plan: Option<&[TensorSpec]>,
 ) -> String {
-    let mut out = String::from("{\"source\":");
-    push_string(file.name(), &mut out);
-    out.push_str(",\"target\":");
-    push_string(&args.output.display().to_string(), &mut out);
-    out.push_str(",\"format\":");
-    push_string(target.format.id, &mut out);
-    out.push_str(",\"version\":");
-    push_string(&target.version, &mut out);
-    for (key, n) in [
-        ("tensors", report.tensors),
-        ("shared", report.shared),
-        ("decoded_len", report.decoded_len),
-        ("source_len", report.source_len),
-    ] {
-        out.push_str(&format!(",\"{key}\":"));
-        push_number(n, &mut out);
-    }
+    let head = fields! {
+        source: file.name(),
+        target: args.output.display().to_string(),
+        format: target.format.id,
+        version: &target.version,
+    };
+    let head = head.and(report.to_plain());
     match plan {
-        None => {
-            out.push_str(",\"target_len\":");
-            push_number(report.target_len, &mut out);
-        }
-        Some(specs) => {
-            out.push_str(",\"plan\":[");
-            for (at, spec) in specs.iter().enumerate() {
-                out.push_str(if at > 0 { "," } else { "" });
-                push_spec(spec, &mut out);
-            }
-            out.push(']');
-        }
+        None => head.to_string(),
+        Some(specs) => head.without("target_len").and(fields!(plan: specs)).to_string(),
     }
-    out.push('}');
-    out
-}
-
-fn push_spec(spec: &TensorSpec, out: &mut String) {
-    out.push_str("{\"name\":");
-    push_string(&spec.name, out);
-    out.push_str(&format!(",\"shape\":{:?},\"layout\":", spec.shape));
-    push_string(spec.layout.as_str(), out);
-    out.push_str(",\"components\":{");
-    for (at, c) in spec.components.iter().enumerate() {
-        out.push_str(if at > 0 { "," } else { "" });
-        push_string(c.role.as_str(), out);
-        out.push_str(&format!(":{{\"dtype\":\"{}\",\"logical_type\":", c.dtype));
-        push_optional(c.logical_type.as_ref().map(|t| t.as_str()), out);
-        out.push_str(&format!(",\"decoded_len\":{},\"shares\":", c.decoded_len));
-        push_optional(c.shares.as_ref().map(|s| s.tensor.as_str()), out);
-        out.push('}');
-    }
-    out.push_str("}}");
 }

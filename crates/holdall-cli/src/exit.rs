@@ -1,10 +1,11 @@
 //! Exit statuses, and how errors are told.
 
-use crate::output::json::push_error;
+use crate::output::json;
 use crate::output::remedy::advice;
 use crate::output::style::{Paint, Style, When};
 use crate::output::text::printable;
 use clap::error::{ContextKind, ErrorKind};
+use holdall::fields;
 use holdall::{Error, Kind};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -123,18 +124,18 @@ pub(crate) fn code_of(kind: Kind) -> u8 {
 
 /// Tells an error on standard error, and gives the exit status.
 pub(crate) fn report(e: &Error, json: bool, paint: Paint) -> u8 {
-    let mut text = String::new();
-    if json {
-        text.push_str("{\"error\":");
-        push_error(e, &mut text);
-        text.push('}');
+    let text = if json {
+        json(&fields!(error: e))
     } else {
-        text = format!("{} {}", paint.on("error:", Style::Bad), printable(&e.to_string()));
-        if let Some(hint) = advice(e) {
-            text.push_str(&format!("\n{} {}", paint.on("hint:", Style::Note), printable(&hint)));
+        let text = format!("{} {}", paint.on("error:", Style::Bad), printable(&e.to_string()));
+        match advice(e) {
+            Some(hint) => {
+                format!("{text}\n{} {}", paint.on("hint:", Style::Note), printable(&hint))
+            }
+            None => text,
         }
-    }
-    text.push('\n');
+    };
+    let text = format!("{text}\n");
     // There is no one left to tell.
     let _ = io::stderr().write_all(text.as_bytes());
     code(e)

@@ -3,16 +3,16 @@
 use crate::elements;
 use crate::exit::{Failure, Status, WHICH_COMPONENT, WHICH_FORMAT};
 use crate::input;
-use crate::output::json::{push_optional, push_string};
 use crate::output::text::{Size, escape, printable, shape, type_name};
 use crate::session::Session;
 use crate::writing;
 use clap::{Args, ValueEnum};
+use holdall::fields;
 use holdall::layout::NOT_A_NUMBER;
 use holdall::layout::dense::{Dense, row_range};
 use holdall::layout::float::{decode_f32, decode_f64};
 use holdall::model::{element_count, stored_size};
-use holdall::wire::npy;
+use holdall::npy;
 use holdall::{
     Check, Component, DType, Durability, FileSink, Layout, LogicalType, Result, Role, Sink, Tensor,
 };
@@ -376,24 +376,21 @@ fn report(
     logical_type: Option<&LogicalType>,
     len: u64,
 ) -> String {
-    let mut out = String::from("{\"source\":");
-    push_string(&input::shown(&args.file), &mut out);
-    out.push_str(",\"tensor\":");
-    push_string(tensor.name(), &mut out);
-    out.push_str(",\"component\":");
-    push_optional(
-        match &extraction.from {
-            From::Component(c, _) => Some(c.role.as_str()),
-            From::Made(_) => None,
-        },
-        &mut out,
-    );
-    out.push_str(",\"target\":");
-    push_string(&args.output.display().to_string(), &mut out);
-    out.push_str(&format!(",\"dtype\":\"{dtype}\",\"logical_type\":"));
-    push_optional(logical_type.map(|t| t.as_str()), &mut out);
-    out.push_str(&format!(",\"shape\":{:?},\"len\":{len}}}", extraction.shape));
-    out
+    let component = match &extraction.from {
+        From::Component(c, _) => Some(c.role.as_str()),
+        From::Made(_) => None,
+    };
+    let fields = fields! {
+        source: input::shown(&args.file),
+        tensor: tensor.name(),
+        component: component,
+        target: args.output.display().to_string(),
+        dtype: dtype.as_str(),
+        logical_type: logical_type.map(|t| t.as_str()),
+        shape: &extraction.shape,
+        len: len,
+    };
+    fields.to_string()
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! `holdall formats`.
 
 use crate::exit::{Failure, Status};
-use crate::output::json::JsonString;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::session::Session;
+use holdall::plain::Plain;
 use holdall::{FORMATS, Format};
 use std::io::Write as _;
 
@@ -12,8 +12,7 @@ use std::io::Write as _;
 pub(crate) fn run(session: &Session) -> Result<Status, Failure> {
     let out = &mut *session.out();
     if session.json() {
-        let all: Vec<String> = FORMATS.iter().map(|f| json(f)).collect();
-        writeln!(out, "[{}]", all.join(","))?;
+        writeln!(out, "{}", Plain::list(FORMATS.iter().copied()))?;
         return Ok(Status::Fine);
     }
     let columns = [
@@ -43,20 +42,4 @@ fn writes(f: &Format) -> String {
         (Some(_), []) => "yes".to_owned(),
         (Some(_), versions) => versions.join(", "),
     }
-}
-
-fn json(f: &Format) -> String {
-    let list = |all: &[&str]| {
-        let all: Vec<String> = all.iter().map(|s| JsonString(s).to_string()).collect();
-        format!("[{}]", all.join(","))
-    };
-    format!(
-        "{{\"id\":{},\"name\":{},\"extensions\":{},\"reads\":{},\"writes\":{},\"writable\":{}}}",
-        JsonString(f.id),
-        JsonString(f.name),
-        list(f.extensions),
-        list(f.reads),
-        list(f.versions),
-        f.encode.is_some(),
-    )
 }

@@ -1,13 +1,13 @@
 //! `holdall rules`.
 
 use crate::exit::{ARGUMENTS, Failure, Status};
-use crate::output::json::JsonString;
 use crate::output::remedy;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::session::Session;
 use clap::Args;
-use holdall::{Remedy, Rule, select};
+use holdall::plain::Plain;
+use holdall::{Remedy, Rule, fields, select};
 use std::io::Write as _;
 
 /// Explain an error code, or list them all
@@ -39,9 +39,10 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
     let out = &mut *session.out();
     let paint = session.paint();
     if session.json() {
-        let texts: Vec<String> = all.iter().map(|r| json(r)).collect();
-        let text = texts.join(",");
-        if args.code.is_some() { writeln!(out, "{text}")? } else { writeln!(out, "[{text}]")? }
+        match (&args.code, &all[..]) {
+            (Some(_), [rule]) => writeln!(out, "{}", json(rule))?,
+            _ => writeln!(out, "{}", Plain::list(all.into_iter().map(json)))?,
+        }
     } else if args.code.is_some() {
         for rule in all {
             writeln!(out, "{}  {}", paint.on(rule.code, Style::Title), fault(rule))?;
@@ -81,12 +82,6 @@ fn advice(rule: &'static Rule) -> Option<String> {
     remedy::advice(&rule.broken(""))
 }
 
-fn json(rule: &'static Rule) -> String {
-    let hint = advice(rule).map_or("null".to_owned(), |h| JsonString(&h).to_string());
-    format!(
-        "{{\"code\":{},\"kind\":\"{}\",\"says\":{},\"hint\":{hint}}}",
-        JsonString(rule.code),
-        rule.kind.as_str(),
-        JsonString(rule.says),
-    )
+fn json(rule: &'static Rule) -> Plain<'static> {
+    fields!(code: rule.code, kind: rule.kind.as_str(), says: rule.says, hint: advice(rule))
 }

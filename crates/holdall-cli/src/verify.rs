@@ -3,11 +3,12 @@
 use crate::args::Selecting;
 use crate::exit::{Failure, Status};
 use crate::input;
-use crate::output::json::{push_error, push_number, push_optional, push_string, push_warnings};
+use crate::output::json;
 use crate::output::style::Style;
 use crate::output::text::{Grouped, Size, count, escape, plural, printable};
 use crate::session::Session;
 use clap::Args;
+use holdall::plain::ToPlain as _;
 use holdall::verify::{Reason, Unverified, Verdict};
 use holdall::{File, VerifyOptions, VerifyReport};
 use std::io::Write as _;
@@ -180,53 +181,5 @@ fn unverified_line(u: &Unverified) -> String {
 }
 
 fn json(file: &File, report: &VerifyReport) -> String {
-    let mut out = String::from("{\"source\":");
-    push_string(file.name(), &mut out);
-    out.push_str(",\"format\":");
-    push_string(file.format(), &mut out);
-    out.push_str(",\"version\":");
-    push_string(file.version(), &mut out);
-    out.push_str(&format!(
-        ",\"sound\":{},\"verdict\":\"{}\"",
-        report.is_sound(),
-        report.verdict().as_str()
-    ));
-    for (key, n) in [
-        ("tensors", report.tensors),
-        ("components", report.components),
-        ("stored_len", report.stored_len),
-        ("read_len", report.read_len),
-        ("decoded", report.decoded),
-        ("bools", report.bools),
-        ("sparse", report.sparse),
-        ("quantized", report.quantized),
-        ("records", report.records),
-        ("blobs", report.blobs),
-    ] {
-        out.push_str(&format!(",\"{key}\":{n}"));
-    }
-    let digests: Vec<String> =
-        report.digests.iter().map(|(a, n)| format!("\"{}\":{n}", a.as_str())).collect();
-    out.push_str(&format!(",\"digests\":{{{}}},\"finding_count\":", digests.join(",")));
-    push_number(report.finding_count, &mut out);
-    out.push_str(",\"findings\":[");
-    for (at, finding) in report.findings.iter().enumerate() {
-        out.push_str(if at > 0 { "," } else { "" });
-        push_error(finding, &mut out);
-    }
-    out.push_str("],\"unverified\":[");
-    for (at, u) in report.unverified.iter().enumerate() {
-        out.push_str(if at > 0 { "," } else { "" });
-        out.push_str(&format!("{{\"reason\":\"{}\",\"message\":", u.reason.as_str()));
-        push_string(&u.message, &mut out);
-        out.push_str(",\"tensor\":");
-        push_string(&u.tensor, &mut out);
-        out.push_str(",\"component\":");
-        push_optional(u.component.as_deref(), &mut out);
-        out.push_str(&format!(",\"count\":{}}}", u.count));
-    }
-    out.push_str("],\"warnings\":");
-    push_warnings(&report.warnings, &mut out);
-    out.push('}');
-    out
+    json(&file.to_plain().and(report.to_plain()))
 }

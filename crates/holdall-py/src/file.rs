@@ -5,7 +5,7 @@ use crate::errors::{Raise, misuse};
 use crate::memory::{Buffer, Lent};
 use crate::options::{Converting, Writing};
 use crate::work::{run, run_with};
-use crate::{dtype, options, reports, value, writer};
+use crate::{dtype, options, plain, value, writer};
 use bytes::Bytes;
 use holdall::layout::dense::Dense;
 use holdall::{
@@ -202,8 +202,8 @@ impl NativeFile {
     }
 
     /// What is odd about the file.
-    fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        reports::warnings(py, self.get(py)?.warnings())
+    fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        plain::of(py, self.get(py)?.warnings())
     }
 
     /// Whether `read` gives a view into what is mapped, or in memory, rather than a copy.
@@ -394,13 +394,13 @@ impl NativeFile {
         bins: usize,
         threads: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let tensor = self.tensor(py, at)?;
         let options = StatsOptions::new().with_bins(bins);
         let stats = run_with(py, u64::MAX, threads, progress, |work| {
             holdall::stats::stats(&tensor, &options.with_work(work))
         })?;
-        reports::stats(py, &stats)
+        plain::of(py, &stats)
     }
 
     /// Checks everything that can be checked.
@@ -412,17 +412,17 @@ impl NativeFile {
         exclude: Option<Vec<String>>,
         threads: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let file = self.get(py)?;
         let options = VerifyOptions::new().with_select(options::select(py, include, exclude)?);
         let report = run_with(py, u64::MAX, threads, progress, |work| {
             holdall::verify::verify(&file, &options.with_work(work))
         })?;
-        reports::verify(py, &report)
+        plain::of(py, &report)
     }
 
     /// Checks one tensor, whatever its name is.
-    fn verify_tensor<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyDict>> {
+    fn verify_tensor<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyAny>> {
         let tensor = self.tensor(py, at)?;
         // A name that is a pattern selects itself: names are tried as they are too.
         self.verify(py, Some(vec![tensor.name().to_owned()]), None, None, None)
@@ -441,7 +441,7 @@ impl NativeFile {
         exclude: Option<Vec<String>>,
         threads: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (a, b) = (self.get(py)?, other.get(py)?);
         let options = DiffOptions::new()
             .with_tolerance(rtol, atol)
@@ -449,7 +449,7 @@ impl NativeFile {
         let diff = run_with(py, u64::MAX, threads, progress, |work| {
             holdall::diff::diff(&a, &b, &options.with_work(work))
         })?;
-        reports::diff(py, &diff)
+        plain::of(py, &diff)
     }
 
     /// Writes what the file contains to a path, or to an object with `write`.
@@ -461,7 +461,7 @@ impl NativeFile {
         writing: Writing<'py>,
         converting: Converting,
         progress: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let file = self.get(py)?;
         let (options, threads) = (writing.conversion(py, &converting)?, writing.threads);
         let report = match writer::Target::of(target)? {
@@ -474,7 +474,7 @@ impl NativeFile {
                 holdall::convert::convert_to(&file, out, &options).map(|(report, _)| report)
             })?,
         };
-        reports::convert(py, &report)
+        plain::of(py, &report)
     }
 }
 

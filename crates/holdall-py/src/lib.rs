@@ -18,11 +18,11 @@ mod options;
 mod pack;
 #[cfg(feature = "carton")]
 mod package;
+mod plain;
 mod records;
 mod remedies;
 #[cfg(feature = "carton")]
 mod remote;
-mod reports;
 mod save;
 mod schemas;
 mod value;
@@ -62,6 +62,8 @@ mod _holdall {
     #[cfg(feature = "carton")]
     #[pymodule_export]
     use super::package::NativePackage;
+    #[pymodule_export]
+    use super::plain::type_name;
     #[pymodule_export]
     use super::records::{NativeBlob, NativeRecords};
     #[pymodule_export]

@@ -1,14 +1,14 @@
 //! Models that were loaded, and their self-tests. Only what is here executes anything of a package.
 
-use crate::errors::{misuse, raise};
+use crate::errors::misuse;
 use crate::work::run;
-use crate::{describe, values};
+use crate::{describe, plain, values};
 use holdall::carton::{Package, Value};
 use holdall::{Result, Work};
 use holdall_run::self_test::{Override, self_tests};
-use holdall_run::{LogLine, Model, Settings, TestReport};
+use holdall_run::{LogLine, Model, Settings};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -114,7 +114,7 @@ impl NativeModel {
         rtol: Option<f64>,
         atol: Option<f64>,
         equal_nan: Option<bool>,
-    ) -> PyResult<Bound<'py, PyList>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         if [rtol, atol].into_iter().flatten().any(|x| x.is_nan() || x < 0.0) {
             let message = "rtol and atol are numbers from 0 on";
             return Err(misuse(py, "python/option", message, None));
@@ -122,11 +122,7 @@ impl NativeModel {
         let change = Override { rtol, atol, equal_nan };
         let value = |name: &str| self.package.value(name);
         let reports = self.with(py, |model| Ok(self_tests(model, &value, change, &mut |_| {})))?;
-        let out = PyList::empty(py);
-        for report in &reports {
-            out.append(test_report(py, report)?)?;
-        }
-        Ok(out)
+        plain::of(py, &reports)
     }
 
     /// Lets go of the model, and ends its process if it has one.
@@ -170,33 +166,4 @@ fn tell(log: &Py<PyAny>, line: &LogLine) {
             e.write_unraisable(py, Some(log));
         }
     });
-}
-
-fn test_report<'py>(py: Python<'py>, report: &TestReport) -> PyResult<Bound<'py, PyDict>> {
-    let outputs = PyList::empty(py);
-    for output in &report.outputs {
-        let c = &output.comparison;
-        let d = PyDict::new(py);
-        d.set_item("name", &output.name)?;
-        d.set_item("close", c.is_close())?;
-        d.set_item("mismatch", &c.mismatch)?;
-        d.set_item("count", c.count)?;
-        d.set_item("differing", c.differ)?;
-        d.set_item("max_abs", c.max_abs)?;
-        d.set_item("max_rel", c.max_rel)?;
-        let first = c.first.as_ref();
-        let first = first.map(|f| (f.part, f.index.clone(), &f.found, &f.expected));
-        d.set_item("first", first)?;
-        outputs.append(d)?;
-    }
-    let d = PyDict::new(py);
-    d.set_item("name", &report.name)?;
-    d.set_item("passed", report.passed())?;
-    d.set_item("outputs", outputs)?;
-    d.set_item("error", report.error.as_ref().map(|e| raise(py, e).into_value(py)))?;
-    d.set_item("rtol", report.tolerance.rtol)?;
-    d.set_item("atol", report.tolerance.atol)?;
-    d.set_item("equal_nan", report.tolerance.equal_nan)?;
-    d.set_item("seconds", report.elapsed.as_secs_f64())?;
-    Ok(d)
 }

@@ -4,11 +4,12 @@ use crate::describe::{Declared, Tested};
 use crate::errors::{Raise, misuse};
 use crate::package::NativePackage;
 use crate::work::run_with;
-use crate::{describe, reports, values};
-use holdall::carton::links::{self, Shrink, hex};
+use crate::{describe, plain, values};
+use holdall::carton::links::{self, Shrink};
 use holdall::carton::rules::PART;
-use holdall::carton::{Content, Follow, PackReport, Packing, Prepared, Recipe, package_path};
-use holdall::{FileSink, Warning};
+use holdall::carton::{Content, Follow, Packing, Prepared, Recipe, package_path};
+use holdall::plain::ToPlain as _;
+use holdall::{FileSink, fields};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
@@ -74,7 +75,7 @@ pub(crate) fn pack<'py>(
     follow_links: bool,
     overwrite: bool,
     progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<(PathBuf, Bound<'py, PyDict>)> {
+) -> PyResult<(PathBuf, Bound<'py, PyAny>)> {
     let packing = match compress {
         None => Packing::Stored,
         Some("zstd") => Packing::Zstd,
@@ -100,9 +101,8 @@ pub(crate) fn pack<'py>(
         packer.with_work(work).write(&to, overwrite)
     })?;
     warnings.extend(report.warnings.iter().cloned());
-    let d = report_of(py, &report, &warnings)?;
-    d.set_item("undeclared", undeclared)?;
-    Ok((to, d))
+    let shown = report.to_plain().without("warnings");
+    Ok((to, plain::of(py, shown.and(fields!(warnings: &warnings, undeclared: undeclared)))?))
 }
 
 /// Writes a package without the files that are somewhere else.
@@ -119,7 +119,7 @@ pub(crate) fn shrink<'py>(
     save_files: Option<PathBuf>,
     overwrite: bool,
     progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<Bound<'py, PyAny>> {
     let of = package.get(py)?;
     let policy = package.policy();
     let prepare = || {
@@ -152,7 +152,7 @@ pub(crate) fn shrink<'py>(
         }
         shrink.packer().with_work(work).write(&to, overwrite)
     })?;
-    report_of(py, &report, &report.warnings)
+    plain::of(py, &report)
 }
 
 /// Writes a package with everything in it that another one links to.
@@ -164,25 +164,11 @@ pub(crate) fn fetch<'py>(
     to: PathBuf,
     overwrite: bool,
     progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<Bound<'py, PyAny>> {
     let of = package.get(py)?;
     let report = run_with(py, u64::MAX, None, progress, |work| {
         let fetcher = package.fetcher()?.with_work(work);
         links::whole(&of, &fetcher, &to, overwrite)
     })?;
-    report_of(py, &report, &report.warnings)
-}
-
-fn report_of<'py>(
-    py: Python<'py>,
-    report: &PackReport,
-    warnings: &[Warning],
-) -> PyResult<Bound<'py, PyDict>> {
-    let d = PyDict::new(py);
-    d.set_item("hash", hex(&report.hash))?;
-    d.set_item("nbytes", report.len)?;
-    d.set_item("files", report.files)?;
-    d.set_item("linked", report.linked)?;
-    d.set_item("warnings", reports::warnings(py, warnings)?)?;
-    Ok(d)
+    plain::of(py, &report)
 }

@@ -1,18 +1,19 @@
 //! Open packages.
 
-use crate::errors::{Raise, misuse, raise};
+use crate::errors::{Raise, misuse};
 use crate::file::NativeFile;
 use crate::model::NativeModel;
 use crate::remote::Remote;
 use crate::work::{run, run_with};
-use crate::{describe, options, reports, values};
+use crate::{options, plain, values};
 use bytes::Bytes;
 use holdall::carton::links::{self, LinkFetcher};
 use holdall::carton::{
-    Package, PackageReport, PackageVerifyOptions, Place, Strictness, TensorRow, UnpackOptions, hex,
+    Package, PackageVerifyOptions, Place, Strictness, TensorRow, UnpackOptions, hex,
 };
+use holdall::plain::ToPlain as _;
 use holdall::source::MemorySource;
-use holdall::{Error, OpenOptions};
+use holdall::{OpenOptions, fields};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
@@ -115,8 +116,11 @@ impl NativePackage {
     }
 
     /// What the package says of its model.
-    fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        describe::description(py, self.get(py)?.description())
+    fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let version = holdall::formats::carton::FORMAT.reads.last().copied();
+        let package = self.get(py)?;
+        let description = package.description().to_plain();
+        plain::of(py, description.and(fields!(version: version)))
     }
 
     /// The model hash, where there is one.
@@ -125,8 +129,8 @@ impl NativePackage {
     }
 
     /// What is odd about the package.
-    fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        reports::warnings(py, self.get(py)?.warnings())
+    fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        plain::of(py, self.get(py)?.warnings())
     }
 
     /// Path, bytes, SHA-256, place, the target of a link, and addresses of each file.
@@ -195,14 +199,14 @@ impl NativePackage {
         strict: bool,
         threads: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let package = self.get(py)?;
         let strictness = if strict { Strictness::Strict } else { Strictness::Usual };
         let options = PackageVerifyOptions::new().with_strictness(strictness);
         let report = run_with(py, u64::MAX, threads, progress, |work| {
             package.verify(&options.with_work(work))
         })?;
-        verified(py, &report)
+        plain::of(py, &report)
     }
 
     /// Writes the files into a folder.
@@ -249,24 +253,4 @@ impl NativePackage {
     ) -> PyResult<NativeModel> {
         NativeModel::load(py, self.get(py)?, options, python, timeout, log)
     }
-}
-
-fn verified<'py>(py: Python<'py>, r: &PackageReport) -> PyResult<Bound<'py, PyDict>> {
-    let errors = |all: &[Error]| -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, all.iter().map(|e| raise(py, e).into_value(py)))
-    };
-    let d = PyDict::new(py);
-    d.set_item("verdict", r.verdict().as_str())?;
-    d.set_item("files", r.files)?;
-    d.set_item("hashed", r.hashed)?;
-    d.set_item("unhashed", r.unhashed)?;
-    d.set_item("linked", r.linked)?;
-    d.set_item("read_len", r.read_len)?;
-    d.set_item("tensors", r.tensors)?;
-    d.set_item("findings", errors(&r.findings)?)?;
-    d.set_item("finding_count", r.finding_count)?;
-    d.set_item("over_limit", errors(&r.over_limit)?)?;
-    d.set_item("over_limit_count", r.over_limit_count)?;
-    d.set_item("warnings", reports::warnings(py, &r.warnings)?)?;
-    Ok(d)
 }

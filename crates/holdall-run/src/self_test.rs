@@ -4,7 +4,8 @@ use crate::model::Model;
 use crate::runner::Named;
 use holdall::carton::{SelfTest, Tolerance, Value};
 use holdall::formats::carton::{Comparison, compare};
-use holdall::{Error, Result};
+use holdall::plain::{Plain, ToPlain};
+use holdall::{Error, Result, fields};
 use std::time::{Duration, Instant};
 
 /// How one self-test went.
@@ -37,6 +38,38 @@ impl TestReport {
     /// Whether the model ran, and gave what was expected.
     pub fn passed(&self) -> bool {
         self.error.is_none() && self.outputs.iter().all(|o| o.comparison.is_close())
+    }
+}
+
+impl ToPlain for TestReport {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            name,
+            passed: self.passed(),
+            seconds: self.elapsed.as_secs_f64(),
+            rtol: self.tolerance.rtol,
+            atol: self.tolerance.atol,
+            equal_nan: self.tolerance.equal_nan,
+            error, outputs,
+        )
+    }
+}
+
+impl ToPlain for OutputReport {
+    fn to_plain(&self) -> Plain<'_> {
+        let c = &self.comparison;
+        fields! {
+            name: &self.name,
+            close: c.is_close(),
+            mismatch: &c.mismatch,
+            elements: c.count,
+            differ: c.differ,
+            max_abs: c.max_abs,
+            max_rel: c.max_rel,
+            first: c.first.as_ref().map(
+                |first| fields!(first => part, index, found, expected)
+            ),
+        }
     }
 }
 

@@ -35,6 +35,7 @@ mod load;
 mod lock;
 mod number;
 mod open;
+pub mod plain;
 pub mod records;
 mod rename;
 mod repack;
@@ -55,7 +56,14 @@ pub use edit::{Edit, EditReport, compact, compact_with};
 pub use executor::Pieces;
 pub use file::{File, Tensor};
 pub use group::{Group, groups};
-pub use holdall_core::*;
+/// Headers of `.npy` files.
+pub use holdall_core::wire::npy;
+pub use holdall_core::{
+    Algorithm, Attributes, ByteOrder, Bytes, Component, ComponentRef, ComponentSpec, DType, Digest,
+    Encode, EncodeOptions, Encoding, Error, Extent, FORMATS, Format, Index, IndexBuilder, Kind,
+    Layout, Limits, LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored, TensorInfo, TensorSpec,
+    Value, Warning, Window, error, formats, layout, model, read,
+};
 /// Strict JSON, as schemas, records and headers are read.
 pub use holdall_json as json;
 /// Schemas of records: what they are made of, and where their bytes lie.

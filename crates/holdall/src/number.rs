@@ -82,7 +82,8 @@ pub(crate) enum Class {
 }
 
 impl ElementType {
-    pub(crate) fn new(dtype: DType, logical_type: Option<LogicalType>) -> ElementType {
+    /// Elements stored as `dtype`, with a meaning beyond it or without.
+    pub fn new(dtype: DType, logical_type: Option<LogicalType>) -> ElementType {
         ElementType { dtype, logical_type }
     }
 

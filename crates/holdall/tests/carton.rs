@@ -133,7 +133,7 @@ fn tensor_files_inside_open_in_place() {
 fn spoil(path: &Path, name: &str) {
     let bytes = Bytes::from(std::fs::read(path).unwrap());
     let window = holdall::Window::whole(bytes.clone());
-    let directory = holdall::wire::zip::Directory::read(&window, &Default::default()).unwrap();
+    let directory = holdall_core::wire::zip::Directory::read(&window, &Default::default()).unwrap();
     let place = directory.data(directory.get(name).unwrap(), &window).unwrap();
     let mut bytes = bytes.to_vec();
     bytes[place.end as usize - 1] ^= 1;

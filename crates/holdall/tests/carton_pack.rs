@@ -6,8 +6,8 @@ use holdall::carton::{
     Content, Description, DimSpec, Example, Inferred, Packer, Packing, Reference, Runner, SelfTest,
     ShapeSpec, TensorSpec, Value, ValueType,
 };
-use holdall::wire::zip::{Directory, Method};
 use holdall::{Limits, Window};
+use holdall_core::wire::zip::{Directory, Method};
 use std::path::Path;
 
 fn spec(name: &str, ty: ValueType, shape: ShapeSpec) -> TensorSpec {
@@ -98,7 +98,7 @@ fn the_same_parts_give_the_same_bytes_at_places_that_can_be_mapped() {
         assert_eq!(place.start % 64, 0, "{}", entry.name());
         assert_eq!(entry.method(), Method::Stored);
         let bytes = window.bytes(place).unwrap();
-        assert_eq!(holdall::wire::zip::crc32(&bytes), entry.crc32(), "{}", entry.name());
+        assert_eq!(holdall_core::wire::zip::crc32(&bytes), entry.crc32(), "{}", entry.name());
     }
     // An existing file is left alone.
     assert_eq!(packer(&big).write(&a, false).unwrap_err().code(), "write/exists");

@@ -88,7 +88,7 @@ fn whole(contents: &Contents) {
 /// The texts of a package of the corpus.
 pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     use holdall::Window;
-    use holdall::wire::zip::Directory;
+    use holdall_core::wire::zip::Directory;
     let window = Window::whole(Bytes::copy_from_slice(file));
     let limits = limits::tight();
     let Ok(directory) = Directory::read(&window, &limits) else { return Vec::new() };
@@ -106,7 +106,7 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     for entry in directory.entries().filter(|entry| !entry.name().ends_with('/')) {
         out.extend_from_slice(entry.name().as_bytes());
         let target = directory.content(entry, &window, &limits);
-        if let (holdall::wire::zip::EntryKind::Symlink, Ok(target)) = (entry.kind(), target) {
+        if let (holdall_core::wire::zip::EntryKind::Symlink, Ok(target)) = (entry.kind(), target) {
             out.extend_from_slice(b" -> ");
             out.extend_from_slice(&target);
         }

@@ -2,7 +2,7 @@
 
 use crate::limits;
 use holdall::Value;
-use holdall::wire::cbor::{Reader, Writer};
+use holdall_core::wire::cbor::{Reader, Writer};
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {

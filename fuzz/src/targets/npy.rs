@@ -1,7 +1,7 @@
 //! Headers of `.npy` files: what is read can be written, and reads as the same.
 
 use holdall::ByteOrder;
-use holdall::wire::npy;
+use holdall::npy;
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {

@@ -4,8 +4,8 @@ use crate::limits;
 use crate::take::{Put, Take};
 use holdall::layout::Decoded;
 use holdall::layout::quantized::{Quantized, QuantizedParts};
-use holdall::wire::cbor::{Reader, Writer};
 use holdall::{Attributes, Bytes, DType, Layout, Role, Value};
+use holdall_core::wire::cbor::{Reader, Writer};
 
 /// Elements of shapes for which components of the right length are made.
 const MOST: u64 = 16 << 10;

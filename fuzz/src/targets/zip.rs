@@ -3,8 +3,8 @@
 
 use crate::limits;
 use crate::walk::is_of_the_file;
-use holdall::wire::zip::{Directory, EntryKind, Method, crc32};
 use holdall::{Bytes, Error, Stop, Window};
+use holdall_core::wire::zip::{Directory, EntryKind, Method, crc32};
 
 /// How often reading a directory may ask: the end, more of it, the zip64 end, the directory.
 const MOST_ROUNDS: usize = 5;

@@ -4,8 +4,8 @@
 use crate::frames::{is_wide_block, may_have_empty_block};
 use crate::limits;
 use crate::take::{Put, Take};
-use holdall::codec::zstd::{Decoder, SEEK_FOOTER_LEN, SeekTable, Stream};
 use holdall::{Encoding, Kind, Result};
+use holdall_core::codec::zstd::{Decoder, SEEK_FOOTER_LEN, SeekTable, Stream};
 
 /// Bytes that are declared at most, less 1.
 const MOST: u32 = 1 << 20;
@@ -104,7 +104,7 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
 
 /// Small frames with a seek table, which Holdall writes for long components only.
 fn seekable() -> Option<Vec<u8>> {
-    let mut encoder = holdall::codec::zstd::Encoder::new(1).ok()?;
+    let mut encoder = holdall_core::codec::zstd::Encoder::new(1).ok()?;
     let (mut frames, mut frame, mut stored, mut len) = (Vec::new(), Vec::new(), Vec::new(), 0u32);
     for i in 0..4u8 {
         let bytes = vec![i; 50 + usize::from(i)];
@@ -113,7 +113,7 @@ fn seekable() -> Option<Vec<u8>> {
         stored.extend_from_slice(&frame);
         len += bytes.len() as u32;
     }
-    stored.extend(holdall::codec::zstd::seek_table(&frames).ok()?);
+    stored.extend(holdall_core::codec::zstd::seek_table(&frames).ok()?);
     let mut out = len.to_le_bytes().to_vec();
     out.extend([16, 0, 1]);
     out.extend(stored);

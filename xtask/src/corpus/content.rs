@@ -5,7 +5,7 @@ use super::Made;
 use super::zt::*;
 use crate::ztensor_files::{array, text, uint};
 use holdall::Algorithm;
-use holdall::codec::zstd;
+use holdall_core::codec::zstd;
 
 pub(crate) fn rejects() -> Vec<Made> {
     let mut all = digests();

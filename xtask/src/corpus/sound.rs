@@ -5,8 +5,8 @@ use super::Made;
 use super::zt::*;
 use crate::safetensors_files;
 use crate::ztensor_files::{array, container, map, object, text, uint};
-use holdall::codec::zstd;
 use holdall::{Algorithm, LogicalType};
+use holdall_core::codec::zstd;
 
 pub(crate) fn accepts() -> Vec<Made> {
     let mut all = Vec::new();

@@ -1,9 +1,9 @@
 //! zTensor files put together field by field, so that any of them can be wrong.
 
 use crate::ztensor_files::{array, map, text, uint};
-use holdall::codec::zstd;
 use holdall::model::Hasher;
 use holdall::{Algorithm, DType};
+use holdall_core::codec::zstd;
 
 /// The versions of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

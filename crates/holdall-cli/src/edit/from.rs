@@ -5,7 +5,7 @@ use crate::input;
 use crate::session::Session;
 use clap::Args;
 use holdall::model::stored_size;
-use holdall::wire::npy;
+use holdall::npy;
 use holdall::{ByteOrder, DType, Edit, LogicalType, Result, Tensor, TensorSpec};
 use std::io::{Cursor, Read};
 use std::path::PathBuf;

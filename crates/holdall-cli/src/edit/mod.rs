@@ -6,12 +6,13 @@ mod value;
 use crate::args::{IoChoice, Selecting};
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
-use crate::output::json::push_string;
 use crate::output::text::{Size, count, printable};
 use crate::session::Session;
 use crate::writing::Writing;
 use clap::{Args, Subcommand};
 use from::From;
+use holdall::fields;
+use holdall::plain::ToPlain as _;
 use holdall::{Edit, EditReport, Error, File, Remedy, Rename, Result, Select, Work, WriteOptions};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -323,13 +324,7 @@ fn tell(
 ) -> Result<(), Failure> {
     let name = args.file.display().to_string();
     if session.json() {
-        let mut text = String::from("{\"source\":");
-        push_string(&name, &mut text);
-        text.push_str(&format!(
-            ",\"in_place\":{},\"written\":{},\"len\":{},\"dead\":{}}}",
-            report.in_place, report.written, report.len, report.dead
-        ));
-        writeln!(session.out(), "{text}")?;
+        writeln!(session.out(), "{}", fields!(source: &name).and(report.to_plain()))?;
         return Ok(());
     }
     let how = match (report.in_place, report.written) {

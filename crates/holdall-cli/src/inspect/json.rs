@@ -3,12 +3,12 @@
 use super::digests::Digests;
 use super::stats;
 use crate::exit::Failure;
-use crate::output::json::{push_digest, push_number, push_optional, push_string, push_warnings};
 use crate::session::Session;
-use holdall::{Component, File, Tensor};
+use holdall::plain::{Plain, ToPlain as _};
+use holdall::{Component, File, Tensor, fields};
 use std::io::Write as _;
 
-/// Writes the object of one file as one line.
+/// Writes the object of one file as one line, tensor by tensor.
 pub(super) fn write(
     session: &Session,
     file: &File,
@@ -20,93 +20,50 @@ pub(super) fn write(
     let digests = Digests::of(session, tensors, with_sha256)?;
     let stats = with_stats.then(|| stats::of(session, tensors, true)).transpose()?;
     let out = &mut *session.out();
+    let head = file.to_plain().and(fields!(attributes: file.attributes())).to_string();
+    // The last bracket is that of the object, whose tensors follow one by one.
+    write!(out, "{},\"tensors\":[", head.strip_suffix('}').unwrap_or(&head))?;
     let mut text = String::with_capacity(1 << 10);
-    text.push_str("{\"source\":");
-    push_string(file.name(), &mut text);
-    text.push_str(",\"format\":");
-    push_string(file.format(), &mut text);
-    text.push_str(",\"version\":");
-    push_string(file.version(), &mut text);
-    text.push_str(",\"attributes\":");
-    text.push_str(&file.attributes().to_json());
-    text.push_str(",\"tensors\":[");
     for (at, tensor) in tensors.iter().enumerate() {
-        if at > 0 {
-            text.push(',');
-        }
-        push_tensor(tensor, &digests, &mut text);
+        text.push_str(if at > 0 { "," } else { "" });
+        let components = components(tensor, &digests);
+        let mut fields = fields! {
+            name: tensor.name(),
+            shape: tensor.shape(),
+            layout: tensor.layout().as_str(),
+            attributes: tensor.attributes(),
+            components: Plain::map(components.iter().map(shown)),
+        };
         if let Some(stats) = &stats {
-            text.push_str(",\"stats\":");
-            stats::push(stats[at].as_ref(), &mut text);
+            fields = fields.and(fields!(stats: &stats[at]));
         }
-        text.push('}');
+        fields.write_json(&mut text);
         out.write_all(text.as_bytes())?;
         text.clear();
     }
-    text.push_str("],\"files\":[],\"warnings\":");
-    push_warnings(file.warnings(), &mut text);
-    text.push_str("}\n");
-    out.write_all(text.as_bytes())?;
+    writeln!(out, "],\"files\":[],\"warnings\":{}}}", Plain::from(file.warnings()))?;
     Ok(())
 }
 
-/// Appends a tensor but for the last bracket.
-fn push_tensor(tensor: &Tensor, digests: &Digests, out: &mut String) {
-    out.push_str("{\"name\":");
-    push_string(tensor.name(), out);
-    out.push_str(",\"shape\":[");
-    for (at, dim) in tensor.shape().iter().enumerate() {
-        if at > 0 {
-            out.push(',');
-        }
-        push_number(*dim, out);
-    }
-    out.push_str("],\"layout\":");
-    push_string(tensor.layout().as_str(), out);
-    out.push_str(",\"attributes\":");
-    if tensor.attributes().is_empty() {
-        out.push_str("{}");
-    } else {
-        out.push_str(&tensor.attributes().to_json());
-    }
-    out.push_str(",\"components\":{");
-    for (at, c) in tensor.components().enumerate() {
-        if at > 0 {
-            out.push(',');
-        }
-        push_string(c.role.as_str(), out);
-        out.push(':');
-        push_component(&c, digests, out);
-    }
-    out.push('}');
+/// The components with what reading them told: their decoded length, and SHA-256 where it was asked for.
+fn components(tensor: &Tensor, digests: &Digests) -> Vec<(Component, Option<String>)> {
+    let one = |mut c: Component| {
+        let told = digests.get(&c);
+        let sha256 = told.and_then(|t| t.digest.as_ref()).map(|digest| {
+            let text = digest.to_string();
+            text.strip_prefix("sha256:").unwrap_or(&text).to_owned()
+        });
+        c.decoded_len = c.decoded_len.or(told.map(|t| t.decoded_len));
+        (c, sha256)
+    };
+    tensor.components().map(one).collect()
 }
 
-fn push_component(c: &Component, digests: &Digests, out: &mut String) {
-    let told = digests.get(c);
-    out.push_str("{\"dtype\":\"");
-    out.push_str(c.dtype.as_str());
-    out.push_str("\",\"logical_type\":");
-    push_optional(c.logical_type.as_ref().map(|t| t.as_str()), out);
-    out.push_str(",\"offset\":");
-    push_number(c.stored.start, out);
-    out.push_str(",\"stored_len\":");
-    push_number(c.stored_len(), out);
-    out.push_str(",\"encoding\":\"");
-    out.push_str(c.encoding.as_str());
-    out.push_str("\",\"decoded_len\":");
-    match c.decoded_len.or(told.map(|t| t.decoded_len)) {
-        Some(len) => push_number(len, out),
-        None => out.push_str("null"),
-    }
-    out.push_str(",\"digest\":");
-    match &c.digest {
-        Some(digest) => push_digest(digest, out),
-        None => out.push_str("null"),
-    }
-    if let Some(digest) = told.and_then(|t| t.digest.as_ref()) {
-        let text = digest.to_string();
-        out.push_str(",\"sha256\":");
-        push_string(text.strip_prefix("sha256:").unwrap_or(&text), out);
-    }
-    out.push('}');
+fn shown((c, sha256): &(Component, Option<String>)) -> (&str, Plain<'_>) {
+    let fields = c.to_plain();
+    let fields = match sha256 {
+        Some(sha256) => fields.and(fields!(sha256: sha256)),
+        None => fields,
+    };
+    (c.role.as_str(), fields)
 }

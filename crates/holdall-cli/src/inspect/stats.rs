@@ -2,7 +2,6 @@
 
 use crate::exit::Failure;
 use crate::number;
-use crate::output::json::{push_f64, push_number};
 use crate::output::style::Style;
 use crate::output::table::{Cell, Column};
 use crate::output::text::Grouped;
@@ -151,57 +150,6 @@ fn histogram(h: &Histogram) -> Vec<String> {
     let room = h.counts.len().saturating_sub(low.len() + high.len()).max(1);
     out.push(format!("{low}{}{high}", " ".repeat(room)));
     out
-}
-
-/// Appends statistics as a JSON object, or `null`.
-pub(super) fn push(stats: Option<&Stats>, out: &mut String) {
-    let Some(s) = stats else { return out.push_str("null") };
-    out.push_str("{\"measure\":");
-    out.push_str(match s.measure {
-        Measure::Magnitude => "\"magnitude\"",
-        _ => "\"value\"",
-    });
-    for (key, n) in [
-        ("count", s.count),
-        ("zeros", s.zeros),
-        ("implied_zeros", s.implied_zeros),
-        ("nan", s.nan),
-        ("inf", s.inf),
-        ("neg_inf", s.neg_inf),
-    ] {
-        out.push_str(&format!(",\"{key}\":{n}"));
-    }
-    for (key, n) in [("min", s.min), ("max", s.max)] {
-        out.push_str(&format!(",\"{key}\":"));
-        match n {
-            Some(n) => crate::output::json::push_element(n, out),
-            None => out.push_str("null"),
-        }
-    }
-    for (key, x) in [("mean", s.mean), ("std", s.std)] {
-        out.push_str(&format!(",\"{key}\":"));
-        match x {
-            Some(x) => push_f64(x, out),
-            None => out.push_str("null"),
-        }
-    }
-    out.push_str(",\"histogram\":");
-    match &s.histogram {
-        None => out.push_str("null"),
-        Some(h) => {
-            out.push_str("{\"low\":");
-            push_f64(h.low, out);
-            out.push_str(",\"high\":");
-            push_f64(h.high, out);
-            out.push_str(",\"counts\":[");
-            for (at, n) in h.counts.iter().enumerate() {
-                out.push_str(if at > 0 { "," } else { "" });
-                push_number(*n, out);
-            }
-            out.push_str("]}");
-        }
-    }
-    out.push('}');
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! `holdall fetch`.
 
-use super::push_linked;
 use crate::exit::{Failure, Status};
 use crate::input;
-use crate::output::json::push_string;
 use crate::output::text::{Size, count, printable};
 use crate::session::Session;
 use clap::Args;
 use holdall::carton::Package;
 use holdall::carton::links::{self, hex};
+use holdall::fields;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -54,19 +53,20 @@ pub(crate) fn run(session: &Session, args: &FetchArgs) -> Result<Status, Failure
         None => None,
     };
     if session.json() {
-        let mut out = String::from("{\"source\":");
-        push_string(package.name(), &mut out);
-        out.push_str(",\"cache\":");
-        push_string(&fetcher.store().root().display().to_string(), &mut out);
-        out.push_str(&format!(",\"fetched\":{},\"linked\":", absent.len()));
-        push_linked(&missing, &mut out);
+        let mut told = fields! {
+            source: package.name(),
+            cache: fetcher.store().root().display().to_string(),
+            fetched: absent.len(),
+            linked: &missing,
+        };
         if let (Some(output), Some(report)) = (&args.output, &report) {
-            out.push_str(",\"output\":");
-            push_string(&output.display().to_string(), &mut out);
-            out.push_str(&format!(",\"hash\":\"{}\",\"len\":{}", hex(&report.hash), report.len));
+            told = told.and(fields! {
+                output: output.display().to_string(),
+                hash: hex(&report.hash),
+                len: report.len,
+            });
         }
-        out.push('}');
-        writeln!(session.out(), "{out}")?;
+        writeln!(session.out(), "{told}")?;
         return Ok(Status::Fine);
     }
     let name = printable(package.name());

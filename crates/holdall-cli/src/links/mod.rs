@@ -3,10 +3,9 @@
 pub(crate) mod fetch;
 pub(crate) mod shrink;
 
-use crate::output::json::push_string;
 use crate::session::Session;
 use holdall::carton::Fetcher;
-use holdall::carton::links::{LinkFetcher, Linked, Store, hex};
+use holdall::carton::links::{LinkFetcher, Store};
 use holdall::http::Policy;
 use holdall::{Limits, Result};
 use std::path::PathBuf;
@@ -49,22 +48,4 @@ impl Fetcher for OnDemand {
     fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf> {
         self.made.get_or_init(|| self.make()).clone()?.fetch(sha256, urls)
     }
-}
-
-/// Appends linked files as an array.
-fn push_linked(all: &[Linked], out: &mut String) {
-    out.push('[');
-    for (at, file) in all.iter().enumerate() {
-        out.push_str(if at > 0 { ",{\"path\":" } else { "{\"path\":" });
-        push_string(&file.path, out);
-        out.push_str(",\"len\":");
-        out.push_str(&file.len.map_or("null".to_owned(), |len| len.to_string()));
-        out.push_str(&format!(",\"sha256\":\"{}\",\"urls\":[", hex(&file.sha256)));
-        for (at, url) in file.urls.iter().enumerate() {
-            out.push_str(if at > 0 { "," } else { "" });
-            push_string(url, out);
-        }
-        out.push_str("]}");
-    }
-    out.push(']');
 }

@@ -1,16 +1,15 @@
 //! `holdall shrink`.
 
-use super::push_linked;
 use crate::args::size;
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
-use crate::output::json::push_string;
 use crate::output::text::{Size, count, printable};
 use crate::session::Session;
 use clap::Args;
 use holdall::Select;
 use holdall::carton::links::{Shrink, hex};
 use holdall::carton::{Links, PackReport, Package};
+use holdall::fields;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -137,15 +136,14 @@ fn json(
     report: &PackReport,
     linked: &[holdall::carton::links::Linked],
 ) -> String {
-    let mut out = String::from("{\"source\":");
-    push_string(package.name(), &mut out);
-    out.push_str(",\"output\":");
-    push_string(&args.output.display().to_string(), &mut out);
-    out.push_str(&format!(",\"hash\":\"{}\",\"len\":{}", hex(&report.hash), report.len));
-    out.push_str(",\"linked\":");
-    push_linked(linked, &mut out);
-    out.push('}');
-    out
+    let fields = fields! {
+        source: package.name(),
+        output: args.output.display().to_string(),
+        hash: hex(&report.hash),
+        len: report.len,
+        linked: linked,
+    };
+    fields.to_string()
 }
 
 #[cfg(test)]

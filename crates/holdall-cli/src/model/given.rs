@@ -4,7 +4,7 @@ use crate::exit::{Failure, INPUT_NAME, INPUT_SHAPE, INPUT_VALUE};
 use holdall::carton::{DimSpec, ShapeSpec, TensorSpec, Value, ValueType};
 use holdall::formats::carton::signature;
 use holdall::model::element_count;
-use holdall::wire::npy;
+use holdall::npy;
 use holdall::{ByteOrder, DType, Error, Result};
 use serde_json::Value as Json;
 use std::path::Path;

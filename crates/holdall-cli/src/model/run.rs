@@ -6,6 +6,7 @@ use crate::input;
 use crate::session::Session;
 use clap::Args;
 use holdall::carton::Value;
+use holdall::fields;
 use holdall_run::Model;
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
@@ -113,9 +114,7 @@ fn give(
         let folder = number.map_or_else(|| folder.clone(), |n| folder.join(n.to_string()));
         let written = shown::files(&folder, outputs, args.force)?;
         if session.json() {
-            let list: Vec<String> =
-                written.iter().map(|w| crate::output::json::JsonString(w).to_string()).collect();
-            writeln!(session.out(), "{{\"written\":[{}]}}", list.join(","))?;
+            writeln!(session.out(), "{}", fields!(written: &written))?;
         } else {
             for path in written {
                 session.note(format_args!("wrote {}", crate::output::text::printable(&path)));

@@ -1,12 +1,13 @@
 //! Outputs: as JSON, as a table, as files.
 
 use crate::exit::{Failure, OUTPUT_NAME};
-use crate::output::json::{JsonString, push_string};
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{escape, shape};
 use crate::session::Session;
 use holdall::carton::{Value, ValueType};
-use holdall::wire::npy;
+use holdall::fields;
+use holdall::npy;
+use holdall::plain::Plain;
 use holdall::{DType, Result};
 use std::io::Write as _;
 use std::path::Path;
@@ -16,22 +17,18 @@ const SHOWN: usize = 6;
 
 /// Outputs as a JSON object: for each name dtype, shape and elements in lists.
 pub(super) fn json(outputs: &[(String, Value)]) -> String {
-    let mut out = String::from("{");
-    for (at, (name, value)) in outputs.iter().enumerate() {
-        out.push_str(if at > 0 { "," } else { "" });
-        push_string(name, &mut out);
-        let ty = value.ty().map_or("null".to_owned(), |ty| format!("\"{}\"", ty.as_str()));
-        out.push_str(&format!(":{{\"dtype\":{ty},\"shape\":"));
-        match value.shape() {
-            Some(shape) => out.push_str(&format!("{shape:?}")),
-            None => out.push_str("null"),
-        }
-        out.push_str(",\"data\":");
-        push_data(value, &mut out);
-        out.push('}');
-    }
-    out.push('}');
-    out
+    let one = |(name, value): &'_ (String, Value)| {
+        let mut data = String::new();
+        push_data(value, &mut data);
+        let fields = fields! {
+            dtype: value.ty().map(|ty| ty.as_str()),
+            shape: value.shape().map(Plain::from),
+            data: Plain::Json(data.into()),
+        };
+        (name.clone(), fields.to_string())
+    };
+    let all = outputs.iter().map(one);
+    Plain::map(all.map(|(name, json)| (name, Plain::Json(json.into())))).to_string()
 }
 
 fn push_data(value: &Value, out: &mut String) {
@@ -88,7 +85,7 @@ fn texts(value: &Value, quoted: Quoted) -> Box<dyn Iterator<Item = String> + '_>
         _ => text,
     };
     match value {
-        Value::Strings { data, .. } => Box::new(data.iter().map(|s| JsonString(s).to_string())),
+        Value::Strings { data, .. } => Box::new(data.iter().map(|s| Plain::from(s).to_string())),
         Value::Nested(_) => Box::new(std::iter::empty()),
         Value::Numbers { ty, data, .. } => match ty {
             ValueType::Float32 => Box::new(all(data, f32::from_le_bytes).map(quote)),

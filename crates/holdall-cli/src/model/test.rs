@@ -2,12 +2,14 @@
 
 use super::Running;
 use crate::exit::{Failure, Status};
-use crate::output::json::{JsonString, push_error, push_f64, push_string};
+use crate::output::json;
 use crate::output::remedy::advice;
 use crate::output::style::Style;
 use crate::output::text::{count, escape, printable};
 use crate::session::Session;
 use clap::Args;
+use holdall::fields;
+use holdall::plain::Plain;
 use holdall_run::self_test::{Override, self_tests};
 use holdall_run::{OutputReport, TestReport};
 use std::io::Write as _;
@@ -64,12 +66,13 @@ pub(crate) fn run(session: &Session, args: &TestArgs) -> Result<Status, Failure>
     let failed = reports.len() - passed;
     let out = &mut *session.out();
     if session.json() {
-        let tests: Vec<String> = reports.iter().map(json).collect();
-        let (name, tests) = (JsonString(package.name()), tests.join(","));
-        writeln!(
-            out,
-            "{{\"package\":{name},\"passed\":{passed},\"failed\":{failed},\"tests\":[{tests}]}}"
-        )?;
+        let fields = fields! {
+            package: package.name(),
+            passed: passed,
+            failed: failed,
+            tests: Plain::list(&reports),
+        };
+        writeln!(out, "{}", json(&fields))?;
     } else if !session.global.quiet {
         writeln!(
             out,
@@ -135,49 +138,4 @@ fn said(output: &OutputReport) -> String {
 
 fn short(x: f64) -> String {
     format!("{x:.2e}")
-}
-
-fn json(report: &TestReport) -> String {
-    let mut out = String::from("{\"name\":");
-    push_string(&report.name, &mut out);
-    let t = &report.tolerance;
-    out.push_str(&format!(",\"passed\":{},\"seconds\":", report.passed()));
-    push_f64(report.elapsed.as_secs_f64(), &mut out);
-    out.push_str(",\"rtol\":");
-    push_f64(t.rtol, &mut out);
-    out.push_str(",\"atol\":");
-    push_f64(t.atol, &mut out);
-    out.push_str(&format!(",\"equal_nan\":{},\"error\":", t.equal_nan));
-    match &report.error {
-        Some(e) => push_error(e, &mut out),
-        None => out.push_str("null"),
-    }
-    out.push_str(",\"outputs\":[");
-    for (at, output) in report.outputs.iter().enumerate() {
-        let c = &output.comparison;
-        out.push_str(if at > 0 { ",{\"name\":" } else { "{\"name\":" });
-        push_string(&output.name, &mut out);
-        out.push_str(&format!(",\"close\":{},\"mismatch\":", c.is_close()));
-        crate::output::json::push_optional(c.mismatch.as_deref(), &mut out);
-        out.push_str(&format!(",\"elements\":{},\"differ\":{},\"max_abs\":", c.count, c.differ));
-        push_f64(c.max_abs, &mut out);
-        out.push_str(",\"max_rel\":");
-        push_f64(c.max_rel, &mut out);
-        out.push_str(",\"first\":");
-        match &c.first {
-            None => out.push_str("null"),
-            Some(first) => {
-                let part = first.part.map_or("null".to_owned(), |p| p.to_string());
-                out.push_str(&format!("{{\"part\":{part},\"index\":{:?}", first.index));
-                for (key, text) in [("found", &first.found), ("expected", &first.expected)] {
-                    out.push_str(&format!(",\"{key}\":"));
-                    push_string(text, &mut out);
-                }
-                out.push('}');
-            }
-        }
-        out.push('}');
-    }
-    out.push_str("]}");
-    out
 }

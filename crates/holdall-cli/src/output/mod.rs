@@ -1,7 +1,8 @@
 //! How things are printed.
 
-pub(crate) mod json;
+mod json;
 pub(crate) mod remedy;
+pub(crate) use json::json;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod text;

@@ -10,6 +10,7 @@ use holdall::carton::{
     Description, Example, OptionValue, Package, PackageFile, Place, Reference, SelfTest,
     TensorSpec, Tolerance, hex,
 };
+use holdall::plain::ToPlain as _;
 use std::io::Write as _;
 
 /// Columns of the keys.
@@ -22,7 +23,7 @@ const SHORT_HASH: usize = 16;
 /// Writes the card of a package.
 pub(crate) fn show(session: &Session, package: &Package) -> Result<(), Failure> {
     if session.json() {
-        writeln!(session.out(), "{}", super::json::package(package))?;
+        writeln!(session.out(), "{}", package.to_plain())?;
         return Ok(());
     }
     head(session, package)?;

@@ -2,11 +2,11 @@
 
 use crate::exit::{Failure, Status};
 use crate::input;
-use crate::output::json::{push_optional, push_string};
 use crate::output::text::escape;
 use crate::session::Session;
 use clap::Args;
 use holdall::carton::hex;
+use holdall::fields;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -31,12 +31,7 @@ pub(crate) fn run(session: &Session, args: &HashArgs) -> Result<Status, Failure>
         let package = super::expect(session, path)?;
         let hash = package.hash().map(|hash| hex(&hash));
         if session.json() {
-            let mut out = String::from("{\"source\":");
-            push_string(package.name(), &mut out);
-            out.push_str(",\"hash\":");
-            push_optional(hash.as_deref(), &mut out);
-            out.push('}');
-            writeln!(session.out(), "{out}")?;
+            writeln!(session.out(), "{}", fields!(source: package.name(), hash: hash))?;
             return Ok(Status::Fine);
         }
         let Some(hash) = hash else {

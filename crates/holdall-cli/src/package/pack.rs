@@ -4,7 +4,6 @@ mod values;
 
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
-use crate::output::json::push_string;
 use crate::output::text::{Size, count, escape, printable};
 use crate::session::Session;
 use clap::{Args, ValueEnum};
@@ -13,6 +12,8 @@ use holdall::carton::rules::RUNNER;
 use holdall::carton::{
     Content, Follow, OptionValue, PackReport, Packing, Recipe, hex, package_path,
 };
+use holdall::fields;
+use holdall::plain::ToPlain as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -178,13 +179,8 @@ fn tell(session: &Session, to: &Path, report: &PackReport) -> Result<(), Failure
     let hash = hex(&report.hash);
     let name = to.display().to_string();
     if session.json() {
-        let mut out = String::from("{\"package\":");
-        push_string(&name, &mut out);
-        let (len, files, linked) = (report.len, report.files, report.linked);
-        out.push_str(&format!(
-            ",\"hash\":\"{hash}\",\"len\":{len},\"files\":{files},\"linked\":{linked}}}"
-        ));
-        writeln!(session.out(), "{out}")?;
+        let fields = fields!(package: &name).and(report.to_plain().without("warnings"));
+        writeln!(session.out(), "{fields}")?;
     } else if !session.global.quiet {
         let files = count(report.files, "file");
         writeln!(session.out(), "{}: {files}, {}", escape(&name), Size(report.len))?;

@@ -1,11 +1,11 @@
 //! `holdall unpack`.
 
 use crate::exit::{Failure, Status};
-use crate::output::json::push_string;
 use crate::output::text::{count, escape};
 use crate::session::Session;
 use clap::Args;
 use holdall::carton::UnpackOptions;
+use holdall::fields;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -61,10 +61,8 @@ pub(crate) fn run(session: &Session, args: &UnpackArgs) -> Result<Status, Failur
     let files = package.files().iter().filter(|f| !args.model || f.path.starts_with("model/"));
     let files = files.count() as u64;
     if session.json() {
-        let mut out = String::from("{\"folder\":");
-        push_string(&to.display().to_string(), &mut out);
-        out.push_str(&format!(",\"files\":{files}}}"));
-        writeln!(session.out(), "{out}")?;
+        let report = fields!(folder: to.display().to_string(), files: files);
+        writeln!(session.out(), "{report}")?;
     } else if !session.global.quiet {
         let to = escape(&to.display().to_string());
         writeln!(session.out(), "{to}: {}", count(files, "file"))?;

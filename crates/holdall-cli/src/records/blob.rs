@@ -3,9 +3,9 @@
 use super::RecordsArgs;
 use super::write::Output;
 use crate::exit::{ARGUMENTS, Failure, Status};
-use crate::output::json::JsonString;
 use crate::output::text::count;
 use crate::session::Session;
+use holdall::plain::Plain;
 use holdall::schema::{Content, Schema, SchemaLimits, Symbols, TensorDType};
 use holdall::{Blob, Result};
 use serde_json::{Value, json};
@@ -29,12 +29,12 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
             break;
         }
         let text = match (blob.content(), &elements) {
-            (Content::Utf8, _) => JsonString(&blob.str(index)?).to_string(),
+            (Content::Utf8, _) => Plain::from(&*blob.str(index)?).to_string(),
             (Content::Json, _) => blob.json(index)?.to_string(),
             (_, Some(elements)) => elements.json(&blob.get(index)?)?,
             (_, None) => {
                 use data_encoding::BASE64;
-                JsonString(&BASE64.encode(&blob.get(index)?)).to_string()
+                Plain::from(BASE64.encode(&blob.get(index)?)).to_string()
             }
         };
         match output.is_json() {

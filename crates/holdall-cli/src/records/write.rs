@@ -2,11 +2,11 @@
 
 use super::{RecordsArgs, SHOWN};
 use crate::exit::{Failure, Status};
-use crate::output::json::push_string;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Grouped, cut_end, printable};
 use crate::session::Session;
+use holdall::plain::Plain;
 use holdall::records::{Columns, Record};
 use serde_json::Value;
 use std::io::Write as _;
@@ -88,17 +88,11 @@ impl Output {
     ) -> Result<(), Failure> {
         match self.form {
             Form::Json => {
-                let mut line = String::from("{");
                 let all = self.titles.iter().zip(&values);
-                for (title, value) in all.filter_map(|(t, v)| Some((t, v.as_ref()?))) {
-                    if line.len() > 1 {
-                        line.push(',');
-                    }
-                    push_string(title, &mut line);
-                    line.push(':');
-                    line.push_str(value);
-                }
-                line.push('}');
+                let all = all.filter_map(|(title, text)| {
+                    Some((title, Plain::Json(text.as_deref()?.into())))
+                });
+                let line = Plain::map(all).to_string();
                 self.line(session, &line)
             }
             Form::Csv => {

@@ -4,13 +4,15 @@ use super::read;
 use crate::exit::{Failure, Status};
 use crate::given::{self, Files, Form, Lenience};
 use crate::input;
-use crate::output::json::{push_error, push_optional, push_string};
+use crate::output::json;
 use crate::output::remedy::advice;
 use crate::output::style::Style;
 use crate::output::text::{Grouped, count, escape, printable};
 use crate::session::Session;
 use clap::Args;
-use holdall::records::{self, CheckReport, Where};
+use holdall::fields;
+use holdall::plain::Plain;
+use holdall::records::{self, CheckReport, Finding, Where};
 use holdall::schema::{Document, Reading};
 use holdall::{Error, Kind};
 use std::io::Write as _;
@@ -153,27 +155,23 @@ fn text(
 }
 
 fn report_json(schema: &str, records: Option<&str>, report: &CheckReport) -> String {
-    let mut out = String::from("{\"schema\":");
-    push_string(schema, &mut out);
-    out.push_str(",\"records\":");
-    push_optional(records, &mut out);
-    let CheckReport { tensors, records, found, findings, .. } = report;
-    let tensors = tensors.map_or("null".to_owned(), |n| n.to_string());
-    out.push_str(&format!(
-        ",\"sound\":{},\"tensors\":{tensors},\"count\":{records},\"finding_count\":{found},\"findings\":[",
-        *found == 0
-    ));
-    for (at, finding) in findings.iter().enumerate() {
-        out.push_str(if at > 0 { "," } else { "" });
-        out.push_str(&match finding.at {
-            Where::Line(line) => format!("{{\"line\":{line},\"record\":null"),
-            Where::Record(index) => format!("{{\"line\":null,\"record\":{index}"),
-            _ => "{\"line\":null,\"record\":null".to_owned(),
-        });
-        out.push_str(",\"error\":");
-        push_error(&finding.error, &mut out);
-        out.push('}');
-    }
-    out.push_str("]}");
-    out
+    let fields = fields! {
+        schema: schema,
+        records: records,
+        sound: report.found == 0,
+        tensors: report.tensors,
+        count: report.records,
+        finding_count: report.found,
+        findings: Plain::list(report.findings.iter().map(finding)),
+    };
+    json(&fields)
+}
+
+fn finding(finding: &Finding) -> Plain<'_> {
+    let (line, record) = match finding.at {
+        Where::Line(line) => (Some(line), None),
+        Where::Record(index) => (None, Some(index)),
+        _ => (None, None),
+    };
+    fields!(line: line, record: record, error: &finding.error)
 }

@@ -3,13 +3,14 @@
 use super::read;
 use crate::exit::{Failure, Status};
 use crate::input;
-use crate::output::json::push_string;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Grouped, escape, printable};
 use crate::session::Session;
 use clap::Args;
 use holdall::diff::{SchemaDiff, diff_schemas};
+use holdall::fields;
+use holdall::plain::Plain;
 use holdall::schema::{Bump, Change, Document, Reading, Verdict, What};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -142,37 +143,32 @@ fn difference(change: &Change) -> String {
 }
 
 fn json(old: &Document, new: &Document, changes: &[Change]) -> String {
-    let mut out = String::from("{\"old\":");
-    push_string(&old.name, &mut out);
-    out.push_str(",\"new\":");
-    push_string(&new.name, &mut out);
-    let compatible = changes.iter().all(|c| c.verdict == Verdict::Compatible);
-    let same = changes.is_empty();
-    let bump = Bump::of(changes).as_str();
-    out.push_str(&format!(
-        ",\"same\":{same},\"compatible\":{compatible},\"bump\":\"{bump}\",\"changes\":["
-    ));
-    for (at, change) in changes.iter().enumerate() {
-        out.push_str(if at > 0 { ",{\"path\":" } else { "{\"path\":" });
-        push_string(&change.path.to_string(), &mut out);
-        let (what, verdict) = (change.what.as_str(), change.verdict.as_str());
-        out.push_str(&format!(",\"change\":\"{what}\",\"verdict\":\"{verdict}\""));
-        for (key, side) in [("old", &change.old), ("new", &change.new)] {
-            if let Some(text) = side {
-                out.push_str(&format!(",\"{key}\":"));
-                push_string(text, &mut out);
-            }
-        }
-        if !change.values.is_empty() {
-            out.push_str(",\"values\":[");
-            for (at, value) in change.values.iter().enumerate() {
-                out.push_str(if at > 0 { "," } else { "" });
-                push_string(value, &mut out);
-            }
-            out.push(']');
-        }
-        out.push('}');
+    let fields = fields! {
+        old: &old.name,
+        new: &new.name,
+        same: changes.is_empty(),
+        compatible: changes.iter().all(|c| c.verdict == Verdict::Compatible),
+        bump: Bump::of(changes).as_str(),
+        changes: Plain::list(changes.iter().map(|change| change_json(change))),
+    };
+    fields.to_string()
+}
+
+/// A change; a side or values that it does not have are left out.
+fn change_json(change: &Change) -> Plain<'_> {
+    let mut out = fields! {
+        path: change.path.to_string(),
+        change: change.what.as_str(),
+        verdict: change.verdict.as_str(),
+    };
+    if let Some(old) = &change.old {
+        out = out.and(fields!(old: &**old));
     }
-    out.push_str("]}");
+    if let Some(new) = &change.new {
+        out = out.and(fields!(new: &**new));
+    }
+    if !change.values.is_empty() {
+        out = out.and(fields!(values: Plain::list(change.values.iter().map(|v| &**v))));
+    }
     out
 }

@@ -90,9 +90,9 @@ pub(super) fn put(
             sink.append(format!("{text}\n").as_bytes())?;
             sink.finish()?;
             if session.json() {
-                let mut out = String::from("{\"target\":");
-                crate::output::json::push_string(&path.display().to_string(), &mut out);
-                writeln!(session.out(), "{out},\"schema\":{schema}}}")?;
+                let schema = holdall::plain::Plain::Json(schema.to_string().into());
+                let fields = holdall::fields!(target: path.display().to_string(), schema: schema);
+                writeln!(session.out(), "{fields}")?;
             } else {
                 session.note(format_args!("{}: a schema", path.display()));
             }

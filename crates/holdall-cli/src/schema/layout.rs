@@ -2,12 +2,13 @@
 
 use super::read;
 use crate::exit::{Failure, Status};
-use crate::output::json::{push_number, push_string};
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Grouped, escape, exact_size};
 use crate::session::Session;
 use clap::{Args, ValueEnum};
+use holdall::fields;
+use holdall::plain::Plain;
 use holdall::records::{self, RecordLayout, SchemaLayout, SchemaOrFile};
 use holdall::schema::{Base, Extent, OutlineRow, Path, Reading, Symbols, There};
 use std::io::Write as _;
@@ -150,72 +151,44 @@ fn text(session: &Session, what: &SchemaOrFile, layout: &SchemaLayout) -> Result
 }
 
 fn json(what: &SchemaOrFile, layout: &SchemaLayout) -> String {
-    let mut out = String::from("{\"source\":");
-    push_string(what.name(), &mut out);
-    out.push_str(match (&layout.record, what) {
-        (_, SchemaOrFile::File(_)) => ",\"of\":\"file\"",
-        (Some(_), _) => ",\"of\":\"record\"",
-        (None, _) => ",\"of\":\"tensors\"",
+    let of = match (&layout.record, what) {
+        (_, SchemaOrFile::File(_)) => "file",
+        (Some(_), _) => "record",
+        (None, _) => "tensors",
+    };
+    let record = layout.record.as_ref().map(|RecordLayout { kind, extent, heap_align, .. }| {
+        let Extent { size, stride, align } = extent;
+        let heap_align = heap_align.map(u64::from);
+        fields!(kind: kind, size: *size, stride: *stride, align: *align, heap_align: heap_align)
     });
-    out.push_str(",\"symbols\":{");
-    for (at, (name, n)) in layout.symbols.iter().enumerate() {
-        out.push_str(if at > 0 { "," } else { "" });
-        push_string(name, &mut out);
-        out.push(':');
-        number(*n, &mut out);
-    }
-    out.push_str("},\"record\":");
-    match &layout.record {
-        None => out.push_str("null"),
-        Some(RecordLayout { kind, extent, heap_align, .. }) => {
-            out.push_str("{\"kind\":");
-            push_string(kind, &mut out);
-            let Extent { size, stride, align } = extent;
-            out.push_str(&format!(",\"size\":{size},\"stride\":{stride},\"align\":{align}"));
-            out.push_str(",\"heap_align\":");
-            number(heap_align.map(u64::from), &mut out);
-            out.push('}');
-        }
-    }
-    out.push_str(",\"paths\":[");
-    for (at, row) in layout.rows.iter().enumerate() {
-        out.push_str(if at > 0 { ",{\"path\":" } else { "{\"path\":" });
-        push_string(&row.path.to_string(), &mut out);
-        out.push_str(",\"kind\":");
-        push_string(&row.kind, &mut out);
-        out.push_str(match row.base {
-            Base::Header => ",\"place\":\"header\"",
-            Base::Record => ",\"place\":\"record\"",
-            Base::Heap => ",\"place\":\"heap\"",
-        });
-        for (key, n) in [
-            ("offset", row.offset),
-            ("size", row.size),
-            ("stride", row.stride),
-            ("align", row.align.map(u64::from)),
-        ] {
-            out.push_str(&format!(",\"{key}\":"));
-            number(n, &mut out);
-        }
-        let (optional, bit) = match row.there {
-            There::Always => (false, None),
-            There::Optional => (true, None),
-            There::Bit(bit) => (true, Some(bit)),
-        };
-        out.push_str(&format!(",\"optional\":{optional},\"presence\":"));
-        match bit {
-            Some(bit) => out.push_str(&format!("{{\"byte\":{},\"bit\":{}}}", bit.byte, bit.bit)),
-            None => out.push_str("null"),
-        }
-        out.push('}');
-    }
-    out.push_str("]}");
-    out
+    let fields = fields! {
+        source: what.name(),
+        of: of,
+        symbols: Plain::map(layout.symbols.iter().map(|(name, n)| (&**name, *n))),
+        record: record,
+        paths: Plain::list(layout.rows.iter().map(row_json)),
+    };
+    fields.to_string()
 }
 
-fn number(n: Option<u64>, out: &mut String) {
-    match n {
-        Some(n) => push_number(n, out),
-        None => out.push_str("null"),
-    }
+fn row_json(row: &OutlineRow) -> Plain<'_> {
+    let (optional, bit) = match row.there {
+        There::Always => (false, None),
+        There::Optional => (true, None),
+        There::Bit(bit) => (true, Some(bit)),
+    };
+    let place = match row.base {
+        Base::Header => "header",
+        Base::Record => "record",
+        Base::Heap => "heap",
+    };
+    fields!(row =>
+        path: row.path.to_string(),
+        kind,
+        place: place,
+        offset, size, stride,
+        align: row.align.map(u64::from),
+        optional: optional,
+        presence: bit.map(|bit| fields!(byte: bit.byte, bit: bit.bit)),
+    )
 }

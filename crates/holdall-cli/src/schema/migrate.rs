@@ -3,11 +3,11 @@
 use super::read;
 use crate::exit::{Failure, Status};
 use crate::input;
-use crate::output::json::push_string;
 use crate::output::text::{Size, count, escape};
 use crate::session::Session;
 use crate::writing::{self, Writing};
 use clap::Args;
+use holdall::fields;
 use holdall::records::{Migration, MigrationReport};
 use holdall::schema::Reading;
 use holdall::schema::evolve::rules::DROPS_MEMBER;
@@ -110,16 +110,14 @@ fn tell(
 ) -> Result<(), Failure> {
     let target = args.output.display().to_string();
     if session.json() {
-        let mut out = String::from("{\"source\":");
-        push_string(file.name(), &mut out);
-        out.push_str(",\"target\":");
-        push_string(&target, &mut out);
-        out.push_str(&format!(",\"records\":{},\"dropped\":[", report.records));
-        for (at, path) in report.dropped.iter().enumerate() {
-            out.push_str(if at > 0 { "," } else { "" });
-            push_string(path, &mut out);
-        }
-        writeln!(session.out(), "{out}],\"target_len\":{}}}", report.target_len)?;
+        let fields = fields! {
+            source: file.name(),
+            target: &target,
+            records: report.records,
+            dropped: &report.dropped,
+            target_len: report.target_len,
+        };
+        writeln!(session.out(), "{fields}")?;
         return Ok(());
     }
     let mut text = format!(

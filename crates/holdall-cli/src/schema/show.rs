@@ -1,6 +1,6 @@
 //! Schemas as text for people.
 
-use crate::output::json::push_string;
+use holdall::plain::Plain;
 use serde_json::Value;
 
 /// Columns of a line of a schema.
@@ -34,7 +34,7 @@ fn write(value: &Value, order: Option<&Value>, indent: usize, used: usize, out: 
             for (at, (key, value, order)) in members(value, order).into_iter().enumerate() {
                 next(at, out);
                 let start = out.len();
-                push_string(key, out);
+                Plain::from(key).write_json(out);
                 out.push_str(": ");
                 let used = inner + crate::output::text::columns(&out[start..]);
                 write(value, order, inner, used, out);
@@ -61,7 +61,7 @@ fn line(value: &Value, order: Option<&Value>, out: &mut String) {
             out.push('{');
             for (at, (key, value, order)) in members(value, order).into_iter().enumerate() {
                 out.push_str(if at > 0 { ", " } else { "" });
-                push_string(key, out);
+                Plain::from(key).write_json(out);
                 out.push_str(": ");
                 line(value, order, out);
             }

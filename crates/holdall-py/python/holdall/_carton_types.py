@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional, Union
 
-from ._reports import Verified, Warning
+from ._reports import Said, Verified, Warning, made
 from .errors import HoldallError
 
 __all__ = [
@@ -39,6 +39,11 @@ class Spec(NamedTuple):
     description: Optional[str] = None
     #: The name of a node in the model, where it is another.
     internal_name: Optional[str] = None
+
+    @classmethod
+    def _of(cls, said: Said) -> Spec:
+        shape = said["shape"]
+        return cls(**{**said, "shape": shape if isinstance(shape, str) else tuple(shape)})
 
     def __str__(self) -> str:
         shape = self.shape if isinstance(self.shape, str) else "[" + ", ".join(map(str, self.shape)) + "]"
@@ -164,6 +169,12 @@ class OutputReport:
     #: The first that is too far: tensor of a nested one, index, element found, element expected.
     first: Optional[tuple[Optional[int], list[int], str, str]]
 
+    @classmethod
+    def _of(cls, said: Said) -> OutputReport:
+        first = said["first"]
+        first = first and (first["part"], first["index"], first["found"], first["expected"])
+        return made(cls, said, count=said["elements"], differing=said["differ"], first=first)
+
     def __bool__(self) -> bool:
         return self.close
 
@@ -196,9 +207,9 @@ class SelfTestReport:
     #: How long the model ran.
     seconds: float
 
-    def __post_init__(self) -> None:
-        outputs = [OutputReport(**o) if isinstance(o, dict) else o for o in self.outputs]
-        object.__setattr__(self, "outputs", outputs)
+    @classmethod
+    def _of(cls, said: Said) -> SelfTestReport:
+        return made(cls, said, outputs=[OutputReport._of(output) for output in said["outputs"]])
 
     def __bool__(self) -> bool:
         return self.passed

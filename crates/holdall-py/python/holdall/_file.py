@@ -243,7 +243,7 @@ class File(Mapping[str, "Tensor"]):
         """Checks everything that can be checked: see :func:`holdall.verify`."""
         with listening(progress) as listener:
             found = self._native.verify(_globs(include), _globs(exclude), threads, listener)
-        return VerifyReport(**found)
+        return VerifyReport._of(found)
 
     def _position(self, name: object) -> Optional[int]:
         if isinstance(name, str) and _is_text(name):

@@ -5,8 +5,8 @@ from typing import Any, Callable, Iterable, Optional, Sequence, final
 
 __all__ = [
     "Blob", "Buffer", "File", "Model", "Package", "Records", "Writer", "__version__", "build", "command", "fetch",
-    "formats", "pack", "record_types", "remedies", "sample", "sample_among", "save", "schema_check", "schema_diff", "schema_infer",
-    "schema_layout", "schema_migrate", "shrink",
+    "formats", "pack", "record_types", "remedies", "sample", "sample_among", "save", "schema_check", "schema_diff",
+    "schema_infer", "schema_layout", "schema_migrate", "shrink", "type_name",
 ]  # fmt: skip
 __version__: str
 
@@ -66,6 +66,7 @@ def build(
     writing: dict[str, Any],
     progress: _Progress,
 ) -> dict[str, Any]: ...
+def type_name(dtype: str, logical_type: Optional[str]) -> Optional[str]: ...
 def pack(
     model: Any,
     to: Any,

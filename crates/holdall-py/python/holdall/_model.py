@@ -140,7 +140,7 @@ class Model:
             None if x is None else _declared.tolerance(x, what) for x, what in ((rtol, "rtol"), (atol, "atol"))
         )
         found = self._native.test(rtol, atol, equal_nan)
-        return SelfTestReports(self.source, [SelfTestReport(**test) for test in found])
+        return SelfTestReports(self.source, [SelfTestReport._of(test) for test in found])
 
     @property
     def warnings(self) -> list[str]:

@@ -168,7 +168,7 @@ def diff(
     with _opened(a) as left, _opened(b) as right, listening(progress) as listener:
         native = left._native
         found = native.diff(right._native, rtol, atol, _globs(include), _globs(exclude), threads, listener)
-        return Diff(**found)
+        return Diff._of(found)
 
 
 def inspect(source: Union[Source, File]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ._carton_types import PackReport, SelfTest, Spec
 from ._declared import mapping, optional, text, texts
 from ._model import Options
 from ._progress import Progress, listening
-from ._reports import Warning
+from ._reports import Warning, made
 from .errors import Misuse
 
 __all__ = ["pack", "report"]
@@ -140,13 +140,13 @@ def pack(
 
 def report(found: dict[str, Any], target: Path) -> PackReport:
     """What the native half reports of a package that it wrote."""
-    warnings = [Warning(**w) for w in found.pop("warnings")]
-    undeclared = found.pop("undeclared", None)
+    warnings = [Warning(**w) for w in found["warnings"]]
+    undeclared = found.get("undeclared")
     if undeclared is not None:
         name, why = undeclared
         message = f"it cannot be declared in a package: {why}; no inputs and outputs are declared"
         warnings.insert(0, Warning("python/undeclared", message, name, None, 1))
-    return PackReport(os.fsdecode(target), warnings=warnings, **found)
+    return made(PackReport, found, path=os.fsdecode(target), nbytes=found["len"], warnings=warnings)
 
 
 def _tested(of: Test, at: int, arrays: dict[str, Any]) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from ._carton_types import Example, PackageFile, PackageReport, Runner, SelfTest
 from ._file import Allow, Check, File, Io, Source, _is_text, allowed, in_memory
 from ._model import Log, Model, Options, load
 from ._progress import Progress, listening
-from ._reports import Warning
+from ._reports import Warning, made
 from .errors import NotFound, Unsupported
 
 __all__ = ["Package", "open_package"]
@@ -97,10 +97,13 @@ class Package:
         self.source = source
         said = native.description()
         for sides in ("inputs", "outputs"):
-            said[sides] = tuple(Spec(**spec) for spec in said[sides])
+            said[sides] = tuple(Spec._of(spec) for spec in said[sides])
         said["self_tests"] = tuple(SelfTest(**test) for test in said["self_tests"])
         said["examples"] = tuple(Example(**example) for example in said["examples"])
-        said["runner"] = Runner(**said["runner"])
+        runner = said["runner"]
+        said["runner"] = made(Runner, runner, framework_version=runner["required_framework_version"])
+        said["platforms"] = tuple(said.pop("required_platforms"))
+        said["base_models"] = tuple(said["base_models"])
         for key, told in said.items():
             setattr(self, key, told)
         self.hash = native.hash()
@@ -163,8 +166,7 @@ class Package:
         """
         with listening(progress) as listener:
             found = self._native.verify(bool(strict), threads, listener)
-        found["warnings"] = [Warning(**w) for w in found["warnings"]]
-        return PackageReport(**found)
+        return made(PackageReport, found, warnings=[Warning(**w) for w in found["warnings"]])
 
     def unpack(
         self,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Optional, Union
+from dataclasses import dataclass, fields
+from typing import Any, Optional, TypeVar, Union
 
+from . import _holdall
 from .errors import HoldallError
 
 __all__ = [
@@ -19,6 +20,15 @@ __all__ = [
 ]
 
 Number = Union[int, float, complex]
+Said = dict[str, Any]
+T = TypeVar("T")
+
+
+def made(cls: type[T], said: Said, **others: Any) -> T:
+    """An instance of ``cls`` of what the native half says, under the names of ``holdall --json``; ``others`` are the
+    fields that are something else here."""
+    names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    return cls(**{name: others[name] if name in others else said[name] for name in names})
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,11 @@ class Stats:
     std: Optional[float]
     #: Least value, greatest value, and the count in each bin of equal width.
     histogram: Optional[tuple[float, float, list[int]]]
+
+    @classmethod
+    def _of(cls, said: Said) -> Stats:
+        bins = said["histogram"]
+        return made(cls, said, histogram=bins and (bins["low"], bins["high"], bins["counts"]))
 
 
 @dataclass(frozen=True)
@@ -100,16 +115,24 @@ class VerifyReport(Verified):
     read_len: int
     #: Components whose digest was right, by algorithm.
     digests: dict[str, int]
+    #: Compressed components that decode to their length, and components of ``bool`` with nothing but 0 and 1.
+    decoded: int
+    bools: int
+    #: Tensors of each layout whose components fit their shape or schema.
+    sparse: int
+    quantized: int
+    records: int
+    blobs: int
     #: What is wrong: the first 1000.
     findings: list[HoldallError]
     finding_count: int
     unverified: list[Unverified]
     warnings: list[Warning]
 
-    def __post_init__(self) -> None:
-        set_ = object.__setattr__
-        set_(self, "unverified", [Unverified(**u) if isinstance(u, dict) else u for u in self.unverified])
-        set_(self, "warnings", [Warning(**w) if isinstance(w, dict) else w for w in self.warnings])
+    @classmethod
+    def _of(cls, said: Said) -> VerifyReport:
+        unverified = [Unverified(**u) for u in said["unverified"]]
+        return made(cls, said, unverified=unverified, warnings=[Warning(**w) for w in said["warnings"]])
 
 
 @dataclass(frozen=True)
@@ -139,6 +162,23 @@ class ValueDiff:
     #: Place, value in ``a`` and value in ``b`` of the first that does not agree.
     first: Optional[tuple[list[int], Number, Number]]
 
+    @classmethod
+    def _of(cls, said: Said) -> ValueDiff:
+        first = said["first"]
+        return made(cls, said, first=first and (first["index"], first["a"], first["b"]))
+
+
+def _pair(said: Optional[list[Any]]) -> Optional[tuple[Any, Any]]:
+    return None if said is None else (said[0], said[1])
+
+
+def _type_name(said: Optional[Said]) -> Optional[str]:
+    return None if said is None else _holdall.type_name(said["dtype"], said["logical_type"])
+
+
+def _sides(said: list[Said]) -> dict[str, tuple[Any, Any]]:
+    return {attribute["key"]: (attribute.get("a"), attribute.get("b")) for attribute in said}
+
 
 @dataclass(frozen=True)
 class TensorDiff:
@@ -155,9 +195,18 @@ class TensorDiff:
     #: Why the values could not be compared.
     incomparable: Optional[HoldallError]
 
-    def __post_init__(self) -> None:
-        if isinstance(self.values, dict):
-            object.__setattr__(self, "values", ValueDiff(**self.values))
+    @classmethod
+    def _of(cls, said: Said) -> TensorDiff:
+        return made(
+            cls,
+            said,
+            types=_pair(said["types"] and [_type_name(side) for side in said["types"]]),
+            shapes=_pair(said["shapes"]),
+            layouts=_pair(said["layouts"]),
+            attributes=_sides(said["attributes"]),
+            components=[component["role"] for component in said["components"]],
+            values=said["values"] and ValueDiff._of(said["values"]),
+        )
 
 
 @dataclass(frozen=True)
@@ -176,9 +225,19 @@ class Diff:
     attributes: dict[str, tuple[Any, Any]]
     changed: list[TensorDiff]
 
-    def __post_init__(self) -> None:
-        changed = [TensorDiff(**t) if isinstance(t, dict) else t for t in self.changed]
-        object.__setattr__(self, "changed", changed)
+    @classmethod
+    def _of(cls, said: Said) -> Diff:
+        return made(
+            cls,
+            said,
+            is_identical=said["identical"],
+            is_same=said["same"],
+            identical=said["unchanged"],
+            removed=[tensor["name"] for tensor in said["removed"]],
+            added=[tensor["name"] for tensor in said["added"]],
+            attributes=_sides(said["attributes"]),
+            changed=[TensorDiff._of(tensor) for tensor in said["changed"]],
+        )
 
     def __bool__(self) -> bool:
         return not self.is_same

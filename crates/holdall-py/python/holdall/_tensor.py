@@ -296,11 +296,11 @@ class Tensor:
             Unsupported: a layout that has no elements.
         """
         with listening(progress) as listener:
-            return Stats(**self._native().stats(self._at, bins, threads, listener))
+            return Stats._of(self._native().stats(self._at, bins, threads, listener))
 
     def verify(self) -> VerifyReport:
         """Checks its digests, and what its layout demands."""
-        return VerifyReport(**self._native().verify_tensor(self._at))
+        return VerifyReport._of(self._native().verify_tensor(self._at))
 
     def __getitem__(self, key: Any) -> Any:
         """The elements that NumPy's ``a[key]`` has. Of basic keys (integers, slices, ``...``, ``None``) only the

@@ -1,13 +1,13 @@
 //! Files made in memory, sound or broken on purpose.
 #![allow(dead_code)] // Each test file uses some of it.
 
-use holdall::codec::zstd;
 use holdall::model::{Hasher, crc32c};
 use holdall::{
     Algorithm, Attributes, ByteSource, Bytes, ComponentRef, ComponentSpec, DType, Digest,
     EncodeOptions, Encoding, File, Layout, LogicalType, OpenOptions, Role, Stored, TensorSpec,
     Terms, Value, formats,
 };
+use holdall_core::codec::zstd;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -1,0 +1,185 @@
+//! Which fields the reports about tensor files have.
+
+use super::{Plain, ToPlain};
+use crate::diff::{AttributeDiff, ComponentDiff, Differing, TensorDiff, ValueDiff};
+use crate::fields;
+use crate::number::ElementType;
+use crate::records::BuildReport;
+use crate::stats::{Histogram, Measure, Stats};
+use crate::verify::{Unverified, VerifyReport};
+use crate::{ConvertReport, Diff, EditReport, File};
+use holdall_core::{Component, ComponentSpec, Format, Layout, TensorSpec};
+use std::borrow::Cow;
+
+impl ToPlain for Layout {
+    fn to_plain(&self) -> Plain<'_> {
+        self.as_str().into()
+    }
+}
+
+impl ToPlain for File {
+    /// What the file is, without what it contains.
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(source: self.name(), format: self.format(), version: self.version())
+    }
+}
+
+impl ToPlain for Component {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            dtype: self.dtype.as_str(),
+            logical_type: self.logical_type.as_ref().map(|t| t.as_str()),
+            offset: self.stored.start,
+            stored_len: self.stored_len(),
+            encoding: self.encoding.as_str(),
+            decoded_len,
+            digest,
+        )
+    }
+}
+
+impl ToPlain for TensorSpec {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            name,
+            shape: &self.shape[..],
+            layout,
+            components: Plain::map(self.components.iter().map(|c| (c.role.as_str(), c))),
+        )
+    }
+}
+
+impl ToPlain for ComponentSpec {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            dtype: self.dtype.as_str(),
+            logical_type: self.logical_type.as_ref().map(|t| t.as_str()),
+            decoded_len,
+            shares: self.shares.as_ref().map(|s| s.tensor.as_str()),
+        )
+    }
+}
+
+impl ToPlain for VerifyReport {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            sound: self.is_sound(),
+            verdict: self.verdict().as_str(),
+            tensors, components, stored_len, read_len,
+            decoded, bools, sparse, quantized, records, blobs,
+            digests: Plain::map(self.digests.iter().map(|(a, count)| (a.as_str(), *count))),
+            finding_count, findings, unverified, warnings,
+        )
+    }
+}
+
+impl ToPlain for Unverified {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => reason: self.reason.as_str(), message, tensor, component, count)
+    }
+}
+
+impl ToPlain for ConvertReport {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => tensors, shared, decoded_len, source_len, target_len)
+    }
+}
+
+impl ToPlain for EditReport {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => in_place, written, len, dead)
+    }
+}
+
+impl ToPlain for BuildReport {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => tensors, target_len)
+    }
+}
+
+impl ToPlain for Stats {
+    fn to_plain(&self) -> Plain<'_> {
+        let measure = if self.measure == Measure::Magnitude { "magnitude" } else { "value" };
+        fields!(self =>
+            measure: measure,
+            count, zeros, implied_zeros, nan, inf, neg_inf, min, max, mean, std, histogram,
+        )
+    }
+}
+
+impl ToPlain for Histogram {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => low, high, counts)
+    }
+}
+
+impl ToPlain for Diff {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            identical: self.is_identical(),
+            same: self.is_same(),
+            values_agree: self.values_agree(),
+            undecided: self.is_undecided(),
+            compared,
+            unchanged: self.identical,
+            removed, added, changed, attributes,
+        )
+    }
+}
+
+impl ToPlain for TensorDiff {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            name,
+            same: self.is_same(),
+            types, shapes, layouts, attributes, components, values, incomparable,
+        )
+    }
+}
+
+impl ToPlain for ElementType {
+    fn to_plain(&self) -> Plain<'_> {
+        fields! {
+            dtype: self.dtype.as_str(),
+            logical_type: self.logical_type.as_ref().map(|t| t.as_str()),
+        }
+    }
+}
+
+impl ToPlain for ComponentDiff {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => role, types, lens, values)
+    }
+}
+
+impl ToPlain for ValueDiff {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => count, unequal, differing, max_abs, max_rel, first)
+    }
+}
+
+impl ToPlain for Differing {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => index, a, b)
+    }
+}
+
+impl ToPlain for AttributeDiff {
+    /// A side that does not have the attribute is left out: null is a value.
+    fn to_plain(&self) -> Plain<'_> {
+        let mut out = vec![(Cow::from("key"), Plain::from(&self.key))];
+        for (side, value) in [("a", &self.a), ("b", &self.b)] {
+            out.extend(value.as_ref().map(|value| (side.into(), value.into())));
+        }
+        Plain::Object(out)
+    }
+}
+
+impl ToPlain for Format {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            id, name, extensions: self.extensions, reads: self.reads, writes: self.versions,
+            writable: self.encode.is_some(),
+        )
+    }
+}
