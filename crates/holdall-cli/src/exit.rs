@@ -1,6 +1,6 @@
 //! Exit statuses, and how errors are told.
 
-use crate::output::json;
+use crate::output::as_json;
 use crate::output::remedy::advice;
 use crate::output::style::{Paint, Style, When};
 use crate::output::text::printable;
@@ -125,7 +125,7 @@ pub(crate) fn code_of(kind: Kind) -> u8 {
 /// Tells an error on standard error, and gives the exit status.
 pub(crate) fn report(e: &Error, json: bool, paint: Paint) -> u8 {
     let text = if json {
-        json(&fields!(error: e))
+        as_json(&fields!(error: e))
     } else {
         let text = format!("{} {}", paint.on("error:", Style::Bad), printable(&e.to_string()));
         match advice(e) {

@@ -3,7 +3,7 @@
 use crate::args::Selecting;
 use crate::exit::{Failure, Status};
 use crate::input;
-use crate::output::json;
+use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::text::{Grouped, Size, count, escape, plural, printable};
 use crate::session::Session;
@@ -181,5 +181,5 @@ fn unverified_line(u: &Unverified) -> String {
 }
 
 fn json(file: &File, report: &VerifyReport) -> String {
-    json(&file.to_plain().and(report.to_plain()))
+    as_json(&file.to_plain().and(report.to_plain()))
 }

@@ -43,7 +43,8 @@ impl<'py> ElementTypes<'py> {
         dtype: DType,
         logical_type: Option<&LogicalType>,
     ) -> PyResult<&ElementType<'py>> {
-        let known = |e: &ElementType<'_>| e.dtype == dtype && e.logical_type.as_ref() == logical_type;
+        let known =
+            |e: &ElementType<'_>| e.dtype == dtype && e.logical_type.as_ref() == logical_type;
         let at = match self.0.iter().position(known) {
             Some(at) => at,
             None => {

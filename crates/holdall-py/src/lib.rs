@@ -67,11 +67,11 @@ mod _holdall {
     #[pymodule_export]
     use super::records::{NativeBlob, NativeRecords};
     #[pymodule_export]
+    use super::records::{record_types, sample, sample_among};
+    #[pymodule_export]
     use super::remedies::remedies;
     #[pymodule_export]
     use super::save::save;
-    #[pymodule_export]
-    use super::records::{record_types, sample, sample_among};
     #[pymodule_export]
     use super::schemas::{
         build, schema_check, schema_diff, schema_infer, schema_layout, schema_migrate,

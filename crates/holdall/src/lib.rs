@@ -61,8 +61,8 @@ pub use holdall_core::wire::npy;
 pub use holdall_core::{
     Algorithm, Attributes, ByteOrder, Bytes, Component, ComponentRef, ComponentSpec, DType, Digest,
     Encode, EncodeOptions, Encoding, Error, Extent, FORMATS, Format, Index, IndexBuilder, Kind,
-    Layout, Limits, LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored, TensorInfo, TensorSpec,
-    Value, Warning, Window, error, formats, layout, model, read,
+    Layout, Limits, LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored, TensorInfo,
+    TensorSpec, Value, Warning, Window, formats, layout, model, read,
 };
 /// Strict JSON, as schemas, records and headers are read.
 pub use holdall_json as json;

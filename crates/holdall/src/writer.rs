@@ -458,8 +458,7 @@ impl<S: Sink> Writer<S> {
             }
             To::Sink { hasher: Some(hasher), .. } => {
                 if bytes.len() >= BESIDE_MIN
-                    && *self.threads.get_or_insert_with(|| self.options.work.threads())
-                        > 1
+                    && *self.threads.get_or_insert_with(|| self.options.work.threads()) > 1
                 {
                     append_summed(&mut self.sink, hasher, bytes)?;
                     return Ok(bytes.len());

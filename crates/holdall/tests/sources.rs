@@ -79,7 +79,7 @@ impl ByteSource for Least {
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         self.1.fetch_add(1, Ordering::Relaxed);
         let outside = |r: &Range<u64>| -> Error {
-            holdall::window::OUTSIDE.broken("not in it").at(r.clone())
+            holdall::source::OUTSIDE.broken("not in it").at(r.clone())
         };
         let one = |r: &Range<u64>| {
             let inside = r.start <= r.end && r.end <= self.len();
@@ -134,7 +134,7 @@ fn over_three() -> Three {
         }
         if encoding == Encoding::Zstd {
             let mut out = Vec::new();
-            holdall::codec::zstd::Encoder::new(1).unwrap().frame(&stored, &mut out).unwrap();
+            holdall_core::codec::zstd::Encoder::new(1).unwrap().frame(&stored, &mut out).unwrap();
             stored = out;
         }
         let source = &mut sources[n * 7 % 3];

@@ -2,7 +2,7 @@
 
 use super::Running;
 use crate::exit::{Failure, Status};
-use crate::output::json;
+use crate::output::as_json;
 use crate::output::remedy::advice;
 use crate::output::style::Style;
 use crate::output::text::{count, escape, printable};
@@ -72,7 +72,7 @@ pub(crate) fn run(session: &Session, args: &TestArgs) -> Result<Status, Failure>
             failed: failed,
             tests: Plain::list(&reports),
         };
-        writeln!(out, "{}", json(&fields))?;
+        writeln!(out, "{}", as_json(&fields))?;
     } else if !session.global.quiet {
         writeln!(
             out,

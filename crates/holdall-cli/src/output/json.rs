@@ -4,6 +4,6 @@ use super::remedy::advice;
 use holdall::plain::Plain;
 
 /// The text of a report, on one line.
-pub(crate) fn json(plain: &Plain<'_>) -> String {
+pub(crate) fn as_json(plain: &Plain<'_>) -> String {
     plain.to_json(advice)
 }

@@ -1,8 +1,8 @@
 //! A package as JSON.
 
+use crate::output::as_json;
 use holdall::carton::{Package, PackageDiff, PackageReport, hex};
 use holdall::fields;
-use crate::output::json;
 use holdall::plain::ToPlain as _;
 
 /// What verifying a package came to.
@@ -16,7 +16,7 @@ pub(super) fn report(package: &Package, report: &PackageReport) -> String {
         verdict: verdict.as_str(),
         hash: package.hash().map(|hash| hex(&hash)),
     };
-    json(&head.and(report.to_plain().without("sound").without("verdict")))
+    as_json(&head.and(report.to_plain().without("sound").without("verdict")))
 }
 
 /// What is different between two packages.

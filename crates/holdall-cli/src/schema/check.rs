@@ -4,7 +4,7 @@ use super::read;
 use crate::exit::{Failure, Status};
 use crate::given::{self, Files, Form, Lenience};
 use crate::input;
-use crate::output::json;
+use crate::output::as_json;
 use crate::output::remedy::advice;
 use crate::output::style::Style;
 use crate::output::text::{Grouped, count, escape, printable};
@@ -164,7 +164,7 @@ fn report_json(schema: &str, records: Option<&str>, report: &CheckReport) -> Str
         finding_count: report.found,
         findings: Plain::list(report.findings.iter().map(finding)),
     };
-    json(&fields)
+    as_json(&fields)
 }
 
 fn finding(finding: &Finding) -> Plain<'_> {

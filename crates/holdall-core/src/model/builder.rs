@@ -276,6 +276,7 @@ impl IndexBuilder {
     }
 
     /// The stored bytes of each component so far, in the order in which they were added.
+    #[cfg(feature = "safetensors")]
     pub(crate) fn stored_lens(&self) -> impl Iterator<Item = u64> {
         self.inner.components.iter().map(|row| row.stored_len)
     }

@@ -11,6 +11,8 @@ mod slice;
 
 pub use file::FileSource;
 pub use holdall_core::read::{Access, Terms};
+/// What a source says of a range that it does not have.
+pub use holdall_core::window::OUTSIDE;
 #[cfg(feature = "http")]
 pub use http::HttpSource;
 pub use local::Local;
@@ -127,6 +129,6 @@ pub(crate) fn fetched<T>(
 /// The error for a range that the source does not have.
 #[cold]
 fn outside(range: &Range<u64>, len: u64) -> holdall_core::Error {
-    let rule = &holdall_core::window::OUTSIDE;
+    let rule = &OUTSIDE;
     rule.broken(format!("the source has {len} bytes")).at(range.clone())
 }
