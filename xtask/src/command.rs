@@ -56,6 +56,12 @@ impl Run {
         self
     }
 
+    /// In a folder other than the repository's root.
+    pub(crate) fn within(mut self, folder: &Path) -> Run {
+        self.0.current_dir(folder);
+        self
+    }
+
     /// Runs it, its output on the terminal.
     pub(crate) fn run(mut self) -> Outcome {
         let line = self.line();

@@ -12,6 +12,7 @@ mod python;
 mod sizes;
 mod test;
 mod tokens;
+mod wasm;
 
 // Files that break a rule on being opened: the tables that the formats' own tests go through.
 #[path = "../../crates/holdall-core/tests/carton_files/mod.rs"]
@@ -38,10 +39,11 @@ const fn task(name: &'static str, says: &'static str, run: fn(&[String]) -> Outc
 }
 
 const TASKS: &[Task] = &[
-    task("test", "everything below that must pass, then all tests", test::all),
-    task("check", "formatting, clippy, docs and layers, warnings as errors", check::check),
+    task("test", "everything that must pass, stage by stage; or the stages named", test::all),
+    task("check", "formatting, clippy and docs, warnings as errors", check::check),
     task("layers", "arrows between crates point down; pure crates touch no system", layers::layers),
     task("features", "builds with each format alone, none and all", check::features),
+    task("wasm", "builds the pure crates for WebAssembly, and weighs them", wasm::wasm),
     task("corpus", "tests the corpus; --make writes what comes from tables first", corpus::corpus),
     task("bless", "writes what `inspect` says of each accepted file beside it", corpus::bless),
     task(

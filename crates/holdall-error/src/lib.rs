@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod hash;
 mod remedy;
 mod rule;
 mod shown;

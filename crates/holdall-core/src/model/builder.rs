@@ -4,11 +4,11 @@ use super::index::{ComponentRow, DigestKind, Index, Inner, TensorRow, Warning};
 use super::names::in_order;
 use super::shape::{element_count, stored_size};
 use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role};
+use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _, cut_message};
 use crate::limits::Limits;
 use crate::read::Extent;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::Range;
 use std::sync::Arc;
@@ -552,7 +552,7 @@ struct Interner<T> {
 
 impl<T> Default for Interner<T> {
     fn default() -> Interner<T> {
-        Interner { ids: HashMap::new(), last: None }
+        Interner { ids: HashMap::default(), last: None }
     }
 }
 

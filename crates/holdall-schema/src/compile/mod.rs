@@ -5,6 +5,7 @@ mod read;
 mod types;
 
 use crate::error::Result;
+use crate::error::hash::HashMap;
 use crate::extent::{Symbols, sized};
 use crate::kinds::{Align, Kind, Type, TypeId};
 use crate::limits::SchemaLimits;
@@ -13,7 +14,7 @@ use crate::rules::DEPTH;
 use crate::schema::{Node, NodeId, Root, Schema};
 use read::Place;
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Schema {
@@ -85,9 +86,9 @@ impl<'v> Compiler<'v> {
             types: Vec::new(),
             nodes: Vec::new(),
             symbols: BTreeSet::new(),
-            known_types: HashMap::new(),
-            known_defaults: HashMap::new(),
-            known_nodes: HashMap::new(),
+            known_types: HashMap::default(),
+            known_defaults: HashMap::default(),
+            known_nodes: HashMap::default(),
         })
     }
 

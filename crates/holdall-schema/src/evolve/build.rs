@@ -5,13 +5,14 @@ use super::resolve::ResolveOptions;
 use super::rules::NO_CONVERTER;
 use super::show;
 use super::widen::is_widening;
+use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _};
 use crate::extent::{get, in_memory};
 use crate::kinds::{Array, Enum, Kind, Len, TypeId, Union};
 use crate::path::{Path, Segment};
 use crate::rules::{TOO_LARGE, UNKNOWN_PATH};
 use crate::schema::Schema;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -89,8 +90,8 @@ impl<'b> Build<'b> {
             reader,
             options,
             plans: Vec::new(),
-            known: HashMap::new(),
-            dropped: HashMap::new(),
+            known: HashMap::default(),
+            dropped: HashMap::default(),
             fillings: Vec::new(),
             filled: 0,
             converters: Vec::new(),

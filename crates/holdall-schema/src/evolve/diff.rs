@@ -4,13 +4,14 @@ use super::change::{Change, Verdict, What};
 use super::keywords::Keywords;
 use super::show;
 use crate::error::Result;
+use crate::error::hash::HashMap;
 use crate::kinds::{Dim, TypeId};
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
 use crate::rules::TOO_LARGE;
 use crate::schema::{NodeId, Root, Schema};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A schema to be compared.
@@ -69,7 +70,7 @@ pub fn diff<'s>(
         new: new.schema,
         keywords: Keywords::new(old.json, new.json, limits)?,
         found: Vec::new(),
-        known: HashMap::new(),
+        known: HashMap::default(),
         symbols: BTreeMap::new(),
         budget: Budget::new(limits),
     };

@@ -4,11 +4,11 @@ use super::change::{Verdict, What};
 use super::diff::{Budget, Found, Local, Sites};
 use super::show;
 use crate::error::Result;
+use crate::error::hash::{HashMap, HashSet};
 use crate::limits::SchemaLimits;
 use crate::refs::{Defs, MANY, NAMED, ONE};
 use serde_json::{Map, Value};
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 
 /// Keywords that say nothing about values; `default` is looked at on its own.
 const ANNOTATIONS: [&str; 8] = [
@@ -189,7 +189,7 @@ impl<'k, 's> Likeness<'k, 's> {
         Likeness {
             keywords,
             ahead: Vec::new(),
-            seen: HashSet::new(),
+            seen: HashSet::default(),
             found: Like::Same,
             is_first: true,
         }

@@ -5,12 +5,12 @@ use super::diff::{Found, Local, Pair, Sites, Walk};
 use super::show;
 use super::types::presence;
 use crate::error::Result;
+use crate::error::hash::HashSet;
 use crate::extent::get;
 use crate::kinds::{Align, Len};
 use crate::path::Segment;
 use crate::schema::{Additional, Node, NodeId, Object, Presence, Property, Schema};
 use serde_json::Value;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 impl<'s> Walk<'s> {

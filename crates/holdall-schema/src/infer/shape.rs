@@ -2,12 +2,13 @@
 
 use super::{InferOptions, Width};
 use crate::error::Result;
+use crate::error::hash::HashMap;
 use crate::limits::SchemaLimits;
 use crate::record::Encoder;
 use crate::record::rules::TYPE;
 use crate::schema::Schema;
 use holdall_json::{Reader, Token};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// Above so many members an object is one whose keys are data.
 pub(super) const MOST_MEMBERS: usize = 1000;
@@ -75,7 +76,7 @@ impl Shape {
 
     /// Puts members into the order of these paths.
     pub(super) fn order(&mut self, paths: &[Vec<String>]) {
-        let mut rank: HashMap<String, usize> = HashMap::new();
+        let mut rank: HashMap<String, usize> = HashMap::default();
         for (at, path) in paths.iter().enumerate() {
             let mut key = String::new();
             for name in path {

@@ -1,6 +1,7 @@
 //! Which fields packages and the reports about them have.
 
 use super::{Plain, ToPlain};
+#[cfg(feature = "http")]
 use crate::carton::links::Linked;
 use crate::carton::{
     Description, Difference, DimSpec, Example, OptionValue, PackReport, Package, PackageDiff,
@@ -66,6 +67,7 @@ impl ToPlain for PackageFile {
     }
 }
 
+#[cfg(feature = "http")]
 impl ToPlain for Linked {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self => path, len, sha256: hex(&self.sha256), urls)

@@ -9,12 +9,12 @@ use super::tensors::{self, TensorKind, TensorRow};
 use super::{
     CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_DATA, TENSOR_INDEX, fit, paths, symlinks,
 };
+use crate::error::hash::HashSet;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{Warning, element_count};
 use bytes::Bytes;
 use sha2::Digest as _;
-use std::collections::HashSet;
 
 /// A file that was found, in a zip or on a disk; folders are none.
 #[derive(Debug, Clone, PartialEq, Eq)]

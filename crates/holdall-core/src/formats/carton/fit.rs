@@ -7,7 +7,7 @@ use super::tensors::{TensorKind, TensorRow};
 use super::value::ValueType;
 use super::warnings::SELF_TEST;
 use crate::error::Shown as _;
-use std::collections::{HashMap, HashSet};
+use crate::error::hash::{HashMap, HashSet};
 
 /// What is known of a tensor without its bytes.
 #[derive(Clone)]

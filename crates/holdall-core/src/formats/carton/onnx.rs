@@ -3,8 +3,8 @@
 use super::description::{DimSpec, ShapeSpec, TensorSpec};
 use super::value::ValueType;
 use crate::error::Result;
+use crate::error::hash::HashSet;
 use crate::wire::protobuf::{Fields, varints};
-use std::collections::HashSet;
 
 crate::error::rules! {
     /// Rules of what is told from an ONNX file.
@@ -70,7 +70,7 @@ pub fn signature(bytes: &[u8]) -> Result<Signature> {
     let Some(graph) = graph.filter(|_| out.ir_version > 0) else {
         return Err(NOT_A_MODEL.broken("the file has no version, or no graph"));
     };
-    let mut valued: HashSet<&str> = HashSet::new();
+    let mut valued: HashSet<&str> = HashSet::default();
     let mut fields = Fields::new(graph);
     while let Some((number, field)) = fields.next()? {
         match number {

@@ -8,11 +8,11 @@ use super::fields::{self, Fields, Warnings};
 use super::rules::*;
 use super::value::ValueType;
 use super::{CARTON_TOML, paths, warnings};
+use crate::error::hash::HashSet;
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::Warning;
 use crate::wire::toml::Value;
-use std::collections::HashSet;
 
 const TENSOR_PREFIX: &str = "@tensor_data/";
 const MISC_PREFIX: &str = "@misc/";
@@ -61,7 +61,7 @@ impl Description {
 
 fn specs(top: &Fields<'_>, key: &str, limits: &Limits) -> Result<Vec<TensorSpec>> {
     let tables = top.tables(key)?;
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::default();
     let spec = |fields: &Fields<'_>| {
         let name = fields.required_text("name")?;
         let dtype = fields.required_text("dtype")?;

@@ -4,11 +4,11 @@ use super::fields::{self, Fields};
 use super::rules::*;
 use super::value::ValueType;
 use super::{TENSOR_INDEX, paths};
+use crate::error::hash::HashMap;
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::element_count;
 use crate::wire::toml::Value;
-use std::collections::HashMap;
 
 /// The file name of the table itself.
 const INDEX_FILE: &str = "index.toml";
@@ -51,7 +51,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Vec<TensorRow>> {
     let top = Fields::new(&table, TENSOR_INDEX);
     let tables = top.tables("tensor")?;
     let rows = tables.iter().map(|fields| row(fields, limits)).collect::<Result<Vec<_>>>()?;
-    let mut by_name = HashMap::new();
+    let mut by_name = HashMap::default();
     for (row, fields) in rows.iter().zip(&tables) {
         if by_name.insert(row.name.as_str(), row).is_some() {
             let message = format!("another tensor is named `{}`", row.name.shown());

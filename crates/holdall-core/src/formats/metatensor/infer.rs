@@ -4,6 +4,7 @@ use super::KIND_ATTRIBUTE;
 use super::rules::{KIND, LAYOUT};
 use super::tree::{self, Tree};
 use crate::encode::TensorSpec;
+use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _};
 use crate::formats::element::by_meaning;
 use crate::limits::Limits;
@@ -11,7 +12,7 @@ use crate::model::{Layout, Value};
 use holdall_json::{parse, write_string};
 use holdall_schema::{TensorDType, def_name};
 use serde_json::{Map, Value as Json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
@@ -46,9 +47,9 @@ impl Leaves {
     /// [`LAYOUT`], [`KIND`], `metatensor/logical-type`.
     pub(super) fn of(tensors: &[TensorSpec], align: Option<u64>) -> Result<Leaves> {
         let mut leaves = Leaves { texts: Vec::new(), of: Vec::new(), defs: BTreeMap::new() };
-        let mut known: HashMap<String, usize> = HashMap::new();
+        let mut known: HashMap<String, usize> = HashMap::default();
         // Kinds that came before, by their text.
-        let mut kinds: HashMap<&str, String> = HashMap::new();
+        let mut kinds: HashMap<&str, String> = HashMap::default();
         for tensor in tensors {
             let text = match &tensor.layout {
                 Layout::Dense => dense(tensor, align)?,

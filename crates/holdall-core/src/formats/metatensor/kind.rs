@@ -3,11 +3,12 @@
 use super::KIND_ATTRIBUTE;
 use super::rules::HEADER_LIMIT;
 use crate::error::Result;
+use crate::error::hash::HashMap;
 use crate::model::{Attributes, IndexBuilder, Value};
 use holdall_schema::{Node, NodeId, Schema, Symbols, def_name};
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 
 /// Makes the attribute for each node of a schema, once.
 pub(super) struct Kinds<'s> {
@@ -28,7 +29,7 @@ struct Known {
 impl<'s> Kinds<'s> {
     /// For nodes of `schema`, in which symbols stand for these numbers; `most` bytes in all.
     pub(super) fn new(schema: &'s Json, symbols: &'s Symbols, most: u64) -> Kinds<'s> {
-        Kinds { schema, symbols, texts: HashMap::new(), room: most, most }
+        Kinds { schema, symbols, texts: HashMap::default(), room: most, most }
     }
 
     /// Gives the tensor added last, number `tensor`, its attributes: its own and its kind.

@@ -3,6 +3,7 @@
 use super::header::{Header, metadata_depth};
 use super::rules::ATTRIBUTE;
 use super::{KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE, VALUES_ATTRIBUTE};
+use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::attributes::LOSSLESS;
@@ -10,7 +11,7 @@ use crate::model::{Attributes, Value};
 use holdall_json::{DUPLICATE_KEY, Reader, duplicate, parse, write_string};
 use holdall_schema::{Schema, SchemaLimits};
 use serde_json::Value as Json;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Keys that start like this are ours.
 const PREFIX: &str = "holdall.";
@@ -138,7 +139,7 @@ fn plain(json: Json) -> Value {
 }
 
 fn by_name(reader: &mut Reader<'_>) -> Result<HashMap<String, Attributes>> {
-    let mut all = HashMap::new();
+    let mut all = HashMap::default();
     let mut scratch = String::new();
     reader.begin_object()?;
     while let Some(name) = reader.next_key(&mut scratch)? {
@@ -151,7 +152,7 @@ fn by_name(reader: &mut Reader<'_>) -> Result<HashMap<String, Attributes>> {
 }
 
 fn names(reader: &mut Reader<'_>) -> Result<HashMap<String, String>> {
-    let mut all = HashMap::new();
+    let mut all = HashMap::default();
     let (mut key, mut value) = (String::new(), String::new());
     reader.begin_object()?;
     while let Some(path) = reader.next_key(&mut key)? {

@@ -8,6 +8,7 @@ use super::place::{self, Aligns};
 use super::rules::*;
 use super::tree::{self, Tree};
 use crate::encode::TensorSpec;
+use crate::error::hash::HashMap;
 use crate::error::{Result, Shown as _};
 use crate::formats::element::by_meaning;
 use crate::formats::header::Slot;
@@ -15,7 +16,6 @@ use crate::model::{Attributes, Index, Layout, Role};
 use bytes::Bytes;
 use holdall_json::{parse, write_string};
 use holdall_schema::{Root, Schema};
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -137,7 +137,7 @@ impl<'a> Plan<'a> {
     fn slots(&self) -> Result<(Vec<Slot>, u64)> {
         let mut slots: Vec<Slot> = Vec::new();
         let mut aligns: Vec<u64> = Vec::new();
-        let mut places: HashMap<(&str, &Role), usize> = HashMap::new();
+        let mut places: HashMap<(&str, &Role), usize> = HashMap::default();
         let specs = || {
             let all = self.declared.iter().enumerate();
             all.flat_map(|(at, t)| {

@@ -1,9 +1,9 @@
 //! Tensors by their names, as `tensors` holds them: objects in objects, arrays, leaves.
 
 use super::rules::ATTRIBUTE;
+use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Result, Shown as _};
 use holdall_schema::{Path, Segment, write_name};
-use std::collections::{HashMap, HashSet};
 
 /// The most steps of a name that become objects and arrays of a header.
 const MAX_STEPS: usize = 48;
@@ -61,7 +61,7 @@ pub(super) fn build<'n>(
     loose.sort_unstable();
     let mut others = Vec::new();
     if let Tree::Object(members) = &mut tree {
-        let mut taken: HashSet<String> = HashSet::new();
+        let mut taken: HashSet<String> = HashSet::default();
         if !loose.is_empty() {
             taken.extend(members.iter().map(|(key, _)| key.clone()));
         }
@@ -128,7 +128,7 @@ struct Node {
 
 impl Trie {
     fn new() -> Trie {
-        Trie { nodes: vec![Node::default()], children: HashMap::new() }
+        Trie { nodes: vec![Node::default()], children: HashMap::default() }
     }
 
     fn insert(&mut self, steps: Vec<Segment>, leaf: Leaf) {

@@ -6,6 +6,7 @@ use super::ranges::Ranges;
 use super::reference::{Flat, References};
 use super::rules::*;
 use super::{ENTRY_ALIGN, ENTRY_LEN};
+use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::builder::SHAPE_OVERFLOW;
@@ -18,7 +19,6 @@ use holdall_schema::{
     Checker, Content, Dim, Len, Node, NodeId, Schema, Symbols, TensorDType, TensorType, TypeId,
 };
 use serde_json::Value as Json;
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// The most that an offset in a file is.
@@ -94,7 +94,7 @@ impl<'s> Walk<'s> {
             count: 0,
             keys: String::new(),
             ends: Vec::new(),
-            required: HashMap::new(),
+            required: HashMap::default(),
         }
     }
 

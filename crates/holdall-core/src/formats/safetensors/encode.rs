@@ -6,6 +6,7 @@ use super::{
     ALIAS, ALIGN, COMPONENTS, DECLARED, DIALECT, LAYOUT, LOGICAL_TYPE, METADATA_KEY, RESERVED_NAME,
 };
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
+use crate::error::hash::HashMap;
 use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::UNKNOWN_VERSION;
 use crate::formats::element::{ElementType, by_meaning};
@@ -13,7 +14,6 @@ use crate::formats::header::{Slot, Slots, check_values};
 use crate::model::{Algorithm, Attributes, Layout, Role, stored_size};
 use bytes::Bytes;
 use holdall_json::write_string;
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -157,7 +157,8 @@ fn collect<'a>(
 ) -> Result<(Vec<Entry>, Said<'a>)> {
     let mut said = Said::new(attributes);
     let mut entries = Vec::with_capacity(declared.len());
-    let mut places: HashMap<&str, usize> = HashMap::with_capacity(declared.len());
+    let mut places: HashMap<&str, usize> =
+        HashMap::with_capacity_and_hasher(declared.len(), Default::default());
     for (at, tensor) in declared.iter().enumerate() {
         if places.insert(&tensor.name, at).is_some() {
             return Err(DECLARED.broken("two tensors have this name").in_tensor(&tensor.name));

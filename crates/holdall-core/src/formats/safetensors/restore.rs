@@ -2,12 +2,13 @@
 
 use super::METADATA_KEY;
 use super::decode::component;
+use crate::error::hash::HashMap;
 use crate::error::{Result, Shown as _};
 use crate::formats::element::ElementType;
 use crate::limits::Limits;
 use crate::model::{Attributes, IndexBuilder, Layout, Value};
 use holdall_json::{DUPLICATE_KEY, Reader, duplicate, write_string};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Keys that start like this are ours.
@@ -179,7 +180,7 @@ fn without_clash(read: Attributes, metadata: &Metadata) -> Result<Attributes, St
 fn read_tensor_attributes(text: &str, depth: usize) -> Result<HashMap<String, Attributes>> {
     let mut reader = Reader::new(text.as_bytes(), 0, depth)?;
     let mut scratch = String::new();
-    let mut all = HashMap::new();
+    let mut all = HashMap::default();
     reader.begin_object()?;
     while let Some(name) = reader.next_key(&mut scratch)? {
         let name = name.to_owned();

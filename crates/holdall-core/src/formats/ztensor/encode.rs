@@ -7,12 +7,12 @@ use super::manifest::Manifest;
 use super::rules::*;
 use super::{FORMAT, rules};
 use crate::encode::{Encode, EncodeOptions, Stored, TensorSpec};
+use crate::error::hash::HashSet;
 use crate::error::{Result, Shown as _};
 use crate::formats::UNKNOWN_VERSION;
 use crate::limits::Limits;
 use crate::model::{Algorithm, Attributes, Encoding};
 use bytes::Bytes;
-use std::collections::HashSet;
 
 /// The largest alignment: that of a huge page. More would fill files with padding.
 const MAX_ALIGN: u64 = 2 << 20;
@@ -90,7 +90,7 @@ impl Encode for Encoder {
         self.manifest = Manifest::new(self.version);
         self.manifest.attributes(attributes.clone());
         self.current = None;
-        let mut names = HashSet::new();
+        let mut names = HashSet::default();
         for tensor in declared {
             fit::check_tensor(self.version, tensor)?;
             if !names.insert(tensor.name.clone()) {
