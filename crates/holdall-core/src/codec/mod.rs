@@ -1,5 +1,6 @@
 //! Stored bytes to decoded bytes and back, always under [`crate::Limits`].
 
+pub mod crc;
 pub mod deflate;
 pub mod zstd;
 

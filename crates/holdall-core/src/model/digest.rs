@@ -1,5 +1,6 @@
 //! Digests over stored bytes: CRC-32C and SHA-256.
 
+use crate::codec::crc::Crc32;
 use sha2::Digest as _;
 use std::fmt;
 use std::sync::Arc;
@@ -84,8 +85,9 @@ impl fmt::Display for Digest {
 
 /// CRC-32C of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    // The algorithm is 32 bits wide; the crate returns every width as u64.
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+    let mut sum = Crc32::castagnoli();
+    sum.update(bytes);
+    sum.value()
 }
 
 /// CRC-32C of `a` followed by `b`, from `crc32c(a)`, `crc32c(b)` and the length of `b` in bytes.

@@ -4,7 +4,8 @@ use crate::error::io;
 use crate::executor::{Pieces, Place, Sources};
 use crate::source::{ByteSource, fetched, read_now};
 use bytes::Bytes;
-use holdall_core::wire::zip::{CRC32, Crc32, Directory, Entry, Method};
+use holdall_core::codec::crc::Crc32;
+use holdall_core::wire::zip::{CRC32, Directory, Entry, Method};
 use holdall_core::{Component, Limits, Result, Window};
 use std::fs::File;
 use std::io::{self, Read};
@@ -79,7 +80,7 @@ impl Stored {
     /// # Errors
     /// As [`Stored::pieces`].
     pub(super) fn stream(&self, limits: &Limits) -> Result<Decode> {
-        let (pieces, crc) = (self.pieces(limits)?, Crc32::new());
+        let (pieces, crc) = (self.pieces(limits)?, Crc32::zip());
         Ok(Decode { pieces, piece: Bytes::new(), crc, wanted_crc: self.crc })
     }
 }

@@ -1,10 +1,10 @@
 //! Files of a package as streams that are held against their hashes.
 
 use crate::error::io;
+use holdall_core::codec::crc::Crc32;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{rules::HASH, wrong_hash};
 use holdall_core::model::Hasher;
-use holdall_core::wire::zip::Crc32;
 use holdall_core::{Algorithm, Digest, Error};
 use std::fmt;
 use std::io::{self, Read};
@@ -146,7 +146,7 @@ pub(super) struct Sum {
 
 impl Default for Sum {
     fn default() -> Sum {
-        Sum { hasher: Hasher::new(Algorithm::Sha256), crc: Crc32::new() }
+        Sum { hasher: Hasher::new(Algorithm::Sha256), crc: Crc32::zip() }
     }
 }
 

@@ -25,7 +25,6 @@ mod read;
 mod rules;
 pub mod write;
 
-pub use read::{Crc32, crc32};
 pub use rules::*;
 
 use crate::error::{Result, Shown as _};

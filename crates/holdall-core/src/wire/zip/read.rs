@@ -3,6 +3,7 @@
 use super::rules::*;
 use super::{Directory, Entry, Method, descriptor, local};
 use crate::codec::Decoder;
+use crate::codec::crc::Crc32;
 use crate::error::Shown as _;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
@@ -42,7 +43,7 @@ impl Directory {
                 out.into()
             }
         };
-        let (found, said) = (crc32(&content), entry.crc32());
+        let (found, said) = (Crc32::of_zip(&content), entry.crc32());
         if found != said {
             let message = format!(
                 "the CRC-32 of entry `{name}` is {found:#010x}, the directory says {said:#010x}"
@@ -100,33 +101,4 @@ fn all<T>(
         }
     }
     if missing.is_empty() { Ok(out) } else { Err(Stop::Need(missing)) }
-}
-
-/// CRC-32 as zip has it (IEEE 802.3, reflected).
-pub fn crc32(bytes: &[u8]) -> u32 {
-    let mut sum = Crc32::new();
-    sum.update(bytes);
-    sum.value()
-}
-
-/// A CRC-32 of bytes that come in parts.
-pub struct Crc32(crc_fast::Digest);
-
-impl Crc32 {
-    /// Of no bytes.
-    #[allow(clippy::new_without_default)]
-    pub fn new() -> Crc32 {
-        Crc32(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32IsoHdlc))
-    }
-
-    /// Adds the next bytes.
-    pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    /// The sum so far.
-    pub fn value(&self) -> u32 {
-        // The algorithm has 32 bits.
-        u32::try_from(self.0.finalize()).unwrap_or(u32::MAX)
-    }
 }

@@ -8,10 +8,11 @@ use crate::error::CHANGED;
 use crate::sink::{FileSink, Sink};
 use crate::source::read_part;
 use crate::work::Work;
+use holdall_core::codec::crc::Crc32;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::sha256;
 use holdall_core::wire::zip::write::{Entry, directory, local_header};
-use holdall_core::wire::zip::{Crc32, EntryKind, Method};
+use holdall_core::wire::zip::{EntryKind, Method};
 use holdall_core::{Error, Result};
 use std::io::{self, Read, Write};
 
@@ -123,7 +124,7 @@ impl<'a> Out<'a> {
         bytes: &[u8],
         decoded: &[u8],
     ) -> Result<()> {
-        let mut crc = Crc32::new();
+        let mut crc = Crc32::zip();
         crc.update(decoded);
         let entry = Entry {
             name: path.to_owned(),
