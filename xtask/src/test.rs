@@ -4,8 +4,11 @@ use crate::command::{Outcome, Run, cargo};
 use crate::{check, docs, fuzz, interop, layers, python, sizes, wasm};
 use std::time::Instant;
 
-/// Each stage by its name; the quick ones first, and before others what builds for them.
-const STAGES: &[(&str, fn(&[String]) -> Outcome)] = &[
+/// A stage and its name.
+type Stage = (&'static str, fn(&[String]) -> Outcome);
+
+/// The quick ones first, and before others what builds for them.
+const STAGES: &[Stage] = &[
     ("sizes", sizes::sizes),
     ("layers", layers::layers),
     ("generated docs", compare_docs),

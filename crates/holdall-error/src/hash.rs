@@ -2,7 +2,7 @@
 //!
 //! Who knows how names are hashed can make a file whose names all fall into one place of a map, and reading it takes
 //! hours. So hashes need a secret. The standard library asks the system for one; a browser's WebAssembly has no system,
-//! and there the standard library takes a constant. The host gives the secret then, by [`seed`].
+//! and there the standard library takes a constant. The host gives the secret then, by `seed`.
 
 /// A map of the standard library, with a secret.
 pub type HashMap<K, V> = std::collections::HashMap<K, V, State>;

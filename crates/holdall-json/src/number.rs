@@ -17,7 +17,7 @@ impl<'a> Reader<'a> {
     /// A whole number from 0 to 2^64 - 1.
     ///
     /// # Errors
-    /// [`TYPE`], [`NUMBER`]; [`INTEGER`] for any other number.
+    /// [`TYPE`](crate::TYPE), [`NUMBER`](crate::NUMBER); [`INTEGER`](crate::INTEGER) for any other number.
     #[inline]
     pub fn u64(&mut self) -> Result<u64> {
         self.expect(Token::Number)?;
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
     /// A number as it is written.
     ///
     /// # Errors
-    /// [`TYPE`], [`NUMBER`].
+    /// [`TYPE`](crate::TYPE), [`NUMBER`](crate::NUMBER).
     #[inline]
     pub fn number(&mut self) -> Result<Number<'a>> {
         self.expect(Token::Number)?;

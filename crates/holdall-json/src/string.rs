@@ -8,7 +8,7 @@ impl<'a> Reader<'a> {
     /// A string, borrowed from the text or, when it has escapes, unescaped into `scratch`.
     ///
     /// # Errors
-    /// [`TYPE`], [`STRING`], [`SURROGATE`], [`TRUNCATED`].
+    /// [`TYPE`](crate::TYPE), [`STRING`](crate::STRING), [`SURROGATE`](crate::SURROGATE), [`TRUNCATED`](crate::TRUNCATED).
     #[inline]
     pub fn string<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str>
     where

@@ -276,10 +276,11 @@ impl NativeFile {
         element_type.array(&buffer, 0, tensor.shape())
     }
 
-    /// Dense tensors (all, or those of these numbers) by name, as arrays in memory of their own. Where
-    /// something is odd about one, `half` makes it: of its name, shape, element type, buffer, and the start in
-    /// it.
-    #[pyo3(signature = (positions, threads, check, progress, half))]
+    /// Dense tensors (all, or those of these numbers) by name, in memory of their own: NumPy's arrays if `arrays`,
+    /// where nothing is odd about one. The others `make` makes: of a name, a shape, an element type, a buffer, the
+    /// start in it, and whether another tensor has the same bytes or they lie where the type does not suit.
+    #[pyo3(signature = (positions, threads, check, progress, arrays, make))]
+    #[allow(clippy::too_many_arguments)] // As Python calls it.
     fn load<'py>(
         &self,
         py: Python<'py>,
@@ -287,7 +288,8 @@ impl NativeFile {
         threads: Option<usize>,
         check: Option<&str>,
         progress: Option<&Bound<'py, PyAny>>,
-        half: &Bound<'py, PyAny>,
+        arrays: bool,
+        make: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let file = self.get(py)?;
         let positions = positions.unwrap_or_else(|| (0..file.len()).collect());
@@ -312,19 +314,22 @@ impl NativeFile {
                 let (start, buffer) = (place.range.start, &objects[place.buffer]);
                 let element_type = types.get(py, c.dtype, c.logical_type.as_ref())?;
                 let name = PyString::new(py, t.name());
-                let array = match element_type.array(buffer, start, t.shape())? {
-                    Some(array) => array,
-                    None => {
-                        let shape = PyTuple::new(py, t.shape())?;
-                        half.call1((&name, shape, &element_type.name, buffer, start))?
-                    }
-                };
-                // The same bytes came before, or lie at an address that does not suit the type.
                 let again = !place.range.is_empty() && !seen.insert((place.buffer, start));
                 let address = buffers[place.buffer].start().wrapping_add(start);
                 let copy = again || address % c.dtype.width() as usize != 0;
-                let array = if copy { array.call_method0("copy")? } else { array };
-                out.set_item(name, array)?;
+                let array = match arrays {
+                    true => element_type.array(buffer, start, t.shape())?,
+                    false => None,
+                };
+                let made = match array {
+                    Some(array) if copy => array.call_method0("copy")?,
+                    Some(array) => array,
+                    None => {
+                        let shape = PyTuple::new(py, t.shape())?;
+                        make.call1((&name, shape, &element_type.name, buffer, start, copy))?
+                    }
+                };
+                out.set_item(name, made)?;
             }
         }
         Ok(out)

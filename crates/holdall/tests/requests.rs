@@ -2,6 +2,7 @@
 #![cfg(all(feature = "http", feature = "carton", feature = "ztensor"))]
 
 mod make;
+mod records_files;
 mod server;
 
 use holdall::carton::{Follow, Packer};
@@ -90,9 +91,11 @@ fn loading_a_tensor_is_a_few_large_requests_at_once() {
         let file = served.open();
         let tensor = file.tensor("w").unwrap();
         let stored = tensor.stored_len() as usize;
+        // Of frames their table, too, and noise does not get smaller.
+        let most = if zstd { 6 } else { 4 };
         let (got, requests, read, at_once) = served.count(|| tensor.bytes(&Role::Data).unwrap());
         assert!(got == bytes);
-        assert!(requests <= 5 && at_once >= 2, "{requests} requests, {at_once} at once");
+        assert!(requests <= most && at_once >= 2, "{requests} requests, {at_once} at once");
         assert!(read <= stored, "{read} of {stored}");
 
         let (got, requests, read, at_once) = served.count(|| {
@@ -100,7 +103,7 @@ fn loading_a_tensor_is_a_few_large_requests_at_once() {
             pieces.map(|piece| piece.unwrap().to_vec()).collect::<Vec<_>>().concat()
         });
         assert!(got == bytes);
-        assert!(requests <= 5 && at_once >= 2, "{requests} requests, {at_once} at once");
+        assert!(requests <= most && at_once >= 2, "{requests} requests, {at_once} at once");
         assert!(read <= stored, "{read} of {stored}");
     }
 }
@@ -142,6 +145,24 @@ fn statistics_fetch_each_byte_once() {
     let (found, requests, read, _) = served.count(|| stats(&tensor, &Default::default()).unwrap());
     assert_eq!(found.count, 32 << 20);
     assert!(requests <= 5, "{requests} requests");
+    assert!(read <= served.len, "{read} of {}", served.len);
+}
+
+#[test]
+fn one_record_of_many_is_found_in_few_requests() {
+    // 5 MB, and texts beside them.
+    let written = records_files::write(&records_files::dataset(30_000), &WriteOptions::new());
+    let bytes = std::fs::read(written.path()).unwrap();
+    assert!(bytes.len() > 5_000_000, "{}", bytes.len());
+    let served = Counted::new(bytes);
+    let (file, opened, _, _) = served.count(|| served.open());
+    let (found, requests, read, _) = served.count(|| {
+        let records = file.tensor("set").unwrap().records().unwrap();
+        let query = records.query().with_condition("id=27777").unwrap();
+        query.run().unwrap().map(|r| r.unwrap().to_value().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(found, [records_files::value(27_777)]);
+    assert!(opened + requests <= 4, "{opened} to open, {requests} to search");
     assert!(read <= served.len, "{read} of {}", served.len);
 }
 

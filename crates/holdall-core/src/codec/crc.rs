@@ -64,7 +64,7 @@ mod tables {
             let mut sum = if table == 0 { byte as u32 } else { out[table - 1][byte] };
             let mut bit = 0;
             while bit < 8 {
-                sum = if sum & 1 == 1 { sum >> 1 ^ polynomial } else { sum >> 1 };
+                sum = if sum & 1 == 1 { (sum >> 1) ^ polynomial } else { sum >> 1 };
                 bit += 1;
             }
             out[table][byte] = sum;
@@ -95,7 +95,7 @@ mod tables {
             }
             for byte in rest {
                 let [low, ..] = self.sum.to_le_bytes();
-                self.sum = self.sum >> 8 ^ last[usize::from(low ^ byte)];
+                self.sum = (self.sum >> 8) ^ last[usize::from(low ^ byte)];
             }
         }
 
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn tables_give_the_same() {
-        let bytes: Vec<u8> = (0..1000u32).map(|i| (i * i >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..1000u32).map(|i| ((i * i) >> 3) as u8).collect();
         for (tables, new) in
             [(&tables::CASTAGNOLI, Crc32::castagnoli as fn() -> Crc32), (&tables::ZIP, Crc32::zip)]
         {

@@ -196,7 +196,7 @@ class File(Mapping[str, "Tensor"]):
                 )
             positions = [at for at in wanted if at not in apart]
         with listening(progress) as listener:
-            out = native.load(positions, threads, check, listener, self._array)
+            out = native.load(positions, threads, check, listener, True, self._array)
         if others:
             for at in others:
                 t = Tensor(self, at)
@@ -205,11 +205,12 @@ class File(Mapping[str, "Tensor"]):
         return out
 
     def _array(
-        self, name: str, shape: tuple[int, ...], dtype: str, buffer: _holdall.Buffer, start: int
+        self, name: str, shape: tuple[int, ...], dtype: str, buffer: _holdall.Buffer, start: int, copy: bool
     ) -> "np.ndarray[Any, Any]":
         """A loaded tensor about which something is odd, as an array."""
         try:
-            return array(buffer, start, shape, dtype)
+            made = array(buffer, start, shape, dtype)
+            return made.copy() if copy else made
         except Unsupported as e:
             raise placed(e, self.name, name) from None
 

@@ -139,7 +139,8 @@ class File:
         threads: Optional[int],
         check: Optional[str],
         progress: _Progress,
-        half: Callable[[str, tuple[int, ...], str, Buffer, int], Any],
+        arrays: bool,
+        make: Callable[[str, tuple[int, ...], str, Buffer, int, bool], Any],
     ) -> dict[str, Any]: ...
     def load_into(
         self,

@@ -182,7 +182,7 @@ class Tensor:
         """
         native = self._file._native
         if copy is None:
-            view = native.view(self._at)
+            view: Optional["np.ndarray[Any, Any]"] = native.view(self._at)
             if view is not None:
                 return view
         self._dense("numpy")

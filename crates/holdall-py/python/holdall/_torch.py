@@ -106,10 +106,12 @@ def load(file: "File", device: Any = None) -> dict[str, Any]:
     host = None if str(device) == "cpu" else device
     apart = set(others)
     positions = [at for at in range(len(native)) if at not in apart] if apart else None
-    out = {}
-    for name, shape, dtype, buffer, start, _, copy in native.load(positions, None, None, None):
+
+    def make(name: str, shape: tuple[int, ...], dtype: str, buffer: Any, start: int, copy: bool) -> Any:
         made = tensor(buffer, start, shape, dtype, host)
-        out[name] = made.clone() if copy else made
+        return made.clone() if copy else made
+
+    out = native.load(positions, None, None, None, False, make)
     for at in others:
         t = Tensor(file, at)
         out[t.name] = t.torch(host)

@@ -5,9 +5,6 @@ use super::{ReadScalar, Records, Typed, placed};
 use holdall_core::Result;
 use std::ops::Range;
 
-/// Bytes of records that are read at a time where they are not at hand.
-const PIECE: usize = 1 << 20;
-
 /// A number, a time or a boolean of all records, as a strided view: element `i` lies at
 /// `offset + i * stride` of the dataset's bytes.
 #[derive(Clone)]
@@ -69,7 +66,7 @@ impl<T: ReadScalar> Column<T> {
     /// The elements of all records, one after the other; those that are not at hand are read a piece at
     /// a time.
     pub fn iter(&self) -> impl Iterator<Item = Result<Option<T>>> + '_ {
-        let every = (PIECE / self.stride()).max(1) as u64;
+        let every = self.records.step();
         let pieces = (0..self.len()).step_by(every as usize).map(move |first| {
             let range = first..self.len().min(first + every);
             self.records.run(range).map(|bytes| (first, bytes))
@@ -117,11 +114,10 @@ impl<T: ReadScalar> Column<T> {
             let message = format!("a buffer of {} elements for {wanted} records", out.len());
             return Err(placed(BUFFER.broken(message), self.records.tensor()));
         }
-        let stride = self.stride();
         // At hand all of it is one piece; else it is read bit by bit.
         let every = match self.records.bytes() {
             Some(_) => out.len().max(1),
-            None => (PIECE / stride).max(1),
+            None => self.records.step() as usize,
         };
         let mut first = range.start;
         for part in out.chunks_mut(every) {
@@ -159,7 +155,7 @@ impl<T: ReadScalar> Column<T> {
         }
         let stride = self.stride();
         let mut first = 0;
-        for part in out.chunks_mut((PIECE / stride).max(1)) {
+        for part in out.chunks_mut(self.records.step() as usize) {
             let bytes = self.records.run(first..first + part.len() as u64)?;
             for (at, (slot, record)) in part.iter_mut().zip(bytes.chunks_exact(stride)).enumerate()
             {

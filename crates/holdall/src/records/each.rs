@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Bytes of records in one step.
-const STEP: usize = 1 << 20;
+/// Bytes of records in one step, where reading does not wait for a round trip.
+const STEP: u64 = 1 << 20;
 
 /// Records one after the other: see [`Records::iter`].
 pub struct Iter<'r> {
@@ -20,7 +20,8 @@ pub struct Iter<'r> {
 }
 
 impl Records {
-    /// The records of a range, one after the other. Those that are not at hand are read 1 MiB at a time.
+    /// The records of a range, one after the other. Those that are not at hand are read 1 MiB
+    /// at a time, or as much as is good to read at a time from where they are.
     ///
     /// # Errors
     /// `records/index`.
@@ -30,7 +31,7 @@ impl Records {
     }
 
     /// Calls `with` for every record, on the threads of `work`, each of which
-    /// takes 1 MiB of them after the other. The first error stops what has not begun, and is returned.
+    /// takes 1 MiB of them after the other, or as in [`Records::iter`]. The first error stops what has not begun, and is returned.
     ///
     /// # Errors
     /// What `with` returns; as [`Records::record`].
@@ -84,9 +85,11 @@ impl Records {
         work.for_each(vec![(); work.threads()], || (), |(), job| turn(job))
     }
 
-    /// Records in one step.
-    fn step(&self) -> u64 {
-        (STEP / self.0.stride).max(1) as u64
+    /// Records that are read at a time.
+    pub(super) fn step(&self) -> u64 {
+        let terms = self.tensor().file().sources().terms();
+        let len = if terms.is_remote() { terms.piece } else { STEP };
+        (len / self.0.stride as u64).max(1)
     }
 }
 

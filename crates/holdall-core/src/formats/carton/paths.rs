@@ -204,8 +204,8 @@ mod tests {
         let mut all = vec![String::new()];
         let mut last = 0..1;
         for _ in 0..4 {
-            for at in last.clone() {
-                all.extend(chars.iter().map(|c| format!("{}{c}", all[at])).collect::<Vec<_>>());
+            for text in all.get(last.clone()).unwrap_or_default().to_vec() {
+                all.extend(chars.iter().map(|c| format!("{text}{c}")));
             }
             last = last.end..all.len();
         }
