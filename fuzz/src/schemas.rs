@@ -271,7 +271,9 @@ fn write_members(
     head: Option<String>,
     out: &mut String,
 ) {
-    let Kind::Struct(fields) = &schema.ty(ty).kind else { panic!("a variant that is no struct") };
+    let Kind::Struct(fields) = &schema.ty(ty).kind else {
+        panic!("a variant that is not a struct")
+    };
     out.push('{');
     out.push_str(head.as_deref().unwrap_or_default());
     let mut is_first = head.is_none();

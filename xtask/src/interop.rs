@@ -19,7 +19,7 @@ pub(crate) fn interop(_args: &[String]) -> Outcome {
             .run()?;
     }
     let python = python(&target)?;
-    let mut test = cargo(["test", "--package", "holdall", "--test", "interop", "--", "--ignored"])
+    let mut test = cargo(["test", "--workspace", "--test", "interop", "--", "--ignored"])
         .env("HOLDALL_PEERS", target.join("debug"));
     match &python {
         Some(python) => test = test.env("HOLDALL_PYTHON", python),
@@ -34,7 +34,7 @@ pub(crate) fn interop(_args: &[String]) -> Outcome {
         skipped("the tests with a real model");
         return Ok(());
     };
-    cargo(["test", "--package", "holdall-cli", "--test", "real_model", "--", "--ignored"])
+    cargo(["test", "--workspace", "--test", "real_model", "--", "--ignored"])
         .env("HOLDALL_MODEL", &model)
         .run()?;
     run_model(&python, &model, &target)
@@ -48,7 +48,7 @@ fn packages(python: &Path) -> Outcome {
         skipped("what the original reads of packages");
         return Ok(());
     }
-    cargo(["test", "--package", "holdall", "--test", "carton_interop", "--", "--ignored"])
+    cargo(["test", "--workspace", "--test", "carton_interop", "--", "--ignored"])
         .env("HOLDALL_PYTHON", python)
         .run()
 }
@@ -62,7 +62,7 @@ fn run_model(python: &Path, model: &Path, target: &Path) -> Outcome {
     let source = model.parent().unwrap_or(model);
     let script = root().join("interop/onnx/minilm.py");
     program(python).args([&script, &source.to_path_buf(), &package]).run()?;
-    cargo(["test", "--package", "holdall-cli", "--test", "models", "--", "--ignored"])
+    cargo(["test", "--workspace", "--test", "models", "--", "--ignored"])
         .env("HOLDALL_MINILM", &package)
         .run()?;
     let Some(library) = onnxruntime(python) else {

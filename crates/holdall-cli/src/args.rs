@@ -206,7 +206,7 @@ fn limit(text: &str) -> Result<Limit, String> {
         | LimitName::DecodedLen
         | LimitName::StdinLen
         | LimitName::FetchedLen => e,
-        _ => format!("`{value}` is no whole number; write for example `tensors=1000000`"),
+        _ => format!("`{value}` is not a whole number; write for example `tensors=1000000`"),
     })?;
     Ok(Limit { name, value })
 }
@@ -219,7 +219,7 @@ fn threads(text: &str) -> Result<NonZero<usize>, String> {
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!(
-            "`{text}` is no number of bytes; write a whole number with or without one of the units \
+            "`{text}` is not a number of bytes; write a whole number with or without one of the units \
              KiB, MiB, GiB, TiB, KB, MB, GB, TB: for example 4096, 64KiB or 5GB"
         )
     };

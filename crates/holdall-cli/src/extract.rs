@@ -93,10 +93,9 @@ pub(crate) struct Rows {
 pub(crate) fn rows(text: &str) -> Result<Rows, String> {
     let number = |s: &str| match s.trim() {
         "" => Ok(None),
-        s => s
-            .parse()
-            .map(Some)
-            .map_err(|_| format!("`{s}` is no row number; write for example 0..64, ..64 or 64..")),
+        s => s.parse().map(Some).map_err(|_| {
+            format!("`{s}` is not a row number; write for example 0..64, ..64 or 64..")
+        }),
     };
     let Some((start, end)) = text.split_once("..") else {
         return Err("write A..B, for example 0..64, ..64 or 64..".to_owned());

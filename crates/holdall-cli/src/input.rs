@@ -104,7 +104,7 @@ pub(crate) fn shown(path: &Path) -> String {
 }
 
 /// A file, or standard input when it is `-`, to be read from its start; and its length in bytes.
-/// What is no plain file (a pipe) is read into memory, as standard input is.
+/// What is not a plain file (a pipe) is read into memory, as standard input is.
 pub(crate) fn reader(
     session: &Session,
     path: &Path,

@@ -160,7 +160,7 @@ fn file_names_stay_in_their_folder() {
     }
     let error = build("{\"f\": \"none\"}").ends_with(3).error();
     assert!(error["message"].as_str().unwrap().starts_with("line 1: `"), "{error}");
-    // Bytes that are no text are none for a member that is.
+    // Bytes that are not text are none for a member that is.
     let error = build("{\"f\": \"empty\", \"t\": \"sub/a.bin\"}").ends_with(1).error();
     assert_eq!(error["code"], "record/utf8");
 }

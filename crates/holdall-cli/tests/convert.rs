@@ -288,7 +288,7 @@ fn what_killed_writes_left_goes_with_the_next_one() {
     assert_eq!(dir.path().read_dir().unwrap().count(), 1);
 }
 
-/// Errors name the file as the user did, and say at once what is no place for a file.
+/// Errors name the file as the user did, and say at once what is not a place for a file.
 #[test]
 fn what_is_no_place_for_a_file_is_said_first() {
     let dir = tempfile::tempdir().unwrap();

@@ -222,7 +222,7 @@ fn what_is_damaged_is_named() {
     }
 }
 
-/// A server that sends its clients to what is no address is at fault, not who asked it.
+/// A server that sends its clients to what is not an address is at fault, not who asked it.
 #[test]
 fn a_redirect_to_nothing_is_the_servers_fault() {
     let place = Place::new();

@@ -417,7 +417,7 @@ fn a_signal_that_is_ignored_stays_so() {
     assert!(out.status.success(), "{out:?}");
 }
 
-/// What a model does is no failure of the system.
+/// What a model does is not a failure of the system.
 #[test]
 #[cfg(unix)]
 fn a_model_that_dies_or_hangs_is_bad() {

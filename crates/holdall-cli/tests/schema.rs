@@ -131,7 +131,7 @@ fn an_unsound_schema_is_a_finding_with_its_pointer() {
     let bad = br#"{"type": "object", "minProperties": "one"}"#;
     let found = holdall_with(["schema", "check", "-", "--json"], bad).ends_with(1).json();
     assert_eq!(found["findings"][0]["error"]["code"], "schema/invalid");
-    // What cannot be found out is no finding.
+    // What cannot be found out is not a finding.
     holdall(["schema", "check", "no-such-file.json"]).ends_with(3);
 }
 

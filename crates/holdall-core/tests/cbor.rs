@@ -128,7 +128,7 @@ fn floats_keep_their_bits_in_the_shortest_form() {
         let value = read(&hex(wide)).unwrap();
         assert_eq!(write(&value), hex(short), "{wide}");
         let (Value::Float(a), Value::Float(b)) = (value, read(&hex(short)).unwrap()) else {
-            panic!("{wide} is no float")
+            panic!("{wide} is not a float")
         };
         assert_eq!(a.to_bits(), b.to_bits(), "{wide}");
     }

@@ -71,7 +71,8 @@ mod tests {
         let after = Seeded::default();
         assert_eq!(after.hash_one("a"), Seeded::default().hash_one("a"));
         assert_ne!(before.hash_one("a"), after.hash_one("a"));
-        let map: std::collections::HashMap<&str, u8, Seeded> = [("a", 1), ("b", 2)].into();
+        let map: std::collections::HashMap<&str, u8, Seeded> =
+            [("a", 1), ("b", 2)].into_iter().collect();
         assert_eq!((map["a"], map["b"], map.get("c")), (1, 2, None));
     }
 }

@@ -27,7 +27,7 @@ def filled(dtype, count=100):
 
 
 def sound(a):
-    """Booleans that are some, and no NaN, which is no number like another."""
+    """Booleans that are some, and no NaN, which is not a number like another."""
     for name in a.dtype.names:
         base = a[name].dtype
         if base.names:

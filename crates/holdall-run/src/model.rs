@@ -20,7 +20,7 @@ use std::time::Duration;
 pub struct LogLine {
     /// Whether it was printed on standard error.
     pub is_error: bool,
-    /// The line, without its end; what is no UTF-8 is replaced.
+    /// The line, without its end; what is not UTF-8 is replaced.
     pub text: String,
 }
 

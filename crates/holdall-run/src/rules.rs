@@ -34,7 +34,7 @@ holdall::error::rules! {
 
     /// The process cannot be started.
     pub START: Io "runner/start" "The program of a runner can be started.";
-    /// What answers is no runner.
+    /// What answers is not a runner.
     pub HANDSHAKE: Unsupported "runner/handshake"
         "A runner answers the first frame with a version of the protocol that was offered.";
     /// The process ended.
@@ -45,7 +45,7 @@ holdall::error::rules! {
     pub TIMEOUT: Malformed "runner/timeout"
         "A runner answers within the time it is given; then its process group is killed."
         remedies [RaiseTimeout];
-    /// Bytes that are no frame.
+    /// Bytes that are not a frame.
     pub FRAME: Malformed "runner/frame"
         "What a runner sends are frames of a known kind whose header is a JSON object and whose \
          values fit it.";
@@ -77,7 +77,7 @@ holdall::error::rules! {
         "The interpreter that runs a model has NumPy."
         hint "install numpy for it"
         remedies [NamePython];
-    /// What the function gave is no value.
+    /// What the function gave is not a value.
     pub OUTPUT: Malformed "python/output"
         "A model gives a dict of arrays by name, or an iterator of such dicts; elements are of a \
          type that Cartons have.";

@@ -40,7 +40,7 @@ pub struct PresenceBit {
 }
 
 /// Every path of a record, parents before children, members in their order; variants of unions lie
-/// over each other. What lies in the heap is no part: [`Schema::layout`] of the element's type tells.
+/// over each other. What lies in the heap is not a part: [`Schema::layout`] of the element's type tells.
 ///
 /// Ends with an error after [`SchemaLimits::nodes`] paths.
 #[derive(Debug)]

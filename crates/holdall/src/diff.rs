@@ -1,6 +1,6 @@
 //! What differs between two files of any two formats: names, types, shapes, attributes, values.
 //!
-//! How something is stored is no difference: encodings, digests, offsets, the order of tensors, and
+//! How something is stored is not a difference: encodings, digests, offsets, the order of tensors, and
 //! which of the forms of a sparse layout a format has.
 
 mod jobs;

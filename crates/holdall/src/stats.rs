@@ -63,7 +63,7 @@ pub struct Stats {
     pub zeros: u64,
     /// Zeros that a sparse tensor does not store. They are among `zeros` too.
     pub implied_zeros: u64,
-    /// Values that are no numbers.
+    /// Values that are not numbers.
     pub nan: u64,
     /// Values that are plus infinity.
     pub inf: u64,

@@ -216,7 +216,7 @@ fn files_that_are_linked_to_are_fetched() {
     let file = package.file("model/big").unwrap();
     assert_eq!((file.place, file.len), (Place::Links, None));
     assert_eq!(package.read("model/big").unwrap_err().code(), "package/not-here");
-    // Its texts in a folder are no whole package either, and are not packed as one.
+    // Its texts in a folder are not a whole package either, and are not packed as one.
     let folder = tempfile::tempdir().unwrap();
     for file in package.files().iter().filter(|file| file.place != Place::Links) {
         let to = folder.path().join(&file.path);
@@ -237,7 +237,7 @@ fn files_that_are_linked_to_are_fetched() {
     assert_eq!(package.read("model/big").unwrap(), big());
     // The name it has in the cache would say nothing.
     let inside = format!("{}!/model/big", shrunk.display());
-    let e = package.open_file("model/big").expect_err("it is no tensor file");
+    let e = package.open_file("model/big").expect_err("it is not a tensor file");
     assert_eq!(e.source_name(), Some(inside.as_str()), "{e}");
     // Made whole again, it is what it was.
     let again = dir.path().join("again.carton");

@@ -223,7 +223,7 @@ fn an_index_refuses_a_source_that_it_does_not_span() {
     };
     let e = builder.component(component(Extent::new(1, 0..4))).unwrap_err();
     assert_eq!(e.code(), "index/bounds");
-    // The same place of two sources is no overlap.
+    // The same place of two sources is not an overlap.
     let other = builder.source(50, 0..50).unwrap();
     builder.component(component(Extent::new(0, 0..4))).unwrap();
     builder.tensor("u", &[4], Layout::Dense).unwrap();

@@ -73,7 +73,7 @@ fn values(file: &File, is_sound: bool) {
             }
             "blob" => {
                 let Ok(blob) = t.blob() else {
-                    assert!(!is_sound, "{} is no blob", t.name());
+                    assert!(!is_sound, "{} is not a blob", t.name());
                     continue;
                 };
                 for at in 0..blob.len().min(64) {

@@ -70,7 +70,7 @@ fn coo(view: Result<Coo>, limits: &Limits) {
 
 /// Errors of a view of whatever bytes are those of the bytes.
 fn check(e: &holdall::Error) {
-    // Bytes that are no whole elements are found when a file is opened.
+    // Bytes that are not whole elements are found when a file is opened.
     assert!(e.code() == "layout/length" || !e.to_string().is_empty());
     if e.code() != "layout/length" {
         crate::walk::is_of_the_file(e);

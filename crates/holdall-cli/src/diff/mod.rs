@@ -25,7 +25,7 @@ use std::path::PathBuf;
   holdall diff f32.zt bf16.zt --values-only --rtol 0.01    is the other precision near enough
 
 Of two packages: what they say of themselves, their files, their tensors for tests.
-How something is stored is no difference: format, encoding, digests, offsets, order.")]
+How something is stored is not a difference: format, encoding, digests, offsets, order.")]
 pub(crate) struct DiffArgs {
     /// A file, or `-` for standard input
     #[arg(value_name = "A")]

@@ -52,7 +52,7 @@ fn element_type(text: &str) -> std::result::Result<ElementType, String> {
 fn shape(text: &str) -> std::result::Result<Shape, String> {
     let text = text.trim_start_matches(['[', '(']).trim_end_matches([']', ')']);
     let dims = text.split([',', 'x']).map(str::trim).filter(|dim| !dim.is_empty());
-    let wrong = |dim: &str| format!("`{dim}` is no dimension; write for example 3,4");
+    let wrong = |dim: &str| format!("`{dim}` is not a dimension; write for example 3,4");
     let read = |dim: &str| dim.parse().map_err(|_| wrong(dim));
     dims.map(read).collect::<std::result::Result<_, _>>().map(Shape)
 }

@@ -63,7 +63,7 @@ impl Preview {
             3 | 4 => OUTER_EDGE,
             _ => 0,
         };
-        // Leaving out one is no gain.
+        // Leaving out one is not a gain.
         let whole = self.whole || len <= 2 * edge + 1;
         let (first, last) = match (whole, edge) {
             (true, _) => (0..len, None),

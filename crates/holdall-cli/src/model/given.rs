@@ -48,10 +48,10 @@ pub(super) fn inputs(
     if let Some(text) = object {
         let wrong = |e: String| INPUT_VALUE.broken(e);
         let all: Json = serde_json::from_str(text)
-            .map_err(|e| wrong(format!("the inputs are no JSON: {e}")))?;
+            .map_err(|e| wrong(format!("the inputs are not JSON: {e}")))?;
         let Json::Object(all) = all else {
             return Err(
-                wrong("the inputs are no JSON object of names and values".to_owned()).into()
+                wrong("the inputs are not a JSON object of names and values".to_owned()).into()
             );
         };
         for (name, json) in &all {
@@ -179,7 +179,7 @@ fn of_raw(data: Vec<u8>, spec: Option<&TensorSpec>) -> Result<Value> {
         (0, _) => 0,
         (1, Some(0)) => len / each,
         (1, _) => {
-            return Err(broken(format!("{len} bytes, which is no multiple of {each}")));
+            return Err(broken(format!("{len} bytes, which is not a multiple of {each}")));
         }
         (more, _) => return Err(broken(format!("{more} dimensions have no declared size"))),
     };
@@ -203,7 +203,7 @@ pub(crate) fn of_json(json: &Json, ty: Option<ValueType>) -> Result<Value> {
         return elements(ty, shape, &flat);
     }
     // Lists of several lengths: a nested tensor.
-    let Json::Array(parts) = json else { unreachable!("what is no list has a shape") };
+    let Json::Array(parts) = json else { unreachable!("what is not a list has a shape") };
     let parts: Result<Vec<Value>> = parts
         .iter()
         .map(|part| {

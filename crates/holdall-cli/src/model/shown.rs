@@ -63,7 +63,7 @@ fn push_lists(shape: &[u64], elements: &mut dyn Iterator<Item = String>, out: &m
     out.push(']');
 }
 
-/// How what is no number is written.
+/// How what is not a number is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoted {
     Json,
@@ -151,7 +151,7 @@ pub(super) fn files(
     for (name, _) in outputs {
         let odd = |c: char| c.is_control() || "/\\:*?\"<>|".contains(c);
         if name.is_empty() || name.starts_with('.') || name.contains(odd) {
-            let e = format!("the output `{}` is no name of a file", name.escape_debug());
+            let e = format!("the output `{}` is not a name of a file", name.escape_debug());
             return Err(OUTPUT_NAME.broken(e).into());
         }
     }

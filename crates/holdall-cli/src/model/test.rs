@@ -122,7 +122,7 @@ fn said(output: &OutputReport) -> String {
         None => far.unwrap_or_else(|| "equal".to_owned()),
         Some(first) => {
             let part = first.part.map_or(String::new(), |p| format!("tensor {p}, "));
-            // Texts and NaN are no distance apart.
+            // Texts and NaN are not any distance apart.
             let far = far.map_or(String::new(), |far| format!("; {far}"));
             format!(
                 "{} of {} too far; first at {part}{:?}: {}, expected {}{far}",

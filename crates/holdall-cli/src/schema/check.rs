@@ -48,11 +48,11 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     form: Option<Form>,
 
-    /// Members that the schema does not have are no findings
+    /// Members that the schema does not have are not findings
     #[arg(long)]
     ignore_unknown: bool,
 
-    /// `null` for an optional member is no finding
+    /// `null` for an optional member is not a finding
     #[arg(long)]
     null_absent: bool,
 

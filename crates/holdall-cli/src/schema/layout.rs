@@ -55,7 +55,7 @@ enum As {
 fn symbol(text: &str) -> Result<(String, u64), String> {
     let (name, n) = text.rsplit_once('=').ok_or("write NAME=N, for example `n=3`")?;
     let number =
-        n.parse().map_err(|_| format!("`{n}` is no whole number; write for example n=3"))?;
+        n.parse().map_err(|_| format!("`{n}` is not a whole number; write for example n=3"))?;
     Ok((name.to_owned(), number))
 }
 

@@ -83,7 +83,7 @@ pub(crate) fn accept(name: &str) -> String {
     corpus().join("accept").join(name).to_str().unwrap().to_owned()
 }
 
-/// Files in folders of `corpus/<kind>` that are no description of others, sorted.
+/// Files in folders of `corpus/<kind>` that are not descriptions of others, sorted.
 pub(crate) fn files(kind: &str) -> Vec<PathBuf> {
     let mut out: Vec<PathBuf> = std::fs::read_dir(corpus().join(kind))
         .unwrap()

@@ -44,7 +44,7 @@ crate::error::rules! {
     /// The header says something else.
     pub HEADER: Malformed "npy/header"
         "The header is a Python dict of `descr`, `fortran_order` and `shape`, and nothing else.";
-    /// Elements that are no numbers.
+    /// Elements that are not numbers.
     pub DTYPE: Unsupported "npy/dtype"
         "The elements of an .npy file are bool, integers, floats or complex numbers of a known \
          width.";
@@ -290,13 +290,13 @@ impl<'a> Literal<'a> {
             let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
             let (number, rest) = text
                 .split_at_checked(text.len().saturating_sub(digits.len()))
-                .ok_or_else(|| HEADER.broken("a shape that is no tuple"))?;
+                .ok_or_else(|| HEADER.broken("a shape that is not a tuple"))?;
             // Python 2 wrote long integers as `3L`.
             self.rest = rest.strip_prefix('L').unwrap_or(rest);
             out.push(
-                number
-                    .parse()
-                    .map_err(|_| HEADER.broken(format!("`{}` is no dimension", number.shown())))?,
+                number.parse().map_err(|_| {
+                    HEADER.broken(format!("`{}` is not a dimension", number.shown()))
+                })?,
             );
             if !self.accept(",") {
                 self.expect(")")?;

@@ -7,7 +7,7 @@ crate::error::rules! {
     /// Rules of protocol buffers.
     pub static RULES;
 
-    /// Bytes that are no message.
+    /// Bytes that are not a message.
     pub BROKEN: Malformed "protobuf/broken"
         "A message is a run of whole fields, each a tag and a value of the tag's type.";
 }

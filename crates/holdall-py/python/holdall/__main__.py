@@ -10,7 +10,7 @@ from ._holdall import command
 
 def main() -> None:
     """Does what the command line says, and ends with its status."""
-    # The command is no Python that an exception could interrupt: Ctrl-C ends it as it ends the program.
+    # The command is not Python that an exception could interrupt: Ctrl-C ends it as it ends the program.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(command(["holdall", *sys.argv[1:]]))
 

@@ -100,7 +100,7 @@ def place(places: range, key: Any, what: str, hint: Optional[str]) -> int:
     """The place that an index stands for.
 
     Raises:
-        TypeError: it is no integer.
+        TypeError: it is not an integer.
         IndexError: it is outside.
     """
     try:

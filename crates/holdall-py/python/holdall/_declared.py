@@ -119,7 +119,7 @@ def options(of: Any) -> Optional[dict[str, Any]]:
     """Options of a runner: numbers, texts and bools by name.
 
     Raises:
-        TypeError: it is no mapping, or a name is no text.
+        TypeError: it is not a mapping, or a name is not text.
         Misuse: a value of another type, or an integer beyond 64 bits.
     """
     if of is None:

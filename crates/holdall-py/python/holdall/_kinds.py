@@ -50,7 +50,7 @@ class Types:
         self._counts: dict[int, int] = {}
 
     def form(self, at: int) -> Optional[Form]:
-        """How values of that type lie in memory; ``None`` where they are no array of one shape.
+        """How values of that type lie in memory; ``None`` where they are not an array of one shape.
 
         Raises:
             Unsupported: an element type needs ml_dtypes, or NumPy has no such dtype.
@@ -125,7 +125,7 @@ class Types:
         return dtype
 
     def columns(self) -> Iterator[tuple[str, int, bool]]:
-        """Path, type and whether it may be absent, of every member that is no struct or union itself.
+        """Path, type and whether it may be absent, of every member that is not a struct or union itself.
 
         Raises:
             Limit: there are too many.
@@ -161,7 +161,7 @@ class Types:
         return row.kind
 
     def odd(self, at: int, found: "np.ndarray[Any, Any]") -> "Optional[np.ndarray[Any, Any]]":
-        """Where elements of a type are no boolean, or no place of their enum; ``None`` where none is."""
+        """Where elements of a type are not booleans, or no place of their enum; ``None`` where none is."""
         import numpy as np
 
         row = self.rows[at]

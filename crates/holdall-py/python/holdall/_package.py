@@ -149,7 +149,7 @@ class Package:
         Its SHA-256 is checked only if the package was opened with ``check="all"``.
 
         Raises:
-            NotFound: there is no such file. Unsupported: it is no tensor file.
+            NotFound: there is no such file. Unsupported: it is not a tensor file.
         """
         return File(self._native.open_file(_path(path)), f"{self.source}!/{path}")
 

@@ -47,7 +47,7 @@ class Records:
 
     A record is a dict: numbers, ``str`` (names of enums too), ``bytes``, ``numpy.datetime64``, dicts for structs,
     JSON and unions (with the key of the variant), NumPy arrays for arrays and tensors of numbers, lists for other
-    arrays, and ``None`` for what is absent. Records that are no structs are such a value themselves. The earliest time
+    arrays, and ``None`` for what is absent. Records that are not structs are such a value themselves. The earliest time
     of 64 bits, in 1677, is NumPy's NaT.
 
     Parts are named by paths: ``"label"``, ``"image.width"``, ``"corners[0]"``; into a union, by the key of a variant.
@@ -131,8 +131,8 @@ class Records:
 
         Raises:
             NotFound: there is no such member.
-            Misuse: a member that is no column: bytes, JSON, a union, an array of any length.
-            Malformed: a byte that is no boolean, an integer without a name in its enum, text that is not UTF-8.
+            Misuse: a member that is not a column: bytes, JSON, a union, an array of any length.
+            Malformed: a byte that is not a boolean, an integer without a name in its enum, text that is not UTF-8.
         """
         import numpy as np
 
@@ -145,7 +145,7 @@ class Records:
         if form is None:
             ragged = row.kind == "array" and row.more[1] is None
             hint = "ragged(path) gives all elements; " if ragged else ""
-            self._wrong(f"`{path}` is no column: {self._types.describe(at)}", hint + "values(path) gives a list")
+            self._wrong(f"`{path}` is not a column: {self._types.describe(at)}", hint + "values(path) gives a list")
         found = self._view(form, offset)
         there = None if always else self._there(path)
         self._check(at, path, found, there)
@@ -162,12 +162,12 @@ class Records:
 
         Raises:
             NotFound: there is no such member.
-            Misuse: it is no text.
+            Misuse: it is not text.
             Malformed: it is not UTF-8, or lies outside the heap.
         """
         at, _, _ = self._find(path)
         if self._types.rows[at].kind not in ("string", "enum", "json"):
-            self._wrong(f"`{path}` is no text: {self._types.describe(at)}", "values(path) gives a list of anything")
+            self._wrong(f"`{path}` is not text: {self._types.describe(at)}", "values(path) gives a list of anything")
         low, high, step = self._run()
         return self._native.texts(path, low, high)[::step]
 
@@ -177,7 +177,7 @@ class Records:
 
         Raises:
             NotFound: there is no such member.
-            Misuse: it is no array of any length, or its elements are of no fixed size.
+            Misuse: it is not an array of any length, or its elements are of no fixed size.
             Malformed: it lies outside the heap.
         """
         import numpy as np
@@ -188,7 +188,7 @@ class Records:
         with _about(self._tensor):
             form = None if items is None else self._types.form(items)
         if items is None or form is None or self._types.rows[items].heap:
-            what = f"`{path}` is no array of any length of fixed elements: {self._types.describe(at)}"
+            what = f"`{path}` is not an array of any length of fixed elements: {self._types.describe(at)}"
             self._wrong(what, "column(path) or values(path)")
         low, high, step = self._run()
         data, ends = self._native.ragged(path, low, high)
@@ -343,7 +343,7 @@ class Records:
         return np.array(self.texts(path), dtype)
 
     def _check(self, at: int, path: str, found: "np.ndarray[Any, Any]", there: Any) -> None:
-        """Refuses bytes that are no boolean, or no place of an enum."""
+        """Refuses bytes that are not booleans, or no place of an enum."""
         bad = self._types.odd(at, found)
         if bad is None:
             return

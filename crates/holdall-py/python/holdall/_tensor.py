@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Tensor", "Component"]
 
 
-#: How to get at what is no array, by layout.
+#: How to get at what is not an array, by layout.
 WAYS = {"records": "records() gives rows and columns", "blob": "blob() gives its runs"}
 
 

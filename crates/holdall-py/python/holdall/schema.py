@@ -213,8 +213,8 @@ def check(
             is checked.
         path: Which dataset of the schema, or of the file, the records are.
         form: How the records are written; otherwise the file's extension says it.
-        ignore_unknown: Members that the schema does not have are no findings.
-        null_absent: ``None`` for an optional member is no finding.
+        ignore_unknown: Members that the schema does not have are not findings.
+        null_absent: ``None`` for an optional member is not a finding.
         files, file_members: The folder, and the members whose bytes or text are those of files in it that the records
             name.
     """

@@ -111,7 +111,7 @@ fn unpack_one(
     let number = |name: &str| row.get(name).and_then(Json::as_u64);
     if let Some(inner) = row.get("nested") {
         let (Some(inner), Depth::Outer) = (inner.as_array(), depth) else {
-            return Err(FRAME.broken("a nested value that is no list, or inside another"));
+            return Err(FRAME.broken("a nested value that is not a list, or inside another"));
         };
         let inner: Result<Vec<Value>> =
             inner.iter().map(|row| unpack_one(row, data, shared, Depth::Inner)).collect();
@@ -135,7 +135,7 @@ fn unpack_one(
             .and_then(Json::as_array)
             .and_then(|t| t.iter().map(|t| t.as_str().map(str::to_owned)).collect());
         let Some(texts) = texts else {
-            return Err(FRAME.broken("strings that are no list of texts"));
+            return Err(FRAME.broken("strings that are not a list of texts"));
         };
         return fits(Value::strings(shape, texts));
     }

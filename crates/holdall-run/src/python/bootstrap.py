@@ -145,7 +145,7 @@ class Wire:
         try:
             array = np.asarray(value)
         except Exception as e:
-            raise Failure("output", "output `%s` is no array: %s" % (name, said(e)))
+            raise Failure("output", "output `%s` is not an array: %s" % (name, said(e)))
         if array.dtype.kind in "UOT":
             texts = array.reshape(-1).tolist()
             if all(isinstance(text, str) for text in texts):

@@ -57,7 +57,7 @@ impl Runner for Python {
         for name in self.options() {
             match load.option(name) {
                 Some(OptionValue::String(text)) if !text.is_empty() => {}
-                Some(_) => return Err(ENTRY.broken(format!("the option `{name}` is no text"))),
+                Some(_) => return Err(ENTRY.broken(format!("the option `{name}` is not text"))),
                 None => return Err(ENTRY.broken(format!("the option `{name}` is missing"))),
             }
         }

@@ -39,7 +39,7 @@ pub enum Form {
 pub enum Miss {
     /// The record is too short.
     Short,
-    /// A byte that is no boolean.
+    /// A byte that is not a boolean.
     Bool,
 }
 

@@ -272,7 +272,7 @@ pub(super) fn tensor(keyword: &Value, at: &Place<'_>) -> Result<TensorType> {
             match dims {
                 Some(dims) => Some(dims),
                 None => {
-                    let message = "a dimension is no count, `null` or name of a symbol";
+                    let message = "a dimension is not a count, `null` or name of a symbol";
                     return Err(at.broken(&TENSOR, message));
                 }
             }

@@ -234,7 +234,7 @@ pub(super) fn sorted_by<T>(items: &[T], name: impl Fn(&T) -> &Arc<str>) -> Vec<u
     named.into_iter().map(|(_, place)| place).collect()
 }
 
-/// What comes after each place in a list of all; after the last nothing does, which is no place.
+/// What comes after each place in a list of all; after the last nothing does, which is not a place.
 fn next_of(sorted: &[u32]) -> Vec<u32> {
     let mut next = vec![u32::MAX; sorted.len()];
     for pair in sorted.windows(2) {

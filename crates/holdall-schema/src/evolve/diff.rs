@@ -235,7 +235,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Compares the `default` of what is no member of a struct: nothing but an annotation.
+    /// Compares the `default` of what is not a member of a struct: nothing but an annotation.
     pub(super) fn default_at(&self, out: &mut Found, step: Option<Segment>, sites: Sites<'s>) {
         let Sites { old, new } = self.keywords.defaults(sites);
         let is_known = sites.old.is_some() && sites.new.is_some();

@@ -298,7 +298,7 @@ impl<H: Heap> Run<'_, H> {
         }
         let key = ahead.string(text)?;
         union.tag(key).ok_or_else(|| {
-            let message = format!("`{}` is no variant", key.shown());
+            let message = format!("`{}` is not a variant", key.shown());
             UNION_KEY.broken(message)
         })
     }

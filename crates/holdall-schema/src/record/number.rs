@@ -121,7 +121,7 @@ impl Num {
                 let found = input.string(text)?;
                 let Some(nanos) = time::parse(found) else {
                     let found = found.get(..40).unwrap_or(found).shown();
-                    let message = format!("`{found}` is no time of RFC 3339 that 64 bits reach");
+                    let message = format!("`{found}` is not a time of RFC 3339 that 64 bits reach");
                     return Err(TIMESTAMP.broken(message));
                 };
                 put(out, nanos.to_le_bytes());

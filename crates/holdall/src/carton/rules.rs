@@ -6,7 +6,7 @@ holdall_core::error::rules! {
 
     /// A path that is not in the package.
     pub NO_FILE: NotFound "package/no-file" "The package contains the file that is asked for by its path.";
-    /// A file that is no package.
+    /// A file that is not a package.
     pub NO_PACKAGE: Misuse "package/no-package"
         "A file that is opened as a package is a package, not a file of another format.";
     /// A tensor that is not in the package.

@@ -336,7 +336,7 @@ impl Context<'_> {
     }
 }
 
-/// Whether an error is no fault of the files: a limit, or this version, is in the way.
+/// Whether an error is not a fault of the files: a limit, or this version, is in the way.
 fn is_beyond_us(e: &Error) -> bool {
     matches!(e.kind(), Kind::Unsupported | Kind::Limit)
 }

@@ -25,7 +25,7 @@ holdall_core::error::rules! {
     /// A redirect that leads nowhere.
     pub REDIRECT: Io "http/redirect"
         "A redirect names its target, and a request is redirected a few times at most.";
-    /// A redirect to what is no address.
+    /// A redirect to what is not an address.
     pub REDIRECT_TARGET: Malformed "http/redirect-target"
         "A redirect leads to an address of https or http.";
     /// The network failed.

@@ -85,7 +85,7 @@ impl<'a> Plain<'a> {
         Plain::Object(all.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
     }
 
-    /// This object with the fields of another after its own. What is no object adds nothing.
+    /// This object with the fields of another after its own. What is not an object adds nothing.
     #[must_use]
     pub fn and(self, more: Plain<'a>) -> Plain<'a> {
         match (self, more) {

@@ -32,7 +32,7 @@ holdall_core::error::rules! {
         hint "go by JSON: `to_value` of the one, `value` of the other";
     /// A line of JSON without end.
     pub LINE: Limit "records/line" "A line of JSON has at most 64 MiB.";
-    /// A Rust struct that is no mirror of the records.
+    /// A Rust struct that is not a mirror of the records.
     pub DERIVE: Misuse "records/derive"
         "A Rust type that records are read as has its fields where the schema has the members, of \
          the same size and kind.";

@@ -45,7 +45,7 @@ impl Records {
     /// in memory, or where not every record has the member.
     ///
     /// # Errors
-    /// As [`Records::accessor`]; `record/access` where it is no string.
+    /// As [`Records::accessor`]; `record/access` where it is not a string.
     pub fn texts(&self, path: &str) -> Result<Option<Texts<'_>>> {
         let part = self.accessor(path)?;
         let kind = &self.schema().ty(part.ty()).kind;

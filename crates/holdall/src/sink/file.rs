@@ -312,7 +312,7 @@ fn exists(named: &Path) -> Error {
     EXISTS.broken("the file exists already").in_source(named.display())
 }
 
-/// Where a file named so will be, its symbolic links followed. Refuses what is no place for a file.
+/// Where a file named so will be, its symbolic links followed. Refuses what is not a place for a file.
 fn place(named: &Path, overwrite: bool) -> Result<PathBuf> {
     let refused = |e: Error| Err(e.in_source(named.display()));
     match named.metadata() {

@@ -26,7 +26,7 @@ impl FolderSink {
     /// Begins a folder that will be at `target`.
     ///
     /// # Errors
-    /// Misuse when there is something and `overwrite` is not set, or it is no folder; Io when its own
+    /// Misuse when there is something and `overwrite` is not set, or it is not a folder; Io when its own
     /// folder cannot be written.
     pub(crate) fn create(target: &Path, overwrite: bool) -> Result<FolderSink> {
         check(target, overwrite)?;
@@ -77,7 +77,7 @@ fn check(target: &Path, overwrite: bool) -> Result<()> {
         Ok(_) if !overwrite => Err(exists(target)),
         Ok(meta) if meta.is_dir() => Ok(()),
         Ok(_) => {
-            let e = PLACE.broken("this is no folder, and is not replaced by one");
+            let e = PLACE.broken("this is not a folder, and is not replaced by one");
             let e = e.with_hint("name a folder, or another place; or remove what is there first");
             Err(e.in_source(target.display()))
         }

@@ -8,7 +8,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus")
 }
 
-/// Files in the folders of `corpus/<kind>` that are no description of others, sorted.
+/// Files in the folders of `corpus/<kind>` that are not descriptions of others, sorted.
 pub(crate) fn files(kind: &str) -> Vec<PathBuf> {
     let folders =
         root().join(kind).read_dir().expect("the corpus is there").map(|f| f.unwrap().path());

@@ -58,7 +58,7 @@ fn args() -> Result<Args, String> {
     let mut all = std::env::args().skip(1);
     while let Some(arg) = all.next() {
         let mut value = || all.next().ok_or_else(|| format!("{arg} needs a value\n\n{USAGE}"));
-        let number = |text: String| text.parse().map_err(|_| format!("`{text}` is no number"));
+        let number = |text: String| text.parse().map_err(|_| format!("`{text}` is not a number"));
         match arg.as_str() {
             "--targets" => out.targets = Some(value()?),
             "--target" => out.target = Some(value()?),
@@ -73,7 +73,7 @@ fn args() -> Result<Args, String> {
                 println!("{USAGE}");
                 std::process::exit(0);
             }
-            _ => return Err(format!("`{arg}` is no option\n\n{USAGE}")),
+            _ => return Err(format!("`{arg}` is not an option\n\n{USAGE}")),
         }
     }
     Ok(out)

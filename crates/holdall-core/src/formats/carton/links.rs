@@ -31,7 +31,7 @@ impl Links {
         let urls = top.required_table("urls")?;
         for key in urls.table.keys() {
             let sha256 = hash_of(key)
-                .ok_or_else(|| urls.broken(&LINKS, format!("`{}` is no hash", key.shown())))?;
+                .ok_or_else(|| urls.broken(&LINKS, format!("`{}` is not a hash", key.shown())))?;
             let list = urls.texts(key)?.filter(|list| !list.is_empty());
             let list =
                 list.ok_or_else(|| urls.broken(&LINKS, format!("`{key}` has no address")))?;

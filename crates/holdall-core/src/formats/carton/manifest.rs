@@ -96,7 +96,7 @@ pub(super) fn hash_of(hex: &str) -> Option<[u8; 32]> {
         *byte = high << 4 | low;
         all |= high | low;
     }
-    // What is no digit has bits that no digit has.
+    // What is not a digit has bits that no digit has.
     (all < 16).then_some(out)
 }
 

@@ -10,7 +10,7 @@ crate::error::rules! {
     /// Rules of what is told from an ONNX file.
     pub static RULES;
 
-    /// A file that is no ONNX model.
+    /// A file that is not an ONNX model.
     pub NOT_A_MODEL: Malformed "onnx/not-a-model"
         "An ONNX model has a version, a set of operators and a graph.";
 }
@@ -230,7 +230,9 @@ fn value(bytes: &[u8]) -> Result<Declared> {
             tensor = field.bytes();
         }
     }
-    let Some(tensor) = tensor else { return Ok(Declared::Other(name, "it is no tensor".into())) };
+    let Some(tensor) = tensor else {
+        return Ok(Declared::Other(name, "it is not a tensor".into()));
+    };
     let (mut element, mut shape) = (0, ShapeSpec::Any);
     let mut fields = Fields::new(tensor);
     while let Some((number, field)) = fields.next()? {
@@ -336,7 +338,7 @@ mod tests {
         assert_eq!((y.as_str(), is.ty), ("y", ValueType::Uint8));
         check(&model).unwrap();
         for cut in 0..model.len() {
-            // Whatever is left is no model, or one with less in it.
+            // Whatever is left is not a model, or one with less in it.
             let _ = signature(model.get(..cut).unwrap());
         }
     }

@@ -20,7 +20,7 @@ pub fn check(path: &str) -> Result<()> {
 }
 
 /// Whether nothing can be wrong with a path, at a glance: ASCII without backslashes, each part of it of more than two
-/// bytes, the second of which is no colon.
+/// bytes, the second of which is not a colon.
 fn is_usual(path: &[u8]) -> bool {
     let is_odd = |&byte: &u8| byte.wrapping_sub(0x20) >= 0x5f || byte == b'\\';
     // All of them, whatever the first is: that is quick, for many are looked at together.

@@ -33,7 +33,7 @@ crate::error::rules! {
          `tensor_data/index.toml`, or, in examples, `@misc/` and the path of a file in `misc`.";
     /// A zip without `MANIFEST`.
     pub NO_MANIFEST: Malformed "carton/no-manifest" "A package in a zip has a `MANIFEST`.";
-    /// A line of `MANIFEST` that is no row.
+    /// A line of `MANIFEST` that is not a row.
     pub MANIFEST: Malformed "carton/manifest"
         "Each line of `MANIFEST` is a path, `=` and 64 lower-case hex digits, and ends in one line \
          feed; none is for `MANIFEST` or `LINKS`.";

@@ -44,7 +44,7 @@ fn follow<'a>(files: &'a [PackedFile], link: &'a PackedFile) -> Result<&'a Packe
             .map_err(|what| broken(link, &format!("{what}: `{}`", target.shown())))?;
         let found = files.binary_search_by(|file| file.path.cmp(&path)).ok();
         let Some(next) = found.and_then(|found| files.get(found)) else {
-            return Err(broken(link, &format!("leads to `{}`, which is no file", path.shown())));
+            return Err(broken(link, &format!("leads to `{}`, which is not a file", path.shown())));
         };
         at = next;
     }
@@ -74,7 +74,7 @@ fn path_of(link: &str, target: &str) -> Result<String, &'static str> {
         }
     }
     let path = parts.join("/");
-    paths::check(&path).map(|()| path).map_err(|_| "leads to what is no path of a package")
+    paths::check(&path).map(|()| path).map_err(|_| "leads to what is not a path of a package")
 }
 
 #[cold]

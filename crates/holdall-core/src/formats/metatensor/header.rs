@@ -154,8 +154,10 @@ impl Found {
             }
         };
         if !header.end.is_multiple_of(data_align) {
-            let message =
-                format!("the data starts at {}, which is no multiple of {data_align}", header.end);
+            let message = format!(
+                "the data starts at {}, which is not a multiple of {data_align}",
+                header.end
+            );
             return Err(PADDING.broken(message).at(header.clone()));
         }
         Ok(Sound {

@@ -122,7 +122,7 @@ impl<'s> Walk<'s> {
         check_count(count, min, max)
     }
 
-    /// A value that is no tensor: kept as it is written.
+    /// A value that is not a tensor: kept as it is written.
     pub(super) fn plain(&mut self, node: Option<NodeId>, reader: &mut Reader<'_>) -> Result<()> {
         reader.peek()?;
         let start = reader.offset();

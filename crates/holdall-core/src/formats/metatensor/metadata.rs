@@ -180,7 +180,7 @@ impl<'a> Parts<'a> {
         let text = |key: &str| match attributes.get(key) {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text.as_str())),
-            Some(_) => Err(ATTRIBUTE.broken(format!("the attribute `{key}` is no text"))),
+            Some(_) => Err(ATTRIBUTE.broken(format!("the attribute `{key}` is not text"))),
         };
         let blame = |key: &str, e: Error| {
             ATTRIBUTE.broken(format!("the attribute `{key}` cannot be used")).because(e)

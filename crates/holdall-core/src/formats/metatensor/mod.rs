@@ -3,7 +3,7 @@
 //! # What
 //! Dense tensors under names that nest, datasets of records of fixed layout (numbers, strings, structs,
 //! unions), and blobs of many strings or ragged rows. The header comes first, as in safetensors, and
-//! holds a schema beside the references; values that are no tensors may stand among these.
+//! holds a schema beside the references; values that are not tensors may stand among these.
 //!
 //! # Layout
 //! ```text
@@ -31,7 +31,7 @@
 //! | --- | --- |
 //! | `holdall.attributes` | object of the file's attributes whose keys start with `holdall.` or `metatensor.` |
 //! | `holdall.tensor_attributes` | object: name of a tensor → its attributes |
-//! | `holdall.names` | object: path → the tensor's name, where that is no path, or the path of something else |
+//! | `holdall.names` | object: path → the tensor's name, where that is not a path, or the path of something else |
 //! | `holdall.schema` | `"inferred"`: the schema says no more than the tensors do |
 //!
 //! Refused in writing: other layouts ([`LAYOUT`]), components ([`COMPONENTS`]) and logical types

@@ -27,7 +27,7 @@ pub(super) struct Named<'n> {
 }
 
 /// Puts tensors of these names, and values with these paths, in a tree. A name becomes one member of
-/// the root where it is no path, or not one that fits in with the others: where the tensor would lie
+/// the root where it is not a path, or not one that fits in with the others: where the tensor would lie
 /// in another one, or in an array that lacks elements or has some that are not `alike`.
 ///
 /// # Errors

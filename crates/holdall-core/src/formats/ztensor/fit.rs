@@ -81,7 +81,7 @@ fn check_layout(version: Version, layout: &Layout) -> Result<()> {
         Layout::SparseCsr | Layout::SparseCoo => version != Version::V0_1,
         Layout::QuantizedGroup => version == Version::V1_2,
         Layout::Records | Layout::Blob => version != Version::V0_1,
-        // A name that would be read back as a layout with a meaning is no unknown one.
+        // A name that would be read back as a layout with a meaning is not an unknown one.
         Layout::Other(name) => version != Version::V0_1 && layout_of(name) == *layout,
     };
     if fits {

@@ -38,7 +38,7 @@
 //! - 1.0 section 6 wants the manifest smaller than the file less 16 bytes, which refuses the
 //!   reference implementation's own empty file. We take "at most".
 //! - The 0.1 crate reads a manifest length of 0 as a file without tensors; we refuse it, for the
-//!   document has 17 bytes there. It refuses offsets that are no multiple of 64; we warn, as 1.x
+//!   document has 17 bytes there. It refuses offsets that are not multiples of 64; we warn, as 1.x
 //!   readers do.
 //! - 0.1 sparse tensors: the crate writes `layout` `sparsecsr` or `sparsecoo`, the document says
 //!   `sparse` and `sparse_format`. Both are read. Where `data_endianness` is `big`, the crate swaps

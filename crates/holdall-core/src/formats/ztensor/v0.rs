@@ -250,7 +250,7 @@ impl<'a> Entry<'a> {
             let shape = &self.shape;
             builder.warn(warnings::PACKED_SPARSE, Some(name), Some("data"), || {
                 format!(
-                    "{len} bytes are no sparse tensor of shape {shape:?} and dtype {dtype}; only the \
+                    "{len} bytes are not a sparse tensor of shape {shape:?} and dtype {dtype}; only the \
                      raw bytes can be read"
                 )
                 .into()

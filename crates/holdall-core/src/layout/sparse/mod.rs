@@ -30,7 +30,7 @@ crate::error::rules! {
 
     /// A shape that the layout cannot have.
     pub RANK: Malformed "sparse/rank" "A tensor by compressed rows has two dimensions.";
-    /// Indices that are no integers.
+    /// Indices that are not integers.
     pub INDEX_DTYPE: Malformed "sparse/index-dtype" "Indices are integers of 8 to 64 bits.";
     /// An index below 0.
     pub NEGATIVE_INDEX: Malformed "sparse/negative-index" "No index is negative.";

@@ -56,7 +56,8 @@ pub(super) fn read(cursor: &mut Cursor<'_>, directory: &mut Directory) -> Result
         e.at(start..directory.place.start.saturating_add(cursor.position()))
     };
     let Some(record) = fields(cursor) else {
-        let message = format!("entry {} is no whole record of a directory", directory.rows.len());
+        let message =
+            format!("entry {} is not a whole record of a directory", directory.rows.len());
         return Err(DIRECTORY.broken(message).at(start..directory.place.end));
     };
     match row(&record) {

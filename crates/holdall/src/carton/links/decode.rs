@@ -181,6 +181,6 @@ fn garbled(coding: Coding, e: &io::Error) -> Failed {
         Coding::Brotli => "br",
         Coding::Deflate => "deflate",
     };
-    // Not kept: what stops a decoder is no fault of the system.
+    // Not kept: what stops a decoder is not a fault of the system.
     ENCODED.broken(format!("the content encoding `{name}` does not decode: {e}")).into()
 }

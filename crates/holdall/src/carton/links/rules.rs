@@ -23,7 +23,7 @@ holdall_core::error::rules! {
     pub OFFLINE: NotFound "links/offline"
         "Linked files that are read offline are in the cache."
         remedies [FetchLinks];
-    /// Text that is no address.
+    /// Text that is not an address.
     pub NOT_AN_ADDRESS: Malformed "links/not-an-address"
         "An address in `LINKS` is an absolute URL with a host, of the scheme https, or http."
         hint "ask whoever made the package";

@@ -159,7 +159,7 @@ impl Package {
     }
 }
 
-/// What is wrong with a file that does not open: where another format claims it, or none, it is no package at
+/// What is wrong with a file that does not open: where another format claims it, or none, it is not a package at
 /// all.
 #[cold]
 fn no_package(source: &dyn ByteSource, e: Error) -> Error {

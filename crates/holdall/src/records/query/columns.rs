@@ -75,7 +75,7 @@ impl Columns {
     }
 }
 
-/// The members of a record that are no structs.
+/// The members of a record that are not structs.
 fn leaves(schema: &Schema, ty: TypeId, path: &Path, most: usize, out: &mut Vec<Path>) {
     match &schema.ty(ty).kind {
         Kind::Struct(fields) => {

@@ -33,7 +33,7 @@ impl Sample {
     /// So many of these places, which are in order, all equally likely: what a query with conditions gives of
     /// the places that fit them.
     pub fn among(self, places: impl IntoIterator<Item = u64>) -> Vec<u64> {
-        // Places that are there already are no errors.
+        // Places that are there already are not errors.
         self.of_each(places.into_iter().map(Ok)).unwrap_or_default()
     }
 
