@@ -53,7 +53,7 @@ fn check_json(attributes: &Attributes) {
 pub(crate) fn is_of_the_file(e: &Error) {
     let of_file = matches!(
         e.kind(),
-        // Texts of packages are held against their hashes when they are read.
+        // Texts of packages are checked against their hashes when they are read.
         Kind::Malformed | Kind::Integrity | Kind::Unsupported | Kind::Limit
     );
     assert!(of_file, "{:?}: {e}", e.kind());

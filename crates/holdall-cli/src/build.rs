@@ -60,7 +60,7 @@ pub(crate) struct BuildArgs {
     #[arg(long)]
     null_absent: bool,
 
-    /// Hold every record against all keywords of the schema (minimum, pattern and the like) too
+    /// Check every record against all keywords of the schema (minimum, pattern and the like) too
     #[arg(long)]
     check: bool,
 

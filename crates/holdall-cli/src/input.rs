@@ -11,13 +11,13 @@ use std::sync::Arc;
 /// Standard input's name in output and errors.
 pub(crate) const STDIN: &str = "<stdin>";
 
-/// Opens `path`, or standard input when it is `-`. A file inside a package is held against its hash
+/// Opens `path`, or standard input when it is `-`. A file inside a package is checked against its hash
 /// first.
 pub(crate) fn open(session: &Session, path: &Path) -> Result<File, Failure> {
     open_with(session, path, check_of(path))
 }
 
-/// What is checked of a file: one inside a package is held against its hash.
+/// What is checked of a file: one inside a package is checked against its hash.
 fn check_of(path: &Path) -> Check {
     let is_inside = path.to_string_lossy().contains("!/") && !path.exists();
     if is_inside { Check::All } else { Check::Fast }

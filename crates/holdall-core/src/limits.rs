@@ -2,7 +2,7 @@
 
 use holdall_schema::SchemaLimits;
 
-/// The most that a file may ask of this process. Numbers in a file are held against these before
+/// The most that a file may ask of this process. Numbers in a file are checked against these before
 /// anything is allocated or decompressed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! Values held against declared inputs and outputs.
+//! Values checked against declared inputs and outputs.
 #![cfg(feature = "carton")]
 
 use holdall_core::Error;

@@ -20,6 +20,7 @@ pub type State = seeded::Seeded;
 pub use seeded::seed;
 
 #[cfg(any(target_family = "wasm", test))]
+#[cfg_attr(test, allow(unreachable_pub))] // Elsewhere nobody has it.
 mod seeded {
     use std::hash::{BuildHasher, DefaultHasher, Hasher as _};
     use std::sync::atomic::{AtomicU64, Ordering};

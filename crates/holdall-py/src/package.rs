@@ -166,7 +166,7 @@ impl NativePackage {
         values::to_python(py, &value)
     }
 
-    /// The bytes of a file, held against its hash.
+    /// The bytes of a file, checked against its hash.
     fn read<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyBytes>> {
         let package = self.get(py)?;
         let len = package.file(path).and_then(|f| f.len).unwrap_or(u64::MAX);

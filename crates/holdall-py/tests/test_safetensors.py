@@ -1,4 +1,4 @@
-"""The functions that people know, held against safetensors itself."""
+"""The functions that people know, checked against safetensors itself."""
 
 import numpy as np
 import pytest

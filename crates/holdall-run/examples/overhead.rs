@@ -1,7 +1,7 @@
 //! What running a model costs over calling its engine: `cargo run --release -p holdall-run --example overhead`.
 //!
 //! The network of `examples/xor` on one row: the engine called with tensors made before, and `Model::run`
-//! with values, which are held against the description, converted, and given back as values.
+//! with values, which are checked against the description, converted, and given back as values.
 
 use holdall::carton::{Package, Value};
 use holdall_run::{Model, Settings};

@@ -1,4 +1,4 @@
-//! A model: loaded once, run as often as wanted, its inputs and outputs held against its description.
+//! A model: loaded once, run as often as wanted, its inputs and outputs checked against its description.
 
 use crate::rules::{CLOSED, COMPAT, IO, NOTHING, PLATFORM, REQUIREMENT, VERSION};
 use crate::runner::{Each, Load, Loaded, Named, Runner, Runners};

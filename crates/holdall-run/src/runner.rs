@@ -29,7 +29,7 @@ pub trait Runner: Send + Sync {
     fn options(&self) -> &'static [&'static str];
 
     /// Whether its framework is of a version that is required; otherwise what it has. A runner that knows its
-    /// version only when it is started says yes here, and holds it against [`Load::requirement`] in `load`.
+    /// version only when it is started says yes here, and checks it against [`Load::requirement`] in `load`.
     ///
     /// # Errors
     /// The versions it has, for people.

@@ -31,7 +31,7 @@ pub enum Io {
 /// Which digests are checked when whole components are read.
 ///
 /// Bytes that are only borrowed from a map are not touched by reading them, so they are checked only
-/// under [`Check::All`]. A file inside a package is held against its SHA-256 as a whole when it is opened
+/// under [`Check::All`]. A file inside a package is checked against its SHA-256 as a whole when it is opened
 /// under [`Check::All`], and not under the others. [`crate::verify()`] checks everything whatever was chosen here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]

@@ -147,7 +147,7 @@ pub enum Reason {
     UnknownDigest,
     /// The tensor's layout has no meaning here: how its components fit together is not checked.
     UnknownLayout,
-    /// The component's logical type has no meaning here: its length is not held against the shape.
+    /// The component's logical type has no meaning here: its length is not checked against the shape.
     UnknownLogicalType,
     /// This version cannot read the tensor that way, or a limit forbids it.
     Unsupported,

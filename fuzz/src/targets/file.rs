@@ -48,7 +48,7 @@ fn component(t: &Tensor, c: &Component, len: usize) {
         })
     });
     let Ok(whole) = whole else {
-        // What is wrong may be no more than the digest, which a range is not held against.
+        // What is wrong may be no more than the digest, which a range is not checked against.
         let _ = t.bytes_range(&c.role, 0..1);
         return;
     };

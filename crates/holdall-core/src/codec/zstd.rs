@@ -100,7 +100,7 @@ impl Decoder {
         Decoder { context, limits: limits.clone() }
     }
 
-    /// Whether frames are held against zstd's own checksum of what they decode to, which costs about a
+    /// Whether frames are checked against zstd's own checksum of what they decode to, which costs about a
     /// twelfth of the decoding. They are unless told otherwise: right where a digest of the stored bytes
     /// is checked anyway, or where the caller wants no checks.
     pub fn set_checksums(&mut self, checksums: Checksums) {
@@ -181,7 +181,7 @@ impl Stream {
         self.decoded = self.decoded.saturating_add(written as u64);
     }
 
-    /// Holds the length that a frame states against the one it has. zstd does so itself where it decodes
+    /// Compares the length that a frame states with the one it has. zstd does so itself where it decodes
     /// a frame at once, but not in a stream whose last block is empty.
     fn check_frame(&self) -> Result<()> {
         match zstd_safe::get_frame_content_size(&self.head) {

@@ -28,7 +28,7 @@
 //! indefinite lengths, float width) is not kept: the writer has one spelling for each value.
 //!
 //! # Untrusted input
-//! Lengths and counts are held against the bytes left before anything is done with them
+//! Lengths and counts are checked against the bytes left before anything is done with them
 //! (`cbor/truncated`, `cbor/count`); nothing is allocated by a file's number. Nesting is bounded by
 //! [`crate::Limits::depth`] (`cbor/depth`), attribute values by [`crate::Limits::attribute_values`]
 //! (`cbor/too-many-values`). Skipping takes time proportional to the bytes, and no recursion.

@@ -2,7 +2,7 @@
 
 /// The bytes not read yet, and how many were.
 ///
-/// Lengths stay `u64` until they are held against the slice, so a file's number can be passed as it
+/// Lengths stay `u64` until they are checked against the slice, so a file's number can be passed as it
 /// is. A read that does not fit answers `None` and takes nothing.
 #[derive(Debug, Clone)]
 pub struct Cursor<'a> {

@@ -24,7 +24,7 @@
 //! None known. The dict is read as the literal it is, never evaluated.
 //!
 //! # Untrusted input
-//! The header's length is held against the bytes at hand and [`HEADER_MAX`]; the number of dimensions
+//! The header's length is checked against the bytes at hand and [`HEADER_MAX`]; the number of dimensions
 //! is bounded by it. Dimensions are handed on as they are.
 
 use crate::error::{Result, Shown as _};

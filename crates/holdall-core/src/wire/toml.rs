@@ -1,5 +1,5 @@
 //! TOML under limits. The parser is the `toml` crate, which refuses duplicate keys; here its input is
-//! held against lengths, nesting and counts first, because it builds everything in memory.
+//! checked against lengths, nesting and counts first, because it builds everything in memory.
 
 use crate::error::Result;
 use crate::limits::Limits;

@@ -1,4 +1,4 @@
-"""What a caller says of a package, held against what packages can say before the native half sees it."""
+"""What a caller says of a package, checked against what packages can say before the native half sees it."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class Package:
         return self._tensors
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file of the package, held against its SHA-256. One that is only linked to is fetched.
+        """The bytes of a file of the package, checked against its SHA-256. One that is only linked to is fetched.
 
         Raises:
             NotFound: there is no such file. Integrity: its bytes are others than were packed.

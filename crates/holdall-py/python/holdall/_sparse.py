@@ -99,14 +99,14 @@ def _made(tensor: "Tensor", where: str, make: Callable[[], Any]) -> Any:
 
 
 def _index(buffer: Any, np: Any) -> Any:
-    """Indices as SciPy wants them: signed, 32 bits where they fit. They were held against the shape."""
+    """Indices as SciPy wants them: signed, 32 bits where they fit. They were checked against the shape."""
     words = np.frombuffer(buffer, np.uint64) if len(buffer) else np.empty(0, np.uint64)
     small = words.size == 0 or int(words.max()) < 1 << 31
     return words.astype(np.int32 if small else np.int64)
 
 
 def _longs(buffer: Any, np: Any) -> Any:
-    """Indices as torch wants them: signed, 64 bits. They were held against the shape."""
+    """Indices as torch wants them: signed, 64 bits. They were checked against the shape."""
     return np.array(memoryview(buffer), np.uint8).view(np.int64)
 
 

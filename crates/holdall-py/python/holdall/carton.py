@@ -120,7 +120,7 @@ def load(
 ) -> Model:
     """Loads the model of a package. **What is in the package is executed**, with all your rights.
 
-    The files of the model are held against their hashes and unpacked into a temporary folder, which goes with the
+    The files of the model are checked against their hashes and unpacked into a temporary folder, which goes with the
     model at the latest.
 
     Args:

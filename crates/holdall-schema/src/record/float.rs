@@ -191,7 +191,7 @@ fn power_of_two(exponent: i32) -> f64 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "held against both ends"
+    reason = "checked against both ends"
 )]
 fn whole(x: f64) -> Option<u32> {
     (0.0..=4_294_967_295.0).contains(&x).then_some(x as u32)

@@ -114,7 +114,7 @@ impl Input for Reader<'_> {
         let start = self.offset();
         Reader::skip(self)?;
         let text = self.text_from(start);
-        // The depth was held against the limit just now.
+        // The depth was checked against the limit just now.
         parse(text.as_bytes(), usize::MAX)?;
         Ok(text)
     }

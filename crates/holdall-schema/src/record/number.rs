@@ -238,7 +238,7 @@ where
 }
 
 /// A double without a fraction.
-#[expect(clippy::cast_possible_truncation, reason = "a whole number, held against both ends")]
+#[expect(clippy::cast_possible_truncation, reason = "a whole number, checked against both ends")]
 fn whole(x: f64) -> Option<i128> {
     const MOST: f64 = 18_446_744_073_709_551_616.0;
     (x.fract() == 0.0 && (-MOST..=MOST).contains(&x)).then_some(x as i128)

@@ -1,4 +1,4 @@
-//! Files of a package as streams that are held against their hashes.
+//! Files of a package as streams that are checked against their hashes.
 
 use crate::error::io;
 use holdall_core::codec::crc::Crc32;

@@ -218,7 +218,7 @@ impl<'a> Executor<'a> {
         Ok(out)
     }
 
-    /// Frames need not be held against zstd's checksums where a digest vouches for them.
+    /// Frames need not be checked against zstd's checksums where a digest vouches for them.
     fn set_checksums(&self, decoder: &mut PartDecoder, want: &Want) {
         let is_vouched = want.digests.any() && want.component.digest.is_some();
         decoder.set_checksums(if is_vouched { Checksums::Ignore } else { self.checksums });

@@ -21,7 +21,7 @@ impl Sources {
         &self.0
     }
 
-    /// The source of that number. A number that no source has stands for the first: an index is held against its
+    /// The source of that number. A number that no source has stands for the first: an index is checked against its
     /// sources when they come together.
     pub(crate) fn at(&self, number: u32) -> &dyn ByteSource {
         let at = usize::try_from(number).ok().filter(|at| *at < self.0.len()).unwrap_or(0);

@@ -128,7 +128,7 @@ impl Blob {
 
     fn found(&self, index: u64) -> Result<Range<u64>> {
         let inner = &*self.0;
-        // Within the entries, whose length was held against the count.
+        // Within the entries, whose length was checked against the count.
         let start = index * Entry::LEN as u64;
         let entry = inner.entries.get(start..start + Entry::LEN as u64)?;
         let Entry { offset, len } = super::entries::entry(&entry)?;

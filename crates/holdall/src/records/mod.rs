@@ -251,7 +251,7 @@ impl Records {
         if index >= inner.count {
             return Err(self.outside(index..index.saturating_add(1)));
         }
-        // Within the component, whose length was held against the count.
+        // Within the component, whose length was checked against the count.
         let start = index * inner.stride as u64;
         let bytes = inner.data.get(start..start + inner.size as u64);
         bytes.map_err(|e| placed(e, self.tensor()))

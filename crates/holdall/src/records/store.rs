@@ -78,7 +78,7 @@ impl Store {
         }
     }
 
-    /// A range, which the caller has held against [`Store::len`].
+    /// A range, which the caller has checked against [`Store::len`].
     pub(super) fn get(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
         match self {
             Store::Whole(bytes) => {

@@ -153,7 +153,7 @@ impl HttpSource {
         }
     }
 
-    /// Holds an answer against what was asked for and the version that is pinned.
+    /// Checks an answer against what was asked for and the version that is pinned.
     fn check(&self, answer: &Answer, wanted: &Range<u64>) -> Result<(), Failed> {
         let same = self.validator.fits(&answer.validator());
         let changed = |what: String| Err(CHANGED.broken(what).into());

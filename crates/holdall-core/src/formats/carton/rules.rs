@@ -24,7 +24,7 @@ crate::error::rules! {
     /// Two things of one name.
     pub DUPLICATE_NAME: Malformed "carton/duplicate-name"
         "No two inputs have one name, no two outputs, and no two tensors.";
-    /// A requirement that no version can be held against.
+    /// A requirement that no version can be checked against.
     pub FRAMEWORK_VERSION: Malformed "carton/framework-version"
         "`required_framework_version` is a requirement as Cargo writes it: `=1.12.1`, `>=2, <3`.";
     /// A reference that leads nowhere.

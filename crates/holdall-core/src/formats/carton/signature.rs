@@ -1,4 +1,4 @@
-//! Values held against declared inputs and outputs.
+//! Values checked against declared inputs and outputs.
 //!
 //! # What
 //! [`Call`] checks the inputs and the outputs of one call of a model: which are there, the type of their

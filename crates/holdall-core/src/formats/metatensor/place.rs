@@ -1,4 +1,4 @@
-//! Tensors about to be written, held against a schema: what they are aligned to.
+//! Tensors about to be written, checked against a schema: what they are aligned to.
 
 use super::ENTRY_ALIGN;
 use super::rules::SCHEMA_FIT;

@@ -1,4 +1,4 @@
-//! References as they stand in a header: their fields, not yet held against the schema (section 6.1).
+//! References as they stand in a header: their fields, not yet checked against the schema (section 6.1).
 
 use super::DIALECT;
 use super::rules::{DTYPE, REFERENCE};

@@ -60,7 +60,7 @@ fn twice(key: &[u8]) -> crate::error::Error {
 }
 
 /// Makes room for the tensors of a manifest that says how many it has. One takes at least some 50
-/// bytes in any file that is sound, so the count is held against the bytes left.
+/// bytes in any file that is sound, so the count is checked against the bytes left.
 pub(super) fn reserve(builder: &mut IndexBuilder, tensors: &Items, reader: &Reader<'_>) {
     const LEAST: u64 = 48;
     let most = reader.remaining().wrapping_div(LEAST);

@@ -55,7 +55,7 @@
 //! - 1.0's `generator` names the program that wrote the file and is not kept.
 //!
 //! # Untrusted input
-//! The manifest's length is held against the file and [`crate::Limits::manifest_len`]; counts,
+//! The manifest's length is checked against the file and [`crate::Limits::manifest_len`]; counts,
 //! lengths and nesting inside it by [`crate::wire::cbor`]; dimensions and components of a tensor
 //! before they are collected. `offset + length` is added with a check (`index/bounds`). Memory stays
 //! within a small multiple of the manifest.

@@ -68,7 +68,7 @@ impl<'a> Out<'a> {
         self.add_bytes(path, &bytes, packing)
     }
 
-    /// Adds a file as another zip stores it, held against that zip's word on its way.
+    /// Adds a file as another zip stores it, checked against that zip's word on its way.
     fn keep(&mut self, path: &str, part: &Part, stored: &Stored) -> Result<[u8; 32]> {
         let hash = part.hash(path)?;
         let range = stored.range();

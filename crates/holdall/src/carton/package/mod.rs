@@ -371,7 +371,7 @@ pub(in crate::carton) enum At {
     Disk(PathBuf),
 }
 
-/// All bytes of a stream of `len` bytes, which were held against the limits.
+/// All bytes of a stream of `len` bytes, which were checked against the limits.
 fn whole(mut from: FileReader, len: u64, path: &str) -> Result<Bytes> {
     let mut out = Buffer::new(len as usize)?;
     from.read_exact(out.as_mut()).map_err(|e| reading(e, path))?;
