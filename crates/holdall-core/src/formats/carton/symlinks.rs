@@ -101,8 +101,8 @@ mod tests {
             (".//b", "empty part"),
             ("a/", "empty part"),
             ("..\\x", "backslash"),
-            ("C:x", "no path"),
-            ("\0", "no path"),
+            ("C:x", "not a path"),
+            ("\0", "not a path"),
         ] {
             assert!(to(out).is_err_and(|said| said.contains(what)), "{out:?}");
         }
