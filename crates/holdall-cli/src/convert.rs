@@ -198,7 +198,7 @@ fn with_schema(
     attributes.remove(SCHEMA_ATTRIBUTE);
     match &args.schema {
         _ if args.schema.is_none() && !args.infer_schema => return Ok(options),
-        _ if target.format.id != "metatensor" => {
+        _ if !target.format.has_schema => {
             let what = if args.infer_schema { "--infer-schema" } else { "--schema" };
             let name = target.format.name;
             return Err(ARGUMENTS

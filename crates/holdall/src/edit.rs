@@ -406,8 +406,8 @@ fn alignment(file: &File) -> Option<u64> {
         .collect();
     let bits = offsets.iter().fold(0, |all, offset| all | offset);
     let align = 1u64 << bits.trailing_zeros().min(16);
-    (matches!(file.format(), "ztensor" | "metatensor") && offsets.len() > 1 && align > 64)
-        .then_some(align)
+    let aligns = formats::by_name(file.format()).is_some_and(|format| format.aligns);
+    (aligns && offsets.len() > 1 && align > 64).then_some(align)
 }
 
 #[cold]

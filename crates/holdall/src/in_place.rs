@@ -6,7 +6,7 @@ use crate::file::File;
 use crate::items::{self, Item, Keep, Sharing};
 use crate::sink::{Durability, Sink};
 use crate::writer::{WriteOptions, Writer};
-use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored};
+use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored, formats};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -42,7 +42,7 @@ impl Hole {
         entries: &[Entry],
     ) -> Result<Option<Hole>> {
         // Only a footer at the very end keeps the old file valid until the end is cut off.
-        if file.format() != "ztensor" {
+        if !formats::by_name(file.format()).is_some_and(|format| format.ends_in_manifest) {
             return Ok(None);
         }
         let data = file.index().data_range();

@@ -45,6 +45,12 @@ pub struct Format {
     pub decode: fn(&Window, &Limits) -> Result<Index, Stop>,
     /// An encoder, where the format can be written.
     pub encode: Option<NewEncoder>,
+    /// Whether what tells its contents is at the very end, so that a file can be edited in place.
+    pub ends_in_manifest: bool,
+    /// Whether components start where a caller wants them aligned to.
+    pub aligns: bool,
+    /// Whether a file has a schema.
+    pub has_schema: bool,
     /// The rule that bytes of the data region which belong to no component are zero, where the format
     /// has one. Verifying finds it broken.
     pub gaps: Option<&'static Rule>,
@@ -122,4 +128,9 @@ pub fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 pub fn by_name(name: &str) -> Option<&'static Format> {
     let name = name.to_ascii_lowercase();
     FORMATS.iter().copied().find(|f| f.id == name || f.extensions.contains(&name.as_str()))
+}
+
+/// The format whose files have a schema.
+pub fn with_schema() -> Option<&'static Format> {
+    FORMATS.iter().copied().find(|format| format.has_schema)
 }

@@ -25,7 +25,7 @@ pub fn schema(file: &File) -> Result<Document> {
 /// # Errors
 /// `records/no-metatensor` in a build without that format; as [`plan`].
 pub fn infer_schema(file: &File) -> Result<Value> {
-    let format = formats::by_name("metatensor").ok_or_else(no_metatensor)?;
+    let format = formats::with_schema().ok_or_else(no_metatensor)?;
     // Those of the file stand elsewhere; those of tensors say what records are.
     let options = Convert::new(WriteOptions::new().with_format(format))
         .with_attributes(Attributes::new())

@@ -167,7 +167,7 @@ fn check_records(
 
 /// Whether the tensors of a file could stand under that schema, asked of what would write them so.
 fn header(file: &File, schema: &Document) -> Result<Result<()>> {
-    let format = formats::by_name("metatensor").and_then(|format| format.encode);
+    let format = formats::with_schema().and_then(|format| format.encode);
     let encode = format.ok_or_else(|| NO_METATENSOR.broken("this build has no Metatensor"))?;
     let mut specs = Vec::new();
     for tensor in file.tensors() {

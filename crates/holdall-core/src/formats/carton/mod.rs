@@ -86,6 +86,9 @@ pub static FORMAT: Format = Format {
     detect: decode::detect,
     decode: decode::decode,
     encode: None,
+    ends_in_manifest: false,
+    aligns: false,
+    has_schema: false,
     gaps: None,
     rules: RULES,
 };

@@ -86,6 +86,9 @@ pub static FORMAT: Format = Format {
     detect: detect::detect,
     decode: decode::decode,
     encode: Some(encode::encoder),
+    ends_in_manifest: false,
+    aligns: true,
+    has_schema: true,
     gaps: Some(&GAP_BYTES),
     rules: RULES,
 };

@@ -75,6 +75,9 @@ pub static FORMAT: Format = Format {
     detect,
     decode: decode::decode,
     encode: Some(encode::encoder),
+    ends_in_manifest: false,
+    aligns: false,
+    has_schema: false,
     gaps: None,
     rules: RULES,
 };

@@ -86,6 +86,9 @@ pub static FORMAT: Format = Format {
     detect: footer::detect,
     decode,
     encode: Some(encode::encoder),
+    ends_in_manifest: true,
+    aligns: true,
+    has_schema: false,
     gaps: None,
     rules: rules::RULES,
 };
