@@ -6,8 +6,8 @@
 #![allow(dead_code)] // The test that includes this file calls `run` itself.
 
 use bytemuck::AnyBitPattern;
-use holdall::WriteOptions;
 use holdall::records::{Build, Record};
+use holdall::{TensorRecords as _, WriteOptions};
 use serde_json::json;
 use std::path::Path;
 

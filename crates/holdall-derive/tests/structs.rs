@@ -2,7 +2,7 @@
 
 use bytemuck::{AnyBitPattern, Pod, Zeroable};
 use holdall::records::{Build, FromRecord, Record};
-use holdall::{Io, OpenOptions, Records, WriteOptions};
+use holdall::{Io, OpenOptions, Records, TensorRecords as _, WriteOptions};
 use serde_json::{Value, json};
 
 #[path = "../examples/mirror.rs"]

@@ -12,7 +12,7 @@ use holdall::json::parse;
 use holdall::records::{Record, Sample};
 use holdall::schema::record::rules::ACCESS;
 use holdall::schema::{Accessor, Content, Kind, Schema};
-use holdall::{Blob, Limits, Records, Result, Role, Work};
+use holdall::{Blob, Limits, Records, Result, Role, TensorRecords as _, Work};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use std::borrow::Cow;

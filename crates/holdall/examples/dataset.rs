@@ -8,9 +8,9 @@
 //! A test runs it, and compares the snippets of `docs/rust.md` with these functions.
 #![allow(dead_code)] // The test that includes this file calls `run` itself.
 
-use holdall::WriteOptions;
 use holdall::records::Build;
 use holdall::schema::{Converters, ResolveOptions, SchemaLimits, by_value};
+use holdall::{TensorRecords as _, WriteOptions};
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -4,21 +4,20 @@ mod schema;
 
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
-use crate::error::CANNOT_HOLD;
-use crate::executor::Pieces;
-use crate::file::{File, Tensor};
-use crate::items::{self, Feed, Item, Keep, Sharing};
-use crate::rename::Rename;
-use crate::select::Select;
-use crate::sink::{FileSink, Sink, StreamSink};
-use crate::work::Work;
-use crate::writer::{WriteOptions, Writer};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::{
     Attributes, Component, ComponentSpec, DType, Encode, Error, Layout, LogicalType, Remedy,
     Result, Role, TensorSpec, Value,
 };
+use holdall_io::Work;
+use holdall_io::error::CANNOT_HOLD;
+use holdall_io::items::{self, Feed, Item, Keep, Sharing};
+use holdall_io::select::Rename;
+use holdall_io::select::Select;
+use holdall_io::sink::{FileSink, Sink, StreamSink};
+use holdall_io::{File, Tensor};
+use holdall_io::{WriteOptions, Writer};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
@@ -348,42 +347,7 @@ fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item>
     if sparse && !packed && tensor.components().any(|c| narrow(&c)) {
         return crate::repack::repacked(tensor, false);
     }
-    as_it_is(tensor)
-}
-
-/// A tensor in the form it has.
-pub(crate) fn as_it_is(tensor: &Tensor) -> Result<Item> {
-    let mut spec = spec_of(tensor);
-    let mut feeds = Vec::new();
-    for (c, spec) in tensor.components().zip(&mut spec.components) {
-        if c.decoded_len.is_none() {
-            spec.decoded_len = measure(tensor, &c)?;
-        }
-        feeds.push(Feed::component(tensor, c));
-    }
-    Ok(Item { spec, feeds, keep: Keep::Nothing })
-}
-
-/// The tensor as it is; decoded lengths that are not known are 0.
-pub(crate) fn spec_of(tensor: &Tensor) -> TensorSpec {
-    let component = |c: Component| {
-        let mut spec = ComponentSpec::new(c.role, c.dtype, c.decoded_len.unwrap_or(0));
-        spec.logical_type = c.logical_type;
-        spec
-    };
-    TensorSpec {
-        name: tensor.name().to_owned(),
-        shape: tensor.shape().to_vec(),
-        layout: tensor.layout().clone(),
-        attributes: tensor.attributes().clone(),
-        components: tensor.components().map(component).collect(),
-    }
-}
-
-/// What a component decodes to, by decoding it.
-fn measure(tensor: &Tensor, c: &Component) -> Result<u64> {
-    Pieces::checked(tensor, c.clone(), None)?
-        .try_fold(0u64, |n, piece| Ok(n.saturating_add(piece?.len() as u64)))
+    items::as_it_is(tensor)
 }
 
 fn dense_item(tensor: &Tensor) -> Result<Item> {

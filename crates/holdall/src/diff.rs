@@ -10,11 +10,11 @@ mod values;
 
 pub use schemas::{SchemaDiff, diff_schemas};
 
-use crate::file::File;
-use crate::number::{ElementType, Number};
-use crate::select::Select;
-use crate::work::{Work, with_work};
 use holdall_core::{Error, Layout, Result, Role, TensorInfo, Value};
+use holdall_io::File;
+use holdall_io::number::{ElementType, Number};
+use holdall_io::select::Select;
+use holdall_io::{Work, with_work};
 
 /// What a caller chooses about a comparison.
 #[derive(Debug, Clone, Default)]

@@ -15,17 +15,17 @@
 //! data | gap | new data, new manifest                  the new file: cut off in one step
 //! ```
 
-use crate::error::{CANNOT_EDIT, NO_ATTRIBUTE, NOT_FOUND};
-use crate::file::{File, Tensor};
-use crate::items::{self, Feed, Item, Keep, Sharing};
-use crate::lock::{self, Stamp};
-use crate::open::OpenOptions;
-use crate::select::nearest;
-use crate::sink::FileSink;
-use crate::writer::{WriteOptions, Writer};
+use crate::OpenOptions;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::{Attributes, Error, Format, Remedy, Result, TensorSpec, Value, formats};
+use holdall_io::error::{CANNOT_EDIT, NO_ATTRIBUTE, NOT_FOUND};
+use holdall_io::items::{self, Feed, Item, Keep, Sharing};
+use holdall_io::lock::{self, Stamp};
+use holdall_io::select::nearest;
+use holdall_io::sink::FileSink;
+use holdall_io::{File, Tensor};
+use holdall_io::{WriteOptions, Writer};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ impl Edit {
         let file = options.open(path)?;
         let entries: Vec<Option<Entry>> = file
             .tensors()
-            .map(|t| Some(Entry { spec: crate::convert::spec_of(&t), from: From::Kept(t) }))
+            .map(|t| Some(Entry { spec: holdall_io::items::spec_of(&t), from: From::Kept(t) }))
             .collect();
         let by_name = file.names().enumerate().map(|(at, n)| (n.to_owned(), at)).collect();
         let attributes = file.attributes().clone();
@@ -210,7 +210,7 @@ impl Edit {
     /// # Errors
     /// As [`Edit::add`].
     pub fn append(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
-        let Item { mut spec, feeds, .. } = crate::convert::as_it_is(tensor)?;
+        let Item { mut spec, feeds, .. } = holdall_io::items::as_it_is(tensor)?;
         spec.name = name.to_owned();
         self.insert(spec, feeds)
     }
@@ -317,7 +317,7 @@ pub fn compact_with(
     write.encode.align = write.encode.align.or_else(|| alignment(&file));
     let entries = file
         .tensors()
-        .map(|t| Entry { spec: crate::convert::spec_of(&t), from: From::Kept(t) })
+        .map(|t| Entry { spec: holdall_io::items::spec_of(&t), from: From::Kept(t) })
         .collect();
     rewrite(&file, path, entries, &write)?;
     drop(target);
@@ -350,7 +350,7 @@ fn rewrite(file: &File, path: &Path, entries: Vec<Entry>, write: &WriteOptions) 
         items.push(match from {
             From::New(feeds) => Item { spec, feeds, keep: Keep::Encoding },
             From::Kept(tensor) => {
-                let mut item = crate::convert::as_it_is(&tensor)?;
+                let mut item = holdall_io::items::as_it_is(&tensor)?;
                 (item.spec.name, item.spec.attributes) = (spec.name, spec.attributes);
                 item.keep = Keep::All;
                 item

@@ -1,12 +1,12 @@
 //! Editing a file in place: see [`crate::edit`] for why that is safe at any instant.
 
 use crate::edit::{Entry, From};
-use crate::error::io;
-use crate::file::File;
-use crate::items::{self, Item, Keep, Sharing};
-use crate::sink::{Durability, Sink};
-use crate::writer::{WriteOptions, Writer};
 use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored, formats};
+use holdall_io::File;
+use holdall_io::error::io;
+use holdall_io::items::{self, Item, Keep, Sharing};
+use holdall_io::sink::{Durability, Sink};
+use holdall_io::{WriteOptions, Writer};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::os::unix::fs::FileExt;
 use std::path::Path;

@@ -14,48 +14,28 @@
 //! ```
 #![deny(unsafe_code)]
 
-pub mod buffer;
 #[cfg(feature = "carton")]
 pub mod carton;
-mod compress;
 pub mod convert;
-mod copy;
 pub mod diff;
 pub mod edit;
-pub mod error;
-mod executor;
-mod file;
-mod glob;
-pub mod group;
 pub mod http;
 #[cfg(target_os = "linux")]
 mod in_place;
-mod items;
-mod load;
-mod lock;
-mod number;
-mod open;
 pub mod plain;
 pub mod records;
-mod rename;
 mod repack;
 mod scan;
-pub mod select;
 pub mod sink;
 pub mod source;
 pub mod stats;
 pub mod verify;
-mod views;
-mod work;
-mod workers;
-mod writer;
 
 pub use convert::{Convert, ConvertReport, convert, convert_to};
 pub use diff::{Diff, DiffOptions, diff};
 pub use edit::{Edit, EditReport, compact, compact_with};
-pub use executor::Pieces;
-pub use file::{File, Tensor};
-pub use group::{Group, groups};
+#[cfg(feature = "carton")]
+pub use holdall_carton::{OpenOptions, open};
 /// Headers of `.npy` files.
 pub use holdall_core::wire::npy;
 pub use holdall_core::{
@@ -64,35 +44,43 @@ pub use holdall_core::{
     Layout, Limits, LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored, TensorInfo,
     TensorSpec, Value, Warning, Window, formats, layout, model, read,
 };
+/// Memory for bytes that are read.
+pub use holdall_io::buffer;
+/// Rules that only exist where there are files: what the operating system says, what callers ask.
+pub use holdall_io::error;
+/// Tensors whose names differ in numbers alone.
+pub use holdall_io::group;
+/// Tensors chosen by their names, and given others.
+pub use holdall_io::select;
+pub use holdall_io::{
+    Access, ByteSource, Cancel, Check, Durability, ElementType, File, FileSink, Io, LoadOptions,
+    Loaded, LoadedMemory, LoadedTensor, Number, Pieces, Place, Sink, StreamSink, Tensor, Terms,
+    Work, WriteOptions, Writer,
+    group::{Group, groups},
+    items::Sharing,
+    select::{Glob, Rename, Select},
+};
+#[cfg(not(feature = "carton"))]
+pub use holdall_io::{OpenOptions, open};
 /// Strict JSON, as schemas, records and headers are read.
 pub use holdall_json as json;
+pub use holdall_records::{Blob, Records, TensorRecords};
 /// Schemas of records: what they are made of, and where their bytes lie.
 pub use holdall_schema as schema;
-pub use items::Sharing;
-pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
-pub use number::{ElementType, Number};
-pub use open::{Check, Io, OpenOptions, open};
-pub use records::{Blob, Records};
-pub use select::{Glob, Rename, Select};
-pub use sink::{Durability, FileSink, Sink, StreamSink};
-pub use source::{Access, ByteSource, Terms};
 pub use stats::{Stats, StatsOptions, stats};
 pub use verify::{VerifyOptions, VerifyReport, verify};
-pub use work::{Cancel, Work};
-pub use writer::{WriteOptions, Writer};
 
-/// The tables of rules of this crate.
-static TABLES: &[&[&Rule]] = &[
-    error::RULES,
-    http::rules::RULES,
-    records::rules::RULES,
-    #[cfg(feature = "carton")]
-    carton::rules::RULES,
-    #[cfg(feature = "carton")]
-    carton::links::rules::RULES,
-];
+#[cfg(feature = "carton")]
+fn rules_of_packages() -> impl Iterator<Item = &'static Rule> {
+    holdall_carton::rules()
+}
+
+#[cfg(not(feature = "carton"))]
+fn rules_of_packages() -> impl Iterator<Item = &'static Rule> {
+    std::iter::empty()
+}
 
 /// Every rule of this crate and of those below it.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    TABLES.iter().copied().flatten().copied().chain(holdall_core::rules())
+    holdall_records::rules().chain(rules_of_packages()).chain(holdall_io::rules())
 }

@@ -1,11 +1,11 @@
 //! Sparse tensors between zTensor 0.1's one-component forms and the forms with a component for values
 //! and one for each kind of index, which are 64 bits wide.
 
-use crate::file::Tensor;
-use crate::items::{Feed, Item, Keep};
 use bytes::Bytes;
 use holdall_core::layout::dense::Dense;
 use holdall_core::{ComponentSpec, DType, Layout, Result, Role, TensorSpec};
+use holdall_io::Tensor;
+use holdall_io::items::{Feed, Item, Keep};
 
 /// The tensor in its packed form, or in its other one. Its indices are checked on the way. Each
 /// component is made, from the whole tensor in memory, when its turn to be written comes.

@@ -3,15 +3,15 @@
 //!
 //! No digest is checked on the way: that is what [`crate::verify()`] is for.
 
-use crate::executor::{Pieces, frames_range, table_of};
-use crate::file::Tensor;
-use crate::number::ElementType;
 use bytes::Bytes;
 use holdall_core::codec::zstd::{FRAME_LEN, SeekTable, check_decoded_len};
 use holdall_core::layout::dense::Dense;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::read::Access;
 use holdall_core::{ByteOrder, Component, DType, Encoding, Result};
+use holdall_io::Tensor;
+use holdall_io::executor::{Pieces, frames_range, table_of};
+use holdall_io::number::ElementType;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -168,7 +168,7 @@ impl InFile {
             source.read_into(c.stored.start + range.start, memory).map_err(placed)?;
             return work(memory);
         }
-        let bytes = crate::executor::range(&self.tensor, c, range).map_err(placed)?;
+        let bytes = holdall_io::executor::range(&self.tensor, c, range).map_err(placed)?;
         work(&bytes)
     }
 

@@ -1,11 +1,11 @@
 //! What the values of a tensor are like: extremes, moments, oddities, a histogram.
 
-use crate::file::Tensor;
-use crate::number::{Class, ElementType, Number};
 use crate::scan::{Elements, step};
-use crate::work::{Work, with_work};
 use holdall_core::layout::dense::Dense;
 use holdall_core::{Error, Layout, Result, Role};
+use holdall_io::Tensor;
+use holdall_io::number::{Class, ElementType, Number};
+use holdall_io::{Work, with_work};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 

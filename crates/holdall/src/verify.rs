@@ -11,10 +11,12 @@ mod bytes;
 mod gaps;
 mod layouts;
 
-use crate::file::File;
-use crate::select::Select;
-use crate::work::{Work, with_work};
+pub use holdall_io::Verdict;
+
 use holdall_core::{Algorithm, Error, Kind, Result, Warning};
+use holdall_io::File;
+use holdall_io::select::Select;
+use holdall_io::{Work, with_work};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -109,30 +111,6 @@ impl VerifyReport {
         match self.digests.iter_mut().find(|(a, _)| *a == algorithm) {
             Some((_, count)) => *count += more,
             None => self.digests.push((algorithm, more)),
-        }
-    }
-}
-
-/// What a verification comes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Verdict {
-    /// Nothing is wrong with what the file lets one check.
-    Sound,
-    /// Nothing is wrong with what was checked, but a limit, or what this version cannot do, kept it
-    /// from checking the rest: [`Reason::Unsupported`].
-    Incomplete,
-    /// Something is wrong.
-    Bad,
-}
-
-impl Verdict {
-    /// The name that `--json` output uses.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Verdict::Sound => "sound",
-            Verdict::Incomplete => "incomplete",
-            Verdict::Bad => "bad",
         }
     }
 }

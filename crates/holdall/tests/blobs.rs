@@ -3,7 +3,7 @@
 mod records_files;
 
 use holdall::schema::Entry;
-use holdall::{Blob, DType, Io, Result, WriteOptions};
+use holdall::{Blob, DType, Io, Result, TensorRecords as _, WriteOptions};
 use records_files::{Made, blob, made, open, write};
 
 fn everywhere(made: &Made, test: impl Fn(&Blob)) {

@@ -9,7 +9,9 @@ mod dataset_example;
 use count::Count;
 use holdall::records::{Build, DatasetWriter};
 use holdall::schema::{Content, Entry};
-use holdall::{DType, File, Io, OpenOptions, Result, Role, TensorSpec, Work, WriteOptions};
+use holdall::{
+    DType, File, Io, OpenOptions, Result, Role, TensorRecords as _, TensorSpec, Work, WriteOptions,
+};
 use records_files::{encode, sample, value};
 use serde_json::json;
 use std::path::Path;

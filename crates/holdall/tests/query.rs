@@ -3,7 +3,7 @@
 mod records_files;
 
 use holdall::records::Sample;
-use holdall::{Io, Records, WriteOptions};
+use holdall::{Io, Records, TensorRecords as _, WriteOptions};
 use records_files::{dataset, open, value, write};
 use serde_json::Value;
 

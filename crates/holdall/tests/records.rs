@@ -3,7 +3,7 @@
 mod records_files;
 
 use holdall::schema::Entry;
-use holdall::{DType, Io, Records, Result, Work, WriteOptions};
+use holdall::{DType, Io, Records, Result, TensorRecords as _, Work, WriteOptions};
 use records_files::{Made, dataset, made, open, sample, value, write};
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -5,7 +5,7 @@ use holdall::records::{
 };
 use holdall::schema::record::{Null, Unknown};
 use holdall::schema::{Document, InferOptions, Reading, SchemaLimits, Width};
-use holdall::{Records, Result, WriteOptions};
+use holdall::{Records, Result, TensorRecords as _, WriteOptions};
 use serde_json::{Value, json};
 use std::io::Cursor;
 use std::path::Path;

@@ -7,8 +7,8 @@
 use crate::limits;
 use crate::walk::said;
 use holdall::{
-    Bytes, Check, Convert, DiffOptions, File, Kind, OpenOptions, VerifyOptions, Work, WriteOptions,
-    convert_to, diff, formats, verify,
+    Bytes, Check, Convert, DiffOptions, File, Kind, OpenOptions, TensorRecords as _, VerifyOptions,
+    Work, WriteOptions, convert_to, diff, formats, verify,
 };
 
 /// Panics where it does not hold.

@@ -14,7 +14,7 @@ use crate::output::text::{
 use crate::session::Session;
 use holdall::layout::dense::Dense;
 use holdall::schema::Content;
-use holdall::{ByteOrder, Component, Kind, Layout, Result, Tensor};
+use holdall::{ByteOrder, Component, Kind, Layout, Result, Tensor, TensorRecords as _};
 use std::io::Write as _;
 
 /// Entries of a sparse tensor that are shown from its start and from its end.

@@ -9,6 +9,7 @@ use crate::input;
 use crate::output::text::count;
 use crate::session::Session;
 use clap::Args;
+use holdall::TensorRecords as _;
 use holdall::records::{self, Sample};
 use std::ops::Range;
 use std::path::PathBuf;

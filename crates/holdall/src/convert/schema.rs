@@ -1,10 +1,10 @@
 //! The schema of a file that has none of its own: made from its tensors.
 
 use super::{Convert, plan};
-use crate::file::File;
 use crate::records::rules::NO_METATENSOR;
-use crate::writer::WriteOptions;
 use holdall_core::{Attributes, Result, TensorSpec, formats};
+use holdall_io::File;
+use holdall_io::WriteOptions;
 use holdall_schema::{Document, Reading};
 use serde_json::Value;
 

@@ -3,12 +3,12 @@
 use super::structure::{Pair, family};
 use super::values::{Compare, Scratch, Side, Tally, unravel};
 use super::{ComponentDiff, DiffOptions, TensorDiff};
-use crate::executor::Pieces;
-use crate::file::Tensor;
-use crate::number::ElementType;
 use crate::scan::{Elements, step};
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::{Component, Error, Kind, Layout, Result, Role};
+use holdall_io::Tensor;
+use holdall_io::executor::Pieces;
+use holdall_io::number::ElementType;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 

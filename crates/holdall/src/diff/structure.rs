@@ -1,10 +1,10 @@
 //! What differs before a value is read: names, types, shapes, layouts, attributes.
 
 use super::{AttributeDiff, Diff, TensorDiff};
-use crate::file::{File, Tensor};
-use crate::number::ElementType;
-use crate::select::Select;
 use holdall_core::{Attributes, Layout, Result, TensorInfo, Value};
+use holdall_io::number::ElementType;
+use holdall_io::select::Select;
+use holdall_io::{File, Tensor};
 use std::collections::HashMap;
 
 /// Two tensors of one name, and what differs between them so far.

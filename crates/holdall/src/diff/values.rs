@@ -1,9 +1,9 @@
 //! Comparing elements.
 
 use super::{Differing, Tolerance, ValueDiff};
-use crate::file::Tensor;
-use crate::number::{Class, ElementType, Number};
 use holdall_core::{Error, Result};
+use holdall_io::Tensor;
+use holdall_io::number::{Class, ElementType, Number};
 
 /// Elements that are decoded at a time: a multiple of 4, so that packed ones fill whole bytes.
 const BLOCK: u64 = 4096;

@@ -3,12 +3,12 @@
 use super::{Plain, ToPlain};
 use crate::diff::{AttributeDiff, ComponentDiff, Differing, TensorDiff, ValueDiff};
 use crate::fields;
-use crate::number::ElementType;
 use crate::records::BuildReport;
 use crate::stats::{Histogram, Measure, Stats};
 use crate::verify::{Unverified, VerifyReport};
 use crate::{ConvertReport, Diff, EditReport, File};
 use holdall_core::{Component, ComponentSpec, Format, Layout, TensorSpec};
+use holdall_io::number::ElementType;
 use std::borrow::Cow;
 
 impl ToPlain for Layout {

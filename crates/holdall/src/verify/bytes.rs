@@ -4,8 +4,6 @@
 //! plan, which runs on all cores.
 
 use super::{Reason, State, VerifyOptions, VerifyReport};
-use crate::executor::{Executor, Visit, tables_of};
-use crate::file::{File, Tensor};
 use holdall_core::codec::length_rule;
 use holdall_core::codec::zstd::{Frame, check_decoded_len};
 use holdall_core::error::Shown as _;
@@ -15,6 +13,8 @@ use holdall_core::{
     Algorithm, ByteOrder, Component, DType, Digest, Encoding, Error, Extent, Layout, LogicalType,
     Result, TensorInfo,
 };
+use holdall_io::executor::{Executor, Visit, tables_of};
+use holdall_io::{File, Tensor};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! The check of bytes that belong to no component, where the format has a rule about them.
 
 use super::State;
-use crate::file::File;
 use holdall_core::{Result, formats};
+use holdall_io::File;
 use std::ops::Range;
 
 /// Gaps read at a time.

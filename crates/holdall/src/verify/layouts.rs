@@ -1,9 +1,10 @@
 //! The checks of how components fit together: sparse indices, quantized groups, records, blobs.
 
 use super::{Reason, State, VerifyOptions, VerifyReport};
-use crate::file::Tensor;
 use holdall_core::error::Shown as _;
 use holdall_core::{Component, DType, Encoding, Layout, Result};
+use holdall_io::Tensor;
+use holdall_records::TensorRecords as _;
 use holdall_schema::Content;
 use holdall_schema::record::rules::TOO_LARGE;
 use std::collections::HashSet;

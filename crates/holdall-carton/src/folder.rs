@@ -1,0 +1,121 @@
+//! An unpacked folder: what is in it, and its texts.
+
+use super::rules::LINK_OUT;
+use holdall_core::formats::carton::{
+    CARTON_TOML, Found, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, Texts,
+    rules::{PATH, TOO_MANY_FILES},
+};
+use holdall_core::{Error, Limits, Result};
+use holdall_io::error::{NOT_REGULAR, io};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+/// Folders below one another. Following symbolic links may lead round in a circle.
+const MAX_DEPTH: u32 = 64;
+
+/// What symbolic links in a folder are taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Links {
+    /// For themselves: they are links of the package.
+    Kept,
+    /// For what they lead to, if that is in the folder.
+    Inside,
+    /// For what they lead to.
+    Followed,
+}
+
+/// The files in the folder `root` and its folders, in no order.
+pub(super) fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Found>> {
+    let mut out = Vec::new();
+    let whole = root.canonicalize().map_err(|e| failed(e, "opening", root))?;
+    let mut folders = vec![(root.to_owned(), String::new(), 0)];
+    while let Some((folder, prefix, depth)) = folders.pop() {
+        let entries = folder.read_dir().map_err(|e| failed(e, "listing", &folder))?;
+        for entry in entries {
+            let entry = entry.map_err(|e| failed(e, "listing", &folder))?;
+            let from = entry.path();
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else {
+                return Err(PATH.broken("a file name is not UTF-8").in_source(from.display()));
+            };
+            let path = format!("{prefix}{name}");
+            let mut meta = from.symlink_metadata().map_err(|e| failed(e, "opening", &from))?;
+            if meta.is_symlink() && links != Links::Kept {
+                let to = from.canonicalize().map_err(|e| failed(e, "opening", &from))?;
+                if links == Links::Inside && !to.starts_with(&whole) {
+                    let e = LINK_OUT.broken("the symbolic link leads out of the folder");
+                    return Err(e.in_source(from.display()));
+                }
+                meta = from.metadata().map_err(|e| failed(e, "opening", &from))?;
+            }
+            let target = if meta.is_dir() {
+                if depth >= MAX_DEPTH {
+                    let message = format!("folders are nested more than {MAX_DEPTH} deep");
+                    return Err(PATH.broken(message).in_source(from.display()));
+                }
+                folders.push((from, format!("{path}/"), depth + 1));
+                continue;
+            } else if meta.is_symlink() {
+                let to = from.read_link().map_err(|e| failed(e, "opening", &from))?;
+                let to = to.to_str().map(|to| to.replace(std::path::MAIN_SEPARATOR, "/"));
+                Some(to.ok_or_else(|| {
+                    let e = PATH.broken("the target of a symbolic link is not UTF-8");
+                    e.in_source(from.display())
+                })?)
+            } else if meta.is_file() {
+                None
+            } else {
+                let e = NOT_REGULAR.broken("this is a pipe or a device, not a regular file");
+                return Err(e.in_source(from.display()));
+            };
+            out.push(Found { path, len: meta.len(), target, at: out.len() });
+            if out.len() as u64 > limits.files {
+                let message = format!("more than {} files", limits.files);
+                return Err(TOO_MANY_FILES.broken(message));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The files of an unpacked package and its texts; an empty `carton.toml` where there is none.
+pub(super) fn read(root: &Path, limits: &Limits) -> Result<(Vec<Found>, Texts)> {
+    let found = files(root, Links::Kept, limits)?;
+    let text = |name: &str| match found.iter().find(|file| file.path == name) {
+        Some(file) if file.target.is_none() => self::text(&root.join(name), limits).map(Some),
+        Some(_) => {
+            let rule = &holdall_core::formats::carton::rules::SYMLINK;
+            Err(rule.broken(format!("`{name}` is a link")))
+        }
+        None => Ok(None),
+    };
+    let texts = Texts {
+        description: text(CARTON_TOML)?.unwrap_or_default(),
+        manifest: text(MANIFEST_NAME)?,
+        links: text(LINKS_NAME)?,
+        tensors: text(TENSOR_INDEX)?,
+    };
+    Ok((found, texts))
+}
+
+/// The bytes of a text that describes the package.
+pub(super) fn text(path: &Path, limits: &Limits) -> Result<bytes::Bytes> {
+    let file = File::open(path).map_err(|e| failed(e, "opening", path))?;
+    let mut out = Vec::new();
+    let most = limits.text_len;
+    file.take(most.saturating_add(1))
+        .read_to_end(&mut out)
+        .map_err(|e| failed(e, "reading", path))?;
+    if out.len() as u64 > most {
+        let rule = &holdall_core::wire::toml::LEN;
+        let message = format!("it has more than {most} bytes");
+        return Err(rule.broken(message).in_source(path.display()));
+    }
+    Ok(out.into())
+}
+
+#[cold]
+fn failed(e: std::io::Error, what: &str, path: &Path) -> Error {
+    io(e, what).in_source(path.display())
+}

@@ -1,0 +1,187 @@
+//! A folder that appears whole or not at all.
+//!
+//! It is filled under a temporary name beside the target, `.holdall-XXXXXX.part`, and gets its own in one
+//! step. As long as somebody fills it, it is locked; whoever begins another one removes those in the same
+//! place that nobody has locked: killed processes left them. Nothing is removed on file systems without
+//! locks.
+
+use crate::rules::PLACE;
+use holdall_core::{Error, Result};
+use holdall_io::error::io;
+use holdall_io::sink::folder;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A folder under construction. Dropped before [`FolderSink::finish`], it leaves nothing behind.
+pub(crate) struct FolderSink {
+    target: PathBuf,
+    overwrite: bool,
+    part: tempfile::TempDir,
+    /// Held as long as the folder is filled.
+    lock: Option<File>,
+}
+
+impl FolderSink {
+    /// Begins a folder that will be at `target`.
+    ///
+    /// # Errors
+    /// Misuse when there is something and `overwrite` is not set, or it is not a folder; Io when its own
+    /// folder cannot be written.
+    pub(crate) fn create(target: &Path, overwrite: bool) -> Result<FolderSink> {
+        check(target, overwrite)?;
+        let beside = folder(target);
+        sweep(beside);
+        let part = loop {
+            let part = builder().tempdir_in(beside).map_err(|e| failed(e, target))?;
+            // Between its creation and its lock another process may have taken it for a stale one.
+            match hold(part.path()) {
+                Held::Yes(lock) => break (part, lock),
+                Held::Gone => {}
+            }
+        };
+        let (part, lock) = part;
+        Ok(FolderSink { target: target.to_owned(), overwrite, part, lock })
+    }
+
+    /// The folder to be filled.
+    pub(crate) fn path(&self) -> &Path {
+        self.part.path()
+    }
+
+    /// Gives the folder its name, in one step where the system can.
+    pub(crate) fn finish(self) -> Result<()> {
+        let failed = |e| io(e, "publishing").in_source(self.target.display());
+        open_to_all(self.part.path()).map_err(failed)?;
+        if self.target.symlink_metadata().is_err() {
+            std::fs::rename(self.part.path(), &self.target).map_err(failed)?;
+        } else if !self.overwrite {
+            return Err(exists(&self.target));
+        } else {
+            replace(self.part.path(), &self.target).map_err(failed)?;
+        }
+        drop(self.lock);
+        // Where another folder was replaced, it has the temporary name now, and goes.
+        drop(self.part);
+        Ok(())
+    }
+}
+
+/// Whether a folder can be begun that will be at `target`, as far as that shows before it is.
+fn check(target: &Path, overwrite: bool) -> Result<()> {
+    match target.symlink_metadata() {
+        Err(_) => match target.file_name() {
+            Some(_) => Ok(()),
+            None => Err(PLACE.broken("this names no new folder").in_source(target.display())),
+        },
+        Ok(_) if !overwrite => Err(exists(target)),
+        Ok(meta) if meta.is_dir() => Ok(()),
+        Ok(_) => {
+            let e = PLACE.broken("this is not a folder, and is not replaced by one");
+            let e = e.with_hint("name a folder, or another place; or remove what is there first");
+            Err(e.in_source(target.display()))
+        }
+    }
+}
+
+#[cold]
+fn exists(target: &Path) -> Error {
+    PLACE.broken("this exists already").in_source(target.display())
+}
+
+#[cold]
+fn failed(e: io::Error, target: &Path) -> Error {
+    let beside = folder(target);
+    let e = match beside.metadata() {
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => holdall_io::error::IO
+            .broken(format!("the folder `{}` does not exist", beside.display()))
+            .with_hint("create the folder first")
+            .with_cause(missing),
+        _ => io(e, "creating"),
+    };
+    e.in_source(target.display())
+}
+
+const PREFIX: &str = ".holdall-";
+const SUFFIX: &str = ".part";
+
+fn builder() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(PREFIX).suffix(SUFFIX);
+    builder
+}
+
+enum Held {
+    /// With the lock, where there are locks.
+    Yes(Option<File>),
+    Gone,
+}
+
+#[cfg(unix)]
+fn hold(part: &Path) -> Held {
+    use std::fs::TryLockError;
+    let Ok(file) = File::open(part) else { return Held::Gone };
+    match file.try_lock() {
+        Ok(()) if part.exists() => Held::Yes(Some(file)),
+        Ok(()) | Err(TryLockError::WouldBlock) => Held::Gone,
+        // Without locks nothing is swept.
+        Err(TryLockError::Error(_)) => Held::Yes(None),
+    }
+}
+
+#[cfg(not(unix))]
+fn hold(_: &Path) -> Held {
+    Held::Yes(None)
+}
+
+/// Removes the temporary folders in `beside` that nobody fills. Failing to is no reason not to write.
+#[cfg(unix)]
+fn sweep(beside: &Path) {
+    let Ok(entries) = beside.read_dir() else { return };
+    for entry in entries.flatten() {
+        let is_part = entry.file_name().to_str().is_some_and(|name| {
+            let random = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
+            random.is_some_and(|r| r.len() == 6 && r.bytes().all(|b| b.is_ascii_alphanumeric()))
+        });
+        if !is_part || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let free = File::open(entry.path()).is_ok_and(|part| part.try_lock().is_ok());
+        if free {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn sweep(_: &Path) {}
+
+/// Temporary folders are their owner's alone; this one gets the mode that a new folder has.
+#[cfg(unix)]
+fn open_to_all(part: &Path) -> io::Result<()> {
+    let probe = part.join(".holdall-mode");
+    std::fs::create_dir(&probe)?;
+    let mode = probe.metadata()?.permissions();
+    std::fs::remove_dir(&probe)?;
+    std::fs::set_permissions(part, mode)
+}
+
+#[cfg(not(unix))]
+fn open_to_all(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Puts the folder `part` in the place of `target`, and what was there in its own.
+fn replace(part: &Path, target: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        if renameat_with(CWD, part, CWD, target, RenameFlags::EXCHANGE).is_ok() {
+            return Ok(());
+        }
+    }
+    // File systems that cannot exchange: for an instant there is nothing.
+    let old = builder().tempdir_in(folder(target))?;
+    std::fs::rename(target, old.path().join("old"))?;
+    std::fs::rename(part, target)
+}

@@ -1,0 +1,70 @@
+//! Packages: a model with its description, tests and hashes, in one zip or an unpacked folder.
+//!
+//! Nothing of a package is ever executed here. A file that is read whole, unpacked, run, fetched, verified
+//! or converted is checked against its SHA-256 in the package's `MANIFEST` first. One that is opened in place,
+//! to be mapped or read in part, is so only under [`Check::All`](holdall_io::Check::All), and by [`Package::verify`].
+
+mod diff;
+mod folder;
+mod folder_sink;
+mod inferred;
+pub mod links;
+mod open;
+mod origin;
+mod pack;
+mod package;
+mod read;
+pub mod rules;
+mod unpack;
+mod verify;
+
+pub use diff::{Difference, PackageDiff, package_diff};
+pub use holdall_core::formats::carton::{
+    Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
+    ShapeSpec, TensorKind, TensorRow, TensorSpec, Tolerance, Value, ValueType,
+};
+pub use inferred::Inferred;
+pub use open::{OpenOptions, open};
+pub use pack::{Content, Follow, PackReport, Packer, Packing, Prepared, Recipe, package_path};
+pub use package::{Package, PackageFile, Place};
+pub use read::FileReader;
+pub use unpack::UnpackOptions;
+pub use verify::{PackageReport, PackageVerifyOptions, Strictness};
+
+/// What an ONNX file says of its inputs and outputs.
+pub use holdall_core::formats::carton::onnx;
+/// A SHA-256 as it is shown: 64 lower-case hex digits.
+pub use holdall_core::formats::carton::write::hex;
+
+use holdall_core::{Result, Rule};
+use std::path::PathBuf;
+
+/// Gets files that a package only links to. Shared by threads.
+pub trait Fetcher: Send + Sync {
+    /// The path of a local file with this SHA-256, fetched from one of `urls` where it is not at hand.
+    /// Whoever implements this has checked the hash.
+    ///
+    /// # Errors
+    /// Io and Integrity, where none of the addresses gives the file.
+    fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf>;
+}
+
+/// The bytes of a whole file, mapped: only those that are looked at are read.
+///
+/// # Errors
+/// Io.
+pub fn mapped(path: impl AsRef<std::path::Path>) -> Result<bytes::Bytes> {
+    use holdall_io::source::{ByteSource as _, FileSource, MapSource};
+    let path = path.as_ref();
+    let opened = FileSource::open(path).and_then(MapSource::new);
+    let source = opened.map_err(|e| e.in_source(path.display()))?;
+    source.read_range(0..source.len())
+}
+
+/// The tables of rules of this crate.
+static TABLES: &[&[&Rule]] = &[rules::RULES, links::rules::RULES];
+
+/// The rules of this crate; [`holdall_io::rules`] has those of the crates below it.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    TABLES.iter().copied().flatten().copied()
+}

@@ -1,0 +1,179 @@
+//! One linked file from one address.
+
+use super::decode::{ACCEPTED, Coding, Seen, Told, Wire, decode};
+use super::rules::DIGEST;
+use super::store::{Part, hash};
+use holdall_core::model::{Algorithm, Digest, Hasher};
+use holdall_core::{Limits, Result};
+use holdall_io::error::io;
+use holdall_io::http::rules::{ANSWER, TOO_LONG};
+use holdall_io::http::{Answer, Ask, Client, Failed, Part as Asked, Url, retrying};
+use std::fs;
+use std::io::{Seek as _, SeekFrom, Write as _};
+
+/// What it takes to download a file.
+pub(super) struct Download<'a> {
+    pub(super) client: &'a Client,
+    pub(super) limits: &'a Limits,
+    pub(super) sha256: &'a [u8; 32],
+    pub(super) url: &'a Url,
+}
+
+/// What the bytes so far came from, so that more of the same can follow. Kept beside them as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct From {
+    /// SHA-256 of the address, which may hold secrets.
+    url: String,
+    /// What `If-Range` takes.
+    validator: String,
+    /// Bytes of the whole.
+    len: Option<u64>,
+}
+
+impl Download<'_> {
+    /// Brings the bytes of the file into `part`, whatever was there before.
+    ///
+    /// # Errors
+    /// How the last try failed.
+    pub(super) fn run(&self, part: &mut Part, told: &mut Told) -> Result<()> {
+        retrying(&self.client.policy().patience, || self.attempt(part, told))
+    }
+
+    fn attempt(&self, part: &mut Part, told: &mut Told) -> Result<(), Failed> {
+        let before = self.resumable(part)?;
+        let (mut answer, start) = match &before {
+            Some((from, len)) => match self.rest(from, *len)? {
+                Some(answer) => (answer, *len),
+                None => (self.whole()?, 0),
+            },
+            None => (self.whole()?, 0),
+        };
+        let coding = Coding::by_name(answer.encoding()?.as_deref())?;
+        let expected = answer.content_len();
+        let mut hasher = Hasher::new(Algorithm::Sha256);
+        let failed = |e| io(e, "writing to the cache");
+        if start == 0 {
+            self.note(part, &answer, coding)?;
+            part.file.set_len(0).map_err(failed)?;
+        }
+        if let Some(len) = expected {
+            let all = start.saturating_add(len);
+            if all > self.limits.fetched_len {
+                let cap = self.limits.fetched_len;
+                return Err(TOO_LONG.broken(format!("it has {all} bytes, more than {cap}")).into());
+            }
+            told.expect(all);
+        }
+        part.file.rewind().map_err(failed)?;
+        if start > 0 {
+            hash(&mut part.file, &mut hasher).map_err(failed)?;
+        }
+        part.file.seek(SeekFrom::Start(start)).map_err(failed)?;
+        let seen = Seen::default();
+        let wire = Wire {
+            body: &mut answer.body,
+            before: start,
+            cap: self.limits.fetched_len,
+            told,
+            seen: &seen,
+        };
+        decode(coding, wire, self.limits, &mut |bytes| {
+            hasher.update(bytes);
+            part.file.write_all(bytes).map_err(failed)
+        })?;
+        let received = answer.body.received();
+        if let Some(len) = expected.filter(|len| *len != received && coding == Coding::Identity) {
+            let e = ANSWER
+                .broken(format!("the server sent {received} of the {len} bytes that it announced"));
+            return Err(Failed::passing(e));
+        }
+        let found = hasher.finish();
+        if found == Digest::Sha256(*self.sha256) {
+            return Ok(());
+        }
+        // Nothing of it is of use, here or to a later process.
+        let _ = fs::remove_file(part.note_path());
+        part.file.set_len(0).map_err(failed)?;
+        let e = DIGEST.broken(format!("the server sent a file with {found}"));
+        // What was put together from two answers may be right when it comes in one.
+        Err(if start > 0 { Failed::passing(e) } else { e.into() })
+    }
+
+    /// What is there of this address's file, where more of it can be asked for.
+    fn resumable(&self, part: &Part) -> Result<Option<(From, u64)>> {
+        let len = part.file.metadata().map_err(|e| io(e, "reading the cache"))?.len();
+        let from = fs::read_to_string(part.note_path()).ok().and_then(|text| From::read(&text));
+        let from = from.filter(|from| len > 0 && from.url == address(self.url));
+        // All of it is there, and was not found right: it is fetched anew.
+        Ok(from.filter(|from| from.len.is_none_or(|all| len < all)).map(|from| (from, len)))
+    }
+
+    /// Asks for the whole file.
+    fn whole(&self) -> Result<Answer, Failed> {
+        let ask = Ask { part: None, if_range: None, encodings: Some(ACCEPTED) };
+        let answer = self.client.get(self.url, &ask)?;
+        if answer.status == 200 { Ok(answer) } else { Err(answer.refused()) }
+    }
+
+    /// Asks for what follows the first `len` bytes, as they are. `None` where that cannot be had.
+    fn rest(&self, from: &From, len: u64) -> Result<Option<Answer>, Failed> {
+        let ask =
+            Ask { part: Some(Asked::From(len)), if_range: Some(&from.validator), encodings: None };
+        let answer = self.client.get(self.url, &ask)?;
+        if answer.status != 206 {
+            // Another version comes whole (200), or there is no such part of it (416).
+            return match answer.status {
+                200 | 412 | 416 => Ok(None),
+                _ => Err(answer.refused()),
+            };
+        }
+        let range = answer.content_range()?;
+        let fits = range.is_some_and(|r| {
+            let total = from.len.or(r.total);
+            r.bytes.is_some_and(|(first, end)| first == len && Some(end) == total)
+                && r.total.is_none_or(|all| Some(all) == total)
+        });
+        let same = answer.validator().condition() == Some(&from.validator);
+        let plain = answer.encoding()?.is_none();
+        Ok((fits && same && plain).then_some(answer))
+    }
+
+    /// Writes down where the bytes come from, where that lets others go on.
+    fn note(&self, part: &Part, answer: &Answer, coding: Coding) -> Result<()> {
+        let path = part.note_path();
+        let validator = answer.validator();
+        let (Some(validator), Coding::Identity) = (validator.condition(), coding) else {
+            let _ = fs::remove_file(path);
+            return Ok(());
+        };
+        let from = From {
+            url: address(self.url),
+            validator: validator.to_owned(),
+            len: answer.content_len(),
+        };
+        fs::write(path, from.text()).map_err(|e| io(e, "writing to the cache"))
+    }
+}
+
+impl From {
+    fn text(&self) -> String {
+        let len = self.len.map_or("?".to_owned(), |len| len.to_string());
+        format!("{}\n{len}\n{}\n", self.url, self.validator)
+    }
+
+    fn read(text: &str) -> Option<From> {
+        let mut lines = text.lines();
+        let (url, len, validator) = (lines.next()?, lines.next()?, lines.next()?);
+        let len = if len == "?" { None } else { Some(len.parse().ok()?) };
+        // A header's value: nothing that would end it.
+        let fine = !validator.is_empty() && validator.chars().all(|c| matches!(c, ' '..='~'));
+        fine.then(|| From { url: url.to_owned(), validator: validator.to_owned(), len })
+    }
+}
+
+/// What stands for an address in the cache.
+fn address(url: &Url) -> String {
+    let mut hasher = Hasher::new(Algorithm::Sha256);
+    hasher.update(url.secret_text().as_bytes());
+    hasher.finish().to_string()
+}

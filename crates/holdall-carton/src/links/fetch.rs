@@ -1,0 +1,187 @@
+//! Linked files, from the store or from their addresses.
+
+use super::decode::Told;
+use super::download::Download;
+use super::rules::{NO_ADDRESS, NOT_AN_ADDRESS, OFFLINE, UNREACHABLE};
+use super::store::Held;
+use super::{Store, hex};
+use crate::Fetcher;
+use holdall_core::error::Shown as _;
+use holdall_core::{Error, Limits, Result};
+use holdall_io::Work;
+use holdall_io::http::rules::TOO_LONG;
+use holdall_io::http::{Client, Policy, Url};
+use holdall_io::workers;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Gets linked files: out of a [`Store`], and where they are not there, from their addresses into it.
+#[derive(Clone)]
+pub struct LinkFetcher {
+    store: Store,
+    /// `None` offline.
+    client: Option<Client>,
+    limits: Limits,
+    work: Work,
+}
+
+/// Files that are fetched at once.
+const AT_ONCE: usize = 4;
+const MOST_AT_ONCE: usize = 32;
+/// Addresses of one file that are tried: more would make every reader of a package ask others for nothing.
+const MOST_ADDRESSES: usize = 32;
+/// How many of them an error tells of.
+const MOST_TOLD: usize = 4;
+
+impl LinkFetcher {
+    /// Fetches under `policy` into `store`.
+    pub fn new(store: Store, policy: &Policy) -> LinkFetcher {
+        LinkFetcher { client: Some(Client::new(policy)), ..LinkFetcher::offline(store) }
+    }
+
+    /// Gets what is in `store`, and nothing else.
+    pub fn offline(store: Store) -> LinkFetcher {
+        LinkFetcher { store, client: None, limits: Limits::default(), work: Work::default() }
+    }
+
+    /// Holds what is fetched to these limits.
+    pub fn with_limits(mut self, limits: Limits) -> LinkFetcher {
+        self.limits = limits;
+        self
+    }
+
+    /// How the files are fetched: each thread has one file under way (4 threads unless said otherwise, at
+    /// most 32), and the total of the progress grows with each file whose server states a length.
+    pub fn with_work(mut self, work: Work) -> LinkFetcher {
+        self.work = work;
+        self
+    }
+
+    /// Where files are kept.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Brings several files into the store, a few at once. Equal ones are fetched once.
+    ///
+    /// # Errors
+    /// As [`Fetcher::fetch`]: the first file that failed. Others that are under way end first.
+    pub fn fetch_all(&self, wanted: &[([u8; 32], &[String])]) -> Result<()> {
+        self.fetch_each(wanted, |e, _| e)
+    }
+
+    /// As [`LinkFetcher::fetch_all`]; `failed` says more of what an error is about.
+    pub(super) fn fetch_each(
+        &self,
+        wanted: &[([u8; 32], &[String])],
+        failed: impl Fn(Error, &[u8; 32]) -> Error + Sync,
+    ) -> Result<()> {
+        let mut wanted = wanted.to_vec();
+        wanted.sort_by_key(|(sha256, _)| *sha256);
+        wanted.dedup_by_key(|(sha256, _)| *sha256);
+        workers::for_each(
+            self.work.threads_or(AT_ONCE).min(MOST_AT_ONCE),
+            wanted,
+            || (),
+            |(), (sha256, urls)| self.fetch(sha256, urls).map(drop).map_err(|e| failed(e, &sha256)),
+        )
+    }
+
+    /// Goes through the addresses of a file that is not in the store.
+    fn download(&self, client: &Client, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf> {
+        let mut part = self.store.begin(&sha256)?;
+        // Another process may have been quicker.
+        if self.store.look(&sha256)? == Held::Sound {
+            part.discard();
+            return Ok(self.store.path(&sha256));
+        }
+        let mut told = Told { work: self.work.clone(), bytes: 0, expected: None };
+        let mut failures = Vec::new();
+        for url in urls.iter().take(MOST_ADDRESSES) {
+            // The package says what is none, not the caller.
+            let parsed = Url::parse(url).map_err(|e| e.under(&NOT_AN_ADDRESS));
+            let done = parsed.and_then(|url| {
+                let download =
+                    Download { client, limits: &self.limits, sha256: &sha256, url: &url };
+                download.run(&mut part, &mut told)
+            });
+            match done {
+                Ok(()) => return self.store.publish(&sha256, part),
+                // The disk fails for all addresses alike.
+                Err(e) if e.code() == holdall_io::error::IO.code => {
+                    part.leave();
+                    return Err(e);
+                }
+                Err(e) => {
+                    if e.code() == TOO_LONG.code {
+                        // More of it would be too long as well.
+                        let _ = part.file.set_len(0);
+                    }
+                    failures.push((holdall_io::http::shown(url.as_ref()), e));
+                }
+            }
+        }
+        part.leave();
+        Err(all_failed(&sha256, failures, urls.len().saturating_sub(MOST_ADDRESSES)))
+    }
+}
+
+impl Fetcher for LinkFetcher {
+    fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf> {
+        let held = self.store.look(&sha256)?;
+        if held == Held::Sound {
+            return Ok(self.store.path(&sha256));
+        }
+        let name = hex(&sha256);
+        let Some(client) = &self.client else {
+            let e = match held {
+                Held::Damaged => OFFLINE.broken(format!("the file {name} in the cache is damaged")),
+                _ => OFFLINE.broken(format!("the file {name} is not in the cache")),
+            };
+            return Err(e.in_source(self.store.root().display()));
+        };
+        if urls.is_empty() {
+            return Err(NO_ADDRESS.broken(format!("there is no address for the file {name}")));
+        }
+        self.download(client, sha256, urls)
+    }
+}
+
+impl fmt::Debug for LinkFetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkFetcher")
+            .field("store", &self.store)
+            .field("policy", &self.client.as_ref().map(Client::policy))
+            .finish_non_exhaustive()
+    }
+}
+
+/// One error for all that went wrong: under the rule that all addresses broke, if it is one.
+/// `left` addresses were not tried.
+fn all_failed(sha256: &[u8; 32], failures: Vec<(String, Error)>, left: usize) -> Error {
+    let name = hex(sha256);
+    let mut lines = Vec::new();
+    for (url, e) in failures.iter().take(MOST_TOLD) {
+        // One line for each, whatever the system put into its message.
+        let said = e.message().replace(['\r', '\n'], " ");
+        lines.push(format!("{}: {} [{}]", url.shown(), said.shown(), e.code()));
+    }
+    if failures.len() > MOST_TOLD {
+        lines.push(format!("{} others do not either", failures.len() - MOST_TOLD));
+    }
+    if left > 0 {
+        lines
+            .push(format!("{left} more addresses were not tried, only the first {MOST_ADDRESSES}"));
+    }
+    let message = format!("no address gives the file {name}: {}", lines.join("; "));
+    let is_one = failures.len() == 1;
+    let mut failures = failures.into_iter();
+    let Some((url, first)) = failures.next() else { return UNREACHABLE.broken(message) };
+    if is_one {
+        return first.within(format!("the file {name} from {}", url.shown()));
+    }
+    match failures.all(|(_, e)| e.code() == first.code()) {
+        true => first.rule().broken(message).with_cause(first),
+        false => UNREACHABLE.broken(message),
+    }
+}

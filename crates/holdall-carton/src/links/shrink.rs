@@ -1,0 +1,273 @@
+//! Files taken out of a package and linked to, and brought back.
+
+use super::rules::{ADDRESS, CANNOT_LINK};
+use super::{LinkFetcher, hex};
+use crate::read::reading;
+use crate::rules::NO_FILE;
+use crate::{Links, PackReport, Package, PackageFile, Packer, Packing, Place};
+use holdall_core::Result;
+use holdall_core::error::Shown as _;
+use holdall_core::formats::carton::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX};
+use holdall_io::Work;
+use holdall_io::http::{Policy, Url};
+use holdall_io::sink::{Durability, FileSink, Sink as _};
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Takes files out of a package: they are listed in `LINKS` instead. What the package is does not change,
+/// and neither does its hash.
+#[derive(Debug, Clone)]
+pub struct Shrink {
+    package: Package,
+    links: Links,
+    policy: Policy,
+}
+
+/// A file that a package does without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Linked {
+    /// Its path in the package.
+    pub path: String,
+    /// Its bytes, where the package had them.
+    pub len: Option<u64>,
+    /// Its name wherever it is put.
+    pub sha256: [u8; 32],
+    /// Where it can be fetched.
+    pub urls: Vec<String>,
+}
+
+impl Shrink {
+    /// Takes nothing out yet. Addresses must be such as `policy` allows, hosts aside: whether those are
+    /// public is for whoever fetches.
+    pub fn new(package: &Package, policy: &Policy) -> Shrink {
+        let links = package.links().clone();
+        Shrink { package: package.clone(), links, policy: policy.clone() }
+    }
+
+    /// Links to the file at `path`, and to all others with the same bytes. May be called again with another
+    /// address, which is tried after the first.
+    ///
+    /// # Errors
+    /// NotFound for a path that is not in the package; Misuse for an address that readers will refuse, and
+    /// for a file that must stay.
+    pub fn with_link(self, path: &str, url: &str) -> Result<Shrink> {
+        let Some(file) = self.package.file(path) else {
+            let e = NO_FILE.broken(format!("there is no `{}`", path.shown()));
+            return Err(e.in_source(self.package.name()));
+        };
+        let sha256 = self.linkable(file)?;
+        self.link(sha256, url)
+    }
+
+    /// Links to those files of the package that `links` has addresses for. Other rows of it are ignored.
+    ///
+    /// # Errors
+    /// As [`Shrink::with_link`].
+    pub fn with_links(mut self, links: &Links) -> Result<Shrink> {
+        for (sha256, urls) in &links.urls {
+            let package = self.package.clone();
+            let Some(file) = package.files().iter().find(|f| f.sha256.as_ref() == Some(sha256))
+            else {
+                continue;
+            };
+            self.linkable(file)?;
+            for url in urls {
+                self = self.link(*sha256, url)?;
+            }
+        }
+        Ok(self)
+    }
+
+    /// Links to the file at `path` by a template of addresses, in which `{sha256}` stands for its hash and
+    /// `{path}` for its path in the package.
+    ///
+    /// # Errors
+    /// As [`Shrink::with_link`]; Misuse for a template without either.
+    pub fn with_template(self, path: &str, template: &str) -> Result<Shrink> {
+        if !template.contains("{sha256}") && !template.contains("{path}") {
+            let e =
+                "it has neither `{sha256}` nor `{path}` in it, so all files would have one address";
+            return Err(ADDRESS.broken(e).in_source(shown(template)));
+        }
+        let sha256 = self.package.file(path).and_then(|file| file.sha256).unwrap_or_default();
+        // An address in which the path was replaced first could not be told from one with `{sha256}` in
+        // the path itself.
+        let url = template
+            .split("{path}")
+            .map(|part| part.replace("{sha256}", &hex(&sha256)))
+            .collect::<Vec<_>>()
+            .join(&escaped(path));
+        self.with_link(path, &url)
+    }
+
+    /// The files that may be taken out and are at least `least` bytes long, in the package's order.
+    pub fn candidates(&self, least: u64) -> impl Iterator<Item = &PackageFile> {
+        let fits = move |file: &&PackageFile| {
+            file.place != Place::Links
+                && file.target.is_none()
+                && file.len.is_some_and(|len| len >= least)
+                && self.linkable(file).is_ok()
+        };
+        self.package.files().iter().filter(fits)
+    }
+
+    /// What the package will only link to, one row for each path.
+    pub fn linked(&self) -> Vec<Linked> {
+        let row = |file: &PackageFile| {
+            let sha256 = file.sha256?;
+            let (_, urls) = self.links.urls.iter().find(|(of, _)| *of == sha256)?;
+            let path = file.path.clone();
+            Some(Linked { path, len: file.len, sha256, urls: urls.clone() })
+        };
+        self.package.files().iter().filter_map(row).collect()
+    }
+
+    /// Writes the files that are taken out into a folder, which need not exist, each named by its SHA-256:
+    /// ready to be put on a server. Files that are there already stay, if they are what their name says.
+    ///
+    /// # Errors
+    /// Io; Integrity where a file of the package is not what its `MANIFEST` says.
+    pub fn save(&self, folder: impl AsRef<Path>, work: &Work) -> Result<()> {
+        let folder = folder.as_ref();
+        let failed = |e| holdall_io::error::io(e, "writing").in_source(folder.display());
+        fs::create_dir_all(folder).map_err(failed)?;
+        let mut wanted = self.linked();
+        wanted.retain(|linked| {
+            self.package.file(&linked.path).is_some_and(|f| f.place != Place::Links)
+        });
+        wanted.sort_by_key(|linked| linked.sha256);
+        wanted.dedup_by_key(|linked| linked.sha256);
+        work.begin(wanted.iter().filter_map(|linked| linked.len).sum());
+        let mut piece = vec![0; 1 << 20];
+        for linked in &wanted {
+            let target = folder.join(hex(&linked.sha256));
+            let mut from = self.package.reader(&linked.path)?;
+            let mut sink = FileSink::create(&target, true, Durability::Disk)?;
+            loop {
+                let n = from.read(&mut piece).map_err(|e| {
+                    let e = reading(e, &linked.path);
+                    e.in_source(self.package.inside(&linked.path))
+                })?;
+                if n == 0 {
+                    break;
+                }
+                sink.append(&piece[..n])?;
+                work.advance(n as u64)?;
+            }
+            sink.finish()?;
+        }
+        Ok(())
+    }
+
+    /// How the package is written without them. What stays in it is stored as it was.
+    pub fn packer(self) -> Packer {
+        Packer::from_package(&self.package).with_links(self.links).with_packing(Packing::Kept)
+    }
+
+    fn link(mut self, sha256: [u8; 32], url: &str) -> Result<Shrink> {
+        check(&self.policy, url).map_err(|e| e.in_source(shown(url)))?;
+        let urls = &mut self.links.urls;
+        let at = urls.iter().position(|(of, _)| *of == sha256).unwrap_or_else(|| {
+            urls.push((sha256, Vec::new()));
+            urls.len() - 1
+        });
+        if !urls[at].1.iter().any(|known| known == url) {
+            urls[at].1.push(url.to_owned());
+        }
+        Ok(self)
+    }
+
+    /// The hash of a file that may be linked to.
+    fn linkable(&self, file: &PackageFile) -> Result<[u8; 32]> {
+        let refused = |what: &str| {
+            let e = CANNOT_LINK.broken(format!("`{}` {what}", file.path.shown()));
+            Err(e.in_source(self.package.name()))
+        };
+        let stays = [CARTON_TOML, TENSOR_INDEX, MANIFEST_NAME, LINKS_NAME];
+        let is_text = |path: &str| stays.contains(&path);
+        let Some(sha256) = file.sha256 else {
+            return refused("is not listed in a `MANIFEST`");
+        };
+        let same = |f: &PackageFile| f.sha256 == Some(sha256) && is_text(&f.path);
+        if self.package.files().iter().any(same) {
+            return refused("describes the package, and stays in it");
+        }
+        Ok(sha256)
+    }
+}
+
+/// The files of a package that are somewhere else, with their addresses.
+pub fn missing(package: &Package) -> Vec<Linked> {
+    let row = |file: &PackageFile| {
+        let sha256 = file.sha256.filter(|_| file.place == Place::Links)?;
+        let (_, urls) = package.links().urls.iter().find(|(of, _)| *of == sha256)?;
+        Some(Linked { path: file.path.clone(), len: file.len, sha256, urls: urls.clone() })
+    };
+    package.files().iter().filter_map(row).collect()
+}
+
+/// Brings everything that a package links to into the store of `fetcher`.
+///
+/// # Errors
+/// As [`LinkFetcher::fetch_all`].
+pub fn fetch(package: &Package, fetcher: &LinkFetcher) -> Result<()> {
+    let missing = missing(package);
+    let wanted: Vec<_> = missing.iter().map(|l| (l.sha256, l.urls.as_slice())).collect();
+    let inside = |sha256: &[u8; 32]| {
+        let path = missing.iter().find(|l| l.sha256 == *sha256).map(|l| l.path.as_str());
+        format!("{}!/{}", package.name(), path.unwrap_or_default())
+    };
+    fetcher.fetch_each(&wanted, |e, sha256| e.for_source(inside(sha256)))
+}
+
+/// Writes a package that has in it everything that `package` links to, under the same hash.
+///
+/// # Errors
+/// As [`fetch`], and as [`Packer::write`].
+pub fn whole(
+    package: &Package,
+    fetcher: &LinkFetcher,
+    to: impl AsRef<Path>,
+    overwrite: bool,
+) -> Result<PackReport> {
+    FileSink::check(to.as_ref(), overwrite)?;
+    fetch(package, fetcher)?;
+    let package = package.clone().with_fetcher(Arc::new(fetcher.clone()));
+    let packer = Packer::from_package(&package).with_links(Links::default());
+    packer.with_packing(Packing::Kept).write(to, overwrite)
+}
+
+/// Holds an address that others will follow against the policy.
+fn check(policy: &Policy, text: &str) -> Result<()> {
+    let url = Url::parse(text)?;
+    policy.check(&url)?;
+    if url.has_credentials() {
+        let e = ADDRESS.broken("it contains a user name or a password, which everybody could read");
+        return Err(e);
+    }
+    if text.contains('{') || text.contains('}') {
+        return Err(ADDRESS.broken("it contains braces"));
+    }
+    Ok(())
+}
+
+fn shown(url: &str) -> String {
+    holdall_io::http::shown(url.as_ref())
+}
+
+/// A path of a package as part of an address.
+fn escaped(path: &str) -> String {
+    let mut out = String::new();
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}

@@ -1,0 +1,273 @@
+//! Files by their SHA-256, in a folder that many processes share.
+//!
+//! ```text
+//! <root>/sha256/ab/abcd…            a whole file, named by its 64 hex digits, read-only
+//! <root>/sha256/ab/.abcd….part      what came so far; locked by the process that fetches it
+//! <root>/sha256/ab/.abcd….from      where that came from, so that a later process can go on
+//! ```
+//!
+//! A file gets its name in one rename, after its hash was found right and its bytes are on the disk. A
+//! process that wants a file which another is fetching waits for that one's lock; the lock of a process
+//! that is killed goes with it. Anything in here may be deleted at any time.
+
+use super::hex;
+use super::rules::CACHE_FOLDER;
+use holdall_core::Result;
+use holdall_core::model::{Algorithm, Digest, Hasher};
+use holdall_io::error::io;
+use holdall_io::lock::Stamp;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The environment variable that names the folder of the default store.
+pub const CACHE: &str = "HOLDALL_CACHE";
+
+/// Files by their SHA-256. Cheap to clone; shared by threads, and by processes that use the same folder.
+#[derive(Debug, Clone)]
+pub struct Store {
+    root: PathBuf,
+    /// Files that were found sound, as they were then.
+    sound: Arc<Mutex<HashMap<[u8; 32], Stamp>>>,
+}
+
+/// What a store has under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Held {
+    Sound,
+    Damaged,
+    Nothing,
+}
+
+/// A file on its way into the store. Nobody else is writing it.
+pub(super) struct Part {
+    pub(super) file: File,
+    path: PathBuf,
+    target: PathBuf,
+}
+
+impl Store {
+    /// The store in this folder, which need not exist yet.
+    pub fn new(root: impl Into<PathBuf>) -> Store {
+        Store { root: root.into(), sound: Arc::default() }
+    }
+
+    /// The store in the folder that [`CACHE`] names, else in the one that the system has for caches:
+    /// `holdall` in `$XDG_CACHE_HOME` or `~/.cache`, in `~/Library/Caches` on macOS,
+    /// `%LOCALAPPDATA%\holdall\cache` on Windows.
+    ///
+    /// # Errors
+    /// Misuse, where there is none.
+    pub fn standard() -> Result<Store> {
+        let root = standard_root(&|name| std::env::var_os(name));
+        root.map(Store::new).ok_or_else(|| {
+            CACHE_FOLDER
+                .broken("neither the environment nor the system names a folder for cached files")
+        })
+    }
+
+    /// Its folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where a file of this hash is, or would be.
+    pub fn path(&self, sha256: &[u8; 32]) -> PathBuf {
+        let name = hex(sha256);
+        self.root.join("sha256").join(&name[..2]).join(name)
+    }
+
+    /// The file of this hash, if it is here and sound: its bytes are read and hashed, unless that was done
+    /// through this `Store` and the file was left alone since.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn find(&self, sha256: &[u8; 32]) -> Result<Option<PathBuf>> {
+        let path = self.path(sha256);
+        Ok((self.look(sha256)? == Held::Sound).then_some(path))
+    }
+
+    pub(super) fn look(&self, sha256: &[u8; 32]) -> Result<Held> {
+        let path = self.path(sha256);
+        let failed = |e| io(e, "reading a cached file").in_source(path.display());
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Held::Nothing),
+            Err(e) => return Err(failed(e)),
+        };
+        let before = Stamp::from(&file.metadata().map_err(failed)?);
+        if self.sound.lock().unwrap_or_else(PoisonError::into_inner).get(sha256) == Some(&before) {
+            return Ok(Held::Sound);
+        }
+        let mut hasher = Hasher::new(Algorithm::Sha256);
+        hash(&mut file, &mut hasher).map_err(failed)?;
+        if hasher.finish() != Digest::Sha256(*sha256) {
+            return Ok(Held::Damaged);
+        }
+        self.note(sha256, before);
+        Ok(Held::Sound)
+    }
+
+    fn note(&self, sha256: &[u8; 32], stamp: Stamp) {
+        self.sound.lock().unwrap_or_else(PoisonError::into_inner).insert(*sha256, stamp);
+    }
+
+    /// Begins to write the file of this hash, or goes on where another process stopped. Waits for one that
+    /// is at it.
+    pub(super) fn begin(&self, sha256: &[u8; 32]) -> Result<Part> {
+        let target = self.path(sha256);
+        let folder = target.parent().unwrap_or(&self.root);
+        let failed = |e| io(e, "writing to the cache").in_source(folder.display());
+        fs::create_dir_all(folder).map_err(failed)?;
+        let mut path = folder.join(format!(".{}.part", hex(sha256)));
+        loop {
+            let file = open_part(&path).map_err(failed)?;
+            if file.lock().is_err() {
+                // A file system without locks: a file of our own, which nobody goes on with.
+                let own = format!(".{}.{}.part", hex(sha256), std::process::id());
+                path = folder.join(own);
+                let file = open_part(&path).map_err(failed)?;
+                file.set_len(0).map_err(failed)?;
+                return Ok(Part { file, path, target });
+            }
+            // Whoever had the lock may have given the file its name, or removed it.
+            if is_at(&file, &path) {
+                return Ok(Part { file, path, target });
+            }
+        }
+    }
+
+    /// Gives a file its name. Its bytes have the hash.
+    pub(super) fn publish(&self, sha256: &[u8; 32], part: Part) -> Result<PathBuf> {
+        let Part { file, path, target } = part;
+        let failed = |e| io(e, "writing to the cache").in_source(target.display());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o444;
+            file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
+        }
+        file.sync_all().map_err(failed)?;
+        fs::rename(&path, &target).map_err(failed)?;
+        #[cfg(unix)]
+        if let Some(folder) = target.parent() {
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        }
+        let _ = fs::remove_file(from_path(&path));
+        self.note(sha256, Stamp::from(&file.metadata().map_err(failed)?));
+        Ok(target)
+    }
+}
+
+impl Part {
+    /// Where a note is kept of what the bytes so far came from.
+    pub(super) fn note_path(&self) -> PathBuf {
+        from_path(&self.path)
+    }
+
+    /// Ends a fetch that failed: what came so far stays where a later one can go on with it.
+    pub(super) fn leave(self) {
+        let is_empty = self.file.metadata().is_ok_and(|meta| meta.len() == 0);
+        if is_empty || !self.note_path().exists() {
+            self.discard();
+        }
+    }
+
+    /// Removes it: another process wrote the file meanwhile, or it is of no use.
+    pub(super) fn discard(self) {
+        let _ = fs::remove_file(from_path(&self.path));
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Sums all bytes from where the file stands.
+pub(super) fn hash(file: &mut File, hasher: &mut Hasher) -> std::io::Result<u64> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut len = 0;
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(len),
+            Ok(n) => {
+                hasher.update(&buffer[..n]);
+                len += n as u64;
+            }
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn from_path(part: &Path) -> PathBuf {
+    part.with_extension("from")
+}
+
+fn open_part(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // A link that somebody put there would make us write somewhere else.
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+    }
+    options.open(path)
+}
+
+/// Whether the open file is the one of that name.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let place = |meta: fs::Metadata| (meta.dev(), meta.ino());
+    match (file.metadata(), path.symlink_metadata()) {
+        (Ok(own), Ok(there)) => place(own) == place(there),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+/// The folder of the default store, by what the environment says.
+fn standard_root(env: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let folder = |name: &str| env(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    // The convention says to ignore paths that are not absolute.
+    let absolute = |name: &str| folder(name).filter(|path| path.is_absolute());
+    if let Some(own) = folder(CACHE) {
+        return Some(own);
+    }
+    if cfg!(windows) {
+        return Some(absolute("LOCALAPPDATA")?.join("holdall").join("cache"));
+    }
+    if cfg!(target_os = "macos") {
+        return Some(absolute("HOME")?.join("Library/Caches/holdall"));
+    }
+    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(caches.join("holdall"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_cache_is_where_the_system_says() {
+        let root = |vars: &[(&str, &str)]| {
+            let vars: HashMap<_, _> = vars.iter().copied().collect();
+            let found = standard_root(&|name| vars.get(name).map(OsString::from));
+            found.map(|path| path.to_str().unwrap().to_owned())
+        };
+        let home = ("HOME", "/home/me");
+        assert_eq!(root(&[home]).unwrap(), "/home/me/.cache/holdall");
+        assert_eq!(root(&[home, ("XDG_CACHE_HOME", "/c")]).unwrap(), "/c/holdall");
+        assert_eq!(root(&[home, ("XDG_CACHE_HOME", "c")]).unwrap(), "/home/me/.cache/holdall");
+        assert_eq!(root(&[home, (CACHE, "/mine")]).unwrap(), "/mine");
+        assert_eq!(root(&[home, (CACHE, "")]).unwrap(), "/home/me/.cache/holdall");
+        assert_eq!(root(&[]), None);
+    }
+}

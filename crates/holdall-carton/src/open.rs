@@ -1,0 +1,133 @@
+//! Opening files that may be inside packages.
+
+use crate::package::split;
+use crate::{Fetcher, Package};
+use bytes::Bytes;
+use holdall_core::{Index, Limits, Result};
+use holdall_io::{ByteSource, Check, File, Io, Open};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens a file with the default [`OpenOptions`]: one of the file system, one at `https://…`, or one inside a
+/// package.
+///
+/// # Errors
+/// Io when it cannot be read, Unsupported when no format claims it, and what its format finds wrong.
+pub fn open(path: impl AsRef<Path>) -> Result<File> {
+    OpenOptions::new().open(path)
+}
+
+/// What a caller chooses about opening a file, or a package.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    /// The same for files that are in no package.
+    pub(crate) files: holdall_io::OpenOptions,
+    pub(crate) fetching: Fetching,
+}
+
+impl OpenOptions {
+    /// [`Io::Auto`], [`Check::Fast`] and the default [`Limits`].
+    pub fn new() -> OpenOptions {
+        OpenOptions::default()
+    }
+
+    /// Fetches bytes this way.
+    pub fn with_io(self, io: Io) -> OpenOptions {
+        OpenOptions { files: self.files.with_io(io), ..self }
+    }
+
+    /// Checks these digests on reading.
+    pub fn with_check(self, check: Check) -> OpenOptions {
+        OpenOptions { files: self.files.with_check(check), ..self }
+    }
+
+    /// Holds the file to these limits.
+    pub fn with_limits(self, limits: Limits) -> OpenOptions {
+        OpenOptions { files: self.files.with_limits(limits), ..self }
+    }
+
+    /// Opens addresses on the web under this policy.
+    #[cfg(feature = "http")]
+    pub fn with_policy(self, policy: holdall_io::http::Policy) -> OpenOptions {
+        OpenOptions { files: self.files.with_policy(policy), ..self }
+    }
+
+    /// Gets what packages only link to through `fetcher`.
+    pub fn with_fetcher(mut self, fetcher: Arc<dyn Fetcher>) -> OpenOptions {
+        self.fetching = Fetching(Some(fetcher));
+        self
+    }
+
+    /// The same for a file that will change while it is open: read where it would be mapped.
+    pub fn unmapped(&self) -> OpenOptions {
+        OpenOptions { files: self.files.unmapped(), ..self.clone() }
+    }
+
+    /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
+    /// range requests, see [`holdall_io::http`]. `PACKAGE!/PATH` is a file inside a package.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
+        match split(path) {
+            Some((package, inside)) => Package::open_with(package, self)?.open_file(inside),
+            None => self.files.open(path),
+        }
+    }
+
+    /// Opens a file that is in memory; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// As [`open`], without Io.
+    pub fn open_bytes(&self, bytes: impl Into<Bytes>, name: impl Into<String>) -> Result<File> {
+        self.files.open_bytes(bytes, name)
+    }
+
+    /// Opens whatever `source` gives; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn open_source(
+        &self,
+        source: Arc<dyn ByteSource>,
+        name: impl Into<String>,
+    ) -> Result<File> {
+        self.files.open_source(source, name)
+    }
+
+    /// A model whose index is at hand and whose bytes are in `sources`: see
+    /// [`holdall_io::OpenOptions::open_index`].
+    ///
+    /// # Errors
+    /// As that.
+    pub fn open_index(
+        &self,
+        index: Index,
+        sources: Vec<Arc<dyn ByteSource>>,
+        name: impl Into<String>,
+    ) -> Result<File> {
+        self.files.open_index(index, sources, name)
+    }
+}
+
+impl Open for OpenOptions {
+    fn at(&self, path: &Path) -> Result<File> {
+        self.open(path)
+    }
+
+    fn in_memory(&self, bytes: Bytes, name: String) -> Result<File> {
+        self.open_bytes(bytes, name)
+    }
+}
+
+/// A fetcher, or none.
+#[derive(Clone, Default)]
+pub(crate) struct Fetching(pub(crate) Option<Arc<dyn Fetcher>>);
+
+impl fmt::Debug for Fetching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "fetching" } else { "not fetching" })
+    }
+}

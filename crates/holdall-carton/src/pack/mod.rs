@@ -1,0 +1,281 @@
+//! Writing a package: its files in the order of their paths, then `LINKS` and `MANIFEST`, each hashed in the
+//! pass that writes it.
+
+mod parts;
+mod recipe;
+mod zip;
+
+pub use recipe::{Prepared, Recipe, package_path};
+
+use super::rules::OUTPUT_INSIDE;
+use super::{Description, Links, Package, Value};
+use bytes::Bytes;
+use holdall_core::formats::carton::{MANIFEST_NAME, sha256, write, wrong_hash};
+use holdall_core::{Error, Result, Warning};
+use holdall_io::sink::{Durability, FileSink};
+use holdall_io::{Work, with_work};
+use parts::{Part, Source};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use zip::Out;
+
+/// How the files of a package are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Packing {
+    /// As they are, each at a multiple of 64 bytes: they can be mapped.
+    #[default]
+    Stored,
+    /// zstd, where that is shorter. Texts that describe the package stay as they are.
+    Zstd,
+    /// Deflate, where that is shorter. Texts that describe the package stay as they are.
+    Deflate,
+    /// Compressed as they are in the zip they come from, without being compressed again; all others as
+    /// under [`Packing::Stored`].
+    Kept,
+}
+
+/// Which symbolic links in a folder that is packed are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Follow {
+    /// Those that lead to what is in the folder; others are refused.
+    #[default]
+    Inside,
+    /// All: what they lead to becomes part of the package.
+    All,
+}
+
+/// Where the bytes of a file that is packed come from.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Content {
+    /// A file on the disk.
+    Path(PathBuf),
+    /// These bytes.
+    Bytes(Bytes),
+}
+
+/// Makes a package. The same parts give the same bytes, whenever and wherever.
+#[derive(Debug, Clone)]
+pub struct Packer {
+    description: Option<Description>,
+    /// The folder that is packed.
+    root: Option<PathBuf>,
+    files: BTreeMap<String, Part>,
+    tensors: Vec<(String, Value)>,
+    links: Links,
+    /// `MANIFEST` as it was, where the same package is written again.
+    manifest: Option<Bytes>,
+    packing: Packing,
+    work: Work,
+}
+
+/// What came of packing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PackReport {
+    /// The model hash.
+    pub hash: [u8; 32],
+    /// Bytes of the package.
+    pub len: u64,
+    /// Files that `MANIFEST` lists.
+    pub files: u64,
+    /// Those of them that are only linked to.
+    pub linked: u64,
+    /// What is odd about it, as whoever opens it will hear.
+    pub warnings: Vec<Warning>,
+}
+
+impl Packer {
+    fn empty(description: Option<Description>) -> Packer {
+        Packer {
+            description,
+            root: None,
+            files: BTreeMap::new(),
+            tensors: Vec::new(),
+            links: Links::default(),
+            manifest: None,
+            packing: Packing::default(),
+            work: Work::default(),
+        }
+    }
+
+    /// A package with this description. Tensors that it names are given by [`Packer::with_tensor`].
+    pub fn new(description: Description) -> Packer {
+        Packer::empty(Some(description))
+    }
+
+    /// A package of what is in a folder; of its symbolic links those are followed that `follow` says. Its
+    /// `carton.toml` stays as it is, byte for byte; `MANIFEST` and `LINKS` are made anew.
+    ///
+    /// # Errors
+    /// Io; Misuse for a name that no package can have, and a link that is not to be followed.
+    pub fn from_folder(path: impl AsRef<Path>, follow: Follow) -> Result<Packer> {
+        let mut packer = Packer::empty(None);
+        packer.root = Some(path.as_ref().to_owned());
+        packer.files = parts::of_folder(path.as_ref(), follow)?;
+        Ok(packer)
+    }
+
+    /// A package whose `model/` is what is in a folder. It has no description yet:
+    /// [`Packer::with_description`].
+    ///
+    /// # Errors
+    /// As [`Packer::from_folder`].
+    pub fn from_model(path: impl AsRef<Path>, follow: Follow) -> Result<Packer> {
+        let mut packer = Packer::empty(None);
+        packer.root = Some(path.as_ref().to_owned());
+        let files = parts::of_folder(path.as_ref(), follow)?;
+        packer.files =
+            files.into_iter().map(|(path, part)| (format!("model/{path}"), part)).collect();
+        Ok(packer)
+    }
+
+    /// The same package again: its files, `MANIFEST` and `LINKS` as they are, so that its hash stays.
+    /// Files that are only linked to stay so.
+    pub fn from_package(package: &Package) -> Packer {
+        let mut packer = Packer::empty(None);
+        packer.files = parts::of_package(package);
+        packer.links = package.links().clone();
+        let has_manifest = package.manifest().is_some();
+        packer.manifest = has_manifest.then(|| package.read(MANIFEST_NAME)).and_then(Result::ok);
+        packer
+    }
+
+    /// Says what the package says of itself, in place of the `carton.toml` that a folder has.
+    pub fn with_description(mut self, description: Description) -> Packer {
+        self.description = Some(description);
+        self.manifest = None;
+        self
+    }
+
+    /// Adds a file: `path` is under `model/` or `misc/`. It takes the place of one of the same path.
+    pub fn with_file(mut self, path: impl Into<String>, content: Content) -> Packer {
+        let source = match content {
+            Content::Path(path) => Source::Path(path),
+            Content::Bytes(bytes) => Source::Bytes(bytes),
+        };
+        self.files.insert(path.into(), Part { source, sha256: None });
+        self.manifest = None;
+        self
+    }
+
+    /// Paths of the files that were given so far.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
+    /// Adds a tensor for self-tests and examples to refer to.
+    pub fn with_tensor(mut self, name: impl Into<String>, value: Value) -> Packer {
+        self.tensors.push((name.into(), value));
+        self.manifest = None;
+        self
+    }
+
+    /// Sets what `LINKS` says. Files of these hashes are listed and left out of the zip.
+    pub fn with_links(mut self, links: Links) -> Packer {
+        self.links = links;
+        self
+    }
+
+    /// Stores files this way.
+    pub fn with_packing(mut self, packing: Packing) -> Packer {
+        self.packing = packing;
+        self
+    }
+
+    /// Writes the package to `to`, which appears whole or not at all.
+    ///
+    /// # Errors
+    /// Io; Misuse where `to` exists and `overwrite` is not set, or is in the folder that is packed, or the
+    /// parts do not fit together;
+    /// Integrity where a file of another package is not what its `MANIFEST` says.
+    pub fn write(self, to: impl AsRef<Path>, overwrite: bool) -> Result<PackReport> {
+        let to = to.as_ref();
+        check_outside(self.root.as_deref(), &self.files, to)?;
+        FileSink::check(to, overwrite)?;
+        let Packer { description, root: _, mut files, tensors, links, manifest, packing, work } =
+            self;
+        let warnings = match manifest {
+            Some(_) => Vec::new(),
+            None => parts::complete(&mut files, description.as_ref(), tensors)?,
+        };
+        let sink = FileSink::create(to, overwrite, Durability::Disk)?;
+        let total = files.values().map(Part::len).sum::<Result<u64>>()?;
+        work.begin(total);
+        let mut out = Out::new(sink, total, &work);
+        let mut rows: Vec<(String, [u8; 32])> = Vec::new();
+        let mut linked = 0;
+        for (path, part) in &files {
+            let linked_to = |hash: [u8; 32]| links.urls.iter().any(|(of, _)| *of == hash);
+            let known = match part.sha256 {
+                // Whether it is left out shows only in its bytes.
+                None if !links.urls.is_empty() => {
+                    Some(part.hash(path).map_err(|e| inside(part, e))?)
+                }
+                known => known,
+            };
+            if let Some(hash) = known.filter(|hash| linked_to(*hash)) {
+                linked += 1;
+                rows.push((path.clone(), hash));
+                continue;
+            }
+            let packing = if is_text(path) { Packing::Stored } else { packing };
+            let hash = out.add(path, part, packing).map_err(|e| inside(part, e))?;
+            if let Some(known) = known.filter(|known| *known != hash) {
+                return Err(inside(part, wrong_hash(path, &known, &hash)));
+            }
+            rows.push((path.clone(), hash));
+        }
+        let count = rows.len() as u64;
+        let text = match manifest {
+            Some(text) => text,
+            None => write::manifest(&super::Manifest { rows }).into(),
+        };
+        let hash = sha256(&text);
+        if !links.urls.is_empty() {
+            out.add_bytes("LINKS", write::links(&links).as_bytes(), Packing::Stored)?;
+        }
+        out.add_bytes("MANIFEST", &text, Packing::Stored)?;
+        let len = out.finish()?;
+        Ok(PackReport { hash, len, files: count, linked, warnings })
+    }
+}
+
+with_work!(Packer);
+
+/// Refuses a place in the folder that is packed, and that of a file that is: the package would become a part
+/// of the next one, or take the place of what it was made of.
+fn check_outside(root: Option<&Path>, files: &BTreeMap<String, Part>, to: &Path) -> Result<()> {
+    let there = FileSink::resolve(to)?;
+    let refused = |what: &str| Err(OUTPUT_INSIDE.broken(what.to_owned()).in_source(to.display()));
+    if root.and_then(|root| root.canonicalize().ok()).is_some_and(|root| there.starts_with(root)) {
+        return refused("this is in the folder that is packed");
+    }
+    let is_packed = |part: &Part| match &part.source {
+        Source::Path(from) => from.canonicalize().is_ok_and(|from| from == there),
+        _ => false,
+    };
+    if there.exists() && files.values().any(is_packed) {
+        return refused("this is one of the files that are packed");
+    }
+    Ok(())
+}
+
+/// An error about the bytes of another package's file, with that file as its source.
+#[cold]
+fn inside(part: &Part, e: Error) -> Error {
+    match &part.source {
+        Source::Package(package, path) | Source::Link(package, path, _)
+            if e.source_name().is_none() =>
+        {
+            e.in_source(package.inside(path))
+        }
+        _ => e,
+    }
+}
+
+/// Whether a file describes the package: readers want it first, and quickly.
+fn is_text(path: &str) -> bool {
+    matches!(path, "carton.toml" | "tensor_data/index.toml")
+}

@@ -1,0 +1,288 @@
+//! What a package is made of, before it is written.
+
+use super::Follow;
+use crate::folder::{self, Links};
+use crate::origin::{Stored, on_disk};
+use crate::package::At;
+use crate::read::{Sum, fill, reading};
+use crate::unpack::relative;
+use crate::{
+    Description, Package, PackageFile, Place, TensorKind, TensorRow, Value, ValueType, rules,
+};
+use bytes::Bytes;
+use holdall_core::error::Shown as _;
+use holdall_core::formats::carton::{
+    CARTON_TOML, Contents, Found, LINKS_NAME, MANIFEST_NAME, Manifest, TENSOR_INDEX, Texts,
+    rules::NO_TENSOR_INDEX, write,
+};
+use holdall_core::model::element_count;
+use holdall_core::{Error, Limits, Remedy, Result, Warning};
+use holdall_io::error::io;
+use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A file to be packed.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    pub(super) source: Source,
+    /// Its SHA-256, where that is known before it is read.
+    pub(super) sha256: Option<[u8; 32]>,
+}
+
+/// Where its bytes come from.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    Path(PathBuf),
+    Bytes(Bytes),
+    /// A file of another package; its path there.
+    Package(Package, String),
+    /// A symbolic link, and where it points as the zip says it.
+    Link(Package, String, String),
+}
+
+impl Part {
+    fn new(source: Source) -> Part {
+        Part { source, sha256: None }
+    }
+
+    /// How many bytes it has; 0 where that shows only when it is fetched.
+    pub(super) fn len(&self) -> Result<u64> {
+        match &self.source {
+            Source::Path(from) => {
+                let meta = from.metadata().map_err(|e| failed(e, "opening", from))?;
+                Ok(meta.len())
+            }
+            Source::Bytes(bytes) => Ok(bytes.len() as u64),
+            Source::Package(package, inside) => {
+                Ok(package.file(inside).and_then(|file| file.len).unwrap_or(0))
+            }
+            Source::Link(..) => Ok(0),
+        }
+    }
+
+    /// Its bytes as a stream, and how many there are. Those of a package are not checked: whoever reads
+    /// them has their hash.
+    pub(super) fn open(&self) -> Result<(u64, Box<dyn Read + Send + '_>)> {
+        Ok(match &self.source {
+            Source::Path(from) => {
+                let (len, file) = on_disk(from)?;
+                (len, Box::new(file))
+            }
+            Source::Bytes(bytes) => (bytes.len() as u64, Box::new(&bytes[..])),
+            Source::Package(package, inside) | Source::Link(package, inside, _) => {
+                package.unchecked_reader(inside)?
+            }
+        })
+    }
+
+    /// Where its compressed bytes are, if it is compressed in the zip it comes from.
+    pub(super) fn compressed(&self) -> Result<Option<Stored>> {
+        let Source::Package(package, inside) = &self.source else { return Ok(None) };
+        let Some(file) = package.file(inside) else { return Ok(None) };
+        Ok(match package.at(file)? {
+            At::Zip(stored) if !stored.is_plain() => Some(stored),
+            _ => None,
+        })
+    }
+
+    /// The whole of a text that describes the package.
+    fn text(&self, path: &str, limits: &Limits) -> Result<Bytes> {
+        let mut out = Vec::new();
+        let most = limits.text_len.saturating_add(1);
+        self.open()?.1.take(most).read_to_end(&mut out).map_err(|e| reading(e, path))?;
+        Ok(out.into())
+    }
+
+    /// The SHA-256 of its bytes, by reading them.
+    pub(super) fn hash(&self, path: &str) -> Result<[u8; 32]> {
+        let mut hasher = Sum::default();
+        let mut from = self.open()?.1;
+        let mut piece = vec![0; 1 << 20];
+        loop {
+            let count = fill(&mut *from, &mut piece).map_err(|e| reading(e, path))?;
+            hasher.update(&piece[..count]);
+            if count < piece.len() {
+                return Ok(hasher.finish().0);
+            }
+        }
+    }
+}
+
+#[cold]
+fn failed(e: std::io::Error, what: &str, path: &Path) -> Error {
+    io(e, what).in_source(path.display())
+}
+
+#[cold]
+fn part(message: String) -> Error {
+    rules::PART.broken(message)
+}
+
+/// The files in a folder and its folders, but for `MANIFEST` and `LINKS`; symbolic links followed.
+pub(super) fn of_folder(root: &Path, follow: Follow) -> Result<BTreeMap<String, Part>> {
+    let links = match follow {
+        Follow::Inside => Links::Inside,
+        Follow::All => Links::Followed,
+    };
+    let found = folder::files(root, links, &Limits::default())?;
+    check_linked(root, &found)?;
+    let found =
+        found.into_iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
+    let part = |file: Found| {
+        let from = root.join(&file.path);
+        (file.path, Part::new(Source::Path(from)))
+    };
+    Ok(found.map(part).collect())
+}
+
+/// Refuses the folder of a package some of whose files are only linked to: they would be left out.
+fn check_linked(root: &Path, found: &[Found]) -> Result<()> {
+    let there: HashSet<&str> = found.iter().map(|file| file.path.as_str()).collect();
+    if !there.contains(LINKS_NAME) || !there.contains(MANIFEST_NAME) {
+        return Ok(());
+    }
+    let limits = Limits::default();
+    let text = |name: &str| Part::new(Source::Path(root.join(name))).text(name, &limits);
+    let (manifest, links) = (text(MANIFEST_NAME)?, text(LINKS_NAME)?);
+    let manifest = Manifest::parse(&manifest, &limits)?;
+    let links = holdall_core::formats::carton::Links::parse(&links, &limits)?.hashes();
+    let is_missing = |(path, sha256): &&(String, [u8; 32])| {
+        links.contains(sha256) && !there.contains(path.as_str())
+    };
+    match manifest.rows.iter().find(is_missing) {
+        None => Ok(()),
+        Some((path, _)) => {
+            let e = part(format!(
+                "`{}` is not in the folder: `{LINKS_NAME}` only links to it",
+                path.shown()
+            ));
+            Err(e.with_remedy(Remedy::FetchWhole))
+        }
+    }
+}
+
+/// The files of a package, but for `MANIFEST` and `LINKS`.
+pub(super) fn of_package(package: &Package) -> BTreeMap<String, Part> {
+    let files =
+        package.files().iter().filter(|f| !matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME));
+    let part = |f: &PackageFile| {
+        let source = match (&f.target, f.place) {
+            (Some(_), Place::Zip) => {
+                let to = f.target.as_deref().and_then(|to| relative(&f.path, to));
+                let to = to.map(|to| to.to_string_lossy().into_owned()).unwrap_or_default();
+                Source::Link(package.clone(), f.path.clone(), to)
+            }
+            _ => Source::Package(package.clone(), f.path.clone()),
+        };
+        (f.path.clone(), Part { source, sha256: f.sha256 })
+    };
+    files.map(part).collect()
+}
+
+/// Adds what follows from the description and the tensors: `carton.toml`, files of tensors and their
+/// index. Checks that all parts are there and fit, as whoever opens the package will.
+pub(super) fn complete(
+    files: &mut BTreeMap<String, Part>,
+    description: Option<&Description>,
+    tensors: Vec<(String, Value)>,
+) -> Result<Vec<Warning>> {
+    if let Some(description) = description {
+        files.insert(CARTON_TOML.into(), text(write::description(description)));
+    }
+    if !files.contains_key(CARTON_TOML) {
+        let message = "there is no `carton.toml`, and no description was given";
+        return Err(rules::PART.broken(message).with_remedy(Remedy::NameRunner));
+    }
+    if !tensors.is_empty() || !files.contains_key(TENSOR_INDEX) {
+        let stray = files.keys().find(|path| path.starts_with("tensor_data/"));
+        if let Some(stray) = stray.filter(|_| tensors.is_empty()) {
+            let message = format!("`{}` has no `{TENSOR_INDEX}` that lists it", stray.shown());
+            return Err(NO_TENSOR_INDEX.broken(message));
+        }
+        files.retain(|path, _| !path.starts_with("tensor_data/"));
+        let mut rows = Vec::new();
+        for (name, value) in tensors {
+            add_tensor(files, &mut rows, name, value)?;
+        }
+        files.insert(TENSOR_INDEX.into(), text(write::index(&rows)));
+    }
+    check(files)
+}
+
+fn text(text: String) -> Part {
+    Part::new(Source::Bytes(text.into()))
+}
+
+/// Reads what will be written.
+fn check(files: &BTreeMap<String, Part>) -> Result<Vec<Warning>> {
+    let limits = Limits::default();
+    let mut found = Vec::new();
+    for (at, (path, part)) in files.iter().enumerate() {
+        let target = match &part.source {
+            Source::Link(_, _, to) => Some(to.clone()),
+            _ => None,
+        };
+        found.push(Found { path: path.clone(), len: part.len()?, target, at });
+    }
+    let text = |path: &str| match files.get(path) {
+        None => Ok(None),
+        Some(part) => part.text(path, &limits).map(Some),
+    };
+    let texts = Texts {
+        description: text(CARTON_TOML)?.unwrap_or_default(),
+        tensors: text(TENSOR_INDEX)?,
+        ..Texts::default()
+    };
+    Ok(Contents::new(found, &texts, &limits)?.warnings)
+}
+
+fn add_tensor(
+    files: &mut BTreeMap<String, Part>,
+    rows: &mut Vec<TensorRow>,
+    name: String,
+    value: Value,
+) -> Result<()> {
+    let (ty, shape, extension, content) = match value {
+        Value::Numbers { ty, shape, data } => (ty, shape, "bin", data),
+        Value::Strings { shape, data } => {
+            let len = data.len() as u64;
+            if element_count(&shape) != Some(len) {
+                return Err(
+                    part(format!("{len} texts do not fit the shape {shape:?}")).in_tensor(name)
+                );
+            }
+            (ValueType::String, shape, "toml", write::strings(&data).into())
+        }
+        Value::Nested(values) => {
+            let mut inner = Vec::new();
+            for (at, value) in values.into_iter().enumerate() {
+                if matches!(value, Value::Nested(_)) {
+                    return Err(
+                        part("a nested tensor contains a nested tensor".into()).in_tensor(name)
+                    );
+                }
+                // The original takes an inner tensor away from the others, so each has its own.
+                let own = format!("{name}.{at}");
+                add_tensor(files, rows, own.clone(), value)?;
+                inner.push(own);
+            }
+            rows.push(TensorRow { name, kind: TensorKind::Nested { inner } });
+            return Ok(());
+        }
+    };
+    if rows.iter().any(|row| row.name == name) {
+        return Err(part(format!("two tensors are named `{}`", name.shown())));
+    }
+    if let Some(width) = ty.width() {
+        let wanted = element_count(&shape).and_then(|n| n.checked_mul(width));
+        if wanted != Some(content.len() as u64) {
+            let message = format!("{} bytes do not fit the shape {shape:?}", content.len());
+            return Err(part(message).in_tensor(name));
+        }
+    }
+    let file = format!("tensor_{}.{extension}", rows.len());
+    files.insert(format!("tensor_data/{file}"), Part::new(Source::Bytes(content)));
+    rows.push(TensorRow { name, kind: TensorKind::Plain { ty, shape, file } });
+    Ok(())
+}

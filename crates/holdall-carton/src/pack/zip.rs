@@ -1,0 +1,272 @@
+//! Entries of a zip on their way to a file.
+
+use super::Packing;
+use super::parts::{Part, Source};
+use crate::origin::Stored;
+use crate::read::{Sum, fill, reading};
+use holdall_core::codec::crc::Crc32;
+use holdall_core::error::Shown as _;
+use holdall_core::formats::carton::sha256;
+use holdall_core::wire::zip::write::{Entry, directory, local_header};
+use holdall_core::wire::zip::{EntryKind, Method};
+use holdall_core::{Error, Result};
+use holdall_io::Work;
+use holdall_io::error::CHANGED;
+use holdall_io::sink::{FileSink, Sink};
+use holdall_io::source::read_part;
+use std::io::{self, Read, Write};
+
+/// Bytes read at a time.
+const PIECE: usize = 1 << 20;
+/// Files up to this many bytes are held in memory: their headers are written once, and they are
+/// compressed only where that makes them shorter.
+const SMALL: u64 = 4 << 20;
+/// zstd's own default.
+const ZSTD_LEVEL: i32 = 3;
+
+/// A zip being written.
+pub(super) struct Out<'a> {
+    sink: FileSink,
+    entries: Vec<Entry>,
+    work: &'a Work,
+    piece: Vec<u8>,
+}
+
+impl<'a> Out<'a> {
+    /// Nothing written yet of a zip whose files have `total` bytes.
+    pub(super) fn new(mut sink: FileSink, total: u64, work: &'a Work) -> Out<'a> {
+        sink.expect(total);
+        Out { sink, entries: Vec::new(), work, piece: vec![0; PIECE] }
+    }
+
+    /// Adds a file, and says what its SHA-256 is: for a symbolic link that of the file it leads to.
+    pub(super) fn add(&mut self, path: &str, part: &Part, packing: Packing) -> Result<[u8; 32]> {
+        if let Source::Link(_, _, to) = &part.source {
+            self.put(path, EntryKind::Symlink, Method::Stored, to.as_bytes(), to.as_bytes())?;
+            return match part.sha256 {
+                Some(known) => Ok(known),
+                None => part.hash(path),
+            };
+        }
+        let compressed = match packing {
+            Packing::Kept => part.compressed()?,
+            _ => None,
+        };
+        if let Some(stored) = compressed {
+            return self.keep(path, part, &stored);
+        }
+        let (len, mut from) = part.open()?;
+        if len > SMALL {
+            return self.stream(path, len, &mut *from, packing);
+        }
+        let mut bytes = Vec::new();
+        from.take(SMALL + 1).read_to_end(&mut bytes).map_err(|e| reading(e, path))?;
+        if bytes.len() as u64 != len {
+            return Err(changed(path, len));
+        }
+        self.work.advance(len)?;
+        self.add_bytes(path, &bytes, packing)
+    }
+
+    /// Adds a file as another zip stores it, checked against that zip's word on its way.
+    fn keep(&mut self, path: &str, part: &Part, stored: &Stored) -> Result<[u8; 32]> {
+        let hash = part.hash(path)?;
+        let range = stored.range();
+        let entry = Entry {
+            name: path.to_owned(),
+            kind: EntryKind::File,
+            method: stored.method,
+            crc: stored.crc,
+            stored_len: range.end - range.start,
+            len: stored.len,
+            offset: self.sink.len(),
+        };
+        self.sink.append(&local_header(&entry))?;
+        let mut at = range.start;
+        while at < range.end {
+            let next = range.end.min(at + PIECE as u64);
+            self.sink.append(&read_part(&*stored.source, at..next)?)?;
+            at = next;
+        }
+        self.work.advance(stored.len)?;
+        self.entries.push(entry);
+        Ok(hash)
+    }
+
+    /// Adds a file that is in memory.
+    pub(super) fn add_bytes(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        packing: Packing,
+    ) -> Result<[u8; 32]> {
+        let mut squeeze = Squeeze::new(packing, bytes.len() as u64)?;
+        let short = match squeeze.method() {
+            Method::Stored => None,
+            method => {
+                let all = squeeze.push(bytes).and_then(|()| squeeze.end());
+                all.map_err(|e| reading(e, path))?;
+                Some((method, squeeze.take())).filter(|(_, short)| short.len() < bytes.len())
+            }
+        };
+        match short {
+            Some((method, short)) => self.put(path, EntryKind::File, method, &short, bytes)?,
+            None => self.put(path, EntryKind::File, Method::Stored, bytes, bytes)?,
+        }
+        Ok(sha256(bytes))
+    }
+
+    fn put(
+        &mut self,
+        path: &str,
+        kind: EntryKind,
+        method: Method,
+        bytes: &[u8],
+        decoded: &[u8],
+    ) -> Result<()> {
+        let mut crc = Crc32::zip();
+        crc.update(decoded);
+        let entry = Entry {
+            name: path.to_owned(),
+            kind,
+            method,
+            crc: crc.value(),
+            stored_len: bytes.len() as u64,
+            len: decoded.len() as u64,
+            offset: self.sink.len(),
+        };
+        self.sink.append(&local_header(&entry))?;
+        self.sink.append(bytes)?;
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// Adds a file piece by piece. Its header is written again at the end, when its checksum is known.
+    fn stream(
+        &mut self,
+        path: &str,
+        len: u64,
+        from: &mut dyn Read,
+        packing: Packing,
+    ) -> Result<[u8; 32]> {
+        let mut squeeze = Squeeze::new(packing, len)?;
+        let mut entry = Entry {
+            name: path.to_owned(),
+            kind: EntryKind::File,
+            method: squeeze.method(),
+            crc: 0,
+            stored_len: 0,
+            len,
+            offset: self.sink.len(),
+        };
+        self.sink.append(&local_header(&entry))?;
+        let start = self.sink.len();
+        let mut sum = Sum::default();
+        let mut done = 0;
+        loop {
+            let count = fill(from, &mut self.piece).map_err(|e| reading(e, path))?;
+            let bytes = &self.piece[..count];
+            sum.update(bytes);
+            done += count as u64;
+            if done > len {
+                return Err(changed(path, len));
+            }
+            match &mut squeeze {
+                Squeeze::Plain => self.sink.append(bytes)?,
+                squeeze => {
+                    squeeze.push(bytes).map_err(|e| reading(e, path))?;
+                    self.sink.append(&squeeze.take())?;
+                }
+            }
+            self.work.advance(count as u64)?;
+            if count < self.piece.len() {
+                break;
+            }
+        }
+        if done != len {
+            return Err(changed(path, len));
+        }
+        squeeze.end().map_err(|e| reading(e, path))?;
+        self.sink.append(&squeeze.take())?;
+        let (hash, crc) = sum.finish();
+        (entry.crc, entry.stored_len) = (crc, self.sink.len() - start);
+        self.sink.patch(entry.offset, local_header(&entry));
+        self.entries.push(entry);
+        Ok(hash)
+    }
+
+    /// Writes the directory and publishes the file; returns its length.
+    pub(super) fn finish(mut self) -> Result<u64> {
+        let end = directory(&self.entries, self.sink.len());
+        self.sink.append(&end)?;
+        let len = self.sink.len();
+        self.sink.finish()?;
+        Ok(len)
+    }
+}
+
+#[cold]
+fn changed(path: &str, len: u64) -> Error {
+    let path = path.shown();
+    CHANGED.broken(format!("`{path}` no longer has the {len} bytes that it had when packing began"))
+}
+
+/// A compressor of one entry, or none.
+enum Squeeze {
+    Plain,
+    Zstd(Box<zstd::stream::write::Encoder<'static, Vec<u8>>>),
+    Deflate(Box<flate2::write::DeflateEncoder<Vec<u8>>>),
+}
+
+impl Squeeze {
+    fn new(packing: Packing, len: u64) -> Result<Squeeze> {
+        let refused = |e| holdall_io::error::io(e, "starting zstd");
+        Ok(match packing {
+            Packing::Stored | Packing::Kept => Squeeze::Plain,
+            Packing::Zstd => {
+                let mut encoder =
+                    zstd::stream::write::Encoder::new(Vec::new(), ZSTD_LEVEL).map_err(refused)?;
+                encoder.include_checksum(true).map_err(refused)?;
+                encoder.set_pledged_src_size(Some(len)).map_err(refused)?;
+                Squeeze::Zstd(Box::new(encoder))
+            }
+            Packing::Deflate => {
+                let level = flate2::Compression::default();
+                Squeeze::Deflate(Box::new(flate2::write::DeflateEncoder::new(Vec::new(), level)))
+            }
+        })
+    }
+
+    fn method(&self) -> Method {
+        match self {
+            Squeeze::Plain => Method::Stored,
+            Squeeze::Zstd(_) => Method::Zstd,
+            Squeeze::Deflate(_) => Method::Deflate,
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Squeeze::Plain => Ok(()),
+            Squeeze::Zstd(encoder) => encoder.write_all(bytes),
+            Squeeze::Deflate(encoder) => encoder.write_all(bytes),
+        }
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        match self {
+            Squeeze::Plain => Ok(()),
+            Squeeze::Zstd(encoder) => encoder.do_finish(),
+            Squeeze::Deflate(encoder) => encoder.try_finish(),
+        }
+    }
+
+    /// What came out since the last time.
+    fn take(&mut self) -> Vec<u8> {
+        match self {
+            Squeeze::Plain => Vec::new(),
+            Squeeze::Zstd(encoder) => std::mem::take(encoder.get_mut()),
+            Squeeze::Deflate(encoder) => std::mem::take(encoder.get_mut()),
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! An open package.
+
+mod open;
+mod value;
+
+use super::origin::{Origin, Source, Stored, on_disk as on_disk_file};
+use super::read::reading;
+use super::rules::{NO_FILE, NOT_HERE};
+use super::unpack::{What, unpack};
+use super::verify::{PackageReport, PackageVerifyOptions, check as check_bytes, verify};
+use super::{Description, Fetcher, FileReader, Links, Manifest, TensorRow, UnpackOptions};
+use bytes::Bytes;
+use holdall_core::codec::zstd::check_decoded_len;
+use holdall_core::error::Shown as _;
+use holdall_core::formats::carton::{sha256, wrong_hash};
+use holdall_core::{Error, Limits, Remedy, Result, Warning};
+use holdall_io::File;
+use holdall_io::Work;
+use holdall_io::buffer::Buffer;
+use holdall_io::source::{Access, FileSource, SliceSource};
+use holdall_io::{Check, Io, OpenOptions};
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An open package. Cheap to clone; shared by threads.
+#[derive(Clone)]
+pub struct Package {
+    inner: Arc<Inner>,
+    fetcher: Option<Arc<dyn Fetcher>>,
+}
+
+struct Inner {
+    name: String,
+    origin: Origin,
+    /// The file or folder, where it is opened by its path.
+    path: Option<PathBuf>,
+    io: Io,
+    /// How its files are opened.
+    options: OpenOptions,
+    description: Description,
+    manifest: Option<Manifest>,
+    hash: Option<[u8; 32]>,
+    links: Links,
+    files: Vec<PackageFile>,
+    tensors: Vec<TensorRow>,
+    warnings: Vec<Warning>,
+}
+
+/// A file of a package, folders excepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PackageFile {
+    /// Path in the package, parts separated by `/`.
+    pub path: String,
+    /// Its bytes; `None` where only a fetch tells.
+    pub len: Option<u64>,
+    /// SHA-256 of its bytes as `MANIFEST` gives it; `None` for `MANIFEST`, `LINKS`, and where there is no
+    /// `MANIFEST`.
+    pub sha256: Option<[u8; 32]>,
+    /// Where its bytes are.
+    pub place: Place,
+    /// The path in the package that it stands for, where it is a symbolic link.
+    pub target: Option<String>,
+    /// Number of its entry in the zip, whose name may be another: the original begins some with `/`.
+    entry: Option<usize>,
+}
+
+/// Where the bytes of a package's file are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Place {
+    /// In the zip.
+    Zip,
+    /// In the unpacked folder.
+    Disk,
+    /// Elsewhere: `LINKS` says where.
+    Links,
+}
+
+impl Package {
+    /// Gets files that are only linked to through `fetcher`, in place of the one of the
+    /// [`OpenOptions`](crate::OpenOptions).
+    /// Without one, reading them is an error.
+    pub fn with_fetcher(mut self, fetcher: Arc<dyn Fetcher>) -> Package {
+        self.fetcher = Some(fetcher);
+        self
+    }
+
+    /// The name it was opened under.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Where it is on the disk, if it was opened there.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.inner.path.as_deref()
+    }
+
+    /// What `carton.toml` says.
+    pub fn description(&self) -> &Description {
+        &self.inner.description
+    }
+
+    /// The `MANIFEST`; a folder that is being made may have none.
+    pub fn manifest(&self) -> Option<&Manifest> {
+        self.inner.manifest.as_ref()
+    }
+
+    /// What `LINKS` says; empty where there is none.
+    pub fn links(&self) -> &Links {
+        &self.inner.links
+    }
+
+    /// All files in the order of the bytes of their paths, also those that are only linked to, and
+    /// `MANIFEST` and `LINKS`.
+    pub fn files(&self) -> &[PackageFile] {
+        &self.inner.files
+    }
+
+    /// The file of that path.
+    pub fn file(&self, path: &str) -> Option<&PackageFile> {
+        let files = &self.inner.files;
+        let at = files.binary_search_by(|f| f.path.as_str().cmp(path)).ok()?;
+        files.get(at)
+    }
+
+    /// The rows of `tensor_data/index.toml`.
+    pub fn tensors(&self) -> &[TensorRow] {
+        &self.inner.tensors
+    }
+
+    /// The model hash: SHA-256 of the bytes of `MANIFEST`.
+    pub fn hash(&self) -> Option<[u8; 32]> {
+        self.inner.hash
+    }
+
+    /// What is odd about the package but does not make it bad.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.inner.warnings
+    }
+
+    /// The bytes of a file, checked against `MANIFEST`. Those that are stored as they are in a mapped file
+    /// are not copied.
+    ///
+    /// # Errors
+    /// NotFound, Io, Integrity, Limit; what a fetch finds wrong.
+    pub fn read(&self, path: &str) -> Result<Bytes> {
+        let file = self.find(path)?;
+        let checked = |bytes: Bytes| match file.sha256 {
+            Some(wanted) if sha256(&bytes) != wanted => {
+                Err(wrong_hash(path, &wanted, &sha256(&bytes)))
+            }
+            _ => Ok(bytes),
+        };
+        let read = match self.at(file)? {
+            At::Zip(stored) if stored.is_plain() => {
+                self.check_len(&stored)?;
+                stored.source.read_range(stored.range()).and_then(checked)
+            }
+            At::Zip(stored) => {
+                let from = stored.stream(self.inner.options.limits())?;
+                let from = FileReader::new(Box::new(from), path, stored.len, file.sha256);
+                whole(from, stored.len, path)
+            }
+            At::Disk(on_disk) => {
+                let (len, from) = on_disk_file(&on_disk)?;
+                check_decoded_len(len, len, self.inner.options.limits())?;
+                let from = FileReader::new(Box::new(from), path, len, file.sha256);
+                whole(from, len, path)
+            }
+        };
+        read.map_err(|e| e.in_source(self.inside(path)))
+    }
+
+    /// The bytes of a file as a stream in bounded memory. The read that would hand out its last bytes fails
+    /// when the hash is wrong: who reads it keeps nothing before that.
+    ///
+    /// # Errors
+    /// As [`Package::read`].
+    pub fn reader(&self, path: &str) -> Result<FileReader> {
+        let file = self.find(path)?;
+        let (len, from) = self.stream(file).map_err(|e| e.in_source(self.inside(path)))?;
+        Ok(FileReader::new(from, path, len, file.sha256))
+    }
+
+    /// A stream of a file's bytes whose hash the caller compares, and how many there are.
+    pub(crate) fn unchecked_reader(&self, path: &str) -> Result<(u64, Box<dyn Read + Send>)> {
+        self.stream(self.find(path)?)
+    }
+
+    fn stream(&self, file: &PackageFile) -> Result<(u64, Box<dyn Read + Send>)> {
+        Ok(match self.at(file)? {
+            At::Zip(stored) => (stored.len, Box::new(stored.stream(self.inner.options.limits())?)),
+            At::Disk(path) => {
+                let (len, from) = on_disk_file(&path)?;
+                (len, Box::new(from))
+            }
+        })
+    }
+
+    /// Opens a tensor file inside: in place where it is stored as it is, else decoded in memory. In place
+    /// no byte is read before it is asked for, and its hash is checked only under [`Check::All`], all of it
+    /// before the file is returned. [`Package::verify`] always checks.
+    ///
+    /// # Errors
+    /// As [`Package::read`] and [`crate::open()`].
+    pub fn open_file(&self, path: &str) -> Result<File> {
+        let name = self.inside(path);
+        let options = &self.inner.options;
+        let file = self.find(path)?;
+        let at = self.at(file).map_err(|e| e.in_source(&name))?;
+        let is_mapped = !matches!(&at, At::Zip(stored) if !stored.is_plain());
+        if options.check() == Check::All && is_mapped {
+            let whole = file.target.as_deref().map_or(Ok(file), |target| self.find(target))?;
+            check_bytes(self, whole, &Work::default()).map_err(|e| e.in_source(&name))?;
+        }
+        match at {
+            At::Zip(stored) if stored.is_plain() => {
+                let slice = SliceSource::new(stored.source.clone(), stored.range())?;
+                options.decode(Arc::new(slice), name, self.inner.io)
+            }
+            At::Zip(..) => options.open_bytes(self.read(path)?, name),
+            At::Disk(path) if matches!(&self.inner.origin, Origin::Folder(of) if path.starts_with(of)) => {
+                options.open(path)
+            }
+            // A file of the cache: its name there is a hash.
+            At::Disk(path) => {
+                let opened = FileSource::open(&path).and_then(|file| options.source(file));
+                let (source, io) = opened.map_err(|e| e.in_source(&name))?;
+                options.decode(source, name, io)
+            }
+        }
+    }
+
+    /// Checks every byte: see [`PackageVerifyOptions`].
+    ///
+    /// # Errors
+    /// Io. What is wrong with the package is in the report.
+    pub fn verify(&self, options: &PackageVerifyOptions) -> Result<PackageReport> {
+        verify(self, options)
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        self.inner.options.limits()
+    }
+
+    /// The way to the bytes of a file on the disk.
+    pub(crate) fn source_of(&self, path: &Path) -> Result<Source> {
+        let opened = FileSource::open(path).and_then(|file| self.inner.options.source(file));
+        Ok(opened.map_err(|e| e.in_source(path.display()))?.0)
+    }
+
+    /// Where the bytes of a file are, links of all kinds followed.
+    pub(crate) fn at(&self, file: &PackageFile) -> Result<At> {
+        let file = match &file.target {
+            Some(target) => self.find(target)?,
+            None => file,
+        };
+        match (&self.inner.origin, file.place) {
+            (Origin::Zip { source, directory }, Place::Zip) => {
+                let entry = file.entry.and_then(|at| directory.at(at));
+                match entry.map(|entry| Stored::find(source, directory, entry)).transpose()? {
+                    Some(stored) => Ok(At::Zip(stored)),
+                    None => Err(self.no_file(&file.path)),
+                }
+            }
+            (Origin::Folder(root), Place::Disk) => Ok(At::Disk(root.join(&file.path))),
+            _ => self.fetched(file).map(At::Disk),
+        }
+    }
+
+    /// Holds the descriptor of a file in a zip, where it has one, against the directory.
+    pub(crate) fn check_descriptor(&self, file: &PackageFile) -> Result<()> {
+        let Origin::Zip { source, directory } = &self.inner.origin else { return Ok(()) };
+        match file.entry.and_then(|at| directory.at(at)) {
+            Some(entry) => Stored::check_descriptor(&**source, directory, entry),
+            None => Ok(()),
+        }
+    }
+
+    fn fetched(&self, file: &PackageFile) -> Result<PathBuf> {
+        let path = file.path.shown();
+        let urls = |hash: [u8; 32]| {
+            let row = self.inner.links.urls.iter().find(|(of, _)| *of == hash);
+            row.map(|(_, urls)| (hash, urls))
+        };
+        let Some((hash, urls)) = file.sha256.and_then(urls) else {
+            return Err(self.no_file(&file.path));
+        };
+        match &self.fetcher {
+            Some(fetcher) => {
+                fetcher.fetch(hash, urls).map_err(|e| e.for_source(self.inside(&file.path)))
+            }
+            None => {
+                let message = format!("`{path}` is not in the package, which only links to it");
+                Err(NOT_HERE.broken(message))
+            }
+        }
+    }
+
+    /// Whether a file that is stored as it is may be held in memory.
+    fn check_len(&self, stored: &Stored) -> Result<()> {
+        match stored.source.terms().access {
+            Access::Borrowed => Ok(()),
+            _ => check_decoded_len(
+                stored.len,
+                stored.component.stored_len(),
+                self.inner.options.limits(),
+            ),
+        }
+    }
+
+    fn find(&self, path: &str) -> Result<&PackageFile> {
+        self.file(path).ok_or_else(|| self.no_file(path))
+    }
+
+    #[cold]
+    fn no_file(&self, path: &str) -> Error {
+        let e = NO_FILE.broken(format!("there is no `{}`", path.shown()));
+        let e = e.in_source(self.name());
+        match holdall_io::select::nearest(path, self.files().iter().map(|f| f.path.as_str())) {
+            Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
+            None => e,
+        }
+    }
+
+    /// How a file inside is named in errors, and opened by name.
+    pub(crate) fn inside(&self, path: &str) -> String {
+        format!("{}!/{path}", self.name())
+    }
+
+    /// Writes every file of the package into the new folder `to`, which appears whole or not at all.
+    ///
+    /// # Errors
+    /// As [`Package::read`]; Misuse where `to` exists.
+    pub fn unpack(&self, to: impl AsRef<Path>) -> Result<()> {
+        self.unpack_with(to, &UnpackOptions::new())
+    }
+
+    /// As [`Package::unpack`], with choices.
+    ///
+    /// # Errors
+    /// As [`Package::unpack`].
+    pub fn unpack_with(&self, to: impl AsRef<Path>, options: &UnpackOptions) -> Result<()> {
+        unpack(self, What::Package, to.as_ref(), options)
+    }
+
+    /// Writes what is under `model/` into the new folder `to`, which appears whole or not at all.
+    ///
+    /// # Errors
+    /// As [`Package::unpack`].
+    pub fn unpack_model(&self, to: impl AsRef<Path>) -> Result<()> {
+        self.unpack_model_with(to, &UnpackOptions::new())
+    }
+
+    /// As [`Package::unpack_model`], with choices.
+    ///
+    /// # Errors
+    /// As [`Package::unpack`].
+    pub fn unpack_model_with(&self, to: impl AsRef<Path>, options: &UnpackOptions) -> Result<()> {
+        unpack(self, What::Model, to.as_ref(), options)
+    }
+}
+
+/// Where the bytes of one file are.
+pub(crate) enum At {
+    Zip(Stored),
+    Disk(PathBuf),
+}
+
+/// All bytes of a stream of `len` bytes, which were checked against the limits.
+fn whole(mut from: FileReader, len: u64, path: &str) -> Result<Bytes> {
+    let mut out = Buffer::new(len as usize)?;
+    from.read_exact(out.as_mut()).map_err(|e| reading(e, path))?;
+    // An empty file has no last bytes for the check to come before.
+    from.read(&mut [0]).map_err(|e| reading(e, path))?;
+    Ok(out.freeze())
+}
+
+/// `PACKAGE!/PATH` as two paths, where there is no file of the whole name and there is a package.
+pub(crate) fn split(path: &Path) -> Option<(&Path, &str)> {
+    let text = path.to_str()?;
+    if !text.contains("!/") || path.exists() {
+        return None;
+    }
+    let both = text.match_indices("!/").map(|(at, _)| (&text[..at], &text[at + 2..]));
+    let mut both = both.map(|(package, inside)| (Path::new(package), inside));
+    both.find(|(package, _)| holdall_io::http::is_url(package).is_some() || package.exists())
+}
+
+impl fmt::Debug for Package {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Package").field("name", &self.name()).finish_non_exhaustive()
+    }
+}

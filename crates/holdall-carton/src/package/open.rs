@@ -1,0 +1,182 @@
+//! Opening a package: what it says of itself, from a zip, a folder or an address.
+
+use super::{Inner, Package, PackageFile, Place};
+use crate::folder;
+use crate::origin::Origin;
+use crate::rules::NO_PACKAGE;
+use crate::{Description, OpenOptions, Runner};
+use holdall_core::formats::carton::{Contents, PackedFile, read_zip, rules::MISSING_FILE, write};
+use holdall_core::wire::zip::Directory;
+use holdall_core::{Error, Kind, Remedy, Result, Stop, Window, formats};
+use holdall_io::File;
+use holdall_io::Io;
+use holdall_io::source::{ByteSource, FileSource};
+use std::path::Path;
+use std::sync::Arc;
+
+impl Package {
+    /// Opens a package, zip or unpacked folder, with the default [`OpenOptions`].
+    ///
+    /// # Errors
+    /// Io when it cannot be read, and what is wrong with it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Package> {
+        Package::open_with(path, &OpenOptions::new())
+    }
+
+    /// Opens a package, zip or unpacked folder.
+    ///
+    /// # Errors
+    /// As [`Package::open`].
+    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Package> {
+        let path = path.as_ref();
+        if let Some(url) = holdall_io::http::is_url(path) {
+            let (source, name) = options.files.remote(url)?;
+            return Package::of_zip(source, None, Io::Read, name, options);
+        }
+        let name = path.display().to_string();
+        if path.is_dir() {
+            return Package::of_folder(path, None, options).map_err(|e| e.in_source(name));
+        }
+        let opened = FileSource::open(path).and_then(|file| options.files.source(file));
+        let (source, io) = opened.map_err(|e| e.in_source(&name))?;
+        Package::of_zip(source, Some(path), io, name, options)
+    }
+
+    /// Opens a zip that `source` gives; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// As [`Package::open`].
+    pub fn open_source(
+        source: Arc<dyn ByteSource>,
+        name: impl Into<String>,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        Package::of_zip(source, None, Io::Read, name.into(), options)
+    }
+
+    /// The package that an open file is; `None` for a file of another format.
+    ///
+    /// # Errors
+    /// As [`Package::open`].
+    pub fn of_file(file: &File) -> Result<Option<Package>> {
+        if file.format() != formats::carton::FORMAT.id {
+            return Ok(None);
+        }
+        let options = OpenOptions::new().with_limits(file.limits().clone());
+        let name = file.name().to_owned();
+        let source = Arc::clone(&file.all_sources()[0]);
+        Package::of_zip(source, None, file.io(), name, &options).map(Some)
+    }
+
+    /// Opens an unpacked folder that may have no `carton.toml`: the caller says what runs the model.
+    ///
+    /// # Errors
+    /// As [`Package::open`].
+    pub fn open_folder(
+        path: impl AsRef<Path>,
+        runner: Runner,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        let path = path.as_ref();
+        let opened = Package::of_folder(path, Some(runner), options);
+        opened.map_err(|e| e.in_source(path.display()))
+    }
+
+    fn of_zip(
+        source: Arc<dyn ByteSource>,
+        path: Option<&Path>,
+        io: Io,
+        name: String,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        let limits = options.files.limits();
+        let mut window = Window::new(source.len());
+        let found = holdall_io::fetch_ends(&*source, &mut window).and_then(|()| {
+            // The directory is read once, however often more is fetched for what it leads to.
+            let directory =
+                holdall_io::source::fetched(&*source, &mut window, |w| Directory::read(w, limits))?;
+            let contents = holdall_io::source::fetched(&*source, &mut window, |w| {
+                read_zip(&directory, w, limits)
+            })?;
+            Ok((contents, directory))
+        });
+        let (contents, directory) = found.map_err(|e| no_package(&*source, e).in_source(&name))?;
+        let origin = Origin::Zip { source, directory };
+        Package::of(contents, origin, path, io, name, options)
+    }
+
+    fn of(
+        contents: Contents,
+        origin: Origin,
+        path: Option<&Path>,
+        io: Io,
+        name: String,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        let found = match origin {
+            Origin::Zip { .. } => Place::Zip,
+            Origin::Folder(_) => Place::Disk,
+        };
+        let file = |file: PackedFile| PackageFile {
+            path: file.path,
+            len: file.len,
+            sha256: file.sha256,
+            place: if file.found.is_some() { found } else { Place::Links },
+            target: file.target,
+            entry: file.found,
+        };
+        let files = contents.files.into_iter().map(file).collect();
+        let inner = Inner {
+            name,
+            origin,
+            path: path.map(Path::to_owned),
+            io,
+            options: options.files.clone(),
+            description: contents.description,
+            manifest: contents.manifest,
+            hash: contents.hash,
+            links: contents.links,
+            files,
+            tensors: contents.tensors,
+            warnings: contents.warnings,
+        };
+        Ok(Package { inner: Arc::new(inner), fetcher: options.fetching.0.clone() })
+    }
+
+    fn of_folder(root: &Path, runner: Option<Runner>, options: &OpenOptions) -> Result<Package> {
+        let (found, mut texts) = folder::read(root, options.files.limits())?;
+        if texts.description.is_empty() {
+            let Some(runner) = runner else {
+                let e = MISSING_FILE.broken("there is no `carton.toml` in the folder");
+                return Err(e.with_remedy(Remedy::NameRunner));
+            };
+            let mut description = Description::default();
+            description.runner = runner;
+            texts.description = write::description(&description).into();
+        }
+        let contents = Contents::new(found, &texts, options.files.limits())?;
+        let name = root.display().to_string();
+        Package::of(contents, Origin::Folder(root.to_owned()), Some(root), Io::Read, name, options)
+    }
+}
+
+/// What is wrong with a file that does not open: where another format claims it, or none, it is not a package at
+/// all.
+#[cold]
+fn no_package(source: &dyn ByteSource, e: Error) -> Error {
+    if e.kind() != Kind::Malformed {
+        return e;
+    }
+    let mut window = Window::new(source.len());
+    if holdall_io::fetch_ends(source, &mut window).is_err() {
+        return e;
+    }
+    match formats::detect(&window) {
+        Ok(format) if format.id != formats::carton::FORMAT.id => {
+            let e = NO_PACKAGE.broken(format!("this is a {} file, not a package", format.name));
+            e.with_remedy(Remedy::PackFile)
+        }
+        Err(Stop::Fail(unknown)) => unknown,
+        _ => e,
+    }
+}

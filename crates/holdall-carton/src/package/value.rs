@@ -1,0 +1,64 @@
+//! Tensors of a package by value.
+
+use super::Package;
+use crate::rules::NO_TENSOR;
+use crate::{TensorKind, Value, ValueType};
+use bytes::Bytes;
+use holdall_core::formats::carton::{TENSOR_DATA, rules::TENSOR_LEN, tensors};
+use holdall_core::model::element_count;
+use holdall_core::{Error, Remedy, Result};
+
+impl Package {
+    /// The tensor of that name in `tensor_data`.
+    ///
+    /// # Errors
+    /// As [`Package::read`]; Malformed where its file is not what its row says.
+    pub fn value(&self, tensor: &str) -> Result<Value> {
+        let Some(row) = self.tensors().iter().find(|row| row.name == tensor) else {
+            return Err(self.no_tensor(tensor));
+        };
+        match &row.kind {
+            TensorKind::Plain { ty, shape, file } => {
+                let bytes = self.read(&format!("{TENSOR_DATA}/{file}"))?;
+                let value = match ty {
+                    ValueType::String => {
+                        let count = element_count(shape).unwrap_or(u64::MAX);
+                        let limits = self.inner.options.limits();
+                        tensors::strings(&bytes, count, limits)
+                            .map(|data| Value::Strings { shape: shape.clone(), data })
+                    }
+                    ty => numbers(*ty, shape, bytes),
+                };
+                value.map_err(|e| e.in_tensor(tensor).in_source(self.name()))
+            }
+            // None of them is nested: that was checked when the rows were read.
+            TensorKind::Nested { inner } => {
+                let values = inner.iter().map(|name| self.value(name)).collect::<Result<_>>()?;
+                Ok(Value::Nested(values))
+            }
+        }
+    }
+
+    #[cold]
+    fn no_tensor(&self, name: &str) -> Error {
+        let e = NO_TENSOR.broken("there is no tensor of this name").in_tensor(name);
+        let e = e.in_source(self.name());
+        match holdall_io::select::nearest(name, self.tensors().iter().map(|row| row.name.as_str()))
+        {
+            Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
+            None => e,
+        }
+    }
+}
+
+/// A tensor of numbers; a file that was linked to has its length checked here for the first time.
+fn numbers(ty: ValueType, shape: &[u64], data: Bytes) -> Result<Value> {
+    let wanted = element_count(shape).and_then(|n| n.checked_mul(ty.width().unwrap_or(0)));
+    let found = data.len() as u64;
+    if wanted != Some(found) {
+        let (ty, wanted) = (ty.as_str(), wanted.unwrap_or(u64::MAX));
+        let message = format!("shape {shape:?} of {ty} takes {wanted} bytes, its file has {found}");
+        return Err(TENSOR_LEN.broken(message));
+    }
+    Ok(Value::Numbers { ty, shape: shape.to_vec(), data })
+}

@@ -1,0 +1,171 @@
+//! Writing a package's files into a folder.
+
+use super::package::{Package, PackageFile};
+use super::read::{fill, reading};
+use super::rules::PLACE;
+use crate::folder_sink::FolderSink;
+use holdall_core::Result;
+use holdall_core::error::Shown as _;
+use holdall_core::formats::carton::rules::SYMLINK;
+use holdall_io::error::io;
+use holdall_io::{Work, with_work};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Bytes copied at a time.
+const PIECE: usize = 1 << 20;
+
+/// What a caller chooses about unpacking.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct UnpackOptions {
+    work: Work,
+    overwrite: bool,
+}
+
+impl UnpackOptions {
+    /// One thread for each core, no progress; an existing folder is left alone.
+    pub fn new() -> UnpackOptions {
+        UnpackOptions::default()
+    }
+
+    /// Replaces an existing folder, all of it.
+    pub fn with_overwrite(mut self, overwrite: bool) -> UnpackOptions {
+        self.overwrite = overwrite;
+        self
+    }
+}
+
+with_work!(UnpackOptions);
+
+/// What is unpacked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// Every file.
+    Package,
+    /// What is under `model/`, without that folder.
+    Model,
+}
+
+pub(super) fn unpack(
+    package: &Package,
+    what: What,
+    to: &Path,
+    options: &UnpackOptions,
+) -> Result<()> {
+    let mut files: Vec<(&PackageFile, &str)> = package
+        .files()
+        .iter()
+        .filter_map(|file| match what {
+            What::Package => Some((file, file.path.as_str())),
+            What::Model => Some((file, file.path.strip_prefix("model/")?)),
+        })
+        .collect();
+    if options.overwrite {
+        check_apart(package, to)?;
+    }
+    let sink = FolderSink::create(to, options.overwrite)?;
+    let root = sink.path();
+    if what == What::Package {
+        make_folder(&root.join("model"), root)?;
+    }
+    for (_, path) in &files {
+        if let Some(folder) = Path::new(path).parent() {
+            make_folder(&root.join(folder), root)?;
+        }
+    }
+    options.work.begin(files.iter().filter_map(|(file, _)| file.len).sum());
+    // The longest first, so that no thread is left with one at the end.
+    files.sort_by_key(|(file, _)| std::cmp::Reverse(file.len));
+    options.work.for_each(
+        files,
+        || vec![0; PIECE],
+        |piece, (file, path)| {
+            write_file(package, file, path, root, piece, &options.work)
+                .map_err(|e| e.in_source(package.inside(&file.path)))
+        },
+    )?;
+    sink.finish()
+}
+
+/// Refuses to replace a folder that the package is in, or is: it would go with the rest of it.
+fn check_apart(package: &Package, to: &Path) -> Result<()> {
+    let path = package.path().and_then(|path| path.canonicalize().ok());
+    let (Some(path), Ok(folder)) = (path, to.canonicalize()) else { return Ok(()) };
+    if !path.starts_with(folder) {
+        return Ok(());
+    }
+    let e = PLACE.broken("the package is in this folder, which would be replaced as a whole");
+    let hint = "name another folder, or move the package out of this one first";
+    Err(e.with_hint(hint).in_source(to.display()))
+}
+
+fn write_file(
+    package: &Package,
+    file: &PackageFile,
+    path: &str,
+    root: &Path,
+    piece: &mut [u8],
+    work: &Work,
+) -> Result<()> {
+    let to = root.join(path);
+    let failed = |e| io(e, format_args!("writing `{}`", path.shown()));
+    if let Some(target) = &file.target
+        && make_link(&file.path, target, &to)?
+    {
+        // What it leads to is checked where it is written.
+        return Ok(());
+    }
+    let mut from = package.reader(&file.path)?;
+    let mut out = File::options().write(true).create_new(true).open(&to).map_err(failed)?;
+    loop {
+        let count = fill(&mut from, piece).map_err(|e| reading(e, &file.path))?;
+        out.write_all(&piece[..count]).map_err(failed)?;
+        work.advance(count as u64)?;
+        if count < piece.len() {
+            return Ok(());
+        }
+    }
+}
+
+/// Makes the symbolic link from one path of the package to another; whether the system has such.
+fn make_link(from: &str, target: &str, to: &Path) -> Result<bool> {
+    let text = relative(from, target).ok_or_else(|| {
+        let (from, target) = (from.shown(), target.shown());
+        SYMLINK.broken(format!("`{from}` leads to `{target}`"))
+    })?;
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(text, to).map_err(|e| io(e, "making a symbolic link"))?;
+        Ok(true)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (text, to);
+        Ok(false)
+    }
+}
+
+/// The way from the folder of `from` to `target`, both paths of the package in the same top folder.
+pub(super) fn relative(from: &str, target: &str) -> Option<PathBuf> {
+    let from: Vec<&str> = from.split('/').collect();
+    let target: Vec<&str> = target.split('/').collect();
+    let is_plain = |parts: &[&str]| parts.iter().all(|p| !matches!(*p, "" | "." | ".."));
+    if from.len() < 2 || from.first() != target.first() || !is_plain(&target) || !is_plain(&from) {
+        return None;
+    }
+    let folder = &from[..from.len() - 1];
+    let same = folder.iter().zip(&target).take_while(|(a, b)| a == b).count();
+    let mut out = PathBuf::new();
+    out.extend(std::iter::repeat_n("..", folder.len() - same));
+    out.extend(&target[same..]);
+    Some(out)
+}
+
+fn make_folder(folder: &Path, root: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(|e| {
+        let shown = folder.strip_prefix(root).unwrap_or(folder).display();
+        io(e, format_args!("making the folder `{shown}`"))
+    })
+}

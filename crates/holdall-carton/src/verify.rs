@@ -1,0 +1,220 @@
+//! Checking every byte of a package.
+//!
+//! Opening one checks what its texts say and how they fit together. What is left is in the bytes: hashes
+//! and checksums, what is compressed, tensors of texts. Each stored byte is read once, files on all cores,
+//! in memory that does not grow with them.
+
+use super::origin::{on_disk, pieces_of};
+use super::package::{At, Package};
+use super::read::Sum;
+use super::{PackageFile, Place, TensorKind, ValueType};
+use holdall_core::error::Shown as _;
+use holdall_core::formats::carton::{LINKS_NAME, MANIFEST_NAME, wrong_hash};
+use holdall_core::wire::zip::CRC32;
+use holdall_core::{Component, Encoding, Error, Result, Warning};
+use holdall_io::Verdict;
+use holdall_io::executor::Pieces;
+use holdall_io::{Work, with_work};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Findings that are kept; more are counted.
+const MAX_FINDINGS: usize = 1000;
+
+/// What warnings come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Strictness {
+    /// They are told.
+    #[default]
+    Usual,
+    /// They make a package bad.
+    Strict,
+}
+
+/// What a caller chooses about verifying a package.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PackageVerifyOptions {
+    work: Work,
+    strictness: Strictness,
+}
+
+impl PackageVerifyOptions {
+    /// One thread for each core, no progress, warnings are told.
+    pub fn new() -> PackageVerifyOptions {
+        PackageVerifyOptions::default()
+    }
+
+    /// Takes warnings for this.
+    pub fn with_strictness(mut self, strictness: Strictness) -> PackageVerifyOptions {
+        self.strictness = strictness;
+        self
+    }
+}
+
+with_work!(PackageVerifyOptions);
+
+/// What verifying a package did, found, and could not do.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PackageReport {
+    /// Files of the package.
+    pub files: u64,
+    /// Those of them whose SHA-256 is the one in `MANIFEST`.
+    pub hashed: u64,
+    /// Stored bytes that were read.
+    pub read_len: u64,
+    /// Tensors whose files hold what their rows say.
+    pub tensors: u64,
+    /// What is wrong, in the order of the files: the first 1000.
+    pub findings: Vec<Error>,
+    /// How much is wrong in all.
+    pub finding_count: u64,
+    /// What is over a limit, and so was not checked, in the order of the files: the first 1000.
+    pub over_limit: Vec<Error>,
+    /// How much is over a limit in all.
+    pub over_limit_count: u64,
+    /// Files that are only linked to, and were not read.
+    pub linked: u64,
+    /// The first of them.
+    pub first_linked: Option<String>,
+    /// Files without a hash: a folder without `MANIFEST` has only such.
+    pub unhashed: u64,
+    /// What is odd.
+    pub warnings: Vec<Warning>,
+    strictness: Strictness,
+}
+
+impl PackageReport {
+    /// What it comes to.
+    pub fn verdict(&self) -> Verdict {
+        let is_odd = self.strictness == Strictness::Strict && !self.warnings.is_empty();
+        if self.finding_count > 0 || is_odd {
+            Verdict::Bad
+        } else if self.linked > 0 || self.over_limit_count > 0 {
+            Verdict::Incomplete
+        } else {
+            Verdict::Sound
+        }
+    }
+}
+
+pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Result<PackageReport> {
+    let mut report = PackageReport {
+        files: package.files().len() as u64,
+        warnings: package.warnings().to_vec(),
+        strictness: options.strictness,
+        ..PackageReport::default()
+    };
+    // What a link leads to is checked where it is.
+    let here = |f: &&PackageFile| f.target.is_none() && f.place != Place::Links;
+    let mut files: Vec<(usize, &PackageFile)> =
+        package.files().iter().filter(here).enumerate().collect();
+    let mut away = package.files().iter().filter(|f| f.place == Place::Links);
+    report.first_linked = away.clone().next().map(|f| f.path.clone());
+    report.linked = away.by_ref().count() as u64;
+    let is_own = |f: &PackageFile| matches!(f.path.as_str(), MANIFEST_NAME | LINKS_NAME);
+    let unhashed = package.files().iter().filter(|f| f.sha256.is_none() && !is_own(f));
+    report.unhashed = unhashed.count() as u64;
+    options.work.begin(files.iter().filter_map(|(_, file)| file.len).sum());
+    // The longest first, so that no thread is left with one at the end.
+    files.sort_by_key(|(_, file)| std::cmp::Reverse(file.len));
+    let (hashed, read_len) = (AtomicU64::new(0), AtomicU64::new(0));
+    let findings: Mutex<Vec<(usize, Error)>> = Mutex::default();
+    let find = |at: usize, e: Error| {
+        findings.lock().unwrap_or_else(PoisonError::into_inner).push((at, e));
+    };
+    options.work.for_each(
+        files,
+        || (),
+        |(), (at, file)| {
+            let checked = check(package, file, &options.work);
+            match checked.map_err(|e| e.in_source(package.inside(&file.path))) {
+                Ok(read) => {
+                    read_len.fetch_add(read, Ordering::Relaxed);
+                    hashed.fetch_add(u64::from(file.sha256.is_some()), Ordering::Relaxed);
+                }
+                Err(e) if e.kind() == holdall_core::Kind::Io => return Err(e),
+                Err(e) => find(at, e),
+            }
+            Ok(())
+        },
+    )?;
+    (report.hashed, report.read_len) = (hashed.into_inner(), read_len.into_inner());
+    let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    findings.sort_by_key(|(at, _)| *at);
+    // Their files are right or not; what they say is another question.
+    let broken = !findings.is_empty();
+    for row in package.tensors() {
+        let file = match &row.kind {
+            TensorKind::Plain { file, .. } => package.file(&format!("tensor_data/{file}")),
+            TensorKind::Nested { .. } => None,
+        };
+        if file.is_some_and(|file| is_away(package, file)) {
+            continue;
+        }
+        let is_text = matches!(&row.kind, TensorKind::Plain { ty: ValueType::String, .. });
+        match if is_text { package.value(&row.name).map(drop) } else { Ok(()) } {
+            Ok(()) => report.tensors += 1,
+            Err(e) if broken && e.kind() == holdall_core::Kind::Integrity => {}
+            // What is over a limit shows in the file already.
+            Err(e) if findings.iter().any(|(_, known)| known.to_string() == e.to_string()) => {}
+            Err(e) => findings.push((usize::MAX, e)),
+        }
+    }
+    let (over, findings): (Vec<_>, Vec<_>) =
+        findings.into_iter().map(|(_, e)| e).partition(|e| e.kind() == holdall_core::Kind::Limit);
+    report.over_limit_count = over.len() as u64;
+    report.over_limit = over.into_iter().take(MAX_FINDINGS).collect();
+    report.finding_count = findings.len() as u64;
+    report.findings = findings.into_iter().take(MAX_FINDINGS).collect();
+    Ok(report)
+}
+
+fn is_away(package: &Package, file: &PackageFile) -> bool {
+    let target = file.target.as_deref().and_then(|target| package.file(target));
+    target.unwrap_or(file).place == Place::Links
+}
+
+/// Reads all of a file, and says how many stored bytes that were.
+pub(super) fn check(package: &Package, file: &PackageFile, work: &Work) -> Result<u64> {
+    let mut sum = Sum::default();
+    package.check_descriptor(file)?;
+    let (read, crc) = match package.at(file)? {
+        At::Zip(stored) => {
+            let limits = package.limits();
+            add_all(stored.pieces(limits)?, &mut sum, work)?;
+            (stored.component.stored_len(), Some(stored.crc))
+        }
+        At::Disk(path) => {
+            let source = package.source_of(&path)?;
+            let len = on_disk(&path)?.0.min(source.len());
+            let all = Component::of_bytes((0..len).into(), Encoding::Raw, len);
+            add_all(pieces_of(source, all, package.limits())?, &mut sum, work)?;
+            (len, None)
+        }
+    };
+    let (hash, found_crc) = sum.finish();
+    if let Some(said) = file.sha256.filter(|said| *said != hash) {
+        return Err(wrong_hash(&file.path, &said, &hash));
+    }
+    match crc {
+        Some(said) if said != found_crc => {
+            let path = file.path.shown();
+            Err(CRC32.broken(format!(
+                "the CRC-32 of `{path}` is {found_crc:#010x}, the zip says {said:#010x}"
+            )))
+        }
+        _ => Ok(read),
+    }
+}
+
+/// Adds all pieces.
+fn add_all(pieces: Pieces, sum: &mut Sum, work: &Work) -> Result<()> {
+    for piece in pieces {
+        let piece = piece?;
+        sum.update(&piece);
+        work.advance(piece.len() as u64)?;
+    }
+    Ok(())
+}

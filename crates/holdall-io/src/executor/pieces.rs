@@ -1,0 +1,367 @@
+//! A component's decoded bytes from the first to the last, in bounded memory.
+
+use crate::buffer::Buffer;
+use crate::executor::{Sources, checked_algorithm, table_of};
+use crate::file::Tensor;
+use crate::source::Terms;
+use crate::workers;
+use bytes::Bytes;
+use holdall_core::codec::zstd::{Frame, SeekTable};
+use holdall_core::model::Hasher;
+use holdall_core::read::{
+    Access, ComponentDecoder, Decoded, Digests, PIECE_LEN, PartDecoder, Want, check_digest,
+};
+use holdall_core::{Algorithm, Component, Encoding, Error, Limits, Result};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Stored bytes that are read at a time of what is compressed.
+const FETCH_LEN: u64 = 1 << 20;
+/// Decoded bytes of frames that are decoded at the same time.
+const WINDOW_LEN: u64 = 16 << 20;
+
+/// The decoded bytes of one component, in order: pieces of up to 4 MiB, each a whole number of elements except
+/// perhaps the last. Memory is a piece or two and what the encoding looks back at; of a component in many frames
+/// 16 MiB of them, which are decoded on all cores; of a source far away as many of its reads as it has under way at once.
+///
+/// After an error there are no more pieces. A digest that does not match is an error in place of the end, so bytes
+/// are to be trusted only when the iterator has ended without one.
+pub struct Pieces {
+    sources: Sources,
+    limits: Limits,
+    place: Place,
+    component: Component,
+    way: Way,
+    /// Stored bytes fetched so far.
+    fetched: u64,
+    /// Stored bytes that were fetched and not decoded yet.
+    waiting: VecDeque<Bytes>,
+    /// The decoded bytes that are wanted, and where the next piece starts.
+    range: Range<u64>,
+    at: u64,
+    done: bool,
+}
+
+/// How a component is decoded.
+enum Way {
+    /// From the start.
+    Stream(Box<ComponentDecoder>),
+    /// Frames, many at once.
+    Frames(Box<Frames>),
+}
+
+struct Frames {
+    table: Arc<SeekTable>,
+    /// Frames that are done.
+    done: usize,
+    hasher: Option<Hasher>,
+    ready: VecDeque<Bytes>,
+}
+
+/// What an error is to name: nothing, or the tensor and the file.
+#[derive(Debug, Clone, Default)]
+pub struct Place(Option<(String, String)>);
+
+impl Place {
+    #[cold]
+    fn name(&self, e: Error, c: &Component) -> Error {
+        match &self.0 {
+            Some((tensor, file)) => {
+                e.in_tensor(tensor).in_component(&c.role).at(c.stored.range()).in_source(file)
+            }
+            None => e,
+        }
+    }
+
+    fn of(tensor: &Tensor) -> Place {
+        Place(Some((tensor.name().to_owned(), tensor.file().name().to_owned())))
+    }
+}
+
+impl Pieces {
+    /// Pieces under the digest that the file was opened to check.
+    pub(crate) fn new(tensor: &Tensor, component: Component) -> Result<Pieces> {
+        let algorithm = checked_algorithm(&component, tensor.file().check());
+        Pieces::checked(tensor, component, algorithm)
+    }
+
+    /// Pieces under this digest, or none.
+    pub fn checked(
+        tensor: &Tensor,
+        component: Component,
+        digest: Option<Algorithm>,
+    ) -> Result<Pieces> {
+        let file = tensor.file();
+        let place = Place::of(tensor);
+        // Over a network the frames come one after the other anyway.
+        let table = match file.sources().terms().is_remote() {
+            true => None,
+            false => table_of(file.sources(), &component).map_err(|e| place.name(e, &component))?,
+        };
+        let (sources, limits) = (file.sources().clone(), file.limits().clone());
+        Pieces::of(sources, limits, place, component, digest, table)
+    }
+
+    /// Pieces of any component of any sources.
+    pub fn of(
+        sources: Sources,
+        limits: Limits,
+        place: Place,
+        component: Component,
+        digest: Option<Algorithm>,
+        table: Option<SeekTable>,
+    ) -> Result<Pieces> {
+        let decoder = ComponentDecoder::new(&component, Digests::from(digest), &limits)
+            .map_err(|e| place.name(e, &component))?;
+        let way = match table {
+            Some(table) => Way::Frames(Box::new(Frames {
+                table: Arc::new(table),
+                done: 0,
+                hasher: digest.map(Hasher::new),
+                ready: VecDeque::new(),
+            })),
+            None => Way::Stream(Box::new(decoder)),
+        };
+        let (fetched, waiting) = (0, VecDeque::new());
+        let (range, at, done) = (0..u64::MAX, 0, false);
+        Ok(Pieces { sources, limits, place, component, way, fetched, waiting, range, at, done })
+    }
+
+    /// Pieces of the decoded bytes `range`: of raw bytes only those are read, of frames only those that hold them, of
+    /// all else what comes before them too. No digest is checked.
+    ///
+    /// # Errors
+    /// As [`Pieces::checked`].
+    pub(crate) fn within(tensor: &Tensor, c: Component, range: Range<u64>) -> Result<Pieces> {
+        let is_plain = Want::new(0, c.clone()).is_plain();
+        if is_plain {
+            let stored = c.stored.part(range);
+            let decoded_len = Some(stored.len());
+            return Pieces::checked(tensor, Component { stored, decoded_len, ..c }, None);
+        }
+        let file = tensor.file();
+        let table = match c.encoding {
+            Encoding::Zstd => table_of(file.sources(), &c).map_err(|e| tensor.place(e, &c))?,
+            _ => None,
+        };
+        let (sources, limits) = (file.sources().clone(), file.limits().clone());
+        let mut pieces = Pieces::of(sources, limits, Place::of(tensor), c, None, table)?;
+        if let Way::Frames(frames) = &mut pieces.way {
+            let all = frames.table.frames();
+            frames.done = all.partition_point(|f| f.decoded.end <= range.start);
+            pieces.at = all.get(frames.done).map_or(range.end, |f| f.decoded.start);
+        }
+        pieces.range = range;
+        Ok(pieces)
+    }
+
+    /// The next piece, cut to what is wanted.
+    fn wanted(&mut self) -> Result<Option<Bytes>> {
+        while self.at < self.range.end {
+            let Some(piece) = self.piece()? else { return Ok(None) };
+            let (start, end) = (self.at, self.at + piece.len() as u64);
+            self.at = end;
+            let from = self.range.start.clamp(start, end);
+            let upto = self.range.end.clamp(from, end);
+            if from < upto {
+                return Ok(Some(piece.slice((from - start) as usize..(upto - start) as usize)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The component they are of.
+    pub fn component(&self) -> &Component {
+        &self.component
+    }
+
+    fn piece(&mut self) -> Result<Option<Bytes>> {
+        if let Way::Frames(_) = &self.way {
+            return self.of_frames();
+        }
+        loop {
+            let Way::Stream(decoder) = &mut self.way else { return Ok(None) };
+            match decoder.next()? {
+                Decoded::Piece(bytes) => return Ok(Some(bytes)),
+                Decoded::End => return Ok(None),
+                Decoded::Need => {
+                    let bytes = self.stored()?;
+                    if let Way::Stream(decoder) = &mut self.way {
+                        decoder.push(bytes);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next stored bytes; none at the end.
+    fn stored(&mut self) -> Result<Bytes> {
+        if let Some(bytes) = self.waiting.pop_front() {
+            return Ok(bytes);
+        }
+        let Terms { access, piece, at_once, .. } = self.sources.terms();
+        let step = match (self.component.encoding, access) {
+            _ if at_once > 1 => piece,
+            (Encoding::Raw, _) => PIECE_LEN as u64,
+            _ => FETCH_LEN,
+        };
+        let mut extents = Vec::new();
+        for _ in 0..at_once.max(1) {
+            let next = self.component.stored.part(self.fetched..self.fetched.saturating_add(step));
+            if !next.is_empty() {
+                self.fetched += next.len();
+                extents.push(next);
+            }
+        }
+        if extents.is_empty() {
+            return Ok(Bytes::new());
+        }
+        if access == Access::Borrowed
+            && let Some(local) = self.sources.at(self.component.stored.source).local()
+            && self.component.encoding != Encoding::Raw
+        {
+            extents.iter().for_each(|extent| local.populate(extent.range()));
+        }
+        self.waiting = self.sources.read_all(&extents)?.into();
+        Ok(self.waiting.pop_front().unwrap_or_default())
+    }
+
+    /// The next decoded bytes of a component whose frames are known.
+    fn of_frames(&mut self) -> Result<Option<Bytes>> {
+        let Way::Frames(frames) = &mut self.way else { return Ok(None) };
+        if let Some(bytes) = frames.ready.pop_front() {
+            return Ok(Some(bytes));
+        }
+        let rest = &frames.table.frames()[frames.done..];
+        let Some(first) = rest.first() else {
+            self.end_of_frames()?;
+            return Ok(None);
+        };
+        let limit = first.decoded.start.saturating_add(WINDOW_LEN);
+        let count = rest.partition_point(|f| f.decoded.end <= limit).max(1);
+        let window = &rest[..count];
+        let last = window.last().unwrap_or(first);
+        let extent = self.component.stored.part(first.stored.start..last.stored.end);
+        if let Some(local) = self.sources.at(extent.source).local() {
+            local.populate(extent.range());
+        }
+        let stored = self.sources.read(extent)?;
+        if let Some(hasher) = &mut frames.hasher {
+            hasher.update(&stored);
+        }
+        let mut out = Buffer::new((last.decoded.end - first.decoded.start) as usize)?;
+        let want = Want::new(0, self.component.clone());
+        decode(&self.limits, &want, window, &stored, out.as_mut())?;
+        let out = out.freeze();
+        frames.ready = (0..out.len())
+            .step_by(PIECE_LEN)
+            .map(|at| out.slice(at..out.len().min(at + PIECE_LEN)))
+            .collect();
+        frames.done += count;
+        Ok(frames.ready.pop_front())
+    }
+
+    /// The table belongs to the stored bytes, and so to their digest.
+    fn end_of_frames(&mut self) -> Result<()> {
+        let Way::Frames(frames) = &mut self.way else { return Ok(()) };
+        let Some(mut hasher) = frames.hasher.take() else { return Ok(()) };
+        let end = frames.table.frames().last().map_or(0, |f| f.stored.end);
+        let rest = self.component.stored.part(end..self.component.stored.len());
+        hasher.update(&self.sources.read(rest)?);
+        check_digest(&self.component, &hasher.finish())
+    }
+
+    fn name(&self, e: Error) -> Error {
+        self.place.name(e, &self.component)
+    }
+}
+
+/// Decodes frames on all cores. `stored` starts where the first of them does, `out` too.
+fn decode(
+    limits: &Limits,
+    want: &Want,
+    frames: &[Frame],
+    stored: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
+    let start = frames.first().map_or(0, |f| f.stored.start);
+    let mut jobs = Vec::new();
+    let mut rest = out;
+    for frame in frames {
+        let (own, tail) = rest.split_at_mut((frame.decoded.end - frame.decoded.start) as usize);
+        rest = tail;
+        let Range { start: from, end: upto } = frame.stored;
+        jobs.push((&stored[(from - start) as usize..(upto - start) as usize], own));
+    }
+    let decoder = || PartDecoder::new(limits);
+    workers::for_each(workers::threads(None), jobs, decoder, |decoder, (stored, out)| {
+        decoder.decode(want, stored, out)
+    })
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Bytes>;
+
+    fn next(&mut self) -> Option<Result<Bytes>> {
+        if self.done {
+            return None;
+        }
+        match self.wanted() {
+            Ok(Some(piece)) => Some(Ok(piece)),
+            Ok(None) => {
+                self.done = true;
+                None
+            }
+            Err(e) => {
+                self.done = true;
+                Some(Err(self.name(e)))
+            }
+        }
+    }
+}
+
+/// The stored bytes of a component, decoded on the way to find out whether they can be: who passes them on
+/// undecoded would carry damage along that no digest tells of. Each item is a run of stored bytes and the number of
+/// bytes that could be decoded when it came. As with [`Pieces`], an error stands in place of the end.
+pub(crate) struct StoredPieces(Pieces);
+
+impl StoredPieces {
+    pub(crate) fn new(
+        tensor: &Tensor,
+        component: Component,
+        digest: Option<Algorithm>,
+    ) -> Result<StoredPieces> {
+        let file = tensor.file();
+        let place = Place::of(tensor);
+        let (sources, limits) = (file.sources().clone(), file.limits().clone());
+        Pieces::of(sources, limits, place, component, digest, None).map(StoredPieces)
+    }
+
+    fn run(&mut self) -> Result<Option<(Bytes, u64)>> {
+        let stored = self.0.stored()?;
+        let Way::Stream(decoder) = &mut self.0.way else { return Ok(None) };
+        decoder.push(stored.clone());
+        let mut decoded = 0;
+        loop {
+            match decoder.next()? {
+                Decoded::Piece(bytes) => decoded += bytes.len() as u64,
+                Decoded::End if stored.is_empty() => return Ok(None),
+                Decoded::Need | Decoded::End => return Ok(Some((stored, decoded))),
+            }
+        }
+    }
+}
+
+impl Iterator for StoredPieces {
+    type Item = Result<(Bytes, u64)>;
+
+    fn next(&mut self) -> Option<Result<(Bytes, u64)>> {
+        if self.0.done {
+            return None;
+        }
+        let next = self.run();
+        self.0.done = !matches!(next, Ok(Some(_)));
+        next.map_err(|e| self.0.name(e)).transpose()
+    }
+}

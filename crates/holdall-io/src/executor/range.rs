@@ -1,0 +1,250 @@
+//! A range of a component's decoded bytes, fetching and decoding no more than it must.
+
+use crate::buffer::Buffer;
+use crate::executor::{Executor, Out, Pieces, Sources};
+use crate::file::Tensor;
+use crate::source::read_part;
+use crate::work::Work;
+use bytes::Bytes;
+use holdall_core::codec::length_rule;
+use holdall_core::codec::zstd::{self, Frame, SeekTable, check_decoded_len};
+use holdall_core::read::{Extent, Plan, Want, swap_bytes};
+use holdall_core::{ByteOrder, Component, Encoding, Result, window};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Stored bytes read at a time of a frame of which only the start may be wanted.
+const STEP_LEN: u64 = 128 << 10;
+/// Up to this many frames are decoded one after the other, the last no further than it must.
+const FEW_FRAMES: usize = 2;
+
+/// The decoded bytes `range` of a component.
+pub fn range(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes> {
+    if range.start > range.end || c.decoded_len.is_some_and(|len| range.end > len) {
+        let len = c.decoded_len.unwrap_or(0);
+        return Err(window::OUTSIDE
+            .broken(format!("decoded bytes {}..{} of {len}", range.start, range.end)));
+    }
+    let width = c.dtype.width();
+    let whole = match c.byte_order {
+        ByteOrder::Little => range.clone(),
+        // Swapping needs whole elements.
+        ByteOrder::Big => range.start / width * width..range.end.next_multiple_of(width),
+    };
+    let mut bytes = match c.encoding {
+        Encoding::Zstd | Encoding::Deflate => return compressed(tensor, c, range),
+        _ => {
+            let Extent { source, start, end } = c.stored.part(whole.clone());
+            read_part(tensor.file().sources().at(source), start..end)?
+        }
+    };
+    if c.byte_order == ByteOrder::Big {
+        let mut swapped = Vec::from(bytes);
+        swap_bytes(&mut swapped, width);
+        bytes = swapped.into();
+    }
+    let from = (range.start - whole.start) as usize;
+    Ok(bytes.slice(from..from + (range.end - range.start) as usize))
+}
+
+/// Decoded bytes of a compressed component: the frames that hold them when it has a seek table, else
+/// everything up to them.
+fn compressed(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes> {
+    let file = tensor.file();
+    check_decoded_len(range.end - range.start, c.stored_len(), file.limits())?;
+    if let Some(table) = table_of(file.sources(), c)? {
+        return frames_range(tensor, c, &Arc::new(table), range);
+    }
+    let (mut out, wanted) = (Vec::new(), range.end - range.start);
+    for piece in Pieces::within(tensor, c.clone(), range.clone())? {
+        out.extend_from_slice(&piece?);
+    }
+    if (out.len() as u64) < wanted {
+        let at = range.start + out.len() as u64;
+        let message = format!("decodes to {at} bytes, {} were asked for", range.end);
+        return Err(length_rule(c.encoding).broken(message));
+    }
+    Ok(out.into())
+}
+
+/// The decoded bytes of several ranges of a component, which rise and do not overlap: raw ones in one read, frames that
+/// hold any of them once, all else by decoding it once.
+pub(crate) fn ranges(tensor: &Tensor, c: &Component, all: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    if let [one] = all {
+        return Ok(vec![range(tensor, c, one.clone())?]);
+    }
+    let sources = tensor.file().sources();
+    let is_inside =
+        |r: &Range<u64>| r.start <= r.end && c.decoded_len.is_none_or(|len| r.end <= len);
+    if Want::new(0, c.clone()).is_plain() && all.iter().all(is_inside) {
+        let part = |r: &Range<u64>| c.stored.part(r.clone());
+        return sources.read_all(&all.iter().map(part).collect::<Vec<_>>());
+    }
+    if c.encoding == Encoding::Raw || table_of(sources, c)?.is_some() {
+        return all.iter().map(|r| range(tensor, c, r.clone())).collect();
+    }
+    let (first, last) = (all.first().map_or(0, |r| r.start), all.last().map_or(0, |r| r.end));
+    let mut out: Vec<Vec<u8>> = vec![Vec::new(); all.len()];
+    let mut at = first;
+    for piece in Pieces::within(tensor, c.clone(), first..last)? {
+        let piece = piece?;
+        let end = at + piece.len() as u64;
+        for (range, out) in all.iter().zip(&mut out) {
+            let (from, to) = (range.start.clamp(at, end) - at, range.end.clamp(at, end) - at);
+            out.extend_from_slice(&piece[from as usize..to as usize]);
+        }
+        at = end;
+    }
+    Ok(out.into_iter().map(Bytes::from).collect())
+}
+
+/// Decoded bytes of a component with a seek table: of a few frames up to the last byte wanted, of many
+/// whole on all cores.
+pub fn frames_range(
+    tensor: &Tensor,
+    c: &Component,
+    table: &Arc<SeekTable>,
+    range: Range<u64>,
+) -> Result<Bytes> {
+    let file = tensor.file();
+    let frames = table.covering(range.clone());
+    let (Some(first), Some(last)) = (frames.first(), frames.last()) else {
+        return Ok(Bytes::new());
+    };
+    let out = if frames.len() <= FEW_FRAMES {
+        let mut out = Buffer::new((range.end - first.decoded.start) as usize)?;
+        few_frames(tensor, c, frames, out.as_mut())?;
+        out
+    } else {
+        let mut out = Buffer::new((last.decoded.end - first.decoded.start) as usize)?;
+        let want =
+            Want::new(0, c.clone()).with_range(range.clone()).with_table(Some(table.clone()));
+        let mut terms = file.sources().terms();
+        if !terms.is_remote() {
+            // Each frame on its own, so that no core waits for another.
+            terms.piece = zstd::FRAME_LEN;
+        }
+        let plan = Plan::new(vec![want], terms);
+        let mut rest = out.as_mut();
+        let outs = plan.fetches().iter().map(|fetch| {
+            let parts = plan.parts_of(fetch).iter().map(|part| {
+                let len = (part.decoded.end - part.decoded.start) as usize;
+                let (own, tail) = std::mem::take(&mut rest).split_at_mut(len);
+                rest = tail;
+                own
+            });
+            Out::Parts(parts.collect())
+        });
+        let outs = outs.collect();
+        let silent = Work::default();
+        Executor::new(file, &silent).run(&plan, outs, |visit| visit.decoded.map(drop))?;
+        out
+    };
+    let from = (range.start - first.decoded.start) as usize;
+    Ok(out.freeze().slice(from..from + (range.end - range.start) as usize))
+}
+
+/// Decodes frames from the first one's start until `out` is full, reading no more than that takes.
+fn few_frames(tensor: &Tensor, c: &Component, frames: &[Frame], out: &mut [u8]) -> Result<()> {
+    let (Some(start), Some(end)) = (frames.first(), frames.last()) else { return Ok(()) };
+    let sources = tensor.file().sources();
+    let stored = c.stored.part(start.stored.start..end.stored.end);
+    let source = sources.at(stored.source);
+    let mut at_hand = None;
+    match source.local() {
+        // The system reads on while what has come is decoded.
+        Some(local) if local.is_cold(stored.range()) => local.fetch_ahead(stored.range()),
+        Some(_) => {}
+        // One round trip, however little of them is wanted.
+        None => at_hand = Some(sources.read(stored)?),
+    }
+    let mut filled = 0;
+    for frame in frames {
+        let wanted = (frame.decoded.end - frame.decoded.start).min((out.len() - filled) as u64);
+        let out = &mut out[filled..filled + wanted as usize];
+        filled += out.len();
+        let is_whole = wanted == frame.decoded.end - frame.decoded.start;
+        let len = frame.stored.end - frame.stored.start;
+        let next = |from: u64| match &at_hand {
+            Some(bytes) => {
+                let start = frame.stored.start - start.stored.start;
+                Ok(bytes.slice((start + from) as usize..(start + len) as usize))
+            }
+            None => {
+                let first = c.stored.start + frame.stored.start;
+                let upto = len.min(from + STEP_LEN);
+                read_part(source, first + from..first + upto)
+            }
+        };
+        frame_start(zstd::Stream::new(tensor.file().limits()), len, next, out, is_whole)?;
+    }
+    Ok(())
+}
+
+/// Decodes the first bytes of a frame of `len` stored bytes, which are all of it if `is_whole`; `next` gives stored
+/// bytes from some number of them on.
+fn frame_start(
+    mut stream: zstd::Stream,
+    len: u64,
+    next: impl Fn(u64) -> Result<Bytes>,
+    out: &mut [u8],
+    is_whole: bool,
+) -> Result<()> {
+    let mut input = Bytes::new();
+    let (mut at, mut filled) = (0, 0);
+    while is_whole || filled < out.len() {
+        if input.is_empty() && at < len {
+            input = next(at)?;
+            at += input.len() as u64;
+        }
+        let (read, written) = stream.decode(&input, &mut out[filled..])?;
+        input = input.slice(read..);
+        filled += written;
+        if (read, written) != (0, 0) || (input.is_empty() && at < len) {
+            continue;
+        }
+        let wanted = out.len();
+        return if filled < wanted {
+            let found = format!("decodes to {filled} bytes, its seek table says {wanted} at least");
+            Err(zstd::LENGTH.broken(format!("a frame {found}")))
+        } else if !input.is_empty() {
+            let found = format!("decodes to more than the {wanted} bytes its seek table says");
+            Err(zstd::LENGTH.broken(format!("a frame {found}")))
+        } else if !stream.is_whole() {
+            Err(zstd::BROKEN.broken("the stored bytes end inside a zstd frame"))
+        } else {
+            Ok(())
+        };
+    }
+    Ok(())
+}
+
+/// The seek table of a component, if it has one that fits it.
+pub fn table_of(sources: &Sources, c: &Component) -> Result<Option<SeekTable>> {
+    Ok(tables_of(sources, std::slice::from_ref(&c))?.pop().flatten())
+}
+
+/// The seek tables of components; all that may have one are asked for in one read, and in another where tables are
+/// longer than most.
+pub fn tables_of(sources: &Sources, components: &[&Component]) -> Result<Vec<Option<SeekTable>>> {
+    let mut out: Vec<Option<SeekTable>> = components.iter().map(|_| None).collect();
+    let mut asked: Vec<(usize, Extent)> = Vec::new();
+    asked.extend(components.iter().enumerate().filter_map(|(i, c)| Some((i, c.table_extent()?))));
+    while !asked.is_empty() {
+        let mut longer = Vec::new();
+        let ends = if let [(_, one)] = asked[..] {
+            vec![read_part(sources.at(one.source), one.range())?]
+        } else {
+            let extents: Vec<Extent> = asked.iter().map(|(_, extent)| *extent).collect();
+            sources.read_all(&extents)?
+        };
+        for ((i, _), end) in asked.iter().zip(ends) {
+            match components[*i].seek_table(&end) {
+                Ok(table) => out[*i] = table,
+                Err(extent) => longer.push((*i, extent)),
+            }
+        }
+        asked = longer;
+    }
+    Ok(out)
+}

@@ -1,0 +1,431 @@
+//! Plans carried out in any order, on several threads.
+
+use crate::executor::Sources;
+use crate::file::File;
+use crate::work::Work;
+use crate::workers;
+use holdall_core::codec::zstd::Checksums;
+use holdall_core::read::{
+    Access, ComponentDecoder, Decoded, Digests, Extent, Fetch, Part, PartDecoder, Plan, Purpose,
+    Sums, Want,
+};
+use holdall_core::{Error, Kind, Limits, Result};
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes read at a time into memory where they are digested: few enough that the digest finds them in the
+/// processor's cache.
+const STEP: usize = 128 << 10;
+/// What reads past the system's cache want offsets and lengths to be multiples of.
+const PAGE: u64 = 4096;
+/// Reads under way for each thread when they go past the system's cache, to keep the disk busy.
+const DIRECT_DEPTH: usize = 4;
+
+/// Where the bytes of one fetch go.
+pub enum Out<'m> {
+    /// Into memory, as they are stored: for plain bytes. The memory may be longer than the fetch, where it is read past
+    /// the system's cache.
+    Stored(&'m mut [u8]),
+    /// What each part decodes to into memory of its own. What is decoded in order goes into the memory that its first
+    /// fetch has.
+    Parts(Vec<&'m mut [u8]>),
+    /// Nowhere: they are looked at and forgotten.
+    Nowhere,
+}
+
+/// Decoded bytes, as a visitor sees them.
+pub struct Visit<'v> {
+    /// The number of the want.
+    pub number: u32,
+    /// Where they start in the component's decoded bytes.
+    pub at: u64,
+    /// The bytes, or why there are none.
+    pub decoded: Result<&'v [u8]>,
+}
+
+/// Carries out plans over the sources of a file.
+pub struct Executor<'a> {
+    sources: &'a Sources,
+    limits: &'a Limits,
+    work: &'a Work,
+    threads: usize,
+    /// Whether reads go past the system's cache.
+    direct: bool,
+    /// Whether frames without a digest are compared with zstd's own checksums.
+    checksums: Checksums,
+    /// Whether digests are computed at all.
+    sums: bool,
+}
+
+enum Job<'p, 'm> {
+    Fetch(&'p Fetch, Out<'m>),
+    /// All fetches of a component that is decoded in order.
+    Stream(&'p [Fetch], Out<'m>),
+}
+
+/// What a thread keeps between jobs.
+struct Kept {
+    decoder: PartDecoder,
+    stored: Vec<u8>,
+    decoded: Vec<u8>,
+    sums: Sums,
+}
+
+impl<'a> Executor<'a> {
+    /// For components of `file`, on as many threads as `work` allows.
+    pub fn new(file: &'a File, work: &'a Work) -> Executor<'a> {
+        Executor {
+            sources: file.sources(),
+            limits: file.limits(),
+            work,
+            threads: work.threads(),
+            direct: false,
+            checksums: Checksums::Compare,
+            sums: true,
+        }
+    }
+
+    /// Computes no digests, whatever is wanted: where nothing is, not even that is to be found out.
+    pub(crate) fn sums(mut self, sums: bool) -> Executor<'a> {
+        self.sums = sums;
+        self
+    }
+
+    /// Reads past the system's cache, where that is possible.
+    pub(crate) fn direct(mut self, direct: bool) -> Executor<'a> {
+        self.direct = direct;
+        self
+    }
+
+    /// What is done with zstd's own checksums.
+    pub(crate) fn checksums(mut self, checksums: Checksums) -> Executor<'a> {
+        self.checksums = checksums;
+        self
+    }
+
+    /// Fetches everything, once, hands it to where `outs` say (one for each fetch; none at all for
+    /// [`Out::Nowhere`]) and shows it to `visit`. Answers the digests that were wanted, which are not compared.
+    ///
+    /// # Errors
+    /// Io; what decoding fails with, unless `visit` takes it; what `visit` fails with.
+    pub fn run<'m>(
+        &self,
+        plan: &Plan,
+        outs: Vec<Out<'m>>,
+        visit: impl Fn(Visit<'_>) -> Result<()> + Sync,
+    ) -> Result<Sums> {
+        let remote = self.sources.terms().at_once;
+        let threads = match self.direct {
+            true => self.threads * DIRECT_DEPTH,
+            false => self.threads.max(remote),
+        };
+        let kept = || Kept {
+            decoder: PartDecoder::new(self.limits),
+            stored: Vec::new(),
+            decoded: Vec::new(),
+            sums: Sums::default(),
+        };
+        let sums = Mutex::new(self.without_bytes(plan, &visit)?);
+        workers::for_each(threads, jobs(plan, outs), kept, |kept, job| {
+            match job {
+                Job::Fetch(fetch, out) => self.fetch(kept, plan, fetch, out, &visit)?,
+                Job::Stream(fetches, out) => self.stream(kept, plan, fetches, out, &visit)?,
+            }
+            let own = std::mem::take(&mut kept.sums);
+            sums.lock().unwrap_or_else(PoisonError::into_inner).join(own);
+            Ok(())
+        })?;
+        Ok(sums.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Looks at the wants for which nothing is fetched: they may have a digest all the same, or say that they decode to
+    /// something.
+    fn without_bytes(&self, plan: &Plan, visit: &impl Fn(Visit<'_>) -> Result<()>) -> Result<Sums> {
+        let mut sums = Sums::default();
+        for (number, want) in (0u32..).zip(plan.wants()) {
+            if want.component.stored.is_empty() {
+                sums.take(number, want, 0, &[]);
+                let decoder = ComponentDecoder::new(&want.component, Digests::NONE, self.limits);
+                if let Err(e) = decoder.and_then(|mut decoder| decoder.next()) {
+                    visit(Visit { number, at: 0, decoded: Err(e) }).map_err(|e| want.place(e))?;
+                }
+            }
+        }
+        Ok(sums)
+    }
+
+    fn fetch(
+        &self,
+        kept: &mut Kept,
+        plan: &Plan,
+        fetch: &Fetch,
+        out: Out<'_>,
+        visit: &impl Fn(Visit<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let parts = plan.parts_of(fetch);
+        let mut outs = match out {
+            Out::Stored(out) => {
+                self.fill(&mut kept.sums, plan, fetch, out)?;
+                return self.work.advance(fetch.extent.len());
+            }
+            Out::Parts(outs) => outs,
+            Out::Nowhere => Vec::new(),
+        };
+        let mut outs = outs.drain(..);
+        let Kept { decoder, stored: memory, decoded, sums } = kept;
+        self.with_bytes(fetch.extent, memory, |bytes| {
+            for part in parts {
+                let out = outs.next();
+                let want = plan.want(part);
+                let from = part.stored.start - fetch.extent.start;
+                let upto = part.stored.end - fetch.extent.start;
+                let bytes = &bytes[from as usize..upto as usize];
+                let start = part.stored.start - want.component.stored.start;
+                sums.take(part.want, want, start, bytes);
+                if part.purpose == Purpose::Digest {
+                    continue;
+                }
+                self.set_checksums(decoder, want);
+                let decoded = self.decode(decoder, part, want, bytes, out, decoded);
+                visit(Visit { number: part.want, at: part.decoded.start, decoded })
+                    .map_err(|e| want.place(e))?;
+            }
+            Ok(())
+        })??;
+        self.work.advance(fetch.extent.len())
+    }
+
+    /// Decodes a part into its memory, or into `scratch`; plain bytes that go nowhere stay where they are.
+    fn decode<'b>(
+        &self,
+        decoder: &mut PartDecoder,
+        part: &Part,
+        want: &Want,
+        stored: &'b [u8],
+        out: Option<&'b mut [u8]>,
+        scratch: &'b mut Vec<u8>,
+    ) -> Result<&'b [u8]> {
+        let out = match out {
+            Some(out) => out,
+            None if want.is_plain() => return Ok(stored),
+            None => {
+                let len = part.decoded.end - part.decoded.start;
+                let c = &want.component;
+                holdall_core::codec::zstd::check_decoded_len(len, c.stored_len(), self.limits)?;
+                scratch.resize(len as usize, 0);
+                &mut scratch[..]
+            }
+        };
+        decoder.decode(want, stored, out)?;
+        Ok(out)
+    }
+
+    /// Frames need not be checked against zstd's checksums where a digest vouches for them.
+    fn set_checksums(&self, decoder: &mut PartDecoder, want: &Want) {
+        let is_vouched = want.digests.any() && want.component.digest.is_some();
+        decoder.set_checksums(if is_vouched { Checksums::Ignore } else { self.checksums });
+    }
+
+    /// Reads plain bytes into memory, taking their shares of digests while they are in the processor's cache.
+    fn fill(&self, sums: &mut Sums, plan: &Plan, fetch: &Fetch, out: &mut [u8]) -> Result<()> {
+        let Extent { source, start, .. } = fetch.extent;
+        let source = self.sources.at(source);
+        let parts = plan.parts_of(fetch);
+        let is_aligned = start.is_multiple_of(PAGE) && (out.len() as u64).is_multiple_of(PAGE);
+        let local = source.local().filter(|_| self.direct && is_aligned);
+        if let Some(done) = local.and_then(|local| local.read_direct(start, out)) {
+            done?;
+            self.sum(sums, plan, parts, start, out);
+            return Ok(());
+        }
+        // A fetch that was to be read direct may reach past the end of the source.
+        let len = source.len().saturating_sub(start).min(fetch.extent.len()) as usize;
+        let out = &mut out[..len];
+        if !self.sums {
+            return source.read_into(start, out);
+        }
+        let is_summed = parts.iter().any(|p| plan.want(p).digests.crc32c);
+        let whole = parts.iter().any(|p| plan.want(p).digests.sha256);
+        if !is_summed || whole || self.sources.terms().is_remote() {
+            source.read_into(start, out)?;
+            self.sum(sums, plan, parts, start, out);
+            return Ok(());
+        }
+        let (mut at, mut rest) = (start, parts);
+        for out in out.chunks_mut(STEP) {
+            source.read_into(at, out)?;
+            let end = at + out.len() as u64;
+            rest = &rest[rest.partition_point(|p| p.stored.end <= at)..];
+            let now = &rest[..rest.partition_point(|p| p.stored.start < end)];
+            self.sum(sums, plan, now, at, out);
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Takes the shares that parts have of the digests of `bytes`, which start at `offset` of the source.
+    fn sum(&self, sums: &mut Sums, plan: &Plan, parts: &[Part], offset: u64, bytes: &[u8]) {
+        if !self.sums {
+            return;
+        }
+        let end = offset + bytes.len() as u64;
+        for part in parts {
+            let want = plan.want(part);
+            if want.digests.any() {
+                let from = part.stored.start.max(offset);
+                let upto = part.stored.end.min(end).max(from);
+                let bytes = &bytes[(from - offset) as usize..(upto - offset) as usize];
+                sums.take(part.want, want, from - want.component.stored.start, bytes);
+            }
+        }
+    }
+
+    /// Decodes a component in order, a few fetches at a time.
+    fn stream(
+        &self,
+        kept: &mut Kept,
+        plan: &Plan,
+        fetches: &[Fetch],
+        out: Out<'_>,
+        visit: &impl Fn(Visit<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(part) = fetches.first().and_then(|f| plan.parts_of(f).first()) else {
+            return Ok(());
+        };
+        let (number, want) = (part.want, plan.want(part));
+        let mut decoder = want.decoder(self.limits).map_err(|e| want.place(e))?;
+        let terms = self.sources.terms();
+        let mut visits = Stream { want, number, at: 0, failed: false, visit };
+        match out {
+            // Plain bytes are where they belong once they are read.
+            Out::Stored(mut out) => {
+                for fetch in fetches {
+                    let (own, rest) = out.split_at_mut(fetch.extent.len() as usize);
+                    self.sources.at(fetch.extent.source).read_into(fetch.extent.start, own)?;
+                    decoder.skip(own);
+                    out = rest;
+                    self.work.advance(fetch.extent.len())?;
+                }
+            }
+            out => {
+                let mut out = match out {
+                    Out::Parts(outs) => outs.into_iter().next(),
+                    _ => None,
+                };
+                for batch in fetches.chunks(terms.at_once.max(1)) {
+                    if let [one] = batch
+                        && terms.access == Access::Borrowed
+                        && let Some(local) = self.sources.at(one.extent.source).local()
+                    {
+                        local.populate(one.extent.range());
+                    }
+                    if visits.failed && !want.digests.any() {
+                        // Nothing more can be found out.
+                        self.work.advance(batch.iter().map(|f| f.extent.len()).sum())?;
+                        continue;
+                    }
+                    let extents: Vec<Extent> = batch.iter().map(|f| f.extent).collect();
+                    for bytes in self.sources.read_all(&extents)? {
+                        let len = bytes.len() as u64;
+                        if visits.failed {
+                            decoder.skip(&bytes);
+                        } else {
+                            decoder.push(bytes);
+                            visits.drain(&mut decoder, &mut out)?;
+                        }
+                        self.work.advance(len)?;
+                    }
+                }
+            }
+        }
+        decoder.digests().for_each(|digest| kept.sums.add_whole(number, digest));
+        Ok(())
+    }
+
+    /// Hands the bytes of an extent to `work`, from where they lie or read into `memory`.
+    pub(crate) fn with_bytes<T>(
+        &self,
+        extent: Extent,
+        memory: &mut Vec<u8>,
+        work: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T> {
+        let source = self.sources.at(extent.source);
+        if source.terms().access == Access::Borrowed {
+            if let Some(local) = source.local() {
+                local.populate(extent.range());
+            }
+            return source.read_range(extent.range()).map(|bytes| work(&bytes));
+        }
+        memory.resize(extent.len() as usize, 0);
+        source.read_into(extent.start, memory)?;
+        Ok(work(memory))
+    }
+}
+
+/// A component that is being decoded in order.
+struct Stream<'v, V> {
+    want: &'v Want,
+    number: u32,
+    /// Bytes decoded so far.
+    at: u64,
+    /// Whether what is compressed is broken, and its stored bytes are read for digests alone.
+    failed: bool,
+    visit: &'v V,
+}
+
+impl<V: Fn(Visit<'_>) -> Result<()>> Stream<'_, V> {
+    /// Takes what can be decoded now.
+    fn drain(&mut self, decoder: &mut ComponentDecoder, out: &mut Option<&mut [u8]>) -> Result<()> {
+        loop {
+            let found = match decoder.next() {
+                Ok(Decoded::Piece(bytes)) => Ok(bytes),
+                Ok(Decoded::Need | Decoded::End) => return Ok(()),
+                Err(e) if e.kind() == Kind::Io => return Err(self.want.place(e)),
+                Err(e) => Err(e),
+            };
+            let at = self.at;
+            if let (Ok(bytes), Some(out)) = (&found, &mut *out) {
+                let end = at as usize + bytes.len();
+                out[at as usize..end].copy_from_slice(bytes);
+            }
+            self.failed = found.is_err();
+            self.at += found.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            let decoded = found.as_ref().map(|bytes| &bytes[..]).map_err(Error::clone);
+            (self.visit)(Visit { number: self.number, at, decoded })
+                .map_err(|e| self.want.place(e))?;
+            if self.failed {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Cuts a plan into jobs: what is decoded in order first, the longest before the others, because no other thread
+/// can help with it; then everything else in its order.
+fn jobs<'p, 'm>(plan: &'p Plan, outs: Vec<Out<'m>>) -> Vec<Job<'p, 'm>> {
+    let (mut streams, mut jobs) = (Vec::new(), Vec::with_capacity(plan.fetches().len()));
+    let stream_of = |fetch: &Fetch| match plan.parts_of(fetch) {
+        [part] if part.purpose == Purpose::Next => Some(part.want),
+        _ => None,
+    };
+    let mut outs = outs.into_iter();
+    let mut rest = plan.fetches();
+    while let Some(first) = rest.first() {
+        let count = match stream_of(first) {
+            None => 1,
+            of => rest.iter().take_while(|fetch| stream_of(fetch) == of).count(),
+        };
+        let (own, tail) = rest.split_at(count);
+        rest = tail;
+        let out = outs.next().unwrap_or(Out::Nowhere);
+        // The others of a stream have no place of their own.
+        outs.by_ref().take(count - 1).for_each(drop);
+        match stream_of(first) {
+            None => jobs.push(Job::Fetch(first, out)),
+            Some(_) => streams.push((own, out)),
+        }
+    }
+    let len = |own: &[Fetch]| own.iter().map(|f| f.extent.len()).sum::<u64>();
+    streams.sort_by_key(|(own, _)| std::cmp::Reverse(len(own)));
+    let streams = streams.into_iter().map(|(own, out)| Job::Stream(own, out));
+    streams.chain(jobs).collect()
+}

@@ -1,0 +1,63 @@
+//! The sources that a model spans.
+
+use crate::source::{ByteSource, Terms};
+use bytes::Bytes;
+use holdall_core::Result;
+use holdall_core::read::{Access, Extent};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The sources of a model, by the numbers that its index gives them. Cheap to clone.
+#[derive(Clone)]
+pub struct Sources(Arc<[Arc<dyn ByteSource>]>);
+
+impl Sources {
+    pub(crate) fn new(sources: Vec<Arc<dyn ByteSource>>) -> Sources {
+        Sources(sources.into())
+    }
+
+    /// All of them, in order.
+    pub(crate) fn all(&self) -> &[Arc<dyn ByteSource>] {
+        &self.0
+    }
+
+    /// The source of that number. A number that no source has stands for the first: an index is checked against its
+    /// sources when they come together.
+    pub fn at(&self, number: u32) -> &dyn ByteSource {
+        let at = usize::try_from(number).ok().filter(|at| *at < self.0.len()).unwrap_or(0);
+        &*self.0[at]
+    }
+
+    /// What reading from them costs: of several, from the one farthest away.
+    pub fn terms(&self) -> Terms {
+        let terms = self.0.iter().map(|source| source.terms());
+        terms.max_by_key(|t| (t.at_once, t.access == Access::Copied)).unwrap_or(Terms::MEMORY)
+    }
+
+    /// The bytes of an extent.
+    ///
+    /// # Errors
+    /// As [`ByteSource::read`].
+    pub(crate) fn read(&self, extent: Extent) -> Result<Bytes> {
+        self.at(extent.source).read_range(extent.range())
+    }
+
+    /// The bytes of each extent; those of one source in one call.
+    ///
+    /// # Errors
+    /// As [`ByteSource::read`].
+    pub(crate) fn read_all(&self, extents: &[Extent]) -> Result<Vec<Bytes>> {
+        let mut out = Vec::with_capacity(extents.len());
+        for same in extents.chunk_by(|a, b| a.source == b.source) {
+            let ranges: Vec<Range<u64>> = same.iter().map(Extent::range).collect();
+            out.append(&mut self.at(same[0].source).read(&ranges)?);
+        }
+        Ok(out)
+    }
+}
+
+impl From<Arc<dyn ByteSource>> for Sources {
+    fn from(source: Arc<dyn ByteSource>) -> Sources {
+        Sources::new(vec![source])
+    }
+}

@@ -1,0 +1,381 @@
+//! An open file and its tensors.
+
+use crate::buffer::Buffer;
+use crate::error::{NO_COMPONENT, NOT_FOUND};
+use crate::executor::{Pieces, Sources};
+use crate::load::{LoadOptions, Loaded, LoadedMemory};
+use crate::open::{Check, Io};
+use crate::source::ByteSource;
+use bytes::Bytes;
+use holdall_core::error::{Shown as _, list};
+use holdall_core::{
+    Attributes, Component, Error, Index, Limits, Plan, Remedy, Result, Role, TensorInfo, Warning,
+};
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// An open file: what it contains, and the way to its bytes. Cheap to clone; shared by threads.
+#[derive(Clone)]
+pub struct File(Arc<Inner>);
+
+struct Inner {
+    index: Index,
+    sources: Sources,
+    limits: Limits,
+    check: Check,
+    wanted_io: Io,
+    io: Io,
+    name: String,
+}
+
+impl File {
+    pub(crate) fn new(
+        index: Index,
+        sources: Sources,
+        limits: Limits,
+        check: Check,
+        wanted_io: Io,
+        io: Io,
+        name: String,
+    ) -> File {
+        File(Arc::new(Inner { index, sources, limits, check, wanted_io, io, name }))
+    }
+
+    /// The table of contents.
+    pub fn index(&self) -> &Index {
+        &self.0.index
+    }
+
+    /// Id of its format: `ztensor`, `metatensor`, `safetensors`.
+    pub fn format(&self) -> &'static str {
+        self.0.index.format()
+    }
+
+    /// Version of its format as the file states it; empty where the format has none.
+    pub fn version(&self) -> &str {
+        self.0.index.version()
+    }
+
+    /// The file's attributes.
+    pub fn attributes(&self) -> &Attributes {
+        self.0.index.attributes()
+    }
+
+    /// What is odd about the file but does not make it bad.
+    pub fn warnings(&self) -> &[Warning] {
+        self.0.index.warnings()
+    }
+
+    /// The name it was opened under.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// How its bytes are fetched: what [`Io::Auto`] came to.
+    pub fn io(&self) -> Io {
+        self.0.io
+    }
+
+    /// How the caller asked for its bytes to be fetched.
+    pub(crate) fn wanted_io(&self) -> Io {
+        self.0.wanted_io
+    }
+
+    /// The digests checked when components are read.
+    pub fn check(&self) -> Check {
+        self.0.check
+    }
+
+    /// The limits it is held to.
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// A number that two open files share only when they are clones of each other.
+    pub fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    /// Where its bytes come from: one source for a model in one file, by the numbers that
+    /// [`Extent`](holdall_core::Extent)s have.
+    pub fn all_sources(&self) -> &[Arc<dyn ByteSource>] {
+        self.0.sources.all()
+    }
+
+    /// Where its bytes are.
+    pub fn sources(&self) -> &Sources {
+        &self.0.sources
+    }
+
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.0.index.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.index.is_empty()
+    }
+
+    /// Names in the file's own order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.index.names()
+    }
+
+    /// Tensors in the file's own order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor> + use<> {
+        let file = self.clone();
+        self.0.index.tensors().map(move |info| Tensor { info, file: file.clone() })
+    }
+
+    /// The tensor of that name.
+    ///
+    /// # Errors
+    /// NotFound, with the nearest name there is.
+    pub fn tensor(&self, name: &str) -> Result<Tensor> {
+        match self.0.index.get(name) {
+            Some(info) => Ok(Tensor { info, file: self.clone() }),
+            None => Err(self.no_tensor(name)),
+        }
+    }
+
+    /// Tensor number `position` in the file's own order.
+    pub fn at(&self, position: usize) -> Option<Tensor> {
+        let info = self.0.index.at(position)?;
+        Some(Tensor { info, file: self.clone() })
+    }
+
+    /// Loads every tensor into memory of its own: see [`File::load`].
+    ///
+    /// # Errors
+    /// As [`File::load`].
+    pub fn load_all(&self) -> Result<Loaded> {
+        crate::load::load(self, self.0.index.tensors().collect(), &LoadOptions::new())
+    }
+
+    /// Loads these tensors into memory of their own, decoded and checked, on several threads.
+    ///
+    /// # Errors
+    /// NotFound, Io, Integrity (digests, under the file's [`Check`]), Malformed (compressed bytes),
+    /// Limit.
+    pub fn load<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+        options: &LoadOptions,
+    ) -> Result<Loaded> {
+        let find = |name| self.0.index.get(name).ok_or_else(|| self.no_tensor(name));
+        let wanted = names.into_iter().map(find).collect::<Result<Vec<_>>>()?;
+        crate::load::load(self, wanted, options)
+    }
+
+    /// What [`File::load`] of these tensors would fetch: which bytes of which sources, in what order, and what each
+    /// of them is for. Nothing is read but the seek tables of compressed components.
+    ///
+    /// # Errors
+    /// NotFound, Io.
+    pub fn plan<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+        options: &LoadOptions,
+    ) -> Result<Plan> {
+        let find = |name| self.0.index.get(name).ok_or_else(|| self.no_tensor(name));
+        let wanted = names.into_iter().map(find).collect::<Result<Vec<_>>>()?;
+        crate::load::plan(self, &wanted, options).map_err(|e| e.in_source(self.name()))
+    }
+
+    /// Loads these tensors (by their numbers in the file's order) as [`File::load`] does, into memory
+    /// that is the caller's to write to.
+    ///
+    /// # Errors
+    /// As [`File::load`].
+    pub fn load_memory(
+        &self,
+        positions: impl IntoIterator<Item = usize>,
+        options: &LoadOptions,
+    ) -> Result<LoadedMemory> {
+        let at = |position| self.0.index.at(position).ok_or_else(|| self.no_position(position));
+        let wanted = positions.into_iter().map(at).collect::<Result<Vec<_>>>()?;
+        crate::load::load_memory(self, wanted, options)
+    }
+
+    /// Decodes many components into the caller's memory, each buffer exactly as long as its component,
+    /// in the order of the file and on several threads.
+    ///
+    /// # Errors
+    /// As [`File::load`]; Misuse for a buffer of another length.
+    pub fn load_into<'a>(
+        &self,
+        buffers: impl IntoIterator<Item = (&'a str, Role, &'a mut [u8])>,
+        options: &LoadOptions,
+    ) -> Result<()> {
+        let mut wanted = Vec::new();
+        for (name, role, out) in buffers {
+            let tensor = self.tensor(name)?;
+            wanted.push((tensor.position(), tensor.require(&role)?, out));
+        }
+        crate::load::load_into(self, wanted, options).map_err(|e| e.in_source(self.name()))
+    }
+
+    #[cold]
+    fn no_position(&self, position: usize) -> Error {
+        let message = format!("there is no tensor number {position}, only {}", self.len());
+        NOT_FOUND.broken(message).in_source(self.name())
+    }
+
+    #[cold]
+    fn no_tensor(&self, name: &str) -> Error {
+        let e = NOT_FOUND.broken("there is no tensor of this name").in_tensor(name);
+        let e = e.in_source(self.name());
+        match crate::select::nearest(name, self.names()) {
+            Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
+            None => e,
+        }
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File")
+            .field("name", &self.name())
+            .field("index", self.index())
+            .field("io", &self.io())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One tensor of an open file. Everything about it is there ([`TensorInfo`], to which it derefs); its
+/// bytes are fetched when asked for. Keeps the file open.
+#[derive(Clone)]
+pub struct Tensor {
+    info: TensorInfo,
+    file: File,
+}
+
+impl Tensor {
+    /// What is known about it.
+    pub fn info(&self) -> &TensorInfo {
+        &self.info
+    }
+
+    /// The file it is in.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The decoded bytes of a component: little-endian, elements in row-major order. A view into the
+    /// map for raw components of a mapped file, fresh memory for all others.
+    ///
+    /// # Errors
+    /// NotFound, Io, Integrity, Malformed, Limit.
+    pub fn bytes(&self, role: &Role) -> Result<Bytes> {
+        let c = self.require(role)?;
+        crate::load::component(&self.file, self.position(), &c).map_err(|e| self.place(e, &c))
+    }
+
+    /// The decoded bytes of a component as [`Tensor::bytes`] gives them, in memory that is the caller's to
+    /// write to, and where in it they lie.
+    ///
+    /// # Errors
+    /// As [`Tensor::bytes`].
+    pub fn memory(&self, role: &Role) -> Result<(Buffer, Range<usize>)> {
+        let c = self.require(role)?;
+        crate::load::component_memory(&self.file, self.position(), &c)
+            .map_err(|e| self.place(e, &c))
+    }
+
+    /// The stored bytes of a component, just as they are in the file.
+    ///
+    /// # Errors
+    /// NotFound, Io.
+    pub fn stored(&self, role: &Role) -> Result<Bytes> {
+        let c = self.require(role)?;
+        self.file.sources().read(c.stored).map_err(|e| self.place(e, &c))
+    }
+
+    /// Decodes a component into `out`, which has exactly its decoded length.
+    ///
+    /// # Errors
+    /// As [`Tensor::bytes`]; Misuse for a buffer of another length.
+    pub fn read_into(&self, role: &Role, out: &mut [u8]) -> Result<()> {
+        let c = self.require(role)?;
+        crate::load::component_into(&self.file, self.position(), &c, out)
+            .map_err(|e| self.place(e, &c))
+    }
+
+    /// The decoded bytes of a component piece by piece, in bounded memory; its digest is checked on
+    /// the way and a mismatch is the last item.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn pieces(&self, role: &Role) -> Result<Pieces> {
+        Pieces::new(self, self.require(role)?)
+    }
+
+    /// The decoded bytes `range` of a component, reading and decoding no more than it must: only
+    /// those bytes of a raw component, only the frames that hold them of a seekable one.
+    ///
+    /// # Errors
+    /// As [`Tensor::bytes`], but no digest is checked: it covers the whole component. Misuse for a
+    /// range outside it.
+    pub fn bytes_range(&self, role: &Role, range: Range<u64>) -> Result<Bytes> {
+        let c = self.require(role)?;
+        crate::executor::range(self, &c, range).map_err(|e| self.place(e, &c))
+    }
+
+    /// The decoded bytes of several ranges of a component, which rise and do not overlap, as [`Tensor::bytes_range`] gives
+    /// one of them. What lies near each other, or in one compressed run, is fetched and decoded once.
+    ///
+    /// # Errors
+    /// As [`Tensor::bytes_range`].
+    pub fn bytes_ranges(&self, role: &Role, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let c = self.require(role)?;
+        crate::executor::ranges(self, &c, ranges).map_err(|e| self.place(e, &c))
+    }
+
+    /// The decoded bytes `range` of a component piece by piece, in bounded memory, reading and decoding no more than it
+    /// must. No digest is checked: it covers the whole component.
+    ///
+    /// # Errors
+    /// NotFound; Limit, when what is compressed decodes to more than is allowed.
+    pub fn pieces_range(&self, role: &Role, range: Range<u64>) -> Result<Pieces> {
+        Pieces::within(self, self.require(role)?, range)
+    }
+
+    /// The component in that role, or the error that there is none.
+    ///
+    /// # Errors
+    /// NotFound: `file/no-component`.
+    pub fn require(&self, role: &Role) -> Result<Component> {
+        self.component(role).ok_or_else(|| {
+            let all = list(self.components().map(|c| format!("`{}`", c.role.as_str().shown())));
+            let role = role.as_str().shown();
+            NO_COMPONENT
+                .broken(format!("there is no component `{role}`, only {all}"))
+                .in_tensor(self.name())
+                .in_source(self.file.name())
+        })
+    }
+
+    /// The error with the component, the tensor and the file it is about.
+    pub fn place(&self, e: Error, c: &Component) -> Error {
+        e.in_tensor(self.name())
+            .in_component(&c.role)
+            .at(c.stored.range())
+            .in_source(self.file.name())
+    }
+}
+
+impl Deref for Tensor {
+    type Target = TensorInfo;
+
+    fn deref(&self) -> &TensorInfo {
+        &self.info
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.info.fmt(f)
+    }
+}

@@ -1,0 +1,282 @@
+//! Requests.
+
+use super::answer::Body;
+use super::rules::{ANSWER, FAILED, PRIVATE_HOST, REDIRECT};
+use super::{Answer, Failed, Hosts, Policy, Url, address};
+use holdall_core::error::Shown as _;
+use holdall_core::{Error, Result};
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use ureq::config::{AutoHeaderValue, Config};
+use ureq::http::Uri;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{Connector, NextTimeout, RustlsConnector, TcpConnector};
+use ureq::{Agent, Timeout};
+
+/// Asks servers under a policy. Cheap to clone; shared by threads, which share its connections.
+#[derive(Clone)]
+pub struct Client {
+    agent: Agent,
+    policy: Arc<Policy>,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ask<'a> {
+    /// The bytes that are wanted; all of them without.
+    pub part: Option<Part>,
+    /// Only if the file is still the one with this validator; else all of it.
+    pub if_range: Option<&'a str>,
+    /// The content encodings that are understood; `identity` where there are none.
+    pub encodings: Option<&'static str>,
+}
+
+/// A part of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Bytes from the first to the end, half-open; not empty.
+    Range(u64, u64),
+    /// All from this byte on.
+    From(u64),
+    /// So many bytes at the end.
+    Last(u64),
+}
+
+impl From<&Range<u64>> for Part {
+    fn from(range: &Range<u64>) -> Part {
+        Part::Range(range.start, range.end)
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // The header counts the last byte in.
+            Part::Range(start, end) => write!(f, "bytes={start}-{}", end.saturating_sub(1)),
+            Part::From(start) => write!(f, "bytes={start}-"),
+            Part::Last(len) => write!(f, "bytes=-{len}"),
+        }
+    }
+}
+
+impl Client {
+    /// One that keeps to `policy`.
+    pub fn new(policy: &Policy) -> Client {
+        let patience = &policy.patience;
+        let config = Config::builder()
+            .http_status_as_error(false)
+            // Redirects are followed here, each under the policy.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .user_agent(concat!("holdall/", env!("CARGO_PKG_VERSION")))
+            .accept_encoding(AutoHeaderValue::None)
+            .timeout_resolve(Some(patience.connect))
+            .timeout_connect(Some(patience.connect))
+            .timeout_recv_response(Some(patience.stall))
+            .timeout_per_read(Some(patience.stall))
+            .timeout_per_write(Some(patience.stall))
+            .max_idle_connections_per_host(8)
+            .tls_config(TlsConfig::builder().root_certs(roots(policy)).build())
+            .build();
+        let connector = ().chain(TcpConnector::default()).chain(RustlsConnector::default());
+        let resolver = PublicOnly { hosts: policy.hosts, inner: DefaultResolver::default() };
+        Client {
+            agent: Agent::with_parts(config, connector, resolver),
+            policy: Arc::new(policy.clone()),
+        }
+    }
+
+    /// What it keeps to.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The answer to one request, redirects followed. It may have any other status, and its body is still
+    /// to come.
+    pub fn get(&self, url: &Url, ask: &Ask<'_>) -> Result<Answer, Failed> {
+        self.policy.check(url)?;
+        let mut url = url.clone();
+        let mut redirects = 0;
+        loop {
+            let mut request = self.agent.get(url.to_request());
+            request = request.header("accept-encoding", ask.encodings.unwrap_or("identity"));
+            if let Some(part) = ask.part {
+                request = request.header("range", part.to_string());
+                if let Some(validator) = ask.if_range {
+                    request = request.header("if-range", validator);
+                }
+            }
+            if let Some(value) = url.authorization() {
+                request = request.header("authorization", value);
+            }
+            let response = request.call().map_err(|e| {
+                let failed = self.failed(&url, e);
+                if redirects > 0 { redirected(failed, &url) } else { failed }
+            })?;
+            let (parts, body) = response.into_parts();
+            let answer = Answer {
+                url,
+                status: parts.status.as_u16(),
+                headers: parts.headers,
+                body: Body::new(body, self.policy.patience),
+            };
+            if !matches!(answer.status, 301 | 302 | 303 | 307 | 308) {
+                return Ok(answer);
+            }
+            redirects += 1;
+            let Some(location) = answer.header("location") else {
+                let status = answer.status;
+                let e = REDIRECT.broken(format!(
+                    "the server redirects with status {status} but names no target"
+                ));
+                return Err(e.into());
+            };
+            url = self.policy.redirect(&answer.url, location, redirects)?;
+        }
+    }
+
+    fn failed(&self, url: &Url, e: ureq::Error) -> Failed {
+        let patience = &self.policy.patience;
+        let host = url.host();
+        let waited = |what: &str, secs: f64| {
+            let e = FAILED.broken(format!("{host} {what} within {secs} s"));
+            Failed::passing(e.with_cause(io::Error::from(io::ErrorKind::TimedOut)))
+        };
+        match e {
+            ureq::Error::Other(e) if e.is::<Refused>() => {
+                let text = e.to_string();
+                PRIVATE_HOST.broken(format!("the host {host} has {text}")).into()
+            }
+            ureq::Error::Other(e) if e.is::<NotFound>() => {
+                FAILED.broken(format!("the host {host} is not found: {e}")).into()
+            }
+            ureq::Error::HostNotFound => {
+                FAILED.broken(format!("the host {host} is not found")).into()
+            }
+            ureq::Error::Timeout(Timeout::Resolve) => {
+                waited("is not found", patience.connect.as_secs_f64())
+            }
+            ureq::Error::Timeout(Timeout::Connect) => {
+                waited("takes no connection", patience.connect.as_secs_f64())
+            }
+            ureq::Error::Timeout(_) => waited("does not answer", patience.stall.as_secs_f64()),
+            ureq::Error::Io(e) => broken(e, format!("asking {host}")),
+            e => said(e),
+        }
+    }
+}
+
+/// A failure at `url`, which a server named, not the caller.
+#[cold]
+fn redirected(failed: Failed, url: &Url) -> Failed {
+    let Failed { error, again } = failed;
+    let to = url.to_string();
+    Failed { error: error.within(format!("redirected to {}", to.shown())), again }
+}
+
+/// Who may vouch for a server.
+fn roots(policy: &Policy) -> RootCerts {
+    if policy.authorities.is_empty() {
+        return RootCerts::WebPki;
+    }
+    let own = policy.authorities.iter().map(|der| Certificate::from_der(der).to_owned());
+    RootCerts::new_with_certs(&own.collect::<Vec<_>>())
+}
+
+/// An error of the network while doing `what`.
+pub(super) fn broken(e: io::Error, what: impl fmt::Display) -> Failed {
+    use io::ErrorKind as E;
+    let kind = e.kind();
+    // Never as a broken pipe: that is what a reader of our output causes.
+    let told = |e: io::Error| FAILED.broken(format!("{what}: {e}"));
+    match kind {
+        E::UnexpectedEof | E::ConnectionReset | E::ConnectionAborted | E::BrokenPipe => {
+            let error = match kind {
+                E::UnexpectedEof => FAILED.broken(format!("{what}: the connection was cut off")),
+                _ => told(e),
+            };
+            Failed::passing(error.with_cause(io::Error::from(E::ConnectionReset)))
+        }
+        E::TimedOut | E::WouldBlock | E::Interrupted => {
+            Failed::passing(told(e).with_cause(io::Error::from(E::TimedOut)))
+        }
+        _ => FAILED.broken(what.to_string()).because(e).into(),
+    }
+}
+
+/// What the HTTP library makes of an answer, where that cannot name the URL.
+pub(super) fn said(e: ureq::Error) -> Failed {
+    let error: Error = match e {
+        ureq::Error::Protocol(e) => ANSWER.broken("the answer is not HTTP").because(e),
+        ureq::Error::LargeResponseHeader(..) => {
+            ANSWER.broken("the headers of the answer are too long")
+        }
+        ureq::Error::Rustls(e) => FAILED.broken("TLS failed").because(e),
+        ureq::Error::Tls(e) => FAILED.broken(format!("TLS failed: {e}")),
+        _ => FAILED.broken("the HTTP library cannot make the request"),
+    };
+    error.into()
+}
+
+/// Finds hosts, and keeps only addresses that may be connected to. The connection is made to one of
+/// those, and the name is not looked up again.
+#[derive(Debug)]
+struct PublicOnly {
+    hosts: Hosts,
+    inner: DefaultResolver,
+}
+
+impl Resolver for PublicOnly {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let found = self.inner.resolve(uri, config, timeout).map_err(|e| match e {
+            ureq::Error::Io(e) => ureq::Error::Other(Box::new(NotFound(e.to_string()))),
+            e => e,
+        })?;
+        if self.hosts == Hosts::Any {
+            return Ok(found);
+        }
+        let mut kept = self.empty();
+        for one in found.iter().filter(|a| address::is_public(a.ip())) {
+            kept.push(*one);
+        }
+        match (kept.is_empty(), found.first()) {
+            (true, Some(refused)) => {
+                Err(ureq::Error::Other(Box::new(Refused(refused.ip().to_string()))))
+            }
+            _ => Ok(kept),
+        }
+    }
+}
+
+/// The address that was refused.
+#[derive(Debug)]
+struct Refused(String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the address {}, which is not public", self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// What the system says of a host that it does not find.
+#[derive(Debug)]
+struct NotFound(String);
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotFound {}

@@ -1,0 +1,56 @@
+//! Files over HTTP: where requests may go, how they are made, what is believed of the answers.
+//!
+//! Every request runs under a [`Policy`]. It says which schemes and hosts may be asked; hosts are checked
+//! by the addresses that their names give, and only addresses that passed are connected to, at every
+//! redirect anew. Proxies named in the environment are not used: a proxy looks names up itself, so nobody
+//! here could say what is reached.
+
+pub mod rules;
+
+#[cfg(feature = "http")]
+mod address;
+#[cfg(feature = "http")]
+mod answer;
+#[cfg(feature = "http")]
+mod client;
+#[cfg(feature = "http")]
+mod header;
+#[cfg(feature = "http")]
+mod policy;
+#[cfg(feature = "http")]
+mod retry;
+#[cfg(feature = "http")]
+mod url;
+
+#[cfg(feature = "http")]
+pub use answer::{Answer, Body, Validator};
+#[cfg(feature = "http")]
+pub use client::{Ask, Client, Part};
+#[cfg(feature = "http")]
+pub use header::{ContentRange, retry_after};
+#[cfg(feature = "http")]
+pub use policy::{Hosts, Patience, Policy, Schemes};
+#[cfg(feature = "http")]
+pub use retry::{Again, Failed, retrying};
+#[cfg(feature = "http")]
+pub use url::Url;
+
+use std::path::Path;
+
+/// A file's name as it may be printed: of an address on the web without what may be secret in it.
+pub fn shown(path: &Path) -> String {
+    #[cfg(feature = "http")]
+    if let Some(url) = is_url(path) {
+        return url::shown(url);
+    }
+    path.display().to_string()
+}
+
+/// The text of `path` where it is an address on the web rather than the name of a file: it begins with
+/// `http://` or `https://`, in letters of any case.
+pub fn is_url(path: &Path) -> Option<&str> {
+    let text = path.to_str()?;
+    let (scheme, _) = text.split_once("://")?;
+    let known = ["http", "https"].iter().any(|s| scheme.eq_ignore_ascii_case(s));
+    known.then_some(text)
+}

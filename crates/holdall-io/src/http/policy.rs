@@ -1,0 +1,205 @@
+//! Where requests may go, and how long they may take.
+
+use super::Url;
+use super::rules::{CERTIFICATES, DOWNGRADE, REDIRECT, REDIRECT_TARGET, SCHEME};
+use holdall_core::error::Shown as _;
+use holdall_core::{Remedy, Result};
+use std::time::Duration;
+
+/// Which hosts may be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Hosts {
+    /// Those with public addresses. The machine itself, private networks, link-local, shared (CGNAT),
+    /// multicast, unspecified and reserved addresses are refused, and IPv4 addresses in the form of IPv6
+    /// ones.
+    #[default]
+    Public,
+    /// All.
+    Any,
+}
+
+/// Which schemes may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Schemes {
+    /// Only https.
+    #[default]
+    Https,
+    /// Also http, where whoever is on the way can read and change what is sent.
+    HttpToo,
+}
+
+/// How long a request may take, and how often it is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Patience {
+    /// For finding a host, and for connecting to it.
+    pub connect: Duration,
+    /// For the next byte of an answer.
+    pub stall: Duration,
+    /// Bytes in a second that an answer must bring on average, once it took longer than `stall`.
+    pub slowest: u64,
+    /// How often a request is tried in all when it fails in a way that may pass.
+    pub tries: u32,
+    /// The pause before the second try; each further one is twice as long. What a server asks for by
+    /// `Retry-After` counts instead, up to `longest_pause`.
+    pub pause: Duration,
+    /// The longest pause.
+    pub longest_pause: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            connect: Duration::from_secs(10),
+            stall: Duration::from_secs(30),
+            slowest: 1024,
+            tries: 4,
+            pause: Duration::from_millis(250),
+            longest_pause: Duration::from_secs(20),
+        }
+    }
+}
+
+/// Where requests may go, and how long they may take. The default is what a link from a stranger may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    pub(crate) hosts: Hosts,
+    pub(crate) schemes: Schemes,
+    pub(crate) redirects: u32,
+    /// How long is waited.
+    pub patience: Patience,
+    /// Certificates of authorities (DER); Mozilla's where there are none.
+    pub(crate) authorities: Vec<Vec<u8>>,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            hosts: Hosts::default(),
+            schemes: Schemes::default(),
+            redirects: 8,
+            patience: Patience::default(),
+            authorities: Vec::new(),
+        }
+    }
+}
+
+impl Policy {
+    /// https to public hosts, at most 8 redirects, and the default [`Patience`].
+    pub fn new() -> Policy {
+        Policy::default()
+    }
+
+    /// Asks these hosts.
+    pub fn with_hosts(mut self, hosts: Hosts) -> Policy {
+        self.hosts = hosts;
+        self
+    }
+
+    /// Uses these schemes.
+    pub fn with_schemes(mut self, schemes: Schemes) -> Policy {
+        self.schemes = schemes;
+        self
+    }
+
+    /// Follows at most so many redirects of one request.
+    pub fn with_redirects(mut self, redirects: u32) -> Policy {
+        self.redirects = redirects;
+        self
+    }
+
+    /// Waits so long.
+    pub fn with_patience(mut self, patience: Patience) -> Policy {
+        self.patience = patience;
+        self
+    }
+
+    /// Trusts the authorities whose certificates are in `pem`, instead of those on Mozilla's list: for
+    /// servers of a house that has its own.
+    ///
+    /// # Errors
+    /// Misuse, where the PEM text contains no certificate, or something that is none.
+    pub fn with_certificates(mut self, pem: &[u8]) -> Result<Policy> {
+        self.authorities.clear();
+        for item in ureq::tls::parse_pem(pem) {
+            match item {
+                Ok(ureq::tls::PemItem::Certificate(one)) => {
+                    self.authorities.push(one.der().to_vec());
+                }
+                Ok(_) => {}
+                Err(e) => return Err(CERTIFICATES.broken("the PEM text is broken").because(e)),
+            }
+        }
+        if self.authorities.is_empty() {
+            return Err(CERTIFICATES.broken("the PEM text contains no certificate"));
+        }
+        Ok(self)
+    }
+
+    /// Holds a URL against the policy. Hosts are checked later, when their addresses are known.
+    pub fn check(&self, url: &Url) -> Result<()> {
+        if url.is_secure() || self.schemes == Schemes::HttpToo {
+            return Ok(());
+        }
+        Err(SCHEME.broken("the scheme is `http`").with_remedy(Remedy::AllowHttp))
+    }
+
+    /// The URL that the redirect numbered `count` (from 1) from `from` to `location` leads to.
+    pub(crate) fn redirect(&self, from: &Url, location: &str, count: u32) -> Result<Url> {
+        if count > self.redirects {
+            let limit = self.redirects;
+            return Err(REDIRECT.broken(format!("the server redirects more than {limit} times")));
+        }
+        // The server says what is none, not the caller.
+        let to = from.join(location).map_err(|e| {
+            let (from, to) = (from.to_string(), super::url::shown(location));
+            let (from, to) = (from.shown(), to.shown());
+            e.under(&REDIRECT_TARGET).within(format!("{from} redirects to `{to}`"))
+        })?;
+        if from.is_secure() && !to.is_secure() {
+            return Err(DOWNGRADE.broken(format!(
+                "{} redirects to {}",
+                from.to_string().shown(),
+                to.to_string().shown()
+            )));
+        }
+        self.check(&to).map(|()| to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_are_certificates() {
+        for text in ["", "nothing", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"] {
+            let e = Policy::new().with_certificates(text.as_bytes()).unwrap_err();
+            assert_eq!(e.code(), "http/certificates", "{text}");
+        }
+    }
+
+    #[test]
+    fn only_https_unless_allowed_and_never_down_from_it() {
+        let strict = Policy::new();
+        let lenient = Policy::new().with_schemes(Schemes::HttpToo);
+        let http = Url::parse("http://host/x").unwrap();
+        let https = Url::parse("https://host/x").unwrap();
+        assert_eq!(strict.check(&http).unwrap_err().code(), "http/scheme");
+        assert!(strict.check(&https).is_ok() && lenient.check(&http).is_ok());
+        for policy in [&strict, &lenient] {
+            let e = policy.redirect(&https, "http://host/y", 1).unwrap_err();
+            assert_eq!(e.code(), "http/downgrade");
+            let e = policy.redirect(&https, "file:///etc/passwd", 1).unwrap_err();
+            assert_eq!(e.code(), "http/redirect-target");
+            let said = "https://host/x redirects to `file:///etc/passwd`: the scheme is `file`";
+            assert_eq!(e.message(), said);
+            let long = format!("http://[::bad/{}", "x".repeat(1000));
+            let e = policy.redirect(&https, &long, 1).unwrap_err();
+            assert_eq!(e.code(), "http/redirect-target");
+            assert!(e.message().len() < 250, "{e}");
+        }
+        assert!(lenient.redirect(&http, "https://host/y", 8).is_ok());
+        assert_eq!(lenient.redirect(&http, "/y", 9).unwrap_err().code(), "http/redirect");
+    }
+}

@@ -1,0 +1,122 @@
+//! Trying again what may pass.
+
+use super::Patience;
+use holdall_core::{Error, Result};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
+
+/// A try that failed.
+#[derive(Debug)]
+pub struct Failed {
+    pub(crate) error: Error,
+    pub(crate) again: Again,
+}
+
+/// Whether another try may help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// It would end in the same way.
+    Never,
+    /// It may; after this pause, where the server names one.
+    Later(Option<Duration>),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed { error, again: Again::Never }
+    }
+}
+
+impl Failed {
+    /// A failure that may pass.
+    pub fn passing(error: Error) -> Failed {
+        Failed { error, again: Again::Later(None) }
+    }
+}
+
+/// Calls `attempt` until it succeeds, fails for good, or was called often enough.
+///
+/// # Errors
+/// The last failure, which says how often it was tried.
+pub fn retrying<T>(
+    patience: &Patience,
+    mut attempt: impl FnMut() -> Result<T, Failed>,
+) -> Result<T> {
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        let failed = match attempt() {
+            Ok(done) => return Ok(done),
+            Err(failed) => failed,
+        };
+        let Again::Later(wanted) = failed.again else { return Err(failed.error) };
+        if tried >= patience.tries.max(1) {
+            return Err(after(failed.error, tried));
+        }
+        std::thread::sleep(pause(patience, tried, wanted));
+    }
+}
+
+/// The error of the last of `tried` tries.
+fn after(error: Error, tried: u32) -> Error {
+    if tried == 1 {
+        return error;
+    }
+    error.within(format!("after {tried} tries"))
+}
+
+/// The pause after `tried` tries: doubled each time, a little uneven so that many clients do not come back
+/// all at once.
+fn pause(patience: &Patience, tried: u32, wanted: Option<Duration>) -> Duration {
+    let doubled = patience.pause.saturating_mul(1 << (tried - 1).min(16));
+    let pause = wanted.unwrap_or(doubled).min(patience.longest_pause);
+    // Keys of hash maps are the randomness that the standard library has.
+    let uneven = RandomState::new().build_hasher().finish() % 256;
+    pause + pause.mul_f64(uneven as f64 / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::rules::{FAILED, STATUS};
+
+    fn patience(tries: u32) -> Patience {
+        Patience { tries, pause: Duration::ZERO, ..Patience::default() }
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_and_nothing_else() {
+        let mut calls = 0;
+        let done = retrying(&patience(3), || {
+            calls += 1;
+            if calls < 3 { Err(Failed::passing(FAILED.broken("cut off"))) } else { Ok(calls) }
+        });
+        assert_eq!(done.unwrap(), 3);
+
+        let mut calls = 0;
+        let e = retrying::<()>(&patience(3), || {
+            calls += 1;
+            Err(Failed::passing(FAILED.broken("cut off")))
+        });
+        assert_eq!((calls, e.unwrap_err().message()), (3, "after 3 tries: cut off"));
+
+        let mut calls = 0;
+        let e = retrying::<()>(&patience(3), || {
+            calls += 1;
+            Err(STATUS.broken("no").into())
+        });
+        assert_eq!((calls, e.unwrap_err().message()), (1, "no"));
+    }
+
+    #[test]
+    fn pauses_grow_and_end() {
+        let p = Patience::default();
+        for (tried, least) in [(1, 250), (2, 500), (3, 1000), (30, 20_000)] {
+            let got = pause(&p, tried, None).as_millis();
+            assert!((least..=least * 5 / 4).contains(&got), "{tried}: {got}");
+        }
+        assert!(pause(&p, 1, Some(Duration::from_secs(3))) >= Duration::from_secs(3));
+        assert!(pause(&p, 1, Some(Duration::from_secs(3600))) <= Duration::from_secs(25));
+    }
+}

@@ -1,0 +1,250 @@
+//! Tensors on their way into a file: what a conversion or an edit writes, and from where each
+//! component's bytes come.
+
+use crate::copy::Copier;
+use crate::error::SAME_NAME;
+use crate::executor::Pieces;
+use crate::file::Tensor;
+use crate::sink::Sink;
+use crate::work::Work;
+use crate::writer::Writer;
+use bytes::Bytes;
+use holdall_core::model::{Hasher, crc32c};
+use holdall_core::{
+    ByteOrder, Component, ComponentRef, ComponentSpec, Digest, Encode, Error, Extent, Result,
+    TensorSpec,
+};
+use std::collections::HashMap;
+use std::io::Read;
+
+/// What becomes of components that have the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Sharing {
+    /// Components that share their bytes in the source share them in the target.
+    #[default]
+    Keep,
+    /// Components with equal bytes share them, whether they did in the source or not.
+    Dedupe,
+    /// Every component has bytes of its own.
+    Copy,
+}
+
+/// One tensor to be written.
+pub struct Item {
+    /// What it will be.
+    pub spec: TensorSpec,
+    /// One for each component of `spec`.
+    pub feeds: Vec<Feed>,
+    /// What becomes of the encoding and the digest of components of open files.
+    pub keep: Keep,
+}
+
+/// How much of a component stays as it is in the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing but what it decodes to.
+    Nothing,
+    /// Its encoding, if it is compressed.
+    Encoding,
+    /// Its encoding and its digest.
+    All,
+}
+
+/// Where a component's bytes come from.
+pub enum Feed {
+    /// A component of an open file.
+    Component(Box<(Tensor, Component)>),
+    /// Made when its turn comes.
+    Made(Box<dyn FnOnce() -> Result<Bytes> + Send>),
+    /// Read when its turn comes.
+    Reader(Box<dyn Read + Send>),
+}
+
+impl Feed {
+    pub(crate) fn component(tensor: &Tensor, component: Component) -> Feed {
+        Feed::Component(Box::new((tensor.clone(), component)))
+    }
+}
+
+/// A tensor in the form it has.
+pub fn as_it_is(tensor: &Tensor) -> Result<Item> {
+    let mut spec = spec_of(tensor);
+    let mut feeds = Vec::new();
+    for (c, spec) in tensor.components().zip(&mut spec.components) {
+        if c.decoded_len.is_none() {
+            spec.decoded_len = measure(tensor, &c)?;
+        }
+        feeds.push(Feed::component(tensor, c));
+    }
+    Ok(Item { spec, feeds, keep: Keep::Nothing })
+}
+
+/// The tensor as it is; decoded lengths that are not known are 0.
+pub fn spec_of(tensor: &Tensor) -> TensorSpec {
+    let component = |c: Component| {
+        let mut spec = ComponentSpec::new(c.role, c.dtype, c.decoded_len.unwrap_or(0));
+        spec.logical_type = c.logical_type;
+        spec
+    };
+    TensorSpec {
+        name: tensor.name().to_owned(),
+        shape: tensor.shape().to_vec(),
+        layout: tensor.layout().clone(),
+        attributes: tensor.attributes().clone(),
+        components: tensor.components().map(component).collect(),
+    }
+}
+
+/// What a component decodes to, by decoding it.
+fn measure(tensor: &Tensor, c: &Component) -> Result<u64> {
+    Pieces::checked(tensor, c.clone(), None)?
+        .try_fold(0u64, |n, piece| Ok(n.saturating_add(piece?.len() as u64)))
+}
+
+/// The bytes of a component that two components may have in common.
+#[derive(PartialEq, Eq, Hash)]
+enum Content {
+    /// The same place of the same file.
+    Place { file: usize, stored: Extent, decoded_len: u64, order: ByteOrder, width: u64 },
+    /// The same length and CRC-32C: to be compared byte by byte.
+    Sum { decoded_len: u64, crc: u32 },
+}
+
+/// Refuses two items of one name.
+pub fn check_names(items: &[Item]) -> Result<()> {
+    let mut names: Vec<&str> = items.iter().map(|i| i.spec.name.as_str()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(SAME_NAME
+            .broken("two tensors would have this name")
+            .with_hint("names stay apart where the new name has as many `*` as the old one")
+            .in_tensor(pair[0])),
+        None => Ok(()),
+    }
+}
+
+/// Puts items in the order the encoder wants, and decides which components share bytes. The first in
+/// writing order is the one that has them.
+pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> Result<Vec<Item>> {
+    let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
+    let mut places = encoder.order(&specs);
+    drop(specs);
+    let mut slots: Vec<Option<Item>> = items.drain(..).map(Some).collect();
+    let mut items: Vec<Item> =
+        places.drain(..).filter_map(|i| slots.get_mut(i).and_then(Option::take)).collect();
+    if sharing == Sharing::Copy {
+        return Ok(items);
+    }
+    let mut seen: HashMap<Content, Vec<(usize, usize)>> = HashMap::new();
+    for at in 0..items.len() {
+        for c in 0..items[at].feeds.len() {
+            let Some(content) = content(&items[at], c, sharing)? else { continue };
+            let candidates = seen.entry(content).or_default();
+            let mut owner = None;
+            for &(i, j) in candidates.iter() {
+                // A format whose header comes first records aliases of whole tensors only.
+                let whole = !encoder.header_first() || is_alias(&items[i].spec, &items[at].spec);
+                if whole && same_bytes(&items[i].feeds[j], &items[at].feeds[c], sharing)? {
+                    owner = Some((i, j));
+                    break;
+                }
+            }
+            match owner {
+                None => candidates.push((at, c)),
+                Some((i, j)) => {
+                    let of = &items[i].spec;
+                    let role = of.components[j].role.clone();
+                    let shares = ComponentRef { tensor: of.name.clone(), role };
+                    items[at].spec.components[c].shares = Some(shares);
+                }
+            }
+        }
+    }
+    Ok(items)
+}
+
+fn is_alias(a: &TensorSpec, b: &TensorSpec) -> bool {
+    let kinds = |t: &TensorSpec| -> Vec<_> {
+        t.components.iter().map(|c| (c.role.clone(), c.dtype, c.logical_type.clone())).collect()
+    };
+    a.shape == b.shape && a.layout == b.layout && kinds(a) == kinds(b)
+}
+
+fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> {
+    let decoded_len = item.spec.components[at].decoded_len;
+    let Feed::Component(feed) = &item.feeds[at] else { return Ok(None) };
+    let (tensor, c) = &**feed;
+    if decoded_len == 0 {
+        return Ok(None);
+    }
+    if sharing == Sharing::Keep {
+        return Ok(Some(Content::Place {
+            file: tensor.file().identity(),
+            stored: c.stored,
+            decoded_len,
+            order: c.byte_order,
+            width: c.dtype.width(),
+        }));
+    }
+    let mut hasher = Hasher::new(holdall_core::Algorithm::Crc32c);
+    for piece in tensor.pieces(&c.role)? {
+        hasher.update(&piece?);
+    }
+    let crc = match hasher.finish() {
+        Digest::Crc32c(crc) => crc,
+        _ => crc32c(&[]),
+    };
+    Ok(Some(Content::Sum { decoded_len, crc }))
+}
+
+fn same_bytes(a: &Feed, b: &Feed, sharing: Sharing) -> Result<bool> {
+    if sharing == Sharing::Keep {
+        return Ok(true);
+    }
+    let (Feed::Component(a), Feed::Component(b)) = (a, b) else { return Ok(false) };
+    let (mut a, mut b) = (a.0.pieces(&a.1.role)?, b.0.pieces(&b.1.role)?);
+    loop {
+        match (a.next().transpose()?, b.next().transpose()?) {
+            (None, None) => return Ok(true),
+            (Some(x), Some(y)) if x == y => {}
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// Writes items that were [arranged](arrange), their feeds one after the other.
+pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> Result<()> {
+    let mut copier = Copier::new(work);
+    for Item { spec, feeds, keep } in items {
+        // The writer writes what is empty or shared when it comes to it.
+        let given = |c: &ComponentSpec| c.shares.is_none() && c.decoded_len > 0;
+        let given: Vec<bool> = spec.components.iter().map(given).collect();
+        let name = spec.name.clone();
+        writer.tensor(spec)?;
+        for (feed, _) in feeds.into_iter().zip(given).filter(|(_, given)| *given) {
+            match feed {
+                Feed::Component(feed) => {
+                    let (tensor, c) = *feed;
+                    copier.copy(writer, &tensor, &c, keep).map_err(|e| {
+                        if e.source_name().is_some_and(|name| name != tensor.file().name()) {
+                            // The target's fault, not that of the bytes on their way to it.
+                            return e;
+                        }
+                        let e = e.in_tensor(tensor.name()).in_component(&c.role);
+                        e.at(c.stored.range()).in_source(tensor.file().name())
+                    })?;
+                }
+                Feed::Made(make) => {
+                    let bytes = make()?;
+                    writer.write(&bytes)?;
+                    work.advance(bytes.len() as u64)?;
+                }
+                Feed::Reader(from) => {
+                    writer.write_from(from, 1).map_err(|e: Error| e.in_tensor(name.as_str()))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! Files of tensors: where their bytes come from, what an open one gives, and how one is written.
+//!
+//! Formats say which bytes they need and where bytes go (`holdall_core`); here those are fetched, put together on
+//! several threads, and published all or nothing. What is done with files beyond that stands above: packages
+//! (`holdall_carton`), records (`holdall_records`), and conversion, editing and comparison in `holdall`, which is
+//! also the crate to use: it shows all of them, and of this one what callers need.
+#![deny(unsafe_code)]
+
+pub mod buffer;
+mod compress;
+mod copy;
+pub mod error;
+pub mod executor;
+mod file;
+mod glob;
+pub mod group;
+pub mod http;
+pub mod items;
+mod load;
+pub mod lock;
+pub mod number;
+mod open;
+mod rename;
+pub mod select;
+pub mod sink;
+pub mod source;
+mod verdict;
+mod views;
+mod work;
+pub mod workers;
+mod writer;
+
+pub use executor::Pieces;
+pub use file::{File, Tensor};
+pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
+pub use number::{ElementType, Number};
+pub use open::{Check, Io, Open, OpenOptions, fetch_ends, open};
+pub use sink::{Durability, FileSink, Sink, StreamSink};
+pub use source::{Access, ByteSource, Terms};
+pub use verdict::Verdict;
+pub use work::{Cancel, Work};
+pub use writer::{WriteOptions, Writer};
+
+use holdall_core::Rule;
+
+/// The tables of rules of this crate.
+static TABLES: &[&[&Rule]] = &[error::RULES, http::rules::RULES];
+
+/// Every rule of this crate and of those below it.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    TABLES.iter().copied().flatten().copied().chain(holdall_core::rules())
+}

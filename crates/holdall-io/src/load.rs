@@ -1,0 +1,590 @@
+//! Loading many components into memory at once: planned in offset order, on several threads, decoded
+//! and checked in the same pass.
+//!
+//! Plain components that lie near each other become one *region*: a stretch of the file read as it is
+//! into one buffer, of which each component is a slice. All others (compressed, big-endian) get
+//! memory of their own to decode into.
+
+use crate::buffer::Buffer;
+use crate::error::{BUFFER_LEN, NO_COMPONENT};
+use crate::executor::{Executor, Out, Pieces, checked_algorithm, tables_of};
+use crate::file::File;
+use crate::open::{Check, Io};
+use crate::with_work;
+use crate::work::Work;
+use bytes::Bytes;
+use holdall_core::codec::zstd::{Checksums, check_decoded_len};
+use holdall_core::model::Hasher;
+use holdall_core::read::{Access, Cut, Extent, Part, Plan, Purpose, Want, check_digest};
+use holdall_core::{Component, Encoding, Error, Index, Result, Role, TensorInfo};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Components farther apart than this are not read in one region.
+const MERGE_GAP: u64 = 64 << 10;
+/// Components of at least this many bytes are regions of their own, so that dropping one frees it; no region of
+/// several is longer.
+const OWN_REGION: u64 = 8 << 20;
+/// From this many bytes on, a load of a file that is not in the system's cache goes past it.
+const DIRECT_MIN: u64 = 64 << 20;
+/// What direct reads want offsets and addresses to be multiples of.
+const PAGE: u64 = 4096;
+/// What memory that is read into starts at a multiple of, in the file too, so that elements are aligned.
+const LINE: u64 = 64;
+
+/// What a caller chooses about a load.
+#[derive(Debug, Clone, Default)]
+pub struct LoadOptions {
+    pub(crate) check: Option<Check>,
+    pub(crate) work: Work,
+}
+
+impl LoadOptions {
+    /// One thread for each core, the digests that the file was opened with, no progress.
+    pub fn new() -> LoadOptions {
+        LoadOptions::default()
+    }
+
+    /// Checks these digests.
+    pub fn with_check(mut self, check: Check) -> LoadOptions {
+        self.check = Some(check);
+        self
+    }
+}
+
+with_work!(LoadOptions);
+
+/// Tensors in memory, decoded, little-endian.
+pub struct Loaded {
+    index: Index,
+    tensors: Vec<TensorInfo>,
+    /// Where each tensor's components start in `bytes`.
+    first: Vec<u32>,
+    bytes: Vec<Bytes>,
+    /// The place in `tensors` of each position in the file; `None` when they are the same.
+    places: Option<HashMap<usize, usize>>,
+}
+
+impl Loaded {
+    /// How many tensors were loaded.
+    pub fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// Whether none were.
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty()
+    }
+
+    /// The tensors, in the order asked for.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = LoadedTensor<'_>> {
+        (0..self.tensors.len()).map(|at| LoadedTensor { loaded: self, at })
+    }
+
+    /// The tensor of that name, if it was loaded.
+    pub fn get(&self, name: &str) -> Option<LoadedTensor<'_>> {
+        let position = self.index.position(name)?;
+        let at = match &self.places {
+            None => position,
+            Some(places) => *places.get(&position)?,
+        };
+        Some(LoadedTensor { loaded: self, at })
+    }
+}
+
+/// One tensor of a [`Loaded`].
+#[derive(Clone, Copy)]
+pub struct LoadedTensor<'a> {
+    loaded: &'a Loaded,
+    at: usize,
+}
+
+impl<'a> LoadedTensor<'a> {
+    /// What is known about it.
+    pub fn info(&self) -> &'a TensorInfo {
+        &self.loaded.tensors[self.at]
+    }
+
+    /// The decoded bytes of a component. They stay valid after the [`Loaded`] is gone.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn bytes(&self, role: &Role) -> Result<&'a Bytes> {
+        let at = self.info().components().position(|c| c.role == *role).ok_or_else(|| {
+            NO_COMPONENT
+                .broken(format!("there is no component `{role}`"))
+                .in_tensor(self.info().name())
+        })?;
+        Ok(&self.loaded.bytes[self.loaded.first[self.at] as usize + at])
+    }
+}
+
+/// All components of tensors, under the digests that are to be checked.
+fn all_of(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Vec<Want> {
+    let check = options.check.unwrap_or(file.check());
+    let count = tensors.iter().map(|t| t.components().len()).sum();
+    let mut out = Vec::with_capacity(count);
+    for tensor in tensors {
+        out.extend(tensor.components().map(|c| wanted(tensor.position(), c, check)));
+    }
+    out
+}
+
+/// A component of tensor number `tensor`, under the digest that is to be checked.
+fn wanted(tensor: usize, component: Component, check: Check) -> Want {
+    let digest = checked_algorithm(&component, check);
+    Want::new(tensor as u32, component).with_digests(digest)
+}
+
+/// Loads `tensors` whole.
+pub(crate) fn load(file: &File, tensors: Vec<TensorInfo>, options: &LoadOptions) -> Result<Loaded> {
+    let mut first = Vec::with_capacity(tensors.len());
+    let mut count = 0;
+    for tensor in &tensors {
+        first.push(count);
+        count += tensor.components().len() as u32;
+    }
+    let bytes = components(file, all_of(file, &tensors, options), options)
+        .map_err(|e| e.in_source(file.name()))?;
+    let whole =
+        tensors.len() == file.len() && tensors.iter().enumerate().all(|(at, t)| t.position() == at);
+    let places =
+        (!whole).then(|| tensors.iter().enumerate().map(|(at, t)| (t.position(), at)).collect());
+    Ok(Loaded { index: file.index().clone(), tensors, first, bytes, places })
+}
+
+/// One component of tensor number `tensor`: a view into a map where that is possible, else loaded.
+pub(crate) fn component(file: &File, tensor: usize, c: &Component) -> Result<Bytes> {
+    let is_plain = Want::new(0, c.clone()).is_plain();
+    if is_plain && file.sources().at(c.stored.source).terms().access == Access::Borrowed {
+        let bytes = file.sources().read(c.stored)?;
+        if file.check() == Check::All
+            && let Some(algorithm) = checked_algorithm(c, Check::All)
+        {
+            let mut hasher = Hasher::new(algorithm);
+            hasher.update(&bytes);
+            check_digest(c, &hasher.finish())?;
+        }
+        return Ok(bytes);
+    }
+    let wants = vec![wanted(tensor, c.clone(), file.check())];
+    Ok(components(file, wants, &LoadOptions::new())?.pop().unwrap_or_default())
+}
+
+/// One component into the caller's memory.
+pub(crate) fn component_into(
+    file: &File,
+    tensor: usize,
+    c: &Component,
+    out: &mut [u8],
+) -> Result<()> {
+    load_into(file, vec![(tensor, c.clone(), out)], &LoadOptions::new())
+}
+
+/// Many components into the caller's memory.
+pub(crate) fn load_into(
+    file: &File,
+    mut buffers: Vec<(usize, Component, &mut [u8])>,
+    options: &LoadOptions,
+) -> Result<()> {
+    buffers.sort_by_key(|(_, c, _)| c.stored);
+    let total = buffers.iter().fold(0u64, |n, (_, c, _)| n.saturating_add(c.stored_len()));
+    options.work.begin(total);
+    let check = options.check.unwrap_or(file.check());
+    let (mut wants, mut memory) = (Vec::new(), Vec::new());
+    for (tensor, component, out) in buffers {
+        let want = wanted(tensor, component, check);
+        let Some(len) = want.component.decoded_len else {
+            let bytes = of_unknown_len(file, &want, options)?;
+            if bytes.len() != out.len() {
+                return Err(place(file, &want, wrong_len(out, bytes.len() as u64)));
+            }
+            out.copy_from_slice(&bytes);
+            continue;
+        };
+        if len != out.len() as u64 {
+            return Err(place(file, &want, wrong_len(out, len)));
+        }
+        wants.push(want);
+        memory.push(out);
+    }
+    let order: Vec<u32> = (0..wants.len() as u32).collect();
+    wants.iter_mut().zip(&order).for_each(|(want, slot)| want.group = *slot);
+    fill(file, wants, &order, memory, 1, options)
+}
+
+#[cold]
+fn wrong_len(out: &[u8], len: u64) -> Error {
+    let found = out.len();
+    BUFFER_LEN.broken(format!("the buffer has {found} bytes, the component {len}"))
+}
+
+/// The decoded bytes of each wanted component, in order.
+fn components(file: &File, wants: Vec<Want>, options: &LoadOptions) -> Result<Vec<Bytes>> {
+    let Memory { buffers, places } = in_memory(file, wants, options)?;
+    let shared: Vec<Bytes> = buffers.into_iter().map(Buffer::freeze).collect();
+    Ok(places.into_iter().map(|place| shared[place.buffer].slice(place.range)).collect())
+}
+
+/// Where a component lies in the memory that was taken for a load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Number of its buffer.
+    pub buffer: usize,
+    /// Its bytes in that buffer, half-open.
+    pub range: Range<usize>,
+}
+
+/// Memory that was filled, and where each wanted component lies in it.
+struct Memory {
+    buffers: Vec<Buffer>,
+    places: Vec<Place>,
+}
+
+fn in_memory(file: &File, mut wants: Vec<Want>, options: &LoadOptions) -> Result<Memory> {
+    let total = stored_len(&wants);
+    options.work.begin(total);
+    let direct = go_direct(file, &wants, total);
+    let mut layout = Layout::new(&mut wants, direct);
+    let slabs = layout.slabs(file, &wants)?;
+    let region = |r: &Extent| match direct {
+        true => Buffer::mapped(r.len().next_multiple_of(PAGE) as usize),
+        false => Buffer::new(r.len() as usize),
+    };
+    let end = |s: &Slab| s.last().map_or(0, |(_, r)| r.end);
+    let regions = layout.regions.iter().map(region);
+    let mut buffers =
+        regions.chain(slabs.iter().map(|s| Buffer::new(end(s)))).collect::<Result<Vec<_>>>()?;
+
+    // Of each region, then of each component that is decoded.
+    let mut memory: Vec<&mut [u8]> = buffers.iter_mut().map(Buffer::as_mut).collect();
+    let of_slabs = memory.split_off(layout.regions.len());
+    for (slab, mut rest) in slabs.iter().zip(of_slabs) {
+        let mut at = 0;
+        for (_, range) in slab {
+            let (_, tail) = rest.split_at_mut(range.start - at);
+            let (own, tail) = tail.split_at_mut(range.len());
+            (rest, at) = (tail, range.end);
+            memory.push(own);
+        }
+    }
+    let first = layout.regions.len() as u32;
+    for (slot, at) in (first..).zip(&layout.decoded) {
+        wants[*at as usize].group = slot;
+    }
+    let order = layout.order();
+    let unknown: Vec<Want> = layout.unknown.iter().map(|at| wants[*at as usize].clone()).collect();
+    fill(file, wants, &order, memory, if direct { PAGE } else { LINE }, options)?;
+
+    for (slab, number) in slabs.into_iter().zip(layout.regions.len()..) {
+        for (at, range) in slab {
+            layout.places[at as usize] = Some(Place { buffer: number, range });
+        }
+    }
+    let Layout { mut places, unknown: at_unknown, same, .. } = layout;
+    for (want, at) in unknown.iter().zip(at_unknown) {
+        let bytes = Buffer::from(of_unknown_len(file, want, options)?);
+        places[at as usize] = Some(Place { buffer: buffers.len(), range: 0..bytes.as_ref().len() });
+        buffers.push(bytes);
+    }
+    for (at, first) in same {
+        places[at as usize] = places[first as usize].clone();
+    }
+    // What has no bytes was read by nobody.
+    let nowhere = buffers.len();
+    if places.iter().any(Option::is_none) {
+        buffers.push(Buffer::new(0)?);
+    }
+    let nowhere = || Place { buffer: nowhere, range: 0..0 };
+    let places = places.into_iter().map(|place| place.unwrap_or_else(nowhere)).collect();
+    Ok(Memory { buffers, places })
+}
+
+/// Stored bytes of all components.
+fn stored_len(wants: &[Want]) -> u64 {
+    wants.iter().fold(0, |n, w| n.saturating_add(w.component.stored_len()))
+}
+
+/// What a load is made of, before anything is read. Components are named by their numbers among those wanted.
+struct Layout {
+    /// Stretches of sources that are read as they are.
+    regions: Vec<Extent>,
+    /// Components of regions, in the order of their bytes. Their groups are the numbers of their regions.
+    plain: Vec<u32>,
+    /// Components that are decoded.
+    decoded: Vec<u32>,
+    /// Components of which nothing tells how long they decode to.
+    unknown: Vec<u32>,
+    /// Components that are the same as another, and which.
+    same: Vec<(u32, u32)>,
+    /// Where each component lies, as far as that is known.
+    places: Vec<Option<Place>>,
+}
+
+/// Components that lie in one memory to be decoded into, and where.
+type Slab = Vec<(u32, Range<usize>)>;
+
+impl Layout {
+    fn new(wants: &mut [Want], direct: bool) -> Layout {
+        let align = if direct { PAGE } else { LINE };
+        let mut layout = Layout {
+            regions: Vec::new(),
+            plain: Vec::with_capacity(wants.len()),
+            decoded: Vec::new(),
+            unknown: Vec::new(),
+            same: Vec::new(),
+            places: vec![None; wants.len()],
+        };
+        let mut order: Vec<(Extent, u32)> =
+            wants.iter().map(|w| w.component.stored).zip(0..).collect();
+        if !order.is_sorted() {
+            order.sort_unstable();
+        }
+        // Components of the same stored bytes come one after the other.
+        let mut like: Range<usize> = 0..0;
+        let mut region_is_open = false;
+        for i in 0..order.len() {
+            let (stored, at) = order[i];
+            if order[like.clone()].first().is_none_or(|(first, _)| *first != stored) {
+                like = i..i;
+            }
+            let want = &wants[at as usize];
+            let mut earlier = order[like.clone()].iter().map(|(_, at)| *at);
+            let c = &want.component;
+            let twin = earlier.find(|at| reads_the_same(&wants[*at as usize].component, c));
+            if let Some(first) = twin.filter(|_| !stored.is_empty()) {
+                layout.same.push((at, first));
+                like.end = i + 1;
+                continue;
+            }
+            let is_shared = !like.is_empty();
+            like.end = i + 1;
+            if !want.is_plain() {
+                match c.decoded_len {
+                    Some(_) => layout.decoded.push(at),
+                    None => layout.unknown.push(at),
+                }
+                continue;
+            }
+            layout.plain.push(at);
+            if stored.is_empty() {
+                continue;
+            }
+            // What is digested from its start to its end, and what is worth being freed on its own, is kept apart.
+            let is_big = stored.len() >= OWN_REGION;
+            let is_apart = want.digests.sha256;
+            let joins = layout.regions.last().is_some_and(|last| {
+                let near = stored.start <= last.end.saturating_add(MERGE_GAP);
+                let room = stored.end.saturating_sub(last.start) <= OWN_REGION;
+                let inside = is_shared && stored.end <= last.end;
+                let fits = inside || (!is_big && near && room);
+                region_is_open && !is_apart && last.source == stored.source && fits
+            });
+            if !joins {
+                // What is digested whole is read from its first byte on.
+                let align = if is_apart { 1 } else { align };
+                layout.regions.push(Extent { start: stored.start / align * align, ..stored });
+                region_is_open = !is_apart;
+            }
+            let buffer = layout.regions.len() - 1;
+            let last = &mut layout.regions[buffer];
+            last.end = last.end.max(stored.end);
+            let from = (stored.start - last.start) as usize;
+            let range = from..from + stored.len() as usize;
+            layout.places[at as usize] = Some(Place { buffer, range });
+            wants[at as usize].group = buffer as u32;
+        }
+        layout
+    }
+
+    /// Memory for components that are decoded: big ones alone, small ones together.
+    fn slabs(&self, file: &File, wants: &[Want]) -> Result<Vec<Slab>> {
+        let of = |at: &u32| &wants[*at as usize].component;
+        let (mut stored, mut decoded) = (0u64, 0u64);
+        for c in self.decoded.iter().map(of).filter(|c| c.encoding != Encoding::Raw) {
+            stored = stored.saturating_add(c.stored_len());
+            decoded = decoded.saturating_add(c.decoded_len.unwrap_or(0));
+        }
+        check_decoded_len(decoded, stored, file.limits())?;
+        let mut slabs: Vec<Slab> = Vec::new();
+        for at in &self.decoded {
+            let len = of(at).decoded_len.unwrap_or(0);
+            let last_end = slabs.last().and_then(|s| s.last()).map(|(_, r)| r.end);
+            match (last_end, slabs.last_mut()) {
+                (Some(end), Some(slab)) if end as u64 + len <= OWN_REGION => {
+                    let start = end.next_multiple_of(64);
+                    slab.push((*at, start..start + len as usize));
+                }
+                _ => slabs.push(vec![(*at, 0..len as usize)]),
+            }
+        }
+        Ok(slabs)
+    }
+
+    /// What is to be read, by number: regions first.
+    fn order(&mut self) -> Vec<u32> {
+        let mut order = std::mem::take(&mut self.plain);
+        order.extend_from_slice(&self.decoded);
+        order
+    }
+}
+
+/// Whether two components of the same stored bytes decode to the same, under the same digest.
+fn reads_the_same(a: &Component, b: &Component) -> bool {
+    let way = |c: &Component| (c.encoding, c.byte_order, c.dtype.width(), c.decoded_len);
+    way(a) == way(b) && a.digest == b.digest
+}
+
+/// What a load of `tensors` fetches.
+pub(crate) fn plan(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Result<Plan> {
+    let mut wants = all_of(file, tensors, options);
+    let direct = go_direct(file, &wants, stored_len(&wants));
+    let order = Layout::new(&mut wants, direct).order();
+    planned(file, wants, &order, if direct { PAGE } else { LINE })
+}
+
+/// The plan for those of `wants` that `order` names. Those of one group are one stretch of memory.
+fn planned(file: &File, mut wants: Vec<Want>, order: &[u32], align: u64) -> Result<Plan> {
+    let mut terms = file.sources().terms();
+    if terms.is_remote() {
+        // Whoever waits for an answer wants small neighbours in one.
+        let decoded = wants.iter_mut().filter(|want| !want.is_plain());
+        decoded.for_each(|want| want.group = u32::MAX);
+    } else {
+        let cut: Vec<usize> =
+            (0..wants.len()).filter(|at| wants[*at].component.table_extent().is_some()).collect();
+        let components: Vec<&Component> = cut.iter().map(|at| &wants[*at].component).collect();
+        let tables = tables_of(file.sources(), &components)?;
+        for (at, table) in cut.into_iter().zip(tables) {
+            wants[at].table = table.map(Arc::new);
+        }
+    }
+    terms.gap = terms.gap.max(MERGE_GAP);
+    Ok(Plan::of(wants, order.iter().copied(), Cut { terms, align, whole: u64::MAX }))
+}
+
+/// Fills memory with those of `wants` that `order` names. The group of each is the number of its memory. Plain
+/// components of one memory fill it together, one stretch of a source.
+fn fill(
+    file: &File,
+    wants: Vec<Want>,
+    order: &[u32],
+    mut memory: Vec<&mut [u8]>,
+    align: u64,
+    options: &LoadOptions,
+) -> Result<()> {
+    let slots: Vec<u32> = wants.iter().map(|want| want.group).collect();
+    let plan = planned(file, wants, order, align)?;
+    let placed = |number: u32, e: Error| place(file, &plan.wants()[number as usize], e);
+    let mut streamed = None;
+    let outs = plan.fetches().iter().map(|fetch| {
+        let parts = plan.parts_of(fetch);
+        let Some(first) = parts.first() else { return Out::Nowhere };
+        let is_plain = plan.want(first).is_plain();
+        let mut take = |part: &Part, len: u64| {
+            let slot = &mut memory[slots[part.want as usize] as usize];
+            let len = usize::try_from(len).unwrap_or(usize::MAX).min(slot.len());
+            let (own, rest) = std::mem::take(slot).split_at_mut(len);
+            *slot = rest;
+            own
+        };
+        if first.purpose == Purpose::Next {
+            // All of it goes to where its first bytes go.
+            if streamed.replace(first.want) == Some(first.want) {
+                return Out::Nowhere;
+            }
+            let all = take(first, u64::MAX);
+            return if is_plain { Out::Stored(all) } else { Out::Parts(vec![all]) };
+        }
+        if is_plain {
+            let len = fetch.extent.len();
+            let len = if align == PAGE { len.next_multiple_of(PAGE) } else { len };
+            return Out::Stored(take(first, len));
+        }
+        let len = |part: &Part| part.decoded.end - part.decoded.start;
+        Out::Parts(parts.iter().map(|part| take(part, len(part))).collect())
+    });
+    let outs = outs.collect();
+    let vouched = options.check.unwrap_or(file.check()) == Check::Off;
+    let sums = Executor::new(file, &options.work)
+        .direct(align == PAGE)
+        .sums(options.check.unwrap_or(file.check()) != Check::Off)
+        .checksums(if vouched { Checksums::Ignore } else { Checksums::Compare })
+        .run(&plan, outs, |visit| visit.decoded.map(drop).map_err(|e| placed(visit.number, e)))?;
+    for (number, digest) in sums.finish() {
+        let c = &plan.wants()[number as usize].component;
+        check_digest(c, &digest).map_err(|e| placed(number, e))?;
+    }
+    Ok(())
+}
+
+#[cold]
+fn place(file: &File, want: &Want, e: Error) -> Error {
+    let e = match file.index().at(want.tensor as usize) {
+        Some(tensor) => e.in_tensor(tensor.name()),
+        None => e,
+    };
+    want.place(e).in_source(file.name())
+}
+
+/// Tensors in memory that belongs to the caller alone and may be written to, decoded, little-endian.
+/// Components that have the same bytes in the file are at the same place.
+pub struct LoadedMemory {
+    /// The tensors, in the order asked for.
+    pub tensors: Vec<TensorInfo>,
+    /// The memory. Large components have a buffer of their own, small neighbours share one.
+    pub buffers: Vec<Buffer>,
+    /// Where each tensor's components lie, one tensor after the other, each in the file's own order.
+    pub places: Vec<Place>,
+}
+
+/// Loads `tensors` whole, as [`load`] does, into memory that is not shared yet.
+pub(crate) fn load_memory(
+    file: &File,
+    tensors: Vec<TensorInfo>,
+    options: &LoadOptions,
+) -> Result<LoadedMemory> {
+    let memory = in_memory(file, all_of(file, &tensors, options), options)
+        .map_err(|e| e.in_source(file.name()))?;
+    Ok(LoadedMemory { tensors, buffers: memory.buffers, places: memory.places })
+}
+
+/// One component in memory that is not shared yet.
+pub(crate) fn component_memory(
+    file: &File,
+    tensor: usize,
+    c: &Component,
+) -> Result<(Buffer, Range<usize>)> {
+    let wants = vec![wanted(tensor, c.clone(), file.check())];
+    let mut memory = in_memory(file, wants, &LoadOptions::new())?;
+    match (memory.places.pop(), memory.buffers.pop()) {
+        (Some(place), Some(buffer)) => Ok((buffer, place.range)),
+        _ => Ok((Buffer::new(0)?, 0..0)),
+    }
+}
+
+/// Whether to read past the system's cache.
+fn go_direct(file: &File, wanted: &[Want], total: u64) -> bool {
+    match file.wanted_io() {
+        Io::Direct => true,
+        Io::Auto if total >= DIRECT_MIN => {
+            let start = wanted.iter().map(|w| w.component.stored.start).min().unwrap_or(0);
+            let end = wanted.iter().map(|w| w.component.stored.end).max().unwrap_or(0);
+            file.sources().at(0).local().is_some_and(|local| local.is_cold(start..end))
+        }
+        _ => false,
+    }
+}
+
+/// A compressed component of which nothing tells how long it decodes to.
+fn of_unknown_len(file: &File, want: &Want, options: &LoadOptions) -> Result<Vec<u8>> {
+    let Some(tensor) = file.at(want.tensor as usize) else { return Ok(Vec::new()) };
+    let c = want.component.clone();
+    let digest = checked_algorithm(&c, options.check.unwrap_or(file.check()));
+    let mut out = Vec::new();
+    for piece in Pieces::checked(&tensor, c, digest)? {
+        out.extend_from_slice(&piece?);
+    }
+    Ok(out)
+}

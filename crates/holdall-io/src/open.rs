@@ -1,0 +1,306 @@
+//! Opening a file: how its bytes are fetched, what it may ask for, and finding what it contains.
+
+use crate::error::{CHANGED, SOURCES, io};
+use crate::executor::Sources;
+use crate::file::File;
+use crate::lock::Stamp;
+use crate::source::{Access, ByteSource, FileSource, MapSource, MemorySource, fetched, read_now};
+use bytes::Bytes;
+use holdall_core::{Index, Limits, Result, Window, formats};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How the bytes of a file are fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Io {
+    /// [`Io::Map`] on local disks and [`Io::Read`] on network and user-space file systems, where
+    /// mapping is many times slower. Loading much of a file that is not in the system's cache goes
+    /// past the cache.
+    #[default]
+    Auto,
+    /// Memory-map the file: views cost nothing until touched.
+    Map,
+    /// Read by position, through the system's cache.
+    Read,
+    /// Read by position; loads go past the system's cache (`O_DIRECT`) where the file system can.
+    Direct,
+}
+
+/// Which digests are checked when whole components are read.
+///
+/// Bytes that are only borrowed from a map are not touched by reading them, so they are checked only
+/// under [`Check::All`]. A file inside a package is checked against its SHA-256 as a whole when it is opened
+/// under [`Check::All`], and not under the others. A verification checks everything whatever was chosen here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Check {
+    /// None.
+    Off,
+    /// Those that cost next to nothing: CRC-32C.
+    #[default]
+    Fast,
+    /// All that this version can compute, SHA-256 too.
+    All,
+}
+
+/// Opens a file with the default [`OpenOptions`]: one of the file system, or one at `https://…`.
+///
+/// # Errors
+/// Io when it cannot be read, Unsupported when no format claims it, and what its format finds wrong.
+pub fn open(path: impl AsRef<Path>) -> Result<File> {
+    OpenOptions::new().open(path)
+}
+
+/// What a caller chooses about opening a file.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    io: Io,
+    check: Check,
+    limits: Limits,
+    #[cfg(feature = "http")]
+    policy: crate::http::Policy,
+}
+
+impl OpenOptions {
+    /// [`Io::Auto`], [`Check::Fast`] and the default [`Limits`].
+    pub fn new() -> OpenOptions {
+        OpenOptions::default()
+    }
+
+    /// Fetches bytes this way.
+    pub fn with_io(mut self, io: Io) -> OpenOptions {
+        self.io = io;
+        self
+    }
+
+    /// Checks these digests on reading.
+    pub fn with_check(mut self, check: Check) -> OpenOptions {
+        self.check = check;
+        self
+    }
+
+    /// Holds the file to these limits.
+    pub fn with_limits(mut self, limits: Limits) -> OpenOptions {
+        self.limits = limits;
+        self
+    }
+
+    /// Opens addresses on the web under this policy.
+    #[cfg(feature = "http")]
+    pub fn with_policy(mut self, policy: crate::http::Policy) -> OpenOptions {
+        self.policy = policy;
+        self
+    }
+
+    /// The same for a file that will change while it is open: read where it would be mapped.
+    pub fn unmapped(&self) -> OpenOptions {
+        let io = match self.io {
+            Io::Auto | Io::Map => Io::Read,
+            other => other,
+        };
+        OpenOptions { io, ..self.clone() }
+    }
+
+    /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
+    /// range requests, see [`crate::http`].
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
+        if let Some(url) = crate::http::is_url(path) {
+            let (source, name) = self.remote(url)?;
+            return self.decode(source, name, Io::Read);
+        }
+        let name = path.display().to_string();
+        // Somebody may be editing the file in place. What was decoded counts only if the file was the
+        // same before and after.
+        for attempt in 1..=ATTEMPTS {
+            let file = FileSource::open(path).map_err(|e| e.in_source(&name))?;
+            let failed = |e| io(e, "opening").in_source(&name);
+            let handle = file.as_file().try_clone().map_err(failed)?;
+            let stamp = || handle.metadata().map(|meta| Stamp::from(&meta)).map_err(failed);
+            let (len, before) = (file.len(), stamp()?);
+            let opened = self.open_file(file, &name);
+            if before.len() == len && stamp()? == before {
+                return opened;
+            }
+            if attempt == ATTEMPTS {
+                return opened.and_then(|_| Err(changing().in_source(&name)));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Err(changing().in_source(&name))
+    }
+
+    /// What is at an address on the web, and how it is named in errors.
+    #[cfg(feature = "http")]
+    pub fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {
+        let source = crate::source::HttpSource::open(url, &self.policy)?;
+        let name = source.name();
+        Ok((Arc::new(source), name))
+    }
+
+    /// What is at an address on the web: this build does not open those.
+    ///
+    /// # Errors
+    /// Unsupported: `http/not-built`.
+    #[cfg(not(feature = "http"))]
+    pub fn remote(&self, _: &str) -> Result<(Arc<dyn ByteSource>, String)> {
+        Err(crate::http::rules::NOT_BUILT.broken("this build does not open addresses on the web"))
+    }
+
+    fn open_file(&self, file: FileSource, name: &str) -> Result<File> {
+        let (source, io) = self.source(file).map_err(|e| e.in_source(name))?;
+        self.decode(source, name.to_owned(), io)
+    }
+
+    /// The way to the bytes of a file, and what [`Io::Auto`] came to.
+    pub fn source(&self, file: FileSource) -> Result<(Arc<dyn ByteSource>, Io)> {
+        let io = match self.io {
+            Io::Auto if file.is_remote() => Io::Read,
+            Io::Auto | Io::Map => Io::Map,
+            other => other,
+        };
+        let source: Arc<dyn ByteSource> = match io {
+            Io::Map => Arc::new(MapSource::new(file)?),
+            _ => Arc::new(file),
+        };
+        Ok((source, io))
+    }
+
+    /// Which digests are checked.
+    pub fn check(&self) -> Check {
+        self.check
+    }
+
+    /// The limits that files are held to.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Opens a file that is in memory; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// As [`open`], without Io.
+    pub fn open_bytes(&self, bytes: impl Into<Bytes>, name: impl Into<String>) -> Result<File> {
+        self.decode(Arc::new(MemorySource::new(bytes)), name.into(), Io::Map)
+    }
+
+    /// Opens whatever `source` gives; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn open_source(
+        &self,
+        source: Arc<dyn ByteSource>,
+        name: impl Into<String>,
+    ) -> Result<File> {
+        self.decode(source, name.into(), Io::Read)
+    }
+
+    /// A model whose index is at hand and whose bytes are in `sources`, one for each that the index numbers: shards,
+    /// external data. `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// Misuse, where there are fewer or more sources than the index spans, or one is of another length than it says.
+    pub fn open_index(
+        &self,
+        index: Index,
+        sources: Vec<Arc<dyn ByteSource>>,
+        name: impl Into<String>,
+    ) -> Result<File> {
+        let name = name.into();
+        let said: Vec<u64> = index.source_lens().collect();
+        let found: Vec<u64> = sources.iter().map(|source| source.len()).collect();
+        if said != found {
+            let message = format!("the index spans sources of {said:?} bytes, there are {found:?}");
+            return Err(SOURCES.broken(message).in_source(name));
+        }
+        let (limits, io) = (self.limits.clone(), Io::Read);
+        Ok(File::new(index, Sources::new(sources), limits, self.check, self.io, io, name))
+    }
+
+    /// The file that `source` has, under that name in errors; `io` is what [`Io::Auto`] came to.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn decode(&self, source: Arc<dyn ByteSource>, name: String, io: Io) -> Result<File> {
+        let index = index(&*source, &self.limits).map_err(|e| e.in_source(&name))?;
+        Ok(File::new(index, source.into(), self.limits.clone(), self.check, self.io, io, name))
+    }
+}
+
+/// What opens files: [`OpenOptions`], and whoever knows more places that a file can be in.
+pub trait Open {
+    /// Opens the file of that name.
+    ///
+    /// # Errors
+    /// As [`open`].
+    fn at(&self, path: &Path) -> Result<File>;
+
+    /// Opens a file that is in memory; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// As [`open`], without Io.
+    fn in_memory(&self, bytes: Bytes, name: String) -> Result<File>;
+}
+
+impl Open for OpenOptions {
+    fn at(&self, path: &Path) -> Result<File> {
+        self.open(path)
+    }
+
+    fn in_memory(&self, bytes: Bytes, name: String) -> Result<File> {
+        self.open_bytes(bytes, name)
+    }
+}
+
+/// How often a file that changes while it is opened is opened again.
+const ATTEMPTS: u32 = 100;
+/// What an edit takes that is under way.
+const PAUSE: Duration = Duration::from_millis(2);
+
+#[cold]
+fn changing() -> holdall_core::Error {
+    CHANGED.broken(format!("the file changed each of {ATTEMPTS} times that it was opened"))
+}
+
+/// Bytes fetched from each end of a file before anything is known about it, where every fetch is a
+/// wait: enough for every magic number, and for the whole manifest or header of most files.
+const FIRST_FETCH: u64 = 256 << 10;
+/// The same of a file that is read, where a fetch costs less.
+const FIRST_READ: u64 = 64 << 10;
+/// Bytes fetched from the start of a file that is in the system's cache, where a fetch costs little and
+/// what is not needed costs more.
+const FIRST_TOUCH: u64 = 4 << 10;
+
+/// Fetches what most formats want to see first.
+pub fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result<()> {
+    let len = source.len();
+    let first = 0..len.min(FIRST_TOUCH);
+    let at_hand = match source.local() {
+        Some(local) => local.is_mapped() && !local.is_cold(first.clone()),
+        None => source.terms().access == Access::Borrowed,
+    };
+    let ends = if at_hand {
+        vec![first]
+    } else {
+        let each = if source.terms().is_remote() { FIRST_FETCH } else { FIRST_READ };
+        let head = 0..len.min(each);
+        let tail = head.end.max(len.saturating_sub(each))..len;
+        vec![head, tail]
+    };
+    let bytes = read_now(source, &ends)?;
+    ends.iter().zip(bytes).for_each(|(range, bytes)| window.add(range.start, bytes));
+    Ok(())
+}
+
+/// Decodes the index of what `source` holds, fetching what the decoder asks for.
+fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
+    let mut window = Window::new(source.len());
+    fetch_ends(source, &mut window)?;
+    fetched(source, &mut window, |window| formats::decode(window, limits))
+}

@@ -1,0 +1,51 @@
+//! Where bytes go.
+
+mod file;
+mod stream;
+mod unpublished;
+
+pub use file::{Durability, FileSink};
+pub use stream::StreamSink;
+pub use unpublished::folder;
+
+use holdall_core::Result;
+
+/// An append-only destination that publishes all or nothing, where it can.
+pub trait Sink {
+    /// What [`Sink::finish`] gives back.
+    type Done;
+
+    /// Bytes appended so far.
+    fn len(&self) -> u64;
+
+    /// Whether nothing was appended.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Told, before the first byte, about how many bytes may come.
+    fn expect(&mut self, bytes: u64) {
+        let _ = bytes;
+    }
+
+    /// Told, before the first byte, how many bytes will come at least; makes room for them.
+    ///
+    /// # Errors
+    /// Io, when there is no room.
+    fn reserve(&mut self, bytes: u64) -> Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// Io. The sink is then of no more use; dropping it leaves nothing behind.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Publishes what was appended.
+    ///
+    /// # Errors
+    /// Io; nothing is published then.
+    fn finish(self) -> Result<Self::Done>;
+}

@@ -1,0 +1,287 @@
+//! A file before it has its name.
+//!
+//! Where the system has files without names, a killed process leaves nothing. Elsewhere, and for the
+//! instant in which a file takes the place of another, it has the name of a temporary one beside the
+//! target, `.holdall-XXXXXX.part`, and is locked as long as somebody writes it. Whoever begins a file
+//! removes those in its folder that nobody has locked: killed processes left them. Nothing is removed
+//! on file systems without locks.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+const PREFIX: &str = ".holdall-";
+const SUFFIX: &str = ".part";
+/// Random characters between them.
+const RANDOM: usize = 6;
+
+pub(super) enum Unpublished {
+    Nameless(File),
+    Named(tempfile::NamedTempFile),
+}
+
+impl Unpublished {
+    /// A new file that can take the name `target`.
+    pub(super) fn begin(target: &Path) -> io::Result<Unpublished> {
+        let file = match nameless(folder(target)) {
+            Some(file) => {
+                sweep(folder(target));
+                Unpublished::Nameless(file)
+            }
+            None => Unpublished::Named(temporary(folder(target))?),
+        };
+        keep_access(file.as_file(), target);
+        Ok(file)
+    }
+
+    pub(super) fn as_file(&self) -> &File {
+        match self {
+            Unpublished::Nameless(file) => file,
+            Unpublished::Named(file) => file.as_file(),
+        }
+    }
+
+    /// Gives the file its name, in one step.
+    pub(super) fn publish(self, target: &Path, overwrite: bool) -> io::Result<()> {
+        match self {
+            Unpublished::Named(file) if overwrite => {
+                file.persist(target).map_err(|e| e.error)?;
+            }
+            Unpublished::Named(file) => {
+                file.persist_noclobber(target).map_err(|e| e.error)?;
+            }
+            Unpublished::Nameless(file) => link(&file, target, overwrite)?,
+        }
+        Ok(())
+    }
+}
+
+/// The folder that `target` is in, or will be.
+pub fn folder(target: &Path) -> &Path {
+    match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes a rename durable.
+pub(super) fn sync_folder(target: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    File::open(folder(target))?.sync_all()?;
+    #[cfg(not(unix))]
+    let _ = target;
+    Ok(())
+}
+
+/// A file without a name, where the system has such.
+#[cfg(target_os = "linux")]
+fn nameless(folder: &Path) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
+    File::options().read(true).write(true).custom_flags(flags).mode(0o666).open(folder).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_: &Path) -> Option<File> {
+    None
+}
+
+/// A file with a name for the time being, locked.
+fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    sweep(folder);
+    loop {
+        let file = named().tempfile_in(folder)?;
+        // Between its creation and its lock another process may have taken it for a stale one.
+        if hold(&file) {
+            return Ok(file);
+        }
+    }
+}
+
+fn named() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(PREFIX).suffix(SUFFIX).rand_bytes(RANDOM);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder
+}
+
+/// Locks a temporary file; whether it is still there.
+#[cfg(unix)]
+fn hold(file: &tempfile::NamedTempFile) -> bool {
+    use std::fs::TryLockError;
+    use std::os::unix::fs::MetadataExt;
+    match file.as_file().try_lock() {
+        Ok(()) => {
+            let own = file.as_file().metadata().map(|meta| meta.ino());
+            let there = file.path().symlink_metadata().map(|meta| meta.ino());
+            own.ok() == there.ok()
+        }
+        Err(TryLockError::WouldBlock) => false,
+        // Without locks nothing is swept.
+        Err(TryLockError::Error(_)) => true,
+    }
+}
+
+#[cfg(not(unix))]
+fn hold(_: &tempfile::NamedTempFile) -> bool {
+    true
+}
+
+/// Removes the temporary files in `folder` that nobody is writing. Failing to is no reason not to
+/// write.
+#[cfg(unix)]
+fn sweep(folder: &Path) {
+    let Ok(entries) = folder.read_dir() else { return };
+    for entry in entries.flatten() {
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if !is_file || !entry.file_name().to_str().is_some_and(is_temporary) {
+            continue;
+        }
+        let file = File::options().read(true).write(true).open(entry.path());
+        if file.is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn sweep(_: &Path) {}
+
+/// Whether [`named`] gives such names.
+#[cfg(unix)]
+fn is_temporary(name: &str) -> bool {
+    let random = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
+    random.is_some_and(|r| r.len() == RANDOM && r.bytes().all(|b| b.is_ascii_alphanumeric()))
+}
+
+/// A file that replaces another keeps its owner, group and mode as far as the system lets it. Failing
+/// to is no reason not to write, but no other group gets what the old one had.
+#[cfg(unix)]
+fn keep_access(file: &File, target: &Path) {
+    use rustix::fs::{Gid, Uid, fchown};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let (Ok(old), Ok(new)) = (target.metadata(), file.metadata()) else { return };
+    let set = |mode| file.set_permissions(std::fs::Permissions::from_mode(mode));
+    // Not for an instant more than what is right whoever the group is.
+    let _ = set(without_group(old.mode()));
+    let group =
+        old.gid() == new.gid() || fchown(file, None, Some(Gid::from_raw(old.gid()))).is_ok();
+    // Only a privileged process may; before the mode, which a new owner may change.
+    let owner =
+        old.uid() == new.uid() || fchown(file, Some(Uid::from_raw(old.uid())), None).is_ok();
+    let _ = match (group, owner) {
+        (true, true) => set(old.mode()),
+        (true, false) => set(old.mode() & 0o777),
+        (false, _) => set(without_group(old.mode())),
+    };
+}
+
+#[cfg(not(unix))]
+fn keep_access(file: &File, target: &Path) {
+    if let Ok(old) = target.metadata() {
+        let _ = file.set_permissions(old.permissions());
+    }
+}
+
+/// A mode for a file whose group is another than before: nothing for the group, and for all others,
+/// among whom the old group now is, nothing that it did not have.
+#[cfg(unix)]
+fn without_group(mode: u32) -> u32 {
+    let (owner, group, other) = (mode & 0o700, mode >> 3 & 0o7, mode & 0o7);
+    owner | (other & group)
+}
+
+/// Gives a nameless file its name.
+#[cfg(target_os = "linux")]
+fn link(file: &File, target: &Path, overwrite: bool) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    use std::os::fd::AsRawFd;
+    let of = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let link_to = |name: &Path| linkat(CWD, &of, CWD, name, AtFlags::SYMLINK_FOLLOW);
+    if !overwrite || !target.exists() {
+        match link_to(target) {
+            Err(rustix::io::Errno::EXIST) if overwrite => {}
+            done => return Ok(done?),
+        }
+    }
+    // A link cannot replace a file, a rename can: take a free name first, locked before it is seen.
+    let _ = file.try_lock();
+    let temporary = named().make_in(folder(target), |name| Ok(link_to(name)?))?;
+    temporary.persist(target).map_err(|e| e.error)?;
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_: &File, _: &Path, _: bool) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let name = |e: io::Result<std::fs::DirEntry>| e.unwrap().file_name();
+        let mut all: Vec<String> =
+            folder.read_dir().unwrap().map(|e| name(e).into_string().unwrap()).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn another_group_gets_nothing_and_the_old_one_no_more() {
+        for (old, new) in
+            [(0o640, 0o600), (0o664, 0o604), (0o604, 0o600), (0o4755, 0o705), (0o647, 0o604)]
+        {
+            assert_eq!(without_group(old), new, "{old:o}");
+        }
+    }
+
+    #[test]
+    fn stale_files_go_and_those_being_written_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        // What a kill leaves: the name stays, the lock goes with the process.
+        let killed = temporary(dir.path()).unwrap();
+        let (file, path) = killed.keep().unwrap();
+        drop(file);
+        for other in
+            [".holdall-x.part", ".holdall-notes.part.txt", "model.part", "holdall-abcdef.part"]
+        {
+            std::fs::write(dir.path().join(other), "mine").unwrap();
+        }
+        let first = temporary(dir.path()).unwrap();
+        assert!(!path.exists());
+        let second = temporary(dir.path()).unwrap();
+        assert!(first.path().exists() && second.path().exists());
+        assert_eq!(names(dir.path()).len(), 6);
+
+        let target = dir.path().join("a");
+        std::fs::write(&target, "old").unwrap();
+        let (file, stale) = temporary(dir.path()).unwrap().keep().unwrap();
+        drop(file);
+        Unpublished::Named(second).publish(&target, true).unwrap();
+        assert!(first.path().exists() && stale.exists());
+        Unpublished::begin(&target).unwrap().publish(&target, true).unwrap();
+        assert!(first.path().exists() && !stale.exists());
+        // A file that takes no other's place sweeps too.
+        let (file, stale) = temporary(dir.path()).unwrap().keep().unwrap();
+        drop(file);
+        let new = dir.path().join("b");
+        Unpublished::begin(&new).unwrap().publish(&new, false).unwrap();
+        assert!(first.path().exists() && !stale.exists());
+        drop(first);
+        let expected = [
+            ".holdall-notes.part.txt",
+            ".holdall-x.part",
+            "a",
+            "b",
+            "holdall-abcdef.part",
+            "model.part",
+        ];
+        assert_eq!(names(dir.path()), expected);
+    }
+}

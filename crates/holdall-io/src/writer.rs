@@ -1,0 +1,715 @@
+//! Writing a file tensor by tensor, in bounded memory.
+
+use crate::compress::{Buffers, Compressor};
+use crate::error::{DECLARE, EXTENSION, NOT_IN_FORMAT, NOT_WRITTEN, WRITE_LEN};
+use crate::sink::{Durability, FileSink, Sink, StreamSink};
+use crate::with_work;
+use crate::work::Work;
+use holdall_core::codec::zstd;
+use holdall_core::error::Shown as _;
+use holdall_core::model::Hasher;
+use holdall_core::{
+    Algorithm, Attributes, ComponentRef, Digest, Encode, EncodeOptions, Encoding, Error, Format,
+    Remedy, Result, Stored, TensorSpec, formats,
+};
+use std::collections::{HashMap, VecDeque};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The compression level when none is asked for: zstd's own default.
+pub(crate) const DEFAULT_LEVEL: i32 = 3;
+/// From this many bytes on, taking their digest beside the writing pays for the thread it needs.
+const BESIDE_MIN: usize = 4 << 20;
+
+/// What a caller chooses about a file to be written.
+#[derive(Debug, Clone)]
+pub struct WriteOptions {
+    pub(crate) format: Option<&'static Format>,
+    /// What the encoder is told.
+    pub encode: EncodeOptions,
+    /// Attributes of the file.
+    pub attributes: Attributes,
+    pub(crate) encoding: Encoding,
+    pub(crate) level: i32,
+    digest: Digesting,
+    /// Whether an existing file is replaced.
+    pub overwrite: bool,
+    /// Threads for compression; who writes whole files tells it how far it is.
+    pub work: Work,
+    /// What a finished file survives.
+    pub durability: Durability,
+}
+
+impl WriteOptions {
+    /// The format of the target's extension in its newest version, raw, with CRC-32C digests where the
+    /// format has a place for them, on the disk before it has its name, and no file replaced.
+    pub fn new() -> WriteOptions {
+        WriteOptions {
+            format: None,
+            encode: EncodeOptions::new(),
+            attributes: Attributes::new(),
+            encoding: Encoding::Raw,
+            level: DEFAULT_LEVEL,
+            digest: Digesting::Usual,
+            work: Work::default(),
+            overwrite: false,
+            durability: Durability::Disk,
+        }
+    }
+
+    /// Writes this format.
+    pub fn with_format(mut self, format: &'static Format) -> WriteOptions {
+        self.format = Some(format);
+        self
+    }
+
+    /// Writes this version and alignment.
+    pub fn with_encode(mut self, encode: EncodeOptions) -> WriteOptions {
+        self.encode = encode;
+        self
+    }
+
+    /// Gives the file these attributes.
+    pub fn with_attributes(mut self, attributes: Attributes) -> WriteOptions {
+        self.attributes = attributes;
+        self
+    }
+
+    /// Compresses every component with zstd at `level`, in independent frames of 1 MiB with a seek
+    /// table when it has more than 4 MiB. A format that cannot compress is then refused.
+    pub fn with_zstd(mut self, level: i32) -> WriteOptions {
+        (self.encoding, self.level) = (Encoding::Zstd, level);
+        self
+    }
+
+    /// Gives every component a digest of this algorithm, or none. A format without a place for it is
+    /// then refused.
+    pub fn with_digest(mut self, digest: Option<Algorithm>) -> WriteOptions {
+        self.digest = Digesting::Asked(digest);
+        self
+    }
+
+    /// Replaces a file that is there.
+    pub fn with_overwrite(mut self, overwrite: bool) -> WriteOptions {
+        self.overwrite = overwrite;
+        self
+    }
+
+    /// What has happened to the bytes when the file appears.
+    pub fn with_durability(mut self, durability: Durability) -> WriteOptions {
+        self.durability = durability;
+        self
+    }
+
+    /// The format to write to `path`.
+    pub fn format_for(&self, path: &Path) -> Result<&'static Format> {
+        let by_extension = || {
+            let extension = path.extension()?.to_str()?;
+            formats::by_name(extension)
+        };
+        self.format.or_else(by_extension).ok_or_else(|| {
+            EXTENSION
+                .broken("the extension of the file name is not that of a known format")
+                .in_source(path.display())
+        })
+    }
+
+    /// What writes that format as these options want it.
+    ///
+    /// # Errors
+    /// Misuse: `write/not-in-format`, and what the format refuses.
+    pub fn encoder(&self, format: &'static Format) -> Result<Box<dyn Encode>> {
+        let Some(encode) = format.encode else {
+            return Err(EXTENSION.broken(format!("{} cannot be written", format.name)));
+        };
+        let encoder = encode(&self.encode)?;
+        let name = format.name;
+        if self.encoding == Encoding::Zstd && !encoder.can_compress() {
+            let e = NOT_IN_FORMAT.broken(format!("{name} has no compression; zstd was asked for"));
+            return Err(e.with_remedy(Remedy::DefaultEncoding));
+        }
+        if let Digesting::Asked(Some(algorithm)) = self.digest
+            && !encoder.can_digest(algorithm)
+        {
+            let asked = algorithm.as_str();
+            let e = NOT_IN_FORMAT
+                .broken(format!("{name} has no place for a digest; {asked} was asked for"));
+            return Err(e.with_remedy(Remedy::DefaultDigest));
+        }
+        Ok(encoder)
+    }
+}
+
+/// Which digest components get.
+#[derive(Debug, Clone, Copy)]
+enum Digesting {
+    /// CRC-32C, where the format has a place for it.
+    Usual,
+    /// What was asked for.
+    Asked(Option<Algorithm>),
+}
+
+impl Digesting {
+    fn algorithm(self, encoder: &dyn Encode) -> Option<Algorithm> {
+        match self {
+            Digesting::Usual => Some(Algorithm::Crc32c).filter(|a| encoder.can_digest(*a)),
+            Digesting::Asked(algorithm) => algorithm,
+        }
+    }
+}
+
+with_work!(WriteOptions);
+
+impl Default for WriteOptions {
+    fn default() -> WriteOptions {
+        WriteOptions::new()
+    }
+}
+
+/// Writes a file tensor by tensor: [`Writer::tensor`] says what comes, [`Writer::write`] takes its
+/// bytes in pieces of any length, one component after the other, and [`Writer::finish`] publishes.
+/// Memory is a few pieces (raw) or a few frames for each thread (compressed), and the manifest.
+///
+/// ```no_run
+/// # fn main() -> holdall_core::Result<()> {
+/// use holdall_core::{DType, TensorSpec};
+/// use holdall_io::{WriteOptions, Writer};
+/// let mut writer = Writer::create("out.zt", &WriteOptions::new())?;
+/// writer.tensor(TensorSpec::dense("w", DType::F32, [2, 2]))?;
+/// for x in [1f32, 2.0, 3.0, 4.0] {
+///     writer.write(&x.to_le_bytes())?;
+/// }
+/// writer.finish()
+/// # }
+/// ```
+pub struct Writer<S: Sink> {
+    sink: S,
+    encoder: Box<dyn Encode>,
+    options: WriteOptions,
+    digest: Option<Algorithm>,
+    begun: bool,
+    /// Threads that may be used, once it was found out.
+    threads: Option<usize>,
+    /// Component to be given bytes next.
+    current: Option<Current>,
+    compressor: Option<Compressor>,
+    slots: VecDeque<Slot>,
+    /// The compressed component whose frames are arriving at the sink.
+    arriving: Option<Arriving>,
+    spare: Vec<Buffers>,
+    /// Where components are that others may share; `None` when it was declared that none do.
+    placed: Option<HashMap<ComponentRef, Stored>>,
+}
+
+struct Current {
+    tensor: Arc<TensorSpec>,
+    component: usize,
+    left: u64,
+    as_is: Option<AsIs>,
+    to: To,
+}
+
+/// Bytes that come encoded already.
+pub(crate) struct AsIs {
+    pub(crate) encoding: Encoding,
+    pub(crate) stored_len: u64,
+    /// Their digest, or none, where that is to stay as it is; else it is computed.
+    pub(crate) digest: Option<Option<Digest>>,
+}
+
+enum To {
+    /// Straight to the sink; where it started, and its digest so far.
+    Sink { start: u64, hasher: Option<Hasher> },
+    /// Into frames: the one being filled, and how long it and those after it shall be.
+    Frames { buffers: Buffers, frame_len: u64, first: bool },
+}
+
+/// A frame being compressed.
+struct Slot {
+    tensor: Arc<TensorSpec>,
+    component: usize,
+    first: bool,
+    last: bool,
+}
+
+struct Arriving {
+    start: u64,
+    frames: Vec<(u64, u64)>,
+    hasher: Option<Hasher>,
+}
+
+impl Writer<FileSink> {
+    /// Begins a file that appears at `path` when [`Writer::finish`] succeeds.
+    ///
+    /// # Errors
+    /// Misuse when the file exists and may not be replaced, or no format is known; Io.
+    pub fn create(path: impl AsRef<Path>, options: &WriteOptions) -> Result<Writer<FileSink>> {
+        let path = path.as_ref();
+        let encoder = options.encoder(options.format_for(path)?)?;
+        let sink = FileSink::create(path, options.overwrite, options.durability)?;
+        Ok(Writer::new(sink, encoder, options))
+    }
+}
+
+impl<W: Write> Writer<StreamSink<W>> {
+    /// Begins a file that goes to `to` as it is written. The options name the format.
+    ///
+    /// # Errors
+    /// Misuse when the options name no format.
+    pub fn stream(to: W, options: &WriteOptions) -> Result<Writer<StreamSink<W>>> {
+        let encoder = options.encoder(options.format_for(Path::new("-"))?)?;
+        Ok(Writer::new(StreamSink::new(to), encoder, options))
+    }
+}
+
+impl<S: Sink> Writer<S> {
+    /// A writer of what `encoder` lays out, to `sink`.
+    pub fn new(sink: S, encoder: Box<dyn Encode>, options: &WriteOptions) -> Writer<S> {
+        Writer {
+            sink,
+            digest: options.digest.algorithm(&*encoder),
+            encoder,
+            options: options.clone(),
+            begun: false,
+            threads: None,
+            current: None,
+            compressor: None,
+            slots: VecDeque::new(),
+            arriving: None,
+            spare: Vec::new(),
+            placed: Some(HashMap::new()),
+        }
+    }
+
+    /// Declares all tensors, in the order in which they will be written. Needed by formats whose header
+    /// comes first; for others it finds early what the format cannot hold, and reserves the space.
+    ///
+    /// # Errors
+    /// Unsupported: what the format cannot hold. Nothing was written then. Io.
+    pub fn declare(&mut self, tensors: &[TensorSpec]) -> Result<()> {
+        self.encoder.check_attributes(&self.options.attributes)?;
+        tensors.iter().try_for_each(|t| self.encoder.check_tensor(t))?;
+        if !tensors.iter().flat_map(|t| &t.components).any(|c| c.shares.is_some()) {
+            self.placed = None;
+        }
+        self.begin(tensors)
+    }
+
+    fn begin(&mut self, declared: &[TensorSpec]) -> Result<()> {
+        let head = self.encoder.begin(&self.options.attributes, declared)?;
+        self.begun = true;
+        let own = |c: &&holdall_core::ComponentSpec| c.shares.is_none();
+        let components = declared.iter().flat_map(|t| &t.components).filter(own);
+        let total = components.fold(head.len() as u64, |n, c| n.saturating_add(c.decoded_len));
+        match self.options.encoding {
+            Encoding::Raw => self.sink.reserve(total)?,
+            _ => self.sink.expect(total / 2),
+        }
+        self.sink.append(&head)
+    }
+
+    /// Begins a tensor; [`Writer::write`] gives it its bytes.
+    ///
+    /// # Errors
+    /// Misuse when the tensor before it lacks bytes, Unsupported when the format cannot hold it.
+    pub fn tensor(&mut self, tensor: TensorSpec) -> Result<()> {
+        self.check_complete()?;
+        if !self.begun {
+            if self.encoder.header_first() {
+                return Err(DECLARE.broken("the tensors of this format were not declared"));
+            }
+            self.encoder.check_attributes(&self.options.attributes)?;
+            self.begin(&[])?;
+        }
+        self.encoder.check_tensor(&tensor)?;
+        let tensor = Arc::new(tensor);
+        self.next_component(tensor, 0)
+    }
+
+    /// Begins a component that has bytes of its own, passing over those that have none to be given.
+    fn next_component(&mut self, tensor: Arc<TensorSpec>, from: usize) -> Result<()> {
+        for component in from..tensor.components.len() {
+            let Some(spec) = tensor.components.get(component) else { break };
+            if let Some(of) = &spec.shares {
+                self.share(of, &tensor, component)?;
+                continue;
+            }
+            let to = match self.options.encoding {
+                Encoding::Zstd => {
+                    let (mut lens, _) = zstd::frame_lens(spec.decoded_len);
+                    let frame_len = lens.next().unwrap_or(0);
+                    To::Frames { buffers: self.buffers(frame_len), frame_len, first: true }
+                }
+                _ => self.straight(&tensor, component)?,
+            };
+            let current = Current {
+                tensor: Arc::clone(&tensor),
+                component,
+                left: spec.decoded_len,
+                as_is: None,
+                to,
+            };
+            if spec.decoded_len > 0 {
+                self.current = Some(current);
+                return Ok(());
+            }
+            self.complete(current)?;
+        }
+        Ok(())
+    }
+
+    fn buffers(&mut self, len: u64) -> Buffers {
+        let mut buffers = self.spare.pop().unwrap_or_default();
+        buffers.decoded.clear();
+        buffers.decoded.reserve(len as usize);
+        buffers
+    }
+
+    fn share(
+        &mut self,
+        of: &ComponentRef,
+        tensor: &Arc<TensorSpec>,
+        component: usize,
+    ) -> Result<()> {
+        self.drain(0)?;
+        let Some(stored) = self.placed.as_ref().and_then(|placed| placed.get(of).cloned()) else {
+            let name = of.tensor.shown();
+            return Err(NOT_WRITTEN
+                .broken(format!("shares `{}` of tensor `{name}`, which was not written", of.role))
+                .in_tensor(tensor.name.as_str()));
+        };
+        self.placed(tensor, component, stored)
+    }
+
+    /// Makes ready to append a component's bytes as they come.
+    fn straight(&mut self, tensor: &TensorSpec, component: usize) -> Result<To> {
+        self.drain(0)?;
+        let start = self.place(tensor, component)?;
+        Ok(To::Sink { start, hasher: self.digest.map(Hasher::new) })
+    }
+
+    fn place(&mut self, tensor: &TensorSpec, component: usize) -> Result<u64> {
+        static ZEROS: [u8; 4096] = [0; 4096];
+        let start = self.encoder.place(self.sink.len(), tensor, component)?;
+        while self.sink.len() < start {
+            let gap = (start - self.sink.len()).min(ZEROS.len() as u64);
+            self.sink.append(&ZEROS[..gap as usize])?;
+        }
+        Ok(start)
+    }
+
+    fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
+        if let (Some(placed), Some(spec)) = (&mut self.placed, tensor.components.get(component)) {
+            let name = ComponentRef { tensor: tensor.name.clone(), role: spec.role.clone() };
+            placed.insert(name, stored.clone());
+        }
+        self.encoder.placed(tensor, component, stored)
+    }
+
+    /// Whether the bytes given next are compressed.
+    pub(crate) fn compresses(&self) -> bool {
+        matches!(&self.current, Some(Current { to: To::Frames { .. }, .. }))
+    }
+
+    /// Says that the component to be given bytes next comes encoded already, and decodes to what was
+    /// declared. The caller has made sure of that.
+    pub(crate) fn as_is(&mut self, as_is: AsIs) -> Result<()> {
+        let Some(mut current) = self.current.take() else { return Ok(()) };
+        if let To::Frames { buffers, .. } = current.to {
+            self.spare.push(buffers);
+            let tensor = Arc::clone(&current.tensor);
+            current.to = self.straight(&tensor, current.component)?;
+        }
+        if let (To::Sink { hasher, .. }, Some(_)) = (&mut current.to, &as_is.digest) {
+            *hasher = None;
+        }
+        current.left = as_is.stored_len;
+        current.as_is = Some(as_is);
+        if current.left == 0 {
+            return self.complete(current);
+        }
+        self.current = Some(current);
+        Ok(())
+    }
+
+    /// Takes the next bytes of the tensor begun last: decoded, little-endian, one component after the
+    /// other.
+    ///
+    /// # Errors
+    /// Misuse for more bytes than were declared; Io.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let Some(mut current) = self.current.take() else {
+                let more = bytes.len();
+                return Err(WRITE_LEN.broken(format!("{more} bytes more than were declared")));
+            };
+            let (now, later) = bytes.split_at(current.left.min(bytes.len() as u64) as usize);
+            let count = self.take_bytes(&mut current, now)?;
+            bytes = if count == now.len() { later } else { &bytes[count..] };
+            current.left -= count as u64;
+            if current.left > 0 {
+                self.current = Some(current);
+                continue;
+            }
+            let (tensor, next) = (Arc::clone(&current.tensor), current.component + 1);
+            self.complete(current)?;
+            self.next_component(tensor, next)?;
+        }
+        Ok(())
+    }
+
+    /// Takes some bytes of a component; how many.
+    fn take_bytes(&mut self, current: &mut Current, bytes: &[u8]) -> Result<usize> {
+        match &mut current.to {
+            To::Sink { hasher: None, .. } => {
+                self.sink.append(bytes)?;
+                Ok(bytes.len())
+            }
+            To::Sink { hasher: Some(hasher), .. } => {
+                if bytes.len() >= BESIDE_MIN
+                    && *self.threads.get_or_insert_with(|| self.options.work.threads()) > 1
+                {
+                    append_summed(&mut self.sink, hasher, bytes)?;
+                    return Ok(bytes.len());
+                }
+                // In pieces that the sink finds in the processor's cache after the digest.
+                for piece in bytes.chunks(512 << 10) {
+                    hasher.update(piece);
+                    self.sink.append(piece)?;
+                }
+                Ok(bytes.len())
+            }
+            To::Frames { buffers, frame_len, first } => {
+                let filled = buffers.decoded.len() as u64;
+                let room = (*frame_len - filled).min(bytes.len() as u64) as usize;
+                buffers.decoded.extend_from_slice(&bytes[..room]);
+                if filled + room as u64 == *frame_len {
+                    let left = current.left - room as u64;
+                    let full = std::mem::take(buffers);
+                    let is_first = std::mem::take(first);
+                    *frame_len = (*frame_len).min(left);
+                    let next_len = *frame_len;
+                    self.compress(full, &current.tensor, current.component, is_first, left == 0)?;
+                    if left > 0 {
+                        *buffers = self.buffers(next_len);
+                    }
+                }
+                Ok(room)
+            }
+        }
+    }
+
+    fn compress(
+        &mut self,
+        buffers: Buffers,
+        tensor: &Arc<TensorSpec>,
+        component: usize,
+        first: bool,
+        last: bool,
+    ) -> Result<()> {
+        if self.compressor.is_none() {
+            self.compressor =
+                Some(Compressor::new(self.options.level, self.options.work.threads())?);
+        }
+        loop {
+            match &mut self.compressor {
+                Some(c) if c.has_room() => {
+                    c.give(buffers);
+                    break;
+                }
+                _ => self.take_frame()?,
+            }
+        }
+        self.slots.push_back(Slot { tensor: Arc::clone(tensor), component, first, last });
+        Ok(())
+    }
+
+    /// Waits until at most `left` frames are being compressed.
+    fn drain(&mut self, left: u64) -> Result<()> {
+        while self.compressor.as_ref().is_some_and(|c| c.in_flight() > left) {
+            self.take_frame()?;
+        }
+        Ok(())
+    }
+
+    /// Appends the next compressed frame.
+    fn take_frame(&mut self) -> Result<()> {
+        let next = self.compressor.as_mut().and_then(Compressor::take);
+        let (Some(result), Some(slot)) = (next, self.slots.pop_front()) else { return Ok(()) };
+        let buffers = result.map_err(|e| e.in_tensor(slot.tensor.name.as_str()))?;
+        if slot.first {
+            let start = self.place(&slot.tensor, slot.component)?;
+            let hasher = self.digest.map(Hasher::new);
+            self.arriving = Some(Arriving { start, frames: Vec::new(), hasher });
+        }
+        let Some(mut arriving) = self.arriving.take() else { return Ok(()) };
+        arriving.frames.push((buffers.frame.len() as u64, buffers.decoded.len() as u64));
+        arriving.append(&mut self.sink, &buffers.frame)?;
+        self.spare.push(buffers);
+        if !slot.last {
+            self.arriving = Some(arriving);
+            return Ok(());
+        }
+        if arriving.frames.len() > 1 {
+            let table = zstd::seek_table(&arriving.frames)?;
+            arriving.append(&mut self.sink, &table)?;
+        }
+        let stored = Stored {
+            range: arriving.start..self.sink.len(),
+            encoding: Encoding::Zstd,
+            digest: arriving.hasher.map(Hasher::finish),
+        };
+        self.placed(&slot.tensor, slot.component, stored)
+    }
+
+    /// Notes that a component has all its bytes.
+    fn complete(&mut self, current: Current) -> Result<()> {
+        let Current { tensor, component, as_is, to, .. } = current;
+        match to {
+            To::Sink { start, hasher } => {
+                let computed = hasher.map(Hasher::finish);
+                let (encoding, digest) = match as_is {
+                    Some(as_is) => (as_is.encoding, as_is.digest.unwrap_or(computed)),
+                    None => (Encoding::Raw, computed),
+                };
+                let range = start..self.sink.len();
+                self.placed(&tensor, component, Stored { range, encoding, digest })
+            }
+            // An empty component is one frame of nothing; others went out when they were full.
+            To::Frames { buffers, first: true, .. } => {
+                self.compress(buffers, &tensor, component, true, true)
+            }
+            To::Frames { .. } => Ok(()),
+        }
+    }
+
+    /// Writes a whole tensor: `components` are the decoded bytes of each component with bytes of its
+    /// own, in order.
+    ///
+    /// # Errors
+    /// As [`Writer::tensor`] and [`Writer::write`].
+    pub fn add(&mut self, tensor: TensorSpec, components: &[&[u8]]) -> Result<()> {
+        self.tensor(tensor)?;
+        components.iter().try_for_each(|bytes| self.write(bytes))?;
+        self.check_complete()
+    }
+
+    /// Writes a whole tensor from a reader that gives its components' bytes one after the other.
+    ///
+    /// # Errors
+    /// As [`Writer::add`]; Io when the reader fails, Misuse when it ends early.
+    pub fn add_from(&mut self, tensor: TensorSpec, from: impl Read) -> Result<()> {
+        self.tensor(tensor)?;
+        self.write_from(from, usize::MAX)?;
+        self.check_complete()
+    }
+
+    /// Gives up to `components` components, the current one first, the bytes that `from` has.
+    pub(crate) fn write_from(&mut self, mut from: impl Read, components: usize) -> Result<()> {
+        let mut buffer = vec![0; 1 << 20];
+        let mut done = 0;
+        while let Some(current) = &self.current {
+            let (left, component) = (current.left, current.component);
+            let most = left.min(buffer.len() as u64) as usize;
+            match from.read(&mut buffer[..most]) {
+                Ok(0) => break,
+                Ok(n) => {
+                    self.write(&buffer[..n])?;
+                    let still = self.current.as_ref().is_some_and(|c| c.component == component);
+                    done += usize::from(!still);
+                    if done == components {
+                        break;
+                    }
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(crate::error::io(e, "reading a tensor's bytes")),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_complete(&self) -> Result<()> {
+        match &self.current {
+            None => Ok(()),
+            Some(current) => Err(self.incomplete(current)),
+        }
+    }
+
+    #[cold]
+    fn incomplete(&self, current: &Current) -> Error {
+        let e = WRITE_LEN.broken(format!("{} bytes were declared and not given", current.left));
+        let e = e.in_tensor(current.tensor.name.as_str());
+        match current.tensor.components.get(current.component) {
+            Some(spec) => e.in_component(&spec.role),
+            None => e,
+        }
+    }
+
+    /// Bytes of the file so far. Frames that are being compressed are not counted.
+    pub fn len(&self) -> u64 {
+        self.sink.len()
+    }
+
+    /// Whether nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes what is left and publishes the file.
+    ///
+    /// # Errors
+    /// Misuse when the last tensor lacks bytes, Io.
+    pub fn finish(self) -> Result<S::Done> {
+        self.finish_with_len().map(|(_, done)| done)
+    }
+
+    /// As [`Writer::finish`], with the length of the file.
+    pub fn finish_with_len(self) -> Result<(u64, S::Done)> {
+        let (mut sink, mut encoder) = self.into_parts()?;
+        let tail = encoder.finish(sink.len())?;
+        sink.append(&tail)?;
+        let len = sink.len();
+        Ok((len, sink.finish()?))
+    }
+
+    /// Writes what is left but for the end of the file.
+    pub fn into_parts(mut self) -> Result<(S, Box<dyn Encode>)> {
+        self.check_complete()?;
+        if !self.begun {
+            self.encoder.check_attributes(&self.options.attributes)?;
+            self.begin(&[])?;
+        }
+        self.drain(0)?;
+        Ok((self.sink, self.encoder))
+    }
+
+    /// A writer that goes on with a file whose start is there: `encoder` has begun.
+    pub fn resumed(sink: S, encoder: Box<dyn Encode>, options: &WriteOptions) -> Writer<S> {
+        let mut writer = Writer::new(sink, encoder, options);
+        writer.begun = true;
+        writer
+    }
+}
+
+/// Appends bytes while another thread takes their digest.
+fn append_summed(sink: &mut impl Sink, hasher: &mut Hasher, bytes: &[u8]) -> Result<()> {
+    let (summed, appended) = std::thread::scope(|scope| {
+        let sum = || hasher.update(bytes);
+        let summed = std::thread::Builder::new().spawn_scoped(scope, sum).is_ok();
+        (summed, sink.append(bytes))
+    });
+    if !summed {
+        hasher.update(bytes);
+    }
+    appended
+}
+
+impl Arriving {
+    fn append<S: Sink>(&mut self, sink: &mut S, bytes: &[u8]) -> Result<()> {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(bytes);
+        }
+        sink.append(bytes)
+    }
+}

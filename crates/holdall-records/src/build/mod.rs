@@ -1,0 +1,349 @@
+//! Writing files of datasets, blobs and flat tensors.
+//!
+//! Records and heaps grow at the same time, and formats whose header comes first want to know of all
+//! lengths before a byte is written. So each goes to a temporary file without a name in the target's
+//! folder, and [`Build::finish`] puts them together: the disk needs room for the data twice.
+//!
+//! Memory stays below 128 MiB, whatever the number of cores and records, plus the schema, the longest
+//! record with what it points at, and twice the longest line for [`DatasetWriter::lines`].
+
+mod blob;
+mod dataset;
+mod lines;
+mod migrate;
+mod spool;
+mod window;
+
+pub use blob::BlobWriter;
+pub use dataset::DatasetWriter;
+
+use super::rules::NODE;
+use super::{BLOB, RECORDS};
+use holdall_core::{
+    Attributes, ComponentSpec, DType, Encode, Layout, Limits, Remedy, Result, Role, TensorSpec,
+    Value as Attribute,
+};
+use holdall_io::Tensor;
+use holdall_io::items::as_it_is;
+use holdall_io::items::{self, Feed, Item, Keep, Sharing};
+use holdall_io::sink::{FileSink, Sink};
+use holdall_io::{WriteOptions, Writer};
+use holdall_schema::{
+    Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
+    Segment, record_kind,
+};
+use serde_json::Value;
+use spool::Spool;
+use std::io::Read;
+use std::path::PathBuf;
+
+/// A file of datasets, blobs and flat tensors under construction, in any format that can hold them.
+/// Dropped before [`Build::finish`], it leaves nothing behind.
+///
+/// ```no_run
+/// # fn main() -> holdall_core::Result<()> {
+/// use holdall_io::WriteOptions;
+/// use holdall_records::Build;
+/// let kind = serde_json::json!({
+///     "TypeDef:Struct": ["text", "label"],
+///     "required": ["text", "label"],
+///     "properties": {"text": {"TypeDef:String": true}, "label": {"TypeDef:Int32": true}},
+/// });
+/// let mut build = Build::create("train.mt", &WriteOptions::new())?;
+/// let mut samples = build.dataset_of("samples", &kind)?;
+/// samples.text(br#"{"text": "good", "label": 1}"#)?;
+/// build.add(samples)?;
+/// build.finish()?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Build {
+    folder: PathBuf,
+    options: WriteOptions,
+    schema: Option<(Value, Schema)>,
+    limits: SchemaLimits,
+    sink: FileSink,
+    encoder: Box<dyn Encode>,
+    items: Vec<Item>,
+}
+
+/// What a [`Build`] wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BuildReport {
+    /// Tensors, datasets and blobs.
+    pub tensors: u64,
+    /// Bytes of the file.
+    pub target_len: u64,
+}
+
+/// A dataset or a blob that has all it shall have.
+pub struct Part {
+    kind: String,
+    name: String,
+    layout: &'static str,
+    count: u64,
+    components: Vec<(&'static str, DType, Spool)>,
+}
+
+impl Build {
+    /// Begins a file that appears at `path` when [`Build::finish`] succeeds.
+    ///
+    /// # Errors
+    /// As [`Writer::create`].
+    pub fn create(path: impl AsRef<std::path::Path>, options: &WriteOptions) -> Result<Build> {
+        let path = path.as_ref();
+        let encoder = options.encoder(options.format_for(path)?)?;
+        let sink = FileSink::create(path, options.overwrite, options.durability)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Ok(Build {
+            folder: folder.unwrap_or_else(|| std::path::Path::new(".")).to_owned(),
+            options: options.clone(),
+            schema: None,
+            limits: Limits::default().of_schemas(),
+            sink,
+            encoder,
+            items: Vec::new(),
+        })
+    }
+
+    /// Writes what this schema describes: [`Build::dataset`] and [`Build::blob`] find their kinds in it,
+    /// and the file has it.
+    ///
+    /// # Errors
+    /// The `schema/…` rules.
+    pub fn with_schema(mut self, schema: &Value) -> Result<Build> {
+        let compiled = Schema::compile(schema, &self.limits)?;
+        self.options.attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(schema.to_string()));
+        self.encoder.check_attributes(&self.options.attributes)?;
+        self.schema = Some((schema.clone(), compiled));
+        Ok(self)
+    }
+
+    /// What schemas, and records on their way into the file, may ask for.
+    pub fn with_limits(mut self, limits: SchemaLimits) -> Build {
+        self.limits = limits;
+        self
+    }
+
+    /// Begins the dataset that the schema has at the path `name`. Hand it to [`Build::add`] when it has
+    /// its records; several may be filled at the same time, on several threads.
+    ///
+    /// # Errors
+    /// `records/node` where the schema has no dataset there; the `schema/…` rules; Unsupported where the
+    /// format has no datasets.
+    pub fn dataset(&self, name: &str) -> Result<DatasetWriter> {
+        let kind = match self.node(name)? {
+            (schema, Node::Dataset { pointer, .. }) => record_kind(schema, pointer),
+            _ => None,
+        };
+        match kind {
+            Some(kind) => self.dataset_of(name, &kind),
+            None => Err(self.no_node(name, "dataset")),
+        }
+    }
+
+    /// Begins a dataset of records of that schema.
+    ///
+    /// # Errors
+    /// The `schema/…` rules; Unsupported where the format has no datasets.
+    pub fn dataset_of(&self, name: &str, kind: &Value) -> Result<DatasetWriter> {
+        self.check_format(name, RECORDS, kind)?;
+        DatasetWriter::new(name, kind, &self.folder, &self.limits, &self.options.work)
+            .map_err(|e| e.in_tensor(name))
+    }
+
+    /// Begins the dataset that a schema is for: that of a record stands at `path`, or `records`; that of a
+    /// file, which the new file gets too, says itself where its dataset is, and `path` chooses one of several.
+    ///
+    /// # Errors
+    /// `records/which-dataset`; as [`Build::with_schema`] and [`Build::dataset`].
+    pub fn dataset_for(
+        self,
+        schema: &Document,
+        path: Option<&str>,
+    ) -> Result<(Build, DatasetWriter)> {
+        let own = |e: holdall_core::Error| e.in_source(&schema.name);
+        match schema.schema.root() {
+            Root::Record(_) => {
+                let dataset = self.dataset_of(path.unwrap_or(RECORDS), &schema.json);
+                Ok((self, dataset.map_err(own)?))
+            }
+            Root::References(_) => {
+                let (name, _) = schema.dataset(path, &self.limits)?;
+                let build = self.with_schema(&schema.json).map_err(own)?;
+                let dataset = build.dataset(&name).map_err(own)?;
+                Ok((build, dataset))
+            }
+        }
+    }
+
+    /// Begins the blob that the schema has at the path `name`: see [`Build::dataset`].
+    ///
+    /// # Errors
+    /// `records/node` where the schema has no blob there; Unsupported where the format has no blobs.
+    pub fn blob(&self, name: &str) -> Result<BlobWriter> {
+        match self.node(name)? {
+            (_, Node::Blob { content, .. }) => self.blob_of(name, *content),
+            _ => Err(self.no_node(name, "blob")),
+        }
+    }
+
+    /// Begins a blob of that content.
+    ///
+    /// # Errors
+    /// Unsupported where the format has no blobs.
+    pub fn blob_of(&self, name: &str, content: Content) -> Result<BlobWriter> {
+        let kind = serde_json::json!({"TypeDef:Blob": {"content": content.to_string()}});
+        self.check_format(name, BLOB, &kind)?;
+        Ok(BlobWriter::new(name, content, kind.to_string(), &self.folder, &self.limits))
+    }
+
+    /// Takes a dataset or a blob.
+    ///
+    /// # Errors
+    /// `write/same-name`, Unsupported where the format cannot hold it, Io.
+    pub fn add(&mut self, part: impl Into<Part>) -> Result<()> {
+        let Part { kind, name, layout, count, components } = part.into();
+        let mut specs = Vec::new();
+        let mut feeds = Vec::new();
+        for (role, dtype, spool) in components {
+            specs.push(ComponentSpec::new(Role::from_name(role), dtype, spool.len()));
+            feeds.push(self.feed(spool)?);
+        }
+        let spec = TensorSpec { components: specs, ..spec(&name, layout, count, kind) };
+        self.push(Item { spec, feeds, keep: Keep::Nothing })
+    }
+
+    /// Takes a tensor of any layout: `components` are the decoded bytes of each component with bytes of
+    /// its own, in order. They are kept on the disk.
+    ///
+    /// # Errors
+    /// As [`Build::add`]; `write/length`.
+    pub fn tensor(&mut self, spec: TensorSpec, components: &[&[u8]]) -> Result<()> {
+        let mut bytes = components.iter();
+        let mut feeds = Vec::new();
+        for component in &spec.components {
+            let mut spool = Spool::new(&self.folder);
+            if component.shares.is_none() {
+                spool.append(bytes.next().copied().unwrap_or_default())?;
+            }
+            feeds.push(self.feed(spool)?);
+        }
+        self.push(Item { spec, feeds, keep: Keep::Nothing })
+    }
+
+    /// Takes a tensor of one component that [`Build::finish`] reads from `from`.
+    ///
+    /// # Errors
+    /// As [`Build::add`].
+    pub fn tensor_from(
+        &mut self,
+        spec: TensorSpec,
+        from: impl Read + Send + 'static,
+    ) -> Result<()> {
+        let feeds = vec![Feed::Reader(Box::new(from))];
+        self.push(Item { spec, feeds, keep: Keep::Nothing })
+    }
+
+    /// Takes a tensor, a dataset or a blob of an open file as it is.
+    ///
+    /// # Errors
+    /// As [`Build::add`].
+    pub fn copy(&mut self, tensor: &Tensor) -> Result<()> {
+        self.push(as_it_is(tensor)?)
+    }
+
+    /// Writes the file and publishes it.
+    ///
+    /// # Errors
+    /// Unsupported where the format cannot hold all of it together (`metatensor/schema-fit`, say), Io,
+    /// `write/length`. What was at the path stays then.
+    pub fn finish(self) -> Result<BuildReport> {
+        items::check_names(&self.items)?;
+        let items = items::arrange(self.items, &*self.encoder, Sharing::Keep)?;
+        let lens = items.iter().flat_map(|i| &i.spec.components).map(|c| c.decoded_len);
+        self.options.work.begin(lens.fold(0, u64::saturating_add));
+        let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
+        let mut writer = Writer::new(self.sink, self.encoder, &self.options);
+        writer.declare(&specs)?;
+        items::write(&mut writer, items, &self.options.work)?;
+        let (target_len, _): (u64, <FileSink as Sink>::Done) = writer.finish_with_len()?;
+        Ok(BuildReport { tensors: specs.len() as u64, target_len })
+    }
+
+    fn push(&mut self, item: Item) -> Result<()> {
+        self.encoder.check_tensor(&item.spec)?;
+        if self.items.iter().any(|i| i.spec.name == item.spec.name) {
+            let message = "two tensors would have this name";
+            return Err(holdall_io::error::SAME_NAME.broken(message).in_tensor(item.spec.name));
+        }
+        self.items.push(item);
+        Ok(())
+    }
+
+    fn feed(&self, spool: Spool) -> Result<Feed> {
+        Ok(Feed::Reader(Box::new(spool.reader(self.options.work.clone())?)))
+    }
+
+    /// Refuses early what the format cannot hold.
+    fn check_format(&self, name: &str, layout: &'static str, kind: &Value) -> Result<()> {
+        let mut spec = spec(name, layout, 0, kind.to_string());
+        let roles: &[(&str, DType)] = match layout {
+            RECORDS => &[("data", DType::U8)],
+            _ => &[(super::ENTRIES, DType::U64), (super::HEAP, DType::U8)],
+        };
+        let component =
+            |(role, dtype): &(&str, DType)| ComponentSpec::new(Role::from_name(role), *dtype, 0);
+        spec.components = roles.iter().map(component).collect();
+        if layout == RECORDS {
+            let schema =
+                Schema::compile_record(kind, &self.limits).map_err(|e| e.in_tensor(name))?;
+            if schema.record().is_some_and(|ty| schema.ty(ty).heap_align.is_some()) {
+                spec.components.push(component(&(super::HEAP, DType::U8)));
+            }
+        }
+        self.encoder.check_tensor(&spec)
+    }
+
+    /// What the schema has at a path.
+    fn node(&self, name: &str) -> Result<(&Value, &Node)> {
+        let Some((json, schema)) = &self.schema else {
+            let e = NODE.broken("the file has no schema").in_tensor(name);
+            return Err(e.with_remedy(Remedy::GiveSchema));
+        };
+        let path: Path = name.parse()?;
+        let Root::References(mut at) = schema.root() else {
+            return Err(self.no_node(name, "reference"));
+        };
+        for segment in &path.0 {
+            let next = schema.step(at, segment).filter(|_| *segment != Segment::Each);
+            at = next.ok_or_else(|| self.no_node(name, "reference"))?;
+        }
+        Ok((json, schema.node(at)))
+    }
+
+    #[cold]
+    fn no_node(&self, name: &str, what: &str) -> holdall_core::Error {
+        NODE.broken(format!("the schema has no {what} at this path")).in_tensor(name)
+    }
+}
+
+/// A tensor of that layout without components.
+fn spec(name: &str, layout: &str, count: u64, kind: String) -> TensorSpec {
+    let kind = (KIND_ATTRIBUTE.to_owned(), Attribute::Text(kind));
+    TensorSpec {
+        name: name.to_owned(),
+        shape: vec![count],
+        layout: Layout::from_name(layout),
+        attributes: Attributes::from_iter([kind]),
+        components: Vec::new(),
+    }
+}
+
+impl std::fmt::Debug for Build {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.items.iter().map(|i| i.spec.name.as_str()).collect();
+        f.debug_struct("Build").field("tensors", &names).finish_non_exhaustive()
+    }
+}

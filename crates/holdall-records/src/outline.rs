@@ -1,0 +1,132 @@
+//! Every path of a schema or a file, with what stands there and where its bytes lie.
+
+use super::schemas::{SchemaOrFile, schema_of_tensor};
+use holdall_core::{Layout, Result};
+use holdall_io::{File, Tensor};
+use holdall_schema::rules::{UNKNOWN_PATH, UNKNOWN_SYMBOL};
+use holdall_schema::{
+    Document, Extent, Node, Outline, OutlineRow, Path, Root, SchemaLimits, Segment, Symbols,
+};
+
+/// The paths of a schema or a file.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SchemaLayout {
+    /// One for each path, in order.
+    pub rows: Vec<OutlineRow>,
+    /// Where it is the schema of one record: that record.
+    pub record: Option<RecordLayout>,
+    /// The symbols in shapes of the schema, with the numbers that were given.
+    pub symbols: Vec<(String, Option<u64>)>,
+}
+
+/// A record as a whole.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RecordLayout {
+    /// What it is, in a few words.
+    pub kind: String,
+    /// Its size and alignment.
+    pub extent: Extent,
+    /// The alignment of its heap, where it has entries.
+    pub heap_align: Option<u32>,
+}
+
+/// Lays out a schema or a file. `only` keeps what lies at that path or below it, and an index in it moves
+/// offsets to that element; `symbols` are numbers for the symbols in shapes, of which a file has none.
+///
+/// # Errors
+/// `schema/unknown-path`, `schema/unknown-symbol`, `schema/too-large`; the `schema/…` rules.
+pub fn layout(
+    what: &SchemaOrFile,
+    only: Option<&Path>,
+    symbols: &Symbols,
+    limits: &SchemaLimits,
+) -> Result<SchemaLayout> {
+    let mut outline = Outline::new(symbols, limits, only);
+    let found = match what {
+        SchemaOrFile::Schema(schema) => of_schema(schema, &mut outline, symbols),
+        SchemaOrFile::File(file) => of_file(file, &mut outline, symbols),
+    };
+    let own = |e: holdall_core::Error| e.in_source(what.name());
+    let (record, symbols) = found.map_err(own)?;
+    let rows = outline.into_rows();
+    if let (true, Some(only)) = (rows.is_empty(), only) {
+        return Err(own(UNKNOWN_PATH.broken(format!("`{only}` leads to nothing"))));
+    }
+    Ok(SchemaLayout { rows, record, symbols })
+}
+
+type Head = (Option<RecordLayout>, Vec<(String, Option<u64>)>);
+
+fn of_schema(document: &Document, outline: &mut Outline<'_>, symbols: &Symbols) -> Result<Head> {
+    let known = document.schema.symbols();
+    if let Some(name) = symbols.keys().find(|name| !known.contains(name)) {
+        let all: Vec<String> = known.iter().map(|s| format!("`{}`", s.escape_debug())).collect();
+        let has = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+        return Err(no_symbol(name, &format!("the schema has {has}")));
+    }
+    let schema = document.schema.bind(symbols)?;
+    outline.schema(&schema)?;
+    let record = match schema.root() {
+        Root::Record(ty) => Some(RecordLayout {
+            kind: outline.kind(&schema, ty),
+            extent: schema.extent(ty)?,
+            heap_align: schema.ty(ty).heap_align,
+        }),
+        Root::References(_) => None,
+    };
+    Ok((record, known.iter().map(|s| (s.to_string(), symbols.get(s).copied())).collect()))
+}
+
+fn of_file(file: &File, outline: &mut Outline<'_>, symbols: &Symbols) -> Result<Head> {
+    if let Some(name) = symbols.keys().next() {
+        return Err(no_symbol(name, "in a tensor file every symbol has its number"));
+    }
+    for tensor in file.tensors() {
+        // A name that is not a path is one step.
+        let path = tensor.name().parse();
+        let path = path.unwrap_or_else(|_| Path(vec![Segment::Name(tensor.name().into())]));
+        let kind = schema_of_tensor(&tensor)?;
+        let text = format!("{} {:?}", name(&tensor, kind.as_ref(), outline), tensor.shape());
+        let mut size = Some(0u64);
+        for component in tensor.components() {
+            size = size.zip(component.decoded_len).and_then(|(a, b)| a.checked_add(b));
+        }
+        outline.header(path.clone(), text, size)?;
+        if let Some(Document { schema, .. }) = &kind
+            && let Root::Record(ty) = schema.root()
+        {
+            outline.records(schema, ty, &path)?;
+        }
+    }
+    Ok((None, Vec::new()))
+}
+
+#[cold]
+fn no_symbol(name: &str, has: &str) -> holdall_core::Error {
+    UNKNOWN_SYMBOL.broken(format!("there is no symbol `{}`: {has}", name.escape_debug()))
+}
+
+/// What a tensor is, without its shape.
+fn name(tensor: &Tensor, kind: Option<&Document>, outline: &Outline<'_>) -> String {
+    let Some(Document { schema, .. }) = kind else { return element_type(tensor) };
+    match schema.root() {
+        Root::Record(ty) => outline.kind(schema, ty),
+        Root::References(node) => match schema.node(node) {
+            Node::Blob { content, .. } => format!("Blob {content}"),
+            _ => tensor.layout().as_str().to_owned(),
+        },
+    }
+}
+
+/// The logical type of a tensor's elements where it has one, or else how they are stored.
+fn element_type(tensor: &Tensor) -> String {
+    match (tensor.info().logical_type(), tensor.info().dtype()) {
+        // Records and blobs without a kind.
+        _ if matches!(tensor.layout(), Layout::Records | Layout::Blob) => "-".to_owned(),
+        (Some(logical), _) => logical.as_str().to_owned(),
+        (None, Some(dtype)) => dtype.as_str().to_owned(),
+        (None, None) => "-".to_owned(),
+    }
+}

@@ -1,0 +1,153 @@
+//! Members as columns.
+
+use crate::{Record, Records};
+use holdall_core::Result;
+use holdall_json::Reader;
+use holdall_schema::{Accessor, Kind, Path, Schema, Segment, TypeId};
+
+/// Some members of the records of one dataset: see [`Records::columns`].
+#[derive(Debug, Clone)]
+pub struct Columns {
+    names: Vec<String>,
+    parts: Vec<(Path, Accessor)>,
+}
+
+impl Columns {
+    pub(super) fn new(records: &Records, paths: &[impl AsRef<str>]) -> Result<Columns> {
+        let paths = paths.iter().map(|path| path.as_ref().trim().parse());
+        Columns::at(records, paths.collect::<Result<_>>()?)
+    }
+
+    pub(super) fn all(records: &Records, most: usize) -> Result<Columns> {
+        let mut paths = Vec::new();
+        leaves(records.schema(), records.ty(), &Path::root(), most, &mut paths);
+        Columns::at(records, paths)
+    }
+
+    fn at(records: &Records, paths: Vec<Path>) -> Result<Columns> {
+        let names = paths.iter().map(Path::to_string).collect();
+        let part = |path: Path| {
+            let part = records.schema().accessor(records.ty(), &path)?;
+            Ok((path, part))
+        };
+        let parts = paths.into_iter().map(part).collect::<Result<_>>()?;
+        Ok(Columns { names, parts })
+    }
+
+    /// The paths of the members, as they are written.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The JSON text of each member; `None` for one that the record does not have.
+    ///
+    /// # Errors
+    /// As [`Record::to_json`].
+    pub fn values(&self, record: &Record<'_>) -> Result<Vec<Option<String>>> {
+        let records = record.records();
+        let schema = records.schema();
+        let mut out = Vec::with_capacity(self.parts.len());
+        let Some(heap) = records.heap() else {
+            let whole = record.to_json()?;
+            for (path, part) in &self.parts {
+                let found = match record.is_there(part)? {
+                    true => follow(schema, records.ty(), &whole, path, usize::MAX)?,
+                    false => None,
+                };
+                out.push(found.map(str::to_owned));
+            }
+            return Ok(out);
+        };
+        for (_, part) in &self.parts {
+            let text = match record.raw(part)? {
+                None => None,
+                Some(bytes) => {
+                    let mut text = String::new();
+                    schema
+                        .record_text(part.ty(), bytes, heap, records.limits(), &mut text)
+                        .map_err(|e| records.in_record(e, record.index()))?;
+                    Some(text)
+                }
+            };
+            out.push(text);
+        }
+        Ok(out)
+    }
+}
+
+/// The members of a record that are not structs.
+fn leaves(schema: &Schema, ty: TypeId, path: &Path, most: usize, out: &mut Vec<Path>) {
+    match &schema.ty(ty).kind {
+        Kind::Struct(fields) => {
+            for member in &fields.members {
+                if out.len() >= most {
+                    return;
+                }
+                let path = path.then(Segment::Name(member.name.clone()));
+                // The height of a schema bounds the recursion.
+                leaves(schema, member.ty, &path, most, out);
+            }
+        }
+        _ => out.push(path.clone()),
+    }
+}
+
+/// The part of a record's JSON at a path that it has.
+fn follow<'t>(
+    schema: &Schema,
+    ty: TypeId,
+    whole: &'t str,
+    path: &Path,
+    depth: usize,
+) -> Result<Option<&'t str>> {
+    let (mut ty, mut at) = (ty, whole);
+    for segment in &path.0 {
+        let mut reader = Reader::new(at.as_bytes(), 0, depth)?;
+        match (&schema.ty(ty).kind, segment) {
+            (Kind::Struct(fields), Segment::Name(name)) => {
+                let Some(member) = fields.place(name).and_then(|p| fields.members.get(p)) else {
+                    return Ok(None);
+                };
+                let mut scratch = String::new();
+                reader.begin_object()?;
+                loop {
+                    match reader.next_key(&mut scratch)? {
+                        None => return Ok(None),
+                        Some(key) if *key == **name => break,
+                        Some(_) => reader.skip()?,
+                    }
+                }
+                (at, ty) = (value(&mut reader)?, member.ty);
+            }
+            // The object of a union is that of its variant.
+            (Kind::Union(union), Segment::Name(key)) => {
+                let variant = union.tag(key).and_then(|tag| union.variants.get(tag));
+                let Some(variant) = variant else { return Ok(None) };
+                ty = variant.ty;
+            }
+            (Kind::Array(array), Segment::Index(index)) => {
+                reader.begin_array()?;
+                for _ in 0..*index {
+                    if !reader.next_item()? {
+                        return Ok(None);
+                    }
+                    reader.skip()?;
+                }
+                if !reader.next_item()? {
+                    return Ok(None);
+                }
+                (at, ty) = (value(&mut reader)?, array.items);
+            }
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(at))
+}
+
+/// The text of the value that comes next.
+fn value<'t>(reader: &mut Reader<'t>) -> Result<&'t str> {
+    reader.peek()?;
+    let start = reader.offset();
+    reader.skip()?;
+    Ok(reader.text_from(start))
+}

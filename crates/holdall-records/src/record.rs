@@ -1,0 +1,290 @@
+//! One record.
+
+use super::entries::{From, Mover};
+use super::{Accessor, Ragged, ReadScalar, Records, Typed};
+use holdall_core::{Error, Result};
+use holdall_json::parse;
+use holdall_schema::record::rules::{ACCESS, ENTRY_ALIGN, ENTRY_BOUNDS, ENTRY_LENGTH, JSON, UTF8};
+use holdall_schema::{Entry, Kind, Len, TypeId};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// One record of a dataset, or an element of an array in one.
+#[derive(Clone)]
+pub struct Record<'r> {
+    pub(super) records: &'r Records,
+    pub(super) ty: TypeId,
+    pub(super) index: u64,
+    pub(super) bytes: Cow<'r, [u8]>,
+}
+
+impl<'r> Record<'r> {
+    /// Its type in the schema of the records.
+    pub fn ty(&self) -> TypeId {
+        self.ty
+    }
+
+    /// Its place in the dataset.
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// The records it is of.
+    pub fn records(&self) -> &'r Records {
+        self.records
+    }
+
+    /// Its bytes. What its entries point at lies in the heap.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The value of a number, a time or a boolean; `None` where an optional member on the way is absent,
+    /// or a union holds another variant.
+    ///
+    /// # Errors
+    /// `record/bool-byte`, `record/union-tag`.
+    #[inline]
+    pub fn get<T: ReadScalar>(&self, typed: &Typed<T>) -> Result<Option<T>> {
+        typed.read(&self.bytes).map_err(|e| self.place(e))
+    }
+
+    /// Whether it has the part.
+    ///
+    /// # Errors
+    /// `record/union-tag`.
+    pub fn is_there(&self, part: &Accessor) -> Result<bool> {
+        part.is_there(&self.bytes).map_err(|e| self.place(e))
+    }
+
+    /// The bytes of a part in the record itself: of a fixed array, a tensor, a struct.
+    ///
+    /// # Errors
+    /// As [`Record::is_there`].
+    pub fn raw(&self, part: &Accessor) -> Result<Option<&[u8]>> {
+        part.raw(&self.bytes).map_err(|e| self.place(e))
+    }
+
+    /// The bytes that a string, bytes, a JSON object or a variable array has in the heap.
+    ///
+    /// # Errors
+    /// `record/entry-bounds`, `record/access`, `record/union-tag`; where the heap is not at hand, as
+    /// [`Tensor::bytes_range`](holdall_io::Tensor::bytes_range).
+    pub fn data(&self, part: &Accessor) -> Result<Option<Cow<'r, [u8]>>> {
+        match part.entry(&self.bytes).map_err(|e| self.place(e))? {
+            Some(entry) => self.heap_bytes(entry).map(Some).map_err(|e| self.place(e)),
+            None => Ok(None),
+        }
+    }
+
+    /// A string.
+    ///
+    /// # Errors
+    /// `record/utf8`, and as [`Record::data`].
+    pub fn string(&self, part: &Accessor) -> Result<Option<Cow<'r, str>>> {
+        self.check_kind(part, |kind| matches!(kind, Kind::String), "a string")?;
+        let Some(bytes) = self.data(part)? else { return Ok(None) };
+        text(bytes).map(Some).map_err(|e| self.place(e))
+    }
+
+    /// The text of a `TypeDef:Record`: one JSON object.
+    ///
+    /// # Errors
+    /// `record/json`, and as [`Record::data`].
+    pub fn json(&self, part: &Accessor) -> Result<Option<Cow<'r, str>>> {
+        self.check_kind(part, |kind| matches!(kind, Kind::Record), "a JSON object")?;
+        let Some(bytes) = self.data(part)? else { return Ok(None) };
+        let depth = self.records.0.limits.depth;
+        let found = parse(&bytes, depth).map_err(|e| JSON.broken("not a JSON object").because(e));
+        match found.map_err(|e| self.place(e))? {
+            Value::Object(_) => text(bytes).map(Some).map_err(|e| self.place(e)),
+            _ => Err(self.place(JSON.broken("JSON that is not an object"))),
+        }
+    }
+
+    /// The string of an enum.
+    ///
+    /// # Errors
+    /// `record/enum-index`, `record/access`, `record/union-tag`.
+    pub fn enum_value<'a>(&self, part: &'a Accessor) -> Result<Option<&'a str>> {
+        part.enum_value(&self.bytes).map_err(|e| self.place(e))
+    }
+
+    /// The key of the variant that a union holds.
+    ///
+    /// # Errors
+    /// `record/union-tag`, `record/access`.
+    pub fn variant<'a>(&self, part: &'a Accessor) -> Result<Option<&'a str>> {
+        part.variant(&self.bytes).map_err(|e| self.place(e))
+    }
+
+    /// The elements of an array, whether they lie in the record or in the heap.
+    ///
+    /// # Errors
+    /// `record/entry-length`, `record/entry-align`, and as [`Record::data`].
+    pub fn elements(&self, part: &Accessor) -> Result<Option<Ragged<'_>>> {
+        let schema = self.records.schema();
+        let array = match self.kind(part)? {
+            Kind::Array(array) => array,
+            kind => return Err(self.not(kind, "an array")),
+        };
+        let items = schema.extent(array.items).map_err(|e| self.place(e))?;
+        let bytes = match array.len {
+            Len::Fixed(_) => self.raw(part)?.map(Cow::Borrowed),
+            Len::Variable { .. } => {
+                let Some(entry) = part.entry(&self.bytes).map_err(|e| self.place(e))? else {
+                    return Ok(None);
+                };
+                if !entry.len.is_multiple_of(items.stride.max(1)) {
+                    let stride = items.stride;
+                    let message = format!("{} bytes of elements that take {stride}", entry.len);
+                    return Err(self.place(ENTRY_LENGTH.broken(message)));
+                }
+                if !entry.offset.is_multiple_of(u64::from(items.align.max(1))) {
+                    let (align, at) = (items.align, entry.offset);
+                    let message = format!("elements aligned to {align} start at offset {at}");
+                    return Err(self.place(ENTRY_ALIGN.broken(message)));
+                }
+                Some(self.heap_bytes(entry).map_err(|e| self.place(e))?)
+            }
+        };
+        Ok(bytes.map(|bytes| Ragged {
+            records: self.records,
+            index: self.index,
+            ty: array.items,
+            // Part of a record, or of a heap, that is in memory.
+            stride: items.stride.max(1) as usize,
+            size: items.size as usize,
+            bytes,
+        }))
+    }
+
+    /// A part in the record itself, as a record of its own: what [`Record::to_value`], [`Record::check`]
+    /// and [`Record::with_heap`] are then about.
+    ///
+    /// # Errors
+    /// As [`Record::is_there`].
+    pub fn part(&self, part: &Accessor) -> Result<Option<Record<'_>>> {
+        let (records, index) = (self.records, self.index);
+        let found = self.raw(part)?.map(Cow::Borrowed);
+        Ok(found.map(|bytes| Record { records, ty: part.ty(), index, bytes }))
+    }
+
+    /// The record as JSON text (section 5.3 of the specification). Checks every byte of it.
+    ///
+    /// # Errors
+    /// The rules of section 3 to 5 about bytes, and as [`Record::data`].
+    pub fn to_json(&self) -> Result<String> {
+        let mut out = String::new();
+        self.with_heap(|schema, bytes, heap| {
+            schema.record_text(self.ty, bytes, heap, &self.records.0.limits, &mut out)
+        })?;
+        Ok(out)
+    }
+
+    /// The record as a JSON value. Checks every byte of it.
+    ///
+    /// # Errors
+    /// As [`Record::to_json`].
+    pub fn to_value(&self) -> Result<Value> {
+        self.with_heap(|schema, bytes, heap| {
+            schema.record_value(self.ty, bytes, heap, &self.records.0.limits)
+        })
+    }
+
+    /// Checks every byte of it that means something, and what its entries point at.
+    ///
+    /// # Errors
+    /// As [`Record::to_json`].
+    pub fn check(&self) -> Result<()> {
+        self.with_heap(|schema, bytes, heap| {
+            schema.check_record(self.ty, bytes, heap, &self.records.0.limits)
+        })
+    }
+
+    /// Calls `with` with the schema, the bytes of the record and a heap that its entries point into: the
+    /// heap of the dataset where that is at hand, else one of what this record needs, for which its entries
+    /// are moved.
+    ///
+    /// # Errors
+    /// What `with` returns; where the heap is not at hand, `record/…` about entries and as
+    /// [`Tensor::bytes_range`](holdall_io::Tensor::bytes_range).
+    pub fn with_heap<T>(
+        &self,
+        with: impl FnOnce(&holdall_schema::Schema, &[u8], &[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let (schema, inner) = (self.records.schema(), &*self.records.0);
+        if let Some(heap) = inner.heap.whole() {
+            return with(schema, &self.bytes, heap).map_err(|e| self.place(e));
+        }
+        let (mut bytes, mut heap) = (self.bytes.to_vec(), Vec::new());
+        let from = From { len: inner.heap.len(), get: &|range| inner.heap.get(range) };
+        Mover::new(schema, &from, &mut heap, inner.limits.decoded_len)
+            .record(self.ty, &mut bytes)
+            .and_then(|()| with(schema, &bytes, &heap))
+            .map_err(|e| self.place(e))
+    }
+
+    /// What an entry points at.
+    pub(super) fn heap_bytes(&self, entry: Entry) -> Result<Cow<'r, [u8]>> {
+        let heap = &self.records.0.heap;
+        if let Some(heap) = heap.whole() {
+            return entry.bytes(heap).map(Cow::Borrowed);
+        }
+        match entry.offset.checked_add(entry.len).filter(|end| *end <= heap.len()) {
+            Some(end) => heap.get(entry.offset..end),
+            None => {
+                let Entry { offset, len } = entry;
+                Err(ENTRY_BOUNDS.broken(format!(
+                    "an entry of {len} bytes at offset {offset} leaves its heap of {} bytes",
+                    heap.len()
+                )))
+            }
+        }
+    }
+
+    fn kind(&self, part: &Accessor) -> Result<&'r Kind> {
+        let schema = self.records.schema();
+        // Fails where the type is of another schema.
+        schema.extent(part.ty()).map_err(|e| self.place(e))?;
+        Ok(&schema.ty(part.ty()).kind)
+    }
+
+    fn check_kind(&self, part: &Accessor, is: fn(&Kind) -> bool, what: &str) -> Result<()> {
+        match self.kind(part)? {
+            kind if is(kind) => Ok(()),
+            kind => Err(self.not(kind, what)),
+        }
+    }
+
+    #[cold]
+    fn not(&self, kind: &Kind, what: &str) -> Error {
+        self.place(ACCESS.broken(format!("a `TypeDef:{}` is not {what}", kind.as_str())))
+    }
+
+    #[cold]
+    fn place(&self, e: Error) -> Error {
+        self.records.in_record(e, self.index)
+    }
+}
+
+/// Bytes as text.
+pub(super) fn text(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>> {
+    let wrong = |at: usize, len: usize| UTF8.broken(format!("byte {at} of {len} is not UTF-8"));
+    match bytes {
+        Cow::Borrowed(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Cow::Borrowed(text)),
+            Err(e) => Err(wrong(e.valid_up_to(), bytes.len())),
+        },
+        Cow::Owned(bytes) => String::from_utf8(bytes)
+            .map(Cow::Owned)
+            .map_err(|e| wrong(e.utf8_error().valid_up_to(), e.as_bytes().len())),
+    }
+}
+
+impl std::fmt::Debug for Record<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Record").field("index", &self.index).finish_non_exhaustive()
+    }
+}

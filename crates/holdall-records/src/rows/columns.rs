@@ -1,0 +1,283 @@
+//! The columns of a table as members of a record: names are paths, cells become JSON by the kind that
+//! stands there.
+
+use super::{Fields, Row};
+use crate::rules::TABLE;
+use holdall_core::Result;
+use holdall_core::error::Shown as _;
+use holdall_json::parse;
+use holdall_schema::record::Unknown;
+use holdall_schema::record::rules::{TYPE, UNKNOWN_MEMBER};
+use holdall_schema::{Kind, Len, Path, Scalar, Schema, Segment, TypeId};
+use serde_json::{Map, Value};
+
+/// What the cells of a column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cells {
+    /// Numbers, as JSON or `nan`, `inf`, `-inf`.
+    Number,
+    /// `true`, `false`, `1`, `0`.
+    Boolean,
+    /// The text itself.
+    Text,
+    /// JSON text.
+    Json,
+}
+
+/// The columns of a table, put together as a record is.
+pub(crate) struct Columns {
+    names: Vec<String>,
+    root: Part,
+    max_depth: usize,
+}
+
+/// A part of a record, and the columns that say what is in it.
+struct Part {
+    is_optional: bool,
+    what: What,
+}
+
+enum What {
+    Nothing,
+    Cell(usize, Cells),
+    Members(Vec<(String, Part)>),
+    Elements(Vec<Part>),
+}
+
+impl Columns {
+    /// The columns of these names in records of that type.
+    ///
+    /// # Errors
+    /// `schema/path`, `record/unknown-member`.
+    pub(super) fn new(
+        names: &[String],
+        schema: &Schema,
+        ty: TypeId,
+        unknown: Unknown,
+        max_depth: usize,
+    ) -> Result<Columns> {
+        let mut root = Part { is_optional: false, what: What::Nothing };
+        for (column, name) in names.iter().enumerate() {
+            let path: Path = name.parse()?;
+            match place(&mut root, schema, ty, &path, column) {
+                Ok(()) => {}
+                Err(e) if e.code() == UNKNOWN_MEMBER.code && unknown == Unknown::Ignore => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Columns { names: names.to_vec(), root, max_depth })
+    }
+
+    /// The value of a row.
+    ///
+    /// # Errors
+    /// `record/type` for a cell that is not a value of its kind; the `json/…` rules.
+    pub(crate) fn value(&self, row: Row<'_>) -> Result<Value> {
+        match row {
+            Row::Json(text) => parse(text, self.max_depth),
+            Row::Table(fields) => self.object(fields),
+        }
+    }
+
+    fn object(&self, fields: &Fields) -> Result<Value> {
+        let value = self.part(&self.root, fields)?;
+        Ok(value.unwrap_or_else(|| Value::Object(Map::new())))
+    }
+
+    fn part(&self, part: &Part, row: &Fields) -> Result<Option<Value>> {
+        match &part.what {
+            What::Nothing => Ok(None),
+            What::Cell(column, cells) => {
+                let text = row.get(*column).unwrap_or_default();
+                let is_absent = text.is_empty() && (part.is_optional || *cells != Cells::Text);
+                if is_absent {
+                    return Ok(None);
+                }
+                let value = cell(text, *cells, self.max_depth).map_err(|e| {
+                    let name = self.names.get(*column).map_or("", String::as_str);
+                    e.within(format!("column `{}`", name.shown()))
+                })?;
+                Ok(Some(value))
+            }
+            What::Members(members) => {
+                let mut object = Map::new();
+                for (name, member) in members {
+                    if let Some(value) = self.part(member, row)? {
+                        object.insert(name.clone(), value);
+                    }
+                }
+                let is_absent = object.is_empty() && part.is_optional;
+                Ok((!is_absent).then_some(Value::Object(object)))
+            }
+            What::Elements(elements) => {
+                let mut items = Vec::new();
+                for element in elements {
+                    items.push(self.part(element, row)?);
+                }
+                if items.iter().all(Option::is_none) {
+                    return Ok(None);
+                }
+                let items = items.into_iter().map(|i| i.unwrap_or(Value::Null)).collect();
+                Ok(Some(Value::Array(items)))
+            }
+        }
+    }
+}
+
+/// Puts a column at its path.
+fn place(root: &mut Part, schema: &Schema, ty: TypeId, path: &Path, column: usize) -> Result<()> {
+    let missing =
+        || UNKNOWN_MEMBER.broken(format!("column `{path}`: the schema has no such member"));
+    let twice = || TABLE.broken(format!("two columns are for `{path}`"));
+    // Whether it is there is looked at first, so that nothing half done stays.
+    let leaf = schema.accessor(ty, path).map_err(|_| missing())?.ty();
+    let (mut at, mut ty) = (root, ty);
+    for segment in &path.0 {
+        match (&schema.ty(ty).kind, segment) {
+            (Kind::Struct(fields), Segment::Name(name)) => {
+                let member = fields.place(name).and_then(|p| fields.members.get(p));
+                let member = member.ok_or_else(missing)?;
+                if matches!(at.what, What::Nothing) {
+                    at.what = What::Members(Vec::new());
+                }
+                let What::Members(members) = &mut at.what else { return Err(twice()) };
+                let place = members.iter().position(|(known, _)| **known == **name);
+                let place = place.unwrap_or_else(|| {
+                    let is_optional = member.presence.is_some();
+                    members.push((name.to_string(), Part { is_optional, what: What::Nothing }));
+                    members.len() - 1
+                });
+                at = &mut members[place].1;
+                ty = member.ty;
+            }
+            (Kind::Array(array), Segment::Index(index)) => {
+                let Len::Fixed(len) = array.len else { return Err(missing()) };
+                // No more columns than a first line has names.
+                const MOST: u64 = 1 << 16;
+                if len > MOST {
+                    return Err(missing());
+                }
+                if matches!(at.what, What::Nothing) {
+                    let empty = || Part { is_optional: false, what: What::Nothing };
+                    at.what = What::Elements((0..len).map(|_| empty()).collect());
+                }
+                let What::Elements(elements) = &mut at.what else { return Err(twice()) };
+                let index = usize::try_from(*index).unwrap_or(usize::MAX);
+                at = elements.get_mut(index).ok_or_else(missing)?;
+                ty = array.items;
+            }
+            _ => return Err(missing()),
+        }
+    }
+    if !matches!(at.what, What::Nothing) {
+        return Err(twice());
+    }
+    at.what = What::Cell(column, cells(&schema.ty(leaf).kind));
+    Ok(())
+}
+
+/// How cells of a kind are written.
+fn cells(kind: &Kind) -> Cells {
+    match kind {
+        Kind::Scalar(Scalar::Boolean) => Cells::Boolean,
+        Kind::Scalar(Scalar::Timestamp) => Cells::Text,
+        Kind::Scalar(Scalar::Complex64 | Scalar::Complex128) => Cells::Json,
+        Kind::Scalar(_) => Cells::Number,
+        Kind::String | Kind::Bytes | Kind::Enum(_) => Cells::Text,
+        _ => Cells::Json,
+    }
+}
+
+/// The value of a cell.
+fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
+    let wrong = |what: &str| {
+        let mut shown: String = text.chars().take(40).collect();
+        if shown.len() < text.len() {
+            shown.push('…');
+        }
+        TYPE.broken(format!("`{}` is not a {what}", shown.shown()))
+    };
+    match cells {
+        Cells::Text => Ok(Value::String(text.to_owned())),
+        Cells::Boolean => match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "1" => Ok(Value::Bool(true)),
+            "false" | "0" => Ok(Value::Bool(false)),
+            _ => Err(wrong("boolean")),
+        },
+        Cells::Number => {
+            let text = text.trim();
+            let name = match text.to_ascii_lowercase().as_str() {
+                "nan" => "nan",
+                "inf" | "+inf" | "infinity" => "inf",
+                "-inf" | "-infinity" => "-inf",
+                _ => match parse(text.as_bytes(), 1) {
+                    Ok(number @ Value::Number(_)) => return Ok(number),
+                    _ => return Err(wrong("number")),
+                },
+            };
+            Ok(serde_json::json!({ "$float": name }))
+        }
+        Cells::Json => parse(text.as_bytes(), max_depth),
+    }
+}
+
+#[cfg(all(test, feature = "tables"))]
+mod tests {
+    use super::*;
+    use holdall_schema::SchemaLimits;
+    use serde_json::json;
+
+    fn schema() -> Schema {
+        let number = json!({"TypeDef:Float32": true});
+        let record = json!({
+            "TypeDef:Struct": ["id", "at", "name", "v", "ok"],
+            "required": ["id", "at", "name", "v"],
+            "properties": {
+                "id": {"TypeDef:Int32": true},
+                "at": {
+                    "TypeDef:Struct": ["x", "y"], "required": ["x"],
+                    "properties": {"x": number, "y": number},
+                },
+                "name": {"TypeDef:String": true},
+                "v": {"TypeDef:Array": true, "items": number, "minItems": 2, "maxItems": 2},
+                "ok": {"TypeDef:Boolean": true},
+            },
+        });
+        Schema::compile_record(&record, &SchemaLimits::default()).unwrap()
+    }
+
+    fn columns(names: &[&str], unknown: Unknown) -> Result<Columns> {
+        let (schema, names) = (schema(), names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+        Columns::new(&names, &schema, schema.record().unwrap(), unknown, 8)
+    }
+
+    #[test]
+    fn cells_become_the_members_that_their_columns_name() {
+        let all = ["id", "at.x", "at.y", "name", "v[0]", "v[1]", "ok"];
+        let columns = columns(&all, Unknown::Refuse).unwrap();
+        let value = |cells: &[&str]| columns.object(&Fields::from(cells.to_vec()));
+        assert_eq!(
+            value(&["7", "1.5", "nan", "a,b", "1", "-inf", "TRUE"]).unwrap(),
+            json!({"id": 7, "at": {"x": 1.5, "y": {"$float": "nan"}}, "name": "a,b",
+                "v": [1, {"$float": "-inf"}], "ok": true})
+        );
+        // Nothing is absence, but for a text that must be there.
+        assert_eq!(
+            value(&["", "2", "", "", "", "", ""]).unwrap(),
+            json!({"at": {"x": 2}, "name": ""})
+        );
+        let e = value(&["seven", "1", "1", "", "1", "1", ""]).unwrap_err();
+        assert_eq!(
+            (e.code(), e.message()),
+            ("record/type", "column `id`: `seven` is not a number")
+        );
+    }
+
+    #[test]
+    fn columns_that_a_record_does_not_have_are_refused_unless_told() {
+        let e = columns(&["id", "colour"], Unknown::Refuse).err().unwrap();
+        assert_eq!(e.code(), "record/unknown-member");
+        assert!(columns(&["id", "colour"], Unknown::Ignore).is_ok());
+        assert_eq!(columns(&["id", "id"], Unknown::Ignore).err().unwrap().code(), "input/table");
+    }
+}

@@ -1,0 +1,205 @@
+//! Files that records name, and files of a folder.
+
+use crate::Build;
+use crate::rules::FILE_NAME;
+use holdall_core::error::Shown as _;
+use holdall_core::{Error, Result};
+use holdall_io::Work;
+use holdall_io::error::io;
+use holdall_schema::record::rules::TYPE;
+use holdall_schema::{Accessor, Content, Entry, Kind, Path as Way, Schema, Segment, TypeId};
+use serde_json::Value;
+use std::fmt::Display;
+use std::path::{Component, Path, PathBuf};
+
+/// The members of records that are files.
+pub(super) struct FileMembers {
+    folder: PathBuf,
+    members: Vec<(Way, Accessor)>,
+}
+
+/// A file that a record names: which member it is, and its bytes.
+pub(super) struct Named {
+    member: usize,
+    bytes: Vec<u8>,
+}
+
+impl FileMembers {
+    /// These members, in records of that type, whose bytes are in files of a folder.
+    ///
+    /// # Errors
+    /// `schema/path`, `schema/unknown-path`; `record/type` for a member that is neither bytes nor text.
+    pub(super) fn new(
+        folder: &Path,
+        paths: &[String],
+        schema: &Schema,
+        ty: TypeId,
+    ) -> Result<FileMembers> {
+        let mut members = Vec::new();
+        for path in paths {
+            let path: Way = path.parse()?;
+            let part = schema.accessor(ty, &path)?;
+            let kind = &schema.ty(part.ty()).kind;
+            if !matches!(kind, Kind::Bytes | Kind::String) {
+                let kind = kind.as_str();
+                let message = format!("`{path}` is a `TypeDef:{kind}`; a file holds bytes or text");
+                return Err(TYPE.broken(message));
+            }
+            members.push((path, part));
+        }
+        Ok(FileMembers { folder: folder.to_owned(), members })
+    }
+
+    /// Reads the files that a record names, and leaves empty text in their places.
+    ///
+    /// # Errors
+    /// `build/file-name`; Io.
+    pub(super) fn take(
+        &self,
+        schema: &Schema,
+        ty: TypeId,
+        record: &mut Value,
+    ) -> Result<Vec<Named>> {
+        let mut found = Vec::new();
+        for (member, (path, _)) in self.members.iter().enumerate() {
+            let Some(slot) = slot(schema, ty, record, path) else { continue };
+            let Value::String(name) = slot else {
+                if slot.is_null() {
+                    continue;
+                }
+                return Err(FILE_NAME.broken(format!("`{path}` is not text, which names a file")));
+            };
+            let bytes = read(&self.folder, name).map_err(|e| behind(e, path))?;
+            found.push(Named { member, bytes });
+            *slot = Value::String(String::new());
+        }
+        Ok(found)
+    }
+
+    /// Puts the files into a record that was written with empty text in their places, and its heap.
+    pub(super) fn put(&self, files: Vec<Named>, record: &mut [u8], heap: &mut Vec<u8>) {
+        for Named { member, bytes } in files {
+            let Some((_, part)) = self.members.get(member) else { continue };
+            let at = part.offset()..part.offset() + Entry::LEN;
+            if let (false, Some(slot)) = (bytes.is_empty(), record.get_mut(at)) {
+                let entry = Entry { offset: heap.len() as u64, len: bytes.len() as u64 };
+                slot.copy_from_slice(&entry.to_bytes());
+                heap.extend(bytes);
+            }
+        }
+    }
+}
+
+/// The value at a path of a record's JSON, where it is.
+fn slot<'v>(
+    schema: &Schema,
+    ty: TypeId,
+    record: &'v mut Value,
+    path: &Way,
+) -> Option<&'v mut Value> {
+    let (mut ty, mut at) = (ty, record);
+    for segment in &path.0 {
+        match (&schema.ty(ty).kind, segment) {
+            (Kind::Struct(fields), Segment::Name(name)) => {
+                ty = fields.members.get(fields.place(name)?)?.ty;
+                at = at.get_mut(&**name)?;
+            }
+            (Kind::Union(union), Segment::Name(key)) => {
+                ty = union.variants.get(union.tag(key)?)?.ty;
+                if at.get(&*union.discriminator)?.as_str()? != &**key {
+                    return None;
+                }
+            }
+            (Kind::Array(array), Segment::Index(index)) => {
+                ty = array.items;
+                at = at.get_mut(usize::try_from(*index).ok()?)?;
+            }
+            _ => return None,
+        }
+    }
+    Some(at)
+}
+
+/// The error, said to be about that member or file.
+#[cold]
+fn behind(e: Error, what: impl Display) -> Error {
+    e.within(format!("`{}`", what.to_string().shown()))
+}
+
+/// The bytes of a file in a folder.
+fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
+    let relative = Path::new(name);
+    // A record says which file of the folder, and nothing outside of it.
+    let is_inside =
+        relative.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+    if name.is_empty() || !is_inside {
+        let message = format!("`{}` is not the name of a file in the folder", name.shown());
+        return Err(FILE_NAME.broken(message));
+    }
+    let path = folder.join(relative);
+    contents(&path).map_err(|e| behind(e, path.display()))
+}
+
+/// The bytes of a file; links are followed. A pipe or a device is refused: it may have no end.
+fn contents(path: &Path) -> Result<Vec<u8>> {
+    let failed = |e: std::io::Error| io(e, "reading");
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(FILE_NAME.broken("this is not a regular file"));
+    }
+    std::fs::read(path).map_err(failed)
+}
+
+impl Build {
+    /// Puts every file of a folder and of those below it into a blob `name`, in the order of their names,
+    /// and the names, with `/` between folders, into a blob of text `NAME_names`. Gives their number. Links to
+    /// files are followed, links to folders are not. `work` counts the bytes
+    /// that are read.
+    ///
+    /// # Errors
+    /// `build/file-name` for a name that is not UTF-8; Io; as [`Build::blob_of`] and [`Build::add`].
+    pub fn add_files(&mut self, name: &str, folder: impl AsRef<Path>, work: &Work) -> Result<u64> {
+        let folder = folder.as_ref();
+        let found = names_below(folder)?;
+        let len = |name: &String| std::fs::metadata(folder.join(name)).map_or(0, |m| m.len());
+        work.begin(found.iter().map(len).fold(0, u64::saturating_add));
+        let mut names = self.blob_of(&format!("{name}_names"), Content::Utf8)?;
+        let mut runs = self.blob_of(name, Content::Bytes)?;
+        for file in &found {
+            let path = folder.join(file);
+            let bytes = contents(&path).map_err(|e| e.in_source(path.display()))?;
+            runs.bytes(&bytes)?;
+            names.text(file)?;
+            work.advance(bytes.len() as u64)?;
+        }
+        self.add(runs)?;
+        self.add(names)?;
+        Ok(found.len() as u64)
+    }
+}
+
+/// The names of all files in a folder and those below it, with `/` between folders, sorted.
+fn names_below(folder: &Path) -> Result<Vec<String>> {
+    let failed = |e: std::io::Error, at: &Path| io(e, "reading the folder").in_source(at.display());
+    let mut found = Vec::new();
+    let mut ahead = vec![(folder.to_owned(), String::new())];
+    while let Some((at, prefix)) = ahead.pop() {
+        for entry in std::fs::read_dir(&at).map_err(|e| failed(e, &at))? {
+            let entry = entry.map_err(|e| failed(e, &at))?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else {
+                let message = format!("the name `{}` is not UTF-8", name.display());
+                return Err(FILE_NAME.broken(message).in_source(at.display()));
+            };
+            let name = format!("{prefix}{name}");
+            let kind = entry.file_type().map_err(|e| failed(e, &at))?;
+            if kind.is_dir() {
+                ahead.push((entry.path(), format!("{name}/")));
+            } else if kind.is_file() || entry.path().is_file() {
+                // A link to a file is that file; links to folders might lead in circles.
+                found.push(name);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,360 @@
+//! Records as people have them, one after the other: lines of JSON, one JSON array, or a table (CSV, TSV).
+//!
+//! ```no_run
+//! # fn main() -> holdall_core::Result<()> {
+//! use holdall_records::{Build, FillOptions, Rows};
+//! # let kind = serde_json::json!({});
+//! let mut build = Build::create("points.mt", &holdall_io::WriteOptions::new())?;
+//! let mut points = build.dataset_of("points", &kind)?;
+//! points.fill(Rows::open("points.csv")?, &FillOptions::new())?;
+//! build.add(points)?;
+//! build.finish()?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod columns;
+mod files;
+mod fill;
+mod lines;
+#[cfg_attr(not(feature = "tables"), path = "no_table.rs")]
+mod table;
+
+pub use fill::FillOptions;
+
+pub(super) use columns::Columns;
+pub(super) use fill::Fill;
+pub(super) use table::Fields;
+
+use super::rules::ARRAY_LEN;
+use holdall_core::{Error, Limits, Result};
+use holdall_io::error::io;
+use holdall_io::{Work, with_work};
+use holdall_json::{Reader, Token};
+use lines::Lines;
+use std::io::{self, Read};
+use std::path::Path;
+use table::Table;
+
+/// How records are written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Form {
+    /// A JSON value on each line.
+    Ndjson,
+    /// One JSON array of values, or one value.
+    Json,
+    /// Fields with commas between them, names in the first line.
+    Csv,
+    /// Fields with tabs between them, names in the first line.
+    Tsv,
+}
+
+impl Form {
+    /// Every form.
+    pub const ALL: [Form; 4] = [Form::Ndjson, Form::Json, Form::Csv, Form::Tsv];
+
+    /// The form of a file of that name: `.json`, `.csv`, `.tsv` or `.tab`, otherwise lines of JSON.
+    pub fn of(path: impl AsRef<Path>) -> Form {
+        match path.as_ref().extension().and_then(|e| e.to_str()) {
+            Some("json") => Form::Json,
+            Some("csv") => Form::Csv,
+            Some("tsv" | "tab") => Form::Tsv,
+            _ => Form::Ndjson,
+        }
+    }
+
+    /// Its name: `ndjson`, `json`, `csv`, `tsv`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Form::Ndjson => "ndjson",
+            Form::Json => "json",
+            Form::Csv => "csv",
+            Form::Tsv => "tsv",
+        }
+    }
+}
+
+/// How rows are opened.
+#[derive(Debug, Clone)]
+pub struct RowsOptions {
+    form: Option<Form>,
+    limits: Limits,
+    array_len: u64,
+    work: Work,
+}
+
+impl Default for RowsOptions {
+    fn default() -> RowsOptions {
+        RowsOptions::new()
+    }
+}
+
+impl RowsOptions {
+    /// The form by the file's extension, the default [`Limits`], and JSON arrays of at most 4 GiB.
+    pub fn new() -> RowsOptions {
+        RowsOptions {
+            form: None,
+            limits: Limits::default(),
+            array_len: 4 << 30,
+            work: Work::default(),
+        }
+    }
+
+    /// The form, whatever the file is called.
+    pub fn with_form(mut self, form: Form) -> RowsOptions {
+        self.form = Some(form);
+        self
+    }
+
+    /// What is read at most: a line of JSON has no more bytes than a component may decode to.
+    pub fn with_limits(mut self, limits: Limits) -> RowsOptions {
+        self.limits = limits;
+        self
+    }
+
+    /// Bytes of a JSON array, which is read into memory.
+    pub fn with_array_len(mut self, bytes: u64) -> RowsOptions {
+        self.array_len = bytes;
+        self
+    }
+
+    /// Opens a file of records, or a pipe.
+    ///
+    /// # Errors
+    /// As [`RowsOptions::read`]; Io.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Rows> {
+        let path = path.as_ref();
+        let failed = |e: io::Error| io(e, "opening").in_source(path.display());
+        let file = std::fs::File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
+        }
+        if metadata.is_file() {
+            self.work.begin(metadata.len());
+        }
+        let form = self.form.unwrap_or_else(|| Form::of(path));
+        self.start(Box::new(file), form, path.display().to_string())
+    }
+
+    /// Reads records from `from`, lines of JSON unless told otherwise. `name` is what errors call it.
+    ///
+    /// # Errors
+    /// `records/array-len`, `input/table`, the `json/…` rules; `records/no-tables` in a build without the
+    /// feature `tables`; Io.
+    pub fn read(&self, from: impl Read + Send + 'static, name: impl Into<String>) -> Result<Rows> {
+        self.start(Box::new(from), self.form.unwrap_or(Form::Ndjson), name.into())
+    }
+
+    fn start(&self, reader: Box<dyn Read + Send>, form: Form, name: String) -> Result<Rows> {
+        let reader = Counted { reader, work: self.work.clone() };
+        let reader = without_mark(reader).map_err(|e| failed(e, &name))?;
+        let depth = self.limits.depth;
+        let cells = match form {
+            Form::Ndjson => Cells::Lines(Lines::new(reader, self.limits.decoded_len)),
+            Form::Json => {
+                let text = self.whole(reader, &name)?;
+                let at = spans(&text, depth).map_err(|e| e.in_source(&name))?.into_iter();
+                Cells::Array { text, at }
+            }
+            Form::Csv => Cells::Table(Table::new(reader, b',', &name)?),
+            Form::Tsv => Cells::Table(Table::new(reader, b'\t', &name)?),
+        };
+        Ok(Rows { cells, name, depth })
+    }
+
+    fn whole(&self, reader: Box<dyn Read + Send>, name: &str) -> Result<Vec<u8>> {
+        let cap = self.array_len;
+        let mut text = Vec::new();
+        let read = reader.take(cap.saturating_add(1)).read_to_end(&mut text);
+        read.map_err(|e| failed(e, name))?;
+        if text.len() as u64 > cap {
+            let message = format!("the array has more than {cap} bytes");
+            return Err(ARRAY_LEN.broken(message).in_source(name));
+        }
+        Ok(text)
+    }
+}
+
+with_work!(RowsOptions);
+
+/// Records that are read one after the other: for
+/// [`DatasetWriter::fill`](super::DatasetWriter::fill), [`check_rows`](super::check_rows) and
+/// [`infer`](super::infer()). Lines and tables take memory for one record at a time, a JSON array for all of it.
+#[derive(Debug)]
+pub struct Rows {
+    cells: Cells,
+    name: String,
+    depth: usize,
+}
+
+enum Cells {
+    Lines(Lines),
+    /// All text is in memory, and where each value lies in it.
+    Array {
+        text: Vec<u8>,
+        at: std::vec::IntoIter<Span>,
+    },
+    Table(Table),
+}
+
+/// One record that was read.
+pub(super) enum Row<'r> {
+    /// Its JSON text.
+    Json(&'r [u8]),
+    /// A row of a table, whose names are [`Rows::names`].
+    Table(&'r Fields),
+}
+
+impl Rows {
+    /// Opens a file of records, whose form its extension says: see [`RowsOptions`].
+    ///
+    /// # Errors
+    /// As [`RowsOptions::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Rows> {
+        RowsOptions::new().open(path)
+    }
+
+    /// What errors call them: the path of their file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The names in the first line of a table.
+    pub fn names(&self) -> Option<&[String]> {
+        match &self.cells {
+            Cells::Table(table) => Some(table.names()),
+            _ => None,
+        }
+    }
+
+    /// How deep JSON may nest in them.
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The next record, and the number of its line, from 1.
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Row<'_>)>> {
+        let name = &self.name;
+        match &mut self.cells {
+            Cells::Lines(lines) => {
+                Ok(lines.next(name)?.map(|(line, text)| (line, Row::Json(text))))
+            }
+            Cells::Array { text, at } => Ok(at.next().map(|span| {
+                (span.line, Row::Json(text.get(span.start..span.end).unwrap_or_default()))
+            })),
+            Cells::Table(table) => Ok(table.next(name)?.map(|(line, row)| (line, Row::Table(row)))),
+        }
+    }
+
+    /// The bytes of lines of JSON, where they are that and none was read; nothing is left then.
+    pub(super) fn take_lines(&mut self) -> Option<Box<dyn Read + Send>> {
+        match std::mem::replace(&mut self.cells, Cells::empty()) {
+            Cells::Lines(lines) => Some(lines.into_reader()),
+            other => {
+                self.cells = other;
+                None
+            }
+        }
+    }
+
+    /// The same error, said to be in that line.
+    #[cold]
+    pub(super) fn at_line(&self, e: Error, line: u64) -> Error {
+        at_line(e, line, &self.name)
+    }
+}
+
+impl Cells {
+    fn empty() -> Cells {
+        Cells::Array { text: Vec::new(), at: Vec::new().into_iter() }
+    }
+}
+
+impl std::fmt::Debug for Cells {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Cells::Lines(_) => "lines",
+            Cells::Array { .. } => "array",
+            Cells::Table(_) => "table",
+        })
+    }
+}
+
+/// A value of a text.
+struct Span {
+    start: usize,
+    end: usize,
+    line: u64,
+}
+
+/// Where the values of an array lie; a value that is not an array is one.
+fn spans(text: &[u8], depth: usize) -> Result<Vec<Span>> {
+    let mut reader = Reader::new(text, 0, depth)?;
+    let mut all = Vec::new();
+    let (mut line, mut counted) = (1u64, 0usize);
+    let mut take = |reader: &mut Reader<'_>| -> Result<()> {
+        reader.peek()?;
+        let start = usize::try_from(reader.offset()).unwrap_or(usize::MAX);
+        reader.skip()?;
+        let end = usize::try_from(reader.offset()).unwrap_or(usize::MAX);
+        let before = text.get(counted..start).unwrap_or_default();
+        line += before.iter().filter(|b| **b == b'\n').count() as u64;
+        counted = start;
+        all.push(Span { start, end, line });
+        Ok(())
+    };
+    if reader.peek()? == Token::Array {
+        reader.begin_array()?;
+        while reader.next_item()? {
+            take(&mut reader)?;
+        }
+    } else {
+        take(&mut reader)?;
+    }
+    reader.end()?;
+    Ok(all)
+}
+
+/// The byte order mark in UTF-8, which some programs put before text.
+pub(super) const MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// A reader of what follows the mark.
+fn without_mark(mut reader: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let mut start = Vec::new();
+    reader.by_ref().take(MARK.len() as u64).read_to_end(&mut start)?;
+    if start == MARK {
+        start.clear();
+    }
+    Ok(Box::new(io::Cursor::new(start).chain(reader)))
+}
+
+#[cold]
+fn at_line(e: Error, line: u64, source: &str) -> Error {
+    e.within(format!("line {line}")).in_source(source)
+}
+
+/// Reading `name` failed.
+#[cold]
+fn failed(e: io::Error, name: &str) -> Error {
+    // That of the work, where it was no longer wanted.
+    if let Some(cancelled) = e.get_ref().and_then(|e| e.downcast_ref::<Error>()) {
+        return cancelled.clone();
+    }
+    io(e, "reading").in_source(name)
+}
+
+/// A reader that tells how far it is.
+struct Counted {
+    reader: Box<dyn Read + Send>,
+    work: Work,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.reader.read(buf)?;
+        self.work.advance(n as u64).map_err(io::Error::other)?;
+        Ok(n)
+    }
+}

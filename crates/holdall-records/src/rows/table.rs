@@ -1,0 +1,152 @@
+//! Tables: CSV and TSV, names in the first line.
+
+use super::{at_line, failed};
+use crate::rules::TABLE;
+use csv::{ErrorKind, Reader, ReaderBuilder};
+use holdall_core::{Error, Result};
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The fields of a row.
+pub(crate) use csv::StringRecord as Fields;
+
+/// Rows of text.
+pub(super) struct Table {
+    reader: Reader<Box<dyn Read + Send>>,
+    names: Vec<String>,
+    row: Fields,
+    /// What is wrong with the quotes, of what was read so far.
+    quotes: Arc<Fault>,
+}
+
+impl Table {
+    pub(super) fn new(reader: Box<dyn Read + Send>, comma: u8, name: &str) -> Result<Table> {
+        let mut builder = ReaderBuilder::new();
+        builder.delimiter(comma).buffer_capacity(1 << 20);
+        let quotes = Arc::new(Fault::default());
+        let reader: Box<dyn Read + Send> = Box::new(Quotes {
+            reader,
+            comma,
+            at: At::Start,
+            line: 1,
+            opened: 0,
+            fault: quotes.clone(),
+        });
+        let mut reader = builder.from_reader(reader);
+        let names = match reader.headers() {
+            Ok(names) => names.iter().map(str::to_owned).collect(),
+            Err(e) => return Err(told(e, 1, name)),
+        };
+        Ok(Table { reader, names, row: Fields::new(), quotes })
+    }
+
+    /// What the first line says.
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The next row, and the number of its line, from 1.
+    pub(super) fn next(&mut self, name: &str) -> Result<Option<(u64, &Fields)>> {
+        let line = self.reader.position().line();
+        let read = self.reader.read_record(&mut self.row);
+        self.quotes.check(name)?;
+        match read {
+            Ok(false) => Ok(None),
+            Ok(true) => {
+                let line = self.row.position().map_or(line, csv::Position::line);
+                Ok(Some((line, &self.row)))
+            }
+            Err(e) => Err(told(e, line, name)),
+        }
+    }
+}
+
+/// Where the quotes of a table go wrong, if they do: a reader that takes what there is would take the rest
+/// of the table for one cell.
+#[derive(Default)]
+struct Fault {
+    /// The line, from 1; 0 where nothing is wrong.
+    unclosed: AtomicU64,
+    after: AtomicU64,
+}
+
+impl Fault {
+    fn check(&self, name: &str) -> Result<()> {
+        let wrong =
+            |line: u64, message: &'static str| Err(at_line(TABLE.broken(message), line, name));
+        match (self.after.load(Ordering::Relaxed), self.unclosed.load(Ordering::Relaxed)) {
+            (0, 0) => Ok(()),
+            (0, line) => wrong(line, "a quote is opened here that is never closed"),
+            (line, _) => {
+                wrong(line, "there is text between a closing quote and the end of the cell")
+            }
+        }
+    }
+}
+
+/// Where in a cell a reader is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Start,
+    Plain,
+    Quoted,
+    /// After a quote in a cell with quotes: the end of it, or the first of two.
+    Quote,
+}
+
+/// A reader that follows the quotes of a table.
+struct Quotes {
+    reader: Box<dyn Read + Send>,
+    comma: u8,
+    at: At,
+    line: u64,
+    /// The line of the last quote that was opened.
+    opened: u64,
+    fault: Arc<Fault>,
+}
+
+impl Read for Quotes {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.reader.read(buf)?;
+        for &b in buf.get(..n).unwrap_or_default() {
+            self.at = match (self.at, b) {
+                (At::Start, b'"') => {
+                    self.opened = self.line;
+                    At::Quoted
+                }
+                (At::Quoted, b'"') => At::Quote,
+                (At::Quoted, _) | (At::Quote, b'"') => At::Quoted,
+                (_, b'\n' | b'\r') => At::Start,
+                (_, b) if b == self.comma => At::Start,
+                (At::Quote, _) => {
+                    let line = &self.fault.after;
+                    let _ =
+                        line.compare_exchange(0, self.line, Ordering::Relaxed, Ordering::Relaxed);
+                    At::Plain
+                }
+                (At::Start | At::Plain, _) => At::Plain,
+            };
+            self.line += u64::from(b == b'\n');
+        }
+        if n == 0 && !buf.is_empty() && self.at == At::Quoted {
+            self.fault.unclosed.store(self.opened, Ordering::Relaxed);
+        }
+        Ok(n)
+    }
+}
+
+fn told(e: csv::Error, line: u64, name: &str) -> Error {
+    let line = e.position().map_or(line, csv::Position::line);
+    let message = match e.kind() {
+        ErrorKind::Utf8 { err, .. } => format!("field {} is not UTF-8", err.field() + 1),
+        ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("{len} fields, where the first line has {expected_len}")
+        }
+        _ => e.to_string(),
+    };
+    match e.into_kind() {
+        ErrorKind::Io(io) => failed(io, name),
+        _ => at_line(TABLE.broken(message), line, name),
+    }
+}

@@ -1,0 +1,13 @@
+//! Packages: a model with its description, tests and hashes, in one zip or an unpacked folder.
+//!
+//! Nothing of a package is ever executed here. A file that is read whole, unpacked, run, fetched, verified
+//! or converted is held against its SHA-256 in the package's `MANIFEST` first. One that is opened in place,
+//! to be mapped or read in part, is so only under [`Check::All`](crate::Check::All), and by [`Package::verify`].
+
+pub use holdall_carton::{
+    Content, Description, Difference, DimSpec, Example, Fetcher, FileReader, Follow, Inferred,
+    Links, Manifest, OptionValue, PackReport, Package, PackageDiff, PackageFile, PackageReport,
+    PackageVerifyOptions, Packer, Packing, Place, Prepared, Recipe, Reference, Runner, SelfTest,
+    ShapeSpec, Strictness, TensorKind, TensorRow, TensorSpec, Tolerance, UnpackOptions, Value,
+    ValueType, hex, links, mapped, onnx, package_diff, package_path, rules,
+};

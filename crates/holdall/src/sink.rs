@@ -1,0 +1,3 @@
+//! Where bytes go.
+
+pub use holdall_io::sink::{Durability, FileSink, Sink, StreamSink};
