@@ -7,7 +7,8 @@ mod server;
 
 use holdall::carton::{Follow, Packer};
 use holdall::{
-    Convert, DType, File, Layout, OpenOptions, Role, WriteOptions, convert, stats, verify,
+    Convert, DType, File, Layout, OpenOptions, Role, TensorRecords as _, WriteOptions, convert,
+    stats, verify,
 };
 use make::{dense, noise, part};
 use server::{Reply, Server, policy};
