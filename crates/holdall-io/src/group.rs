@@ -9,7 +9,7 @@ use std::hash::Hash;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Group {
-    /// The name of the only member; for more, a [`Glob`](crate::Glob) that matches them and no other
+    /// The name of the only member; for more, a [`Glob`](crate::select::Glob) that matches them and no other
     /// name: `layers.{0..31}.mlp.w`, `layers.{0..3,7}.w`.
     pub name: String,
     /// Their places in the list that was grouped, rising.

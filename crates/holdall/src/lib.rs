@@ -44,13 +44,13 @@ pub use holdall_core::{
     Layout, Limits, LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored, TensorInfo,
     TensorSpec, Value, Warning, Window, formats, layout, model, read,
 };
-/// Memory for bytes that are read.
+/// Fresh memory to read into.
 pub use holdall_io::buffer;
 /// Rules that only exist where there are files: what the operating system says, what callers ask.
 pub use holdall_io::error;
-/// Tensors whose names differ in numbers alone.
+/// Putting repeated layers together, so that a model of a thousand tensors can be read on one screen.
 pub use holdall_io::group;
-/// Tensors chosen by their names, and given others.
+/// Choosing tensors by name, and naming them anew.
 pub use holdall_io::select;
 pub use holdall_io::{
     Access, ByteSource, Cancel, Check, Durability, ElementType, File, FileSink, Io, LoadOptions,
