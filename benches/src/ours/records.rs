@@ -8,7 +8,7 @@ use crate::timing::{Outcome, repeated, timed};
 use crate::worker::Context;
 use anyhow::{Context as _, Result};
 use holdall::records::{Blob, Build, Records, Texts};
-use holdall::{Io, OpenOptions, Role, Work, TensorRecords as _};
+use holdall::{Io, OpenOptions, Role, TensorRecords as _, Work};
 use std::hint::black_box;
 use std::io::Read;
 use std::ops::Range;
