@@ -1,7 +1,7 @@
 //! Everything that an index says, and what must hold for each that was decoded.
 
 use holdall::model::element_count;
-use holdall::{Attributes, Error, Index, Kind, TensorSpec};
+use holdall::{Attributes, Error, ErrorKind, Index, TensorSpec};
 
 /// Everything that it says, in words.
 pub(crate) fn said(index: &Index) -> String {
@@ -54,7 +54,7 @@ pub(crate) fn is_of_the_file(e: &Error) {
     let of_file = matches!(
         e.kind(),
         // Texts of packages are checked against their hashes when they are read.
-        Kind::Malformed | Kind::Integrity | Kind::Unsupported | Kind::Limit
+        ErrorKind::Malformed | ErrorKind::Integrity | ErrorKind::Unsupported | ErrorKind::Limit
     );
     assert!(of_file, "{:?}: {e}", e.kind());
     assert!(!e.to_string().is_empty());

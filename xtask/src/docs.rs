@@ -1,7 +1,7 @@
 //! Tables of the docs that the code already holds: written from it, and compared with it.
 
 use crate::command::{Outcome, cargo, root};
-use holdall::{FORMATS, Kind, Value};
+use holdall::{ErrorKind, FORMATS, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -70,13 +70,13 @@ fn rules_page() -> Result<String, String> {
          | kind | whose fault | exit status |\n| --- | --- | --- |\n"
     );
     for (kind, fault, status) in [
-        (Kind::Malformed, "the file breaks a rule of its format", 1),
-        (Kind::Integrity, "the bytes are not the ones that were written", 1),
-        (Kind::NotFound, "there is no tensor, component or attribute of that name", 2),
-        (Kind::Misuse, "what was asked cannot be", 2),
-        (Kind::Io, "the operating system said no", 3),
-        (Kind::Unsupported, "outside of what this version can do", 4),
-        (Kind::Limit, "over one of the limits", 4),
+        (ErrorKind::Malformed, "the file breaks a rule of its format", 1),
+        (ErrorKind::Integrity, "the bytes are not the ones that were written", 1),
+        (ErrorKind::NotFound, "there is no tensor, component or attribute of that name", 2),
+        (ErrorKind::Misuse, "what was asked cannot be", 2),
+        (ErrorKind::Io, "the operating system said no", 3),
+        (ErrorKind::Unsupported, "outside of what this version can do", 4),
+        (ErrorKind::Limit, "over one of the limits", 4),
     ] {
         line(&mut out, &format!("| {} | {fault} | {status} |", kind.as_str()));
     }

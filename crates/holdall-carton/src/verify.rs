@@ -134,7 +134,7 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
                     read_len.fetch_add(read, Ordering::Relaxed);
                     hashed.fetch_add(u64::from(file.sha256.is_some()), Ordering::Relaxed);
                 }
-                Err(e) if e.kind() == holdall_core::Kind::Io => return Err(e),
+                Err(e) if e.kind() == holdall_core::ErrorKind::Io => return Err(e),
                 Err(e) => find(at, e),
             }
             Ok(())
@@ -156,14 +156,16 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
         let is_text = matches!(&row.kind, TensorKind::Plain { ty: ValueType::String, .. });
         match if is_text { package.value(&row.name).map(drop) } else { Ok(()) } {
             Ok(()) => report.tensors += 1,
-            Err(e) if broken && e.kind() == holdall_core::Kind::Integrity => {}
+            Err(e) if broken && e.kind() == holdall_core::ErrorKind::Integrity => {}
             // What is over a limit shows in the file already.
             Err(e) if findings.iter().any(|(_, known)| known.to_string() == e.to_string()) => {}
             Err(e) => findings.push((usize::MAX, e)),
         }
     }
-    let (over, findings): (Vec<_>, Vec<_>) =
-        findings.into_iter().map(|(_, e)| e).partition(|e| e.kind() == holdall_core::Kind::Limit);
+    let (over, findings): (Vec<_>, Vec<_>) = findings
+        .into_iter()
+        .map(|(_, e)| e)
+        .partition(|e| e.kind() == holdall_core::ErrorKind::Limit);
     report.over_limit_count = over.len() as u64;
     report.over_limit = over.into_iter().take(MAX_FINDINGS).collect();
     report.finding_count = findings.len() as u64;

@@ -172,16 +172,20 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
     let mut options = Convert::new(write)
         .with_select(args.select.read()?)
         .with_renames(renames)
-        .with_dense(args.dense)
-        .with_raw_types(args.raw_types)
-        .with_drop_attributes(args.drop_attributes)
         .with_sharing(match args.share {
             Share::Keep => Sharing::Keep,
             Share::Dedupe => Sharing::Dedupe,
             Share::Copy => Sharing::Copy,
         });
-    if args.writing.has_encoding() {
-        options = options.with_encoding();
+    for (is_asked_for, with) in [
+        (args.dense, Convert::with_dense as fn(Convert) -> Convert),
+        (args.raw_types, Convert::with_raw_types),
+        (args.drop_attributes, Convert::with_drop_attributes),
+        (args.writing.has_encoding(), Convert::with_encoding),
+    ] {
+        if is_asked_for {
+            options = with(options);
+        }
     }
     Ok((Target { format, version }, options))
 }

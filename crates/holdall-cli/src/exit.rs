@@ -5,8 +5,8 @@ use crate::output::remedy::advice;
 use crate::output::style::{Paint, Style, When};
 use crate::output::text::printable;
 use clap::error::{ContextKind, ErrorKind};
+use holdall::Error;
 use holdall::fields;
-use holdall::{Error, Kind};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 
@@ -112,11 +112,11 @@ pub(crate) fn code(e: &Error) -> u8 {
 }
 
 /// The exit status that errors of a kind end with.
-pub(crate) fn code_of(kind: Kind) -> u8 {
+pub(crate) fn code_of(kind: holdall::ErrorKind) -> u8 {
     match kind {
-        Kind::Malformed | Kind::Integrity => 1,
-        Kind::NotFound | Kind::Misuse => 2,
-        Kind::Io => 3,
+        holdall::ErrorKind::Malformed | holdall::ErrorKind::Integrity => 1,
+        holdall::ErrorKind::NotFound | holdall::ErrorKind::Misuse => 2,
+        holdall::ErrorKind::Io => 3,
         // Unsupported, Limit, and whatever kind comes later.
         _ => 4,
     }

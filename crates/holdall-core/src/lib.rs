@@ -24,7 +24,7 @@ pub mod wire;
 
 pub use bytes::Bytes;
 pub use encode::{ComponentRef, ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
-pub use error::{Error, Kind, Remedy, Result, Rule};
+pub use error::{Error, ErrorKind, Remedy, Result, Rule};
 pub use formats::{FORMATS, Format};
 /// One error type: whose fault, which rule, where, and what to do about it.
 pub use holdall_error as error;

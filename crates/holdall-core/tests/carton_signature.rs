@@ -3,7 +3,7 @@
 
 use holdall_core::Error;
 use holdall_core::formats::carton::signature::{Call, in_order};
-use holdall_core::formats::carton::{DimSpec, ShapeSpec, TensorSpec, Value, ValueType};
+use holdall_core::formats::carton::{DimSpec, ShapeSpec, Value, ValueSpec, ValueType};
 
 /// A declared shape from a text: `*`, `=s` (a symbol for all of it) or `n 3 *`.
 fn shape(text: &str) -> ShapeSpec {
@@ -22,8 +22,8 @@ fn shape(text: &str) -> ShapeSpec {
     }
 }
 
-fn spec(name: &str, of: &str) -> TensorSpec {
-    TensorSpec::new(name, ValueType::Float32, shape(of))
+fn spec(name: &str, of: &str) -> ValueSpec {
+    ValueSpec::new(name, ValueType::Float32, shape(of))
 }
 
 fn value(shape: &[u64]) -> Value {

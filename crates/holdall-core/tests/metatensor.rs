@@ -6,7 +6,7 @@ use holdall_core::formats::metatensor::{FORMAT, KIND_ATTRIBUTE, SCHEMA_ATTRIBUTE
 use holdall_core::formats::{self, safetensors};
 use holdall_core::{
     Attributes, Bytes, ComponentRef, ComponentSpec, DType, Encode, EncodeOptions, Encoding, Error,
-    Index, Kind, Layout, Limits, LogicalType, Remedy, Result, Role, Stop, Stored, TensorSpec,
+    ErrorKind, Index, Layout, Limits, LogicalType, Remedy, Result, Role, Stop, Stored, TensorSpec,
     Value, Window,
 };
 use metatensor_files::accepts::accepts;
@@ -270,7 +270,7 @@ fn every_limit_is_kept() {
         let mut limits = Limits::default();
         change(&mut limits);
         let e = decode_under(&bytes, &limits).unwrap_err();
-        assert_eq!(e.kind(), Kind::Limit, "{e}");
+        assert_eq!(e.kind(), ErrorKind::Limit, "{e}");
         e.code()
     };
     assert_eq!(code(|l| l.header_len = 100), "metatensor/header-limit");

@@ -2,8 +2,9 @@
 
 use holdall_core::formats::{self, safetensors::FORMAT};
 use holdall_core::{
-    Attributes, Bytes, ComponentRef, ComponentSpec, DType, EncodeOptions, Encoding, Error, Index,
-    Kind, Layout, Limits, LogicalType, Remedy, Role, Stop, Stored, TensorSpec, Value, Window,
+    Attributes, Bytes, ComponentRef, ComponentSpec, DType, EncodeOptions, Encoding, Error,
+    ErrorKind, Index, Layout, Limits, LogicalType, Remedy, Role, Stop, Stored, TensorSpec, Value,
+    Window,
 };
 use proptest::prelude::*;
 use safetensors::tensor::{Dtype, TensorView};
@@ -267,7 +268,7 @@ fn a_long_header_is_a_limit() {
     limits.header_len = 10;
     let window = Window::whole(file(&format!("{{}}{}", " ".repeat(9)), 0).into());
     let e = done((FORMAT.decode)(&window, &limits)).unwrap_err();
-    assert_eq!((e.code(), e.kind()), ("safetensors/header-limit", Kind::Limit));
+    assert_eq!((e.code(), e.kind()), ("safetensors/header-limit", ErrorKind::Limit));
 }
 
 #[test]
@@ -559,7 +560,7 @@ fn what_cannot_be_held_is_refused_with_a_remedy() {
             encoder.check_tensor(&spec).unwrap_err(),
             encoder.begin(&Attributes::new(), std::slice::from_ref(&spec)).unwrap_err(),
         ] {
-            assert_eq!((e.code(), e.kind()), (code, Kind::Unsupported));
+            assert_eq!((e.code(), e.kind()), (code, ErrorKind::Unsupported));
             assert!(e.remedies().contains(&remedy), "{e}");
             assert_eq!(e.tensor(), Some(spec.name.as_str()));
         }

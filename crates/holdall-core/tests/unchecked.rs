@@ -3,7 +3,7 @@
 #![cfg(all(feature = "metatensor", not(feature = "validate")))]
 
 use holdall_core::formats::{self, metatensor};
-use holdall_core::{Attributes, Bytes, EncodeOptions, Kind, Limits, TensorSpec, Window};
+use holdall_core::{Attributes, Bytes, EncodeOptions, ErrorKind, Limits, TensorSpec, Window};
 use holdall_schema::{Checker, Schema, SchemaLimits};
 
 const FILE: &[u8] = include_bytes!("../../../corpus/accept/metatensor/made-values.mt");
@@ -36,7 +36,7 @@ fn values_are_not_written() {
         encoder.begin(attributes, &specs).map(drop)
     };
     let e = write(&decode(FILE)).unwrap_err();
-    assert_eq!((e.code(), e.kind()), ("schema/not-built", Kind::Unsupported));
+    assert_eq!((e.code(), e.kind()), ("schema/not-built", ErrorKind::Unsupported));
     assert!(e.hint().is_some_and(|hint| hint.contains("`validate`")));
     write(&decode(OTHER)).unwrap();
 }

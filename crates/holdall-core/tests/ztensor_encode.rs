@@ -3,8 +3,8 @@
 use holdall_core::model::{element_count, stored_size};
 use holdall_core::{
     Algorithm, Attributes, Bytes, ComponentRef, ComponentSpec, DType, Digest, Encode,
-    EncodeOptions, Encoding, Error, Index, Kind, Layout, Limits, LogicalType, Result, Role, Stop,
-    Stored, TensorSpec, Value, Window, formats,
+    EncodeOptions, Encoding, Error, ErrorKind, Index, Layout, Limits, LogicalType, Result, Role,
+    Stop, Stored, TensorSpec, Value, Window, formats,
 };
 use proptest::prelude::*;
 
@@ -114,7 +114,7 @@ fn round_trip(
 fn refused(options: &EncodeOptions, attributes: &Attributes, tensors: &[TensorSpec]) -> Error {
     let e = write(options, attributes, tensors, false).map(|_| ()).unwrap_err();
     // What is refused is refused before the first byte, too.
-    if e.kind() == Kind::Unsupported && !tensors.is_empty() {
+    if e.kind() == ErrorKind::Unsupported && !tensors.is_empty() {
         let early = encoder(options).unwrap();
         let checks = early
             .check_attributes(attributes)

@@ -5,7 +5,7 @@
 
 mod ztensor_files;
 
-use holdall_core::{Kind, Limits, formats};
+use holdall_core::{ErrorKind, Limits, formats};
 use std::collections::BTreeSet;
 use ztensor_files::rejects::rejects;
 use ztensor_files::*;
@@ -107,7 +107,7 @@ fn limits_are_kept() {
 fn a_version_2_container_is_named() {
     let (_, bytes) = rejects().into_iter().find(|(n, _)| n.ends_with(".version-2")).unwrap();
     let e = decode(&bytes).unwrap_err();
-    assert_eq!(e.kind(), Kind::Unsupported);
+    assert_eq!(e.kind(), ErrorKind::Unsupported);
     assert!(e.message().contains("version 2"), "{e}");
     assert!(e.hint().is_some());
 }

@@ -1,6 +1,6 @@
 //! What went wrong: the rule that was broken, where, in which context, and because of what.
 
-use crate::{Kind, Remedy, Rule, Shown as _, cut_message};
+use crate::{ErrorKind, Remedy, Rule, Shown as _, cut_message};
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt::{self, Write as _};
@@ -181,7 +181,7 @@ impl Error {
     }
 
     /// Whose fault it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ErrorKind {
         self.0.rule.kind
     }
 

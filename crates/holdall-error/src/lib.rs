@@ -10,5 +10,5 @@ mod shown;
 
 pub use error::{Error, Result};
 pub use remedy::{Detail, Remedy};
-pub use rule::{Kind, Rule};
+pub use rule::{ErrorKind, Rule};
 pub use shown::{Cut, Shown, list, message as cut_message};

@@ -5,7 +5,7 @@ use crate::Remedy;
 /// Whose fault an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ErrorKind {
     /// The file breaks a rule of its format.
     Malformed,
     /// The file is well formed, but its bytes are not the ones that were written.
@@ -22,17 +22,17 @@ pub enum Kind {
     Io,
 }
 
-impl Kind {
+impl ErrorKind {
     /// The name that `--json` output uses.
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::Malformed => "malformed",
-            Kind::Integrity => "integrity",
-            Kind::Unsupported => "unsupported",
-            Kind::Limit => "limit",
-            Kind::NotFound => "not_found",
-            Kind::Misuse => "misuse",
-            Kind::Io => "io",
+            ErrorKind::Malformed => "malformed",
+            ErrorKind::Integrity => "integrity",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Limit => "limit",
+            ErrorKind::NotFound => "not_found",
+            ErrorKind::Misuse => "misuse",
+            ErrorKind::Io => "io",
         }
     }
 }
@@ -47,7 +47,7 @@ pub struct Rule {
     /// `area/what`, for example `ztensor/manifest-bounds`. Stable.
     pub code: &'static str,
     /// Whose fault breaking this rule is.
-    pub kind: Kind,
+    pub kind: ErrorKind,
     /// The rule itself, as a sentence about a sound file or call.
     pub says: &'static str,
     /// What a person can do about it, where that is always the same.
@@ -58,7 +58,7 @@ pub struct Rule {
 
 /// The rules of one module: a static for each, and a table of all of them.
 ///
-/// An entry is a name, whose fault breaking the rule is (a [`Kind`]), its code, the rule as a sentence, and
+/// An entry is a name, whose fault breaking the rule is (a [`ErrorKind`]), its code, the rule as a sentence, and
 /// where the same advice always helps, a hint, [`Remedy`]s, or both.
 ///
 /// ```
@@ -96,7 +96,7 @@ macro_rules! rules {
             $(#[$doc])*
             $vis static $name: $crate::Rule = $crate::Rule {
                 code: $code,
-                kind: $crate::Kind::$kind,
+                kind: $crate::ErrorKind::$kind,
                 says: $says,
                 hint: $crate::rules!(@hint $($hint)?),
                 remedies: $crate::rules!(@remedies $($($remedy),*)?),

@@ -87,6 +87,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes digits and tells how many.
+    #[inline]
     fn digits(&mut self) -> usize {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let len = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());

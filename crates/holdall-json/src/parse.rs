@@ -66,6 +66,7 @@ fn read(reader: &mut Reader<'_>, scratch: &mut String) -> Result<Value> {
 }
 
 /// An integer where 64 bits hold it, else the nearest double.
+#[inline]
 fn read_number(number: Number<'_>) -> Result<Value> {
     if number.is_integer && number.text != "-0" {
         if let Ok(n) = number.text.parse::<u64>() {

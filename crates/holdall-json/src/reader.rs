@@ -170,6 +170,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`TYPE`], [`SYNTAX`].
+    #[inline]
     pub fn bool(&mut self) -> Result<bool> {
         self.expect(Token::Bool)?;
         let value = self.byte() == Some(b't');
@@ -181,6 +182,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`TYPE`], [`SYNTAX`].
+    #[inline]
     pub fn null(&mut self) -> Result<()> {
         self.expect(Token::Null)?;
         self.word("null")
@@ -244,21 +246,25 @@ impl<'a> Reader<'a> {
     }
 
     /// The text from `start`, an earlier [`Reader::offset`], up to here.
+    #[inline]
     pub fn text_from(&self, start: u64) -> &'a str {
         let start = usize::try_from(start.saturating_sub(self.offset)).unwrap_or(usize::MAX);
         self.text.get(start..self.at).unwrap_or_default()
     }
 
     /// The offset in the file of the next byte.
+    #[inline]
     pub fn offset(&self) -> u64 {
         self.offset.saturating_add(self.at as u64)
     }
 
     /// The one byte at hand, as a range of the file.
+    #[inline]
     pub fn here(&self) -> Range<u64> {
         self.offset()..self.offset().saturating_add(1)
     }
 
+    #[inline]
     pub(crate) fn byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -289,6 +295,7 @@ impl<'a> Reader<'a> {
         Err(TYPE.broken(message).at(self.here()))
     }
 
+    #[inline]
     fn open(&mut self) -> Result<()> {
         if self.depth >= self.max_depth {
             let most = self.max_depth;
@@ -302,11 +309,13 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    #[inline]
     fn close(&mut self) {
         self.depth = self.depth.saturating_sub(1);
         self.bump(1);
     }
 
+    #[inline]
     fn word(&mut self, word: &str) -> Result<()> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         if rest.starts_with(word) {

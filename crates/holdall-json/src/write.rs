@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 /// Appends `s` as a JSON string, with the fewest escapes the grammar allows: the bytes that most
 /// other writers write, so that files can be equal to theirs.
+#[inline]
 pub fn write_string(s: &str, out: &mut String) {
     out.push('"');
     let mut plain = s;

@@ -1,6 +1,6 @@
 //! The reader against serde_json; what it says where, and what is written.
 
-use holdall_error::Kind;
+use holdall_error::ErrorKind;
 use holdall_json::{Reader, duplicate, parse, write_string};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -47,7 +47,7 @@ fn depth_is_bounded_without_recursion() {
     let deep = "[".repeat(1_000_000);
     let mut reader = Reader::new(deep.as_bytes(), 0, usize::MAX).unwrap();
     let e = reader.skip().unwrap_err();
-    assert_eq!((e.code(), e.kind()), ("json/depth", Kind::Limit));
+    assert_eq!((e.code(), e.kind()), ("json/depth", ErrorKind::Limit));
     let just = format!("{}1{}", "[".repeat(DEPTH), "]".repeat(DEPTH));
     assert!(parse(just.as_bytes(), DEPTH).is_ok());
     assert_eq!(parse(just.as_bytes(), DEPTH - 1).unwrap_err().code(), "json/depth");

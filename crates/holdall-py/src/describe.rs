@@ -2,7 +2,7 @@
 
 use crate::errors::misuse;
 use crate::values::ty_of;
-use holdall::carton::{DimSpec, OptionValue, SelfTest, ShapeSpec, TensorSpec, Tolerance};
+use holdall::carton::{DimSpec, OptionValue, SelfTest, ShapeSpec, Tolerance, ValueSpec};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 pub(crate) type Declared<'py> = (String, String, Bound<'py, PyAny>, Option<String>, Option<String>);
 
 /// Declared inputs or outputs as the library has them.
-pub(crate) fn declared(py: Python<'_>, all: Vec<Declared<'_>>) -> PyResult<Vec<TensorSpec>> {
+pub(crate) fn declared(py: Python<'_>, all: Vec<Declared<'_>>) -> PyResult<Vec<ValueSpec>> {
     let one = |(name, ty, shape, description, internal_name): Declared<'_>| {
         let shape = match shape.cast::<PyString>() {
             Ok(text) if text.to_str()? == "*" => ShapeSpec::Any,
@@ -20,7 +20,7 @@ pub(crate) fn declared(py: Python<'_>, all: Vec<Declared<'_>>) -> PyResult<Vec<T
                 ShapeSpec::Dims(dims.collect::<PyResult<_>>()?)
             }
         };
-        let mut spec = TensorSpec::new(name, ty_of(py, &ty)?, shape);
+        let mut spec = ValueSpec::new(name, ty_of(py, &ty)?, shape);
         (spec.description, spec.internal_name) = (description, internal_name);
         Ok(spec)
     };

@@ -140,13 +140,20 @@ impl Writing<'_> {
 
     /// The library's options of a conversion.
     pub(crate) fn conversion(&self, py: Python<'_>, how: &Converting) -> PyResult<Convert> {
-        let mut convert = Convert::new(self.options(py)?)
-            .with_dense(how.dense)
-            .with_raw_types(how.raw_types)
-            .with_drop_attributes(how.drop_attributes)
-            .with_select(select(py, how.include.clone(), how.exclude.clone())?);
-        if self.encoding.is_some() {
-            convert = convert.with_encoding();
+        let mut convert = Convert::new(self.options(py)?).with_select(select(
+            py,
+            how.include.clone(),
+            how.exclude.clone(),
+        )?);
+        for (is_asked_for, with) in [
+            (how.dense, Convert::with_dense as fn(Convert) -> Convert),
+            (how.raw_types, Convert::with_raw_types),
+            (how.drop_attributes, Convert::with_drop_attributes),
+            (self.encoding.is_some(), Convert::with_encoding),
+        ] {
+            if is_asked_for {
+                convert = with(convert);
+            }
         }
         if let Some(attributes) = &self.attributes {
             convert = convert.with_attributes(value::from_mapping(attributes)?);

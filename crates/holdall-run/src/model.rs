@@ -3,7 +3,7 @@
 use crate::rules::{CLOSED, COMPAT, IO, NOTHING, PLATFORM, REQUIREMENT, VERSION};
 use crate::runner::{Each, Load, Loaded, Named, Runner, Runners};
 use crate::temporary::Folder;
-use holdall::carton::{Description, OptionValue, Package, TensorSpec, Value};
+use holdall::carton::{Description, OptionValue, Package, Value, ValueSpec};
 use holdall::error::{CANCELLED, Shown as _, list};
 use holdall::formats::carton::signature::{self, Call};
 use holdall::{Error, Result};
@@ -314,7 +314,7 @@ fn by_ref(values: &Named) -> impl Iterator<Item = (&str, &Value)> {
     values.iter().map(|(name, value)| (name.as_str(), value))
 }
 
-fn order(declared: &[TensorSpec], given: &mut Named) {
+fn order(declared: &[ValueSpec], given: &mut Named) {
     if !declared.is_empty() {
         given.sort_by_key(|(name, _)| declared.iter().position(|d| d.name == *name));
     }

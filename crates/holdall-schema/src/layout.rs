@@ -44,7 +44,7 @@ pub struct PresenceBit {
 ///
 /// Ends with an error after [`SchemaLimits::nodes`] paths.
 #[derive(Debug)]
-pub struct Layout<'s> {
+pub struct RecordLayout<'s> {
     schema: &'s Schema,
     /// What comes next, last first.
     ahead: Vec<Ahead>,
@@ -69,15 +69,15 @@ impl Schema {
     ///
     /// # Errors
     /// `schema/open-shape` where a symbol has no number: see [`Schema::bind`].
-    pub fn layout(&self, ty: TypeId, limits: &SchemaLimits) -> Result<Layout<'_>> {
+    pub fn layout(&self, ty: TypeId, limits: &SchemaLimits) -> Result<RecordLayout<'_>> {
         self.extent(ty)?;
         let root = Ahead { parent_len: 0, segment: None, ty, start: 0, presence: None };
         let most = limits.max_nodes();
-        Ok(Layout { schema: self, ahead: vec![root], path: Vec::new(), left: most, most })
+        Ok(RecordLayout { schema: self, ahead: vec![root], path: Vec::new(), left: most, most })
     }
 }
 
-impl Iterator for Layout<'_> {
+impl Iterator for RecordLayout<'_> {
     type Item = Result<LayoutItem>;
 
     fn next(&mut self) -> Option<Result<LayoutItem>> {
@@ -90,7 +90,7 @@ impl Iterator for Layout<'_> {
     }
 }
 
-impl Layout<'_> {
+impl RecordLayout<'_> {
     fn take(&mut self, next: Ahead) -> Result<LayoutItem> {
         let Some(left) = self.left.checked_sub(1) else {
             return Err(TOO_LARGE.broken(format!("a record has more than {} paths", self.most)));

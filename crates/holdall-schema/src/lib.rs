@@ -51,7 +51,7 @@ pub use kinds::{
     Align, Array, Content, Dim, Enum, Kind, Len, Member, PlaceWidth, Scalar, Struct, TensorType,
     Type, TypeId, Union, Variant,
 };
-pub use layout::{Layout, LayoutItem, PresenceBit};
+pub use layout::{LayoutItem, PresenceBit, RecordLayout};
 pub use limits::SchemaLimits;
 pub use outline::{Base, Outline, OutlineRow, There};
 pub use path::{Path, Segment, write_name};

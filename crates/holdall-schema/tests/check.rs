@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 static VALUE: Rule = Rule {
     code: "test/value",
-    kind: error::Kind::Malformed,
+    kind: error::ErrorKind::Malformed,
     says: "A value is sound.",
     hint: None,
     remedies: &[],

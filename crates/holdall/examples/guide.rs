@@ -9,9 +9,9 @@
 
 use holdall::source::{ByteSource, MemorySource};
 use holdall::{
-    Cancel, Check, Convert, DType, DiffOptions, Edit, EncodeOptions, Io, Kind, Limits, LoadOptions,
-    OpenOptions, Rename, Role, Select, Sharing, StatsOptions, TensorSpec, Value, VerifyOptions,
-    Work, WriteOptions, Writer, formats,
+    Cancel, Check, Convert, DType, DiffOptions, Edit, EncodeOptions, ErrorKind, Io, Limits,
+    LoadOptions, OpenOptions, Rename, Role, Select, Sharing, StatsOptions, TensorSpec, Value,
+    VerifyOptions, Work, WriteOptions, Writer, formats,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -242,7 +242,7 @@ fn refused() -> holdall::Result<()> {
     println!("{e}\n{:?}", e.remedies());
 
     // With their zeros, and as f32, it can hold them.
-    let report = holdall::convert(&file, "model.safetensors", &options.with_dense(true))?;
+    let report = holdall::convert(&file, "model.safetensors", &options.with_dense())?;
     assert_eq!(report.tensors, 34);
     Ok(())
 }
@@ -297,7 +297,7 @@ fn stats() -> holdall::Result<()> {
 fn errors() {
     match holdall::open("model.bin") {
         Ok(_) => {}
-        Err(e) if e.kind() == Kind::Io => println!("{e}"),
+        Err(e) if e.kind() == ErrorKind::Io => println!("{e}"),
         Err(e) if e.code() == "format/unknown" => println!("no tensor file: {e}"),
         Err(e) => println!("{e} (whose fault: {:?})", e.kind()),
     }

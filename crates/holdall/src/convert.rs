@@ -80,21 +80,21 @@ impl Convert {
 
     /// Writes sparse tensors with their zeros and quantized ones as f32. Each is held in memory whole
     /// while it is written.
-    pub fn with_dense(mut self, dense: bool) -> Convert {
-        self.dense = dense;
+    pub fn with_dense(mut self) -> Convert {
+        self.dense = true;
         self
     }
 
     /// Writes logical types that the target does not have as the storage elements they are made of: a
     /// complex tensor gets a last dimension of 2, sub-byte types count bytes.
-    pub fn with_raw_types(mut self, raw_types: bool) -> Convert {
-        self.raw_types = raw_types;
+    pub fn with_raw_types(mut self) -> Convert {
+        self.raw_types = true;
         self
     }
 
     /// Leaves out the attributes, of the file and of tensors, that the target cannot hold.
-    pub fn with_drop_attributes(mut self, drop: bool) -> Convert {
-        self.drop_attributes = drop;
+    pub fn with_drop_attributes(mut self) -> Convert {
+        self.drop_attributes = true;
         self
     }
 

@@ -40,9 +40,9 @@ pub use holdall_carton::{OpenOptions, open};
 pub use holdall_core::wire::npy;
 pub use holdall_core::{
     Algorithm, Attributes, ByteOrder, Bytes, Component, ComponentRef, ComponentSpec, DType, Digest,
-    Encode, EncodeOptions, Encoding, Error, Extent, FORMATS, Format, Index, IndexBuilder, Kind,
-    Layout, Limits, LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored, TensorInfo,
-    TensorSpec, Value, Warning, Window, formats, layout, model, read,
+    Encode, EncodeOptions, Encoding, Error, ErrorKind, Extent, FORMATS, Format, Index,
+    IndexBuilder, Layout, Limits, LogicalType, Plan, Remedy, Result, Role, Rule, Stop, Stored,
+    TensorInfo, TensorSpec, Value, Warning, Window, formats, layout, model, read,
 };
 /// Fresh memory to read into.
 pub use holdall_io::buffer;

@@ -13,7 +13,7 @@ mod layouts;
 
 pub use holdall_io::Verdict;
 
-use holdall_core::{Algorithm, Error, Kind, Result, Warning};
+use holdall_core::{Algorithm, Error, ErrorKind, Result, Warning};
 use holdall_io::File;
 use holdall_io::select::Select;
 use holdall_io::{Work, with_work};
@@ -269,8 +269,8 @@ impl State {
     /// The error itself, when it is the operating system's.
     fn find(&self, tensor: usize, order: u64, e: Error) -> Result<()> {
         match e.kind() {
-            Kind::Io => return Err(e),
-            Kind::Unsupported | Kind::Limit => self.skip(
+            ErrorKind::Io => return Err(e),
+            ErrorKind::Unsupported | ErrorKind::Limit => self.skip(
                 tensor,
                 Reason::Unsupported,
                 e.tensor().unwrap_or(""),

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use holdall::carton::{
     Content, Description, DimSpec, Example, OptionValue, Packer, Packing, Reference, SelfTest,
-    ShapeSpec, TensorSpec, Value, ValueType,
+    ShapeSpec, Value, ValueSpec, ValueType,
 };
 use serde_json::json;
 use std::path::Path;
@@ -22,11 +22,11 @@ fn packer() -> Packer {
     d.base_models = vec!["another".into()];
     let dims = ShapeSpec::Dims(vec![DimSpec::Symbol("n".into()), DimSpec::Size(2)]);
     d.inputs = vec![
-        TensorSpec::new("x", ValueType::Float32, dims),
-        TensorSpec::new("words", ValueType::String, ShapeSpec::Any),
-        TensorSpec::new("ragged", ValueType::Int64, ShapeSpec::Symbol("s".into())),
+        ValueSpec::new("x", ValueType::Float32, dims),
+        ValueSpec::new("words", ValueType::String, ShapeSpec::Any),
+        ValueSpec::new("ragged", ValueType::Int64, ShapeSpec::Symbol("s".into())),
     ];
-    d.outputs = vec![TensorSpec::new("y", ValueType::Uint8, ShapeSpec::Dims(vec![]))];
+    d.outputs = vec![ValueSpec::new("y", ValueType::Uint8, ShapeSpec::Dims(vec![]))];
     let mut test = SelfTest::default();
     test.inputs = ["x", "words", "ragged"].map(|name| (name.into(), name.into())).into();
     test.expected = Some(vec![("y".into(), "y".into())]);

@@ -4,14 +4,14 @@
 use bytes::Bytes;
 use holdall::carton::{
     Content, Description, DimSpec, Example, Inferred, Packer, Packing, Reference, Runner, SelfTest,
-    ShapeSpec, TensorSpec, Value, ValueType,
+    ShapeSpec, Value, ValueSpec, ValueType,
 };
 use holdall::{Limits, Window};
 use holdall_core::wire::zip::{Directory, Method};
 use std::path::Path;
 
-fn spec(name: &str, ty: ValueType, shape: ShapeSpec) -> TensorSpec {
-    TensorSpec::new(name, ty, shape)
+fn spec(name: &str, ty: ValueType, shape: ShapeSpec) -> ValueSpec {
+    ValueSpec::new(name, ty, shape)
 }
 
 fn description() -> Description {
@@ -163,5 +163,5 @@ fn what_a_models_file_says_of_itself() {
     std::fs::write(&broken, b"\xff").unwrap();
     assert!(Inferred::from_file(&broken).is_err());
     let e = Inferred::from_file(folder.path().join("nothing.onnx")).unwrap_err();
-    assert_eq!(e.kind(), holdall::Kind::Io);
+    assert_eq!(e.kind(), holdall::ErrorKind::Io);
 }

@@ -4,7 +4,7 @@ mod count;
 
 use count::Count;
 use holdall::{
-    Attributes, ComponentSpec, Convert, DType, EncodeOptions, Encoding, File, Kind, Layout,
+    Attributes, ComponentSpec, Convert, DType, EncodeOptions, Encoding, ErrorKind, File, Layout,
     LogicalType, OpenOptions, Rename, Role, Select, Sharing, TensorSpec, Value, WriteOptions,
     Writer, convert, convert_to, formats,
 };
@@ -79,7 +79,7 @@ fn dense_tensors_go_everywhere_and_back() {
             let there = dir.path().join("there");
             if zstd && format == "safetensors" {
                 let e = convert(&source, &there, &Convert::new(write)).unwrap_err();
-                assert_eq!((e.code(), e.kind()), ("write/not-in-format", Kind::Misuse));
+                assert_eq!((e.code(), e.kind()), ("write/not-in-format", ErrorKind::Misuse));
                 continue;
             }
             convert(&source, &there, &Convert::new(write).with_encoding()).unwrap();
@@ -246,12 +246,12 @@ fn what_a_target_cannot_hold_is_refused_before_writing() {
     std::fs::write(&out, "precious").unwrap();
     let options = Convert::new(target("safetensors", None));
     let e = convert(&source, &out, &options).unwrap_err();
-    assert_eq!(e.kind(), holdall::Kind::Unsupported);
+    assert_eq!(e.kind(), holdall::ErrorKind::Unsupported);
     assert!(e.message().contains("csr") && e.message().contains("coo"), "{e}");
     assert!(e.remedies().contains(&holdall::Remedy::MakeDense), "{e}");
     assert_eq!(std::fs::read(&out).unwrap(), b"precious");
 
-    convert(&source, &out, &options.with_dense(true)).unwrap();
+    convert(&source, &out, &options.with_dense()).unwrap();
     let dense = holdall::open(&out).unwrap().tensor("coo").unwrap().dense().unwrap();
     assert_eq!(dense.to_f32().unwrap(), [0.0, 1.5, 0.0, 2.5, 0.0, 3.5]);
 }
@@ -275,7 +275,7 @@ fn logical_types_can_be_dropped() {
         let options = Convert::new(target("ztensor", Some(version)));
         let e = convert(&source, &out, &options).unwrap_err();
         assert!(e.remedies().contains(&holdall::Remedy::DropLogicalTypes), "{e}");
-        convert(&source, &out, &options.with_raw_types(true)).unwrap();
+        convert(&source, &out, &options.with_raw_types()).unwrap();
         let file = holdall::open(&out).unwrap();
         assert_eq!(file.tensor("complex").unwrap().shape(), [3, 2]);
         assert_eq!(file.tensor("f8").unwrap().shape(), [5]);
@@ -305,12 +305,12 @@ fn attributes_can_be_dropped() {
     let options = Convert::new(target("ztensor", Some("1.0")));
     let e = convert(&source, &out, &options).unwrap_err();
     assert!(e.remedies().contains(&holdall::Remedy::DropAttributes), "{e}");
-    convert(&source, &out, &options.with_drop_attributes(true)).unwrap();
+    convert(&source, &out, &options.with_drop_attributes()).unwrap();
     let file = holdall::open(&out).unwrap();
     assert_eq!(file.attributes().to_json(), r#"{"license":"MIT"}"#);
     assert!(file.tensor("w").unwrap().attributes().is_empty());
     // What the target can hold stays.
-    let options = Convert::new(target("ztensor", Some("0.1"))).with_drop_attributes(true);
+    let options = Convert::new(target("ztensor", Some("0.1"))).with_drop_attributes();
     convert(&source, &out, &options).unwrap();
     let file = holdall::open(&out).unwrap();
     assert_eq!(file.attributes(), source.attributes());

@@ -4,7 +4,7 @@
 mod corpus_files;
 
 use corpus_files::{code_of, error_of, files};
-use holdall::{Check, Io, Kind, Limits, OpenOptions, Rule};
+use holdall::{Check, ErrorKind, Io, Limits, OpenOptions, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules that no small file breaks, and why.
@@ -162,7 +162,8 @@ fn corpus_breaks_every_rule() {
     let excused: BTreeMap<&str, &str> = EXCUSED.iter().copied().collect();
     for (code, rule) in &rules {
         // What a caller asks for, and what the operating system does, is not in a file.
-        let of_bytes = !matches!(rule.kind, Kind::Misuse | Kind::NotFound | Kind::Io);
+        let of_bytes =
+            !matches!(rule.kind, ErrorKind::Misuse | ErrorKind::NotFound | ErrorKind::Io);
         let has = broken.contains(*code);
         let is_excused = excused.contains_key(code);
         assert!(has || is_excused || !of_bytes, "no file in corpus/reject breaks {code}");

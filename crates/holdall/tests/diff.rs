@@ -4,8 +4,8 @@ mod make;
 
 use holdall::diff::TensorDiff;
 use holdall::{
-    Attributes, DType, Diff, DiffOptions, File, Kind, Layout, LogicalType, Number, OpenOptions,
-    Role, Select, Value, Work, diff,
+    Attributes, DType, Diff, DiffOptions, ErrorKind, File, Layout, LogicalType, Number,
+    OpenOptions, Role, Select, Value, Work, diff,
 };
 use make::{Made, bytes_of, coo, csr, dense, f32s, file, noise, part, tensor, u64s};
 
@@ -395,7 +395,7 @@ fn unknown_layouts_and_types_by_their_components() {
     // Next to a known layout there is nothing to compare.
     let d = exact(&a, &zt(&[dense("t", &[9], part(Role::Data, DType::U8, [0; 9]))]));
     let e = only(&d).incomparable.clone().unwrap();
-    assert_eq!((e.kind(), e.tensor()), (Kind::Unsupported, Some("t")));
+    assert_eq!((e.kind(), e.tensor()), (ErrorKind::Unsupported, Some("t")));
     assert!(!d.values_agree());
 
     let strange = |bytes: &[u8], name: &str| {
@@ -406,7 +406,7 @@ fn unknown_layouts_and_types_by_their_components() {
     assert_eq!((v.count, v.differing), (3, 1));
     for b in [strange(b"abc", "q8"), strange(b"abcd", "q7")] {
         let d = exact(&strange(b"abc", "q7"), &b);
-        assert_eq!(only(&d).incomparable.as_ref().map(|e| e.kind()), Some(Kind::Unsupported));
+        assert_eq!(only(&d).incomparable.as_ref().map(|e| e.kind()), Some(ErrorKind::Unsupported));
         // Another type, or more bytes, is a difference all the same.
         assert!(!d.is_same() && !d.is_undecided(), "{d:?}");
     }
@@ -469,7 +469,7 @@ fn a_selection() {
     };
     let d = of(&["b", "d"]).unwrap();
     assert_eq!((d.compared, d.changed.len(), d.added.len(), d.removed.len()), (1, 1, 1, 0));
-    assert_eq!(of(&["x"]).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(of(&["x"]).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]
@@ -482,7 +482,10 @@ fn broken_data_is_an_error_of_its_file() {
     );
     let bad = OpenOptions::new().open_bytes(bad, "bad").unwrap();
     let e = diff(&good, &bad, &DiffOptions::new()).unwrap_err();
-    assert_eq!((e.kind(), e.tensor(), e.source_name()), (Kind::Malformed, Some("t"), Some("bad")));
+    assert_eq!(
+        (e.kind(), e.tensor(), e.source_name()),
+        (ErrorKind::Malformed, Some("t"), Some("bad"))
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Memory of loads that is the caller's to write to, and operations that are no longer wanted.
 
 use holdall::{
-    Cancel, Convert, DType, Kind, LoadOptions, OpenOptions, Role, TensorSpec, VerifyOptions, Work,
-    WriteOptions, Writer, formats,
+    Cancel, Convert, DType, ErrorKind, LoadOptions, OpenOptions, Role, TensorSpec, VerifyOptions,
+    Work, WriteOptions, Writer, formats,
 };
 
 /// A file with a raw tensor, a tied one, an empty one; compressed if asked for.
@@ -52,7 +52,7 @@ fn tensors_have_numbers() {
     assert_eq!(file.at(0).unwrap().position(), 0);
     assert!(file.at(4).is_none());
     let e = file.load_memory([1, 9], &LoadOptions::new()).err().unwrap();
-    assert_eq!((e.kind(), e.code()), (Kind::NotFound, "file/no-tensor"));
+    assert_eq!((e.kind(), e.code()), (ErrorKind::NotFound, "file/no-tensor"));
 }
 
 /// Work that is cancelled after its first bytes.
@@ -78,7 +78,7 @@ fn work_that_is_cancelled_ends() {
         let convert = holdall::convert(&file, &target, &options);
         let errors = [load.err(), verify.err(), convert.err()];
         for e in errors.map(Option::unwrap) {
-            assert_eq!((e.kind(), e.code()), (Kind::Io, "work/cancelled"), "{e}");
+            assert_eq!((e.kind(), e.code()), (ErrorKind::Io, "work/cancelled"), "{e}");
             assert!(e.is_retryable());
         }
         assert_eq!(folder.path().read_dir().unwrap().count(), 0, "nothing is left behind");

@@ -4,7 +4,7 @@ mod make;
 
 use holdall::group::group_names;
 use holdall::select::nearest;
-use holdall::{DType, Glob, Kind, Rename, Role, Select, groups};
+use holdall::{DType, ErrorKind, Glob, Rename, Role, Select, groups};
 use make::{dense, part};
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ fn bad_globs_are_misuse_and_say_why() {
         ("a\\", "nothing follows"),
     ] {
         let e = Glob::new(pattern).expect_err(pattern);
-        assert_eq!((e.kind(), e.code()), (Kind::Misuse, "select/pattern"), "{pattern}");
+        assert_eq!((e.kind(), e.code()), (ErrorKind::Misuse, "select/pattern"), "{pattern}");
         assert!(e.message().contains(says), "{pattern}: {e}");
     }
     let deep = "{".repeat(10_000);
@@ -131,7 +131,7 @@ fn renames() {
         ("[=b", "not closed"),
     ] {
         let e = Rename::new(bad).expect_err(bad);
-        assert_eq!(e.kind(), Kind::Misuse);
+        assert_eq!(e.kind(), ErrorKind::Misuse);
         assert!(e.message().contains(says), "{bad}: {e}");
     }
 }
@@ -262,7 +262,7 @@ fn selections_and_groups_of_a_file() {
     let e = of(&["h.0.w", "h.0.v"]).unwrap_err();
     assert_eq!(
         (e.kind(), e.code(), e.source_name()),
-        (Kind::NotFound, "select/nothing", Some("made"))
+        (ErrorKind::NotFound, "select/nothing", Some("made"))
     );
     assert_eq!(e.remedies(), [holdall::Remedy::did_you_mean("h.0.w")]);
     assert_eq!(of(&["z*"]).unwrap_err().code(), "select/nothing");

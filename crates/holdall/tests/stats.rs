@@ -4,7 +4,8 @@ mod make;
 
 use holdall::stats::Measure;
 use holdall::{
-    DType, File, Kind, Layout, LogicalType, Number, Role, Stats, StatsOptions, Value, Work, stats,
+    DType, ErrorKind, File, Layout, LogicalType, Number, Role, Stats, StatsOptions, Value, Work,
+    stats,
 };
 use make::{coo, csr, dense, f32s, file, noise, part, tensor};
 
@@ -210,8 +211,8 @@ fn what_has_no_statistics_says_so() {
     let storage = part(Role::Data, DType::U8, [1, 2]).logical(LogicalType::from_name("q7_x"));
     let all = file("ztensor", &[other, bools, dense("storage", &[2], storage)]);
     let e = |name: &str| stats(&all.tensor(name).unwrap(), &StatsOptions::new()).unwrap_err();
-    assert_eq!((e("other").kind(), e("other").tensor()), (Kind::Unsupported, Some("other")));
-    assert_eq!((e("bools").kind(), e("bools").tensor()), (Kind::Malformed, Some("bools")));
+    assert_eq!((e("other").kind(), e("other").tensor()), (ErrorKind::Unsupported, Some("other")));
+    assert_eq!((e("bools").kind(), e("bools").tensor()), (ErrorKind::Malformed, Some("bools")));
     // An unknown logical type is read as plain storage.
     assert_eq!(of(&all, "storage").mean, Some(1.5));
 }

@@ -6,7 +6,7 @@ mod corpus_files;
 use corpus_files::files;
 use holdall::model::Hasher;
 use holdall::{
-    Bytes, Check, Component, Encoding, File, Kind, LoadOptions, Loaded, OpenOptions, Result,
+    Bytes, Check, Component, Encoding, ErrorKind, File, LoadOptions, Loaded, OpenOptions, Result,
     Tensor, VerifyOptions, VerifyReport, Work, verify,
 };
 use std::io::Read as _;
@@ -149,7 +149,7 @@ fn check_loaded(file: &File, report: &VerifyReport, loaded: Result<Loaded>, plac
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(e) => {
-            let beyond_us = matches!(e.kind(), Kind::Limit | Kind::Unsupported);
+            let beyond_us = matches!(e.kind(), ErrorKind::Limit | ErrorKind::Unsupported);
             assert!(beyond_us || !report.is_sound(), "{place}: verified, but does not load: {e}");
             return;
         }

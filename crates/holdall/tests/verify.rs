@@ -6,8 +6,8 @@ mod make;
 use count::Count;
 use holdall::verify::{Reason, Verdict};
 use holdall::{
-    Algorithm, Attributes, DType, Digest, File, Io, Kind, Layout, LogicalType, OpenOptions, Role,
-    Select, VerifyOptions, VerifyReport, Work, verify,
+    Algorithm, Attributes, DType, Digest, ErrorKind, File, Io, Layout, LogicalType, OpenOptions,
+    Role, Select, VerifyOptions, VerifyReport, Work, verify,
 };
 use make::{bytes_of, coo, csr, dense, f32s, file, noise, part, tensor, u64s};
 use std::sync::Arc;
@@ -93,7 +93,7 @@ fn digests_are_checked_whole_and_in_pieces() {
                 assert_eq!(findings(&report), [("file/digest", "t")]);
                 assert_eq!(report.digests, []);
                 let e = &report.findings[0];
-                assert_eq!(e.kind(), Kind::Integrity);
+                assert_eq!(e.kind(), ErrorKind::Integrity);
                 assert_eq!(e.component(), Some("data"));
                 assert_eq!(e.range(), Some(64..64 + len as u64));
                 assert_eq!(e.source_name(), Some("made"));
@@ -328,7 +328,7 @@ fn sparse_indices_are_checked() {
     let all = report(&file("ztensor", &broken));
     let tensors: Vec<&str> = findings(&all).into_iter().map(|(_, t)| t).collect();
     assert_eq!((tensors, all.sparse), (vec!["column", "coord", "end", "order", "start"], 0));
-    assert!(all.findings.iter().all(|e| e.kind() == Kind::Malformed));
+    assert!(all.findings.iter().all(|e| e.kind() == ErrorKind::Malformed));
 
     // Broken bytes are reported as such, not as the broken indices that follow.
     let mut bytes = bytes_of("ztensor", &Attributes::new(), &sound[..1]);
@@ -349,7 +349,7 @@ fn only_what_is_selected() {
     };
     assert!(only(&["a"]).unwrap().is_sound());
     assert_eq!(only(&["b"]).unwrap().finding_count, 1);
-    assert_eq!(only(&["x"]).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(only(&["x"]).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]

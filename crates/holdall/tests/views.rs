@@ -2,7 +2,7 @@
 
 mod make;
 
-use holdall::{DType, Io, Kind, Layout, LogicalType, OpenOptions, Role, Value};
+use holdall::{DType, ErrorKind, Io, Layout, LogicalType, OpenOptions, Role, Value};
 use make::{coo, csr, dense, f32s, file, part, tensor, u64s};
 
 #[test]
@@ -21,11 +21,11 @@ fn dense_elements_and_rows() {
         assert_eq!(rows.to_f32().unwrap(), values[3..9]);
         assert_eq!(t.rows(4..4).unwrap().to_f32().unwrap(), [0f32; 0]);
         let e = t.rows(3..5).unwrap_err();
-        assert_eq!((e.kind(), e.tensor()), (Kind::Misuse, Some("t")));
+        assert_eq!((e.kind(), e.tensor()), (ErrorKind::Misuse, Some("t")));
         let e = t.csr().unwrap_err();
         assert_eq!(
             (e.kind(), e.tensor(), e.source_name()),
-            (Kind::Misuse, Some("t"), Some("made"))
+            (ErrorKind::Misuse, Some("t"), Some("made"))
         );
     }
     let data = part(Role::Data, DType::U8, [0x38]).logical(LogicalType::F8E4M3Fn);
@@ -47,7 +47,7 @@ fn sparse_with_their_zeros() {
     let t = file.tensor("coo").unwrap();
     assert_eq!(t.to_dense().unwrap().to_f32().unwrap(), [0.0, 1.0, 0.0, 0.0, 0.0, 2.0]);
     let e = t.dense().unwrap_err();
-    assert_eq!((e.kind(), e.code()), (Kind::Misuse, "file/wrong-layout"));
+    assert_eq!((e.kind(), e.code()), (ErrorKind::Misuse, "file/wrong-layout"));
     assert!(e.hint().is_some_and(|h| h.contains("to_dense")));
 }
 
@@ -93,7 +93,7 @@ fn unknown_layouts_are_raw_components() {
     let file = file("ztensor", &[tensor("t", &[3], Layout::from_name("other"), parts)]);
     let t = file.tensor("t").unwrap();
     let e = t.to_dense().unwrap_err();
-    assert_eq!((e.kind(), e.code()), (Kind::Unsupported, "file/unknown-layout"));
+    assert_eq!((e.kind(), e.code()), (ErrorKind::Unsupported, "file/unknown-layout"));
     assert_eq!(&t.bytes(&Role::from_name("anything")).unwrap()[..], u64s(&[7]));
 }
 

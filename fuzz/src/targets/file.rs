@@ -5,8 +5,8 @@ use crate::frames::is_wide_block;
 use crate::limits;
 use holdall::verify::Reason;
 use holdall::{
-    Bytes, Check, Component, Error, File, Kind, LoadOptions, OpenOptions, StatsOptions, Tensor,
-    VerifyOptions, Work, stats, verify,
+    Bytes, Check, Component, Error, ErrorKind, File, LoadOptions, OpenOptions, StatsOptions,
+    Tensor, VerifyOptions, Work, stats, verify,
 };
 
 /// Panics where it does not hold.
@@ -20,7 +20,7 @@ pub fn run(data: &[u8]) {
         .expect("it is in memory");
     for finding in &report.findings {
         let kind = finding.kind();
-        assert!(matches!(kind, Kind::Malformed | Kind::Integrity), "{kind:?}: {finding}");
+        assert!(matches!(kind, ErrorKind::Malformed | ErrorKind::Integrity), "{kind:?}: {finding}");
     }
     for t in file.tensors() {
         for c in t.components() {
@@ -56,7 +56,7 @@ fn component(t: &Tensor, c: &Component, len: usize) {
         assert_eq!(whole.len() as u64, len);
     }
     // A window is needed for pieces only.
-    let of_stream = |e: &Error| e.kind() == Kind::Limit || is_wide_block(e, &stored);
+    let of_stream = |e: &Error| e.kind() == ErrorKind::Limit || is_wide_block(e, &stored);
     match end {
         Ok(()) => assert!(pieced == whole, "other bytes in pieces"),
         Err(e) => assert!(of_stream(&e), "{e}"),
@@ -75,7 +75,7 @@ fn component(t: &Tensor, c: &Component, len: usize) {
     let mut out = vec![0; whole.len()];
     match t.read_into(&c.role, &mut out) {
         Ok(()) => assert!(out == whole, "other bytes read into memory"),
-        Err(e) => assert_eq!(e.kind(), Kind::Limit, "{e}"),
+        Err(e) => assert_eq!(e.kind(), ErrorKind::Limit, "{e}"),
     }
 }
 
@@ -94,7 +94,7 @@ fn load(file: &File, is_verified: bool) {
             }
         }
         Err(e) => {
-            let beyond_us = matches!(e.kind(), Kind::Limit | Kind::Unsupported);
+            let beyond_us = matches!(e.kind(), ErrorKind::Limit | ErrorKind::Unsupported);
             assert!(beyond_us || !is_verified, "verified, but does not load: {e}");
         }
     }

@@ -7,8 +7,8 @@
 use crate::limits;
 use crate::walk::said;
 use holdall::{
-    Bytes, Check, Convert, DiffOptions, File, Kind, OpenOptions, TensorRecords as _, VerifyOptions,
-    Work, WriteOptions, convert_to, diff, formats, verify,
+    Bytes, Check, Convert, DiffOptions, ErrorKind, File, OpenOptions, TensorRecords as _,
+    VerifyOptions, Work, WriteOptions, convert_to, diff, formats, verify,
 };
 
 /// Panics where it does not hold.
@@ -97,7 +97,7 @@ fn converted(file: &File, format: &str) -> Option<File> {
     match convert_to(file, Vec::new(), &Convert::new(options)) {
         Ok((_, bytes)) => Some(open(bytes).expect("what was written can be read")),
         Err(e) => {
-            assert!(matches!(e.kind(), Kind::Unsupported | Kind::Limit), "{format}: {e}");
+            assert!(matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Limit), "{format}: {e}");
             None
         }
     }

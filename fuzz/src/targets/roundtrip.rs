@@ -4,8 +4,8 @@
 use crate::take::Take;
 use holdall::{
     Algorithm, Attributes, ComponentSpec, Convert, DType, DiffOptions, EncodeOptions, Error,
-    FORMATS, File, Format, Kind, Layout, OpenOptions, Role, TensorSpec, Value, VerifyOptions, Work,
-    WriteOptions, Writer, convert_to, diff, verify,
+    ErrorKind, FORMATS, File, Format, Layout, OpenOptions, Role, TensorSpec, Value, VerifyOptions,
+    Work, WriteOptions, Writer, convert_to, diff, verify,
 };
 
 /// A tensor to be written, and the bytes of its components.
@@ -104,7 +104,7 @@ fn write(options: &WriteOptions, tensors: &[Made]) -> Option<File> {
 }
 
 fn is_refusal(e: &Error) -> bool {
-    matches!(e.kind(), Kind::Unsupported | Kind::Misuse | Kind::Limit)
+    matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Misuse | ErrorKind::Limit)
 }
 
 /// Whether bytes mean nothing in their layout. Those that are written here are any.

@@ -4,7 +4,7 @@
 use crate::frames::{is_wide_block, may_have_empty_block};
 use crate::limits;
 use crate::take::{Put, Take};
-use holdall::{Encoding, Kind, Result};
+use holdall::{Encoding, ErrorKind, Result};
 use holdall_core::codec::zstd::{Decoder, SEEK_FOOTER_LEN, SeekTable, Stream};
 
 /// Bytes that are declared at most, less 1.
@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
         (Ok(()), Ok(None)) => panic!("decodes to {declared} bytes at once, not as a stream"),
         // Decoding at once needs no window.
         (Ok(()), Err(e)) => {
-            assert!(e.kind() == Kind::Limit || is_wide_block(&e, stored), "{e}");
+            assert!(e.kind() == ErrorKind::Limit || is_wide_block(&e, stored), "{e}");
         }
         (Err(_), Ok(Some(_))) if may_have_empty_block(stored) => {}
         (Err(e), Ok(Some(_))) => panic!("decodes as a stream, not at once: {e}"),

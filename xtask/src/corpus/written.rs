@@ -39,20 +39,20 @@ pub(crate) fn accepts() -> Vec<Made> {
     all.push(Made::new(path("edited"), edited(&all)));
 
     let path = |name: &str| format!("accept/safetensors/made-written_{name}.safetensors");
-    let of = || Convert::new(options("safetensors", "")).with_dense(true);
+    let of = || Convert::new(options("safetensors", "")).with_dense();
     all.push(written(path("raw"), &plain, &of()));
     all.push(written(path("everything"), &open(no_quantized()), &of()));
     all.push(written(path("empty"), &open(Zt::new(Version::V1_2).finish()), &of()));
     let aligned = options("safetensors", "").with_encode(EncodeOptions::new().with_align(512));
-    all.push(written(path("aligned"), &plain, &Convert::new(aligned).with_dense(true)));
+    all.push(written(path("aligned"), &plain, &Convert::new(aligned).with_dense()));
 
     let path = |name: &str| format!("accept/metatensor/made-written_{name}.mt");
-    let of = || Convert::new(options("metatensor", "")).with_dense(true);
+    let of = || Convert::new(options("metatensor", "")).with_dense();
     all.push(written(path("raw"), &plain, &of()));
     all.push(written(path("everything"), &open(no_quantized()), &of()));
     all.push(written(path("empty"), &open(Zt::new(Version::V1_2).finish()), &of()));
     let aligned = options("metatensor", "").with_encode(EncodeOptions::new().with_align(512));
-    all.push(written(path("aligned"), &plain, &Convert::new(aligned).with_dense(true)));
+    all.push(written(path("aligned"), &plain, &Convert::new(aligned).with_dense()));
     all
 }
 

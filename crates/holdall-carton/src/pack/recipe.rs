@@ -2,7 +2,7 @@
 
 use super::{Content, Follow, Packer};
 use crate::rules::{PART, RUNNER};
-use crate::{Description, Inferred, OpenOptions, OptionValue, Package, SelfTest, TensorSpec};
+use crate::{Description, Inferred, OpenOptions, OptionValue, Package, SelfTest, ValueSpec};
 use holdall_core::error::Shown as _;
 use holdall_core::{Limits, Result, Warning};
 use holdall_io::error::io;
@@ -34,9 +34,9 @@ pub struct Recipe {
     /// Target triples it runs on; empty for all.
     pub platforms: Option<Vec<String>>,
     /// Declared inputs.
-    pub inputs: Option<Vec<TensorSpec>>,
+    pub inputs: Option<Vec<ValueSpec>>,
     /// Declared outputs.
-    pub outputs: Option<Vec<TensorSpec>>,
+    pub outputs: Option<Vec<ValueSpec>>,
     /// Self-tests, whose tensors are given by [`Packer::with_tensor`].
     pub self_tests: Option<Vec<SelfTest>>,
     /// A `carton.toml` that describes the package.

@@ -7,7 +7,7 @@ use crate::rules::NO_PACKAGE;
 use crate::{Description, OpenOptions, Runner};
 use holdall_core::formats::carton::{Contents, PackedFile, read_zip, rules::MISSING_FILE, write};
 use holdall_core::wire::zip::Directory;
-use holdall_core::{Error, Kind, Remedy, Result, Stop, Window, formats};
+use holdall_core::{Error, ErrorKind, Remedy, Result, Stop, Window, formats};
 use holdall_io::File;
 use holdall_io::Io;
 use holdall_io::source::{ByteSource, FileSource};
@@ -164,7 +164,7 @@ impl Package {
 /// all.
 #[cold]
 fn no_package(source: &dyn ByteSource, e: Error) -> Error {
-    if e.kind() != Kind::Malformed {
+    if e.kind() != ErrorKind::Malformed {
         return e;
     }
     let mut window = Window::new(source.len());

@@ -7,7 +7,7 @@ use crate::output::table::{Cell, Column};
 use crate::output::text::Grouped;
 use crate::session::Session;
 use holdall::stats::{Histogram, Measure, Stats};
-use holdall::{Kind, Number, StatsOptions, Tensor};
+use holdall::{ErrorKind, Number, StatsOptions, Tensor};
 
 /// Bins of a histogram, which are its columns.
 const BINS: usize = 48;
@@ -33,7 +33,7 @@ pub(super) fn of(
     let options = StatsOptions::new().with_bins(bins).with_work(work);
     let one = |tensor: &Tensor| match holdall::stats::stats(tensor, &options) {
         Ok(stats) => Ok(Some(stats)),
-        Err(e) if e.kind() == Kind::Unsupported => Ok(None),
+        Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
         Err(e) => Err(e.into()),
     };
     tensors.iter().map(one).collect()

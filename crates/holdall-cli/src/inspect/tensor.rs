@@ -14,7 +14,7 @@ use crate::output::text::{
 use crate::session::Session;
 use holdall::layout::dense::Dense;
 use holdall::schema::Content;
-use holdall::{ByteOrder, Component, Kind, Layout, Result, Tensor, TensorRecords as _};
+use holdall::{ByteOrder, Component, ErrorKind, Layout, Result, Tensor, TensorRecords as _};
 use std::io::Write as _;
 
 /// Entries of a sparse tensor that are shown from its start and from its end.
@@ -129,7 +129,7 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
         _ => Ok("no values to show: the layout is not known".to_owned()),
     };
     match shown {
-        Err(e) if matches!(e.kind(), Kind::Unsupported | Kind::Limit) => {
+        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Limit) => {
             Ok(format!("no values to show: {} [{}]", e.message(), e.code()))
         }
         other => other,

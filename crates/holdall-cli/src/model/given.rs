@@ -1,7 +1,7 @@
 //! Inputs as users bring them: `.npy` files, raw bytes, JSON.
 
 use crate::exit::{Failure, INPUT_NAME, INPUT_SHAPE, INPUT_VALUE};
-use holdall::carton::{DimSpec, ShapeSpec, TensorSpec, Value, ValueType};
+use holdall::carton::{DimSpec, ShapeSpec, Value, ValueSpec, ValueType};
 use holdall::formats::carton::signature;
 use holdall::model::element_count;
 use holdall::npy;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Inputs by name, from `NAME=WHAT` or, where none has a name, in the declared order, and from one JSON object.
 pub(super) fn inputs(
-    declared: &[TensorSpec],
+    declared: &[ValueSpec],
     given: &[String],
     object: Option<&str>,
 ) -> Result<Vec<(String, Value)>, Failure> {
@@ -64,7 +64,7 @@ pub(super) fn inputs(
     Ok(out)
 }
 
-fn one(name: &str, what: &str, spec: Option<&TensorSpec>) -> Result<Value, Failure> {
+fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<Value, Failure> {
     let path = Path::new(what);
     let read = || -> Result<Vec<u8>> {
         std::fs::read(path).map_err(|e| holdall::error::io(e, "opening").in_source(what))
@@ -159,7 +159,7 @@ fn row_major(data: &[u8], shape: &[u64], width: usize) -> Vec<u8> {
 }
 
 /// Bytes alone: the description says the rest.
-fn of_raw(data: Vec<u8>, spec: Option<&TensorSpec>) -> Result<Value> {
+fn of_raw(data: Vec<u8>, spec: Option<&ValueSpec>) -> Result<Value> {
     let hint = "save it as `.npy`, which says its type and shape";
     let broken = |e: String| INPUT_SHAPE.broken(e).with_hint(hint);
     let Some(spec) = spec else {
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn raw_bytes_take_the_declared_shape() {
         let spec =
-            |dims: Vec<DimSpec>| TensorSpec::new("x", ValueType::Int16, ShapeSpec::Dims(dims));
+            |dims: Vec<DimSpec>| ValueSpec::new("x", ValueType::Int16, ShapeSpec::Dims(dims));
         let n = || DimSpec::Symbol("n".to_owned());
         let read = |dims, len: usize| of_raw(vec![0; len], Some(&spec(dims))).map_err(|e| e.code());
         assert_eq!(read(vec![n(), DimSpec::Size(3)], 12).unwrap().shape(), Some(&[2, 3][..]));

@@ -7,8 +7,8 @@ use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, cut_end, escape, exact_size, lines_of, printable};
 use crate::session::Session;
 use holdall::carton::{
-    Description, Example, OptionValue, Package, PackageFile, Place, Reference, SelfTest,
-    TensorSpec, Tolerance, hex,
+    Description, Example, OptionValue, Package, PackageFile, Place, Reference, SelfTest, Tolerance,
+    ValueSpec, hex,
 };
 use holdall::plain::ToPlain as _;
 use std::io::Write as _;
@@ -121,7 +121,7 @@ fn option(value: &OptionValue) -> String {
     }
 }
 
-fn specs(session: &Session, title: &str, specs: &[TensorSpec]) -> Result<(), Failure> {
+fn specs(session: &Session, title: &str, specs: &[ValueSpec]) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
     if specs.is_empty() {

@@ -14,7 +14,7 @@ use holdall::fields;
 use holdall::plain::Plain;
 use holdall::records::{self, CheckReport, Finding, Where};
 use holdall::schema::{Document, Reading};
-use holdall::{Error, Kind};
+use holdall::{Error, ErrorKind};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<Status, Failure
     let report = match read::schema(session, &args.schema, Reading::ByContent) {
         Ok(schema) => check(session, args, schema)?,
         // What is wrong with the schema is what was asked for.
-        Err(Failure::Error(e)) if e.kind() == Kind::Malformed => unsound(e),
+        Err(Failure::Error(e)) if e.kind() == ErrorKind::Malformed => unsound(e),
         Err(e) => return Err(e),
     };
     let records = args.records.as_deref().map(input::shown);

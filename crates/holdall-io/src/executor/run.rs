@@ -9,7 +9,7 @@ use holdall_core::read::{
     Access, ComponentDecoder, Decoded, Digests, Extent, Fetch, Part, PartDecoder, Plan, Purpose,
     Sums, Want,
 };
-use holdall_core::{Error, Kind, Limits, Result};
+use holdall_core::{Error, ErrorKind, Limits, Result};
 use std::sync::{Mutex, PoisonError};
 
 /// Bytes read at a time into memory where they are digested: few enough that the digest finds them in the
@@ -379,7 +379,7 @@ impl<V: Fn(Visit<'_>) -> Result<()>> Stream<'_, V> {
             let found = match decoder.next() {
                 Ok(Decoded::Piece(bytes)) => Ok(bytes),
                 Ok(Decoded::Need | Decoded::End) => return Ok(()),
-                Err(e) if e.kind() == Kind::Io => return Err(self.want.place(e)),
+                Err(e) if e.kind() == ErrorKind::Io => return Err(self.want.place(e)),
                 Err(e) => Err(e),
             };
             let at = self.at;

@@ -2,7 +2,7 @@
 
 use crate::rules::ONNX_NAME;
 use holdall::Result;
-use holdall::carton::{TensorSpec, ValueType};
+use holdall::carton::{ValueSpec, ValueType};
 
 /// An input or output.
 pub(super) struct End {
@@ -15,7 +15,7 @@ pub(super) struct End {
 }
 
 /// The inputs that are declared, as those of the graph; the graph's where none are declared.
-pub(super) fn inputs(declared: &[TensorSpec], graph: &[String]) -> Result<Vec<End>> {
+pub(super) fn inputs(declared: &[ValueSpec], graph: &[String]) -> Result<Vec<End>> {
     let ends = ends(declared, graph, "input")?;
     match (0..graph.len()).find(|at| ends.iter().all(|end| end.at != *at)) {
         None => Ok(ends),
@@ -27,16 +27,16 @@ pub(super) fn inputs(declared: &[TensorSpec], graph: &[String]) -> Result<Vec<En
 }
 
 /// The outputs that are declared, as those of the graph; the graph's where none are declared.
-pub(super) fn outputs(declared: &[TensorSpec], graph: &[String]) -> Result<Vec<End>> {
+pub(super) fn outputs(declared: &[ValueSpec], graph: &[String]) -> Result<Vec<End>> {
     ends(declared, graph, "output")
 }
 
-fn ends(declared: &[TensorSpec], graph: &[String], what: &str) -> Result<Vec<End>> {
+fn ends(declared: &[ValueSpec], graph: &[String], what: &str) -> Result<Vec<End>> {
     if declared.is_empty() {
         let all = graph.iter().enumerate();
         return Ok(all.map(|(at, name)| End { name: name.clone(), at, ty: None }).collect());
     }
-    let end = |spec: &TensorSpec| {
+    let end = |spec: &ValueSpec| {
         let wanted = spec.internal_name.as_ref().unwrap_or(&spec.name);
         let at = graph.iter().position(|name| name == wanted).ok_or_else(|| {
             let names: Vec<String> =

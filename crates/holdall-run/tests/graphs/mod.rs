@@ -1,7 +1,7 @@
 //! The ONNX models of `tests/onnx`, and what the reference evaluator of the `onnx` package gives for them.
 
 use crate::models::{description, shape};
-use holdall::carton::{Description, TensorSpec, Value};
+use holdall::carton::{Description, Value, ValueSpec};
 use holdall::formats::carton::compare;
 use holdall_run::Named;
 use serde_json::Value as Json;
@@ -47,9 +47,8 @@ pub(crate) fn expected(name: &str) -> (Named, Named) {
 pub(crate) fn declared(inputs: &Named, outputs: &Named) -> Description {
     let mut d = description("onnx", &[], &[]);
     let specs = |of: &Named| {
-        let spec = |(name, v): &(String, Value)| {
-            TensorSpec::new(name.clone(), v.ty().unwrap(), shape("*"))
-        };
+        let spec =
+            |(name, v): &(String, Value)| ValueSpec::new(name.clone(), v.ty().unwrap(), shape("*"));
         of.iter().map(spec).collect()
     };
     (d.inputs, d.outputs) = (specs(inputs), specs(outputs));

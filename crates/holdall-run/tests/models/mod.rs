@@ -1,7 +1,7 @@
 //! Descriptions and values for tests.
 #![allow(dead_code)]
 
-use holdall::carton::{Description, DimSpec, OptionValue, ShapeSpec, TensorSpec, Value, ValueType};
+use holdall::carton::{Description, DimSpec, OptionValue, ShapeSpec, Value, ValueSpec, ValueType};
 
 /// A declared shape from a text: `*` or `n 3 *`.
 pub(crate) fn shape(text: &str) -> ShapeSpec {
@@ -27,7 +27,7 @@ pub(crate) fn description(
 ) -> Description {
     let specs = |of: &[(&str, &str)]| {
         let spec =
-            |(name, text): &(&str, &str)| TensorSpec::new(*name, ValueType::Float32, shape(text));
+            |(name, text): &(&str, &str)| ValueSpec::new(*name, ValueType::Float32, shape(text));
         of.iter().map(spec).collect()
     };
     let mut d = Description::default();

@@ -29,8 +29,8 @@ pub fn infer_schema(file: &File) -> Result<Value> {
     // Those of the file stand elsewhere; those of tensors say what records are.
     let options = Convert::new(WriteOptions::new().with_format(format))
         .with_attributes(Attributes::new())
-        .with_dense(true)
-        .with_raw_types(true);
+        .with_dense()
+        .with_raw_types();
     schema_of_tensors(&plan(file, "-", &options)?.0)
 }
 

@@ -5,7 +5,7 @@ use super::values::{Compare, Scratch, Side, Tally, unravel};
 use super::{ComponentDiff, DiffOptions, TensorDiff};
 use crate::scan::{Elements, step};
 use holdall_core::layout::ELEMENT_SIZE;
-use holdall_core::{Component, Error, Kind, Layout, Result, Role};
+use holdall_core::{Component, Error, ErrorKind, Layout, Result, Role};
 use holdall_io::Tensor;
 use holdall_io::executor::Pieces;
 use holdall_io::number::ElementType;
@@ -338,7 +338,7 @@ impl Context<'_> {
 
 /// Whether an error is not a fault of the files: a limit, or this version, is in the way.
 fn is_beyond_us(e: &Error) -> bool {
-    matches!(e.kind(), Kind::Unsupported | Kind::Limit)
+    matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Limit)
 }
 
 fn count(bytes: &[u8], of: &ElementType) -> u64 {

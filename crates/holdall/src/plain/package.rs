@@ -6,7 +6,7 @@ use crate::carton::links::Linked;
 use crate::carton::{
     Description, Difference, DimSpec, Example, OptionValue, PackReport, Package, PackageDiff,
     PackageFile, PackageReport, Place, Reference, SelfTest, ShapeSpec, TensorKind, TensorRow,
-    TensorSpec, hex,
+    ValueSpec, hex,
 };
 use crate::fields;
 use crate::verify::Verdict;
@@ -85,7 +85,7 @@ impl ToPlain for TensorRow {
     }
 }
 
-impl ToPlain for TensorSpec {
+impl ToPlain for ValueSpec {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self => name, dtype: self.ty.as_str(), shape, description, internal_name)
     }

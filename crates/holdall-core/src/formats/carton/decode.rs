@@ -1,7 +1,7 @@
 //! The index of a package in a zip: its tensors, and what a person would ask of it.
 
 use super::contents::{Contents, PackedFile};
-use super::description::{Description, DimSpec, Runner, ShapeSpec, TensorSpec};
+use super::description::{Description, DimSpec, Runner, ShapeSpec, ValueSpec};
 use super::tensors::{TensorKind, TensorRow};
 use super::value::ValueType;
 use super::{CARTON_TOML, FORMAT, write, zipped};
@@ -171,7 +171,7 @@ fn attributes(contents: &Contents) -> Attributes {
     out
 }
 
-fn spec(spec: &TensorSpec) -> Value {
+fn spec(spec: &ValueSpec) -> Value {
     let dim = |dim: &DimSpec| match dim {
         DimSpec::Size(n) => Value::Integer((*n).into()),
         DimSpec::Symbol(symbol) => text(symbol),

@@ -21,9 +21,9 @@ pub struct Description {
     /// Target triples; every platform where there are none.
     pub required_platforms: Vec<String>,
     /// In the order that inputs without names follow.
-    pub inputs: Vec<TensorSpec>,
+    pub inputs: Vec<ValueSpec>,
     /// In the order that outputs without names follow.
-    pub outputs: Vec<TensorSpec>,
+    pub outputs: Vec<ValueSpec>,
     /// Inputs with the outputs they should give.
     pub self_tests: Vec<SelfTest>,
     /// Inputs and outputs to look at.
@@ -41,7 +41,7 @@ pub struct Description {
 /// One declared input or output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct TensorSpec {
+pub struct ValueSpec {
     /// Unique among the inputs, or the outputs.
     pub name: String,
     /// Type of its elements.
@@ -54,10 +54,10 @@ pub struct TensorSpec {
     pub internal_name: Option<String>,
 }
 
-impl TensorSpec {
+impl ValueSpec {
     /// An input or output without a description.
-    pub fn new(name: impl Into<String>, ty: ValueType, shape: ShapeSpec) -> TensorSpec {
-        TensorSpec { name: name.into(), ty, shape, description: None, internal_name: None }
+    pub fn new(name: impl Into<String>, ty: ValueType, shape: ShapeSpec) -> ValueSpec {
+        ValueSpec { name: name.into(), ty, shape, description: None, internal_name: None }
     }
 }
 

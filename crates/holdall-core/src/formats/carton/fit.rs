@@ -1,7 +1,7 @@
 //! Whether the tensors of self-tests are of the declared types and shapes. That they are not is worth a
 //! warning: published packages are so, and run.
 
-use super::description::{Description, DimSpec, ShapeSpec, TensorSpec};
+use super::description::{Description, DimSpec, ShapeSpec, ValueSpec};
 use super::fields::Warnings;
 use super::tensors::{TensorKind, TensorRow};
 use super::value::ValueType;
@@ -101,7 +101,7 @@ struct Bound<'a> {
 
 impl<'a> Bound<'a> {
     /// In what `known` is not what `spec` wants.
-    fn misfit(&mut self, spec: &'a TensorSpec, known: &Known) -> Option<String> {
+    fn misfit(&mut self, spec: &'a ValueSpec, known: &Known) -> Option<String> {
         if let Some(ty) = known.ty.filter(|&ty| ty != spec.ty) {
             return Some(format!("is {}, declared {}", ty.as_str(), spec.ty.as_str()));
         }

@@ -64,8 +64,8 @@ mod zipped;
 pub use compare::{Comparison, compare};
 pub use contents::{Contents, Found, PackedFile, Texts, sha256, wrong_hash};
 pub use description::{
-    Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, TensorSpec,
-    Tolerance,
+    Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,
+    ValueSpec,
 };
 pub use links::Links;
 pub use manifest::Manifest;

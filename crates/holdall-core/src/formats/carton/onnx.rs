@@ -1,6 +1,6 @@
 //! What an ONNX file says of its inputs and outputs: read from its graph, weights passed over.
 
-use super::description::{DimSpec, ShapeSpec, TensorSpec};
+use super::description::{DimSpec, ShapeSpec, ValueSpec};
 use super::value::ValueType;
 use crate::error::Result;
 use crate::error::hash::HashSet;
@@ -41,7 +41,7 @@ pub struct Signature {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Declared {
     /// One that a package can declare.
-    Tensor(TensorSpec),
+    Tensor(ValueSpec),
     /// One that it cannot; its name, and what is in the way.
     Other(String, String),
 }
@@ -243,9 +243,7 @@ fn value(bytes: &[u8]) -> Result<Declared> {
         }
     }
     Ok(match value_type(element) {
-        Ok(ty) => {
-            Declared::Tensor(TensorSpec { name, ty, shape, description, internal_name: None })
-        }
+        Ok(ty) => Declared::Tensor(ValueSpec { name, ty, shape, description, internal_name: None }),
         Err(why) => Declared::Other(name, why),
     })
 }

@@ -1,8 +1,8 @@
 //! `carton.toml`, from its text.
 
 use super::description::{
-    Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, TensorSpec,
-    Tolerance,
+    Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,
+    ValueSpec,
 };
 use super::fields::{self, Fields, Warnings};
 use super::rules::*;
@@ -59,7 +59,7 @@ impl Description {
     }
 }
 
-fn specs(top: &Fields<'_>, key: &str, limits: &Limits) -> Result<Vec<TensorSpec>> {
+fn specs(top: &Fields<'_>, key: &str, limits: &Limits) -> Result<Vec<ValueSpec>> {
     let tables = top.tables(key)?;
     let mut seen = HashSet::default();
     let spec = |fields: &Fields<'_>| {
@@ -68,7 +68,7 @@ fn specs(top: &Fields<'_>, key: &str, limits: &Limits) -> Result<Vec<TensorSpec>
         let ty = ValueType::by_name(dtype).ok_or_else(|| {
             fields.broken(&DTYPE, format!("dtype `{}` is not known", dtype.shown()))
         })?;
-        Ok(TensorSpec {
+        Ok(ValueSpec {
             name: name.to_owned(),
             ty,
             shape: shape_spec(fields, limits)?,
@@ -76,7 +76,7 @@ fn specs(top: &Fields<'_>, key: &str, limits: &Limits) -> Result<Vec<TensorSpec>
             internal_name: fields.text("internal_name")?.map(str::to_owned),
         })
     };
-    let specs: Vec<TensorSpec> = tables.iter().map(spec).collect::<Result<_>>()?;
+    let specs: Vec<ValueSpec> = tables.iter().map(spec).collect::<Result<_>>()?;
     for spec in &specs {
         if !seen.insert(spec.name.as_str()) {
             let name = spec.name.shown();

@@ -9,7 +9,7 @@
 //! Dimension 0 is the number of tensors inside, the further ones are theirs: a size or a symbol must hold
 //! for each of them. A nested tensor of none has no type and no further dimensions to be wrong.
 
-use super::{DimSpec, ShapeSpec, TensorSpec, Value};
+use super::{DimSpec, ShapeSpec, Value, ValueSpec};
 use crate::error::{Error, Rule, Shown as _, list};
 use std::collections::BTreeMap;
 
@@ -147,7 +147,7 @@ impl<'a> Call<'a> {
     /// everything is right.
     pub fn inputs<'v, N: AsRef<str> + 'v>(
         &mut self,
-        declared: &'a [TensorSpec],
+        declared: &'a [ValueSpec],
         values: impl IntoIterator<Item = (N, &'v Value)>,
     ) -> Vec<Error> {
         self.check(Side::Input, declared, values)
@@ -156,7 +156,7 @@ impl<'a> Call<'a> {
     /// Holds outputs against what is declared, under what the symbols stood for in the inputs.
     pub fn outputs<'v, N: AsRef<str> + 'v>(
         &mut self,
-        declared: &'a [TensorSpec],
+        declared: &'a [ValueSpec],
         values: impl IntoIterator<Item = (N, &'v Value)>,
     ) -> Vec<Error> {
         self.check(Side::Output, declared, values)
@@ -165,7 +165,7 @@ impl<'a> Call<'a> {
     fn check<'v, N: AsRef<str> + 'v>(
         &mut self,
         side: Side,
-        declared: &'a [TensorSpec],
+        declared: &'a [ValueSpec],
         values: impl IntoIterator<Item = (N, &'v Value)>,
     ) -> Vec<Error> {
         let mut wrong = Vec::new();
@@ -202,7 +202,7 @@ impl<'a> Call<'a> {
         wrong
     }
 
-    fn one(&mut self, side: Side, spec: &'a TensorSpec, value: &Value, wrong: &mut Vec<Error>) {
+    fn one(&mut self, side: Side, spec: &'a ValueSpec, value: &Value, wrong: &mut Vec<Error>) {
         let (rules, place) = (side.rules(), place(side, spec));
         if let Some(found) = value.ty().filter(|ty| *ty != spec.ty) {
             let (found, wanted) = (found.as_str(), spec.ty.as_str());
@@ -315,10 +315,7 @@ impl<'a> Call<'a> {
 ///
 /// # Errors
 /// [`POSITION`]
-pub fn in_order(
-    declared: &[TensorSpec],
-    values: Vec<Value>,
-) -> Result<Vec<(String, Value)>, Error> {
+pub fn in_order(declared: &[ValueSpec], values: Vec<Value>) -> Result<Vec<(String, Value)>, Error> {
     if values.len() != declared.len() {
         let (found, wanted) = (values.len(), declared.len());
         let e = POSITION.broken(format!("{found} inputs without names, declared are {wanted}"));
@@ -330,7 +327,7 @@ pub fn in_order(
     Ok(declared.iter().map(|d| d.name.clone()).zip(values).collect())
 }
 
-fn place(side: Side, spec: &TensorSpec) -> String {
+fn place(side: Side, spec: &ValueSpec) -> String {
     format!("{} `{}`", side.as_str(), spec.name.shown())
 }
 

@@ -5,8 +5,8 @@
 //! example.
 
 use super::description::{
-    Description, DimSpec, Example, OptionValue, Reference, SelfTest, ShapeSpec, TensorSpec,
-    Tolerance,
+    Description, DimSpec, Example, OptionValue, Reference, SelfTest, ShapeSpec, Tolerance,
+    ValueSpec,
 };
 use super::links::Links;
 use super::manifest::Manifest;
@@ -62,7 +62,7 @@ pub fn description(d: &Description) -> String {
     out
 }
 
-fn tensor_spec(out: &mut String, table: &str, spec: &TensorSpec) {
+fn tensor_spec(out: &mut String, table: &str, spec: &ValueSpec) {
     header(out, table);
     put(out, "name", &quoted(&spec.name));
     put(out, "dtype", &quoted(spec.ty.as_str()));
