@@ -78,7 +78,7 @@ fn check(target: &Path, overwrite: bool) -> Result<()> {
         Ok(meta) if meta.is_dir() => Ok(()),
         Ok(_) => {
             let e = PLACE.broken("this is not a folder, and is not replaced by one");
-            let e = e.with_hint("name a folder, or another place; or remove what is there first");
+            let e = e.with_hint("name another folder, or remove what is in its place first");
             Err(e.in_source(target.display()))
         }
     }

@@ -526,7 +526,7 @@ fn append(heap: &mut impl Heap, bytes: &[u8], align: u32) -> Result<Entry> {
 fn place(e: &Enum, value: &str) -> Result<u32> {
     e.place(value).ok_or_else(|| {
         let value = value.shown();
-        ENUM_VALUE.broken(format!("`{value}` is none of the {} values", e.values.len()))
+        ENUM_VALUE.broken(format!("`{value}` is not one of the {} values", e.values.len()))
     })
 }
 

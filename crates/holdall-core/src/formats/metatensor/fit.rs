@@ -105,7 +105,7 @@ fn records(tensor: &TensorSpec) -> Result<()> {
     let count = count_of(tensor)?;
     let kind = parse(kind_of(tensor)?.as_bytes(), limits.depth).map_err(kind_error)?;
     let schema = Schema::compile_record(&kind, &limits).map_err(kind_error)?;
-    let Some(ty) = schema.record() else { return Err(KIND.broken("its kind is none of records")) };
+    let Some(ty) = schema.record() else { return Err(KIND.broken("its kind is not a record")) };
     let data = match schema.ty(ty).heap_align {
         None => components(tensor, [Role::Data])?[0],
         Some(_) => {
