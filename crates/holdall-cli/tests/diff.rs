@@ -133,7 +133,10 @@ fn what_a_limit_keeps_from_being_compared_is_no_difference() {
     let report = run(&["diff", "--json", &packed, &from]).ends_with(4).json();
     let told = ["identical", "same", "undecided"].map(|key| report[key].as_bool().unwrap());
     assert_eq!(told, [false, false, true]);
-    assert_eq!(report["changed"][0]["incomparable"]["code"], "zstd/decoded-len");
+    let why = &report["changed"][0]["incomparable"];
+    assert_eq!(why["code"], "zstd/decoded-len");
+    let hint = why["hint"].as_str().unwrap();
+    assert!(hint.contains("`--limit decoded-len="), "{hint}");
     run(&["diff", "--values-only", &packed, &from]).ends_with(4);
     // What differs for sure weighs more.
     let other = path("b.zt");

@@ -164,9 +164,7 @@ impl File {
         names: impl IntoIterator<Item = &'a str>,
         options: &LoadOptions,
     ) -> Result<Loaded> {
-        let find = |name| self.0.index.get(name).ok_or_else(|| self.no_tensor(name));
-        let wanted = names.into_iter().map(find).collect::<Result<Vec<_>>>()?;
-        crate::load::load(self, wanted, options)
+        crate::load::load(self, self.named(names)?, options)
     }
 
     /// What [`File::load`] of these tensors would fetch: which bytes of which sources, in what order, and what each
@@ -179,9 +177,7 @@ impl File {
         names: impl IntoIterator<Item = &'a str>,
         options: &LoadOptions,
     ) -> Result<Plan> {
-        let find = |name| self.0.index.get(name).ok_or_else(|| self.no_tensor(name));
-        let wanted = names.into_iter().map(find).collect::<Result<Vec<_>>>()?;
-        crate::load::plan(self, &wanted, options).map_err(|e| e.in_source(self.name()))
+        crate::load::plan(self, &self.named(names)?, options).map_err(|e| e.in_source(self.name()))
     }
 
     /// Loads these tensors (by their numbers in the file's order) as [`File::load`] does, into memory
@@ -221,6 +217,12 @@ impl File {
     fn no_position(&self, position: usize) -> Error {
         let message = format!("there is no tensor number {position}, only {}", self.len());
         NOT_FOUND.broken(message).in_source(self.name())
+    }
+
+    /// The tensors of these names in the index.
+    fn named<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Vec<TensorInfo>> {
+        let find = |name| self.0.index.get(name).ok_or_else(|| self.no_tensor(name));
+        names.into_iter().map(find).collect()
     }
 
     #[cold]

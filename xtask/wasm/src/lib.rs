@@ -4,7 +4,7 @@
 use holdall_core::read::{Decoded, Want};
 use holdall_core::{Bytes, Component, Error, Index, Limits, Window, formats};
 
-/// Something that was asked for: a handle of the host's.
+/// An open file, which the host holds by its address.
 pub struct Opened {
     bytes: Bytes,
     index: Index,
@@ -24,7 +24,7 @@ pub extern "C" fn room(len: usize) -> *mut Vec<u8> {
     Box::into_raw(Box::new(vec![0; len]))
 }
 
-/// Opens a file that lies in `room`. Null: it is none, and the text of the error is what `room` holds now.
+/// Opens the file whose bytes are in `room`. If that fails the result is null, and `room` holds the text of the error.
 ///
 /// # Safety
 /// `room` is what the function `room` gave.

@@ -1,9 +1,10 @@
 //! The JSON of `diff`, described in `docs/cli.md`.
 
+use crate::output::as_json;
 use holdall::plain::ToPlain as _;
 use holdall::{Diff, File, fields};
 
 /// The object for two files.
 pub(super) fn report(a: &File, b: &File, diff: &Diff) -> String {
-    fields!(a: a, b: b).and(diff.to_plain()).to_string()
+    as_json(&fields!(a: a, b: b).and(diff.to_plain()))
 }

@@ -21,5 +21,5 @@ pub(super) fn report(package: &Package, report: &PackageReport) -> String {
 
 /// What is different between two packages.
 pub(super) fn diff(a: &Package, b: &Package, diff: &PackageDiff) -> String {
-    fields!(a: a.name(), b: b.name()).and(diff.to_plain()).to_string()
+    as_json(&fields!(a: a.name(), b: b.name()).and(diff.to_plain()))
 }
