@@ -8,6 +8,8 @@ use holdall_core::Result;
 /// most of the cost of reading into fresh memory is the page faults.
 const MAP_MIN: usize = 1 << 20;
 const HUGE_PAGE: usize = 2 << 20;
+/// A buffer takes at most one of this many parts more than its length, to end in a huge page.
+const HUGE_SLACK: usize = 16;
 
 /// Zeroed memory of a fixed length, to be filled and then shared. Moving it moves none of its bytes.
 #[derive(Debug)]
@@ -47,10 +49,11 @@ impl Buffer {
             .map_err(|e| io(e, format_args!("taking {len} bytes of memory")))?;
         #[cfg(target_os = "linux")]
         if len >= HUGE_PAGE {
-            // The rest in small pages, so that no more memory is taken than asked for. This is advice: a
-            // kernel without huge pages refuses it, and the memory works all the same.
-            let whole = len / HUGE_PAGE * HUGE_PAGE;
-            let _ = map.advise_range(memmap2::Advice::HugePage, 0, whole);
+            // The rest in small pages where a huge one would take much more memory than asked for. This is
+            // advice: a kernel without huge pages refuses it, and the memory works all the same.
+            let is_nearly_full = room - len <= len / HUGE_SLACK;
+            let huge = if is_nearly_full { room } else { len / HUGE_PAGE * HUGE_PAGE };
+            let _ = map.advise_range(memmap2::Advice::HugePage, 0, huge);
         }
         Ok(Buffer { memory: Memory::Map(map), len })
     }
