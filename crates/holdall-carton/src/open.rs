@@ -4,7 +4,7 @@ use crate::package::split;
 use crate::{Fetcher, Package};
 use bytes::Bytes;
 use holdall_core::{Index, Limits, Result};
-use holdall_io::{ByteSource, Check, File, Io, Open};
+use holdall_io::{ByteSource, Check, Faults, File, Io, Open};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,6 +40,11 @@ impl OpenOptions {
     /// Checks these digests on reading.
     pub fn with_check(self, check: Check) -> OpenOptions {
         OpenOptions { files: self.files.with_check(check), ..self }
+    }
+
+    /// What becomes of a file in which single tensors have a fault.
+    pub fn with_faults(self, faults: Faults) -> OpenOptions {
+        OpenOptions { files: self.files.with_faults(faults), ..self }
     }
 
     /// Holds the file to these limits.

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 fn decode(bytes: &[u8], limits: &Limits) -> Result<Index, Error> {
     match formats::decode(&Window::whole(Bytes::copy_from_slice(bytes)), limits) {
-        Ok(index) => Ok(index),
+        Ok(index) => index.sound(),
         Err(Stop::Fail(e)) => Err(e),
         Err(Stop::Need(ranges)) => panic!("a whole file lacks {ranges:?}"),
     }
@@ -25,7 +25,7 @@ fn by_ranges(bytes: &[u8]) -> (Result<Index, Error>, usize) {
     let mut window = Window::new(bytes.len() as u64);
     for round in 0..100 {
         match formats::decode(&window, &Limits::default()) {
-            Ok(index) => return (Ok(index), round),
+            Ok(index) => return (index.sound(), round),
             Err(Stop::Fail(e)) => return (Err(e), round),
             Err(Stop::Need(ranges)) => {
                 for range in ranges {

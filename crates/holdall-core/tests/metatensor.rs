@@ -18,7 +18,7 @@ fn decode(bytes: &[u8]) -> Result<Index> {
 
 fn decode_under(bytes: &[u8], limits: &Limits) -> Result<Index> {
     match formats::decode(&Window::whole(Bytes::copy_from_slice(bytes)), limits) {
-        Ok(index) => Ok(index),
+        Ok(index) => index.sound(),
         Err(Stop::Fail(e)) => Err(e),
         Err(Stop::Need(range)) => panic!("a whole file lacks {range:?}"),
     }

@@ -14,7 +14,7 @@ fn decode(header: &str, data_len: u64) -> Result<Index, Error> {
     window.add(0, bytes.into());
     loop {
         match formats::decode(&window, &Limits::default()) {
-            Ok(index) => return Ok(index),
+            Ok(index) => return index.sound(),
             Err(Stop::Fail(e)) => return Err(e),
             // Data is zeros, if anybody asks.
             Err(Stop::Need(ranges)) => {

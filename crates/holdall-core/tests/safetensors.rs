@@ -22,10 +22,11 @@ fn decode(bytes: &[u8]) -> Result<Index, Error> {
 }
 
 fn done(result: Result<Index, Stop>) -> Result<Index, Error> {
-    result.map_err(|stop| match stop {
+    let index = result.map_err(|stop| match stop {
         Stop::Fail(e) => e,
         Stop::Need(range) => panic!("a whole file lacks {range:?}"),
-    })
+    })?;
+    index.sound()
 }
 
 /// A file of this header and so many bytes of data.

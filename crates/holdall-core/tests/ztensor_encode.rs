@@ -64,7 +64,7 @@ fn version(version: &str) -> EncodeOptions {
 
 fn decode(bytes: Vec<u8>) -> Result<Index, Error> {
     match formats::decode(&Window::whole(Bytes::from(bytes)), &Limits::default()) {
-        Ok(index) => Ok(index),
+        Ok(index) => index.sound(),
         Err(Stop::Fail(e)) => Err(e),
         Err(Stop::Need(range)) => panic!("a whole window lacks {range:?}"),
     }

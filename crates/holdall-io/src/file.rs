@@ -67,6 +67,11 @@ impl File {
         self.0.index.warnings()
     }
 
+    /// What is wrong with single tensors, in the file's own order: those cannot be read, and all others can.
+    pub fn faults(&self) -> impl Iterator<Item = Error> {
+        self.0.index.faults().map(|e| e.in_source(self.name()))
+    }
+
     /// The name it was opened under.
     pub fn name(&self) -> &str {
         &self.0.name
@@ -146,7 +151,8 @@ impl File {
         Some(Tensor { info, file: self.clone() })
     }
 
-    /// Loads every tensor into memory of its own: see [`File::load`].
+    /// Loads every tensor into memory of its own: see [`File::load`]. A tensor with a
+    /// [fault](TensorInfo::fault) is an error; loading by name leaves it out.
     ///
     /// # Errors
     /// As [`File::load`].
@@ -344,11 +350,23 @@ impl Tensor {
         Pieces::within(self, self.require(role)?, range)
     }
 
+    /// The tensor, where it can be read.
+    ///
+    /// # Errors
+    /// Its [fault](TensorInfo::fault).
+    pub fn sound(&self) -> Result<&Tensor> {
+        match self.fault() {
+            Some(e) => Err(e.in_source(self.file.name())),
+            None => Ok(self),
+        }
+    }
+
     /// The component in that role, or the error that there is none.
     ///
     /// # Errors
-    /// NotFound: `file/no-component`.
+    /// The tensor's [fault](TensorInfo::fault); NotFound: `file/no-component`.
     pub fn require(&self, role: &Role) -> Result<Component> {
+        self.sound()?;
         self.component(role).ok_or_else(|| {
             let all = list(self.components().map(|c| format!("`{}`", c.role.as_str().shown())));
             let role = role.as_str().shown();

@@ -19,7 +19,8 @@ pub struct Group {
 /// Groups tensors of the same dtype, logical type, shape and layout whose names differ only in
 /// segments that are numbers. Groups come in the order of their first members.
 pub fn groups(tensors: &[Tensor]) -> Vec<Group> {
-    let alike = |t: &Tensor| (t.dtype(), t.logical_type(), t.shape().to_vec(), t.layout().clone());
+    let kind = |t: &Tensor| (t.dtype(), t.logical_type(), t.fault().is_some());
+    let alike = |t: &Tensor| (kind(t), t.shape().to_vec(), t.layout().clone());
     group_names(tensors.iter().map(|t| (t.name(), alike(t))))
 }
 

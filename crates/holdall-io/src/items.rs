@@ -68,8 +68,11 @@ impl Feed {
 }
 
 /// A tensor in the form it has.
+///
+/// # Errors
+/// Its fault, and what measuring components of unknown length fails with.
 pub fn as_it_is(tensor: &Tensor) -> Result<Item> {
-    let mut spec = spec_of(tensor);
+    let mut spec = spec_of(tensor.sound()?);
     let mut feeds = Vec::new();
     for (c, spec) in tensor.components().zip(&mut spec.components) {
         if c.decoded_len.is_none() {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use holdall_core::codec::zstd::{Checksums, check_decoded_len};
 use holdall_core::model::Hasher;
 use holdall_core::read::{Access, Cut, Extent, Part, Plan, Purpose, Want, check_digest};
-use holdall_core::{Component, Encoding, Error, Index, Result, Role, TensorInfo};
+use holdall_core::{Component, Encoding, Error, Index, Remedy, Result, Role, TensorInfo};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -121,14 +121,20 @@ impl<'a> LoadedTensor<'a> {
 }
 
 /// All components of tensors, under the digests that are to be checked.
-fn all_of(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Vec<Want> {
+///
+/// # Errors
+/// The fault of a tensor that has one.
+fn all_of(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Result<Vec<Want>> {
+    if let Some(e) = tensors.iter().find_map(TensorInfo::fault) {
+        return Err(if tensors.len() > 1 { e.with_remedy(Remedy::LeaveOut) } else { e });
+    }
     let check = options.check.unwrap_or(file.check());
     let count = tensors.iter().map(|t| t.components().len()).sum();
     let mut out = Vec::with_capacity(count);
     for tensor in tensors {
         out.extend(tensor.components().map(|c| wanted(tensor.position(), c, check)));
     }
-    out
+    Ok(out)
 }
 
 /// A component of tensor number `tensor`, under the digest that is to be checked.
@@ -145,7 +151,8 @@ pub(crate) fn load(file: &File, tensors: Vec<TensorInfo>, options: &LoadOptions)
         first.push(count);
         count += tensor.components().len() as u32;
     }
-    let bytes = components(file, all_of(file, &tensors, options), options)
+    let bytes = all_of(file, &tensors, options)
+        .and_then(|wants| components(file, wants, options))
         .map_err(|e| e.in_source(file.name()))?;
     let whole =
         tensors.len() == file.len() && tensors.iter().enumerate().all(|(at, t)| t.position() == at);
@@ -438,7 +445,7 @@ fn reads_the_same(a: &Component, b: &Component) -> bool {
 
 /// What a load of `tensors` fetches.
 pub(crate) fn plan(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Result<Plan> {
-    let mut wants = all_of(file, tensors, options);
+    let mut wants = all_of(file, tensors, options)?;
     let direct = go_direct(file, &wants, stored_len(&wants));
     let order = Layout::new(&mut wants, direct).order();
     planned(file, wants, &order, if direct { PAGE } else { LINE })
@@ -545,7 +552,8 @@ pub(crate) fn load_memory(
     tensors: Vec<TensorInfo>,
     options: &LoadOptions,
 ) -> Result<LoadedMemory> {
-    let memory = in_memory(file, all_of(file, &tensors, options), options)
+    let memory = all_of(file, &tensors, options)
+        .and_then(|wants| in_memory(file, wants, options))
         .map_err(|e| e.in_source(file.name()))?;
     Ok(LoadedMemory { tensors, buffers: memory.buffers, places: memory.places })
 }

@@ -45,6 +45,19 @@ pub enum Check {
     All,
 }
 
+/// What becomes of a file in which single tensors have a fault (an unknown dtype, a wrong length) and the table of
+/// tensors is sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Faults {
+    /// It opens. Those tensors are listed with their [fault](holdall_core::TensorInfo::fault), reading one of them fails
+    /// with it, and all others can be read.
+    #[default]
+    Keep,
+    /// It is refused for the first of them.
+    Refuse,
+}
+
 /// Opens a file with the default [`OpenOptions`]: one of the file system, or one at `https://…`.
 ///
 /// # Errors
@@ -59,12 +72,13 @@ pub struct OpenOptions {
     io: Io,
     check: Check,
     limits: Limits,
+    faults: Faults,
     #[cfg(feature = "http")]
     policy: crate::http::Policy,
 }
 
 impl OpenOptions {
-    /// [`Io::Auto`], [`Check::Fast`] and the default [`Limits`].
+    /// [`Io::Auto`], [`Check::Fast`], [`Faults::Keep`] and the default [`Limits`].
     pub fn new() -> OpenOptions {
         OpenOptions::default()
     }
@@ -78,6 +92,12 @@ impl OpenOptions {
     /// Checks these digests on reading.
     pub fn with_check(mut self, check: Check) -> OpenOptions {
         self.check = check;
+        self
+    }
+
+    /// What becomes of a file in which single tensors have a fault.
+    pub fn with_faults(mut self, faults: Faults) -> OpenOptions {
+        self.faults = faults;
         self
     }
 
@@ -228,7 +248,11 @@ impl OpenOptions {
     /// # Errors
     /// As [`open`].
     pub fn decode(&self, source: Arc<dyn ByteSource>, name: String, io: Io) -> Result<File> {
-        let index = index(&*source, &self.limits).map_err(|e| e.in_source(&name))?;
+        let index = index(&*source, &self.limits).and_then(|index| match self.faults {
+            Faults::Keep => Ok(index),
+            Faults::Refuse => index.sound(),
+        });
+        let index = index.map_err(|e| e.in_source(&name))?;
         Ok(File::new(index, source.into(), self.limits.clone(), self.check, self.io, io, name))
     }
 }

@@ -5,12 +5,12 @@ use crate::errors::{Raise, misuse};
 use crate::memory::{Buffer, Lent};
 use crate::options::{Converting, Writing};
 use crate::work::{run, run_with};
-use crate::{dtype, options, plain, value, writer};
+use crate::{dtype, errors, options, plain, value, writer};
 use bytes::Bytes;
 use holdall::layout::dense::Dense;
 use holdall::{
-    ByteOrder, DiffOptions, Encoding, File, Layout, LoadOptions, Role, StatsOptions, Tensor,
-    VerifyOptions,
+    ByteOrder, DiffOptions, Encoding, Faults, File, Layout, LoadOptions, Role, StatsOptions,
+    Tensor, VerifyOptions,
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -77,21 +77,28 @@ fn is_view(tensor: &Tensor, role: &Role) -> bool {
     is_borrowed && tensor.component(role).is_some_and(is_plain)
 }
 
+/// What becomes of a file in which single tensors cannot be read.
+fn faults(strict: bool) -> Faults {
+    if strict { Faults::Refuse } else { Faults::Keep }
+}
+
 #[pymethods]
 impl NativeFile {
     /// Opens a file of the file system.
     #[staticmethod]
-    #[pyo3(signature = (path, io, check, limits, allow, offline))]
+    #[pyo3(signature = (path, io, check, limits, strict, allow, offline))]
+    #[allow(clippy::too_many_arguments)]
     fn open(
         py: Python<'_>,
         path: PathBuf,
         io: &str,
         check: &str,
         limits: Option<&Bound<'_, PyDict>>,
+        strict: bool,
         allow: Vec<String>,
         offline: bool,
     ) -> PyResult<NativeFile> {
-        let options = options::open(py, io, check, limits)?;
+        let options = options::open(py, io, check, limits)?.with_faults(faults(strict));
         #[cfg(feature = "carton")]
         let options = crate::remote::Remote::of(py, &allow, offline)?.apply(options, &path);
         #[cfg(not(feature = "carton"))]
@@ -101,17 +108,30 @@ impl NativeFile {
 
     /// Opens a file that is in memory.
     #[staticmethod]
-    #[pyo3(signature = (data, name, check, limits))]
+    #[pyo3(signature = (data, name, check, limits, strict))]
     fn open_bytes(
         py: Python<'_>,
         data: PyBackedBytes,
         name: String,
         check: &str,
         limits: Option<&Bound<'_, PyDict>>,
+        strict: bool,
     ) -> PyResult<NativeFile> {
-        let options = options::open(py, "auto", check, limits)?;
+        let options = options::open(py, "auto", check, limits)?.with_faults(faults(strict));
         let data = Bytes::from_owner(data);
         py.detach(|| options.open_bytes(data, name)).raise(py).map(NativeFile::new)
+    }
+
+    /// What is wrong with the tensor of that number, as an exception; nothing where it can be read.
+    fn fault<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let fault = self.tensor(py, at)?.sound().err();
+        Ok(fault.map(|e| errors::raise(py, &e).into_value(py).into_bound(py).into_any()))
+    }
+
+    /// What is wrong with single tensors, as exceptions, in the file's own order.
+    fn faults<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let one = |e| errors::raise(py, &e).into_value(py).into_bound(py).into_any();
+        Ok(self.get(py)?.faults().map(one).collect())
     }
 
     /// Lets go of the file.

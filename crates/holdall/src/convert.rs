@@ -185,6 +185,10 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     // Bytes are read from front to back.
     tensors.sort_by_key(|t| t.components().map(|c| c.stored.start).min().unwrap_or(0));
     for tensor in tensors {
+        if let Some(e) = tensor.fault() {
+            refused.push(e.with_remedy(Remedy::LeaveOut));
+            continue;
+        }
         let mut item = item(&tensor, &forms, options)?;
         if let Some(name) = options.renames.iter().find_map(|r| r.apply(tensor.name())) {
             item.spec.name = name;

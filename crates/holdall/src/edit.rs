@@ -272,6 +272,9 @@ impl Edit {
         let encoder = write.encoder(format)?;
         encoder.check_attributes(&write.attributes).map_err(|e| e.in_source(self.file.name()))?;
         for entry in self.entries.iter().flatten() {
+            if let From::Kept(tensor) = &entry.from {
+                tensor.sound()?;
+            }
             encoder.check_tensor(&entry.spec).map_err(|e| e.in_source(self.file.name()))?;
         }
         let entries: Vec<Entry> = self.entries.into_iter().flatten().collect();

@@ -46,8 +46,9 @@ impl Hole {
             return Ok(None);
         }
         let data = file.index().data_range();
-        let ends = file.tensors().map(|t| t.components().map(|c| c.stored.end).max().unwrap_or(0));
-        let start = ends.max().unwrap_or(0).max(data.start).next_multiple_of(PAGE);
+        let ends = file.tensors().flat_map(|t| t.components().map(|c| c.stored.end).max());
+        let claimed = file.index().claimed().iter().map(|extent| extent.end);
+        let start = ends.chain(claimed).max().unwrap_or(0).max(data.start).next_multiple_of(PAGE);
         // What a new manifest cannot say about bytes that stay as they are.
         let sayable = |c: &Component| c.byte_order == ByteOrder::Little && c.decoded_len.is_some();
         let kept = entries.iter().filter_map(|e| match &e.from {

@@ -53,9 +53,9 @@ pub use holdall_io::group;
 /// Choosing tensors by name, and naming them anew.
 pub use holdall_io::select;
 pub use holdall_io::{
-    Access, ByteSource, Cancel, Check, Durability, ElementType, File, FileSink, Io, LoadOptions,
-    Loaded, LoadedMemory, LoadedTensor, Number, Pieces, Place, Sink, StreamSink, Tensor, Terms,
-    Work, WriteOptions, Writer,
+    Access, ByteSource, Cancel, Check, Durability, ElementType, Faults, File, FileSink, Io,
+    LoadOptions, Loaded, LoadedMemory, LoadedTensor, Number, Pieces, Place, Sink, StreamSink,
+    Tensor, Terms, Work, WriteOptions, Writer,
     group::{Group, groups},
     items::Sharing,
     select::{Glob, Rename, Select},

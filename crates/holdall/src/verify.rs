@@ -176,6 +176,11 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     }
     let tensors = options.select.of(file)?;
     let state = State::default();
+    for tensor in &tensors {
+        if let Some(e) = tensor.fault() {
+            state.find(tensor.position(), 0, e)?;
+        }
+    }
     let mut report = VerifyReport {
         tensors: tensors.len() as u64,
         warnings: file.warnings().to_vec(),

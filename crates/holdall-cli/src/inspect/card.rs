@@ -14,6 +14,8 @@ use std::io::Write as _;
 
 /// Attributes shown before the rest is left to `--json`.
 const ATTRIBUTES_SHOWN: usize = 24;
+/// Tensors that cannot be read of which it is said why.
+const FAULTS_SHOWN: usize = 10;
 /// Columns of an attribute's value where there is no terminal to say.
 const VALUE_WIDTH: usize = 200;
 /// Columns of the keys.
@@ -225,6 +227,19 @@ pub(super) fn foot(
     writeln!(out, "{text}{io}")?;
     if let Some(line) = left_out_line(left_out) {
         writeln!(out, "{}", paint.on(line, Style::Dim))?;
+    }
+    for fault in file.faults().take(FAULTS_SHOWN) {
+        let fault = printable(&fault.to_string());
+        writeln!(out, "{} {fault}", paint.on("unreadable:", Style::Bad))?;
+    }
+    let more = file.index().faults().len().saturating_sub(FAULTS_SHOWN);
+    if more > 0 {
+        writeln!(
+            out,
+            "{} {} more tensors",
+            paint.on("unreadable:", Style::Bad),
+            Grouped(more as u64)
+        )?;
     }
     for warning in file.warnings() {
         writeln!(out, "{} {}", paint.on("warning:", Style::Warn), printable(&warning.to_string()))?;

@@ -3,6 +3,7 @@
 use super::digests::Digests;
 use super::stats;
 use crate::exit::Failure;
+use crate::output::as_json;
 use crate::session::Session;
 use holdall::plain::{Plain, ToPlain as _};
 use holdall::{Component, File, Tensor, fields};
@@ -37,7 +38,11 @@ pub(super) fn write(
         if let Some(stats) = &stats {
             fields = fields.and(fields!(stats: &stats[at]));
         }
-        fields.write_json(&mut text);
+        let fault = tensor.fault();
+        if let Some(fault) = &fault {
+            fields = fields.and(fields!(fault: fault));
+        }
+        text.push_str(&as_json(&fields));
         out.write_all(text.as_bytes())?;
         text.clear();
     }

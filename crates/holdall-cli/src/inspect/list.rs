@@ -54,11 +54,8 @@ pub(super) fn stats_table(
     columns.extend(stats::columns());
     let row = |at: usize| {
         let t = &tensors[at];
-        let mut cells = vec![
-            Cell::new(escape(t.name())),
-            Cell::styled(tensor_type(t), Style::Type),
-            Cell::new(shape(t.shape())),
-        ];
+        let mut cells =
+            vec![Cell::new(escape(t.name())), type_cell(t), Cell::new(shape(t.shape()))];
         cells.extend(stats::cells(all[at].as_ref()));
         cells
     };
@@ -66,12 +63,20 @@ pub(super) fn stats_table(
     Ok(table::write(&mut *session.out(), &columns, tensors.len(), &row, 2, width, paint)?)
 }
 
+fn type_cell(t: &Tensor) -> Cell {
+    Cell::styled(tensor_type(t), if t.fault().is_some() { Style::Bad } else { Style::Type })
+}
+
 fn row(t: &Tensor) -> Vec<Cell> {
     vec![
         Cell::new(escape(t.name())),
-        Cell::styled(tensor_type(t), Style::Type),
+        type_cell(t),
         Cell::new(shape(t.shape())),
-        Cell::new(Size(t.stored_len()).to_string()),
+        Cell::new(if t.fault().is_some() {
+            "-".to_owned()
+        } else {
+            Size(t.stored_len()).to_string()
+        }),
         Cell::new(layout(t.layout())),
         Cell::new(encoding(t)),
         Cell::styled(digest(t, false), Style::Dim),

@@ -106,6 +106,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
         } else if args.plain {
             let source = (args.files.len() > 1).then(|| file.name());
             list::plain(session, &tensors, source)?;
+            file.faults().for_each(|e| session.warn(printable(&e.to_string())));
             file.warnings().iter().for_each(|w| session.warn(printable(&w.to_string())));
         } else {
             if !std::mem::take(&mut first) {

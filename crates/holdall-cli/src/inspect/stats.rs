@@ -14,7 +14,7 @@ const BINS: usize = 48;
 /// Lines of a histogram.
 const LINES: u64 = 3;
 
-/// Statistics of each tensor; none where the layout is not known.
+/// Statistics of each tensor; none where the layout is not known, or the tensor cannot be read.
 pub(super) fn of(
     session: &Session,
     tensors: &[Tensor],
@@ -31,10 +31,15 @@ pub(super) fn of(
     }
     let bins = if histogram { BINS } else { 0 };
     let options = StatsOptions::new().with_bins(bins).with_work(work);
-    let one = |tensor: &Tensor| match holdall::stats::stats(tensor, &options) {
-        Ok(stats) => Ok(Some(stats)),
-        Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
-        Err(e) => Err(e.into()),
+    let one = |tensor: &Tensor| {
+        if tensor.fault().is_some() {
+            return Ok(None);
+        }
+        match holdall::stats::stats(tensor, &options) {
+            Ok(stats) => Ok(Some(stats)),
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
+            Err(e) => Err(e.into()),
+        }
     };
     tensors.iter().map(one).collect()
 }

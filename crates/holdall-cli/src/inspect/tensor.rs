@@ -26,7 +26,7 @@ const KEY: usize = 12;
 
 /// Writes everything about one tensor.
 pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(), Failure> {
-    let components: Vec<Component> = tensor.components().collect();
+    let components: Vec<Component> = tensor.sound()?.components().collect();
     let (width, paint) = (session.width(), session.paint());
     let text = values(tensor, &components)?;
     let stats = if stats {

@@ -183,6 +183,9 @@ pub(crate) fn component_type(c: &Component) -> Cow<'static, str> {
 /// The type of a tensor's elements, found as [`TensorInfo::dtype`] is; of records and blobs, what their
 /// schema calls them: `Struct`, `utf-8`.
 pub(crate) fn tensor_type(t: &TensorInfo) -> Cow<'static, str> {
+    if t.fault().is_some() {
+        return "unreadable".into();
+    }
     if matches!(t.layout(), Layout::Records | Layout::Blob) {
         return kind_name(t).map_or("-".into(), |name| escape(&name).into());
     }

@@ -1,6 +1,9 @@
 //! The builder in which the checks common to all formats run once.
+//!
+//! What is wrong with one tensor alone is its *fault*: it stays in the index as one that cannot be read, and
+//! the others can be. What makes the table itself untrustworthy (bounds, overlaps, two tensors of one name) is an error.
 
-use super::index::{ComponentRow, DigestKind, Index, Inner, TensorRow, Warning};
+use super::index::{ComponentRow, DigestKind, Fault, Index, Inner, TensorRow, Warning};
 use super::names::in_order;
 use super::shape::{element_count, stored_size};
 use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role};
@@ -60,6 +63,9 @@ pub const MAX_COMPONENTS: usize = 1024;
 
 /// Bytes of one entry of a blob: an offset and a length.
 const ENTRY_LEN: u64 = 16;
+
+/// Faults that are kept with all that is known of them; of those after them the rule is.
+const FULL_FAULTS: usize = 1000;
 
 /// The only way to make an [`Index`]: a decoder adds what it finds, in the file's order, and the
 /// checks that hold for every format run here.
@@ -154,11 +160,13 @@ impl IndexBuilder {
 
     /// Adds a tensor; the components that follow are its own.
     ///
+    /// A shape whose product passes 2^64 is the tensor's fault, and so is what closing the tensor finds: see
+    /// [`IndexBuilder::finish`].
+    ///
     /// # Errors
-    /// [`TOO_MANY_TENSORS`], [`RANK`], [`SHAPE_OVERFLOW`], and what closing the tensor before it
-    /// finds: see [`IndexBuilder::finish`].
+    /// [`TOO_MANY_TENSORS`], [`RANK`], [`TOO_MANY_NAMES`].
     pub fn tensor(&mut self, name: &str, shape: &[u64], layout: Layout) -> Result<()> {
-        self.close_tensor()?;
+        self.close_tensor();
         let inner = &mut self.inner;
         if inner.tensors.len() as u64 >= self.limits.tensors {
             let most = self.limits.tensors;
@@ -169,16 +177,12 @@ impl IndexBuilder {
                 .broken(format!("{} dimensions, at most {}", shape.len(), self.limits.rank))
                 .in_tensor(name));
         }
-        if element_count(shape).is_none() {
-            return Err(SHAPE_OVERFLOW
-                .broken(format!("the product of shape {shape:?} passes 2^64"))
-                .in_tensor(name));
-        }
+        let fits = element_count(shape).is_some();
         if let Some(last) = inner.tensors.len().checked_sub(1) {
             self.sorted &= inner.name(last) < name;
         }
         inner.names.push_str(name);
-        inner.dims.extend_from_slice(shape);
+        inner.dims.extend_from_slice(if fits { shape } else { &[] });
         let row = TensorRow {
             name_end: arena_offset(inner.names.len())?,
             dims_end: arena_offset(inner.dims.len())?,
@@ -187,7 +191,53 @@ impl IndexBuilder {
             layout: self.layout_ids.intern(&mut inner.layouts, &layout)?,
         };
         inner.tensors.push(row);
+        if !fits {
+            self.fault(
+                SHAPE_OVERFLOW.broken(format!("the product of shape {shape:?} passes 2^64")),
+            );
+        }
         Ok(())
+    }
+
+    /// Notes that the tensor added last cannot be read, and why. The first reason counts. Its components are given up, but
+    /// for the bytes that they take.
+    pub fn fault(&mut self, e: Error) {
+        let e = self.blame_last(e);
+        let Some(last) = self.inner.tensors.len().checked_sub(1) else { return };
+        if self.is_faulty(last) {
+            return;
+        }
+        let own = self.inner.components_of(last);
+        let inner = &mut self.inner;
+        for at in own.clone() {
+            let source = inner.sources_of.get(at).copied().unwrap_or(0);
+            let row = &inner.components[at];
+            let stored = row.offset..row.offset.saturating_add(row.stored_len);
+            inner.claimed.push(Extent::new(source, stored));
+        }
+        inner.components.truncate(own.start);
+        inner.sources_of.truncate(own.start);
+        inner.tensors[last].components_end = own.start as u32;
+        let fault = match inner.faults.len() < FULL_FAULTS {
+            true => Fault::Known(e),
+            false => Fault::OneOfMany(e.rule()),
+        };
+        inner.faults.push((last as u32, fault));
+    }
+
+    /// Notes bytes that the tensor added last takes, of which nothing else is known.
+    ///
+    /// # Errors
+    /// [`BOUNDS`].
+    pub fn claim(&mut self, stored: Extent) -> Result<()> {
+        self.check_bounds(stored)?;
+        self.inner.claimed.push(stored);
+        Ok(())
+    }
+
+    /// Whether tensor number `last`, the one added last, cannot be read.
+    fn is_faulty(&self, last: usize) -> bool {
+        self.inner.faults.last().is_some_and(|(at, _)| *at as usize == last)
     }
 
     /// Sets the attributes of the tensor added last.
@@ -213,13 +263,26 @@ impl IndexBuilder {
     /// Adds a component to the tensor added last.
     ///
     /// A raw component's decoded length is its stored length, whatever was given. A known logical
-    /// type over the wrong storage dtype is kept as an unknown one, with a warning.
+    /// type over the wrong storage dtype is kept as an unknown one, with a warning. What it decodes to
+    /// can be the tensor's fault ([`EXPANSION`]).
     ///
     /// # Errors
-    /// [`BOUNDS`], [`EXPANSION`], [`DUPLICATE_COMPONENT`], [`TOO_MANY_NAMES`].
+    /// [`BOUNDS`], [`DUPLICATE_COMPONENT`], [`TOO_MANY_NAMES`].
     pub fn component(&mut self, mut c: Component) -> Result<()> {
-        if let Err(e) = self.check_component(&mut c) {
-            return Err(self.blame_last(e).in_component(&c.role).at(c.stored.range()));
+        self.check_bounds(c.stored).map_err(|e| e.in_component(&c.role))?;
+        match (c.encoding, c.decoded_len) {
+            (Encoding::Raw, _) => c.decoded_len = Some(c.stored_len()),
+            (encoding, Some(decoded)) => {
+                if let Err(e) = check_expansion(encoding, c.stored_len(), decoded) {
+                    self.fault(e.in_component(&c.role).at(c.stored.range()));
+                }
+            }
+            // What follows from the shape is checked when the tensor is closed.
+            (_, None) => {}
+        }
+        if self.inner.tensors.len().checked_sub(1).is_some_and(|last| self.is_faulty(last)) {
+            self.inner.claimed.push(c.stored);
+            return Ok(());
         }
         self.check_logical_type(&mut c);
         let inner = &mut self.inner;
@@ -275,19 +338,25 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// The stored bytes of each component so far, in the order in which they were added.
+    /// How many bytes each tensor takes, for tensors of one component, in the order in which they were added.
     #[cfg(feature = "safetensors")]
     pub(crate) fn stored_lens(&self) -> impl Iterator<Item = u64> {
-        self.inner.components.iter().map(|row| row.stored_len)
+        let inner = &self.inner;
+        let mut faults = inner.faults.iter().map(|(at, _)| *at as usize).peekable();
+        let (mut claimed, mut rows) = (inner.claimed.iter(), inner.components.iter());
+        (0..inner.tensors.len()).map_while(move |at| match faults.next_if_eq(&at) {
+            Some(_) => claimed.next().map(Extent::len),
+            None => rows.next().map(|row| row.stored_len),
+        })
     }
 
-    /// Closes the last tensor and checks what holds between tensors.
+    /// Closes the last tensor and checks what holds between tensors. Faults of a tensor that is closed are
+    /// [`MISSING_COMPONENT`], [`SIZE`], [`ELEMENT_WIDTH`], [`SHAPE_OVERFLOW`] and [`EXPANSION`].
     ///
     /// # Errors
-    /// Of the last tensor: [`MISSING_COMPONENT`], [`SIZE`], [`ELEMENT_WIDTH`]. Of all:
     /// [`DUPLICATE_NAME`], [`OVERLAP`].
     pub fn finish(mut self) -> Result<Index> {
-        self.close_tensor()?;
+        self.close_tensor();
         self.check_names()?;
         self.check_overlaps()?;
         Ok(Index(Arc::new(self.inner)))
@@ -306,8 +375,8 @@ impl IndexBuilder {
         }
     }
 
-    fn check_component(&self, c: &mut Component) -> Result<()> {
-        let stored = &c.stored;
+    /// Checks that the tensor added last can have those bytes.
+    fn check_bounds(&self, stored: Extent) -> Result<()> {
         let Some((len, data)) = self.inner.sources.get(stored.source as usize) else {
             let (number, count) = (stored.source, self.inner.sources.len());
             return Err(BOUNDS.broken(format!("source number {number} of {count}")));
@@ -315,17 +384,12 @@ impl IndexBuilder {
         // An empty component holds nothing to clash with; anywhere in the file will do.
         let room = if stored.is_empty() { 0..*len } else { data.clone() };
         if stored.start > stored.end || stored.start < room.start || stored.end > room.end {
-            return Err(BOUNDS.broken(format!(
+            let e = BOUNDS.broken(format!(
                 "component bytes {}..{} are not inside {}..{}, where data may lie in this file of \
                  {len} bytes",
                 stored.start, stored.end, room.start, room.end
-            )));
-        }
-        match (c.encoding, c.decoded_len) {
-            (Encoding::Raw, _) => c.decoded_len = Some(c.stored_len()),
-            (encoding, Some(decoded)) => check_expansion(encoding, c.stored_len(), decoded)?,
-            // What follows from the shape is checked when the tensor is closed.
-            (_, None) => {}
+            ));
+            return Err(self.blame_last(e).at(stored.range()));
         }
         Ok(())
     }
@@ -347,10 +411,17 @@ impl IndexBuilder {
 
     /// Checks the components of the tensor added last against its layout, and fills in the decoded
     /// lengths that follow from its shape.
-    fn close_tensor(&mut self) -> Result<()> {
-        let Some(last) = self.inner.tensors.len().checked_sub(1) else {
-            return Ok(());
-        };
+    fn close_tensor(&mut self) {
+        let Some(last) = self.inner.tensors.len().checked_sub(1) else { return };
+        if self.is_faulty(last) {
+            return;
+        }
+        if let Err(e) = self.check_layout(last) {
+            self.fault(e);
+        }
+    }
+
+    fn check_layout(&mut self, last: usize) -> Result<()> {
         let own = self.inner.components_of(last);
         let layout = self.inner.tensors[last].layout as usize;
         for role in required_roles(&self.inner.layouts[layout]) {
@@ -471,9 +542,10 @@ impl IndexBuilder {
         let source = |at: usize| inner.sources_of.get(at).copied().unwrap_or(0);
         let extents = || {
             let filled = inner.components.iter().enumerate().filter(|(_, row)| row.stored_len > 0);
-            filled.map(|(at, row)| {
+            let readable = filled.map(|(at, row)| {
                 Extent::new(source(at), row.offset..row.offset.saturating_add(row.stored_len))
-            })
+            });
+            readable.chain(inner.claimed.iter().copied().filter(|extent| !extent.is_empty()))
         };
         let mut last = Extent::default();
         let in_order = extents().all(|extent| {

@@ -2,7 +2,7 @@
 
 use super::shape::element_count;
 use super::{Attributes, ByteOrder, Component, DType, Digest, Encoding, Layout, LogicalType, Role};
-use crate::error::Shown as _;
+use crate::error::{Error, Result, Rule, Shown as _};
 use crate::read::Extent;
 use std::cmp::Ordering;
 use std::fmt;
@@ -72,6 +72,10 @@ pub(super) struct Inner {
     pub(super) logical_types: Vec<LogicalType>,
     /// Tensor numbers in bytewise order of their names; empty when the rows are in that order.
     pub(super) by_name: Vec<u32>,
+    /// What is wrong with single tensors, by their numbers, which rise.
+    pub(super) faults: Vec<(u32, Fault)>,
+    /// Bytes that tensors with a fault take, as far as they say.
+    pub(super) claimed: Vec<Extent>,
 }
 
 /// One tensor. What it has of names, dimensions and components starts where the row before ends.
@@ -82,6 +86,13 @@ pub(super) struct TensorRow {
     /// 1 + its place in `tensor_attributes`, or 0.
     pub(super) attributes: u32,
     pub(super) layout: u16,
+}
+
+/// What is wrong with a tensor.
+pub(super) enum Fault {
+    Known(Error),
+    /// The rule that it breaks, where others before it are told in full.
+    OneOfMany(&'static Rule),
 }
 
 pub(super) struct ComponentRow {
@@ -148,6 +159,26 @@ impl Index {
     /// What is odd about the file but does not make it bad.
     pub fn warnings(&self) -> &[Warning] {
         &self.0.warnings
+    }
+
+    /// The index, where every tensor can be read.
+    ///
+    /// # Errors
+    /// What is wrong with the first tensor that cannot.
+    pub fn sound(self) -> Result<Index> {
+        let first = self.faults().next();
+        first.map_or(Ok(self), Err)
+    }
+
+    /// What is wrong with single tensors, in the file's own order: each is listed and cannot be read, and all others
+    /// can. See [`TensorInfo::fault`].
+    pub fn faults(&self) -> impl ExactSizeIterator<Item = Error> {
+        self.0.faults.iter().map(|(at, fault)| self.0.error(*at, fault))
+    }
+
+    /// The bytes of tensors that cannot be read, as far as they say which those are.
+    pub fn claimed(&self) -> &[Extent] {
+        &self.0.claimed
     }
 
     /// How many tensors there are.
@@ -228,6 +259,17 @@ impl Inner {
     /// The places in `components` of those of tensor number `at`.
     pub(super) fn components_of(&self, at: usize) -> Range<usize> {
         self.span(at, |t| t.components_end)
+    }
+
+    /// What is wrong with tensor number `at`.
+    #[cold]
+    fn error(&self, at: u32, fault: &Fault) -> Error {
+        match fault {
+            Fault::Known(e) => e.clone(),
+            Fault::OneOfMany(rule) => {
+                rule.broken("as in tensors before it").in_tensor(self.name(at as usize))
+            }
+        }
     }
 
     /// Bytes that a component decodes to, where that is known.
@@ -315,6 +357,28 @@ impl TensorInfo {
     /// Logical elements: the product of the shape. It fits; the builder saw to that.
     pub fn count(&self) -> u64 {
         element_count(self.shape()).unwrap_or(u64::MAX)
+    }
+
+    /// Why it cannot be read, where that is so: it has a name then, and a shape and attributes as far as they could be
+    /// made out, and no components.
+    pub fn fault(&self) -> Option<Error> {
+        let inner = &*self.index.0;
+        if inner.faults.is_empty() {
+            return None;
+        }
+        let found = inner.faults.binary_search_by_key(&self.at, |(at, _)| *at).ok()?;
+        Some(inner.error(self.at, &inner.faults[found].1))
+    }
+
+    /// The tensor, where it can be read.
+    ///
+    /// # Errors
+    /// Its [fault](TensorInfo::fault).
+    pub fn sound(&self) -> Result<&TensorInfo> {
+        match self.fault() {
+            Some(e) => Err(e),
+            None => Ok(self),
+        }
     }
 
     /// How its components form a tensor.

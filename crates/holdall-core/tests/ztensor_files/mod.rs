@@ -169,7 +169,7 @@ pub(crate) fn csr(dtype: &str) -> Pairs {
 
 pub(crate) fn decode_with(bytes: &[u8], limits: &Limits) -> Result<Index, Error> {
     match formats::decode(&Window::whole(Bytes::copy_from_slice(bytes)), limits) {
-        Ok(index) => Ok(index),
+        Ok(index) => index.sound(),
         Err(Stop::Fail(e)) => Err(e),
         Err(Stop::Need(range)) => panic!("a whole window lacks {range:?}"),
     }

@@ -11,7 +11,7 @@ from ._arrays import array, placed, writable
 from ._progress import Progress, listening
 from ._reports import VerifyReport, Warning
 from ._tensor import WAYS, Tensor
-from .errors import NotFound, Unsupported
+from .errors import HoldallError, NotFound, Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,11 +32,14 @@ def open(
     io: Io = "auto",
     check: Check = "fast",
     limits: Optional[Mapping[str, int]] = None,
+    strict: bool = False,
     allow: Iterable[Allow] = (),
     offline: bool = False,
     name: Optional[str] = None,
 ) -> "File":
     """Opens a tensor file of any format that Holdall reads. Only its table of contents is read.
+
+    One tensor that cannot be read (of an unknown dtype, say) does not hide the others: see :attr:`Tensor.fault`.
 
     Args:
         source: A path; a file inside a package, ``"model.carton!/model/weights.zt"``; or an address
@@ -47,6 +50,7 @@ def open(
         check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (CRC-32C) or ``"all"``.
             What is only a view into the map is checked under ``"all"`` alone.
         limits: Caps of what the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes).
+        strict: Whether a file with a tensor that cannot be read is refused.
         allow: What addresses may do besides https to public hosts: ``"http"``, ``"private-hosts"``.
         offline: Whether a file that a package only links to comes from the cache alone, rather than being fetched.
         name: Name for a source without a path, for messages.
@@ -58,10 +62,10 @@ def open(
     """
     caps = dict(limits) if limits is not None else None
     if isinstance(source, (str, os.PathLike)):
-        native = _holdall.File.open(source, io, check, caps, allowed(allow), bool(offline))
+        native = _holdall.File.open(source, io, check, caps, bool(strict), allowed(allow), bool(offline))
         return File(native, os.fsdecode(source))
     data, name = in_memory(source, name)
-    return File(_holdall.File.open_bytes(data, name, check, caps), name)
+    return File(_holdall.File.open_bytes(data, name, check, caps, bool(strict)), name)
 
 
 def in_memory(source: Source, name: Optional[str]) -> tuple[bytes, str]:
@@ -164,6 +168,11 @@ class File(Mapping[str, "Tensor"]):
         """What is odd about the file but does not make it bad."""
         return [Warning(**w) for w in self._native.warnings()]
 
+    @property
+    def faults(self) -> list[HoldallError]:
+        """Why single tensors cannot be read, in the file's own order; all others can be."""
+        return self._native.faults()
+
     def load(
         self,
         names: Optional[Iterable[str]] = None,
@@ -180,6 +189,9 @@ class File(Mapping[str, "Tensor"]):
         others = sorted(apart) if positions is None else [at for at in positions if at in apart]
         wanted = range(len(native)) if positions is None else positions
         if others:
+            fault = native.fault(others[0])
+            if fault is not None:
+                raise fault
             name, _, layout, _, _ = native.info(others[0])
             if not dense:
                 raise Unsupported(

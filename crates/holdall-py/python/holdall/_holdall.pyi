@@ -3,6 +3,8 @@
 import sys
 from typing import Any, Callable, Iterable, Optional, Sequence, final
 
+from .errors import HoldallError
+
 __all__ = [
     "Blob", "Buffer", "File", "Model", "Package", "Records", "Writer", "__version__", "build", "command", "fetch",
     "formats", "pack", "record_types", "remedies", "sample", "sample_among", "save", "schema_check", "schema_diff",
@@ -108,10 +110,20 @@ class Buffer:
 class File:
     @staticmethod
     def open(
-        path: Any, io: str, check: str, limits: Optional[dict[str, int]], allow: list[str], offline: bool
+        path: Any,
+        io: str,
+        check: str,
+        limits: Optional[dict[str, int]],
+        strict: bool,
+        allow: list[str],
+        offline: bool,
     ) -> File: ...
     @staticmethod
-    def open_bytes(data: bytes, name: str, check: str, limits: Optional[dict[str, int]]) -> File: ...
+    def open_bytes(
+        data: bytes, name: str, check: str, limits: Optional[dict[str, int]], strict: bool
+    ) -> File: ...
+    def fault(self, at: int) -> Optional[HoldallError]: ...
+    def faults(self) -> list[HoldallError]: ...
     def close(self) -> None: ...
     @property
     def closed(self) -> bool: ...

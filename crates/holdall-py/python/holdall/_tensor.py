@@ -8,7 +8,7 @@ from . import _holdall, _slices
 from ._arrays import DLPACK, PACKED, PLAIN, array, placed, writable
 from ._progress import Progress, listening
 from ._reports import Stats, VerifyReport
-from .errors import Misuse, Unsupported
+from .errors import HoldallError, Misuse, Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,6 +114,11 @@ class Tensor:
     def shape(self) -> tuple[int, ...]:
         """Its dimensions, in elements; ``()`` for a scalar."""
         return self._info[1]
+
+    @property
+    def fault(self) -> Optional[HoldallError]:
+        """Why it cannot be read: reading it raises this. ``None`` where it can be."""
+        return self._native().fault(self._at)
 
     @property
     def ndim(self) -> int:

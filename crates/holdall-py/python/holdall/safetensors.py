@@ -69,7 +69,7 @@ class safe_open:
 
             module()
         self._device = device
-        self._file: File = _open(filename)
+        self._file: File = _open(filename, strict=True)
 
     def __enter__(self) -> "safe_open":
         return self

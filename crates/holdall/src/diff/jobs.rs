@@ -126,7 +126,7 @@ impl Context<'_> {
     fn open(&self, at: usize) -> Result<Option<(Elements, Elements, u64)>> {
         let Pair { a, b, diff } = &self.pairs[at];
         let dense = [a, b].iter().all(|t| *t.layout() == Layout::Dense);
-        if !dense || diff.shapes.is_some() {
+        if !dense || diff.shapes.is_some() || self.pairs[at].fault().is_some() {
             return Ok(None);
         }
         let (a, b) = match (stored(a, &Role::Data), stored(b, &Role::Data)) {
@@ -190,7 +190,9 @@ impl Context<'_> {
     fn pair(&self, kept: &mut Kept, at: usize) -> Result<()> {
         let pair = &self.pairs[at];
         let mut found = pair.diff.clone();
-        if found.shapes.is_none() {
+        if let Some(e) = pair.fault() {
+            found.incomparable = Some(e);
+        } else if found.shapes.is_none() {
             match self.values(kept, pair, &mut found) {
                 Ok(()) => {}
                 Err(e) if is_beyond_us(&e) => found.incomparable = Some(e),

@@ -1,7 +1,7 @@
 //! What differs before a value is read: names, types, shapes, layouts, attributes.
 
 use super::{AttributeDiff, Diff, TensorDiff};
-use holdall_core::{Attributes, Layout, Result, TensorInfo, Value};
+use holdall_core::{Attributes, Error, Layout, Result, TensorInfo, Value};
 use holdall_io::number::ElementType;
 use holdall_io::select::Select;
 use holdall_io::{File, Tensor};
@@ -12,6 +12,13 @@ pub(super) struct Pair {
     pub(super) a: Tensor,
     pub(super) b: Tensor,
     pub(super) diff: TensorDiff,
+}
+
+impl Pair {
+    /// Why one of them cannot be read.
+    pub(super) fn fault(&self) -> Option<Error> {
+        [&self.a, &self.b].into_iter().find_map(|tensor| tensor.sound().err())
+    }
 }
 
 /// Compares all but the values.

@@ -18,6 +18,8 @@ pub(super) fn check(file: &File, state: &State) -> Result<()> {
         let own = tensor.components().filter(|c| c.stored.source == 0);
         ranges.extend(own.map(|c| (c.stored.start, c.stored.end, at)));
     }
+    let claimed = file.index().claimed().iter().filter(|extent| extent.source == 0);
+    ranges.extend(claimed.map(|extent| (extent.start, extent.end, usize::MAX)));
     ranges.sort_unstable();
     let mut end = file.index().data_range().start;
     let mut gaps: Vec<(Range<u64>, usize)> = Vec::new();

@@ -19,7 +19,9 @@ pub(super) fn check<'a>(
     report: &mut VerifyReport,
 ) -> Result<()> {
     let counts = Counts::default();
-    let layered = |t: &&Tensor| *t.layout() != Layout::Dense && !state.is_bad(t.position());
+    let layered = |t: &&Tensor| {
+        *t.layout() != Layout::Dense && t.fault().is_none() && !state.is_bad(t.position())
+    };
     let mut seen = HashSet::new();
     let with_len = |t: &'a Tensor| (t, own_len(t, &mut seen));
     let mut jobs: Vec<(&Tensor, u64)> = tensors.iter().filter(layered).map(with_len).collect();

@@ -58,7 +58,8 @@ enum Pass {
 
 /// One tensor's entry.
 struct Entry {
-    element: &'static ElementType,
+    /// Or why the tensor cannot be read.
+    element: Result<&'static ElementType>,
     /// Counted from the start of the data.
     range: Range<u64>,
     /// Where the entry stands in the file.
@@ -135,10 +136,19 @@ impl Header<'_> {
                 read_entry(&mut reader, &mut shape, self.limits).map_err(|e| e.in_tensor(name))?;
             let stored = self.place(&entry).map_err(|e| e.in_tensor(name).at(entry.at.clone()))?;
             builder.tensor(name, &shape, Layout::Dense)?;
-            if let Some(attributes) = restore.tensor(name, &shape, entry.element, &stored) {
-                builder.tensor_attributes(attributes);
+            match entry.element {
+                Ok(element) => {
+                    if let Some(attributes) = restore.tensor(name, &shape, element, &stored) {
+                        builder.tensor_attributes(attributes);
+                    }
+                    builder.component(component(element, stored))?;
+                }
+                Err(e) => {
+                    builder.fault(e.at(entry.at));
+                    builder.claim(stored.into())?;
+                    restore.forget(name);
+                }
             }
-            builder.component(component(entry.element, stored))?;
             tiling.add(entry.range, &builder);
         }
         reader.end()?;
@@ -319,10 +329,15 @@ fn read_entry(reader: &mut Reader<'_>, shape: &mut Vec<u64>, limits: &Limits) ->
         return Err(missing("shape"));
     }
     let range = range.ok_or_else(|| missing("data_offsets"))?;
-    if product(shape).and_then(|count| count.checked_mul(element.bits)).is_none() {
-        let message = format!("shape {shape:?} of {} passes 2^64 bits", element.name);
-        return Err(SHAPE_OVERFLOW.broken(message).at(start..reader.offset()));
-    }
+    let element = element.and_then(|element| {
+        match product(shape).and_then(|count| count.checked_mul(element.bits)) {
+            Some(_) => Ok(element),
+            None => {
+                let message = format!("shape {shape:?} of {} passes 2^64 bits", element.name);
+                Err(SHAPE_OVERFLOW.broken(message).at(start..reader.offset()))
+            }
+        }
+    });
     Ok(Entry { element, range, at: start..reader.offset() })
 }
 
@@ -331,12 +346,13 @@ pub(super) fn product(shape: &[u64]) -> Option<u64> {
     shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d))
 }
 
-fn read_dtype(reader: &mut Reader<'_>) -> Result<&'static ElementType> {
+/// The dtype, or that it is not one of those known, which is the fault of this tensor alone.
+fn read_dtype(reader: &mut Reader<'_>) -> Result<Result<&'static ElementType>> {
     let mut scratch = String::new();
     let name = reader.string(&mut scratch)?;
-    by_name(name).ok_or_else(|| {
+    Ok(by_name(name).ok_or_else(|| {
         DTYPE.broken(format!("`{}` is not a known dtype", name.shown())).at(reader.here())
-    })
+    }))
 }
 
 fn read_shape(reader: &mut Reader<'_>, shape: &mut Vec<u64>, limits: &Limits) -> Result<()> {

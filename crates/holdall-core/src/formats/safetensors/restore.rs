@@ -101,6 +101,13 @@ impl Restore {
         self.tensor_attributes.as_mut()?.remove(name)
     }
 
+    /// Takes note of a tensor of the header that cannot be read.
+    pub(super) fn forget(&mut self, name: &str) {
+        if let Some(all) = &mut self.tensor_attributes {
+            all.remove(name);
+        }
+    }
+
     /// Adds the aliases and the file's attributes, after all tensors of the header.
     pub(super) fn finish(mut self, builder: &mut IndexBuilder) -> Result<()> {
         if let Some(aliases) = self.aliases.take() {

@@ -2,7 +2,7 @@
 //! encodings, digests.
 
 use super::rules::*;
-use crate::error::{Result, Rule, Shown as _};
+use crate::error::{Error, Result, Rule, Shown as _};
 use crate::model::{DType, Digest, Encoding, IndexBuilder};
 use crate::wire::cbor::{DUPLICATE_KEY, Items, Reader, has_duplicates};
 
@@ -71,6 +71,32 @@ pub(super) fn reserve(builder: &mut IndexBuilder, tensors: &Items, reader: &Read
 /// The value of a required field.
 pub(super) fn required<T>(value: Option<T>, field: &'static str) -> Result<T> {
     value.ok_or_else(|| MISSING_FIELD.broken(format!("there is no `{field}`")))
+}
+
+/// Whether an error is about the tensor that is being read and no other. The manifest around it stands.
+pub(super) fn is_fault(e: &Error) -> bool {
+    let of_a_tensor = [
+        &MISSING_FIELD,
+        &UNKNOWN_DTYPE,
+        &UNKNOWN_ENCODING,
+        &UNKNOWN_BYTE_ORDER,
+        &DIGEST,
+        &UNCOMPRESSED_LENGTH,
+        &INDEX_DTYPE,
+    ];
+    of_a_tensor.contains(&e.rule())
+}
+
+/// What was read, or nothing where what is wrong is the [fault](is_fault) of the tensor; `fault` keeps the first.
+pub(super) fn judge<T>(fault: &mut Option<Error>, read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if is_fault(&e) => {
+            fault.get_or_insert(e);
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
 }
 
 /// Reads a dtype of 1.1's spelling (`f32`).

@@ -2,7 +2,7 @@
 
 use super::fields::{self, Keys, required};
 use super::rules::*;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::builder::{BOUNDS, RANK};
 use crate::model::{
@@ -32,7 +32,7 @@ pub(super) fn decode(
             if std::mem::take(&mut is_first) {
                 entry.take_file_attributes(&mut builder);
             }
-            entry.build(&mut builder)
+            entry.build(&mut builder, reader.since(start))
         });
         done.map_err(|e| match entry.name {
             Some(name) => e.in_tensor(name).at(reader.since(start)),
@@ -58,6 +58,8 @@ struct Entry<'a> {
     byte_order: ByteOrder,
     checksum: Option<&'a str>,
     custom: Attributes,
+    /// The first thing that is wrong with it, and with no other.
+    fault: Option<Error>,
 }
 
 impl<'a> Entry<'a> {
@@ -88,7 +90,7 @@ impl<'a> Entry<'a> {
                 }
                 key @ b"dtype" => {
                     self.keys.known(3, key)?;
-                    self.dtype = Some(fields::long_dtype(reader)?);
+                    self.dtype = fields::judge(&mut self.fault, fields::long_dtype(reader))?;
                 }
                 key @ b"shape" => {
                     self.keys.known(4, key)?;
@@ -96,7 +98,7 @@ impl<'a> Entry<'a> {
                 }
                 key @ b"encoding" => {
                     self.keys.known(5, key)?;
-                    self.encoding = Some(fields::encoding(reader)?);
+                    self.encoding = fields::judge(&mut self.fault, fields::encoding(reader))?;
                 }
                 key @ b"layout" => {
                     self.keys.known(6, key)?;
@@ -105,7 +107,8 @@ impl<'a> Entry<'a> {
                 key @ b"data_endianness" => {
                     self.keys.known(7, key)?;
                     if !reader.null() {
-                        self.byte_order = byte_order(reader)?;
+                        let read = byte_order(reader);
+                        self.byte_order = fields::judge(&mut self.fault, read)?.unwrap_or_default();
                     }
                 }
                 key @ b"checksum" => {
@@ -156,16 +159,50 @@ impl<'a> Entry<'a> {
         builder.attributes(attributes);
     }
 
-    fn build(&mut self, builder: &mut IndexBuilder) -> Result<()> {
+    /// Adds the tensor to `builder`. The entry stands at `at` in the file.
+    fn build(&mut self, builder: &mut IndexBuilder, at: Range<u64>) -> Result<()> {
         let name = required(self.name, "name")?;
+        let stored = match self.offset.zip(self.size) {
+            Some((offset, size)) => Some(
+                offset..offset.checked_add(size).ok_or_else(|| {
+                    BOUNDS.broken(format!("offset {offset} + size {size} passes 2^64"))
+                })?,
+            ),
+            None => None,
+        };
+        let fault = self.fault.take();
+        let component = match fault.map_or_else(|| self.component(name, builder), Err) {
+            Ok((layout, component)) => {
+                builder.tensor(name, &self.shape, layout)?;
+                Some(component)
+            }
+            Err(e) if fields::is_fault(&e) => {
+                builder.tensor(
+                    name,
+                    &self.shape,
+                    Layout::Other(self.layout.unwrap_or("").into()),
+                )?;
+                builder.fault(e.at(at));
+                None
+            }
+            Err(e) => return Err(e),
+        };
+        builder.tensor_attributes(std::mem::take(&mut self.custom));
+        match (component, stored) {
+            (Some(component), _) => builder.component(component),
+            (None, Some(stored)) => builder.claim(stored.into()),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Its layout and its one component.
+    fn component(&mut self, name: &str, builder: &mut IndexBuilder) -> Result<(Layout, Component)> {
         let offset = required(self.offset, "offset")?;
         let size = required(self.size, "size")?;
         let dtype = required(self.dtype, "dtype")?;
         let encoding = required(self.encoding, "encoding")?;
         required(self.has_shape.then_some(()), "shape")?;
-        let Some(end) = offset.checked_add(size) else {
-            return Err(BOUNDS.broken(format!("offset {offset} + size {size} passes 2^64")));
-        };
+        let stored: Range<u64> = offset..offset.saturating_add(size);
         fields::check_alignment(offset, size, name, "data", builder);
         let layout = self.take_layout(name, builder);
         let decoded_len = match encoding {
@@ -184,10 +221,7 @@ impl<'a> Entry<'a> {
             Some(text) => Some(fields::digest(text, name, "data", builder)?),
             None => None,
         };
-        builder.tensor(name, &self.shape, layout)?;
-        builder.tensor_attributes(std::mem::take(&mut self.custom));
-        let stored: Range<u64> = offset..end;
-        builder.component(Component {
+        let component = Component {
             role: Role::Data,
             dtype,
             logical_type: None,
@@ -196,7 +230,8 @@ impl<'a> Entry<'a> {
             stored: stored.into(),
             decoded_len,
             digest,
-        })
+        };
+        Ok((layout, component))
     }
 
     /// The layout; the document's `sparse_format` is taken out of the custom fields.

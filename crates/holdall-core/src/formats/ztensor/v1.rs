@@ -11,6 +11,7 @@ use crate::model::{
     Role,
 };
 use crate::wire::cbor::Reader;
+use std::ops::Range;
 
 /// The newest minor version known.
 const NEWEST_MINOR: u64 = 2;
@@ -124,6 +125,8 @@ struct Decoder<'a> {
     component_keys: Keys<'a>,
     shape: Vec<u64>,
     drafts: Vec<Draft<'a>>,
+    /// The first thing that is wrong with the tensor that is being read, and with no other.
+    fault: Option<Error>,
 }
 
 /// A component as the manifest states it. Its layout may come later, so nothing is checked yet.
@@ -131,8 +134,8 @@ struct Draft<'a> {
     role: &'a str,
     dtype: Option<DType>,
     logical_type: Option<&'a str>,
-    offset: u64,
-    len: u64,
+    /// Offset and length.
+    stored: Option<(u64, u64)>,
     uncompressed_len: Option<u64>,
     encoding: Encoding,
     digest: Option<&'a str>,
@@ -148,6 +151,7 @@ impl<'a> Decoder<'a> {
             component_keys: Keys::default(),
             shape: Vec::new(),
             drafts: Vec::new(),
+            fault: None,
         }
     }
 
@@ -165,20 +169,23 @@ impl<'a> Decoder<'a> {
             let start = reader.offset();
             let key = reader.key("the table of tensors")?;
             let name = reader.utf8(key, start)?;
-            self.tensor(reader, name, builder)
+            self.tensor(reader, name, start, builder)
                 .map_err(|e| e.in_tensor(name).at(reader.since(start)))?;
         }
         Ok(())
     }
 
+    /// The value of the table's entry that begins at `start`.
     fn tensor(
         &mut self,
         reader: &mut Reader<'a>,
         name: &'a str,
+        start: u64,
         builder: &mut IndexBuilder,
     ) -> Result<()> {
         self.object_keys.clear();
         self.drafts.clear();
+        self.fault = None;
         let (mut layout, mut dtype) = (None, None);
         let (mut has_shape, mut has_components) = (false, false);
         let mut attributes = Attributes::new();
@@ -207,27 +214,44 @@ impl<'a> Decoder<'a> {
                 }
                 key @ b"dtype" if !with_attributes => {
                     self.object_keys.known(4, key)?;
-                    dtype = Some(fields::long_dtype(reader)?);
+                    dtype = fields::judge(&mut self.fault, fields::long_dtype(reader))?;
                 }
                 key => self.object_keys.unknown(key, reader)?,
             }
         }
         self.object_keys.finish()?;
 
-        required(has_shape.then_some(()), "shape")?;
-        required(has_components.then_some(()), "components")?;
-        let layout = required(layout, "format")?;
-        if self.generation == Generation::V1Tensors {
-            let dtype = required(dtype, "dtype")?;
+        let fault = &mut self.fault;
+        need(fault, has_shape.then_some(()), "shape")?;
+        need(fault, has_components.then_some(()), "components")?;
+        let layout = need(fault, layout, "format")?.unwrap_or_else(|| Layout::Other("".into()));
+        if self.generation == Generation::V1Tensors
+            && let Some(dtype) = need(fault, dtype, "dtype")?
+        {
             self.spread_dtype(dtype, &layout);
         }
         let sparse = matches!(layout, Layout::SparseCsr | Layout::SparseCoo);
-        builder.tensor(name, &self.shape, layout)?;
+        builder.tensor(name, if has_shape { &self.shape } else { &[] }, layout)?;
         builder.tensor_attributes(attributes);
+        let at = reader.since(start);
+        if let Some(e) = self.fault.take() {
+            builder.fault(e.at(at.clone()));
+        }
         for draft in self.drafts.drain(..) {
             let role = draft.role;
-            component(draft, name, sparse, self.minor, builder)
-                .map_err(|e| e.in_component(role))?;
+            let Some((offset, len)) = draft.stored else { continue };
+            let Some(end) = offset.checked_add(len) else {
+                let message = format!("offset {offset} + length {len} passes 2^64");
+                return Err(BOUNDS.broken(message).in_component(role));
+            };
+            match component(draft, offset..end, name, sparse, self.minor, builder) {
+                Ok(c) => builder.component(c)?,
+                Err(e) if fields::is_fault(&e) => {
+                    builder.fault(e.in_component(role).at(at.clone()));
+                    builder.claim((offset..end).into())?;
+                }
+                Err(e) => return Err(e.in_component(role)),
+            }
         }
         Ok(())
     }
@@ -260,15 +284,15 @@ impl<'a> Decoder<'a> {
     }
 
     fn read_component(&mut self, reader: &mut Reader<'a>, role: &'a str) -> Result<Draft<'a>> {
-        let keys = &mut self.component_keys;
+        let (keys, fault) = (&mut self.component_keys, &mut self.fault);
         keys.clear();
+        let here = |e: Error| e.in_component(role);
         let (mut offset, mut len) = (None, None);
         let mut draft = Draft {
             role,
             dtype: None,
             logical_type: None,
-            offset: 0,
-            len: 0,
+            stored: None,
             uncompressed_len: None,
             encoding: Encoding::Raw,
             digest: None,
@@ -280,7 +304,9 @@ impl<'a> Decoder<'a> {
             match reader.key("a component")? {
                 key @ b"dtype" if typed => {
                     keys.known(0, key)?;
-                    draft.dtype = Some(fields::short_dtype(reader)?);
+                    let read = fields::short_dtype(reader).map_err(here);
+                    // Where it is not known, the tensor cannot be read, and which it is does not matter.
+                    draft.dtype = Some(fields::judge(fault, read)?.unwrap_or(DType::U8));
                 }
                 key @ b"offset" => {
                     keys.known(1, key)?;
@@ -293,7 +319,8 @@ impl<'a> Decoder<'a> {
                 key @ b"encoding" => {
                     keys.known(3, key)?;
                     if !reader.null() {
-                        draft.encoding = fields::encoding(reader)?;
+                        let read = fields::encoding(reader).map_err(here);
+                        draft.encoding = fields::judge(fault, read)?.unwrap_or_default();
                     }
                 }
                 key @ b"digest" => {
@@ -319,10 +346,10 @@ impl<'a> Decoder<'a> {
         }
         keys.finish()?;
         if typed {
-            required(draft.dtype, "dtype")?;
+            need(fault, draft.dtype, "dtype").map_err(here)?;
         }
-        draft.offset = required(offset, "offset")?;
-        draft.len = required(len, "length")?;
+        let offset = need(fault, offset, "offset").map_err(here)?;
+        draft.stored = offset.zip(need(fault, len, "length").map_err(here)?);
         Ok(draft)
     }
 
@@ -334,6 +361,14 @@ impl<'a> Decoder<'a> {
                 _ => dtype,
             });
         }
+    }
+}
+
+/// A required field of a tensor or of a component; none where the tensor has a fault.
+fn need<T>(fault: &mut Option<Error>, value: Option<T>, field: &'static str) -> Result<Option<T>> {
+    match (value, &fault) {
+        (None, None) => fields::judge(fault, required(None, field)),
+        (value, _) => Ok(value),
     }
 }
 
@@ -359,20 +394,19 @@ pub(super) fn layout_of(name: &str) -> Layout {
     }
 }
 
-/// Checks what is specific to zTensor 1.x and hands the component on.
+/// The component that a draft describes, which is checked for what is specific to zTensor 1.x.
 fn component(
     draft: Draft<'_>,
+    stored: Range<u64>,
     tensor: &str,
     sparse: bool,
     minor: u64,
     builder: &mut IndexBuilder,
-) -> Result<()> {
-    let Draft { role, offset, len, encoding, .. } = draft;
+) -> Result<Component> {
+    let Draft { role, encoding, .. } = draft;
+    let len = stored.end.saturating_sub(stored.start);
     let dtype = required(draft.dtype, "dtype")?;
-    let Some(end) = offset.checked_add(len) else {
-        return Err(BOUNDS.broken(format!("offset {offset} + length {len} passes 2^64")));
-    };
-    fields::check_alignment(offset, len, tensor, role, builder);
+    fields::check_alignment(stored.start, len, tensor, role, builder);
     if sparse && matches!(role, "indices" | "indptr" | "coords") && dtype != DType::U64 {
         check_index_dtype(dtype, tensor, role, builder)?;
     }
@@ -380,7 +414,7 @@ fn component(
         (Encoding::Raw, Some(n)) if n != len => {
             return Err(UNCOMPRESSED_LENGTH
                 .broken(format!("raw, with length {len} and uncompressed_length {n}"))
-                .at(offset..end));
+                .at(stored));
         }
         (Encoding::Zstd, None) if minor >= 2 => {
             builder.warn(warnings::UNCOMPRESSED_LENGTH, Some(tensor), Some(role), || {
@@ -393,13 +427,13 @@ fn component(
         Some(text) => Some(fields::digest(text, tensor, role, builder)?),
         None => None,
     };
-    builder.component(Component {
+    Ok(Component {
         role: Role::from_name(role),
         dtype,
         logical_type: draft.logical_type.map(LogicalType::from_name),
         encoding,
         byte_order: ByteOrder::Little,
-        stored: (offset..end).into(),
+        stored: stored.into(),
         decoded_len: draft.uncompressed_len,
         digest,
     })

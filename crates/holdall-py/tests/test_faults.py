@@ -1,0 +1,58 @@
+"""Files in which one tensor cannot be read."""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+
+import holdall
+from holdall.safetensors import safe_open
+
+
+def broken() -> bytes:
+    """A safetensors file of `a` and `z`, and between them a tensor of a dtype that nobody knows."""
+    header = {
+        "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+        "bad": {"dtype": "X99", "shape": [4], "data_offsets": [8, 16]},
+        "z": {"dtype": "F32", "shape": [2], "data_offsets": [16, 24]},
+    }
+    text = json.dumps(header).encode()
+    data = np.array([1, 2, 3, 4, 5, 6], dtype="<f4").tobytes()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def test_the_others_are_read() -> None:
+    with holdall.open(broken()) as f:
+        assert list(f) == ["a", "bad", "z"]
+        assert [e.code for e in f.faults] == ["safetensors/dtype"]
+        assert f["a"].fault is None
+        np.testing.assert_array_equal(f["z"].numpy(), [5, 6])
+        fault = f["bad"].fault
+        assert isinstance(fault, holdall.HoldallError) and fault.tensor == "bad"
+        assert "X99" in str(fault)
+        assert f["bad"].shape == (4,) and f["bad"].dtype == "none" and len(f["bad"].components) == 0
+
+
+def test_reading_it_raises_what_is_wrong() -> None:
+    with holdall.open(broken()) as f:
+        for read in (f["bad"].numpy, f["bad"].to_dense, lambda: f.load(), lambda: f.load(["bad"]), lambda: f["bad"][0]):
+            with pytest.raises(holdall.HoldallError) as e:
+                read()
+            assert e.value.code == "safetensors/dtype" and e.value.tensor == "bad"
+        assert sorted(f.load(["a", "z"])) == ["a", "z"]
+        assert not f.verify().is_sound
+        assert f.verify(exclude=["bad"]).is_sound
+
+
+def test_a_strict_open_refuses_the_file(tmp_path) -> None:
+    path = tmp_path / "broken.safetensors"
+    path.write_bytes(broken())
+    for refused in (
+        lambda: holdall.open(broken(), strict=True),
+        lambda: holdall.open(path, strict=True),
+        lambda: safe_open(path, framework="np"),
+    ):
+        with pytest.raises(holdall.HoldallError) as e:
+            refused()
+        assert e.value.code == "safetensors/dtype"
