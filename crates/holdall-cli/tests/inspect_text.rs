@@ -117,3 +117,40 @@ fn names_that_would_play_tricks_are_escaped() {
     let error = holdall(["inspect", &path, "-t", "\u{1b}[31m"]).ends_with(2).err;
     assert!(!error.contains('\u{1b}'), "{error:?}");
 }
+
+/// What one tensor is wrong in is said, and the others are shown.
+#[test]
+fn a_tensor_that_cannot_be_read() {
+    let header = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"bad":{"dtype":"X99","shape":[4],"data_offsets":[8,16]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.resize(bytes.len() + 16, 0);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("broken.safetensors");
+    std::fs::write(&path, bytes).unwrap();
+    let path = path.to_str().unwrap();
+
+    let text = holdall(["inspect", path]).ends_with(0).out;
+    let row = text.lines().find(|line| line.trim_start().starts_with("bad ")).unwrap();
+    assert!(row.contains("unreadable") && row.contains("[4]"), "{text}");
+    assert!(text.contains("unreadable: ") && text.contains("`X99` is not a known dtype"), "{text}");
+    let plain = holdall(["inspect", "--plain", path]).ends_with(0);
+    assert!(plain.out.contains("bad\tunreadable\t[4]\t0\t"), "{}", plain.out);
+    assert!(plain.err.contains("safetensors/dtype"), "{}", plain.err);
+    let stats = holdall(["inspect", "--stats", path]).ends_with(0).out;
+    assert!(stats.contains("unreadable"), "{stats}");
+    let json = holdall(["inspect", "--json", "--stats", path]).ends_with(0).json();
+    let (sound, bad) = (&json["tensors"][0], &json["tensors"][1]);
+    assert_eq!((sound.get("fault"), &bad["fault"]["code"]), (None, &json!("safetensors/dtype")));
+    assert_eq!((&bad["components"], &bad["stats"]), (&json!({}), &json!(null)));
+
+    holdall(["inspect", path, "-t", "bad"]).ends_with(4);
+    holdall(["extract", path, "bad", "-o", "-"]).ends_with(4);
+    holdall(["verify", path]).ends_with(4);
+    let target = dir.path().join("out.zt");
+    let target = target.to_str().unwrap();
+    let refused = holdall(["convert", path, target]).ends_with(4).err;
+    assert!(refused.contains("--exclude"), "{refused}");
+    holdall(["convert", path, target, "--exclude", "bad"]).ends_with(0);
+    holdall(["verify", target]).ends_with(0);
+}

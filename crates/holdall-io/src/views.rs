@@ -15,6 +15,7 @@ impl Tensor {
     /// # Errors
     /// Misuse for another layout; as [`Tensor::bytes`].
     pub fn dense(&self) -> Result<Dense> {
+        self.sound()?;
         if *self.layout() != Layout::Dense {
             return Err(self.wrong_layout("dense", "`to_dense` gives a dense copy of any layout"));
         }
@@ -29,6 +30,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::dense`]; Misuse for rows outside the shape.
     pub fn rows(&self, rows: Range<u64>) -> Result<Dense> {
+        self.sound()?;
         if *self.layout() != Layout::Dense {
             return Err(self.wrong_layout("dense", "`to_dense` gives a dense copy of any layout"));
         }
@@ -49,6 +51,7 @@ impl Tensor {
     /// Misuse for another layout, Malformed for indices that do not fit the shape; as
     /// [`Tensor::bytes`].
     pub fn csr(&self) -> Result<Csr> {
+        self.sound()?;
         let get = |role: &Role| self.bytes(role);
         let view = Csr::of(self.info(), get, self.file().limits());
         view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
@@ -59,6 +62,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::csr`].
     pub fn coo(&self) -> Result<Coo> {
+        self.sound()?;
         let get = |role: &Role| self.bytes(role);
         let view = Coo::of(self.info(), get, self.file().limits());
         view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
@@ -70,6 +74,7 @@ impl Tensor {
     /// Misuse for another layout, Malformed for lengths that do not fit, Unsupported for a packing
     /// not known; as [`Tensor::bytes`].
     pub fn quantized(&self) -> Result<Quantized> {
+        self.sound()?;
         let get = |role: &Role| self.bytes(role);
         let view = Quantized::of(self.info(), get);
         view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
@@ -82,6 +87,7 @@ impl Tensor {
     /// As the view of its layout; Unsupported for a layout not known; Limit for a dense size above
     /// `Limits::decoded_len`.
     pub fn to_dense(&self) -> Result<Dense> {
+        self.sound()?;
         let limits = self.file().limits();
         let placed = |e: Error| e.in_tensor(self.name()).in_source(self.file().name());
         match self.layout() {

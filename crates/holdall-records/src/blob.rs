@@ -29,6 +29,7 @@ pub(super) struct Inner {
 }
 
 pub(super) fn open(tensor: &Tensor) -> Result<Blob> {
+    tensor.sound()?;
     check_layout(tensor, BLOB)?;
     let limits = tensor.file().limits().of_schemas();
     let schema = Schema::compile(&kind(tensor, &limits)?, &limits)?;

@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) fn records(tensor: &Tensor) -> Result<Records> {
+    tensor.sound()?;
     check_layout(tensor, RECORDS)?;
     let limits = tensor.file().limits().of_schemas();
     let schema = Schema::compile_record(&kind(tensor, &limits)?, &limits)?;

@@ -169,7 +169,9 @@ fn safetensors() -> Vec<Made> {
         // The reference counts bits, and refuses a shape that has 2^64 of them.
         let fits = n < 1 << 61;
         let end = format!(r#"{{"w":{{"dtype":"U8","shape":[{n}],"data_offsets":[0,{n}]}}}}"#);
-        let code = if fits { "safetensors.truncated.end" } else { "index.shape-overflow.end" };
+        // What the table says of the file counts before what is wrong with the shape. Offsets count from the data.
+        let wraps = n.checked_add(1 << 10).is_none();
+        let code = if wraps { "safetensors.offsets.end" } else { "safetensors.truncated.end" };
         all.push(of(format!("{code}-{name}"), &end, 4));
         let shape = format!(r#"{{"w":{{"dtype":"U8","shape":[{n}],"data_offsets":[0,4]}}}}"#);
         let code = if fits { "index.size" } else { "index.shape-overflow" };

@@ -177,11 +177,8 @@ impl<'a> Entry<'a> {
                 Some(component)
             }
             Err(e) if fields::is_fault(&e) => {
-                builder.tensor(
-                    name,
-                    &self.shape,
-                    Layout::Other(self.layout.unwrap_or("").into()),
-                )?;
+                let layout = self.take_layout(name, builder);
+                builder.tensor(name, &self.shape, layout)?;
                 builder.fault(e.at(at));
                 None
             }
