@@ -21,7 +21,7 @@ mod verify;
 pub use diff::{Difference, PackageDiff, package_diff};
 pub use holdall_core::formats::carton::{
     Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
-    ShapeSpec, TensorKind, TensorRow, Tolerance, Value, ValueSpec, ValueType,
+    ShapeSpec, TensorKind, TensorRow, TensorValue, Tolerance, ValueSpec, ValueType,
 };
 pub use inferred::Inferred;
 pub use open::{OpenOptions, open};

@@ -3,6 +3,7 @@
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::given::{self, Files, Form, Lenience};
 use crate::input;
+use crate::output::as_json;
 use crate::output::text::{Grouped, Size, count, escape};
 use crate::schema::read;
 use crate::session::Session;
@@ -183,7 +184,7 @@ fn tell(session: &Session, target: &Path, report: &Report) -> Result<(), Failure
             files: part(&report.files),
             target_len: report.len,
         };
-        writeln!(session.out(), "{fields}")?;
+        writeln!(session.out(), "{}", as_json(&fields))?;
         return Ok(());
     }
     let mut parts = vec![format!("{format} {}", file.version()).trim_end().to_owned()];

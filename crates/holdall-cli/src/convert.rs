@@ -3,6 +3,7 @@
 use crate::args::{Selecting, size};
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
+use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, escape, printable, shape, type_name};
@@ -310,7 +311,7 @@ fn report_json(
     };
     let head = head.and(report.to_plain());
     match plan {
-        None => head.to_string(),
-        Some(specs) => head.without("target_len").and(fields!(plan: specs)).to_string(),
+        None => as_json(&head),
+        Some(specs) => as_json(&head.without("target_len").and(fields!(plan: specs))),
     }
 }

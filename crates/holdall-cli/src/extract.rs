@@ -3,6 +3,7 @@
 use crate::elements;
 use crate::exit::{Failure, Status, WHICH_COMPONENT, WHICH_FORMAT};
 use crate::input;
+use crate::output::as_json;
 use crate::output::text::{Size, escape, printable, shape, type_name};
 use crate::session::Session;
 use crate::writing;
@@ -389,7 +390,7 @@ fn report(
         shape: &extraction.shape,
         len: len,
     };
-    fields.to_string()
+    as_json(&fields)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `holdall formats`.
 
 use crate::exit::{Failure, Status};
+use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::session::Session;
@@ -12,7 +13,7 @@ use std::io::Write as _;
 pub(crate) fn run(session: &Session) -> Result<Status, Failure> {
     let out = &mut *session.out();
     if session.json() {
-        writeln!(out, "{}", Plain::list(FORMATS.iter().copied()))?;
+        writeln!(out, "{}", as_json(&Plain::list(FORMATS.iter().copied())))?;
         return Ok(Status::Fine);
     }
     let columns = [

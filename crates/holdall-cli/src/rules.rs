@@ -1,6 +1,7 @@
 //! `holdall rules`.
 
 use crate::exit::{ARGUMENTS, Failure, Status};
+use crate::output::as_json;
 use crate::output::remedy;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
@@ -40,8 +41,8 @@ pub(crate) fn run(session: &Session, args: &RulesArgs) -> Result<Status, Failure
     let paint = session.paint();
     if session.json() {
         match (&args.code, &all[..]) {
-            (Some(_), [rule]) => writeln!(out, "{}", json(rule))?,
-            _ => writeln!(out, "{}", Plain::list(all.into_iter().map(json)))?,
+            (Some(_), [rule]) => writeln!(out, "{}", as_json(&json(rule)))?,
+            _ => writeln!(out, "{}", as_json(&Plain::list(all.into_iter().map(json))))?,
         }
     } else if args.code.is_some() {
         for rule in all {

@@ -3,7 +3,7 @@
 
 use holdall_core::Error;
 use holdall_core::formats::carton::signature::{Call, in_order};
-use holdall_core::formats::carton::{DimSpec, ShapeSpec, Value, ValueSpec, ValueType};
+use holdall_core::formats::carton::{DimSpec, ShapeSpec, TensorValue, ValueSpec, ValueType};
 
 /// A declared shape from a text: `*`, `=s` (a symbol for all of it) or `n 3 *`.
 fn shape(text: &str) -> ShapeSpec {
@@ -26,17 +26,17 @@ fn spec(name: &str, of: &str) -> ValueSpec {
     ValueSpec::new(name, ValueType::Float32, shape(of))
 }
 
-fn value(shape: &[u64]) -> Value {
+fn value(shape: &[u64]) -> TensorValue {
     let count = shape.iter().product::<u64>() as usize;
-    Value::of(shape.to_vec(), &vec![0f32; count]).unwrap()
+    TensorValue::of(shape.to_vec(), &vec![0f32; count]).unwrap()
 }
 
 fn told(errors: &[Error]) -> Vec<(&str, &str)> {
     errors.iter().map(|e| (e.code(), e.message())).collect()
 }
 
-fn nested(shapes: &[&[u64]]) -> Value {
-    Value::nested(shapes.iter().map(|s| value(s)).collect()).unwrap()
+fn nested(shapes: &[&[u64]]) -> TensorValue {
+    TensorValue::nested(shapes.iter().map(|s| value(s)).collect()).unwrap()
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn what_fits_is_not_told() {
         ("* * *", value(&[1, 2, 3])),
         ("2 *", nested(&[&[5], &[7]])),
         ("n n", nested(&[&[2], &[2]])),
-        ("0 7 7", Value::nested(Vec::new()).unwrap()),
+        ("0 7 7", TensorValue::nested(Vec::new()).unwrap()),
     ] {
         let declared = [spec("x", declared)];
         let wrong = Call::new().inputs(&declared, [("x", &found)]);
@@ -65,7 +65,7 @@ fn what_fits_is_not_told() {
 fn every_mismatch_names_the_place_and_both_sides() {
     let declared =
         [spec("x", "n 3"), spec("y", "n"), spec("z", "*"), spec("s", ""), spec("q", "n *")];
-    let texts = Value::strings(vec![1], vec!["a".to_owned()]).unwrap();
+    let texts = TensorValue::strings(vec![1], vec!["a".to_owned()]).unwrap();
     let (x, y, s) = (value(&[2, 4]), value(&[5]), value(&[1]));
     let q = nested(&[&[3], &[4]]);
     let given = [("x", &x), ("y", &y), ("z", &texts), ("s", &s), ("q", &q), ("w", &s), ("x", &x)];
@@ -147,13 +147,15 @@ fn inputs_without_names_take_those_declared() {
 
 #[test]
 fn values_have_parts_that_fit_each_other() {
-    assert_eq!(Value::of(vec![2], &[1u16]).unwrap_err().code(), "signature/value");
-    assert_eq!(Value::of(vec![u64::MAX, 2], &[1u16]).unwrap_err().code(), "signature/value");
-    assert_eq!(Value::strings(vec![2], Vec::new()).unwrap_err().code(), "signature/value");
-    let inner = Value::nested(Vec::new()).unwrap();
-    assert!(Value::nested(vec![inner]).is_err());
-    assert!(Value::nested(vec![value(&[1]), value(&[1, 1])]).is_err());
-    assert!(Value::nested(vec![value(&[1]), Value::of(vec![1], &[1u8]).unwrap()]).is_err());
-    assert_eq!(Value::of(vec![], &[-2i16]).unwrap().ty(), Some(ValueType::Int16));
-    assert_eq!(Value::of(vec![0, u64::MAX, 9], &[0u8; 0]).unwrap().shape().unwrap().len(), 3);
+    assert_eq!(TensorValue::of(vec![2], &[1u16]).unwrap_err().code(), "signature/value");
+    assert_eq!(TensorValue::of(vec![u64::MAX, 2], &[1u16]).unwrap_err().code(), "signature/value");
+    assert_eq!(TensorValue::strings(vec![2], Vec::new()).unwrap_err().code(), "signature/value");
+    let inner = TensorValue::nested(Vec::new()).unwrap();
+    assert!(TensorValue::nested(vec![inner]).is_err());
+    assert!(TensorValue::nested(vec![value(&[1]), value(&[1, 1])]).is_err());
+    assert!(
+        TensorValue::nested(vec![value(&[1]), TensorValue::of(vec![1], &[1u8]).unwrap()]).is_err()
+    );
+    assert_eq!(TensorValue::of(vec![], &[-2i16]).unwrap().ty(), Some(ValueType::Int16));
+    assert_eq!(TensorValue::of(vec![0, u64::MAX, 9], &[0u8; 0]).unwrap().shape().unwrap().len(), 3);
 }

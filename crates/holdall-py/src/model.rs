@@ -3,7 +3,7 @@
 use crate::errors::misuse;
 use crate::work::run;
 use crate::{describe, plain, values};
-use holdall::carton::{Package, Value};
+use holdall::carton::{Package, TensorValue};
 use holdall::{Result, Work};
 use holdall_run::self_test::{Override, self_tests};
 use holdall_run::{LogLine, Model, Settings};
@@ -95,7 +95,8 @@ impl NativeModel {
         names: Option<Vec<String>>,
         given: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let given: Vec<Value> = given.iter().map(values::from_python).collect::<PyResult<_>>()?;
+        let given: Vec<TensorValue> =
+            given.iter().map(values::from_python).collect::<PyResult<_>>()?;
         let outputs = self.with(py, |model| {
             let inputs = match names {
                 Some(names) => names.into_iter().zip(given).collect(),

@@ -35,7 +35,9 @@ pub(crate) fn to_python<'py>(py: Python<'py>, plain: &Plain<'_>) -> PyResult<Bou
         Plain::Value(v) => value::to_python(py, v)?,
         Plain::Attributes(all) => value::attributes(py, all)?.into_any(),
         Plain::Error(e) => raise(py, e).into_value(py).into_bound(py).into_any(),
-        other => PyString::new(py, &other.to_string()).into_any(),
+        other => {
+            PyString::new(py, &other.to_json(|e| e.advice(crate::remedies::spelled))).into_any()
+        }
     })
 }
 

@@ -6,25 +6,25 @@
 use crate::errors::{Raise, misuse};
 use crate::memory::{Buffer, Lent};
 use bytes::Bytes;
-use holdall::carton::{Value, ValueType};
+use holdall::carton::{TensorValue, ValueType};
 use holdall_run::Named;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 /// A value as the Python half takes it.
-pub(crate) fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn to_python<'py>(py: Python<'py>, value: &TensorValue) -> PyResult<Bound<'py, PyAny>> {
     match value {
-        Value::Numbers { ty, shape, data } => {
+        TensorValue::Numbers { ty, shape, data } => {
             let shape = PyTuple::new(py, shape)?;
             let buffer = Buffer::frozen(data.clone());
             Ok((ty.as_str(), shape, buffer).into_pyobject(py)?.into_any())
         }
-        Value::Strings { shape, data } => {
+        TensorValue::Strings { shape, data } => {
             let shape = PyTuple::new(py, shape)?;
             let texts = PyList::new(py, data)?;
             Ok((ValueType::String.as_str(), shape, texts).into_pyobject(py)?.into_any())
         }
-        Value::Nested(inner) => {
+        TensorValue::Nested(inner) => {
             let out = PyList::empty(py);
             for value in inner {
                 out.append(to_python(py, value)?)?;
@@ -44,23 +44,23 @@ pub(crate) fn named<'py>(py: Python<'py>, all: &Named) -> PyResult<Bound<'py, Py
 }
 
 /// The value that the Python half gave. Its bytes are copied: others may write to them.
-pub(crate) fn from_python(of: &Bound<'_, PyAny>) -> PyResult<Value> {
+pub(crate) fn from_python(of: &Bound<'_, PyAny>) -> PyResult<TensorValue> {
     let py = of.py();
     if let Ok(inner) = of.cast::<PyList>() {
         let values = inner.iter().map(|value| tensor(&value)).collect::<PyResult<_>>()?;
-        return Value::nested(values).raise(py);
+        return TensorValue::nested(values).raise(py);
     }
     tensor(of)
 }
 
-fn tensor(of: &Bound<'_, PyAny>) -> PyResult<Value> {
+fn tensor(of: &Bound<'_, PyAny>) -> PyResult<TensorValue> {
     let py = of.py();
     let (ty, shape, data): (String, Vec<u64>, Bound<'_, PyAny>) = of.extract()?;
     match ty_of(py, &ty)? {
-        ValueType::String => Value::strings(shape, data.extract()?),
+        ValueType::String => TensorValue::strings(shape, data.extract()?),
         ty => {
             let bytes = Bytes::copy_from_slice(Lent::of(&data)?.bytes());
-            Value::numbers(ty, shape, bytes)
+            TensorValue::numbers(ty, shape, bytes)
         }
     }
     .raise(py)

@@ -3,7 +3,7 @@
 //! The network of `examples/xor` on one row: the engine called with tensors made before, and `Model::run`
 //! with values, which are checked against the description, converted, and given back as values.
 
-use holdall::carton::{Package, Value};
+use holdall::carton::{Package, TensorValue};
 use holdall_run::{Model, Settings};
 use rten_tensor::Tensor;
 use rten_tensor::prelude::*;
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let outputs = [engine.node_id("p")?, engine.node_id("label")?];
 
     let x = Tensor::from_data(&[1, 2], vec![1f32, 0.0]);
-    let value = vec![("x".to_owned(), Value::of(vec![1, 2], &[1f32, 0.0])?)];
+    let value = vec![("x".to_owned(), TensorValue::of(vec![1, 2], &[1f32, 0.0])?)];
     let mut bare = Vec::new();
     let mut whole = Vec::new();
     // In turns, so that what slows the machine slows both.

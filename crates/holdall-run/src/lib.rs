@@ -11,15 +11,15 @@
 //! ```
 //! # fn main() -> holdall::Result<()> {
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/xor");
-//! use holdall::carton::{Package, Value};
+//! use holdall::carton::{Package, TensorValue};
 //! use holdall_run::{Model, Settings};
 //!
 //! let package = Package::open(path)?;
 //! # if !cfg!(feature = "onnx") { return Ok(()) }
 //! let mut model = Model::load(&package, &Settings::default())?;
-//! let inputs = model.in_order(vec![Value::of(vec![1, 2], &[1f32, 0.0])?])?;
+//! let inputs = model.in_order(vec![TensorValue::of(vec![1, 2], &[1f32, 0.0])?])?;
 //! let outputs = model.run(inputs)?;
-//! assert_eq!(outputs[1], ("label".to_owned(), Value::of(vec![1], &[1i64])?));
+//! assert_eq!(outputs[1], ("label".to_owned(), TensorValue::of(vec![1], &[1i64])?));
 //! # Ok(())
 //! # }
 //! ```

@@ -3,7 +3,7 @@
 use crate::rules::{CLOSED, COMPAT, IO, NOTHING, PLATFORM, REQUIREMENT, VERSION};
 use crate::runner::{Each, Load, Loaded, Named, Runner, Runners};
 use crate::temporary::Folder;
-use holdall::carton::{Description, OptionValue, Package, Value, ValueSpec};
+use holdall::carton::{Description, OptionValue, Package, TensorValue, ValueSpec};
 use holdall::error::{CANCELLED, Shown as _, list};
 use holdall::formats::carton::signature::{self, Call};
 use holdall::{Error, Result};
@@ -209,7 +209,7 @@ impl Model {
     ///
     /// # Errors
     /// `signature/position`
-    pub fn in_order(&self, values: Vec<Value>) -> Result<Named> {
+    pub fn in_order(&self, values: Vec<TensorValue>) -> Result<Named> {
         signature::in_order(&self.description.inputs, values)
     }
 
@@ -310,7 +310,7 @@ fn bound<'a>(description: &'a Description, inputs: &Named) -> Result<Call<'a>> {
     Ok(call)
 }
 
-fn by_ref(values: &Named) -> impl Iterator<Item = (&str, &Value)> {
+fn by_ref(values: &Named) -> impl Iterator<Item = (&str, &TensorValue)> {
     values.iter().map(|(name, value)| (name.as_str(), value))
 }
 

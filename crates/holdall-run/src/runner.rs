@@ -2,7 +2,7 @@
 
 use crate::model::Settings;
 use crate::rules::NO_RUNNER;
-use holdall::carton::{Description, OptionValue, Value};
+use holdall::carton::{Description, OptionValue, TensorValue};
 use holdall::error::Shown as _;
 use holdall::{Error, Result};
 use semver::VersionReq;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Values by name: the inputs or the outputs of a call.
-pub type Named = Vec<(String, Value)>;
+pub type Named = Vec<(String, TensorValue)>;
 
 /// Takes the outputs of a call, once for each time that the model gives some.
 pub type Each<'a> = &'a mut dyn FnMut(Named) -> Result<()>;

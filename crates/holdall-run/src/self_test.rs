@@ -2,7 +2,7 @@
 
 use crate::model::Model;
 use crate::runner::Named;
-use holdall::carton::{SelfTest, Tolerance, Value};
+use holdall::carton::{SelfTest, TensorValue, Tolerance};
 use holdall::formats::carton::{Comparison, compare};
 use holdall::plain::{Plain, ToPlain};
 use holdall::{Error, Result, fields};
@@ -102,7 +102,7 @@ impl Override {
 /// that it ended.
 pub fn self_tests(
     model: &mut Model,
-    value: &dyn Fn(&str) -> Result<Value>,
+    value: &dyn Fn(&str) -> Result<TensorValue>,
     change: Override,
     each: &mut dyn FnMut(&TestReport),
 ) -> Vec<TestReport> {
@@ -128,7 +128,7 @@ pub fn self_tests(
 fn one(
     model: &mut Model,
     test: &SelfTest,
-    value: &dyn Fn(&str) -> Result<Value>,
+    value: &dyn Fn(&str) -> Result<TensorValue>,
     report: &mut TestReport,
 ) -> Result<()> {
     let all = |named: &[(String, String)]| -> Result<Named> {

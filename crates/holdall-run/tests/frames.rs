@@ -1,7 +1,7 @@
 //! Frames and the values in them: what is written is read, and garbage is told.
 
 use holdall::Bytes;
-use holdall::carton::{Value, ValueType};
+use holdall::carton::{TensorValue, ValueType};
 use holdall_run::process::frame::{DATA_MAX, Frame, HEADER_MAX, Kind, PREFIX_LEN, Prefix};
 use holdall_run::process::values;
 use serde_json::{Value as Json, json};
@@ -87,17 +87,20 @@ fn any_prefix_is_read_or_refused() {
     }
 }
 
-fn sample() -> Vec<(String, Value)> {
+fn sample() -> Vec<(String, TensorValue)> {
     let big: Vec<f32> = (0..300_000).map(|n| n as f32).collect();
-    let part = |n: u64| Value::of(vec![n], &vec![n as i16; n as usize]).unwrap();
+    let part = |n: u64| TensorValue::of(vec![n], &vec![n as i16; n as usize]).unwrap();
     vec![
-        ("x".to_owned(), Value::of(vec![2, 2], &[1u8, 2, 3, 4]).unwrap()),
-        ("scalar".to_owned(), Value::of(vec![], &[-1.5f64]).unwrap()),
-        ("none".to_owned(), Value::of(vec![0, 3], &[0u64; 0]).unwrap()),
-        ("texts".to_owned(), Value::strings(vec![2], vec!["ü\0".into(), String::new()]).unwrap()),
-        ("big".to_owned(), Value::of(vec![300_000], &big).unwrap()),
-        ("nested".to_owned(), Value::nested(vec![part(3), part(1)]).unwrap()),
-        ("empty".to_owned(), Value::nested(Vec::new()).unwrap()),
+        ("x".to_owned(), TensorValue::of(vec![2, 2], &[1u8, 2, 3, 4]).unwrap()),
+        ("scalar".to_owned(), TensorValue::of(vec![], &[-1.5f64]).unwrap()),
+        ("none".to_owned(), TensorValue::of(vec![0, 3], &[0u64; 0]).unwrap()),
+        (
+            "texts".to_owned(),
+            TensorValue::strings(vec![2], vec!["ü\0".into(), String::new()]).unwrap(),
+        ),
+        ("big".to_owned(), TensorValue::of(vec![300_000], &big).unwrap()),
+        ("nested".to_owned(), TensorValue::nested(vec![part(3), part(1)]).unwrap()),
+        ("empty".to_owned(), TensorValue::nested(Vec::new()).unwrap()),
     ]
 }
 
@@ -120,7 +123,7 @@ fn values_are_read_as_they_were_written() {
 
 #[test]
 fn many_small_values_do_not_make_a_long_frame() {
-    let one = Value::of(vec![1 << 20], &vec![0u8; 1 << 20]).unwrap();
+    let one = TensorValue::of(vec![1 << 20], &vec![0u8; 1 << 20]).unwrap();
     let values: Vec<_> = (0..20).map(|n| (n.to_string(), one.clone())).collect();
     let mut shared = 0;
     let (_, data) = values::pack(&values, &mut |_| {

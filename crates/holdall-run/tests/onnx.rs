@@ -7,7 +7,7 @@ mod models;
 
 use graphs::{close, declared, expected, files, folder};
 use holdall::Result;
-use holdall::carton::{Description, OptionValue, Value, ValueType};
+use holdall::carton::{Description, OptionValue, TensorValue, ValueType};
 use holdall_run::{Model, Named, Settings};
 use models::{description, value};
 
@@ -117,17 +117,17 @@ fn what_cannot_be_loaded_is_told() {
 fn what_cannot_be_run_is_told() {
     let (inputs, outputs) = expected("tokens");
     let mut model = load("tokens", declared(&inputs, &outputs)).unwrap();
-    let with = |ids: Value| {
+    let with = |ids: TensorValue| {
         let mut inputs = inputs.clone();
         inputs.iter_mut().find(|(n, _)| n == "ids").unwrap().1 = ids;
         inputs
     };
-    let ids = |n: i64| Value::of(vec![2, 3], &[n; 6]).unwrap();
+    let ids = |n: i64| TensorValue::of(vec![2, 3], &[n; 6]).unwrap();
     // More than 32 bits; outside of the table.
     assert_eq!(model.run(with(ids(1 << 40))).unwrap_err().code(), "onnx/range");
     assert_eq!(model.run(with(ids(10))).unwrap_err().code(), "onnx/run");
     assert_eq!(
-        model.run(with(Value::of(vec![2, 2], &[1i64; 4]).unwrap())).unwrap_err().code(),
+        model.run(with(TensorValue::of(vec![2, 2], &[1i64; 4]).unwrap())).unwrap_err().code(),
         "onnx/run"
     );
     // And the model still runs.
@@ -135,7 +135,7 @@ fn what_cannot_be_run_is_told() {
 
     let mut model = load("reshape", description("onnx", &[], &[])).unwrap();
     let shape = |to: &[i64]| {
-        let to = Value::of(vec![to.len() as u64], to).unwrap();
+        let to = TensorValue::of(vec![to.len() as u64], to).unwrap();
         vec![("x".to_owned(), value(&[6])), ("shape".to_owned(), to)]
     };
     assert_eq!(model.run(shape(&[2, 3])).unwrap()[0].1.shape(), Some(&[2, 3][..]));
@@ -144,9 +144,9 @@ fn what_cannot_be_run_is_told() {
 
     let mut model = load("xor", description("onnx", &[], &[])).unwrap();
     for (value, rule) in [
-        (Value::strings(vec![1], vec!["a".to_owned()]).unwrap(), "onnx/type"),
-        (Value::nested(vec![value(&[2])]).unwrap(), "onnx/type"),
-        (Value::of(vec![1, 2], &[1i32, 2]).unwrap(), "onnx/type"),
+        (TensorValue::strings(vec![1], vec!["a".to_owned()]).unwrap(), "onnx/type"),
+        (TensorValue::nested(vec![value(&[2])]).unwrap(), "onnx/type"),
+        (TensorValue::of(vec![1, 2], &[1i32, 2]).unwrap(), "onnx/type"),
         (value(&[1, 3]), "onnx/run"),
     ] {
         assert_eq!(model.run(vec![("x".to_owned(), value)]).unwrap_err().code(), rule);
@@ -155,7 +155,7 @@ fn what_cannot_be_run_is_told() {
     assert_eq!(model.run(Vec::new()).unwrap_err().code(), "onnx/run");
     // A graph of texts can be loaded, and takes none.
     let mut model = load("texts", description("onnx", &[], &[])).unwrap();
-    let text = Value::strings(vec![1], vec!["a".to_owned()]).unwrap();
+    let text = TensorValue::strings(vec![1], vec!["a".to_owned()]).unwrap();
     assert_eq!(model.run(vec![("x".to_owned(), text)]).unwrap_err().code(), "onnx/type");
 }
 

@@ -7,7 +7,7 @@ mod models;
 
 use graphs::{close, declared, expected, files, folder};
 use holdall::Result;
-use holdall::carton::{Description, OptionValue, Package, Value, ValueType};
+use holdall::carton::{Description, OptionValue, Package, TensorValue, ValueType};
 use holdall_run::onnx::OnnxRuntime;
 use holdall_run::self_test::{Override, self_tests};
 use holdall_run::{Model, Runners, Settings};
@@ -59,20 +59,20 @@ fn types_are_the_graphs() {
     assert_eq!(types, [("p", Some(ValueType::Float32)), ("label", Some(ValueType::Int64))]);
 
     // 64-bit floats are rounded where the graph takes 32; integers are not floats.
-    let wide = Value::of(vec![1, 2], &[1f64, 0.0]).unwrap();
-    let narrow = Value::of(vec![1, 2], &[1f32, 0.0]).unwrap();
-    let mut run = |v: &Value| model.run(vec![("x".to_owned(), v.clone())]);
+    let wide = TensorValue::of(vec![1, 2], &[1f64, 0.0]).unwrap();
+    let narrow = TensorValue::of(vec![1, 2], &[1f32, 0.0]).unwrap();
+    let mut run = |v: &TensorValue| model.run(vec![("x".to_owned(), v.clone())]);
     assert_eq!(run(&wide).unwrap(), run(&narrow).unwrap());
     for (value, rule) in [
-        (Value::of(vec![1, 2], &[1i32, 2]).unwrap(), "onnx/type"),
-        (Value::strings(vec![1], vec!["a".to_owned()]).unwrap(), "onnx/type"),
-        (Value::nested(vec![value(&[2])]).unwrap(), "onnx/type"),
+        (TensorValue::of(vec![1, 2], &[1i32, 2]).unwrap(), "onnx/type"),
+        (TensorValue::strings(vec![1], vec!["a".to_owned()]).unwrap(), "onnx/type"),
+        (TensorValue::nested(vec![value(&[2])]).unwrap(), "onnx/type"),
         (value(&[1, 3]), "onnx/run"),
     ] {
         assert_eq!(run(&value).unwrap_err().code(), rule);
     }
     // No rows at all.
-    let none = Value::of::<f32>(vec![0, 2], &[]).unwrap();
+    let none = TensorValue::of::<f32>(vec![0, 2], &[]).unwrap();
     assert_eq!(run(&none).unwrap()[0].1.shape().map(|s| s[0]), Some(0));
 }
 
@@ -81,13 +81,13 @@ fn whole_numbers_have_all_their_bits() {
     let Some(engine) = engine() else { return };
     let (inputs, outputs) = expected("tokens");
     let mut model = load(&engine, "tokens", declared(&inputs, &outputs)).unwrap();
-    let with = |ids: Value| {
+    let with = |ids: TensorValue| {
         let mut inputs = inputs.clone();
         inputs.iter_mut().find(|(n, _)| n == "ids").unwrap().1 = ids;
         inputs
     };
     // Outside of the table, which only 64 bits can say.
-    let ids = Value::of(vec![2, 3], &[1i64 << 40; 6]).unwrap();
+    let ids = TensorValue::of(vec![2, 3], &[1i64 << 40; 6]).unwrap();
     assert_eq!(model.run(with(ids)).unwrap_err().code(), "onnx/run");
     close(&model.run(inputs.clone()).unwrap(), &outputs);
 }
@@ -96,10 +96,10 @@ fn whole_numbers_have_all_their_bits() {
 fn texts_go_in_and_out() {
     let Some(engine) = engine() else { return };
     let mut model = load(&engine, "texts", description("onnx", &[], &[])).unwrap();
-    let text = Value::strings(vec![2], vec!["a".to_owned(), "βß".to_owned()]).unwrap();
+    let text = TensorValue::strings(vec![2], vec!["a".to_owned(), "βß".to_owned()]).unwrap();
     let given = model.run(vec![("x".to_owned(), text.clone())]).unwrap();
     assert_eq!(given[0].1, text);
-    let nul = Value::strings(vec![1], vec!["a\0b".to_owned()]).unwrap();
+    let nul = TensorValue::strings(vec![1], vec!["a\0b".to_owned()]).unwrap();
     assert_eq!(model.run(vec![("x".to_owned(), nul)]).unwrap_err().code(), "onnx/type");
 }
 

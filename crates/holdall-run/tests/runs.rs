@@ -3,7 +3,7 @@
 mod models;
 
 use holdall::Result;
-use holdall::carton::{OptionValue, Value};
+use holdall::carton::{OptionValue, TensorValue};
 use holdall_run::runner::Each;
 use holdall_run::{Load, Loaded, Model, Named, Runner, Runners, Settings};
 use models::{description, value};
@@ -95,7 +95,7 @@ fn fixed(outputs: Vec<Named>) -> Settings {
     Settings::default().with_runners(Runners::none().with(Fixed(outputs)))
 }
 
-fn named(of: &[(&str, Value)]) -> Named {
+fn named(of: &[(&str, TensorValue)]) -> Named {
     of.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
@@ -126,7 +126,7 @@ fn outputs_are_held_against_the_description() {
         ),
         (vec![sound.clone(), named(&[])], "signature/output-missing"),
         (
-            vec![named(&[("a", Value::of(vec![2], &[1i8, 2]).unwrap()), ("b", two.clone())])],
+            vec![named(&[("a", TensorValue::of(vec![2], &[1i8, 2]).unwrap()), ("b", two.clone())])],
             "signature/output-type",
         ),
         (vec![named(&[("a", value(&[2, 1])), ("b", two.clone())])], "signature/output-rank"),
@@ -243,10 +243,10 @@ fn self_tests_compare_and_go_on() {
     let mut model = Model::load_folder(d, folder.path(), &Settings::default()).unwrap();
     let tensor = |name: &str| {
         Ok(match name {
-            "one" => Value::of(vec![2], &[1f32, 2.0]).unwrap(),
-            "near" => Value::of(vec![2], &[1f32, 2.001]).unwrap(),
-            "two" => Value::of(vec![1], &[1f32]).unwrap(),
-            "wide" => Value::of(vec![1, 1], &[1f32]).unwrap(),
+            "one" => TensorValue::of(vec![2], &[1f32, 2.0]).unwrap(),
+            "near" => TensorValue::of(vec![2], &[1f32, 2.001]).unwrap(),
+            "two" => TensorValue::of(vec![1], &[1f32]).unwrap(),
+            "wide" => TensorValue::of(vec![1, 1], &[1f32]).unwrap(),
             _ => {
                 return Err(
                     holdall_run::rules::TENSOR.broken(format!("there is no tensor `{name}`"))

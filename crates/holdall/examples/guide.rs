@@ -321,13 +321,13 @@ fn source() -> Result<(), Box<dyn std::error::Error>> {
 
 #[cfg(feature = "carton")]
 fn packages() -> holdall::Result<()> {
-    use holdall::carton::{Content, Description, Package, Packer, Runner, Value};
+    use holdall::carton::{Content, Description, Package, Packer, Runner, TensorValue};
     let mut description = Description::default();
     description.model_name = Some("Tiny".into());
     description.runner = Runner::default();
     description.runner.name = "noop".into();
     description.runner.framework_version = "=1.0.0".into();
-    let x = Value::of(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+    let x = TensorValue::of(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
     let report = Packer::new(description)
         .with_file("model/model.zt", Content::Path("model.zt".into()))
         .with_tensor("x", x)

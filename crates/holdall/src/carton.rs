@@ -8,6 +8,6 @@ pub use holdall_carton::{
     Content, Description, Difference, DimSpec, Example, Fetcher, FileReader, Follow, Inferred,
     Links, Manifest, OptionValue, PackReport, Package, PackageDiff, PackageFile, PackageReport,
     PackageVerifyOptions, Packer, Packing, Place, Prepared, Recipe, Reference, Runner, SelfTest,
-    ShapeSpec, Strictness, TensorKind, TensorRow, Tolerance, UnpackOptions, Value, ValueSpec,
+    ShapeSpec, Strictness, TensorKind, TensorRow, TensorValue, Tolerance, UnpackOptions, ValueSpec,
     ValueType, hex, links, mapped, onnx, package_diff, package_path, rules,
 };

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use holdall::carton::{
     Content, Description, DimSpec, Example, Inferred, Packer, Packing, Reference, Runner, SelfTest,
-    ShapeSpec, Value, ValueSpec, ValueType,
+    ShapeSpec, TensorValue, ValueSpec, ValueType,
 };
 use holdall::{Limits, Window};
 use holdall_core::wire::zip::{Directory, Method};
@@ -39,9 +39,9 @@ fn description() -> Description {
     d
 }
 
-fn floats(shape: &[u64], all: &[f32]) -> Value {
+fn floats(shape: &[u64], all: &[f32]) -> TensorValue {
     let data = all.iter().flat_map(|f| f.to_le_bytes()).collect();
-    Value::Numbers { ty: ValueType::Float32, shape: shape.to_vec(), data }
+    TensorValue::Numbers { ty: ValueType::Float32, shape: shape.to_vec(), data }
 }
 
 fn packer(big: &Bytes) -> Packer {
@@ -53,9 +53,9 @@ fn packer(big: &Bytes) -> Packer {
         .with_tensor("out", floats(&[2, 2], &[2.0, 4.0, 6.0, 8.0]))
         .with_tensor(
             "words",
-            Value::Strings { shape: vec![2], data: vec!["a".into(), "ü\n".into()] },
+            TensorValue::Strings { shape: vec![2], data: vec!["a".into(), "ü\n".into()] },
         )
-        .with_tensor("ragged", Value::Nested(vec![floats(&[1], &[1.0]), floats(&[0], &[])]))
+        .with_tensor("ragged", TensorValue::Nested(vec![floats(&[1], &[1.0]), floats(&[0], &[])]))
 }
 
 fn big() -> Bytes {
@@ -140,9 +140,9 @@ fn parts_that_do_not_fit_are_refused() {
     let all = packer(&Bytes::new());
     refused(all.clone().with_tensor("in", floats(&[], &[1.0])), "two tensors are named `in`");
     refused(all.clone().with_tensor("z", floats(&[2], &[1.0])), "4 bytes do not fit the shape [2]");
-    let texts = Value::Strings { shape: vec![], data: vec![] };
+    let texts = TensorValue::Strings { shape: vec![], data: vec![] };
     refused(all.clone().with_tensor("z", texts), "0 texts do not fit the shape []");
-    let deep = Value::Nested(vec![Value::Nested(vec![])]);
+    let deep = TensorValue::Nested(vec![TensorValue::Nested(vec![])]);
     refused(all.with_tensor("z", deep), "contains a nested tensor");
 }
 

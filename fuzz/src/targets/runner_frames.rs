@@ -3,7 +3,7 @@
 
 use crate::walk::is_of_the_file;
 use holdall::Bytes;
-use holdall::carton::{Value, ValueType};
+use holdall::carton::{TensorValue, ValueType};
 use holdall_run::Named;
 use holdall_run::process::frame::{DATA_MAX, Frame, HEADER_MAX, Kind, PREFIX_LEN, Prefix};
 use holdall_run::process::values;
@@ -69,17 +69,17 @@ fn read(bytes: &[u8]) -> Frame {
 }
 
 /// A value has as many elements as its shape says.
-fn holds(value: &Value) {
+fn holds(value: &TensorValue) {
     match value {
-        Value::Numbers { ty, shape, data } => {
+        TensorValue::Numbers { ty, shape, data } => {
             let count = holdall::model::element_count(shape).expect("it was read");
             assert_eq!(Some(data.len() as u64), ty.width().map(|width| width * count));
         }
-        Value::Strings { shape, data } => {
+        TensorValue::Strings { shape, data } => {
             assert_eq!(holdall::model::element_count(shape), Some(data.len() as u64));
         }
-        Value::Nested(inner) => {
-            assert!(inner.iter().all(|v| !matches!(v, Value::Nested(_))));
+        TensorValue::Nested(inner) => {
+            assert!(inner.iter().all(|v| !matches!(v, TensorValue::Nested(_))));
             inner.iter().for_each(holds);
         }
     }
@@ -93,15 +93,15 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
         let ty = tensor.dtype().and_then(|dtype| ValueType::by_name(long_name(dtype)));
         let bytes = tensor.bytes(&holdall::Role::Data);
         if let (Some(ty), Ok(bytes)) = (ty, bytes)
-            && let Ok(value) = Value::numbers(ty, tensor.shape().to_vec(), bytes)
+            && let Ok(value) = TensorValue::numbers(ty, tensor.shape().to_vec(), bytes)
         {
             named.push((tensor.name().to_owned(), value));
         }
     }
-    let texts = Value::strings(vec![2], vec!["a".into(), "ü\n".into()]);
+    let texts = TensorValue::strings(vec![2], vec!["a".into(), "ü\n".into()]);
     named.extend(texts.ok().map(|texts| ("texts".to_owned(), texts)));
-    let inner: Vec<Value> = named.iter().take(1).map(|(_, value)| value.clone()).collect();
-    named.extend(Value::nested(inner).ok().map(|nested| ("nested".to_owned(), nested)));
+    let inner: Vec<TensorValue> = named.iter().take(1).map(|(_, value)| value.clone()).collect();
+    named.extend(TensorValue::nested(inner).ok().map(|nested| ("nested".to_owned(), nested)));
     let mut frames = Vec::new();
     // In the data, and in shared memory.
     if let Ok((values, data)) = values::pack(&named, &mut |_| Ok(7)) {

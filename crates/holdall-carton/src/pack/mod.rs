@@ -8,7 +8,7 @@ mod zip;
 pub use recipe::{Prepared, Recipe, package_path};
 
 use super::rules::OUTPUT_INSIDE;
-use super::{Description, Links, Package, Value};
+use super::{Description, Links, Package, TensorValue};
 use bytes::Bytes;
 use holdall_core::formats::carton::{MANIFEST_NAME, sha256, write, wrong_hash};
 use holdall_core::{Error, Result, Warning};
@@ -62,7 +62,7 @@ pub struct Packer {
     /// The folder that is packed.
     root: Option<PathBuf>,
     files: BTreeMap<String, Part>,
-    tensors: Vec<(String, Value)>,
+    tensors: Vec<(String, TensorValue)>,
     links: Links,
     /// `MANIFEST` as it was, where the same package is written again.
     manifest: Option<Bytes>,
@@ -166,7 +166,7 @@ impl Packer {
     }
 
     /// Adds a tensor for self-tests and examples to refer to.
-    pub fn with_tensor(mut self, name: impl Into<String>, value: Value) -> Packer {
+    pub fn with_tensor(mut self, name: impl Into<String>, value: TensorValue) -> Packer {
         self.tensors.push((name.into(), value));
         self.manifest = None;
         self

@@ -7,7 +7,7 @@ use crate::package::At;
 use crate::read::{Sum, fill, reading};
 use crate::unpack::relative;
 use crate::{
-    Description, Package, PackageFile, Place, TensorKind, TensorRow, Value, ValueType, rules,
+    Description, Package, PackageFile, Place, TensorKind, TensorRow, TensorValue, ValueType, rules,
 };
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
@@ -185,7 +185,7 @@ pub(super) fn of_package(package: &Package) -> BTreeMap<String, Part> {
 pub(super) fn complete(
     files: &mut BTreeMap<String, Part>,
     description: Option<&Description>,
-    tensors: Vec<(String, Value)>,
+    tensors: Vec<(String, TensorValue)>,
 ) -> Result<Vec<Warning>> {
     if let Some(description) = description {
         files.insert(CARTON_TOML.into(), text(write::description(description)));
@@ -241,11 +241,11 @@ fn add_tensor(
     files: &mut BTreeMap<String, Part>,
     rows: &mut Vec<TensorRow>,
     name: String,
-    value: Value,
+    value: TensorValue,
 ) -> Result<()> {
     let (ty, shape, extension, content) = match value {
-        Value::Numbers { ty, shape, data } => (ty, shape, "bin", data),
-        Value::Strings { shape, data } => {
+        TensorValue::Numbers { ty, shape, data } => (ty, shape, "bin", data),
+        TensorValue::Strings { shape, data } => {
             let len = data.len() as u64;
             if element_count(&shape) != Some(len) {
                 return Err(
@@ -254,10 +254,10 @@ fn add_tensor(
             }
             (ValueType::String, shape, "toml", write::strings(&data).into())
         }
-        Value::Nested(values) => {
+        TensorValue::Nested(values) => {
             let mut inner = Vec::new();
             for (at, value) in values.into_iter().enumerate() {
-                if matches!(value, Value::Nested(_)) {
+                if matches!(value, TensorValue::Nested(_)) {
                     return Err(
                         part("a nested tensor contains a nested tensor".into()).in_tensor(name)
                     );

@@ -2,7 +2,7 @@
 
 use super::Package;
 use crate::rules::NO_TENSOR;
-use crate::{TensorKind, Value, ValueType};
+use crate::{TensorKind, TensorValue, ValueType};
 use bytes::Bytes;
 use holdall_core::formats::carton::{TENSOR_DATA, rules::TENSOR_LEN, tensors};
 use holdall_core::model::element_count;
@@ -13,7 +13,7 @@ impl Package {
     ///
     /// # Errors
     /// As [`Package::read`]; Malformed where its file is not what its row says.
-    pub fn value(&self, tensor: &str) -> Result<Value> {
+    pub fn value(&self, tensor: &str) -> Result<TensorValue> {
         let Some(row) = self.tensors().iter().find(|row| row.name == tensor) else {
             return Err(self.no_tensor(tensor));
         };
@@ -25,7 +25,7 @@ impl Package {
                         let count = element_count(shape).unwrap_or(u64::MAX);
                         let limits = self.inner.options.limits();
                         tensors::strings(&bytes, count, limits)
-                            .map(|data| Value::Strings { shape: shape.clone(), data })
+                            .map(|data| TensorValue::Strings { shape: shape.clone(), data })
                     }
                     ty => numbers(*ty, shape, bytes),
                 };
@@ -34,7 +34,7 @@ impl Package {
             // None of them is nested: that was checked when the rows were read.
             TensorKind::Nested { inner } => {
                 let values = inner.iter().map(|name| self.value(name)).collect::<Result<_>>()?;
-                Ok(Value::Nested(values))
+                Ok(TensorValue::Nested(values))
             }
         }
     }
@@ -52,7 +52,7 @@ impl Package {
 }
 
 /// A tensor of numbers; a file that was linked to has its length checked here for the first time.
-fn numbers(ty: ValueType, shape: &[u64], data: Bytes) -> Result<Value> {
+fn numbers(ty: ValueType, shape: &[u64], data: Bytes) -> Result<TensorValue> {
     let wanted = element_count(shape).and_then(|n| n.checked_mul(ty.width().unwrap_or(0)));
     let found = data.len() as u64;
     if wanted != Some(found) {
@@ -60,5 +60,5 @@ fn numbers(ty: ValueType, shape: &[u64], data: Bytes) -> Result<Value> {
         let message = format!("shape {shape:?} of {ty} takes {wanted} bytes, its file has {found}");
         return Err(TENSOR_LEN.broken(message));
     }
-    Ok(Value::Numbers { ty, shape: shape.to_vec(), data })
+    Ok(TensorValue::Numbers { ty, shape: shape.to_vec(), data })
 }

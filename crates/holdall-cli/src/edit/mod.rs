@@ -6,6 +6,7 @@ mod value;
 use crate::args::{IoChoice, Selecting};
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
+use crate::output::as_json;
 use crate::output::text::{Size, count, printable};
 use crate::session::Session;
 use crate::writing::Writing;
@@ -324,7 +325,7 @@ fn tell(
 ) -> Result<(), Failure> {
     let name = args.file.display().to_string();
     if session.json() {
-        writeln!(session.out(), "{}", fields!(source: &name).and(report.to_plain()))?;
+        writeln!(session.out(), "{}", as_json(&fields!(source: &name).and(report.to_plain())))?;
         return Ok(());
     }
     let how = match (report.in_place, report.written) {

@@ -21,7 +21,7 @@ pub(super) fn write(
     let digests = Digests::of(session, tensors, with_sha256)?;
     let stats = with_stats.then(|| stats::of(session, tensors, true)).transpose()?;
     let out = &mut *session.out();
-    let head = file.to_plain().and(fields!(attributes: file.attributes())).to_string();
+    let head = as_json(&file.to_plain().and(fields!(attributes: file.attributes())));
     // The last bracket is that of the object, whose tensors follow one by one.
     write!(out, "{},\"tensors\":[", head.strip_suffix('}').unwrap_or(&head))?;
     let mut text = String::with_capacity(1 << 10);
@@ -46,7 +46,7 @@ pub(super) fn write(
         out.write_all(text.as_bytes())?;
         text.clear();
     }
-    writeln!(out, "],\"files\":[],\"warnings\":{}}}", Plain::from(file.warnings()))?;
+    writeln!(out, "],\"files\":[],\"warnings\":{}}}", as_json(&Plain::from(file.warnings())))?;
     Ok(())
 }
 

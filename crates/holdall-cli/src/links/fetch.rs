@@ -2,6 +2,7 @@
 
 use crate::exit::{Failure, Status};
 use crate::input;
+use crate::output::as_json;
 use crate::output::text::{Size, count, printable};
 use crate::session::Session;
 use clap::Args;
@@ -66,7 +67,7 @@ pub(crate) fn run(session: &Session, args: &FetchArgs) -> Result<Status, Failure
                 len: report.len,
             });
         }
-        writeln!(session.out(), "{told}")?;
+        writeln!(session.out(), "{}", as_json(&told))?;
         return Ok(Status::Fine);
     }
     let name = printable(package.name());

@@ -3,6 +3,7 @@
 use crate::args::size;
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
+use crate::output::as_json;
 use crate::output::text::{Size, count, printable};
 use crate::session::Session;
 use clap::Args;
@@ -143,7 +144,7 @@ fn json(
         len: report.len,
         linked: linked,
     };
-    fields.to_string()
+    as_json(&fields)
 }
 
 #[cfg(test)]

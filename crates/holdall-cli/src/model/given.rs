@@ -1,7 +1,7 @@
 //! Inputs as users bring them: `.npy` files, raw bytes, JSON.
 
 use crate::exit::{Failure, INPUT_NAME, INPUT_SHAPE, INPUT_VALUE};
-use holdall::carton::{DimSpec, ShapeSpec, Value, ValueSpec, ValueType};
+use holdall::carton::{DimSpec, ShapeSpec, TensorValue, ValueSpec, ValueType};
 use holdall::formats::carton::signature;
 use holdall::model::element_count;
 use holdall::npy;
@@ -14,7 +14,7 @@ pub(super) fn inputs(
     declared: &[ValueSpec],
     given: &[String],
     object: Option<&str>,
-) -> Result<Vec<(String, Value)>, Failure> {
+) -> Result<Vec<(String, TensorValue)>, Failure> {
     let mut out = Vec::new();
     let mut unnamed = 0;
     for text in given {
@@ -27,7 +27,7 @@ pub(super) fn inputs(
                 let Some(spec) = declared.get(unnamed) else {
                     if !declared.is_empty() {
                         // More than there are: told as for any caller.
-                        let all = given.iter().map(|_| Value::of(vec![0], &[0u8; 0]));
+                        let all = given.iter().map(|_| TensorValue::of(vec![0], &[0u8; 0]));
                         let all = all.collect::<Result<Vec<_>>>()?;
                         signature::in_order(declared, all)?;
                     }
@@ -64,7 +64,7 @@ pub(super) fn inputs(
     Ok(out)
 }
 
-fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<Value, Failure> {
+fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<TensorValue, Failure> {
     let path = Path::new(what);
     let read = || -> Result<Vec<u8>> {
         std::fs::read(path).map_err(|e| holdall::error::io(e, "opening").in_source(what))
@@ -100,7 +100,7 @@ fn out_of_range(what: &str) -> Option<String> {
 }
 
 /// The array in an `.npy` file.
-pub(crate) fn of_npy(bytes: &[u8]) -> Result<Value> {
+pub(crate) fn of_npy(bytes: &[u8]) -> Result<TensorValue> {
     let header = npy::read(bytes)?;
     let ty = match (&header.logical_type, header.dtype) {
         (None, DType::F32) => ValueType::Float32,
@@ -132,7 +132,7 @@ pub(crate) fn of_npy(bytes: &[u8]) -> Result<Value> {
     if header.fortran_order && count == Some(data.len() as u64) {
         data = row_major(&data, &header.shape, width);
     }
-    Value::numbers(ty, header.shape, data.into())
+    TensorValue::numbers(ty, header.shape, data.into())
 }
 
 /// Elements whose first dimension varies fastest, in C order.
@@ -159,7 +159,7 @@ fn row_major(data: &[u8], shape: &[u64], width: usize) -> Vec<u8> {
 }
 
 /// Bytes alone: the description says the rest.
-fn of_raw(data: Vec<u8>, spec: Option<&ValueSpec>) -> Result<Value> {
+fn of_raw(data: Vec<u8>, spec: Option<&ValueSpec>) -> Result<TensorValue> {
     let hint = "save it as `.npy`, which says its type and shape";
     let broken = |e: String| INPUT_SHAPE.broken(e).with_hint(hint);
     let Some(spec) = spec else {
@@ -187,12 +187,12 @@ fn of_raw(data: Vec<u8>, spec: Option<&ValueSpec>) -> Result<Value> {
         DimSpec::Size(size) => *size,
         _ => open,
     });
-    Value::numbers(spec.ty, shape.collect(), data.into())
+    TensorValue::numbers(spec.ty, shape.collect(), data.into())
 }
 
 /// Numbers or texts in lists of lists. Where nothing says their type, integers are `int64`, other numbers
 /// `float32`.
-pub(crate) fn of_json(json: &Json, ty: Option<ValueType>) -> Result<Value> {
+pub(crate) fn of_json(json: &Json, ty: Option<ValueType>) -> Result<TensorValue> {
     let mut flat = Vec::new();
     if let Some(shape) = flatten(json, &mut flat) {
         let ty = ty.unwrap_or_else(|| match flat.first() {
@@ -204,7 +204,7 @@ pub(crate) fn of_json(json: &Json, ty: Option<ValueType>) -> Result<Value> {
     }
     // Lists of several lengths: a nested tensor.
     let Json::Array(parts) = json else { unreachable!("what is not a list has a shape") };
-    let parts: Result<Vec<Value>> = parts
+    let parts: Result<Vec<TensorValue>> = parts
         .iter()
         .map(|part| {
             let mut flat = Vec::new();
@@ -214,7 +214,7 @@ pub(crate) fn of_json(json: &Json, ty: Option<ValueType>) -> Result<Value> {
             elements(ty.unwrap_or(ValueType::Float32), shape, &flat)
         })
         .collect();
-    Value::nested(parts?)
+    TensorValue::nested(parts?)
 }
 
 /// The shape of a value whose lists are as long as their neighbours, and its elements.
@@ -235,7 +235,7 @@ fn flatten<'a>(json: &'a Json, flat: &mut Vec<&'a Json>) -> Option<Vec<u64>> {
     Some(shape)
 }
 
-fn elements(ty: ValueType, shape: Vec<u64>, flat: &[&Json]) -> Result<Value> {
+fn elements(ty: ValueType, shape: Vec<u64>, flat: &[&Json]) -> Result<TensorValue> {
     macro_rules! integers {
         ($ty:ty) => {{
             let each = |x: &&Json| {
@@ -243,17 +243,17 @@ fn elements(ty: ValueType, shape: Vec<u64>, flat: &[&Json]) -> Result<Value> {
                 whole.and_then(|n| <$ty>::try_from(n).ok()).ok_or_else(|| wrong(x, ty))
             };
             let all: Result<Vec<$ty>> = flat.iter().map(each).collect();
-            Value::of(shape, &all?)
+            TensorValue::of(shape, &all?)
         }};
     }
     match ty {
         ValueType::String => {
             let each = |x: &&Json| x.as_str().map(str::to_owned).ok_or_else(|| wrong(x, ty));
-            Value::strings(shape, flat.iter().map(each).collect::<Result<_>>()?)
+            TensorValue::strings(shape, flat.iter().map(each).collect::<Result<_>>()?)
         }
         ValueType::Float64 => {
             let all: Result<Vec<f64>> = flat.iter().map(|x| float(x, ty)).collect();
-            Value::of(shape, &all?)
+            TensorValue::of(shape, &all?)
         }
         ValueType::Float32 => {
             let each = |x: &&Json| {
@@ -265,7 +265,7 @@ fn elements(ty: ValueType, shape: Vec<u64>, flat: &[&Json]) -> Result<Value> {
                 }
             };
             let all: Result<Vec<f32>> = flat.iter().map(each).collect();
-            Value::of(shape, &all?)
+            TensorValue::of(shape, &all?)
         }
         ValueType::Int8 => integers!(i8),
         ValueType::Int16 => integers!(i16),
@@ -306,28 +306,31 @@ fn wrong(json: &Json, ty: ValueType) -> Error {
 mod tests {
     use super::*;
 
-    fn json(text: &str, ty: Option<ValueType>) -> Result<Value, &'static str> {
+    fn json(text: &str, ty: Option<ValueType>) -> Result<TensorValue, &'static str> {
         of_json(&serde_json::from_str(text).unwrap(), ty).map_err(|e| e.code())
     }
 
     #[test]
     fn json_is_read_in_the_declared_type() {
         let f32 = Some(ValueType::Float32);
-        assert_eq!(json("[[1, 2.5]]", f32).ok(), Value::of(vec![1, 2], &[1f32, 2.5]).ok());
-        assert_eq!(json("3", Some(ValueType::Uint8)).ok(), Value::of(vec![], &[3u8]).ok());
-        assert_eq!(json("[1, 2]", None).ok(), Value::of(vec![2], &[1i64, 2]).ok());
-        assert_eq!(json("[1, 2.5]", None).ok(), Value::of(vec![2], &[1f32, 2.5]).ok());
-        assert_eq!(json("[]", f32).ok(), Value::of(vec![0], &[0f32; 0]).ok());
-        assert_eq!(json("\"a\"", None).ok(), Value::strings(vec![], vec!["a".to_owned()]).ok());
-        let big = Value::of(vec![1], &[u64::MAX]).ok();
+        assert_eq!(json("[[1, 2.5]]", f32).ok(), TensorValue::of(vec![1, 2], &[1f32, 2.5]).ok());
+        assert_eq!(json("3", Some(ValueType::Uint8)).ok(), TensorValue::of(vec![], &[3u8]).ok());
+        assert_eq!(json("[1, 2]", None).ok(), TensorValue::of(vec![2], &[1i64, 2]).ok());
+        assert_eq!(json("[1, 2.5]", None).ok(), TensorValue::of(vec![2], &[1f32, 2.5]).ok());
+        assert_eq!(json("[]", f32).ok(), TensorValue::of(vec![0], &[0f32; 0]).ok());
+        assert_eq!(
+            json("\"a\"", None).ok(),
+            TensorValue::strings(vec![], vec!["a".to_owned()]).ok()
+        );
+        let big = TensorValue::of(vec![1], &[u64::MAX]).ok();
         assert_eq!(json("[18446744073709551615]", Some(ValueType::Uint64)).ok(), big);
-        let inf = Value::of(vec![1], &[f64::NEG_INFINITY]).ok();
+        let inf = TensorValue::of(vec![1], &[f64::NEG_INFINITY]).ok();
         assert_eq!(json("[\"-Infinity\"]", Some(ValueType::Float64)).ok(), inf);
         // The largest, and what is nearer to it than to anything beyond.
-        let most = Value::of(vec![2], &[f32::MAX, f32::MIN]).ok();
+        let most = TensorValue::of(vec![2], &[f32::MAX, f32::MIN]).ok();
         assert_eq!(json("[3.4028235e38, -3.4028235677e38]", f32).ok(), most);
         let ragged = json("[[1, 2], [3]]", f32).unwrap();
-        assert!(matches!(ragged, Value::Nested(parts) if parts.len() == 2));
+        assert!(matches!(ragged, TensorValue::Nested(parts) if parts.len() == 2));
         for (text, ty) in [
             ("[300]", ValueType::Uint8),
             ("[1.5]", ValueType::Int32),
@@ -354,12 +357,15 @@ mod tests {
             out.extend_from_slice(data);
             of_npy(&out).map_err(|e| e.code())
         };
-        let want = Value::of(vec![2, 3], &[1i16, 2, 3, 4, 5, 6]).unwrap();
+        let want = TensorValue::of(vec![2, 3], &[1i16, 2, 3, 4, 5, 6]).unwrap();
         let le = [1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0];
         assert_eq!(file("<i2", "False", "(2, 3)", &le), Ok(want.clone()));
         let columns = [0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6];
         assert_eq!(file(">i2", "True", "(2, 3)", &columns), Ok(want));
-        assert_eq!(file("|b1", "False", "(1,)", &[1]), Ok(Value::of(vec![1], &[1u8]).unwrap()));
+        assert_eq!(
+            file("|b1", "False", "(1,)", &[1]),
+            Ok(TensorValue::of(vec![1], &[1u8]).unwrap())
+        );
         assert_eq!(file("<i2", "False", "(2, 3)", &le[1..]), Err("signature/value"));
         assert_eq!(file("<f2", "False", "(1,)", &[0, 0]), Err("input/value"));
     }

@@ -3,9 +3,10 @@
 use super::{Running, given, shown};
 use crate::exit::{Failure, Status};
 use crate::input;
+use crate::output::as_json;
 use crate::session::Session;
 use clap::Args;
-use holdall::carton::Value;
+use holdall::carton::TensorValue;
 use holdall::fields;
 use holdall_run::Model;
 use std::io::{Read as _, Write as _};
@@ -107,14 +108,14 @@ pub(crate) fn run(session: &Session, args: &RunArgs) -> Result<Status, Failure> 
 fn give(
     session: &Session,
     args: &RunArgs,
-    outputs: &[(String, Value)],
+    outputs: &[(String, TensorValue)],
     number: Option<u64>,
 ) -> Result<(), Failure> {
     if let Some(folder) = &args.output {
         let folder = number.map_or_else(|| folder.clone(), |n| folder.join(n.to_string()));
         let written = shown::files(&folder, outputs, args.force)?;
         if session.json() {
-            writeln!(session.out(), "{}", fields!(written: &written))?;
+            writeln!(session.out(), "{}", as_json(&fields!(written: &written)))?;
         } else {
             for path in written {
                 session.note(format_args!("wrote {}", crate::output::text::printable(&path)));

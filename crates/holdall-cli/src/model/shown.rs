@@ -1,10 +1,11 @@
 //! Outputs: as JSON, as a table, as files.
 
 use crate::exit::{Failure, OUTPUT_NAME};
+use crate::output::as_json;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{escape, shape};
 use crate::session::Session;
-use holdall::carton::{Value, ValueType};
+use holdall::carton::{TensorValue, ValueType};
 use holdall::fields;
 use holdall::npy;
 use holdall::plain::Plain;
@@ -16,8 +17,8 @@ use std::path::Path;
 const SHOWN: usize = 6;
 
 /// Outputs as a JSON object: for each name dtype, shape and elements in lists.
-pub(super) fn json(outputs: &[(String, Value)]) -> String {
-    let one = |(name, value): &'_ (String, Value)| {
+pub(super) fn json(outputs: &[(String, TensorValue)]) -> String {
+    let one = |(name, value): &'_ (String, TensorValue)| {
         let mut data = String::new();
         push_data(value, &mut data);
         let fields = fields! {
@@ -25,15 +26,15 @@ pub(super) fn json(outputs: &[(String, Value)]) -> String {
             shape: value.shape().map(Plain::from),
             data: Plain::Json(data.into()),
         };
-        (name.clone(), fields.to_string())
+        (name.clone(), as_json(&fields))
     };
     let all = outputs.iter().map(one);
-    Plain::map(all.map(|(name, json)| (name, Plain::Json(json.into())))).to_string()
+    as_json(&Plain::map(all.map(|(name, json)| (name, Plain::Json(json.into())))))
 }
 
-fn push_data(value: &Value, out: &mut String) {
+fn push_data(value: &TensorValue, out: &mut String) {
     match value {
-        Value::Nested(parts) => {
+        TensorValue::Nested(parts) => {
             out.push('[');
             for (at, part) in parts.iter().enumerate() {
                 out.push_str(if at > 0 { "," } else { "" });
@@ -71,7 +72,7 @@ enum Quoted {
 }
 
 /// The elements as texts, in C order.
-fn texts(value: &Value, quoted: Quoted) -> Box<dyn Iterator<Item = String> + '_> {
+fn texts(value: &TensorValue, quoted: Quoted) -> Box<dyn Iterator<Item = String> + '_> {
     fn all<const W: usize, T: ToString>(
         data: &[u8],
         read: impl Fn([u8; W]) -> T + 'static,
@@ -85,9 +86,11 @@ fn texts(value: &Value, quoted: Quoted) -> Box<dyn Iterator<Item = String> + '_>
         _ => text,
     };
     match value {
-        Value::Strings { data, .. } => Box::new(data.iter().map(|s| Plain::from(s).to_string())),
-        Value::Nested(_) => Box::new(std::iter::empty()),
-        Value::Numbers { ty, data, .. } => match ty {
+        TensorValue::Strings { data, .. } => {
+            Box::new(data.iter().map(|s| as_json(&Plain::from(s))))
+        }
+        TensorValue::Nested(_) => Box::new(std::iter::empty()),
+        TensorValue::Numbers { ty, data, .. } => match ty {
             ValueType::Float32 => Box::new(all(data, f32::from_le_bytes).map(quote)),
             ValueType::Float64 => Box::new(all(data, f64::from_le_bytes).map(quote)),
             ValueType::Int8 => all(data, i8::from_le_bytes),
@@ -104,7 +107,7 @@ fn texts(value: &Value, quoted: Quoted) -> Box<dyn Iterator<Item = String> + '_>
 }
 
 /// A table of the outputs with their first elements.
-pub(super) fn table(session: &Session, outputs: &[(String, Value)]) -> Result<(), Failure> {
+pub(super) fn table(session: &Session, outputs: &[(String, TensorValue)]) -> Result<(), Failure> {
     let columns = [
         Column::left("output"),
         Column::left("dtype"),
@@ -115,7 +118,7 @@ pub(super) fn table(session: &Session, outputs: &[(String, Value)]) -> Result<()
         let (name, value) = &outputs[at];
         let dims = value.shape().map_or_else(
             || match value {
-                Value::Nested(parts) => format!("nested, {}", parts.len()),
+                TensorValue::Nested(parts) => format!("nested, {}", parts.len()),
                 _ => String::new(),
             },
             shape,
@@ -128,8 +131,8 @@ pub(super) fn table(session: &Session, outputs: &[(String, Value)]) -> Result<()
     Ok(())
 }
 
-fn first(value: &Value) -> String {
-    if let Value::Nested(parts) = value {
+fn first(value: &TensorValue) -> String {
+    if let TensorValue::Nested(parts) = value {
         let parts: Vec<String> = parts.iter().take(2).map(first).collect();
         return parts.join(" | ");
     }
@@ -142,7 +145,7 @@ fn first(value: &Value) -> String {
 /// Writes each output to a file in a folder: `.npy`, or `.json` for texts and nested tensors.
 pub(super) fn files(
     folder: &Path,
-    outputs: &[(String, Value)],
+    outputs: &[(String, TensorValue)],
     force: bool,
 ) -> Result<Vec<String>, Failure> {
     let failed =
@@ -165,7 +168,7 @@ pub(super) fn files(
     let mut written = Vec::new();
     for (name, value) in outputs {
         let (bytes, extension) = match value {
-            Value::Numbers { ty, shape, data } => {
+            TensorValue::Numbers { ty, shape, data } => {
                 let dtype = DType::from_name(short(*ty)).unwrap_or(DType::U8);
                 let mut bytes = npy::header(dtype, None, shape)?;
                 bytes.extend_from_slice(data);

@@ -2,6 +2,7 @@
 
 use super::shape;
 use crate::exit::Failure;
+use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Size, count, cut_end, escape, exact_size, lines_of, printable};
@@ -23,7 +24,7 @@ const SHORT_HASH: usize = 16;
 /// Writes the card of a package.
 pub(crate) fn show(session: &Session, package: &Package) -> Result<(), Failure> {
     if session.json() {
-        writeln!(session.out(), "{}", package.to_plain())?;
+        writeln!(session.out(), "{}", as_json(&package.to_plain()))?;
         return Ok(());
     }
     head(session, package)?;

@@ -2,6 +2,7 @@
 
 use crate::exit::{Failure, Status};
 use crate::input;
+use crate::output::as_json;
 use crate::output::text::escape;
 use crate::session::Session;
 use clap::Args;
@@ -31,7 +32,7 @@ pub(crate) fn run(session: &Session, args: &HashArgs) -> Result<Status, Failure>
         let package = super::expect(session, path)?;
         let hash = package.hash().map(|hash| hex(&hash));
         if session.json() {
-            writeln!(session.out(), "{}", fields!(source: package.name(), hash: hash))?;
+            writeln!(session.out(), "{}", as_json(&fields!(source: package.name(), hash: hash)))?;
             return Ok(Status::Fine);
         }
         let Some(hash) = hash else {

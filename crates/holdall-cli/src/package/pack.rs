@@ -4,6 +4,7 @@ mod values;
 
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
+use crate::output::as_json;
 use crate::output::text::{Size, count, escape, printable};
 use crate::session::Session;
 use clap::{Args, ValueEnum};
@@ -180,7 +181,7 @@ fn tell(session: &Session, to: &Path, report: &PackReport) -> Result<(), Failure
     let name = to.display().to_string();
     if session.json() {
         let fields = fields!(package: &name).and(report.to_plain().without("warnings"));
-        writeln!(session.out(), "{fields}")?;
+        writeln!(session.out(), "{}", as_json(&fields))?;
     } else if !session.global.quiet {
         let files = count(report.files, "file");
         writeln!(session.out(), "{}: {files}, {}", escape(&name), Size(report.len))?;

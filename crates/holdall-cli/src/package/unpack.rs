@@ -1,6 +1,7 @@
 //! `holdall unpack`.
 
 use crate::exit::{Failure, Status};
+use crate::output::as_json;
 use crate::output::text::{count, escape};
 use crate::session::Session;
 use clap::Args;
@@ -62,7 +63,7 @@ pub(crate) fn run(session: &Session, args: &UnpackArgs) -> Result<Status, Failur
     let files = files.count() as u64;
     if session.json() {
         let report = fields!(folder: to.display().to_string(), files: files);
-        writeln!(session.out(), "{report}")?;
+        writeln!(session.out(), "{}", as_json(&report))?;
     } else if !session.global.quiet {
         let to = escape(&to.display().to_string());
         writeln!(session.out(), "{to}: {}", count(files, "file"))?;

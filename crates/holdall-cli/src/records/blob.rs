@@ -3,6 +3,7 @@
 use super::RecordsArgs;
 use super::write::Output;
 use crate::exit::{ARGUMENTS, Failure, Status};
+use crate::output::as_json;
 use crate::output::text::count;
 use crate::session::Session;
 use holdall::plain::Plain;
@@ -29,12 +30,12 @@ pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<
             break;
         }
         let text = match (blob.content(), &elements) {
-            (Content::Utf8, _) => Plain::from(&*blob.str(index)?).to_string(),
+            (Content::Utf8, _) => as_json(&Plain::from(&*blob.str(index)?)),
             (Content::Json, _) => blob.json(index)?.to_string(),
             (_, Some(elements)) => elements.json(&blob.get(index)?)?,
             (_, None) => {
                 use data_encoding::BASE64;
-                Plain::from(BASE64.encode(&blob.get(index)?)).to_string()
+                as_json(&Plain::from(BASE64.encode(&blob.get(index)?)))
             }
         };
         match output.is_json() {

@@ -2,6 +2,7 @@
 
 use super::{RecordsArgs, SHOWN};
 use crate::exit::{Failure, Status};
+use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Grouped, cut_end, printable};
@@ -92,7 +93,7 @@ impl Output {
                 let all = all.filter_map(|(title, text)| {
                     Some((title, Plain::Json(text.as_deref()?.into())))
                 });
-                let line = Plain::map(all).to_string();
+                let line = as_json(&Plain::map(all));
                 self.line(session, &line)
             }
             Form::Csv => {

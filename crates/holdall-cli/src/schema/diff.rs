@@ -3,6 +3,7 @@
 use super::read;
 use crate::exit::{Failure, Status};
 use crate::input;
+use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Grouped, escape, printable};
@@ -151,7 +152,7 @@ fn json(old: &Document, new: &Document, changes: &[Change]) -> String {
         bump: Bump::of(changes).as_str(),
         changes: Plain::list(changes.iter().map(|change| change_json(change))),
     };
-    fields.to_string()
+    as_json(&fields)
 }
 
 /// A change; a side or values that it does not have are left out.

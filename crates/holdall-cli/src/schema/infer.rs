@@ -3,6 +3,7 @@
 use crate::exit::{Failure, Status};
 use crate::given::{self, Form};
 use crate::input;
+use crate::output::as_json;
 use crate::session::Session;
 use clap::Args;
 use holdall::schema::{InferOptions, Width};
@@ -92,7 +93,7 @@ pub(super) fn put(
             if session.json() {
                 let schema = holdall::plain::Plain::Json(schema.to_string().into());
                 let fields = holdall::fields!(target: path.display().to_string(), schema: schema);
-                writeln!(session.out(), "{fields}")?;
+                writeln!(session.out(), "{}", as_json(&fields))?;
             } else {
                 session.note(format_args!("{}: a schema", path.display()));
             }

@@ -2,6 +2,7 @@
 
 use super::read;
 use crate::exit::{Failure, Status};
+use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Grouped, escape, exact_size};
@@ -168,7 +169,7 @@ fn json(what: &SchemaOrFile, layout: &SchemaLayout) -> String {
         record: record,
         paths: Plain::list(layout.rows.iter().map(row_json)),
     };
-    fields.to_string()
+    as_json(&fields)
 }
 
 fn row_json(row: &OutlineRow) -> Plain<'_> {

@@ -3,6 +3,7 @@
 use super::read;
 use crate::exit::{Failure, Status};
 use crate::input;
+use crate::output::as_json;
 use crate::output::text::{Size, count, escape};
 use crate::session::Session;
 use crate::writing::{self, Writing};
@@ -117,7 +118,7 @@ fn tell(
             dropped: &report.dropped,
             target_len: report.target_len,
         };
-        writeln!(session.out(), "{fields}")?;
+        writeln!(session.out(), "{}", as_json(&fields))?;
         return Ok(());
     }
     let mut text = format!(

@@ -1,5 +1,6 @@
 //! Schemas as text for people.
 
+use crate::output::as_json;
 use holdall::plain::Plain;
 use serde_json::Value;
 
@@ -34,7 +35,7 @@ fn write(value: &Value, order: Option<&Value>, indent: usize, used: usize, out: 
             for (at, (key, value, order)) in members(value, order).into_iter().enumerate() {
                 next(at, out);
                 let start = out.len();
-                Plain::from(key).write_json(out);
+                out.push_str(&as_json(&Plain::from(key)));
                 out.push_str(": ");
                 let used = inner + crate::output::text::columns(&out[start..]);
                 write(value, order, inner, used, out);
@@ -61,7 +62,7 @@ fn line(value: &Value, order: Option<&Value>, out: &mut String) {
             out.push('{');
             for (at, (key, value, order)) in members(value, order).into_iter().enumerate() {
                 out.push_str(if at > 0 { ", " } else { "" });
-                Plain::from(key).write_json(out);
+                out.push_str(&as_json(&Plain::from(key)));
                 out.push_str(": ");
                 line(value, order, out);
             }

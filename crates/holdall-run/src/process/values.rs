@@ -3,7 +3,7 @@
 
 use crate::rules::FRAME;
 use crate::runner::Named;
-use holdall::carton::{Value, ValueType};
+use holdall::carton::{TensorValue, ValueType};
 use holdall::error::Shown as _;
 use holdall::{Bytes, Result};
 use serde_json::{Map, Value as Json, json};
@@ -37,13 +37,13 @@ pub fn pack(
 }
 
 fn pack_one(
-    value: &Value,
+    value: &TensorValue,
     data: &mut Vec<u8>,
     share: &mut dyn FnMut(&[u8]) -> Result<u64>,
 ) -> Result<Map<String, Json>> {
     let mut row = Map::new();
     match value {
-        Value::Numbers { ty, shape, data: bytes } => {
+        TensorValue::Numbers { ty, shape, data: bytes } => {
             row.insert("dtype".to_owned(), json!(ty.as_str()));
             row.insert("shape".to_owned(), json!(shape));
             row.insert("len".to_owned(), json!(bytes.len()));
@@ -55,12 +55,12 @@ fn pack_one(
                 data.extend_from_slice(bytes);
             }
         }
-        Value::Strings { shape, data } => {
+        TensorValue::Strings { shape, data } => {
             row.insert("dtype".to_owned(), json!("string"));
             row.insert("shape".to_owned(), json!(shape));
             row.insert("strings".to_owned(), json!(data));
         }
-        Value::Nested(inner) => {
+        TensorValue::Nested(inner) => {
             let rows: Result<Vec<Json>> =
                 inner.iter().map(|v| Ok(Json::Object(pack_one(v, data, share)?))).collect();
             row.insert("nested".to_owned(), Json::Array(rows?));
@@ -107,15 +107,15 @@ fn unpack_one(
     data: &Bytes,
     shared: &mut dyn FnMut(u64, u64) -> Result<Bytes>,
     depth: Depth,
-) -> Result<Value> {
+) -> Result<TensorValue> {
     let number = |name: &str| row.get(name).and_then(Json::as_u64);
     if let Some(inner) = row.get("nested") {
         let (Some(inner), Depth::Outer) = (inner.as_array(), depth) else {
             return Err(FRAME.broken("a nested value that is not a list, or inside another"));
         };
-        let inner: Result<Vec<Value>> =
+        let inner: Result<Vec<TensorValue>> =
             inner.iter().map(|row| unpack_one(row, data, shared, Depth::Inner)).collect();
-        return fits(Value::nested(inner?));
+        return fits(TensorValue::nested(inner?));
     }
     let shape: Option<Vec<u64>> = row
         .get("shape")
@@ -137,7 +137,7 @@ fn unpack_one(
         let Some(texts) = texts else {
             return Err(FRAME.broken("strings that are not a list of texts"));
         };
-        return fits(Value::strings(shape, texts));
+        return fits(TensorValue::strings(shape, texts));
     }
     let Some(len) = number("len") else { return Err(FRAME.broken("numbers without a length")) };
     let bytes = match (number("file"), number("at")) {
@@ -152,10 +152,10 @@ fn unpack_one(
         }
         _ => return Err(FRAME.broken("numbers are in a file or in the data")),
     };
-    fits(Value::numbers(ty, shape, bytes))
+    fits(TensorValue::numbers(ty, shape, bytes))
 }
 
 /// What does not fit its shape is a broken frame.
-fn fits(value: Result<Value>) -> Result<Value> {
+fn fits(value: Result<TensorValue>) -> Result<TensorValue> {
     value.map_err(|e| e.under(&FRAME))
 }

@@ -1,7 +1,7 @@
 //! The ONNX models of `tests/onnx`, and what the reference evaluator of the `onnx` package gives for them.
 
 use crate::models::{description, shape};
-use holdall::carton::{Description, Value, ValueSpec};
+use holdall::carton::{Description, TensorValue, ValueSpec};
 use holdall::formats::carton::compare;
 use holdall_run::Named;
 use serde_json::Value as Json;
@@ -25,10 +25,10 @@ fn of(side: &Json) -> Named {
         let floats = || data.iter().map(|x| x.as_f64().unwrap());
         let whole = || data.iter().map(|x| x.as_i64().unwrap_or(i64::from(x == &Json::Bool(true))));
         let value = match v["dtype"].as_str().unwrap() {
-            "float32" => Value::of(shape, &floats().map(|x| x as f32).collect::<Vec<_>>()),
-            "float64" => Value::of(shape, &floats().collect::<Vec<_>>()),
-            "int64" => Value::of(shape, &whole().collect::<Vec<_>>()),
-            "uint8" => Value::of(shape, &whole().map(|n| n as u8).collect::<Vec<_>>()),
+            "float32" => TensorValue::of(shape, &floats().map(|x| x as f32).collect::<Vec<_>>()),
+            "float64" => TensorValue::of(shape, &floats().collect::<Vec<_>>()),
+            "int64" => TensorValue::of(shape, &whole().collect::<Vec<_>>()),
+            "uint8" => TensorValue::of(shape, &whole().map(|n| n as u8).collect::<Vec<_>>()),
             other => panic!("{other}"),
         };
         (name.clone(), value.unwrap())
@@ -47,8 +47,9 @@ pub(crate) fn expected(name: &str) -> (Named, Named) {
 pub(crate) fn declared(inputs: &Named, outputs: &Named) -> Description {
     let mut d = description("onnx", &[], &[]);
     let specs = |of: &Named| {
-        let spec =
-            |(name, v): &(String, Value)| ValueSpec::new(name.clone(), v.ty().unwrap(), shape("*"));
+        let spec = |(name, v): &(String, TensorValue)| {
+            ValueSpec::new(name.clone(), v.ty().unwrap(), shape("*"))
+        };
         of.iter().map(spec).collect()
     };
     (d.inputs, d.outputs) = (specs(inputs), specs(outputs));

@@ -1,7 +1,9 @@
 //! Descriptions and values for tests.
 #![allow(dead_code)]
 
-use holdall::carton::{Description, DimSpec, OptionValue, ShapeSpec, Value, ValueSpec, ValueType};
+use holdall::carton::{
+    Description, DimSpec, OptionValue, ShapeSpec, TensorValue, ValueSpec, ValueType,
+};
 
 /// A declared shape from a text: `*` or `n 3 *`.
 pub(crate) fn shape(text: &str) -> ShapeSpec {
@@ -49,7 +51,7 @@ pub(crate) fn python(inputs: &[(&str, &str)], outputs: &[(&str, &str)]) -> Descr
 }
 
 /// Zeros.
-pub(crate) fn value(shape: &[u64]) -> Value {
+pub(crate) fn value(shape: &[u64]) -> TensorValue {
     let count = shape.iter().product::<u64>() as usize;
-    Value::of(shape.to_vec(), &vec![0f32; count]).unwrap()
+    TensorValue::of(shape.to_vec(), &vec![0f32; count]).unwrap()
 }

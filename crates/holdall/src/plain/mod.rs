@@ -13,10 +13,8 @@ use holdall_core::{Attributes, Digest, Error, Remedy, Role, TensorInfo, Value, W
 use holdall_io::number::Number;
 use holdall_json::write_string;
 use std::borrow::Cow;
-use std::fmt;
 
-/// Plain data: the parts that JSON has, and those of ours that JSON has a form for. [`Plain::write_json`]
-/// and `to_string` give that form.
+/// Plain data: the parts that JSON has, and those of ours that JSON has a form for, which [`Plain::to_json`] gives.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Plain<'a> {
@@ -106,16 +104,12 @@ impl<'a> Plain<'a> {
         self
     }
 
-    /// The JSON text, on one line without spaces; `hint` says what can be done about an error.
+    /// The JSON text, on one line without spaces; `hint` says what can be done about an error, in the words of whoever
+    /// prints it: [`hint`] has those of Rust.
     pub fn to_json(&self, hint: fn(&Error) -> Option<String>) -> String {
         let mut out = String::new();
         self.write(hint, &mut out);
         out
-    }
-
-    /// Appends the JSON text, on one line without spaces, with hints in words of Rust.
-    pub fn write_json(&self, out: &mut String) {
-        self.write(hint, out);
     }
 
     fn write(&self, hint: fn(&Error) -> Option<String>, out: &mut String) {
@@ -142,7 +136,7 @@ impl<'a> Plain<'a> {
                 out.push_str(if fields.is_empty() { "{}" } else { "}" });
             }
             Plain::Number(Number::Integer(n)) => Value::Integer(*n).write_json(out),
-            Plain::Number(Number::Complex(re, im)) => Plain::from((*re, *im)).write_json(out),
+            Plain::Number(Number::Complex(re, im)) => Plain::from((*re, *im)).write(hint, out),
             Plain::Number(real) => Value::Float(real.to_f64()).write_json(out),
             Plain::Value(value) => value.write_json(out),
             Plain::Attributes(all) => out.push_str(&all.to_json()),
@@ -152,8 +146,8 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// What can be done about an error, in words of Rust.
-fn hint(e: &Error) -> Option<String> {
+/// What can be done about an error, in words of Rust: for [`Plain::to_json`].
+pub fn hint(e: &Error) -> Option<String> {
     e.advice(|remedy| Some(remedy.to_string()))
 }
 
@@ -179,14 +173,6 @@ impl ToPlain for Remedy {
             Detail::Text(text) => (key, Plain::from(text)),
         });
         fields!(do: self.name()).and(Plain::map(details))
-    }
-}
-
-impl fmt::Display for Plain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::new();
-        self.write_json(&mut text);
-        f.write_str(&text)
     }
 }
 

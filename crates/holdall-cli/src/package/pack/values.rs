@@ -2,7 +2,7 @@
 
 use crate::exit::LENGTH;
 use crate::model::given;
-use holdall::carton::Value;
+use holdall::carton::TensorValue;
 use holdall::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub(super) fn pair(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 /// The tensor in an `.npy` or `.json` file.
-pub(super) fn read(path: &Path) -> Result<Value> {
+pub(super) fn read(path: &Path) -> Result<TensorValue> {
     let failed = |e: std::io::Error| holdall::error::io(e, "opening");
     let read = || {
         let bytes = std::fs::read(path).map_err(failed)?;

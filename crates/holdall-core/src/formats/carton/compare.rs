@@ -4,7 +4,7 @@
 //! Infinities are close to themselves alone; NaN to none, or to NaN where the tolerance says so. Integers and
 //! texts are compared exactly.
 
-use super::{Tolerance, Value, ValueType};
+use super::{TensorValue, Tolerance, ValueType};
 
 /// What comparing two values found.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -47,10 +47,10 @@ impl Comparison {
 }
 
 /// Compares what a model gave with what was expected.
-pub fn compare(found: &Value, expected: &Value, tolerance: &Tolerance) -> Comparison {
+pub fn compare(found: &TensorValue, expected: &TensorValue, tolerance: &Tolerance) -> Comparison {
     let mut out = Comparison::default();
     match (found, expected) {
-        (Value::Nested(found), Value::Nested(expected)) => {
+        (TensorValue::Nested(found), TensorValue::Nested(expected)) => {
             if found.len() != expected.len() {
                 let (found, expected) = (found.len(), expected.len());
                 out.mismatch = Some(format!("{found} tensors, expected {expected}"));
@@ -66,13 +66,13 @@ pub fn compare(found: &Value, expected: &Value, tolerance: &Tolerance) -> Compar
 }
 
 fn one(
-    found: &Value,
-    expected: &Value,
+    found: &TensorValue,
+    expected: &TensorValue,
     tolerance: &Tolerance,
     part: Option<usize>,
     out: &mut Comparison,
 ) {
-    let say = |v: &Value| match (v.ty(), v.shape()) {
+    let say = |v: &TensorValue| match (v.ty(), v.shape()) {
         (Some(ty), Some(shape)) => format!("{} of shape {shape:?}", ty.as_str()),
         _ => "a nested tensor".to_owned(),
     };
@@ -82,12 +82,12 @@ fn one(
         return;
     }
     match (found, expected) {
-        (Value::Strings { data: a, shape }, Value::Strings { data: b, .. }) => {
+        (TensorValue::Strings { data: a, shape }, TensorValue::Strings { data: b, .. }) => {
             for (at, (a, b)) in a.iter().zip(b).enumerate() {
                 out.note(a == b, part, at, shape, || (format!("{a:?}"), format!("{b:?}")));
             }
         }
-        (Value::Numbers { ty, data: a, shape }, Value::Numbers { data: b, .. }) => {
+        (TensorValue::Numbers { ty, data: a, shape }, TensorValue::Numbers { data: b, .. }) => {
             let at = Place { part, shape };
             match ty {
                 ValueType::Float32 => {

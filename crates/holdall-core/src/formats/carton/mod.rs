@@ -71,7 +71,7 @@ pub use links::Links;
 pub use manifest::Manifest;
 pub use rules::{RULES, warnings};
 pub use tensors::{TensorKind, TensorRow};
-pub use value::{Number, Value, ValueType};
+pub use value::{Number, TensorValue, ValueType};
 pub use zipped::read as read_zip;
 
 use crate::formats::Format;

@@ -9,7 +9,7 @@
 //! Dimension 0 is the number of tensors inside, the further ones are theirs: a size or a symbol must hold
 //! for each of them. A nested tensor of none has no type and no further dimensions to be wrong.
 
-use super::{DimSpec, ShapeSpec, Value, ValueSpec};
+use super::{DimSpec, ShapeSpec, TensorValue, ValueSpec};
 use crate::error::{Error, Rule, Shown as _, list};
 use std::collections::BTreeMap;
 
@@ -148,7 +148,7 @@ impl<'a> Call<'a> {
     pub fn inputs<'v, N: AsRef<str> + 'v>(
         &mut self,
         declared: &'a [ValueSpec],
-        values: impl IntoIterator<Item = (N, &'v Value)>,
+        values: impl IntoIterator<Item = (N, &'v TensorValue)>,
     ) -> Vec<Error> {
         self.check(Side::Input, declared, values)
     }
@@ -157,7 +157,7 @@ impl<'a> Call<'a> {
     pub fn outputs<'v, N: AsRef<str> + 'v>(
         &mut self,
         declared: &'a [ValueSpec],
-        values: impl IntoIterator<Item = (N, &'v Value)>,
+        values: impl IntoIterator<Item = (N, &'v TensorValue)>,
     ) -> Vec<Error> {
         self.check(Side::Output, declared, values)
     }
@@ -166,7 +166,7 @@ impl<'a> Call<'a> {
         &mut self,
         side: Side,
         declared: &'a [ValueSpec],
-        values: impl IntoIterator<Item = (N, &'v Value)>,
+        values: impl IntoIterator<Item = (N, &'v TensorValue)>,
     ) -> Vec<Error> {
         let mut wrong = Vec::new();
         if declared.is_empty() {
@@ -202,7 +202,13 @@ impl<'a> Call<'a> {
         wrong
     }
 
-    fn one(&mut self, side: Side, spec: &'a ValueSpec, value: &Value, wrong: &mut Vec<Error>) {
+    fn one(
+        &mut self,
+        side: Side,
+        spec: &'a ValueSpec,
+        value: &TensorValue,
+        wrong: &mut Vec<Error>,
+    ) {
         let (rules, place) = (side.rules(), place(side, spec));
         if let Some(found) = value.ty().filter(|ty| *ty != spec.ty) {
             let (found, wanted) = (found.as_str(), spec.ty.as_str());
@@ -233,11 +239,11 @@ impl<'a> Call<'a> {
         side: Side,
         place: &str,
         dims: &'a [DimSpec],
-        value: &Value,
+        value: &TensorValue,
         wrong: &mut Vec<Error>,
     ) {
         let inner = match value {
-            Value::Nested(inner) => inner,
+            TensorValue::Nested(inner) => inner,
             plain => {
                 let shape = plain.shape().unwrap_or_default();
                 return self.plain(side, place, dims, shape, 0, wrong);
@@ -315,7 +321,10 @@ impl<'a> Call<'a> {
 ///
 /// # Errors
 /// [`POSITION`]
-pub fn in_order(declared: &[ValueSpec], values: Vec<Value>) -> Result<Vec<(String, Value)>, Error> {
+pub fn in_order(
+    declared: &[ValueSpec],
+    values: Vec<TensorValue>,
+) -> Result<Vec<(String, TensorValue)>, Error> {
     if values.len() != declared.len() {
         let (found, wanted) = (values.len(), declared.len());
         let e = POSITION.broken(format!("{found} inputs without names, declared are {wanted}"));
@@ -331,9 +340,9 @@ fn place(side: Side, spec: &ValueSpec) -> String {
     format!("{} `{}`", side.as_str(), spec.name.shown())
 }
 
-fn whole(value: &Value) -> Whole {
+fn whole(value: &TensorValue) -> Whole {
     match value {
-        Value::Nested(inner) => {
+        TensorValue::Nested(inner) => {
             Whole::Nested(inner.iter().map(|v| v.shape().unwrap_or_default().to_vec()).collect())
         }
         plain => Whole::Plain(plain.shape().unwrap_or_default().to_vec()),

@@ -84,7 +84,7 @@ impl ValueType {
 
 /// One tensor by value. Cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum TensorValue {
     /// Numbers, little-endian, in C order: `product(shape)` elements.
     Numbers {
         /// Not [`ValueType::String`].
@@ -102,7 +102,7 @@ pub enum Value {
         data: Vec<String>,
     },
     /// Tensors of one type and rank whose shapes differ; none of them is nested.
-    Nested(Vec<Value>),
+    Nested(Vec<TensorValue>),
 }
 
 /// A Rust type that is the element of a tensor of numbers.
@@ -136,12 +136,12 @@ crate::error::rules! {
          type and rank, and not nested.";
 }
 
-impl Value {
+impl TensorValue {
     /// Numbers from the bytes of `product(shape)` elements, little-endian.
     ///
     /// # Errors
     /// [`VALUE`]
-    pub fn numbers(ty: ValueType, shape: Vec<u64>, data: Bytes) -> Result<Value> {
+    pub fn numbers(ty: ValueType, shape: Vec<u64>, data: Bytes) -> Result<TensorValue> {
         let Some(width) = ty.width() else {
             return Err(VALUE.broken("strings given as bytes of numbers"));
         };
@@ -155,14 +155,14 @@ impl Value {
                 None => format!("{name} of shape {shape:?} has more than 2^64 bytes"),
             }));
         }
-        Ok(Value::Numbers { ty, shape, data })
+        Ok(TensorValue::Numbers { ty, shape, data })
     }
 
     /// Numbers from `product(shape)` elements.
     ///
     /// # Errors
     /// [`VALUE`]
-    pub fn of<T: Number>(shape: Vec<u64>, elements: &[T]) -> Result<Value> {
+    pub fn of<T: Number>(shape: Vec<u64>, elements: &[T]) -> Result<TensorValue> {
         let data = if cfg!(target_endian = "little") {
             Bytes::copy_from_slice(bytemuck::cast_slice(elements))
         } else {
@@ -170,16 +170,18 @@ impl Value {
             elements.iter().for_each(|x| x.push_le(&mut out));
             out.into()
         };
-        Value::numbers(T::TYPE, shape, data)
+        TensorValue::numbers(T::TYPE, shape, data)
     }
 
     /// Texts, `product(shape)` of them.
     ///
     /// # Errors
     /// [`VALUE`]
-    pub fn strings(shape: Vec<u64>, data: Vec<String>) -> Result<Value> {
+    pub fn strings(shape: Vec<u64>, data: Vec<String>) -> Result<TensorValue> {
         match element_count(&shape) {
-            Some(n) if u64::try_from(data.len()) == Ok(n) => Ok(Value::Strings { shape, data }),
+            Some(n) if u64::try_from(data.len()) == Ok(n) => {
+                Ok(TensorValue::Strings { shape, data })
+            }
             _ => {
                 let found = data.len();
                 Err(VALUE.broken(format!("{found} texts for shape {shape:?}")))
@@ -191,34 +193,34 @@ impl Value {
     ///
     /// # Errors
     /// [`VALUE`]
-    pub fn nested(inner: Vec<Value>) -> Result<Value> {
-        let kind = |v: &Value| Some((v.ty()?, v.shape()?.len()));
+    pub fn nested(inner: Vec<TensorValue>) -> Result<TensorValue> {
+        let kind = |v: &TensorValue| Some((v.ty()?, v.shape()?.len()));
         let mut kinds = inner.iter().map(kind);
         if let Some(first) = kinds.next() {
-            if first.is_none() || inner.iter().any(|v| matches!(v, Value::Nested(_))) {
+            if first.is_none() || inner.iter().any(|v| matches!(v, TensorValue::Nested(_))) {
                 return Err(VALUE.broken("a nested tensor inside a nested one"));
             }
             if kinds.any(|other| other != first) {
                 return Err(VALUE.broken("tensors of several types or ranks inside a nested one"));
             }
         }
-        Ok(Value::Nested(inner))
+        Ok(TensorValue::Nested(inner))
     }
 
     /// The type of its elements; `None` for a nested tensor of none.
     pub fn ty(&self) -> Option<ValueType> {
         match self {
-            Value::Numbers { ty, .. } => Some(*ty),
-            Value::Strings { .. } => Some(ValueType::String),
-            Value::Nested(inner) => inner.first().and_then(Value::ty),
+            TensorValue::Numbers { ty, .. } => Some(*ty),
+            TensorValue::Strings { .. } => Some(ValueType::String),
+            TensorValue::Nested(inner) => inner.first().and_then(TensorValue::ty),
         }
     }
 
     /// Elements along each dimension; `None` for a nested tensor, whose parts have shapes of their own.
     pub fn shape(&self) -> Option<&[u64]> {
         match self {
-            Value::Numbers { shape, .. } | Value::Strings { shape, .. } => Some(shape),
-            Value::Nested(_) => None,
+            TensorValue::Numbers { shape, .. } | TensorValue::Strings { shape, .. } => Some(shape),
+            TensorValue::Nested(_) => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::rules::{ONNX_RANGE, ONNX_TYPE};
 use holdall::Result;
-use holdall::carton::{Value, ValueType};
+use holdall::carton::{TensorValue, ValueType};
 use rten::DataType;
 use rten_tensor::Tensor;
 use rten_tensor::prelude::*;
@@ -42,8 +42,8 @@ fn natural(ty: ValueType) -> DataType {
 }
 
 /// A value as the engine takes it.
-pub(super) fn to_engine(value: &Value, wanted: Option<DataType>) -> Result<rten::Value> {
-    let Value::Numbers { ty, shape, data } = value else {
+pub(super) fn to_engine(value: &TensorValue, wanted: Option<DataType>) -> Result<rten::Value> {
+    let TensorValue::Numbers { ty, shape, data } = value else {
         let what = if value.shape().is_some() { "texts" } else { "a nested tensor" };
         return Err(ONNX_TYPE.broken(format!("{what}, which the engine does not take")));
     };
@@ -102,17 +102,17 @@ fn whole<T: Read, U: TryFrom<i128>>(data: &[u8], name: &str) -> Result<Vec<U>> {
 }
 
 /// What the engine gave, in the declared type.
-pub(super) fn from_engine(value: rten::Value, ty: Option<ValueType>) -> Result<Value> {
+pub(super) fn from_engine(value: rten::Value, ty: Option<ValueType>) -> Result<TensorValue> {
     match value {
         rten::Value::FloatTensor(t) => {
             let (shape, data) = parts(t);
             match ty.unwrap_or(ValueType::Float32) {
                 ValueType::Float64 => {
                     let wide: Vec<f64> = data.into_iter().map(f64::from).collect();
-                    Value::of(shape, &wide)
+                    TensorValue::of(shape, &wide)
                 }
                 // Of another type than declared: told by whoever checks outputs against the description.
-                _ => Value::of(shape, &data),
+                _ => TensorValue::of(shape, &data),
             }
         }
         rten::Value::Int32Tensor(t) => integers(parts(t), ty.unwrap_or(ValueType::Int32)),
@@ -130,7 +130,7 @@ fn parts<T: Copy>(t: Tensor<T>) -> (Vec<u64>, Vec<T>) {
 fn integers<T: Copy + Into<i64>>(
     (shape, data): (Vec<u64>, Vec<T>),
     ty: ValueType,
-) -> Result<Value> {
+) -> Result<TensorValue> {
     macro_rules! narrow {
         ($to:ty) => {{
             let fits = |n: &T| {
@@ -140,7 +140,7 @@ fn integers<T: Copy + Into<i64>>(
                 })
             };
             let out: Result<Vec<$to>> = data.iter().map(fits).collect();
-            Value::of(shape, &out?)
+            TensorValue::of(shape, &out?)
         }};
     }
     match ty {

@@ -17,7 +17,7 @@ use crate::rules::{
     ONNX_LIBRARY, ONNX_MODEL, ONNX_NAME, ONNX_OPERATOR, ONNX_RUN, ONNX_TYPE, TIMEOUT,
 };
 use crate::runner::{Each, Load, Loaded, Named, Runner};
-use holdall::carton::{Value, ValueType};
+use holdall::carton::{TensorValue, ValueType};
 use holdall::{Error, Result};
 use ort::environment::Environment;
 use ort::logging::LogLevel;
@@ -137,7 +137,7 @@ fn called(
     inputs: Job,
     options: &RunOptions,
     wanted: &[Place],
-) -> Result<Vec<Value>> {
+) -> Result<Vec<TensorValue>> {
     let ran = session.run_with_options(inputs, options).map_err(|e| told(of_run(&e), &e))?;
     let given = |place: &Place| {
         let value = ran.get(&place.graph).ok_or_else(|| {
@@ -179,7 +179,7 @@ struct Graph {
     inputs: Vec<Place>,
     outputs: Vec<Place>,
     run: Arc<RunOptions>,
-    worker: Worker<Job, Vec<Value>>,
+    worker: Worker<Job, Vec<TensorValue>>,
 }
 
 impl Loaded for Graph {

@@ -2,7 +2,7 @@
 
 use crate::rules::{ONNX_RANGE, ONNX_TYPE};
 use holdall::Result;
-use holdall::carton::{Value, ValueType};
+use holdall::carton::{TensorValue, ValueType};
 use holdall::formats::carton::Number;
 use ort::value::{DynValue, PrimitiveTensorElementType, Tensor, TensorElementType};
 use std::fmt::Debug;
@@ -87,7 +87,7 @@ fn type_of(engine: TensorElementType) -> Option<ValueType> {
 }
 
 /// A value as the graph takes it.
-pub(super) fn to_engine(value: &Value, wanted: TensorElementType) -> Result<DynValue> {
+pub(super) fn to_engine(value: &TensorValue, wanted: TensorElementType) -> Result<DynValue> {
     let shape = || -> Result<Vec<i64>> {
         let size = |n: &u64| {
             i64::try_from(*n).map_err(|_| ONNX_RANGE.broken(format!("a dimension of {n}")))
@@ -97,25 +97,25 @@ pub(super) fn to_engine(value: &Value, wanted: TensorElementType) -> Result<DynV
     let refused =
         |what: &str| Err(ONNX_TYPE.broken(format!("the graph takes {wanted} here, not {what}")));
     match (value, wanted) {
-        (Value::Strings { data, .. }, TensorElementType::String) => {
+        (TensorValue::Strings { data, .. }, TensorElementType::String) => {
             if data.iter().any(|text| text.contains('\0')) {
                 return Err(ONNX_TYPE.broken("a text with a NUL, which the engine does not take"));
             }
             let made = Tensor::from_string_array((shape()?, data.as_slice()));
             made.map(Tensor::into_dyn).map_err(|e| super::told(&ONNX_TYPE, &e))
         }
-        (Value::Numbers { ty, data, .. }, TensorElementType::Bool) => {
+        (TensorValue::Numbers { ty, data, .. }, TensorElementType::Bool) => {
             let Wide::Whole(all) = wide(*ty, data)? else { return refused(ty.as_str()) };
             made(shape()?, all.into_iter().map(|n| n != 0).collect::<Vec<bool>>())
         }
-        (Value::Numbers { ty, data, .. }, _) => match type_of(wanted) {
+        (TensorValue::Numbers { ty, data, .. }, _) => match type_of(wanted) {
             None | Some(ValueType::String) => refused(ty.as_str()),
             Some(target) => {
                 with_type!(target, numbers(*ty, data, shape()?), refused(ty.as_str()))
             }
         },
-        (Value::Strings { .. }, _) => refused("texts"),
-        (Value::Nested(_), _) => refused("a nested tensor"),
+        (TensorValue::Strings { .. }, _) => refused("texts"),
+        (TensorValue::Nested(_), _) => refused("a nested tensor"),
     }
 }
 
@@ -142,15 +142,15 @@ fn made<T: PrimitiveTensorElementType + Debug + Clone + 'static>(
 }
 
 /// What the graph gave. Booleans are in the declared type, or `uint8`.
-pub(super) fn from_engine(value: &DynValue, declared: Option<ValueType>) -> Result<Value> {
+pub(super) fn from_engine(value: &DynValue, declared: Option<ValueType>) -> Result<TensorValue> {
     let Some(engine) = value.dtype().tensor_type() else {
         return Err(ONNX_TYPE.broken(format!("the graph gave a {}", value.dtype())));
     };
     if engine == TensorElementType::Bool {
         let (shape, data) = value.try_extract_tensor::<bool>().map_err(wrong)?;
         let shape = sizes(shape)?;
-        fn flags<T: Number + From<u8>>(shape: Vec<u64>, data: &[bool]) -> Result<Value> {
-            Value::of(shape, &data.iter().map(|b| T::from(u8::from(*b))).collect::<Vec<T>>())
+        fn flags<T: Number + From<u8>>(shape: Vec<u64>, data: &[bool]) -> Result<TensorValue> {
+            TensorValue::of(shape, &data.iter().map(|b| T::from(u8::from(*b))).collect::<Vec<T>>())
         }
         return match declared {
             Some(ValueType::Int16) => flags::<i16>(shape, data),
@@ -160,7 +160,7 @@ pub(super) fn from_engine(value: &DynValue, declared: Option<ValueType>) -> Resu
             Some(ValueType::Uint32) => flags::<u32>(shape, data),
             Some(ValueType::Uint64) => flags::<u64>(shape, data),
             Some(ValueType::Int8) => {
-                Value::of(shape, &data.iter().map(|b| i8::from(*b)).collect::<Vec<_>>())
+                TensorValue::of(shape, &data.iter().map(|b| i8::from(*b)).collect::<Vec<_>>())
             }
             _ => flags::<u8>(shape, data),
         };
@@ -170,14 +170,14 @@ pub(super) fn from_engine(value: &DynValue, declared: Option<ValueType>) -> Resu
     };
     if ty == ValueType::String {
         let (shape, data) = value.try_extract_strings().map_err(wrong)?;
-        return Value::strings(sizes(shape)?, data);
+        return TensorValue::strings(sizes(shape)?, data);
     }
     with_type!(ty, given(value), Err(ONNX_TYPE.broken(format!("the graph gave a {engine}"))))
 }
 
-fn given<T: Element>(value: &DynValue) -> Result<Value> {
+fn given<T: Element>(value: &DynValue) -> Result<TensorValue> {
     let (shape, data) = value.try_extract_tensor::<T>().map_err(wrong)?;
-    Value::of(sizes(shape)?, data)
+    TensorValue::of(sizes(shape)?, data)
 }
 
 fn sizes(shape: &[i64]) -> Result<Vec<u64>> {
