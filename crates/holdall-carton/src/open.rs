@@ -42,6 +42,11 @@ impl OpenOptions {
         OpenOptions { files: self.files.with_check(check), ..self }
     }
 
+    /// The limits that files are held to.
+    pub fn limits(&self) -> &Limits {
+        self.files.limits()
+    }
+
     /// What becomes of a file in which single tensors have a fault.
     pub fn with_faults(self, faults: Faults) -> OpenOptions {
         OpenOptions { files: self.files.with_faults(faults), ..self }

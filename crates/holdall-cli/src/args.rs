@@ -45,6 +45,7 @@ pub(crate) enum Command {
     Convert(crate::convert::ConvertArgs),
     Extract(crate::extract::ExtractArgs),
     Edit(crate::edit::EditArgs),
+    Salvage(crate::salvage::SalvageArgs),
     #[cfg(feature = "carton")]
     Pack(crate::package::pack::PackArgs),
     #[cfg(feature = "carton")]

@@ -29,6 +29,7 @@ mod package;
 mod progress;
 mod records;
 mod rules;
+mod salvage;
 mod schema;
 mod session;
 mod signals;
@@ -88,6 +89,7 @@ fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Shrink(args) => links::shrink::run(session, &args),
         #[cfg(all(feature = "http", feature = "carton"))]
         Command::Fetch(args) => links::fetch::run(session, &args),
+        Command::Salvage(args) => salvage::run(session, &args),
         Command::Formats => formats::run(session),
         Command::Rules(args) => rules::run(session, &args),
         Command::Completions(args) => completions::run(session, &args),

@@ -35,6 +35,9 @@ pub struct Limits {
     pub fetched_len: u64,
     /// Base-2 logarithm of the largest window a zstd frame may ask for. Level 22 asks for 27.
     pub zstd_window_log: u32,
+    /// Whether a file may have more or less data than its header describes: a tensor of which bytes are missing has a
+    /// [fault](crate::TensorInfo::fault) then. For taking what is sound out of a damaged file.
+    pub salvage: bool,
 }
 
 impl Limits {
@@ -63,6 +66,7 @@ impl Default for Limits {
             expansion: 64,
             fetched_len: 1 << 40,
             zstd_window_log: 27,
+            salvage: false,
         }
     }
 }

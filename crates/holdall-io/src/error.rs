@@ -87,6 +87,9 @@ holdall_core::error::rules! {
     /// An edit that the file or its format does not allow.
     pub CANNOT_EDIT: Misuse "edit/cannot"
         "An edit names tensors that exist, and gives them names that are free.";
+    /// Nothing can be taken out of a damaged file.
+    pub NOTHING_SOUND: Malformed "salvage/nothing-sound"
+        "A damaged file that is salvaged has at least one sound tensor.";
 }
 
 /// An operating system error that happened while doing `what`.

@@ -57,9 +57,16 @@ impl Select {
         Ok(Select { include: Patterns::new(include)?, exclude: Patterns::new(exclude)? })
     }
 
+    /// The same without the tensors of these names, which are no patterns.
+    #[must_use]
+    pub fn without(mut self, names: impl IntoIterator<Item = String>) -> Select {
+        self.exclude.names.extend(names);
+        self
+    }
+
     /// Whether nothing is left out, whatever the file.
     pub fn is_all(&self) -> bool {
-        self.include.all.is_empty() && self.exclude.all.is_empty()
+        self.include.all.is_empty() && self.exclude.names.is_empty()
     }
 
     /// Whether a tensor of that name is chosen.

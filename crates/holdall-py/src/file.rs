@@ -503,6 +503,26 @@ impl NativeFile {
     }
 }
 
+/// Takes what is sound out of a damaged file.
+#[pyfunction]
+#[pyo3(signature = (path, target, io, limits, writing, progress))]
+pub(crate) fn salvage<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    target: PathBuf,
+    io: &str,
+    limits: Option<&Bound<'py, PyDict>>,
+    writing: Writing<'py>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options = options::open(py, io, "fast", limits)?;
+    let (write, threads) = (writing.options(py)?, writing.threads);
+    let report = run_with(py, u64::MAX, threads, progress, |work| {
+        holdall::salvage(&path, &target, write.with_work(work), &options)
+    })?;
+    plain::of(py, &report)
+}
+
 fn load_options(py: Python<'_>, check: Option<&str>) -> PyResult<LoadOptions> {
     let mut options = LoadOptions::new();
     if let Some(check) = check {

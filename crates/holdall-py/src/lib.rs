@@ -52,6 +52,8 @@ mod _holdall {
     #[pymodule_export]
     use super::file::formats;
     #[pymodule_export]
+    use super::file::salvage;
+    #[pymodule_export]
     use super::memory::Buffer;
     #[cfg(feature = "carton")]
     #[pymodule_export]

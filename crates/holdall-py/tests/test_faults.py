@@ -56,3 +56,24 @@ def test_a_strict_open_refuses_the_file(tmp_path) -> None:
         with pytest.raises(holdall.HoldallError) as e:
             refused()
         assert e.value.code == "safetensors/dtype"
+
+
+def test_what_is_sound_is_taken_out_of_a_damaged_file(tmp_path) -> None:
+    source, target = tmp_path / "broken.safetensors", tmp_path / "out.zt"
+    source.write_bytes(broken())
+    report = holdall.salvage(source, target)
+    assert report.tensors == 2 and report.left_out_count == 1 and not report.is_whole
+    assert report.left_out[0].tensor == "bad" and report.refused is None
+    assert sorted(holdall.load(target)) == ["a", "z"]
+    with pytest.raises(holdall.Misuse):
+        holdall.salvage(source, target)
+    # Cut short, it does not open; what is there comes out all the same.
+    source.write_bytes(broken()[:-4])
+    report = holdall.salvage(source, target, overwrite=True)
+    assert report.tensors == 1 and report.refused.code == "safetensors/truncated"
+    assert sorted(e.code for e in report.left_out) == ["index/cut-short", "safetensors/dtype"]
+    np.testing.assert_array_equal(holdall.load(target)["a"], [1, 2])
+    source.write_bytes(broken()[:20])
+    with pytest.raises(holdall.HoldallError):
+        holdall.salvage(source, target, overwrite=True)
+    np.testing.assert_array_equal(holdall.load(target)["a"], [1, 2])

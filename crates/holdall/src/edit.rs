@@ -394,7 +394,7 @@ fn writable(file: &File) -> Result<&'static Format> {
 }
 
 /// The version a file is written in again: its own, but for 1.1, which is a part of 1.2.
-fn version_to_write(file: &File) -> Option<String> {
+pub(crate) fn version_to_write(file: &File) -> Option<String> {
     let format = formats::by_name(file.format())?;
     let own = format.versions.iter().find(|v| file.version().starts_with(**v));
     own.or(format.versions.first()).map(|v| (*v).to_owned())

@@ -25,6 +25,7 @@ mod in_place;
 pub mod plain;
 pub mod records;
 mod repack;
+pub mod salvage;
 mod scan;
 pub mod sink;
 pub mod source;
@@ -67,6 +68,7 @@ pub use holdall_json as json;
 pub use holdall_records::{Blob, Records, TensorRecords};
 /// Schemas of records: what they are made of, and where their bytes lie.
 pub use holdall_schema as schema;
+pub use salvage::{SalvageReport, salvage};
 pub use stats::{Stats, StatsOptions, stats};
 pub use verify::{VerifyOptions, VerifyReport, verify};
 

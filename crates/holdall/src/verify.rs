@@ -174,20 +174,8 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     {
         return whole_package(file, &package, options);
     }
-    let tensors = options.select.of(file)?;
     let state = State::default();
-    for tensor in &tensors {
-        if let Some(e) = tensor.fault() {
-            state.find(tensor.position(), 0, e)?;
-        }
-    }
-    let mut report = VerifyReport {
-        tensors: tensors.len() as u64,
-        warnings: file.warnings().to_vec(),
-        ..VerifyReport::default()
-    };
-    bytes::check(file, &tensors, options, &state, &mut report)?;
-    layouts::check(&tensors, options, &state, &mut report)?;
+    let mut report = tensors(file, options, &state)?;
     gaps::check(file, &state)?;
     let State { findings, unverified } = state;
     let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -198,6 +186,57 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     report.unverified.sort_by_key(|u| u.reason);
     report.digests.sort_by_key(|(algorithm, _)| algorithm.as_str());
     Ok(report)
+}
+
+/// Checks all tensors that are asked for.
+fn tensors(file: &File, options: &VerifyOptions, state: &State) -> Result<VerifyReport> {
+    let tensors = options.select.of(file)?;
+    for tensor in &tensors {
+        if let Some(e) = tensor.fault() {
+            state.find(tensor.position(), 0, e)?;
+        }
+    }
+    let mut report = VerifyReport {
+        tensors: tensors.len() as u64,
+        warnings: file.warnings().to_vec(),
+        ..VerifyReport::default()
+    };
+    bytes::check(file, &tensors, options, state, &mut report)?;
+    layouts::check(&tensors, options, state, &mut report)?;
+    Ok(report)
+}
+
+/// What is wrong with tensors of a file: the first errors, and the numbers of all such tensors.
+/// Besides, how many components have no digest that could be checked.
+pub(crate) fn broken(file: &File, work: &Work) -> Result<Broken> {
+    let state = State::default();
+    let options = VerifyOptions::new().with_work(work.clone());
+    tensors(file, &options, &state)?;
+    let mut found = state.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Those that this version does not know are no findings, and cannot be taken either.
+    for tensor in file.tensors() {
+        if let Some(e) = tensor.fault()
+            && found.tensors.insert(tensor.position())
+        {
+            found.all.push(((tensor.position(), 0), e));
+        }
+    }
+    found.keep_first();
+    let unverified = state.unverified.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let is_unchecked =
+        |u: &&Unverified| matches!(u.reason, Reason::NoDigest | Reason::UnknownDigest);
+    Ok(Broken {
+        errors: found.all.into_iter().map(|(_, e)| e.in_source(file.name())).collect(),
+        tensors: found.tensors,
+        unchecked: unverified.iter().filter(is_unchecked).map(|u| u.count).sum(),
+    })
+}
+
+/// See [`broken`].
+pub(crate) struct Broken {
+    pub(crate) errors: Vec<Error>,
+    pub(crate) tensors: HashSet<usize>,
+    pub(crate) unchecked: u64,
 }
 
 /// Verifies all files of a package, not those of its tensors alone.

@@ -47,6 +47,9 @@ pub struct Format {
     pub encode: Option<NewEncoder>,
     /// Whether what tells its contents is at the very end, so that a file can be edited in place.
     pub ends_in_manifest: bool,
+    /// What its files end in, where that marks an end that can be looked for: a file whose end was lost may have an
+    /// older one.
+    pub footer: Option<&'static [u8]>,
     /// Whether components start where a caller wants them aligned to.
     pub aligns: bool,
     /// Whether a file has a schema.

@@ -53,6 +53,9 @@ crate::error::rules! {
     pub EXPANSION: Malformed "index/expansion"
         "A compressed component decodes to no more than its encoding can express (zstd: 128 KiB for \
          4 bytes; Deflate: 1032 for 1).";
+    /// The file ends before a component does.
+    pub CUT_SHORT: Malformed "index/cut-short"
+        "The bytes of a tensor that is taken out of a damaged file are all there.";
     /// More names, components or bytes of names than the index has room for.
     pub TOO_MANY_NAMES: Limit "index/too-many-names"
         "A tensor has at most 1024 components, and a file at most 65534 distinct roles.";
@@ -231,7 +234,8 @@ impl IndexBuilder {
     /// [`BOUNDS`].
     pub fn claim(&mut self, stored: Extent) -> Result<()> {
         self.check_bounds(stored)?;
-        self.inner.claimed.push(stored);
+        let len = self.inner.sources.get(stored.source as usize).map_or(0, |(len, _)| *len);
+        self.inner.claimed.push(Extent { end: stored.end.min(len.max(stored.start)), ..stored });
         Ok(())
     }
 
@@ -270,6 +274,16 @@ impl IndexBuilder {
     /// [`BOUNDS`], [`DUPLICATE_COMPONENT`], [`TOO_MANY_NAMES`].
     pub fn component(&mut self, mut c: Component) -> Result<()> {
         self.check_bounds(c.stored).map_err(|e| e.in_component(&c.role))?;
+        let len = self.inner.sources.get(c.stored.source as usize).map_or(0, |(len, _)| *len);
+        if self.limits.salvage && c.stored.end > len {
+            let missing = c.stored.end - c.stored.start.max(len);
+            let message = format!("the file ends at byte {len}: {missing} bytes are missing");
+            self.fault(CUT_SHORT.broken(message).in_component(&c.role).at(c.stored.range()));
+            c.stored.end = len.max(c.stored.start);
+            if c.stored.is_empty() {
+                return Ok(());
+            }
+        }
         match (c.encoding, c.decoded_len) {
             (Encoding::Raw, _) => c.decoded_len = Some(c.stored_len()),
             (encoding, Some(decoded)) => {
@@ -281,8 +295,7 @@ impl IndexBuilder {
             (_, None) => {}
         }
         if self.inner.tensors.len().checked_sub(1).is_some_and(|last| self.is_faulty(last)) {
-            self.inner.claimed.push(c.stored);
-            return Ok(());
+            return self.claim(c.stored);
         }
         self.check_logical_type(&mut c);
         let inner = &mut self.inner;

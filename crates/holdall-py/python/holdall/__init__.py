@@ -19,9 +19,19 @@ from ._blob import Blob
 from ._build import BuildReport, build
 from ._file import File, open
 from ._holdall import Buffer, __version__
-from ._operations import convert, diff, inspect, load, load_into, stats, verify
+from ._operations import convert, diff, inspect, load, load_into, salvage, stats, verify
 from ._records import Ragged, Records, Selection
-from ._reports import ConvertReport, Diff, Stats, TensorDiff, Unverified, ValueDiff, VerifyReport, Warning
+from ._reports import (
+    ConvertReport,
+    Diff,
+    SalvageReport,
+    Stats,
+    TensorDiff,
+    Unverified,
+    ValueDiff,
+    VerifyReport,
+    Warning,
+)
 from ._tensor import Component, Tensor
 from ._values import Simple, Tag
 from ._write import TensorSpec, Writer, save, save_bytes
@@ -55,6 +65,7 @@ __all__ = [
     "NotFound",
     "Ragged",
     "Records",
+    "SalvageReport",
     "Selection",
     "Simple",
     "Stats",
@@ -79,6 +90,7 @@ __all__ = [
     "load",
     "load_into",
     "open",
+    "salvage",
     "save",
     "save_bytes",
     "schema",

@@ -7,7 +7,7 @@ from .errors import HoldallError
 
 __all__ = [
     "Blob", "Buffer", "File", "Model", "Package", "Records", "Writer", "__version__", "build", "command", "fetch",
-    "formats", "pack", "record_types", "remedies", "sample", "sample_among", "save", "schema_check", "schema_diff",
+    "formats", "pack", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "schema_check", "schema_diff",
     "schema_infer", "schema_layout", "schema_migrate", "shrink", "type_name",
 ]  # fmt: skip
 __version__: str
@@ -24,6 +24,14 @@ def command(args: Sequence[str]) -> int: ...
 def formats() -> list[tuple[str, str, list[str], list[str], bool]]: ...
 def record_types(kind: str) -> list[_Type]: ...
 def remedies() -> list[tuple[str, Optional[str], str]]: ...
+def salvage(
+    path: Any,
+    target: Any,
+    io: str,
+    limits: Optional[dict[str, int]],
+    writing: dict[str, Any],
+    progress: _Progress,
+) -> dict[str, Any]: ...
 def save(
     target: Any, writing: dict[str, Any], tensors: Iterable[tuple[str, Any]], half: Any, tie: bool, progress: _Progress
 ) -> None: ...

@@ -6,15 +6,18 @@ from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
 
+from . import _holdall
 from ._file import Check, File, Io, Source, _globs, open
 from ._progress import Progress, listening
-from ._reports import ConvertReport, Diff, Stats, VerifyReport
+from ._reports import ConvertReport, Diff, SalvageReport, Stats, VerifyReport
 from ._write import Digest, Encoding, Target, _writing
 
 if TYPE_CHECKING:
+    import os
+
     import numpy as np
 
-__all__ = ["load", "load_into", "convert", "verify", "diff", "inspect", "stats"]
+__all__ = ["load", "load_into", "convert", "salvage", "verify", "diff", "inspect", "stats"]
 
 
 @contextmanager
@@ -127,6 +130,36 @@ def convert(
     }
     with _opened(source) as file, listening(progress) as listener:
         return ConvertReport(**file._native.convert(target, writing, converting, listener))
+
+
+def salvage(
+    source: Union[str, "os.PathLike[str]"],
+    target: Union[str, "os.PathLike[str]"],
+    *,
+    format: Optional[str] = None,
+    version: Optional[str] = None,
+    io: Io = "auto",
+    limits: Optional[Mapping[str, int]] = None,
+    overwrite: bool = False,
+    sync: bool = True,
+    threads: Optional[int] = None,
+    progress: Progress = None,
+) -> SalvageReport:
+    """Takes what is sound out of a damaged file: every tensor that is all there and whose bytes are right, as far as the
+    file has digests to tell.
+
+    Args:
+        source: The path of the damaged file, which stays as it is.
+        target: The path of the file to write, in the format of its extension, or else of the source.
+        overwrite: Whether a file that is there is replaced.
+
+    Raises:
+        Malformed: not one tensor can be taken; nothing was written then. Io: the file cannot be read.
+    """
+    writing = _writing(format, version, None, None, None, None, None, overwrite, sync, threads)
+    caps = dict(limits) if limits is not None else None
+    with listening(progress) as listener:
+        return SalvageReport(**_holdall.salvage(source, target, io, caps, writing, listener))
 
 
 def verify(

@@ -11,6 +11,7 @@ from .errors import HoldallError
 __all__ = [
     "Warning",
     "Stats",
+    "SalvageReport",
     "VerifyReport",
     "Unverified",
     "ConvertReport",
@@ -146,6 +147,30 @@ class ConvertReport:
     decoded_len: int
     source_len: int
     target_len: int
+
+
+@dataclass(frozen=True)
+class SalvageReport:
+    """What was taken out of a damaged file, and what could not be."""
+
+    #: Why the file cannot be opened as it is; ``None`` where it can be.
+    refused: Optional[HoldallError]
+    source_len: int
+    #: Bytes that were taken for the file: fewer where an older end of it was found.
+    read_len: int
+    #: Tensors that were taken.
+    tensors: int
+    #: What is wrong with those that were not: the first 1000.
+    left_out: list[HoldallError]
+    left_out_count: int
+    #: Components without a digest: bytes of them that changed would not show.
+    unchecked: int
+    target_len: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything was taken that the file once had, as far as that can be told."""
+        return self.refused is None and self.left_out_count == 0
 
 
 @dataclass(frozen=True)

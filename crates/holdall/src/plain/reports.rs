@@ -6,7 +6,7 @@ use crate::fields;
 use crate::records::BuildReport;
 use crate::stats::{Histogram, Measure, Stats};
 use crate::verify::{Unverified, VerifyReport};
-use crate::{ConvertReport, Diff, EditReport, File};
+use crate::{ConvertReport, Diff, EditReport, File, SalvageReport};
 use holdall_core::{Component, ComponentSpec, Format, Layout, TensorSpec};
 use holdall_io::number::ElementType;
 use std::borrow::Cow;
@@ -82,6 +82,15 @@ impl ToPlain for Unverified {
 impl ToPlain for ConvertReport {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self => tensors, shared, decoded_len, source_len, target_len)
+    }
+}
+
+impl ToPlain for SalvageReport {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            refused: self.refused.as_ref(), source_len, read_len, tensors, left_out, left_out_count,
+            unchecked, target_len,
+        )
     }
 }
 

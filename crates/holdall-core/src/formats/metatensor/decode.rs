@@ -79,7 +79,9 @@ impl File<'_> {
         walk.node(root, &mut reader)?;
         let Walk { symbols, builder, ranges, values, .. } = walk;
         let index = self.finish(builder, values, metadata).and_then(|index| {
-            ranges.check(header.range.end..self.source_len, &index)?;
+            if !limits.salvage {
+                ranges.check(header.range.end..self.source_len, &index)?;
+            }
             Ok(index)
         });
         Ok((symbols, index))

@@ -87,6 +87,7 @@ pub static FORMAT: Format = Format {
     decode,
     encode: Some(encode::encoder),
     ends_in_manifest: true,
+    footer: Some(footer::MAGIC_1),
     aligns: true,
     has_schema: false,
     gaps: None,

@@ -1,0 +1,94 @@
+//! `holdall salvage`.
+
+use crate::exit::{Failure, Status};
+use crate::input;
+use crate::output::as_json;
+use crate::output::style::Style;
+use crate::output::text::{Grouped, Size, count, escape, printable};
+use crate::session::Session;
+use crate::writing;
+use clap::Args;
+use holdall::plain::ToPlain as _;
+use holdall::{EncodeOptions, FileSink, SalvageReport, WriteOptions, fields};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Take what is sound out of a damaged file
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall salvage broken.safetensors rescued.safetensors    a download that broke off
+  holdall salvage damaged.zt rescued.zt                     bytes that changed, an end that was lost
+
+Every tensor that is all there and whose bytes are right, as far as the file has digests to tell, goes
+into OUT; what is left out is said. IN stays as it is. Exit status: 0 when nothing is left out, else 1.")]
+pub(crate) struct SalvageArgs {
+    /// The damaged file
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+
+    /// The file to write
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+
+    /// Format to write, and its version, as `ztensor@1.2` [default: that of OUT's extension]
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<String>,
+
+    /// Replace OUT if it is there
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Salvages one file.
+pub(crate) fn run(session: &Session, args: &SalvageArgs) -> Result<Status, Failure> {
+    FileSink::check(&args.output, args.force)?;
+    let mut write =
+        WriteOptions::new().with_work(session.work("salvaging")).with_overwrite(args.force);
+    if let Some(to) = &args.to {
+        let (format, version) = writing::target(to)?;
+        write = write.with_format(format);
+        if let Some(version) = version {
+            write = write.with_encode(EncodeOptions::new().with_version(version));
+        }
+    }
+    let options = input::options_for(session, &args.input);
+    let report = holdall::salvage(&args.input, &args.output, write, &options)?;
+    if session.json() {
+        let name = args.input.display().to_string();
+        let fields = fields!(source: name.as_str()).and(report.to_plain());
+        writeln!(session.out(), "{}", as_json(&fields))?;
+    } else {
+        text(session, args, &report)?;
+    }
+    Ok(if report.is_whole() { Status::Fine } else { Status::Bad })
+}
+
+fn text(session: &Session, args: &SalvageArgs, report: &SalvageReport) -> Result<(), Failure> {
+    let out = &mut *session.out();
+    let paint = session.paint();
+    if let Some(e) = &report.refused {
+        writeln!(out, "{} {}", paint.on("damaged:", Style::Bad), printable(&e.to_string()))?;
+    }
+    if report.read_len < report.source_len {
+        let (read, all) = (Size(report.read_len), Size(report.source_len));
+        writeln!(out, "read up to an older end of the file: {read} of {all}")?;
+    }
+    for e in &report.left_out {
+        writeln!(out, "{} {}", paint.on("left out:", Style::Bad), printable(&e.to_string()))?;
+    }
+    let more = report.left_out_count.saturating_sub(report.left_out.len() as u64);
+    if more > 0 {
+        writeln!(out, "{} {} more tensors", paint.on("left out:", Style::Bad), Grouped(more))?;
+    }
+    if session.global.quiet {
+        return Ok(());
+    }
+    let target = paint.on(escape(&args.output.display().to_string()), Style::Title);
+    let taken = count(report.tensors, "tensor");
+    writeln!(out, "{target}: {taken} taken, {} left out", Grouped(report.left_out_count))?;
+    if report.unchecked > 0 {
+        let components = count(report.unchecked, "component");
+        writeln!(out, "{components} without a digest: bytes that changed would not show")?;
+    }
+    Ok(())
+}

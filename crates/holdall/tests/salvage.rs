@@ -1,0 +1,196 @@
+//! Taking what is sound out of damaged files.
+
+mod make;
+
+use holdall::{
+    Attributes, DType, Edit, OpenOptions, Role, SalvageReport, TensorSpec, VerifyOptions,
+    WriteOptions, salvage, verify,
+};
+use make::{Made, bytes_of, dense, f32s, part};
+use std::path::{Path, PathBuf};
+
+/// Tensors `t0` to `t7` of 64 floats each.
+fn tensors() -> Vec<Made> {
+    let one = |at: u32| {
+        let data = part(Role::Data, DType::F32, f32s(&[at as f32; 64]));
+        dense(&format!("t{at}"), &[8, 8], data)
+    };
+    (0..8).map(one).collect()
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn damaged(&self, bytes: &[u8]) -> PathBuf {
+        let path = self.path("damaged");
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+fn take(from: &Path, to: &Path) -> holdall::Result<SalvageReport> {
+    salvage(from, to, WriteOptions::new(), &OpenOptions::new())
+}
+
+/// Checks that the file at `path` has these tensors of [`tensors`] and no other, and is sound.
+#[track_caller]
+fn has(path: &Path, expected: &[u32]) {
+    let file = holdall::open(path).unwrap();
+    let mut names: Vec<&str> = file.names().collect();
+    names.sort_unstable();
+    let wanted: Vec<String> = expected.iter().map(|at| format!("t{at}")).collect();
+    assert_eq!(names, wanted);
+    for at in expected {
+        let found = file.tensor(&format!("t{at}")).unwrap();
+        assert_eq!((found.shape(), found.dtype()), (&[8, 8][..], Some(DType::F32)));
+        assert_eq!(found.bytes(&Role::Data).unwrap(), f32s(&[*at as f32; 64]));
+    }
+    assert!(verify(&file, &VerifyOptions::new()).unwrap().is_sound());
+}
+
+#[test]
+fn a_file_cut_short_at_any_byte_of_its_data() {
+    let dir = Folder::new();
+    for format in ["safetensors", "metatensor"] {
+        let whole = bytes_of(format, &Attributes::new(), &tensors());
+        let opened = make::open(whole.clone());
+        let ends: Vec<u64> = (0..8)
+            .map(|at| opened.tensor(&format!("t{at}")).unwrap())
+            .map(|t| t.component(&Role::Data).unwrap().stored.end)
+            .collect();
+        let first = ends[0] as usize;
+        for len in (first..whole.len()).step_by(61).chain([first, first + 1, whole.len() - 1]) {
+            let (from, to) = (dir.damaged(&whole[..len]), dir.path(&format!("{len}.{format}.zt")));
+            let report = take(&from, &to).unwrap();
+            let kept: Vec<u32> = (0..8).filter(|at| ends[*at as usize] <= len as u64).collect();
+            has(&to, &kept);
+            assert!(report.refused.is_some() && !report.is_whole());
+            assert_eq!(report.tensors, kept.len() as u64);
+            assert_eq!(report.left_out_count, 8 - kept.len() as u64);
+            assert!(report.left_out.iter().all(|e| e.code() == "index/cut-short"));
+            assert_eq!(report.unchecked, kept.len() as u64, "no format with a header has digests");
+        }
+        // Not even one tensor, not even the header: what was wrong is said, and nothing written.
+        for len in [first - 1, 100, 9] {
+            let (from, to) = (dir.damaged(&whole[..len]), dir.path("none.zt"));
+            take(&from, &to).unwrap_err();
+            assert!(!to.exists());
+        }
+        // What was added at the end does not hide it either.
+        let from = dir.damaged(&[&whole[..], &[7; 100]].concat());
+        let to = dir.path(&format!("longer.{format}.zt"));
+        assert!(take(&from, &to).unwrap().refused.is_some());
+        has(&to, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+}
+
+#[test]
+fn tensors_whose_digest_is_wrong_are_left_out() {
+    let dir = Folder::new();
+    let mut bytes = bytes_of("ztensor@1.2.0", &Attributes::new(), &tensors());
+    let opened = make::open(bytes.clone());
+    for at in [2, 5] {
+        let tensor = opened.tensor(&format!("t{at}")).unwrap();
+        bytes[tensor.component(&Role::Data).unwrap().stored.start as usize + 17] ^= 4;
+    }
+    let (from, to) = (dir.damaged(&bytes), dir.path("out.zt"));
+    let report = take(&from, &to).unwrap();
+    has(&to, &[0, 1, 3, 4, 6, 7]);
+    assert!(report.refused.is_none() && !report.is_whole());
+    let found: Vec<_> = report.left_out.iter().map(|e| (e.code(), e.tensor())).collect();
+    assert_eq!(found, [("file/digest", Some("t2")), ("file/digest", Some("t5"))]);
+    assert_eq!(std::fs::read(&from).unwrap(), bytes, "the damaged file stays as it is");
+    assert_eq!(holdall::open(&to).unwrap().version(), "1.2.0");
+}
+
+#[test]
+fn an_older_end_of_a_file_whose_end_was_lost() {
+    let dir = Folder::new();
+    let older = bytes_of("ztensor@1.2.0", &Attributes::new(), &tensors());
+    // An append that was cut off: new bytes after the old end, and no new one.
+    for added in [1usize, 8, 5000, 5 << 20] {
+        let mut bytes = older.clone();
+        bytes.extend((0..added).map(|at| (at * 7) as u8));
+        let (from, to) = (dir.damaged(&bytes), dir.path(&format!("{added}.zt")));
+        let report = take(&from, &to).unwrap();
+        has(&to, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(report.read_len, older.len() as u64);
+        assert_eq!(report.source_len, bytes.len() as u64);
+        assert!(!report.is_whole());
+    }
+    // Without any end there is nothing that says what the bytes are.
+    let (from, to) = (dir.damaged(&older[..older.len() - 9]), dir.path("lost.zt"));
+    let e = take(&from, &to).unwrap_err();
+    assert!(e.hint().is_some_and(|hint| hint.contains("nothing can be taken")), "{e}");
+    assert!(!to.exists());
+}
+
+#[test]
+fn a_sound_file_comes_out_whole() {
+    let dir = Folder::new();
+    for format in ["ztensor@1.2.0", "ztensor@1.0", "ztensor@0.1.0", "safetensors", "metatensor"] {
+        let from = dir.damaged(&bytes_of(format, &Attributes::new(), &tensors()));
+        // Without an extension the format is that of the file.
+        let to = dir.path(&format!("{format} whole"));
+        let report = take(&from, &to).unwrap();
+        assert!(report.is_whole(), "{format}");
+        has(&to, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        let (a, b) = (holdall::open(&from).unwrap(), holdall::open(&to).unwrap());
+        assert_eq!(a.format(), b.format());
+        assert_eq!(
+            a.version().split('.').take(2).collect::<Vec<_>>(),
+            b.version().split('.').take(2).collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn a_tensor_that_cannot_be_read_is_left_out_by_name_and_not_by_pattern() {
+    let dir = Folder::new();
+    // The broken one has the name of a pattern that matches all.
+    let mut all = tensors();
+    all.push(dense("t*", &[4], part(Role::Data, DType::I16, vec![1; 8])));
+    let mut bytes = bytes_of("safetensors", &Attributes::new(), &all);
+    let at = bytes.windows(5).position(|w| w == b"\"I16\"").unwrap();
+    bytes[at..at + 5].copy_from_slice(b"\"X99\"");
+    let (from, to) = (dir.damaged(&bytes), dir.path("out.zt"));
+    let e = take(&from, &to);
+    // A dtype that is not known is not called damage by verification, and cannot be taken either.
+    let report = e.unwrap();
+    has(&to, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(report.left_out_count, 1);
+    assert_eq!(report.left_out[0].code(), "safetensors/dtype");
+}
+
+#[test]
+fn a_target_that_is_there_stays() {
+    let dir = Folder::new();
+    let from = dir.damaged(&bytes_of("safetensors", &Attributes::new(), &tensors()));
+    let to = dir.path("out.zt");
+    std::fs::write(&to, b"mine").unwrap();
+    take(&from, &to).unwrap_err();
+    assert_eq!(std::fs::read(&to).unwrap(), b"mine");
+    take(&dir.path("not there"), &to).unwrap_err();
+}
+
+#[test]
+fn an_edit_in_place_that_is_damaged_falls_back_to_what_was_before() {
+    let dir = Folder::new();
+    let path = dir.path("edited.zt");
+    std::fs::write(&path, bytes_of("ztensor@1.2.0", &Attributes::new(), &tensors())).unwrap();
+    let mut edit = Edit::open(&path).unwrap();
+    let spec = TensorSpec::dense("t8", DType::F32, &[8, 8]);
+    edit.add(spec, vec![f32s(&[8.0; 64]).into()]).unwrap();
+    edit.commit().unwrap();
+    let to = dir.path("out.zt");
+    assert!(take(&path, &to).unwrap().is_whole());
+    has(&to, &[0, 1, 2, 3, 4, 5, 6, 7, 8]);
+}
