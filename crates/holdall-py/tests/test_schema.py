@@ -135,7 +135,7 @@ def test_records_are_found_by_conditions_and_by_chance(built):
         assert all(at % 2 == 0 for at in r[::2].sample(10).places.tolist())
         chosen = found.sample(3, seed=1)
         assert len(chosen) == 3 and set(chosen.places.tolist()) <= set(range(10, 20))
-        for wrong, code in [("id=x", "records/condition"), ("nope=1", "schema/unknown-path")]:
+        for wrong, code in [("id=x", "records/condition"), ("", "records/condition"), ("nope=1", "schema/unknown-path")]:
             with pytest.raises(holdall.HoldallError) as info:
                 r.where(wrong)
             assert info.value.code == code
