@@ -57,7 +57,8 @@ def test_verify_strict():
     data = Path(__file__).parents[3] / "corpus/accept/ztensor/made-1.2-logical_types.zt"
     usual, strict = holdall.verify(data), holdall.verify(data, strict=True)
     assert usual and usual.warnings and not usual.findings
-    assert not strict and strict.verdict == "bad" and strict.finding_count == len(strict.findings) == len(strict.warnings)
+    assert not strict and strict.verdict == "bad"
+    assert strict.finding_count == len(strict.findings) == len(strict.warnings)
     assert {e.code for e in strict.findings} == {"verify/odd"}
     with pytest.raises(holdall.Malformed):
         strict.raise_if_bad()
