@@ -23,13 +23,14 @@ pub use holdall_core::formats::carton::{
     Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
     ShapeSpec, TensorKind, TensorRow, TensorValue, Tolerance, ValueSpec, ValueType,
 };
+pub use holdall_io::Strictness;
 pub use inferred::Inferred;
 pub use open::{OpenOptions, open};
 pub use pack::{Content, Follow, PackReport, Packer, Packing, Prepared, Recipe, package_path};
 pub use package::{Package, PackageFile, Place};
 pub use read::FileReader;
 pub use unpack::UnpackOptions;
-pub use verify::{PackageReport, PackageVerifyOptions, Strictness};
+pub use verify::{PackageReport, PackageVerifyOptions};
 
 /// What an ONNX file says of its inputs and outputs.
 pub use holdall_core::formats::carton::onnx;

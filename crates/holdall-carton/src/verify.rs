@@ -12,24 +12,14 @@ use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::{LINKS_NAME, MANIFEST_NAME, wrong_hash};
 use holdall_core::wire::zip::CRC32;
 use holdall_core::{Component, Encoding, Error, Result, Warning};
-use holdall_io::Verdict;
 use holdall_io::executor::Pieces;
+use holdall_io::{Strictness, Verdict};
 use holdall_io::{Work, with_work};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Findings that are kept; more are counted.
 const MAX_FINDINGS: usize = 1000;
-
-/// What warnings come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Strictness {
-    /// They are told.
-    #[default]
-    Usual,
-    /// They make a package bad.
-    Strict,
-}
 
 /// What a caller chooses about verifying a package.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +35,7 @@ impl PackageVerifyOptions {
         PackageVerifyOptions::default()
     }
 
-    /// Takes warnings for this.
+    /// Takes warnings for this: as what is told, or as findings.
     pub fn with_strictness(mut self, strictness: Strictness) -> PackageVerifyOptions {
         self.strictness = strictness;
         self
@@ -80,16 +70,14 @@ pub struct PackageReport {
     pub first_linked: Option<String>,
     /// Files without a hash: a folder without `MANIFEST` has only such.
     pub unhashed: u64,
-    /// What is odd.
+    /// What is odd. Where that counts, it is among the findings too.
     pub warnings: Vec<Warning>,
-    strictness: Strictness,
 }
 
 impl PackageReport {
     /// What it comes to.
     pub fn verdict(&self) -> Verdict {
-        let is_odd = self.strictness == Strictness::Strict && !self.warnings.is_empty();
-        if self.finding_count > 0 || is_odd {
+        if self.finding_count > 0 {
             Verdict::Bad
         } else if self.linked > 0 || self.over_limit_count > 0 {
             Verdict::Incomplete
@@ -103,7 +91,6 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
     let mut report = PackageReport {
         files: package.files().len() as u64,
         warnings: package.warnings().to_vec(),
-        strictness: options.strictness,
         ..PackageReport::default()
     };
     // What a link leads to is checked where it is.
@@ -162,10 +149,12 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
             Err(e) => findings.push((usize::MAX, e)),
         }
     }
-    let (over, findings): (Vec<_>, Vec<_>) = findings
+    let (over, mut findings): (Vec<_>, Vec<_>) = findings
         .into_iter()
         .map(|(_, e)| e)
         .partition(|e| e.kind() == holdall_core::ErrorKind::Limit);
+    let odd = options.strictness.findings(&report.warnings);
+    findings.extend(odd.into_iter().map(|e| e.in_source(package.name())));
     report.over_limit_count = over.len() as u64;
     report.over_limit = over.into_iter().take(MAX_FINDINGS).collect();
     report.finding_count = findings.len() as u64;

@@ -189,7 +189,10 @@ fn tell(session: &Session, target: &Path, report: &Report) -> Result<(), Failure
     }
     let mut parts = vec![format!("{format} {}", file.version()).trim_end().to_owned()];
     if let Some((path, n)) = &report.records {
-        parts.push(format!("{} in `{}`", count(*n, "record"), escape(path)));
+        parts.push(match path.as_str() {
+            "" => count(*n, "record").to_string(),
+            path => format!("{} in `{}`", count(*n, "record"), escape(path)),
+        });
     }
     if let Some((path, n)) = &report.files {
         let s = if *n == 1 { "" } else { "s" };

@@ -8,14 +8,16 @@ use crate::output::text::{Size, escape, printable, shape, type_name};
 use crate::session::Session;
 use crate::writing;
 use clap::{Args, ValueEnum};
+use holdall::error::NO_COMPONENT;
 use holdall::fields;
-use holdall::layout::NOT_A_NUMBER;
 use holdall::layout::dense::{Dense, row_range};
 use holdall::layout::float::{decode_f32, decode_f64};
+use holdall::layout::{LENGTH, NOT_A_NUMBER, UNKNOWN_TYPE};
 use holdall::model::{element_count, stored_size};
 use holdall::npy;
 use holdall::{
-    Check, Component, DType, Durability, FileSink, Layout, LogicalType, Result, Role, Sink, Tensor,
+    Check, Component, DType, Durability, ElementType, FileSink, Layout, LogicalType, Result, Role,
+    Sink, Tensor,
 };
 use std::io::Write as _;
 use std::ops::Range;
@@ -162,11 +164,26 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
         Format::Npy => {
             npy::header(dtype, logical_type.as_ref(), &extraction.shape).map_err(|e| {
                 let e = e.in_tensor(tensor.name()).in_source(file.name());
-                e.with_hint(
-                    "add `--as f32` to convert, or `--format raw` for the bytes as they are",
-                )
+                e.with_hint(match logical_type {
+                    Some(LogicalType::Other(_)) => "`--format raw` writes the bytes as they are",
+                    _ => "add `--as f32` to convert, or `--format raw` for the bytes as they are",
+                })
             })?
         }
+    };
+    // The header says so many, and whoever reads the file believes it.
+    let element = ElementType::new(dtype, logical_type.clone());
+    let expected = element_count(&extraction.shape)
+        .filter(|_| format == Format::Npy || args.convert.is_some())
+        .map(|count| header.len() as u64 + element.len_of(count));
+    let check = |len: u64| match expected {
+        Some(expected) if expected != len => {
+            let shape = shape(&extraction.shape);
+            let e =
+                LENGTH.broken(format!("{expected} bytes for the shape {shape}, {len} are there"));
+            Err(e.in_tensor(tensor.name()).in_source(file.name()))
+        }
+        _ => Ok(()),
     };
     let work = session.work("extracting");
     work.begin(extraction.len);
@@ -179,6 +196,7 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
             work.advance(bytes.len() as u64)?;
             Ok(out.write_all(bytes)?)
         })?;
+        check(len)?;
         len
     } else {
         let durability = if args.no_sync { Durability::System } else { Durability::Disk };
@@ -190,6 +208,7 @@ pub(crate) fn run(session: &Session, args: &ExtractArgs) -> Result<Status, Failu
             Ok(sink.append(bytes)?)
         })?;
         let len = sink.len();
+        check(len)?;
         sink.finish()?;
         len
     };
@@ -233,7 +252,8 @@ fn choose(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
             // Old versions do not say what compressed sparse components decode to.
             None => tensor.pieces(&c.role)?.try_fold(0, |n, p| p.map(|p| n + p.len() as u64))?,
         };
-        vec![len / bytes_of_element(&c)]
+        let bits = ElementType::new(c.dtype, c.logical_type.clone()).bits();
+        vec![(u128::from(len) * 8 / u128::from(bits)) as u64]
     };
     let logical = c.logical_type.as_ref();
     let (range, shape) = match args.rows {
@@ -257,13 +277,6 @@ fn choose(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
     };
     let (dtype, logical_type) = (c.dtype, c.logical_type.clone());
     Ok(Extraction { from: From::Component(c, range), dtype, logical_type, shape, len })
-}
-
-fn bytes_of_element(c: &Component) -> u64 {
-    match c.logical_type.as_ref().and_then(LogicalType::bits) {
-        Some(bits) if bits >= 8 => bits / 8,
-        _ => c.dtype.width(),
-    }
 }
 
 fn made(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
@@ -291,12 +304,19 @@ fn component(tensor: &Tensor, role: Option<&str>) -> Result<Component, Failure> 
     } else if let (Some(only), None) = (all.next(), all.next()) {
         return Ok(only);
     }
+    if tensor.components().len() == 0 {
+        let layout = tensor.layout();
+        let what = tensor
+            .of_package()
+            .map_or_else(|| format!("a tensor of layout {layout}"), str::to_owned);
+        return Err(NO_COMPONENT.broken(format!("it is {what}, and has no components")).into());
+    }
     let roles: Vec<String> = tensor.components().map(|c| escape(c.role.as_str())).collect();
     let roles = roles.join(", ");
     let e = match role {
         Some(role) => {
             let shown = escape(role);
-            holdall::error::NO_COMPONENT
+            NO_COMPONENT
                 .broken(format!("there is no component `{shown}`, only {roles}"))
         }
         None => WHICH_COMPONENT
@@ -357,12 +377,17 @@ fn write(
     })
 }
 
-/// Refuses to convert elements that are not one number each.
+/// Refuses to convert elements that are not one number each, or of which nobody knows what they are.
 fn check_numbers(extraction: &Extraction) -> Result<()> {
     match &extraction.logical_type {
         Some(pair @ (LogicalType::Complex64 | LogicalType::Complex128)) => {
             let e = NOT_A_NUMBER.broken(format!("elements of {pair} are pairs of numbers"));
             Err(e.with_hint("leave `--as` out: both parts are written, as .npy has complex types"))
+        }
+        Some(LogicalType::Other(name)) => {
+            let name = escape(name);
+            let e = UNKNOWN_TYPE.broken(format!("logical type `{name}` is not known"));
+            Err(e.with_hint("leave `--as` out: `--format raw` writes the bytes as they are"))
         }
         _ => Ok(()),
     }

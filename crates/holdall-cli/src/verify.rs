@@ -9,7 +9,7 @@ use crate::output::text::{Grouped, Size, count, escape, plural, printable};
 use crate::session::Session;
 use clap::Args;
 use holdall::plain::ToPlain as _;
-use holdall::verify::{Reason, Unverified, Verdict};
+use holdall::verify::{Reason, Strictness, Unverified, Verdict};
 use holdall::{File, VerifyOptions, VerifyReport};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     select: Selecting,
 
-    /// Count as bad what is only odd: warnings, self-tests that do not fit the declared inputs
+    /// Count as bad what is only odd: each warning is a finding
     #[arg(long)]
     strict: bool,
 }
@@ -41,10 +41,9 @@ pub(crate) struct VerifyArgs {
 pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failure> {
     input::check_once(&args.files)?;
     session.each(&args.files, |path| {
-        #[cfg(feature = "carton")]
         let strictness = match args.strict {
-            true => holdall::carton::Strictness::Strict,
-            false => holdall::carton::Strictness::Usual,
+            true => Strictness::Strict,
+            false => Strictness::Usual,
         };
         #[cfg(feature = "carton")]
         if let Some(package) = crate::package::open(session, path)? {
@@ -57,16 +56,16 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
         }
         let options = VerifyOptions::new()
             .with_select(args.select.read()?)
+            .with_strictness(strictness)
             .with_work(session.work("verifying"));
         let report = holdall::verify(&file, &options)?;
         drop(options);
         if session.json() {
             writeln!(session.out(), "{}", json(&file, &report))?;
         } else {
-            text(session, &file, &report)?;
+            text(session, &file, &report, strictness)?;
         }
         Ok(match report.verdict() {
-            Verdict::Sound if args.strict && !report.warnings.is_empty() => Status::Bad,
             Verdict::Sound => Status::Fine,
             Verdict::Bad => Status::Bad,
             _ => Status::Incomplete,
@@ -74,7 +73,12 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
     })
 }
 
-fn text(session: &Session, file: &File, report: &VerifyReport) -> Result<(), Failure> {
+fn text(
+    session: &Session,
+    file: &File,
+    report: &VerifyReport,
+    strictness: Strictness,
+) -> Result<(), Failure> {
     let out = &mut *session.out();
     let paint = session.paint();
     let name = escape(file.name());
@@ -112,7 +116,9 @@ fn text(session: &Session, file: &File, report: &VerifyReport) -> Result<(), Fai
         let key = paint.on(format!("{key:<14}"), Style::Warn);
         writeln!(out, "  {key}{}", unverified_line(unverified))?;
     }
-    for warning in &report.warnings {
+    // Where they count they were said above.
+    let told = report.warnings.iter().filter(|_| strictness == Strictness::Usual);
+    for warning in told {
         let text = printable(&warning.to_string());
         writeln!(out, "  {} {text}", paint.on("warning:", Style::Warn))?;
     }

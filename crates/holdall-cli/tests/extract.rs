@@ -124,6 +124,53 @@ fn what_cannot_be_is_misuse() {
     }
 }
 
+/// What nobody knows the meaning of becomes no number, and no hint says that it could.
+#[test]
+fn unknown_types_are_not_made_numbers() {
+    let file = accept("ztensor/made-1.2-logical_types.zt");
+    let dir = tempfile::tempdir().unwrap();
+    for (name, format) in [("unknown", "npy"), ("unknown", "raw"), ("itself", "npy")] {
+        let out = dir.path().join(format!("x.{format}"));
+        for to in ["f32", "f64"] {
+            let out = out.to_str().unwrap();
+            let found = holdall(["extract", &file, name, "--as", to, "-o", out, "--json"]);
+            let error = found.ends_with(4).error();
+            assert_eq!(
+                (error["code"].as_str(), error["tensor"].as_str()),
+                (Some("layout/unknown-type"), Some(name))
+            );
+            assert!(error["hint"].as_str().unwrap().contains("leave `--as` out"), "{error}");
+        }
+        assert!(!out.exists());
+    }
+    let out = dir.path().join("x.npy");
+    let found = holdall(["extract", &file, "unknown", "-o", out.to_str().unwrap(), "--json"]);
+    let error = found.ends_with(4).error();
+    assert_eq!(error["code"], "npy/no-such-type");
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.contains("--format raw") && !hint.contains("--as"), "{hint}");
+    assert_eq!(raw("ztensor/made-1.2-logical_types.zt", &["unknown"]).len(), 8);
+    // Neither are there statistics of it.
+    let stats =
+        holdall(["inspect", &file, "--stats", "--json", "-s", "unknown"]).ends_with(0).json();
+    assert_eq!(stats["tensors"][0]["stats"], serde_json::Value::Null);
+}
+
+/// Components whose elements are less than a byte have as many as fit.
+#[test]
+fn headers_fit_their_elements() {
+    let file = accept("ztensor/made-1.2-logical_types.zt");
+    for name in ["t_f4_e2m1", "t_f6_e2m3", "t_f6_e3m2", "t_f8_e4m3fn", "t_f8_e8m0"] {
+        for part in [&[][..], &["--component", "data"]] {
+            let args = ["extract", &file, name, "--as", "f64", "-o", "-", "--format", "npy"];
+            let found = holdall([&args[..], part].concat()).ends_with(0);
+            let header = String::from_utf8_lossy(&found.raw[..128]).into_owned();
+            assert!(header.contains("(2, 4)"), "{header}");
+            assert_eq!(found.raw.len(), 128 + 8 * 8, "{name}");
+        }
+    }
+}
+
 #[test]
 fn pairs_of_numbers_are_not_made_one() {
     let file = accept("ztensor/made-1.2-logical_types.zt");

@@ -119,3 +119,112 @@ fn what_cannot_be_is_refused_before_a_file_appears() {
     assert_eq!(error["code"], "file/wrong-layout");
     assert!(!PathBuf::from(&new).exists());
 }
+
+/// A model of two flat tensors and one under a folder, as a file with a schema and as one without.
+fn model(extension: &str) -> (TempDir, String, String, impl Fn(&str, Json) -> String) {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (old, new) = (at(&format!("old.{extension}")), at(&format!("new.{extension}")));
+    let tiny = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/tiny.zt");
+    let tiny = tiny.to_str().unwrap();
+    let some = ["-s", "embed.weight", "-s", "layers.0.norm.weight", "-s", "layers.1.norm.weight"];
+    holdall([&["convert", tiny, &old][..], &some].concat()).ends_with(0);
+    let place = folder.path().to_owned();
+    let write = move |name: &str, schema: Json| {
+        let path = place.join(name);
+        std::fs::write(&path, schema.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    (folder, old, new, write)
+}
+
+fn names(file: &str) -> Vec<String> {
+    let found = holdall(["inspect", file, "--json"]).ends_with(0).json();
+    let mut names: Vec<String> = found["tensors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["name"].as_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn f32_of(len: u64) -> Json {
+    json!({"TypeDef:Tensor": {"dtype": "F32", "shape": [len]}})
+}
+
+#[test]
+fn tensors_of_models_are_dropped_and_renamed() {
+    for extension in ["mt", "zt"] {
+        let (_folder, old, new, write) = model(extension);
+        let schema = write(
+            "s.json",
+            json!({"properties": {
+                "norms": {"properties": {"first": f32_of(16), "second": f32_of(16)}, "required": ["first"]},
+            }}),
+        );
+        let args = ["schema", "migrate", &old, &schema, "-o", &new, "--json"];
+        // Something would be left out.
+        let error = holdall(args).ends_with(2).error();
+        assert_eq!(error["code"], "evolve/drops-member", "{error}");
+        assert!(!PathBuf::from(&new).exists());
+        let first = ["--rename", "norms.first=layers.0.norm.weight"];
+        let error = holdall([&args[..], &first].concat()).ends_with(2).error();
+        assert_eq!(error["code"], "evolve/drops-member", "{error}");
+        let found = holdall([&args[..], &first, &["--drop"]].concat()).ends_with(0).json();
+        assert_eq!(found["dropped"], json!(["embed.weight", "layers.1.norm.weight"]));
+        assert_eq!((&found["tensors"], &found["records"]), (&json!(1), &json!(0)));
+        assert_eq!(names(&new), ["norms.first"]);
+        let bytes = |file: &str, name: &str| {
+            holdall(["extract", file, name, "-o", "-", "--format", "raw"]).ends_with(0).raw
+        };
+        assert_eq!(bytes(&new, "norms.first"), bytes(&old, "layers.0.norm.weight"));
+        // Both, and nothing of what is required may be missing.
+        let all = write(
+            "all.json",
+            json!({"properties": {
+            "embed": {"properties": {"weight": {"TypeDef:Tensor": {}}}},
+            "a": f32_of(16), "b": f32_of(16),
+        }, "required": ["a", "b"]}),
+        );
+        let args = ["schema", "migrate", &old, &all, "-o", &new, "-f", "--json"];
+        let a = ["--rename", "a=layers.0.norm.weight"];
+        let b = ["--rename", "b=layers.1.norm.weight"];
+        holdall([&args[..], &a, &b].concat()).ends_with(0);
+        assert_eq!(names(&new), ["a", "b", "embed.weight"]);
+        holdall(["verify", &new]).ends_with(0);
+        let error = holdall([&args[..], &a, &["--drop"]].concat()).error();
+        assert!(error["code"].as_str().unwrap().starts_with("metatensor/"), "{error}");
+        // A rename of nothing, and two names for one.
+        let nothing = ["--rename", "b=layers.9.norm.weight"];
+        let error = holdall([&args[..], &a, &nothing, &["--drop"]].concat()).ends_with(2).error();
+        assert_eq!(error["code"], "schema/unknown-path", "{error}");
+        let twice = ["--rename", "b=layers.0.norm.weight"];
+        let error = holdall([&args[..], &a, &twice].concat()).ends_with(2).error();
+        assert_eq!(error["code"], "write/same-name", "{error}");
+        assert_eq!(names(&new), ["a", "b", "embed.weight"]);
+    }
+}
+
+#[test]
+fn a_rename_of_nothing_is_refused_where_there_are_records_too() {
+    let (_folder, old, new) = photos("mt");
+    let schema = example("schema2.json");
+    let args = ["schema", "migrate", &old, &schema, "-o", &new, "--json"];
+    let caption = ["--rename", "text=caption"];
+    for nothing in ["other[].x=photos[].id", "photos[].nope=photos[].id", "nope=id"] {
+        let error = holdall([&args[..], &caption, &["--rename", nothing]].concat());
+        assert_eq!(error.ends_with(2).error()["code"], "schema/unknown-path", "{nothing}");
+    }
+    // Datasets and blobs are renamed and dropped as tensors are.
+    let kind: Json = serde_json::from_str(&std::fs::read_to_string(&schema).unwrap()).unwrap();
+    let whole = json!({"properties": {"pictures": {"TypeDef:Array": true, "items": kind}}});
+    let whole_path = format!("{new}.json");
+    std::fs::write(&whole_path, whole.to_string()).unwrap();
+    let args = ["schema", "migrate", &old, &whole_path, "-o", &new, "--json", "--drop"];
+    let renames = ["--rename", "pictures=photos", "--rename", "pictures[].text=photos[].caption"];
+    let found = holdall([&args[..], &renames].concat()).ends_with(0).json();
+    assert_eq!((&found["records"], &found["dropped"]), (&json!(4), &json!(["all", "all_names"])));
+    assert_eq!(names(&new), ["pictures"]);
+}

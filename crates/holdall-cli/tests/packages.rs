@@ -514,3 +514,58 @@ fn what_stands_under_the_options_is_not_wrapped() {
         assert!(narrow.lines().count() > 3, "{narrow}");
     }
 }
+
+#[test]
+fn a_folder_whose_description_is_linked_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let model = write(dir.path(), "w.bin", [7; 1000]);
+    let version = ["--runner", "noop", "--framework-version", "=1.0.0"];
+    holdall([&["pack", &*model, "-o", &at("a.carton")][..], &version].concat()).ends_with(0);
+    holdall(["unpack", &at("a.carton"), "-o", &at("a")]).ends_with(0);
+    std::fs::remove_file(at("a/carton.toml")).unwrap();
+    write(dir.path(), "a/LINKS", "version = 1\n[urls]\n");
+    for command in ["inspect", "verify", "hash"] {
+        let error = holdall([command, &at("a"), "--json"]).ends_with(1).error();
+        assert_eq!(error["code"], "carton/missing-file", "{error}");
+        let hint = error["hint"].as_str().unwrap();
+        assert!(hint.contains("put it back") && !hint.contains("--runner"), "{error}");
+    }
+}
+
+/// Tensors of texts and of tensors have a layout that is known; they have no numbers.
+#[test]
+fn texts_and_nested_tensors_are_shown_as_what_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let model = write(dir.path(), "w.bin", [7; 10]);
+    let words = format!("words={}", write(dir.path(), "words.json", r#"["a", "b\nc"]"#));
+    let x = format!("x={}", write(dir.path(), "x.npy", npy("(3, 2)", 6)));
+    let version = ["--runner", "noop", "--framework-version", "=1.0.0"];
+    let args = ["pack", &*model, "-o", &at("a.carton"), "--tensor", &words, "--tensor", &x];
+    holdall([&args[..], &version].concat()).ends_with(0);
+    holdall(["unpack", &at("a.carton"), "-o", &at("a")]).ends_with(0);
+    let index = std::fs::read_to_string(at("a/tensor_data/index.toml")).unwrap();
+    let nested = "\n[[tensor]]\nname = \"all\"\ndtype = \"nested\"\ninner = [\"x\", \"x\"]\n";
+    write(dir.path(), "a/tensor_data/index.toml", index + nested);
+    std::fs::remove_file(at("a/MANIFEST")).unwrap();
+    holdall(["pack", &at("a"), "-o", &at("b.carton")]).ends_with(0);
+    let shown = |name: &str| holdall(["inspect", &at("b.carton"), "-t", name]).ends_with(0).out;
+    let texts = shown("words");
+    assert!(texts.contains("0  \"a\"\n") && texts.contains("1  \"b\\nc\"\n"), "{texts}");
+    let all = shown("all");
+    assert!(all.contains("a nested tensor of\n  0  x\n  1  x\n"), "{all}");
+    for text in [texts, all] {
+        assert!(!text.contains("not known"), "{text}");
+    }
+    for (name, code) in [("words", "file/unknown-layout"), ("all", "file/unknown-layout")] {
+        let out = at("t.npy");
+        let args = ["extract", &at("b.carton"), name, "--dense", "-o", &out, "--json"];
+        let error = holdall(args).ends_with(4).error();
+        assert_eq!(error["code"], code);
+        let message = error["message"].as_str().unwrap();
+        assert!(!message.contains("not known") && message.starts_with("it is a "), "{error}");
+    }
+    let error = holdall(["extract", &at("b.carton"), "all", "-o", &at("t.npy"), "--json"]).error();
+    assert_eq!(error["code"], "file/no-component");
+}

@@ -98,6 +98,10 @@ fn conditions_hold_all_at_once() {
         ("x=big", "records/condition"),
         ("flag=yes", "records/condition"),
         ("tags=1", "records/condition"),
+        ("", "records/condition"),
+        (" ", "records/condition"),
+        ("!", "records/condition"),
+        (" =1", "records/condition"),
         ("size=1", "schema/unknown-path"),
     ] {
         let args = ["records", path, "--where", condition, "--json"];

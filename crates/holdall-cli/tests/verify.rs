@@ -23,6 +23,40 @@ fn every_accepted_file_is_sound() {
     }
 }
 
+/// Verdict, findings, JSON, text and exit status, of every accepted file.
+#[test]
+fn what_strictness_refuses_it_says() {
+    let mut refused = 0;
+    for path in files("accept") {
+        let path = path.to_str().unwrap();
+        let ran = holdall(["verify", "--strict", "--json", path]);
+        let report = ran.json();
+        let found = report["findings"].as_array().unwrap().len();
+        let warned = report["warnings"].as_array().unwrap().len();
+        assert_eq!((found, &report["finding_count"]), (warned, &json!(warned)), "{path}");
+        let verdict = match ran.status {
+            0 => "sound",
+            1 => "bad",
+            _ => "incomplete",
+        };
+        assert_eq!(
+            (&report["verdict"], &report["sound"]),
+            (&json!(verdict), &json!(ran.status == 0))
+        );
+        assert_eq!(found > 0, ran.status == 1, "{path}");
+        let text = holdall(["verify", "--strict", path]).ends_with(ran.status).out;
+        let bad = |line: &&str| line.starts_with("bad: ") && line.ends_with(" [verify/odd]");
+        assert_eq!(text.lines().filter(bad).count(), found, "{text}");
+        assert_eq!(text.contains("\nbad: ") || text.starts_with("bad: "), found > 0, "{text}");
+        assert_eq!(text.contains("\nsound: ") || text.starts_with("sound: "), ran.status == 0);
+        assert!(!text.contains("warning:"), "{text}");
+        let quiet = holdall(["verify", "--strict", "--quiet", path]).ends_with(ran.status).out;
+        assert_eq!(quiet.lines().filter(bad).count(), found, "{quiet}");
+        refused += usize::from(found > 0);
+    }
+    assert!(refused > 5, "{refused}");
+}
+
 #[test]
 fn changed_bytes_are_found_and_the_status_says_so() {
     let path = accept("ztensor/v1.2-sparse.zt");

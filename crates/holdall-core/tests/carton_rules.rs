@@ -153,3 +153,19 @@ fn sums_are_those_of_the_world() {
     assert_eq!(sums::hex(&sums::sha256(b"abc")), abc);
     assert_eq!(sums::sha256(&[7; 300]), carton::sha256(&[7; 300]));
 }
+
+/// A package that lacks what describes it is one all the same, and the advice is about that.
+#[test]
+fn a_linked_description_is_missed_with_fitting_advice() {
+    let mut p = Package { entries: Vec::new(), ..Package::minimal() };
+    p.add("model/w", "w");
+    p.add("LINKS", "version = 1\n[urls]\n");
+    p.elsewhere("carton.toml", carton_files::MINIMAL.as_bytes());
+    let e = decode(&p.bytes(), &Limits::default()).unwrap_err();
+    assert_eq!(e.code(), "carton/missing-file", "{e}");
+    assert!(e.message().contains("`carton.toml`") && e.hint().unwrap().contains("put it back"));
+    // Any other zip is of no format, as before.
+    p.entries.retain(|entry| entry.name != b"LINKS");
+    let e = decode(&p.bytes(), &Limits::default()).unwrap_err();
+    assert_eq!(e.code(), "format/unknown", "{e}");
+}

@@ -303,7 +303,10 @@ impl Error {
         }
         let mut sep = "";
         if let Some(t) = &e.tensor {
-            write!(f, "tensor `{}`", t.shown())?;
+            match t.as_str() {
+                "" => f.write_str(NAMELESS)?,
+                name => write!(f, "tensor `{}`", name.shown())?,
+            }
             sep = ", ";
         }
         if let Some(c) = &e.component {
@@ -317,6 +320,9 @@ impl Error {
         if sep.is_empty() { Ok(()) } else { f.write_str(": ") }
     }
 }
+
+/// A tensor whose name is empty: of a file that is nothing but one dataset, as a rule.
+const NAMELESS: &str = "the tensor with an empty name";
 
 impl Inner {
     /// Writes the message out, because a context or a cause came.

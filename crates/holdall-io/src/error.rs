@@ -84,6 +84,9 @@ holdall_core::error::rules! {
         remedies [UseStreams];
     /// The caller has lost interest.
     pub CANCELLED: Io "work/cancelled" "A long operation runs until it is done, unless its caller cancels it.";
+    /// A warning, where it counts.
+    pub ODD: Malformed "verify/odd"
+        "Nothing about a file that is verified strictly is odd: opening it warns of nothing.";
     /// An edit that the file or its format does not allow.
     pub CANNOT_EDIT: Misuse "edit/cannot"
         "An edit names tensors that exist, and gives them names that are free.";

@@ -37,7 +37,7 @@ pub use number::{ElementType, Number};
 pub use open::{Check, Faults, Io, Open, OpenOptions, fetch_ends, open};
 pub use sink::{Durability, FileSink, Sink, StreamSink};
 pub use source::{Access, ByteSource, Terms};
-pub use verdict::Verdict;
+pub use verdict::{Strictness, Verdict};
 pub use work::{Cancel, Work};
 pub use writer::{WriteOptions, Writer};
 

@@ -89,7 +89,7 @@ impl ElementType {
         ElementType { dtype, logical_type }
     }
 
-    /// An unknown logical type counts for nothing: its elements are read as plain storage.
+    /// Of an unknown logical type, how its storage elements are held.
     pub fn class(&self) -> Class {
         match (&self.logical_type, self.dtype) {
             (Some(LogicalType::Complex64 | LogicalType::Complex128), _) => Class::Complex,
@@ -111,6 +111,12 @@ impl ElementType {
         !matches!(self.logical_type, Some(LogicalType::Other(_)))
     }
 
+    /// What the elements are stored as, where their logical type is not known; else what they are.
+    pub fn as_stored(&self) -> ElementType {
+        let logical = if self.is_known() { self.logical_type.clone() } else { None };
+        ElementType::new(self.dtype, logical)
+    }
+
     /// Whether it is an integer type or `bool`, each element of which is held without loss as i128.
     pub fn is_integer(&self) -> bool {
         matches!(self.class(), Class::Integer | Class::Wide)
@@ -125,7 +131,7 @@ impl ElementType {
     /// rounded; complex ones become their magnitude.
     ///
     /// # Errors
-    /// `bool` bytes above 1.
+    /// Unsupported for an unknown logical type; `bool` bytes above 1.
     pub fn each_f64(&self, bytes: &[u8], mut sink: impl FnMut(&[f64])) -> Result<()> {
         if self.class() != Class::Complex {
             return decode_f64(self.dtype, self.logical_type.as_ref(), bytes, sink);

@@ -3,6 +3,8 @@
 use crate::error::{UNKNOWN_LAYOUT, WRONG_LAYOUT};
 use crate::file::Tensor;
 use holdall_core::error::Shown as _;
+#[cfg(feature = "carton")]
+use holdall_core::formats::carton;
 use holdall_core::layout::dense::{Dense, row_range};
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};
@@ -99,11 +101,37 @@ impl Tensor {
                 let layout = self.layout();
                 Err(placed(UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` has no elements"))))
             }
-            other => {
-                let layout = other.as_str().shown();
-                Err(placed(UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` is not known"))))
+            other => Err(placed(self.no_elements(other))),
+        }
+    }
+
+    /// Why a tensor of another layout has no elements.
+    #[cold]
+    fn no_elements(&self, layout: &Layout) -> Error {
+        match self.of_package() {
+            Some(what) => UNKNOWN_LAYOUT
+                .broken(format!("it is {what}, which has no elements of a number type"))
+                .with_hint("what it is made of is a value of the package, and read as one"),
+            None => {
+                let layout = layout.as_str().shown();
+                UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` is not known"))
             }
         }
+    }
+
+    /// What a tensor of a package is, in words, where it is none of numbers: texts, other tensors, or a file that
+    /// is only linked to.
+    pub fn of_package(&self) -> Option<&'static str> {
+        #[cfg(feature = "carton")]
+        if self.file().format() == carton::FORMAT.id {
+            return match self.layout().as_str() {
+                carton::STRINGS => Some("a tensor of texts"),
+                carton::NESTED => Some("a nested tensor"),
+                carton::LINKED => Some("a tensor whose file is only linked to"),
+                _ => None,
+            };
+        }
+        None
     }
 
     #[cold]

@@ -8,6 +8,7 @@ use crate::work::{run, run_with};
 use crate::{dtype, errors, options, plain, value, writer};
 use bytes::Bytes;
 use holdall::layout::dense::Dense;
+use holdall::verify::Strictness;
 use holdall::{
     ByteOrder, DiffOptions, Encoding, Faults, File, Layout, LoadOptions, Role, StatsOptions,
     Tensor, VerifyOptions,
@@ -429,17 +430,21 @@ impl NativeFile {
     }
 
     /// Checks everything that can be checked.
-    #[pyo3(signature = (include, exclude, threads, progress))]
+    #[pyo3(signature = (include, exclude, strict, threads, progress))]
     fn verify<'py>(
         &self,
         py: Python<'py>,
         include: Option<Vec<String>>,
         exclude: Option<Vec<String>>,
+        strict: bool,
         threads: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let file = self.get(py)?;
-        let options = VerifyOptions::new().with_select(options::select(py, include, exclude)?);
+        let strictness = if strict { Strictness::Strict } else { Strictness::Usual };
+        let options = VerifyOptions::new()
+            .with_select(options::select(py, include, exclude)?)
+            .with_strictness(strictness);
         let report = run_with(py, u64::MAX, threads, progress, |work| {
             holdall::verify::verify(&file, &options.with_work(work))
         })?;
@@ -450,7 +455,7 @@ impl NativeFile {
     fn verify_tensor<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyAny>> {
         let tensor = self.tensor(py, at)?;
         // A name that is a pattern selects itself: names are tried as they are too.
-        self.verify(py, Some(vec![tensor.name().to_owned()]), None, None, None)
+        self.verify(py, Some(vec![tensor.name().to_owned()]), None, false, None, None)
     }
 
     /// What differs between this file and another.
@@ -460,17 +465,18 @@ impl NativeFile {
         &self,
         py: Python<'py>,
         other: &NativeFile,
-        rtol: f64,
-        atol: f64,
+        rtol: Option<f64>,
+        atol: Option<f64>,
         include: Option<Vec<String>>,
         exclude: Option<Vec<String>>,
         threads: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (a, b) = (self.get(py)?, other.get(py)?);
-        let options = DiffOptions::new()
-            .with_tolerance(rtol, atol)
-            .with_select(options::select(py, include, exclude)?);
+        let mut options = DiffOptions::new().with_select(options::select(py, include, exclude)?);
+        if rtol.is_some() || atol.is_some() {
+            options = options.with_tolerance(rtol.unwrap_or(0.0), atol.unwrap_or(0.0));
+        }
         let diff = run_with(py, u64::MAX, threads, progress, |work| {
             holdall::diff::diff(&a, &b, &options.with_work(work))
         })?;

@@ -361,6 +361,7 @@ pub(crate) fn schema_migrate<'py>(
     })?;
     let d = PyDict::new(py);
     d.set_item("records", report.records)?;
+    d.set_item("tensors", report.tensors)?;
     d.set_item("dropped", report.dropped)?;
     d.set_item("nbytes", report.target_len)?;
     Ok(d)

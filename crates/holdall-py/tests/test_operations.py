@@ -1,6 +1,7 @@
 """Operations on whole files."""
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,6 +43,28 @@ def test_diff(tmp_path, arrays):
     assert changed["w"].values.differing == 1 and changed["w"].values.first[0] == [3, 4]
     assert changed["ids"].shapes == ([2, 3, 4], [24])
     assert {t.name for t in holdall.diff(a, b, atol=1, exclude=["ids", "mask", "new"]).changed} <= {"w"}
+
+
+def test_diff_tolerance_of_zero(tmp_path):
+    a = holdall.save_bytes({"t": np.array([0.0, np.nan], "f4")}, format="zt")
+    b = holdall.save_bytes({"t": np.array([0x80000000, 0x7FC00001], "u4").view("f4")}, format="zt")
+    assert not holdall.diff(a, b).is_same
+    for tolerance in ({"rtol": 0}, {"atol": 0.0}, {"rtol": 0, "atol": 0}):
+        assert holdall.diff(a, b, **tolerance).is_same
+
+
+def test_verify_strict():
+    data = Path(__file__).parents[3] / "corpus/accept/ztensor/made-1.2-logical_types.zt"
+    usual, strict = holdall.verify(data), holdall.verify(data, strict=True)
+    assert usual and usual.warnings and not usual.findings
+    assert not strict and strict.verdict == "bad"
+    assert strict.finding_count == len(strict.findings) == len(strict.warnings)
+    assert {e.code for e in strict.findings} == {"verify/odd"}
+    with pytest.raises(holdall.Malformed):
+        strict.raise_if_bad()
+    with holdall.open(data) as f, pytest.raises(holdall.Unsupported) as info:
+        f["unknown"].stats()
+    assert info.value.code == "layout/unknown-type"
 
 
 def test_verify(path):

@@ -1,13 +1,20 @@
 //! Whether records fit a schema: rows that people have, and what is in a file.
 
 use super::TensorRecords as _;
+use super::reread::Reread;
 use super::rows::{Fill, FillOptions, Rows};
-use super::rules::{NO_METATENSOR, UNKNOWN_LEN};
+use super::rules::{NO_METATENSOR, UNKNOWN_LEN, WHICH_DATASET};
 use super::{Records, choose};
-use holdall_core::{EncodeOptions, Error, Layout, Result, TensorSpec, Value, formats};
+use holdall_core::{
+    Attributes, ComponentSpec, DType, EncodeOptions, Error, Layout, Result, Role, TensorSpec,
+    Value, formats,
+};
 use holdall_io::File;
 use holdall_io::Work;
-use holdall_schema::{Checker, Document, Root, SCHEMA_ATTRIBUTE, SchemaLimits};
+use holdall_schema::{
+    Checker, Converters, Document, KIND_ATTRIBUTE, Resolution, ResolveOptions, Root,
+    SCHEMA_ATTRIBUTE, SchemaLimits, TypeId, resolve,
+};
 
 /// What a check found.
 #[derive(Debug, Clone, Default)]
@@ -120,7 +127,7 @@ pub fn check_file(
         }
         Root::References(_) => {
             report.tensors = Some(file.len() as u64);
-            if let Err(e) = header(file, schema)? {
+            if let Err(e) = header(file, schema, limits)? {
                 report.add(Where::Whole, e.in_source(file.name()));
             }
             let is_wanted = |name: &str| path.is_none_or(|path| path == name);
@@ -151,12 +158,37 @@ fn check_records(
 ) -> Result<()> {
     let checker = Checker::new(&kind.schema, &kind.json, limits);
     let checker = checker.map_err(|e| e.in_source(&kind.name))?;
+    let own = |e: Error| {
+        let tensor = records.tensor();
+        e.in_tensor(tensor.name()).in_source(tensor.file().name())
+    };
+    let converters = Converters::new();
+    let resolved = resolved(records, kind, limits);
+    // Where records do not become those of the schema, what they are as JSON tells which of them fit.
+    let mut reread = match &resolved {
+        Ok((_, resolution)) => {
+            if let Err(e) = resolution.keeps_all() {
+                report.add(Where::Whole, own(e));
+            }
+            Some(Reread::new(records, resolution, &converters, limits).map_err(own)?)
+        }
+        Err(e) => {
+            report.add(Where::Whole, own(e.clone()));
+            None
+        }
+    };
     for record in records.iter(0..records.len())? {
         let record = record?;
         report.records += 1;
         let index = record.index();
-        let found = record
-            .to_value()
+        let value = match (&mut reread, &resolved) {
+            (Some(reread), Ok((ty, _))) => reread
+                .record(&record)
+                .and_then(|(bytes, heap)| kind.schema.record_value(*ty, bytes, heap, limits))
+                .map_err(|e| records.in_record(e, index)),
+            _ => record.to_value(),
+        };
+        let found = value
             .and_then(|value| checker.one_record(value).map_err(|e| records.in_record(e, index)));
         if let Err(e) = found {
             report.add(Where::Record(index), e);
@@ -166,23 +198,66 @@ fn check_records(
     Ok(())
 }
 
-/// Whether the tensors of a file could stand under that schema, asked of what would write them so.
-fn header(file: &File, schema: &Document) -> Result<Result<()>> {
-    let format = formats::with_schema().and_then(|format| format.encode);
-    let encode = format.ok_or_else(|| NO_METATENSOR.broken("this build has no Metatensor"))?;
+/// How the records of a file become those of a schema, as in a migration (8.4).
+fn resolved(
+    records: &Records,
+    kind: &Document,
+    limits: &SchemaLimits,
+) -> Result<(TypeId, Resolution)> {
+    let Some(ty) = kind.schema.record() else {
+        return Err(WHICH_DATASET.broken("this is not the schema of a record"));
+    };
+    let options = ResolveOptions::default().with_limits(limits.clone());
+    Ok((ty, resolve(records.schema(), records.ty(), &kind.schema, ty, &options)?))
+}
+
+/// Whether the tensors of a file could stand under that schema, asked of what would write them so. Datasets are
+/// taken as what a migration makes of them.
+fn header(file: &File, schema: &Document, limits: &SchemaLimits) -> Result<Result<()>> {
     let mut specs = Vec::new();
     for tensor in file.tensors() {
         specs.push(TensorSpec::of(tensor.info()).ok_or_else(|| {
             let e = UNKNOWN_LEN.broken("only decoding it says how long it is");
             e.in_tensor(tensor.name()).in_source(file.name())
         })?);
+        if let (Layout::Records, Ok((_, kind)), Some(spec)) =
+            (tensor.layout(), schema.dataset(Some(tensor.name()), limits), specs.last_mut())
+            && let Ok((ty, _)) = resolved(&tensor.records()?, &kind, limits)
+        {
+            migrated(spec, &kind, ty)?;
+        }
     }
-    let mut attributes = file.attributes().clone();
-    attributes.set(SCHEMA_ATTRIBUTE, Value::Text(schema.json.to_string()));
+    fits(&specs, file.attributes(), &schema.json)
+}
+
+/// A dataset as what it is under another schema.
+fn migrated(spec: &mut TensorSpec, kind: &Document, ty: TypeId) -> Result<()> {
+    spec.attributes.set(KIND_ATTRIBUTE, Value::Text(kind.json.to_string()));
+    let count = spec.shape.first().copied().unwrap_or(0);
+    let len = count.saturating_mul(kind.schema.extent(ty)?.stride);
+    spec.components.retain(|c| c.role == Role::Data);
+    spec.components.iter_mut().for_each(|data| data.decoded_len = len);
+    if kind.schema.ty(ty).heap_align.is_some() {
+        // How long it will be says nothing about whether it fits.
+        spec.components.push(ComponentSpec::new(Role::BlobData, DType::U8, 0));
+    }
+    Ok(())
+}
+
+/// Whether tensors and attributes could stand in one file under a schema.
+pub(super) fn fits(
+    specs: &[TensorSpec],
+    attributes: &Attributes,
+    schema: &serde_json::Value,
+) -> Result<Result<()>> {
+    let format = formats::with_schema().and_then(|format| format.encode);
+    let encode = format.ok_or_else(|| NO_METATENSOR.broken("this build has no Metatensor"))?;
+    let mut attributes = attributes.clone();
+    attributes.set(SCHEMA_ATTRIBUTE, Value::Text(schema.to_string()));
     let mut encoder = encode(&EncodeOptions::new())?;
     Ok(specs
         .iter()
         .try_for_each(|spec| encoder.check_tensor(spec))
         .and_then(|()| encoder.check_attributes(&attributes))
-        .and_then(|()| encoder.begin(&attributes, &specs).map(|_| ())))
+        .and_then(|()| encoder.begin(&attributes, specs).map(|_| ())))
 }

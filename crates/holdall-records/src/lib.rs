@@ -35,6 +35,7 @@ mod outline;
 pub mod query;
 mod ragged;
 mod record;
+mod reread;
 mod rows;
 pub mod rules;
 mod schemas;

@@ -2,18 +2,21 @@
 
 use super::TensorRecords as _;
 use super::rules::WHICH_DATASET;
-use super::schemas::schema_of_file;
+use super::schemas::{schema_of_dataset, schema_of_file};
 use super::{Build, BuildReport, DatasetWriter, Records, choose};
+use holdall_core::error::Shown as _;
 use holdall_core::{Error, Layout, Result};
-use holdall_io::File;
-use holdall_io::WriteOptions;
+use holdall_io::error::SAME_NAME;
+use holdall_io::{File, WriteOptions};
 use holdall_io::{Work, with_work};
 use holdall_schema::evolve::rules::DROPS_MEMBER;
+use holdall_schema::rules::UNKNOWN_PATH;
 use holdall_schema::{
-    Converters, Document, Path as Way, ResolveOptions, Root, SCHEMA_ATTRIBUTE, SchemaLimits,
-    Segment,
+    Change, Checker, Converters, Document, Path as Way, ResolveOptions, Root, SCHEMA_ATTRIBUTE,
+    SchemaLimits, Segment, Verdict, What, diff,
 };
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// How the records of a file are written under another schema, that of a record or that of a whole file.
@@ -52,15 +55,35 @@ pub struct MigrationReport {
     pub records: u64,
     /// Members and datasets that were left out, as paths of the file.
     pub dropped: Vec<String>,
-    /// Bytes of the file that was written.
+    /// Tensors, datasets and blobs of the file that was written.
+    pub tensors: u64,
+    /// Bytes of it.
     pub target_len: u64,
 }
 
-/// A dataset to be migrated, and the schema that its records get.
+/// A dataset to be migrated, its name in the new file, and the schema that its records get.
 struct Job {
     name: String,
+    target: String,
     records: Records,
     to: Document,
+}
+
+/// What renames are about.
+#[derive(Default)]
+struct Renames<'m> {
+    /// Tensors of the file, each with its name in the new one.
+    tensors: HashMap<&'m str, &'m str>,
+    /// New and old names of members.
+    members: Vec<&'m (String, String)>,
+}
+
+/// What is done with the tensors of a file, in its order.
+#[derive(Default)]
+struct Steps {
+    jobs: Vec<Job>,
+    /// Those that are not datasets to be migrated, each with its new name.
+    copied: HashMap<String, String>,
 }
 
 /// Records between two steps of the progress.
@@ -86,13 +109,14 @@ impl Migration {
     }
 
     /// The member that is `new` in the new schema is `old` in the file, in the same struct. Where there are
-    /// several datasets, both start with the path of theirs: `points[].x`.
+    /// several datasets, both start with the path of theirs: `points[].x`. Under the schema of a whole file, `old`
+    /// may be the name of a tensor, which is then `new`.
     pub fn with_rename(mut self, new: impl Into<String>, old: impl Into<String>) -> Migration {
         self.renames.push((new.into(), old.into()));
         self
     }
 
-    /// Leaves out members and datasets that the new schema does not have.
+    /// Leaves out members and tensors that the new schema does not have.
     pub fn with_drop(mut self) -> Migration {
         self.may_drop = true;
         self
@@ -120,16 +144,34 @@ impl Migration {
     ) -> Result<MigrationReport> {
         let mut report = MigrationReport::default();
         let is_whole = matches!(self.schema.schema.root(), Root::References(_));
-        let jobs = match is_whole {
-            true => self.all(file, &mut report)?,
-            false => vec![self.one(file)?],
+        let renames = self.renames(file, is_whole)?;
+        let Steps { jobs, copied } = match is_whole {
+            true => self.all(file, &renames, &mut report)?,
+            false => self.one(file)?,
         };
         if let [_, _, ..] = jobs[..]
-            && let Some((plain, _)) = self.renames.iter().find(|(new, _)| !new.contains("[]."))
+            && let Some((plain, _)) = renames.members.iter().find(|(new, _)| !new.contains("[]."))
         {
             let message = format!("`{plain}` does not say which of several datasets it is in");
             let hint = "write both names with the path of the dataset: `points[].x`";
             return Err(WHICH_DATASET.broken(message).with_hint(hint));
+        }
+        for (new, old) in &renames.members {
+            let about = |job: &Job| {
+                Ok::<bool, Error>(
+                    within(new, &job.target)?.is_some() && within(old, &job.name)?.is_some(),
+                )
+            };
+            if !jobs.iter().map(about).collect::<Result<Vec<bool>>>()?.contains(&true) {
+                let what = if is_whole {
+                    "no tensor, and no member of a dataset,"
+                } else {
+                    "no member of the dataset"
+                };
+                let message =
+                    format!("{what} of the file is `{}`, to be `{}`", old.shown(), new.shown());
+                return Err(UNKNOWN_PATH.broken(message).in_source(file.name()));
+            }
         }
         let patched = match &jobs[..] {
             [only] if !is_whole => patch(file, only),
@@ -147,55 +189,98 @@ impl Migration {
         for tensor in file.tensors() {
             match jobs.iter().find(|job| job.name == tensor.name()) {
                 Some(job) => {
-                    let dataset = build.dataset_of(&job.name, &job.to.json)?;
-                    let dataset = self.dataset(job, dataset, &mut report);
+                    let dataset = build.dataset_of(&job.target, &job.to.json)?;
+                    let dataset = self.dataset(job, &renames, dataset, &mut report);
                     let placed = |e: Error| e.in_tensor(&*job.name).in_source(file.name());
                     build.add(dataset.map_err(placed)?)?;
                 }
-                None if report.dropped.iter().any(|name| name == tensor.name()) => {}
-                None => build.copy(&tensor)?,
-            }
-        }
-        let BuildReport { target_len, .. } = build.finish()?;
-        report.target_len = target_len;
-        Ok(report)
-    }
-
-    /// The dataset that the schema of a record is for.
-    fn one(&self, file: &File) -> Result<Job> {
-        let tensor = choose::dataset(file, self.dataset.as_deref())?;
-        let (name, to) = (tensor.name().to_owned(), self.schema.clone());
-        Ok(Job { name, records: tensor.records()?, to })
-    }
-
-    /// Every dataset of a file that a schema has a place for.
-    fn all(&self, file: &File, report: &mut MigrationReport) -> Result<Vec<Job>> {
-        let mut jobs = Vec::new();
-        for tensor in file.tensors().filter(|t| *t.layout() == Layout::Records) {
-            match self.schema.dataset(Some(tensor.name()), &self.limits) {
-                Ok((name, to)) => jobs.push(Job { name, records: tensor.records()?, to }),
-                Err(_) if self.may_drop => report.dropped.push(tensor.name().to_owned()),
-                Err(e) => {
-                    let e = DROPS_MEMBER.broken("the dataset would be left out").because(e);
-                    let e = e.in_tensor(tensor.name());
-                    return Err(e.in_source(file.name()));
+                None => {
+                    if let Some(target) = copied.get(tensor.name()) {
+                        build.copy_as(&tensor, target)?;
+                    }
                 }
             }
         }
-        Ok(jobs)
+        if is_whole {
+            // Formats without schemas of their own would not look.
+            build.check_fit().map_err(|e| e.in_source(&self.schema.name))?;
+        }
+        let BuildReport { tensors, target_len } = build.finish()?;
+        (report.tensors, report.target_len) = (tensors, target_len);
+        Ok(report)
+    }
+
+    /// Which renames are of tensors, and which of members.
+    fn renames(&self, file: &File, is_whole: bool) -> Result<Renames<'_>> {
+        let mut out = Renames::default();
+        for rename in &self.renames {
+            let (new, old) = rename;
+            if !(is_whole && file.index().get(old).is_some()) {
+                out.members.push(rename);
+            } else if let Some(other) = out.tensors.insert(old, new).filter(|other| other != new) {
+                let message = format!("it was to be `{}` and `{}`", other.shown(), new.shown());
+                return Err(SAME_NAME.broken(message).in_tensor(old).in_source(file.name()));
+            }
+        }
+        Ok(out)
+    }
+
+    /// The dataset that the schema of a record is for.
+    fn one(&self, file: &File) -> Result<Steps> {
+        let tensor = choose::dataset(file, self.dataset.as_deref())?;
+        let (name, to) = (tensor.name().to_owned(), self.schema.clone());
+        let others = file.tensors().map(|t| t.name().to_owned()).filter(|other| *other != name);
+        let copied = others.map(|other| (other.clone(), other)).collect();
+        let job = Job { target: name.clone(), name, records: tensor.records()?, to };
+        Ok(Steps { jobs: vec![job], copied })
+    }
+
+    /// Every tensor of a file that a schema has a place for.
+    fn all(
+        &self,
+        file: &File,
+        renames: &Renames<'_>,
+        report: &mut MigrationReport,
+    ) -> Result<Steps> {
+        let mut steps = Steps::default();
+        for tensor in file.tensors() {
+            let name = tensor.name().to_owned();
+            let target = (*renames.tensors.get(&*name).unwrap_or(&&*name)).to_owned();
+            let is_dataset = *tensor.layout() == Layout::Records;
+            let found = match is_dataset {
+                true => self.schema.dataset(Some(&target), &self.limits).map(|(_, to)| Some(to)),
+                false => self.schema.place(&target).map(|_| None),
+            };
+            match found {
+                Ok(Some(to)) => {
+                    steps.jobs.push(Job { name, target, records: tensor.records()?, to });
+                }
+                Ok(None) => {
+                    steps.copied.insert(name, target);
+                }
+                Err(_) if self.may_drop => report.dropped.push(name),
+                Err(e) => {
+                    let what = if is_dataset { "dataset" } else { "tensor" };
+                    let e = DROPS_MEMBER.broken(format!("the {what} would be left out")).because(e);
+                    return Err(e.in_tensor(name).in_source(file.name()));
+                }
+            }
+        }
+        Ok(steps)
     }
 
     /// Writes the records of one dataset under their new schema.
     fn dataset(
         &self,
         job: &Job,
+        renames: &Renames<'_>,
         mut dataset: DatasetWriter,
         report: &mut MigrationReport,
     ) -> Result<DatasetWriter> {
         let records = &job.records;
         let mut options = ResolveOptions::default().with_limits(self.limits.clone());
-        for (new, old) in &self.renames {
-            if let (Some(new), Some(old)) = (within(new, &job.name)?, within(old, &job.name)?) {
+        for (new, old) in &renames.members {
+            if let (Some(new), Some(old)) = (within(new, &job.target)?, within(old, &job.name)?) {
                 options = options.with_rename(new, old);
             }
         }
@@ -206,11 +291,20 @@ impl Migration {
         let dropped = plan.dropped().iter().map(|path| format!("{}[].{path}", job.name));
         report.dropped.extend(dropped);
         let converters = Converters::new();
+        // What has changed may ask for more than the records were held to.
+        let old = schema_of_dataset(records.tensor().file(), &job.name)?;
+        let sides = ((&old.schema, &old.json), (&job.to.schema, &job.to.json));
+        let changes = diff(sides.0, sides.1, &self.limits)?;
+        let is_open = |c: &Change| c.verdict > Verdict::Compatible && c.what != What::Removed;
+        let checker = match Checker::IS_BUILT && changes.iter().any(is_open) {
+            true => Some(Checker::new(&job.to.schema, &job.to.json, &self.limits)?),
+            false => None,
+        };
         let (len, stride) = (records.len(), records.extent().stride);
         for start in (0..len).step_by(AT_ONCE) {
             let range = start..len.min(start + AT_ONCE as u64);
             let done = (range.end - range.start).saturating_mul(stride);
-            dataset.migrate(records, range, &plan, &converters)?;
+            dataset.migrate_checked(records, range, &plan, &converters, checker.as_ref())?;
             self.work.advance(done)?;
         }
         report.records += len;

@@ -38,7 +38,7 @@ holdall_core::error::rules! {
          the same size and kind.";
     /// A condition that cannot be.
     pub CONDITION: Misuse "records/condition"
-        "A condition compares a member with a value of its kind.";
+        "A condition names a member, and compares it with a value of its kind.";
     /// A table that is none.
     pub TABLE: Misuse "input/table"
         "A table of records has names in its first line, each for another member, and as many fields \

@@ -100,6 +100,32 @@ impl Document {
         found.map_err(|e| e.in_source(&self.name))
     }
 
+    /// The place that a file's schema has for a tensor of that name. A name that is no path is one segment.
+    ///
+    /// # Errors
+    /// `records/which-dataset` for the schema of a record, `schema/unknown-path` where there is none.
+    pub fn place(&self, name: &str) -> Result<NodeId> {
+        let own = |e: Error| e.in_source(&self.name);
+        let path = name.parse().unwrap_or_else(|_| Path(vec![Segment::Name(name.into())]));
+        let mut at = self.root().map_err(own)?;
+        for segment in &path.0 {
+            at = match self.schema.step(at, segment) {
+                Some(next) => next,
+                None => {
+                    let e = UNKNOWN_PATH.broken(format!("`{}` leads to nothing", name.shown()));
+                    return Err(own(e));
+                }
+            };
+        }
+        match self.schema.node(at) {
+            Node::Flat { .. } | Node::Dataset { .. } | Node::Blob { .. } => Ok(at),
+            _ => {
+                let message = format!("at `{}` there is no tensor", name.shown());
+                Err(own(UNKNOWN_PATH.broken(message)))
+            }
+        }
+    }
+
     fn root(&self) -> Result<NodeId> {
         match self.schema.root() {
             Root::References(root) => Ok(root),

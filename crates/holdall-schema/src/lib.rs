@@ -37,6 +37,8 @@ mod unchecked;
 pub use access::{Accessor, Column, ReadScalar, Typed};
 #[cfg(feature = "validate")]
 pub use check::Checker;
+#[cfg(feature = "validate")]
+use check::is_value;
 pub use document::{Document, Reading, record_kind};
 pub use dtype::TensorDType;
 pub use evolve::{
@@ -60,6 +62,8 @@ pub use refs::def_name;
 pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, Root, Schema};
 #[cfg(not(feature = "validate"))]
 pub use unchecked::Checker;
+#[cfg(not(feature = "validate"))]
+use unchecked::is_value;
 
 /// The attribute of a file, of any format, that has its schema as JSON text (section 7.2).
 pub const SCHEMA_ATTRIBUTE: &str = "metatensor.schema";

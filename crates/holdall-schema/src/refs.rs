@@ -60,7 +60,7 @@ impl<'v> Defs<'v> {
         let defs = match root.get("$defs") {
             None => None,
             Some(Value::Object(defs)) => Some(defs),
-            Some(_) => return Err(INVALID.broken("`$defs` is not an object")),
+            Some(_) => return Err(INVALID.broken("not an object").within("`/$defs`")),
         };
         let found = Defs { defs, max_hops: limits.max_depth() };
         let mut nodes = 0u64;
@@ -87,10 +87,23 @@ impl<'v> Defs<'v> {
                     }
                 }
                 Value::Bool(_) => {}
-                _ => return Err(INVALID.broken("a schema is neither an object nor a boolean")),
+                _ => {
+                    let e = INVALID.broken("a schema is neither an object nor a boolean");
+                    return Err(match pointer_of(root, node) {
+                        Some(at) if at.is_empty() => e.within("the root"),
+                        Some(at) => e.within(format!("`{}`", at.shown())),
+                        None => e,
+                    });
+                }
             }
         }
         Ok(found)
+    }
+
+    /// All of them.
+    #[cfg(feature = "validate")]
+    pub(crate) fn all(&self) -> Option<&'v Map<String, Value>> {
+        self.defs
     }
 
     /// Whether a node, or what its `$ref` leads to, has a `default`.
@@ -161,6 +174,27 @@ impl<'v> Defs<'v> {
         }
         Err(CYCLE.broken("`$ref` leads to itself"))
     }
+}
+
+/// The JSON pointer to a value that is somewhere in another.
+#[cold]
+fn pointer_of(root: &Value, wanted: &Value) -> Option<String> {
+    let mut open = vec![(root, String::new())];
+    while let Some((value, at)) = open.pop() {
+        if std::ptr::eq(value, wanted) {
+            return Some(at);
+        }
+        match value {
+            Value::Array(items) => {
+                open.extend(items.iter().enumerate().map(|(n, item)| (item, format!("{at}/{n}"))));
+            }
+            Value::Object(members) => open.extend(members.iter().map(|(key, item)| {
+                (item, format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")))
+            })),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// A node, without the references that led to it.

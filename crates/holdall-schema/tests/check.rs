@@ -117,18 +117,30 @@ fn plain_values_and_records_of_a_header_are_checked_at_their_nodes() {
 
 #[test]
 fn what_is_no_json_schema_is_refused() {
-    for source in [
-        json!({"type": "strin"}),
-        json!({"type": "object", "required": "a"}),
-        json!({"type": "string", "pattern": "("}),
-        json!({"type": "object", "properties": {"w": {"TypeDef:Tensor": {}}}, "title": 3}),
-        json!({"type": "object", "$defs": {"unused": {"minimum": "0"}}}),
-        json!({"$dynamicRef": "https://example.org/x"}),
+    for (source, at) in [
+        (json!({"type": "strin"}), "`/type`"),
+        (json!({"type": "object", "required": "a"}), "`/required`"),
+        (json!({"type": "string", "pattern": "("}), "`/pattern`"),
+        (
+            json!({"properties": {"a/b": {"items": {"pattern": "("}}}}),
+            "`/properties/a~1b/items/pattern`",
+        ),
+        (
+            json!({"type": "object", "properties": {"w": {"TypeDef:Tensor": {}}}, "title": 3}),
+            "`/title`",
+        ),
+        (
+            json!({"type": "object", "$defs": {"unused": {"minimum": "0"}}}),
+            "`/$defs/unused/minimum`",
+        ),
+        (json!({"$dynamicRef": "https://example.org/x"}), ""),
     ] {
         let limits = SchemaLimits::default();
         let schema = Schema::compile(&source, &limits).unwrap();
-        let code = Checker::new(&schema, &source, &limits).err().map(|e| e.code());
-        assert_eq!(code, Some("schema/invalid"), "{source}");
+        let e = Checker::new(&schema, &source, &limits).unwrap_err();
+        assert_eq!(e.code(), "schema/invalid", "{source}");
+        // The place is a JSON pointer.
+        assert!(e.message().starts_with(at), "{e}");
     }
 }
 

@@ -101,11 +101,10 @@ const HELD: u64 = 64 << 20;
 /// allows it.
 ///
 /// The values are gone through twice, the second time for the histogram. Dense tensors of any type:
-/// of complex ones the magnitudes, of an unknown logical type the storage elements. Sparse tensors
-/// are held in memory; of quantized ones, the packed form. Digests are not checked.
+/// of complex ones the magnitudes. Sparse tensors are held in memory; of quantized ones, the packed form. Digests are not checked.
 ///
 /// # Errors
-/// Unsupported for a layout that is not known; as [`Tensor::bytes`], [`Tensor::csr`],
+/// Unsupported for a layout or a logical type that is not known; as [`Tensor::bytes`], [`Tensor::csr`],
 /// [`Tensor::coo`], [`Tensor::quantized`]; Malformed for `bool` bytes above 1.
 pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
     let (elements, implied) = elements(tensor)?;

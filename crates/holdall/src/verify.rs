@@ -11,7 +11,7 @@ mod bytes;
 mod gaps;
 mod layouts;
 
-pub use holdall_io::Verdict;
+pub use holdall_io::{Strictness, Verdict};
 
 use holdall_core::{Algorithm, Error, ErrorKind, Result, Warning};
 use holdall_io::File;
@@ -29,6 +29,7 @@ const MAX_FINDINGS: usize = 1000;
 pub struct VerifyOptions {
     work: Work,
     select: Select,
+    strictness: Strictness,
 }
 
 impl VerifyOptions {
@@ -40,6 +41,12 @@ impl VerifyOptions {
     /// Verifies only these tensors.
     pub fn with_select(mut self, select: Select) -> VerifyOptions {
         self.select = select;
+        self
+    }
+
+    /// Takes what is odd for this: as what is told, or as findings that make the file bad.
+    pub fn with_strictness(mut self, strictness: Strictness) -> VerifyOptions {
+        self.strictness = strictness;
         self
     }
 }
@@ -80,7 +87,8 @@ pub struct VerifyReport {
     pub finding_count: u64,
     /// What could not be verified, and why.
     pub unverified: Vec<Unverified>,
-    /// What was odd about the file when it was opened, but does not make it bad.
+    /// What was odd about the file when it was opened. Where that counts ([`Strictness::Strict`]), it is among
+    /// the findings too; else it does not make the file bad.
     pub warnings: Vec<Warning>,
 }
 
@@ -180,8 +188,11 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     let State { findings, unverified } = state;
     let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
     findings.keep_first();
-    report.finding_count = findings.count;
-    report.findings = findings.all.into_iter().map(|(_, e)| e.in_source(file.name())).collect();
+    let odd = options.strictness.findings(&report.warnings);
+    report.finding_count = findings.count + odd.len() as u64;
+    report.findings = findings.all.into_iter().map(|(_, e)| e).chain(odd).collect();
+    report.findings.truncate(MAX_FINDINGS);
+    report.findings = report.findings.into_iter().map(|e| e.in_source(file.name())).collect();
     report.unverified = unverified.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.unverified.sort_by_key(|u| u.reason);
     report.digests.sort_by_key(|(algorithm, _)| algorithm.as_str());
@@ -246,7 +257,9 @@ fn whole_package(
     package: &crate::carton::Package,
     options: &VerifyOptions,
 ) -> Result<VerifyReport> {
-    let wanted = crate::carton::PackageVerifyOptions::new().with_work(options.work.clone());
+    let wanted = crate::carton::PackageVerifyOptions::new()
+        .with_strictness(options.strictness)
+        .with_work(options.work.clone());
     let found = package.verify(&wanted)?;
     let mut unverified = Vec::new();
     let mut skip = |message: Option<String>, count: u64| {

@@ -72,6 +72,8 @@ const EXCUSED: &[(&str, &str)] = &[
     ("records/line", "of lines of JSON that a dataset is built from; `build.rs` has it"),
     ("record/too-large", "a limit that verification tells of as what could not be verified"),
     ("layout/element-size", "found when elements are asked for one by one, not by reading a file"),
+    ("layout/unknown-type", "found when elements are asked for as numbers"),
+    ("verify/odd", "a warning, where the caller wants it to count; `verify.rs` has it"),
     ("safetensors/too-short", "a file below 8 bytes is of no format: `format/unknown`"),
     ("sparse/index-dtype", "zTensor refuses such indices on opening: `ztensor/index-dtype`"),
     ("window/outside", "every decoder checks bounds before it asks for bytes"),

@@ -183,6 +183,35 @@ fn what_is_no_number_and_what_has_no_size() {
 }
 
 #[test]
+fn a_tolerance_of_0_is_one_like_any_other() {
+    let nan = f32::from_bits(0x7fc0_0001);
+    let a = zt(&[f32_of("t", &[0.0, f32::NAN, 1.0])]);
+    let b = zt(&[f32_of("t", &[-0.0, nan, 1.0])]);
+    assert!(!exact(&a, &b).is_same());
+    let d = near(&a, &b, 0.0, 0.0);
+    assert!(d.is_same() && d.values_agree() && !d.is_identical());
+    let v = only(&d).values.clone().unwrap();
+    assert_eq!((v.unequal, v.differing, v.first), (2, 0, None));
+    let c = zt(&[f32_of("t", &[-0.0, nan, f32::from_bits(0x3f80_0001)])]);
+    let v = only(&near(&a, &c, 0.0, 0.0)).values.clone().unwrap();
+    assert_eq!((v.unequal, v.differing, v.first.map(|f| f.index)), (3, 1, Some(vec![2])));
+}
+
+/// What nobody knows the meaning of is the same or not; how near its codes are says nothing.
+#[test]
+fn no_tolerance_is_for_elements_of_an_unknown_type() {
+    let of = |values: &[f32]| {
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let data = part(Role::Data, DType::F32, bytes).logical(LogicalType::from_name("q7_x"));
+        zt(&[dense("t", &[2], data)])
+    };
+    let (a, b) = (of(&[1.0, 0.0]), of(&[1.5, -0.0]));
+    assert!(near(&a, &a, 0.0, 0.0).is_same());
+    let v = only(&near(&a, &b, 1e9, 1e9)).values.clone().unwrap();
+    assert_eq!((v.unequal, v.differing), (2, 2));
+}
+
+#[test]
 fn integers_are_compared_exactly() {
     let a = dense("t", &[3], part(Role::Data, DType::U64, u64s(&[u64::MAX, 1 << 60, 5])));
     let b = dense("t", &[3], part(Role::Data, DType::U64, u64s(&[u64::MAX - 1, 1 << 60, 7])));

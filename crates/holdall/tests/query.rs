@@ -79,6 +79,8 @@ fn what_cannot_be_asked_is_refused() {
         for (text, code) in [
             ("id=x", "records/condition"),
             ("tags=1", "records/condition"),
+            ("", "records/condition"),
+            ("!", "records/condition"),
             ("nothing", "schema/unknown-path"),
             ("a..b=1", "schema/path"),
         ] {

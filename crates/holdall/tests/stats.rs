@@ -213,8 +213,11 @@ fn what_has_no_statistics_says_so() {
     let e = |name: &str| stats(&all.tensor(name).unwrap(), &StatsOptions::new()).unwrap_err();
     assert_eq!((e("other").kind(), e("other").tensor()), (ErrorKind::Unsupported, Some("other")));
     assert_eq!((e("bools").kind(), e("bools").tensor()), (ErrorKind::Malformed, Some("bools")));
-    // An unknown logical type is read as plain storage.
-    assert_eq!(of(&all, "storage").mean, Some(1.5));
+    // Of elements that nobody knows the meaning of there is no mean.
+    assert_eq!(
+        (e("storage").code(), e("storage").tensor()),
+        ("layout/unknown-type", Some("storage"))
+    );
 }
 
 #[test]

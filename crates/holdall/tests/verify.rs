@@ -4,7 +4,7 @@ mod count;
 mod make;
 
 use count::Count;
-use holdall::verify::{Reason, Verdict};
+use holdall::verify::{Reason, Strictness, Verdict};
 use holdall::{
     Algorithm, Attributes, DType, Digest, ErrorKind, File, Io, Layout, LogicalType, OpenOptions,
     Role, Select, VerifyOptions, VerifyReport, Work, verify,
@@ -34,6 +34,26 @@ fn report(file: &File) -> VerifyReport {
 fn findings(report: &VerifyReport) -> Vec<(&str, &str)> {
     assert_eq!(report.verdict() == Verdict::Bad, !report.findings.is_empty());
     report.findings.iter().map(|e| (e.code(), e.tensor().unwrap_or(""))).collect()
+}
+
+/// What a file is warned of is found where that counts, and nothing else is.
+#[test]
+fn strictly_verdict_and_findings_say_the_same() {
+    let options = VerifyOptions::new().with_strictness(Strictness::Strict);
+    let mut odd = 0;
+    for path in make::corpus() {
+        let file = OpenOptions::new().open(&path).unwrap();
+        let report = verify(&file, &options).unwrap();
+        assert_eq!(findings(&report).len() as u64, report.finding_count);
+        assert_eq!(report.finding_count, report.warnings.len() as u64, "{}", path.display());
+        assert_eq!(report.is_sound(), report.verdict() == Verdict::Sound);
+        for (e, warning) in report.findings.iter().zip(&report.warnings) {
+            assert_eq!((e.code(), e.tensor()), ("verify/odd", warning.tensor.as_deref()));
+            assert!(e.message().contains(warning.code) && e.source_name().is_some(), "{e}");
+        }
+        odd += report.findings.len();
+    }
+    assert!(odd > 10, "{odd}");
 }
 
 #[test]

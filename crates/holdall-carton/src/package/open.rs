@@ -5,7 +5,9 @@ use crate::folder;
 use crate::origin::Origin;
 use crate::rules::NO_PACKAGE;
 use crate::{Description, OpenOptions, Runner};
-use holdall_core::formats::carton::{Contents, PackedFile, read_zip, rules::MISSING_FILE, write};
+use holdall_core::formats::carton::{
+    Contents, PackedFile, no_description, read_zip, rules::MISSING_FILE, write,
+};
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Error, ErrorKind, Remedy, Result, Stop, Window, formats};
 use holdall_io::File;
@@ -146,6 +148,9 @@ impl Package {
     fn of_folder(root: &Path, runner: Option<Runner>, options: &OpenOptions) -> Result<Package> {
         let (found, mut texts) = folder::read(root, options.files.limits())?;
         if texts.description.is_empty() {
+            if texts.manifest.is_some() && texts.links.is_some() {
+                return Err(no_description("folder"));
+            }
             let Some(runner) = runner else {
                 let e = MISSING_FILE.broken("there is no `carton.toml` in the folder");
                 return Err(e.with_remedy(Remedy::NameRunner));

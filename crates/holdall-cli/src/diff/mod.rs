@@ -38,13 +38,14 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     select: Selecting,
 
-    /// Values agree when |a - b| <= ATOL + RTOL * |b|
-    #[arg(long, value_name = "RTOL", default_value_t = 0.0, value_parser = tolerance, allow_negative_numbers = true)]
-    rtol: f64,
+    /// Values agree when |a - b| <= ATOL + RTOL * |b|, each 0 if it is not given; without both, when
+    /// they are the same bits
+    #[arg(long, value_name = "RTOL", value_parser = tolerance, allow_negative_numbers = true)]
+    rtol: Option<f64>,
 
     /// See --rtol; both as 1e-5
-    #[arg(long, value_name = "ATOL", default_value_t = 0.0, value_parser = tolerance, allow_negative_numbers = true)]
-    atol: f64,
+    #[arg(long, value_name = "ATOL", value_parser = tolerance, allow_negative_numbers = true)]
+    atol: Option<f64>,
 
     /// Only names, shapes and values count: types, layouts and attributes may differ
     #[arg(long)]
@@ -70,10 +71,11 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<Status, Failure>
     if let (Some(a), Some(b)) = (crate::package::of_file(&a)?, crate::package::of_file(&b)?) {
         return crate::package::diff::run(session, &a, &b);
     }
-    let options = DiffOptions::new()
-        .with_select(args.select.read()?)
-        .with_tolerance(args.rtol, args.atol)
-        .with_work(session.work("comparing"));
+    let mut options =
+        DiffOptions::new().with_select(args.select.read()?).with_work(session.work("comparing"));
+    if args.rtol.is_some() || args.atol.is_some() {
+        options = options.with_tolerance(args.rtol.unwrap_or(0.0), args.atol.unwrap_or(0.0));
+    }
     let diff = holdall::diff(&a, &b, &options)?;
     drop(options);
     if session.json() {

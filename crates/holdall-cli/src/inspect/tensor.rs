@@ -126,7 +126,7 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
         Layout::SparseCoo | Layout::PackedCoo => coo(tensor),
         Layout::Records => records(tensor),
         Layout::Blob => blob(tensor),
-        _ => Ok("no values to show: the layout is not known".to_owned()),
+        _ => of_package(tensor),
     };
     match shown {
         Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Limit) => {
@@ -181,6 +181,36 @@ fn coo(tensor: &Tensor) -> Result<String> {
     }
     entries(tensor, view.count(), lines, view.values(), bytes)
 }
+
+/// Texts and nested tensors of a package.
+#[cfg(feature = "carton")]
+fn of_package(tensor: &Tensor) -> Result<String> {
+    use holdall::carton::{Package, TensorKind, Value};
+    let Some(what) = tensor.of_package() else { return Ok(UNKNOWN.to_owned()) };
+    let Some(package) = Package::of_file(tensor.file())? else { return Ok(UNKNOWN.to_owned()) };
+    let row = package.tensors().iter().find(|row| row.name == tensor.name());
+    if let Some(TensorKind::Nested { inner }) = row.map(|row| &row.kind) {
+        let names = numbered(inner.len() as u64, |at| Ok(inner[at as usize].clone()))?;
+        return Ok(format!("{what} of\n{names}"));
+    }
+    if tensor.components().len() == 0 {
+        return Ok(format!("no values to show: it is {what}"));
+    }
+    match package.value(tensor.name())? {
+        Value::Strings { data, .. } => {
+            let text = |at: u64| Ok(format!("{:?}", data[at as usize]));
+            numbered(data.len() as u64, text)
+        }
+        _ => Ok(format!("no values to show: it is {what}")),
+    }
+}
+
+#[cfg(not(feature = "carton"))]
+fn of_package(_: &Tensor) -> Result<String> {
+    Ok(UNKNOWN.to_owned())
+}
+
+const UNKNOWN: &str = "no values to show: the layout is not known";
 
 /// Some records as JSON.
 fn records(tensor: &Tensor) -> Result<String> {

@@ -46,12 +46,6 @@ fn text(
     if more > 0 {
         writeln!(out, "{} and {} more", paint.on("bad:", Style::Bad), Grouped(more))?;
     }
-    let odd = || report.warnings.iter().map(|w| printable(&w.to_string()));
-    if strictness == Strictness::Strict {
-        for warning in odd() {
-            writeln!(out, "{} {warning}", paint.on("bad:", Style::Bad))?;
-        }
-    }
     let away = report.first_linked.as_ref().map(|first| {
         let files = count(report.linked, "file");
         format!("{files} only linked to, and not read (the first: `{}`)", escape(first))
@@ -114,7 +108,7 @@ fn text(
         )?;
     }
     if strictness == Strictness::Usual {
-        for warning in odd() {
+        for warning in report.warnings.iter().map(|w| printable(&w.to_string())) {
             writeln!(out, "  {} {warning}", paint.on("warning:", Style::Warn))?;
         }
     }

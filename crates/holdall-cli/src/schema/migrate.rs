@@ -16,12 +16,13 @@ use holdall::{Error, File};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Write the records of a file anew under another schema
+/// Write a file anew under another schema: its records, or the tensors of a model
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema migrate old.mt new.json -o new.mt                  members match by name
   holdall schema migrate old.mt new.json -o new.mt --rename text=caption
   holdall schema migrate old.mt new.json -o new.mt --drop           leave out what is no longer there
+  holdall schema migrate model.mt whole.json -o new.mt --rename up.weight=w1 --drop
 
 Numbers widen, values of enums and variants of unions match by name, and members that are new take
 their default or are absent; `holdall schema diff` says beforehand what it comes to. Nothing is left
@@ -44,12 +45,12 @@ pub(crate) struct MigrateArgs {
     #[arg(short, long, value_name = "PATH")]
     path: Option<String>,
 
-    /// The member that is NEW in the new schema is OLD in the file, in the same struct; may be given
-    /// again
+    /// The member that is NEW in the new schema is OLD in the file, in the same struct, or so is a tensor;
+    /// may be given again
     #[arg(long, value_name = "NEW=OLD", value_parser = rename)]
     rename: Vec<(String, String)>,
 
-    /// Leave out members, and datasets, that the new schema does not have
+    /// Leave out members, and tensors, that the new schema does not have
     #[arg(long)]
     drop: bool,
 
@@ -115,18 +116,19 @@ fn tell(
             source: file.name(),
             target: &target,
             records: report.records,
+            tensors: report.tensors,
             dropped: &report.dropped,
             target_len: report.target_len,
         };
         writeln!(session.out(), "{}", as_json(&fields))?;
         return Ok(());
     }
-    let mut text = format!(
-        "{}: {} under the new schema, {}",
-        escape(&target),
-        count(report.records, "record"),
-        Size(report.target_len)
-    );
+    let what = match report.records {
+        0 => count(report.tensors, "tensor"),
+        records => count(records, "record"),
+    };
+    let mut text =
+        format!("{}: {what} under the new schema, {}", escape(&target), Size(report.target_len));
     if !report.dropped.is_empty() {
         let dropped: Vec<String> =
             report.dropped.iter().map(|p| format!("`{}`", escape(p))).collect();

@@ -209,11 +209,11 @@ impl Dense {
     }
 
     /// The elements as `f32`, rounded to nearest where they do not fit: every dtype and every float
-    /// logical type. An unknown logical type is read as plain storage elements.
+    /// logical type that is known.
     ///
     /// # Errors
-    /// [`NOT_A_NUMBER`](super::NOT_A_NUMBER) for complex types, [`LENGTH`],
-    /// [`BOOL_BYTE`](super::BOOL_BYTE).
+    /// [`NOT_A_NUMBER`](super::NOT_A_NUMBER) for complex types,
+    /// [`UNKNOWN_TYPE`](super::UNKNOWN_TYPE), [`LENGTH`], [`BOOL_BYTE`](super::BOOL_BYTE).
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         self.check_length()?;
         let mut out = Vec::with_capacity(self.stored_count());

@@ -4,8 +4,8 @@
 //! their bit fields: OCP 8-bit floats (OFP8), OCP microscaling formats (MX), and the `fnuz` forms of
 //! "8-bit Numerical Formats for Deep Neural Networks" (one zero, one NaN at 0x80, a bias one higher).
 
-use super::{BOOL_BYTE, LENGTH, NOT_A_NUMBER};
-use crate::error::Result;
+use super::{BOOL_BYTE, LENGTH, NOT_A_NUMBER, UNKNOWN_TYPE};
+use crate::error::{Result, Shown as _};
 use crate::model::{DType, LogicalType};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -111,10 +111,10 @@ const fn powers_of_two() -> [f32; 256] {
 }
 
 /// Hands the elements of `bytes` to `sink`, up to 1024 at a time, in order, as `f32`: exactly where
-/// `f32` can hold them, else rounded to nearest. An unknown logical type is read as plain `dtype`.
+/// `f32` can hold them, else rounded to nearest.
 ///
 /// # Errors
-/// [`NOT_A_NUMBER`] for complex types; [`LENGTH`] when `bytes` is not a whole number of elements;
+/// [`NOT_A_NUMBER`] for complex types; [`UNKNOWN_TYPE`]; [`LENGTH`] when `bytes` is not a whole number of elements;
 /// [`BOOL_BYTE`].
 pub fn decode_f32(
     dtype: DType,
@@ -291,7 +291,13 @@ fn small_float(logical: Option<&LogicalType>) -> Result<Option<Small>> {
         Some(t @ (LogicalType::Complex64 | LogicalType::Complex128)) => {
             return Err(NOT_A_NUMBER.broken(format!("{t} has a real and an imaginary part")));
         }
-        Some(LogicalType::Other(_)) | None => return Ok(None),
+        // What is stored may be codes, parts or bits of anything.
+        Some(LogicalType::Other(name)) => {
+            return Err(
+                UNKNOWN_TYPE.broken(format!("logical type `{}` is not known", name.shown()))
+            );
+        }
+        None => return Ok(None),
     }))
 }
 

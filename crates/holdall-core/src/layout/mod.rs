@@ -57,6 +57,10 @@ crate::error::rules! {
     pub NOT_A_NUMBER: Misuse "layout/not-a-number"
         "Only elements that are one number each become `f32` or `f64`."
         remedies [ReadPairs];
+    /// Elements whose meaning is not known.
+    pub UNKNOWN_TYPE: Unsupported "layout/unknown-type"
+        "Elements of a logical type become numbers only where that type is known."
+        hint "their bytes can be read as they are stored";
     /// Rows outside the shape.
     pub ROWS: Misuse "layout/rows" "Rows asked for lie inside the first dimension of the shape.";
     /// Rows that share a byte with others.

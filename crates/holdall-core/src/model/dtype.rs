@@ -83,8 +83,8 @@ impl fmt::Display for DType {
 
 /// What stored elements mean beyond their storage dtype.
 ///
-/// The set is open: an unknown name is kept as [`LogicalType::Other`] and its tensor is read as
-/// plain storage elements.
+/// The set is open: an unknown name is kept as [`LogicalType::Other`], and elements of it are
+/// what is stored: bytes, but no numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LogicalType {

@@ -28,7 +28,10 @@ pub struct Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(t) = &self.tensor {
-            write!(f, "tensor `{}`: ", t.shown())?;
+            match t.as_str() {
+                "" => f.write_str("the tensor with an empty name: ")?,
+                name => write!(f, "tensor `{}`: ", name.shown())?,
+            }
         }
         f.write_str(&self.message)?;
         if self.count > 1 {

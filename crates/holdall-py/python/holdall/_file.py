@@ -250,12 +250,13 @@ class File(Mapping[str, "Tensor"]):
         include: Optional[Iterable[str]] = None,
         exclude: Optional[Iterable[str]] = None,
         *,
+        strict: bool = False,
         threads: Optional[int] = None,
         progress: Progress = None,
     ) -> VerifyReport:
         """Checks everything that can be checked: see :func:`holdall.verify`."""
         with listening(progress) as listener:
-            found = self._native.verify(_globs(include), _globs(exclude), threads, listener)
+            found = self._native.verify(_globs(include), _globs(exclude), bool(strict), threads, listener)
         return VerifyReport._of(found)
 
     def _position(self, name: object) -> Optional[int]:

@@ -177,6 +177,7 @@ class File:
         self,
         include: Optional[list[str]],
         exclude: Optional[list[str]],
+        strict: bool,
         threads: Optional[int],
         progress: _Progress,
     ) -> dict[str, Any]: ...
@@ -184,8 +185,8 @@ class File:
     def diff(
         self,
         other: File,
-        rtol: float,
-        atol: float,
+        rtol: Optional[float],
+        atol: Optional[float],
         include: Optional[list[str]],
         exclude: Optional[list[str]],
         threads: Optional[int],

@@ -167,6 +167,7 @@ def verify(
     include: Optional[Iterable[str]] = None,
     exclude: Optional[Iterable[str]] = None,
     *,
+    strict: bool = False,
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> VerifyReport:
@@ -174,19 +175,22 @@ def verify(
 
     What is wrong is in the report, which is then false, and does not stop the rest.
 
+    Args:
+        strict: Whether warnings are findings, too.
+
     Raises:
         Malformed: the file cannot even be opened. Io: it cannot be read.
     """
     with _opened(source) as file:
-        return file.verify(include, exclude, threads=threads, progress=progress)
+        return file.verify(include, exclude, strict=strict, threads=threads, progress=progress)
 
 
 def diff(
     a: Union[Source, File],
     b: Union[Source, File],
     *,
-    rtol: float = 0.0,
-    atol: float = 0.0,
+    rtol: Optional[float] = None,
+    atol: Optional[float] = None,
     include: Optional[Iterable[str]] = None,
     exclude: Optional[Iterable[str]] = None,
     threads: Optional[int] = None,
@@ -196,7 +200,8 @@ def diff(
     difference.
 
     Args:
-        rtol, atol: Elements agree when ``|a - b| <= atol + rtol * |b|``; with both 0, when they are the same.
+        rtol, atol: Elements agree when ``|a - b| <= atol + rtol * |b|``; a NaN agrees with a NaN, and 0.0
+            with -0.0. One that is not given is 0; without both, elements of one type agree when they are the same bits.
     """
     with _opened(a) as left, _opened(b) as right, listening(progress) as listener:
         native = left._native

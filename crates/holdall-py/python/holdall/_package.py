@@ -161,7 +161,7 @@ class Package:
         What is wrong is in the report, which is then false. Files that are only linked to are not read.
 
         Args:
-            strict: Whether warnings make it bad, too.
+            strict: Whether warnings are findings, too.
             progress: ``True`` for a bar, or a function of the bytes done and all bytes.
         """
         with listening(progress) as listener:

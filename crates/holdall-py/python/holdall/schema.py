@@ -131,7 +131,9 @@ class MigrationReport:
 
     #: Records that were written under the new schema.
     records: int
-    #: Members and datasets that were left out, as paths of the file.
+    #: Tensors, datasets and blobs of the file that was written.
+    tensors: int
+    #: Members and tensors that were left out, as paths of the file.
     dropped: tuple[str, ...]
     #: Bytes of the file that was written.
     nbytes: int
@@ -257,7 +259,7 @@ def migrate(
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> MigrationReport:
-    """Writes the records of a file anew under another schema, and everything else in it as it is.
+    """Writes a file anew under another schema: its records under that, and everything else in it as it is.
 
     Numbers widen, members match by name, and members that are new take their default or are absent. Memory does not
     grow with the file.
@@ -267,8 +269,9 @@ def migrate(
         schema: The new schema: of a record, or of the whole file.
         target: The file to write.
         path: The dataset that a record's schema is for; the only one unless said.
-        rename: New names of members, each with the old one: ``{"caption": "text"}``.
-        drop: Whether members and datasets that the new schema does not have are left out.
+        rename: New names of members, each with the old one: ``{"caption": "text"}``; under the schema of a whole file
+            those of tensors, too.
+        drop: Whether members and tensors that the new schema does not have are left out.
 
     Raises:
         Misuse: something would be left out (``evolve/drops-member``). Unsupported: no value follows from the old one.
@@ -279,4 +282,4 @@ def migrate(
         found = _holdall.schema_migrate(
             file._native, _schema(schema), os.fspath(target), path, renames, bool(drop), writing, listener
         )
-    return MigrationReport(found["records"], tuple(found["dropped"]), found["nbytes"])
+    return MigrationReport(found["records"], found["tensors"], tuple(found["dropped"]), found["nbytes"])

@@ -2,8 +2,9 @@
 
 use super::DatasetWriter;
 use crate::Records;
+use crate::reread::Reread;
 use holdall_core::Result;
-use holdall_schema::{Converters, Encoder, Resolution, ResolveOptions, resolve};
+use holdall_schema::{Checker, Converters, Resolution, ResolveOptions, resolve};
 use std::ops::Range;
 
 impl DatasetWriter {
@@ -34,24 +35,30 @@ impl DatasetWriter {
         resolution: &Resolution,
         converters: &Converters<'_>,
     ) -> Result<()> {
-        let mut migrator = resolution.migrator(converters).map_err(|e| self.place(e))?;
-        let mut copier = Encoder::new(records.schema(), records.ty(), &self.limits)?;
-        let (mut copy, mut copy_heap) = (vec![0; resolution.from_size()], Vec::new());
-        let (mut out, mut heap) = (vec![0; resolution.to_size()], Vec::new());
+        self.migrate_checked(records, range, resolution, converters, None)
+    }
+
+    /// The same, where each record must be what standard keywords say, too.
+    pub(crate) fn migrate_checked(
+        &mut self,
+        records: &Records,
+        range: Range<u64>,
+        resolution: &Resolution,
+        converters: &Converters<'_>,
+        checker: Option<&Checker<'_>>,
+    ) -> Result<()> {
+        let limits = self.limits.clone();
+        let mut reread =
+            Reread::new(records, resolution, converters, &limits).map_err(|e| self.place(e))?;
         for record in records.iter(range)? {
             let record = record?;
-            heap.clear();
-            let made = match records.heap() {
-                Some(whole) => migrator.record(record.bytes(), whole, &mut out, &mut heap),
-                // Its entries lie far away: it is brought into a heap of its own.
-                None => {
-                    copy_heap.clear();
-                    copier.value(&record.to_value()?, &mut copy, &mut copy_heap)?;
-                    migrator.record(&copy, &copy_heap, &mut out, &mut heap)
+            let made = reread.record(&record).and_then(|(bytes, heap)| {
+                if let Some(checker) = checker {
+                    checker.one_record(self.schema.record_value(self.ty, bytes, heap, &limits)?)?;
                 }
-            };
-            made.and_then(|()| self.raw(&out, &heap))
-                .map_err(|e| self.place(e.within(format!("record {}", record.index()))))?;
+                self.raw(bytes, heap)
+            });
+            made.map_err(|e| self.place(e.within(format!("record {}", record.index()))))?;
         }
         Ok(())
     }

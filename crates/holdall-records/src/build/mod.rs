@@ -251,7 +251,27 @@ impl Build {
     /// # Errors
     /// As [`Build::add`].
     pub fn copy(&mut self, tensor: &Tensor) -> Result<()> {
-        self.push(as_it_is(tensor)?)
+        self.copy_as(tensor, tensor.name())
+    }
+
+    /// The same, under another name.
+    ///
+    /// # Errors
+    /// As [`Build::add`].
+    pub fn copy_as(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
+        let mut item = as_it_is(tensor)?;
+        name.clone_into(&mut item.spec.name);
+        self.push(item)
+    }
+
+    /// Checks that what it has so far could stand in a file under its schema, whatever its format.
+    ///
+    /// # Errors
+    /// `metatensor/schema-fit` and the like.
+    pub(super) fn check_fit(&self) -> Result<()> {
+        let Some((schema, _)) = &self.schema else { return Ok(()) };
+        let specs: Vec<TensorSpec> = self.items.iter().map(|item| item.spec.clone()).collect();
+        crate::check::fits(&specs, &self.options.attributes, schema)?
     }
 
     /// Writes the file and publishes it.

@@ -65,9 +65,10 @@ impl Condition {
                 Some(path) => (path, false),
                 None => (text, true),
             };
+            let path = named(path, text)?;
             return Ok(Condition { part: records.accessor(path)?, test: Test::There(wanted) });
         };
-        let part = records.accessor(path)?;
+        let part = records.accessor(named(path, text)?)?;
         let read = Read::new(&part, &records.schema().ty(part.ty()).kind, value)?;
         let is_ordered = !matches!(read, Read::Bool(..) | Read::Enum(_) | Read::Variant(_));
         if !is_ordered && !matches!(compare, Compare::Equal | Compare::NotEqual) {
@@ -94,6 +95,14 @@ impl Condition {
                 Ok(compare.holds(order))
             }
         }
+    }
+}
+
+/// The member that a condition is about. Without one it would be the whole record, which is always there.
+fn named<'p>(path: &'p str, text: &str) -> Result<&'p str> {
+    match path.trim() {
+        "" => Err(CONDITION.broken(format!("`{}` names no member", text.escape_debug()))),
+        path => Ok(path),
     }
 }
 

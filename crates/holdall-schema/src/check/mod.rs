@@ -17,6 +17,7 @@ use crate::rules::INVALID;
 use crate::schema::{Additional, Node, NodeId, Root, Schema};
 use data_encoding::BASE64;
 use holdall_json::Token;
+use jsonschema::paths::Location;
 use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -47,10 +48,8 @@ impl<'s> Checker<'s> {
     /// # Errors
     /// `schema/invalid` where the source is not a JSON Schema of draft 2020-12.
     pub fn new(schema: &'s Schema, source: &Value, limits: &SchemaLimits) -> Result<Checker<'s>> {
-        jsonschema::draft202012::meta::validate(source).map_err(|e| {
-            let at = e.instance_path();
-            INVALID.broken(format!("{}, at `{at}`", shorten(&e.masked().to_string())))
-        })?;
+        jsonschema::draft202012::meta::validate(source)
+            .map_err(|e| invalid(&e, e.instance_path()))?;
         let defs = Defs::checked(source, limits)?;
         let mut parts = Map::new();
         match schema.root() {
@@ -82,19 +81,11 @@ impl<'s> Checker<'s> {
             document.insert("$defs".to_owned(), defs.clone());
         }
         adapt(&mut document, &defs)?;
-        let mut options = jsonschema::options()
-            .with_draft(Draft::Draft202012)
-            .with_pattern_options(PatternOptions::regex())
-            .offline();
-        options = options
-            .with_keyword(effort::KEYWORD, |_, value, _| Ok(Box::new(effort::Step::of(value))));
-        for kind in KindKeyword::all() {
-            let name = kind.name();
-            options = options.with_keyword(name, move |_, _, _| Ok(Box::new(kind)));
-        }
-        let validator = options
-            .build(&document)
-            .map_err(|e| INVALID.broken(shorten(&e.masked().to_string()).to_owned()))?;
+        let validator = built(&document).map_err(|e| match built(source) {
+            // The schema as it was given has places that its author knows.
+            Err(own) => invalid(&own, own.schema_path()),
+            Ok(_) => INVALID.broken(shorten(&e.masked().to_string()).to_owned()),
+        })?;
         let left = AtomicU64::new(limits.max_nodes());
         Ok(Checker { schema, validator, limits: limits.clone(), left })
     }
@@ -166,6 +157,68 @@ impl<'s> Checker<'s> {
             "" => rule.broken(shorten(&text).to_owned()),
             path => rule.broken(format!("{}, at `{}`", shorten(&text), path.shown())),
         })
+    }
+}
+
+/// Whether a value is what a node of a schema with these `$defs` says in standard keywords.
+pub(crate) fn is_value(
+    node: &Value,
+    defs: &Defs<'_>,
+    value: &Value,
+    limits: &SchemaLimits,
+) -> bool {
+    let valid = || -> Result<bool> {
+        let mut document = json!({ "properties": { "value": node } });
+        if let (true, Some(all), Some(document)) =
+            (has_ref(node), defs.all(), document.as_object_mut())
+        {
+            document.insert("$defs".to_owned(), Value::Object(all.clone()));
+        }
+        adapt(&mut document, defs)?;
+        let validator = built(&document).map_err(|e| invalid(&e, e.schema_path()))?;
+        let most = limits.max_nodes();
+        let wrapped = json!({ "value": value });
+        Ok(effort::within(most, || validator.is_valid(&wrapped))?.0)
+    };
+    valid().unwrap_or(false)
+}
+
+/// Whether a `$ref` is anywhere in a schema.
+fn has_ref(node: &Value) -> bool {
+    let mut open = vec![node];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) if members.contains_key("$ref") => return true,
+            Value::Object(members) => open.extend(members.values()),
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// A validator of a schema in which kinds are keywords.
+fn built(schema: &Value) -> Result<Validator, ValidationError<'static>> {
+    let mut options = jsonschema::options()
+        .with_draft(Draft::Draft202012)
+        .with_pattern_options(PatternOptions::regex())
+        .offline();
+    options =
+        options.with_keyword(effort::KEYWORD, |_, value, _| Ok(Box::new(effort::Step::of(value))));
+    for kind in KindKeyword::all() {
+        let name = kind.name();
+        options = options.with_keyword(name, move |_, _, _| Ok(Box::new(kind)));
+    }
+    options.build(schema)
+}
+
+/// What is wrong with a schema, at a place of it: a JSON pointer, as in all rules of schemas.
+#[cold]
+fn invalid(e: &ValidationError<'_>, at: &Location) -> Error {
+    let found = INVALID.broken(shorten(&e.masked().to_string()).to_owned());
+    match at.as_str() {
+        "" => found.within("the root"),
+        at => found.within(format!("`{}`", at.shown())),
     }
 }
 

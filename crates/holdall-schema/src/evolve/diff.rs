@@ -66,6 +66,7 @@ pub fn diff<'s>(
 ) -> Result<Vec<Change>> {
     let (old, new) = (old.into(), new.into());
     let mut walk = Walk {
+        limits: limits.clone(),
         old: old.schema,
         new: new.schema,
         keywords: Keywords::new(old.json, new.json, limits)?,
@@ -150,6 +151,15 @@ pub(super) enum Entry {
     Here(usize),
 }
 
+impl Entry {
+    /// Makes a change no better than that.
+    pub(super) fn at_least(&mut self, verdict: Verdict) {
+        if let Entry::Change(local) = self {
+            local.verdict = local.verdict.max(verdict);
+        }
+    }
+}
+
 /// A change, by its way from the pair that it was found in.
 pub(super) struct Local {
     step: Option<Segment>,
@@ -202,6 +212,7 @@ pub(super) enum Pair {
 }
 
 pub(super) struct Walk<'s> {
+    pub(super) limits: SchemaLimits,
     pub(super) old: &'s Schema,
     pub(super) new: &'s Schema,
     pub(super) keywords: Keywords<'s>,

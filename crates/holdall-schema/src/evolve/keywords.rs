@@ -1,5 +1,6 @@
 //! What only the JSON of a schema says: annotations, and what the validator looks at.
 
+use super::assertions;
 use super::change::{Verdict, What};
 use super::diff::{Budget, Found, Local, Sites};
 use super::show;
@@ -22,9 +23,16 @@ const ANNOTATIONS: [&str; 8] = [
     "contentMediaType",
 ];
 
-/// Keywords of a node with a kind that its kind already speaks for.
-const OF_THE_KIND: [&str; 9] =
-    ["type", "properties", "required", "items", "mapping", "enum", "align", "minItems", "maxItems"];
+/// Whether the validator looks at a node: only at what has values in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Its keywords say which values there may be.
+    Asserted,
+    /// A float that is one of a wider kind: what was its shortest decimal is another number then.
+    Widened,
+    /// They say nothing: it stands for bytes.
+    Nowhere,
+}
 
 /// Keywords that say where schemas are, not what they say.
 const OF_THE_DOCUMENT: [&str; 5] = ["$ref", "$defs", "definitions", "$schema", "$id"];
@@ -66,6 +74,11 @@ impl<'s> Keywords<'s> {
         Ok(Keywords { old: defs(old)?, new: defs(new)?, values: RefCell::default() })
     }
 
+    /// The `$defs` of the new schema, where its JSON is known.
+    pub(super) fn new_defs(&self) -> Option<&Defs<'s>> {
+        self.new.as_ref()
+    }
+
     /// What the nodes stand for: themselves, or what their `$ref` leads to.
     pub(super) fn resolve(&self, sites: Sites<'s>) -> Sites<'s> {
         let end = |defs: Option<&Defs<'s>>, site| Some(defs?.resolve(site?).ok()?.node);
@@ -104,6 +117,7 @@ impl<'s> Keywords<'s> {
         &self,
         out: &mut Found,
         nodes: Sites<'s>,
+        seen: Seen,
         budget: &mut Budget,
     ) -> Result<()> {
         let objects =
@@ -111,7 +125,7 @@ impl<'s> Keywords<'s> {
         let Some((old, new)) = objects else { return Ok(()) };
         let is_own = |key: &str| {
             !key.starts_with("TypeDef:")
-                && !OF_THE_KIND.contains(&key)
+                && !of_the_kind(key, old, seen)
                 && !says_the_kind(key, old)
                 && !is_aside(key)
         };
@@ -137,8 +151,16 @@ impl<'s> Keywords<'s> {
                 let parts: Vec<String> = differing.iter().take(8).filter_map(part).collect();
                 (!parts.is_empty()).then(|| show::cut(&parts.join(", ")).into())
             };
-            let change = Local::new(What::Keywords, Verdict::Compatible);
+            let loosens = |key: &&str| assertions::loosens(key, old.get(*key), new.get(*key));
+            let is_open = !new.keys().any(|key| key.starts_with("unevaluated"));
+            let verdict = match seen == Seen::Nowhere || is_open && differing.iter().all(loosens) {
+                true => Verdict::Compatible,
+                false => Verdict::NeedsConverter,
+            };
+            let change = Local::new(What::Keywords, verdict);
             out.push(change.texts(text(old), text(new)).entry());
+        } else if seen == Seen::Widened && new.keys().any(|key| assertions::is_of_numbers(key)) {
+            out.push(Local::new(What::Keywords, Verdict::NeedsConverter).entry());
         }
         Ok(())
     }
@@ -271,6 +293,22 @@ fn is_large(value: &Value) -> bool {
         Value::String(text) => text.len() > 64,
         Value::Array(items) => !items.is_empty(),
         Value::Object(members) => !members.is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether the kind of a node already speaks for a keyword.
+fn of_the_kind(key: &str, node: &Map<String, Value>, seen: Seen) -> bool {
+    let is =
+        |kinds: &[&str]| seen == Seen::Nowhere || kinds.iter().any(|kind| node.contains_key(*kind));
+    match key {
+        "type" | "align" => true,
+        "properties" | "required" => is(&["TypeDef:Struct"]),
+        "items" | "minItems" | "maxItems" => {
+            is(&["TypeDef:Array", "TypeDef:Complex64", "TypeDef:Complex128"])
+        }
+        "mapping" => is(&["TypeDef:Union"]),
+        "enum" => is(&["TypeDef:Enum"]),
         _ => false,
     }
 }

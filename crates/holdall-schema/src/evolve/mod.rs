@@ -1,5 +1,6 @@
 //! Evolution: how schemas differ, and records of one schema read under another (section 8).
 
+mod assertions;
 mod build;
 mod change;
 mod convert;

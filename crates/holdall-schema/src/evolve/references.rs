@@ -2,6 +2,7 @@
 
 use super::change::{Verdict, What};
 use super::diff::{Found, Local, Pair, Sites, Walk};
+use super::keywords::Seen;
 use super::show;
 use super::types::presence;
 use crate::error::Result;
@@ -46,7 +47,7 @@ impl<'s> Walk<'s> {
             (Node::Flat { tensor: a, align: x }, Node::Flat { tensor: b, align: y }) => {
                 self.tensors(&mut out, a, b);
                 aligns(&mut out, *x, *y);
-                self.keywords.compare(&mut out, nodes, &mut self.budget)?;
+                self.keywords.compare(&mut out, nodes, Seen::Nowhere, &mut self.budget)?;
             }
             (
                 Node::Dataset { items: a, len: m, align: x, .. },
@@ -61,13 +62,13 @@ impl<'s> Walk<'s> {
                     aligns(&mut out, Some(*x), Some(*y));
                 }
                 self.type_at(&mut out, Some(Segment::Each), (*a, *b), nodes.below("items"))?;
-                self.keywords.compare(&mut out, nodes, &mut self.budget)?;
+                self.keywords.compare(&mut out, nodes, Seen::Nowhere, &mut self.budget)?;
             }
             (Node::Blob { content: a, .. }, Node::Blob { content: b, .. }) => {
                 if a != b {
                     out.push(sides(Local::new(What::Kind, Verdict::NeedsConverter)));
                 }
-                self.keywords.compare(&mut out, nodes, &mut self.budget)?;
+                self.keywords.compare(&mut out, nodes, Seen::Nowhere, &mut self.budget)?;
             }
             (Node::List { items: a, min, max }, Node::List { items: b, min: least, max: most }) => {
                 let len = |min: u64, max: Option<u64>| Len::Variable { min, max };
@@ -219,8 +220,8 @@ fn required(object: &Object) -> HashSet<&str> {
     properties.map(|p| &*p.name).chain(others).collect()
 }
 
-/// How far bounds that a header is held to let old numbers through.
-fn bounds(old: Len, new: Len) -> Option<Verdict> {
+/// How far bounds let old numbers through.
+pub(super) fn bounds(old: Len, new: Len) -> Option<Verdict> {
     let ends = |len: Len| match len {
         Len::Fixed(n) => (n, Some(n)),
         Len::Variable { min, max } => (min, max),

@@ -2,12 +2,16 @@
 
 use super::change::{Verdict, What};
 use super::diff::{Found, Local, Pair, Sites, Walk, default_change};
+use super::keywords::Seen;
+use super::references::bounds;
 use super::show;
 use super::widen::{are_numbers, is_widening};
 use crate::error::Result;
-use crate::extent::get;
+use crate::extent::{get, in_memory};
+use crate::is_value;
 use crate::kinds::{Array, Dim, Enum, Kind, Len, Member, Struct, TensorType, TypeId, Union};
 use crate::path::Segment;
+use crate::record::Encoder;
 use crate::schema::Schema;
 use std::sync::Arc;
 
@@ -54,11 +58,10 @@ impl<'s> Walk<'s> {
         let (old_schema, new_schema) = (self.old, self.new);
         let (a, b) = (get(&old_schema.types, old)?, get(&new_schema.types, new)?);
         let mut out = Found::new();
-        let mut is_same_kind = true;
+        let mut seen = Some(Seen::Asserted);
         match (&a.kind, &b.kind) {
             (Kind::Scalar(from), Kind::Scalar(to)) => {
-                is_same_kind = from == to;
-                if !is_same_kind {
+                if from != to {
                     let (what, verdict) = match is_widening(*from, *to) {
                         true => (What::Widened, Verdict::Compatible),
                         false if are_numbers(*from, *to) => {
@@ -67,6 +70,12 @@ impl<'s> Walk<'s> {
                         false => (What::Kind, Verdict::NeedsConverter),
                     };
                     out.push(Local::new(what, verdict).sides(from.as_str(), to.as_str()).entry());
+                    seen = match (from.json_type(), what) {
+                        // An integer is the same number in every kind that holds it.
+                        ("integer", What::Widened) => Some(Seen::Asserted),
+                        (_, What::Widened) => Some(Seen::Widened),
+                        _ => None,
+                    };
                 }
             }
             (Kind::Enum(a), Kind::Enum(b)) => self.enums(&mut out, a, b)?,
@@ -77,12 +86,15 @@ impl<'s> Walk<'s> {
             }
             (Kind::Struct(a), Kind::Struct(b)) => self.structs(&mut out, a, b, nodes)?,
             (Kind::Union(a), Kind::Union(b)) => self.unions(&mut out, a, b, nodes)?,
-            (Kind::Tensor(a), Kind::Tensor(b)) => self.tensors(&mut out, a, b),
+            (Kind::Tensor(a), Kind::Tensor(b)) => {
+                seen = Some(Seen::Nowhere);
+                self.record_tensors(&mut out, a, b);
+            }
             (Kind::String, Kind::String)
             | (Kind::Bytes, Kind::Bytes)
             | (Kind::Record, Kind::Record) => {}
             _ => {
-                is_same_kind = false;
+                seen = None;
                 let sides = (show::ty(self.old, old), show::ty(self.new, new));
                 let change = Local::new(What::Kind, Verdict::NeedsConverter);
                 out.push(change.sides(sides.0, sides.1).entry());
@@ -93,8 +105,8 @@ impl<'s> Walk<'s> {
             let [a, b] = texts;
             out.push(Local::new(What::Align, Verdict::Compatible).texts(a, b).entry());
         }
-        if is_same_kind {
-            self.keywords.compare(&mut out, nodes, &mut self.budget)?;
+        if let Some(seen) = seen {
+            self.keywords.compare(&mut out, nodes, seen, &mut self.budget)?;
         }
         Ok(self.keep(pair, out))
     }
@@ -142,21 +154,21 @@ impl<'s> Walk<'s> {
         let properties = nodes.below("properties");
         for member in &new.members {
             let step = Some(Segment::Name(Arc::clone(&member.name)));
+            let sites = properties.below(&member.name);
             let Some(before) = old.place(&member.name).and_then(|p| old.members.get(p)) else {
                 self.budget.take(1)?;
-                let is_filled = member.presence.is_some() || member.default.is_some();
+                let is_filled = match member.default {
+                    Some(_) => self.has_default(member, sites)?,
+                    None => member.presence.is_some(),
+                };
                 let verdict = if is_filled { Verdict::Compatible } else { Verdict::NeedsDefault };
                 let text = show_member(self.new, member);
                 out.push(Local::new(What::Added, verdict).at(step).new_text(text).entry());
                 continue;
             };
-            presence(
-                out,
-                &step,
-                (before.presence.is_none(), member.presence.is_none()),
-                member.default.is_some(),
-            );
-            let sites = properties.below(&member.name);
+            let is_required = (before.presence.is_none(), member.presence.is_none());
+            let has_default = is_required == (false, true) && self.has_default(member, sites)?;
+            presence(out, &step, is_required, has_default);
             self.member_at(out, step.clone(), (before.ty, member.ty), sites)?;
             let (was, is) = (before.default.as_deref(), member.default.as_deref());
             if !self.keywords.same(was, is) {
@@ -170,6 +182,24 @@ impl<'s> Walk<'s> {
             out.push(Local::new(What::Removed, Verdict::Breaking).at(step).old(text).entry());
         }
         Ok(())
+    }
+
+    /// Whether a member of the new schema has a `default` that is a value of it.
+    fn has_default(&mut self, member: &Member, sites: Sites<'s>) -> Result<bool> {
+        let Some(value) = &member.default else { return Ok(false) };
+        self.budget.take(16)?;
+        let encoded = Encoder::new(self.new, member.ty, &self.limits).and_then(|mut encoder| {
+            let size = encoder.size() as u64;
+            if size > self.limits.decoded_len {
+                return Ok(false);
+            }
+            encoder.value(value, &mut vec![0; in_memory(size)?], &mut Vec::new()).map(|()| true)
+        });
+        Ok(encoded.unwrap_or(false)
+            && match (sites.new, self.keywords.new_defs()) {
+                (Some(node), Some(defs)) => is_value(node, defs, value, &self.limits),
+                _ => true,
+            })
     }
 
     fn unions(
@@ -207,6 +237,20 @@ impl<'s> Walk<'s> {
             out.push(change.old("Struct").entry());
         }
         Ok(())
+    }
+
+    /// Compares what tensors in records are: of one dtype and one shape, which nothing but the same stands for.
+    fn record_tensors(&mut self, out: &mut Found, old: &TensorType, new: &TensorType) {
+        let known = |t: &TensorType| {
+            let is_known = |dim: &Dim| matches!(dim, Dim::Known(_));
+            t.dtype.is_some() && t.shape.as_ref().is_some_and(|s| s.iter().all(is_known))
+        };
+        let from = out.len();
+        self.tensors(out, old, new);
+        if !known(new) {
+            // Only once the caller gives a number for each symbol can it be told.
+            out.iter_mut().skip(from).for_each(|entry| entry.at_least(Verdict::NeedsConverter));
+        }
     }
 
     /// Compares what may be in a tensor: any dtype and any shape hold all others.
@@ -273,10 +317,10 @@ pub(super) fn presence(
 }
 
 fn lengths(out: &mut Found, old: &Array, new: &Array, show: impl Fn() -> (String, String)) {
+    let Some(holds) = bounds(old.len, new.len) else { return };
     let (what, verdict) = match (old.len, new.len) {
-        (a, b) if a == b => return,
-        (Len::Variable { .. }, Len::Variable { .. }) => (What::Bounds, Verdict::Compatible),
-        (Len::Fixed(_), Len::Variable { .. }) => (What::Length, Verdict::Compatible),
+        (Len::Variable { .. }, Len::Variable { .. }) => (What::Bounds, holds),
+        (Len::Fixed(_), Len::Variable { .. }) => (What::Length, holds),
         _ => (What::Length, Verdict::Breaking),
     };
     let (a, b) = show();

@@ -272,5 +272,11 @@ pub(crate) fn corpus() -> Vec<std::path::PathBuf> {
 /// Whether an error says that a tensor, sound as it is, has no elements that could be given one by
 /// one: its layout or type is not known, or it is sparse and too wide.
 pub(crate) fn is_odd(e: &holdall::Error) -> bool {
-    matches!(e.code(), "file/unknown-layout" | "layout/element-size" | "layout/dense-limit")
+    matches!(
+        e.code(),
+        "file/unknown-layout"
+            | "layout/unknown-type"
+            | "layout/element-size"
+            | "layout/dense-limit"
+    )
 }

@@ -4,7 +4,7 @@ use super::contents::{Contents, PackedFile};
 use super::description::{Description, DimSpec, Runner, ShapeSpec, ValueSpec};
 use super::tensors::{TensorKind, TensorRow};
 use super::value::ValueType;
-use super::{CARTON_TOML, FORMAT, write, zipped};
+use super::{FORMAT, LINKED, NESTED, STRINGS, write, zipped};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::{
@@ -15,21 +15,14 @@ use crate::window::{Stop, Window};
 use crate::wire::zip::{Directory, Entry};
 use std::ops::Range;
 
-/// The layout of tensors of texts: one component, the bytes of a TOML file.
-const STRINGS: &str = "strings";
-/// The layout of nested tensors: no component; the attribute `inner` names other tensors.
-const NESTED: &str = "nested";
-/// The layout of tensors whose file is not in the package, but in `LINKS`.
-const LINKED: &str = "linked";
-
 /// Whether this is a zip of a package. One that cannot be read is claimed, to say why; one that can, and
-/// has no `carton.toml`, is left to other formats.
+/// has neither `carton.toml` nor the texts that stand beside it, is left to other formats.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     if !looks_like_zip(window)? {
         return Ok(false);
     }
     match Directory::read(window, &Limits::default()) {
-        Ok(directory) => Ok(directory.get(CARTON_TOML).is_some()),
+        Ok(directory) => Ok(zipped::is_package(&directory)),
         Err(Stop::Fail(_)) => Ok(true),
         Err(need) => Err(need),
     }

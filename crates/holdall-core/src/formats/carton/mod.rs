@@ -72,7 +72,7 @@ pub use manifest::Manifest;
 pub use rules::{RULES, warnings};
 pub use tensors::{TensorKind, TensorRow};
 pub use value::{Number, TensorValue, ValueType};
-pub use zipped::read as read_zip;
+pub use zipped::{no_description, read as read_zip};
 
 use crate::formats::Format;
 
@@ -104,3 +104,9 @@ pub const LINKS_NAME: &str = "LINKS";
 pub const TENSOR_DATA: &str = "tensor_data";
 /// The table of the tensors in that folder.
 pub const TENSOR_INDEX: &str = "tensor_data/index.toml";
+/// The layout of tensors of texts: one component, the bytes of a TOML file.
+pub const STRINGS: &str = "strings";
+/// The layout of nested tensors: no component; the attribute `inner` names other tensors.
+pub const NESTED: &str = "nested";
+/// The layout of tensors whose file is not in the package, but in `LINKS`.
+pub const LINKED: &str = "linked";

@@ -4,7 +4,7 @@ use super::contents::{Contents, Found, Texts};
 use super::fields::Warnings;
 use super::rules::*;
 use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, paths, warnings};
-use crate::error::{Result, Shown as _};
+use crate::error::{Error, Result, Shown as _};
 use crate::formats::no_format_of_zip;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
@@ -15,7 +15,7 @@ use bytes::Bytes;
 /// numbers of what was found are those of its entries.
 ///
 /// # Errors
-/// `format/unknown` where there is no `carton.toml`. All rules of packages, but for those about bytes of
+/// `format/unknown` where there is no `carton.toml`, and neither `MANIFEST` nor `LINKS`. All rules of packages, but for those about bytes of
 /// other files.
 pub fn read(directory: &Directory, window: &Window, limits: &Limits) -> Result<Contents, Stop> {
     check_names(directory)?;
@@ -37,7 +37,10 @@ pub fn read(directory: &Directory, window: &Window, limits: &Limits) -> Result<C
     let mut next = |entry: Option<Entry<'_>>| entry.and_then(|_| contents.next());
     let [description, manifest, links, tensors] = texts.map(&mut next);
     let texts = Texts {
-        description: description.ok_or_else(no_format_of_zip)?,
+        description: description.ok_or_else(|| match (&manifest, &links) {
+            (Some(_), Some(_)) => no_description("zip"),
+            _ => no_format_of_zip(),
+        })?,
         manifest: Some(manifest.ok_or_else(|| {
             NO_MANIFEST.broken(format!("there is no `{MANIFEST_NAME}` in the zip"))
         })?),
@@ -69,6 +72,12 @@ pub fn read(directory: &Directory, window: &Window, limits: &Limits) -> Result<C
     Ok(contents)
 }
 
+/// Whether a zip is one of a package, if perhaps of one that lacks what describes it.
+pub(super) fn is_package(directory: &Directory) -> bool {
+    let has = |name| directory.get(name).or_else(|| rooted(directory, name)).is_some();
+    has(CARTON_TOML) || (has(MANIFEST_NAME) && has(LINKS_NAME))
+}
+
 /// The entry of one of the two texts that the original writes with a slash before their names.
 fn rooted<'a>(directory: &'a Directory, name: &str) -> Option<Entry<'a>> {
     ROOTED.into_iter().find(|rooted| path_of(rooted) == name).and_then(|name| directory.get(name))
@@ -92,6 +101,16 @@ fn check_names(directory: &Directory) -> Result<()> {
         Some(_) => paths::apart(directory.entries().map(|entry| path_of(entry.name()))),
         None => Ok(()),
     }
+}
+
+/// The error for a package that has everything but what describes it.
+pub fn no_description(of: &str) -> Error {
+    let message = format!(
+        "there is no `{CARTON_TOML}` in the {of}, whose `{MANIFEST_NAME}` says that it is a package"
+    );
+    let hint = "files may be linked to, but not the one that says what the package is: get it where the package is \
+                from, and put it back";
+    MISSING_FILE.broken(message).with_hint(hint)
 }
 
 fn target(entry: Entry<'_>, content: Bytes) -> Result<String> {

@@ -1,0 +1,188 @@
+//! What standard keywords let through: whether a new one takes every value that an old one takes (8.1.5).
+
+use serde_json::Value;
+use std::cmp::Ordering;
+
+/// Whether a keyword of the new schema lets every value through that the old schema's does, where all others are
+/// as they were. Where that cannot be told, it does not.
+pub(super) fn loosens(key: &str, old: Option<&Value>, new: Option<&Value>) -> bool {
+    // What the validator does not look at.
+    if !KNOWN.contains(&key) {
+        return true;
+    }
+    match (old, new) {
+        (_, Some(new)) if says_nothing(key, new) => true,
+        (Some(_), None) => ALONE.contains(&key),
+        (Some(old), Some(new)) => holds(key, old, new),
+        (None, None) => true,
+        (None, Some(_)) => false,
+    }
+}
+
+/// Whether a keyword is about which number a number is.
+pub(super) fn is_of_numbers(key: &str) -> bool {
+    OF_NUMBERS.contains(&key) || APPLIED.contains(&key)
+}
+
+/// Keywords that say which number a number is.
+const OF_NUMBERS: [&str; 7] =
+    ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "const", "enum"];
+
+/// Keywords with schemas that the value itself must be of.
+const APPLIED: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
+
+/// Keywords that let more through where they are gone, whatever stands beside them.
+const ALONE: [&str; 29] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "const",
+    "enum",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "contains",
+    "maxContains",
+    "minProperties",
+    "maxProperties",
+    "required",
+    "propertyNames",
+    "dependentRequired",
+    "dependentSchemas",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "additionalProperties",
+];
+
+/// Every keyword of draft 2020-12 that says which values there may be.
+const KNOWN: [&str; 38] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "const",
+    "enum",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "contains",
+    "minContains",
+    "maxContains",
+    "minProperties",
+    "maxProperties",
+    "required",
+    "propertyNames",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "items",
+    "prefixItems",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "$dynamicRef",
+];
+
+/// Whether a keyword lets everything through.
+fn says_nothing(key: &str, value: &Value) -> bool {
+    match key {
+        "minLength" | "minItems" | "minProperties" => value.as_u64() == Some(0),
+        "uniqueItems" => *value == Value::Bool(false),
+        "required" => value.as_array().is_some_and(Vec::is_empty),
+        "additionalProperties" | "items" | "propertyNames" => *value == Value::Bool(true),
+        _ => false,
+    }
+}
+
+/// Whether a keyword that both have takes all that it took.
+fn holds(key: &str, old: &Value, new: &Value) -> bool {
+    let has_all = |all: &Value, some: &Value| match (all.as_array(), some.as_array()) {
+        (Some(all), Some(some)) => some.iter().all(|x| all.contains(x)),
+        _ => false,
+    };
+    match key {
+        "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties"
+        | "minContains" => order(new, old).is_some_and(Ordering::is_le),
+        "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties"
+        | "maxContains" => order(new, old).is_some_and(Ordering::is_ge),
+        "multipleOf" => match (old.as_u64(), new.as_u64()) {
+            (Some(old), Some(new)) => old.checked_rem(new) == Some(0),
+            _ => false,
+        },
+        "enum" => has_all(new, old),
+        "required" => has_all(old, new),
+        _ => false,
+    }
+}
+
+/// How two numbers compare, where that is certain.
+fn order(a: &Value, b: &Value) -> Option<Ordering> {
+    let whole = |x: &Value| x.as_i64().map(i128::from).or_else(|| x.as_u64().map(i128::from));
+    if let (Some(a), Some(b)) = (whole(a), whole(b)) {
+        return Some(a.cmp(&b));
+    }
+    match a.as_f64()?.partial_cmp(&b.as_f64()?)? {
+        // Rounding may have made them one.
+        Ordering::Equal if a != b => None,
+        order => Some(order),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::loosens;
+    use serde_json::json;
+
+    #[test]
+    fn what_takes_more_is_told_from_what_takes_less() {
+        for (key, narrow, wide) in [
+            ("minimum", json!(1), json!(0.5)),
+            ("maximum", json!(u64::MAX - 1), json!(u64::MAX)),
+            ("exclusiveMinimum", json!(3), json!(-3)),
+            ("exclusiveMaximum", json!(2.5), json!(3)),
+            ("multipleOf", json!(6), json!(3)),
+            ("minLength", json!(2), json!(1)),
+            ("maxLength", json!(2), json!(3)),
+            ("enum", json!([1, 2]), json!([3, 2, 1])),
+            ("required", json!(["a", "b"]), json!(["b"])),
+        ] {
+            assert!(loosens(key, Some(&narrow), Some(&wide)), "{key}");
+            assert!(!loosens(key, Some(&wide), Some(&narrow)), "{key}");
+            assert!(
+                loosens(key, Some(&narrow), None) && !loosens(key, None, Some(&narrow)),
+                "{key}"
+            );
+        }
+        // Nobody knows which texts two patterns have in common.
+        assert!(!loosens("pattern", Some(&json!("a")), Some(&json!("a|b"))));
+        assert!(!loosens("properties", Some(&json!({"a": {}})), None));
+        for (key, value) in
+            [("format", json!("date")), ("x-unit", json!("m")), ("minItems", json!(0))]
+        {
+            assert!(loosens(key, None, Some(&value)), "{key}");
+        }
+    }
+}
