@@ -16,6 +16,7 @@
 //! ```
 
 use crate::OpenOptions;
+use crate::repack::SparseForms;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::{Attributes, Error, Format, Remedy, Result, TensorSpec, Value, formats};
@@ -258,7 +259,7 @@ impl Edit {
     /// # Errors
     /// Unsupported for what the format cannot hold, Misuse, Io, and for new tensors from another file
     /// what is wrong with that. The file is then as it was.
-    pub fn commit(self) -> Result<EditReport> {
+    pub fn commit(mut self) -> Result<EditReport> {
         if !self.changed {
             let (len, dead) = (self.file.index().source_len(), dead_bytes(&self.file));
             return Ok(EditReport { in_place: true, written: 0, len, dead });
@@ -271,7 +272,15 @@ impl Edit {
         write.encode.align = write.encode.align.or_else(|| alignment(&self.file));
         let encoder = write.encoder(format)?;
         encoder.check_attributes(&write.attributes).map_err(|e| e.in_source(self.file.name()))?;
-        for entry in self.entries.iter().flatten() {
+        let forms = SparseForms::of(&*encoder);
+        for entry in self.entries.iter_mut().flatten() {
+            // What 0.1 states in its manifest is written in its other form.
+            if let From::Kept(tensor) = &entry.from
+                && !forms.has(tensor)
+            {
+                let spec = forms.item(tensor)?.spec;
+                (entry.spec.layout, entry.spec.components) = (spec.layout, spec.components);
+            }
             encoder.check_tensor(&entry.spec).map_err(|e| e.in_source(self.file.name()))?;
         }
         let entries: Vec<Entry> = self.entries.into_iter().flatten().collect();
@@ -335,7 +344,9 @@ fn report(path: &Path, options: &OpenOptions, in_place: Option<u64>) -> Result<E
 pub fn dead_bytes(file: &File) -> u64 {
     let mut ranges: Vec<(u64, u64)> = file
         .tensors()
-        .flat_map(|t| t.components().map(|c| (c.stored.start, c.stored.end)).collect::<Vec<_>>())
+        .flat_map(|t| t.components().collect::<Vec<_>>())
+        .filter(|c| !c.stored.is_stated())
+        .map(|c| (c.stored.start, c.stored.end))
         .collect();
     ranges.sort_unstable();
     ranges.dedup();
@@ -345,27 +356,27 @@ pub fn dead_bytes(file: &File) -> u64 {
 }
 
 fn rewrite(file: &File, path: &Path, entries: Vec<Entry>, write: &WriteOptions) -> Result<()> {
+    let format = writable(file)?;
+    let encoder = write.encoder(format)?;
+    let forms = SparseForms::of(&*encoder);
     let mut items = Vec::new();
     for Entry { spec, from } in entries {
         items.push(match from {
-            From::New(feeds) => Item { spec, feeds, keep: Keep::Encoding },
+            From::New(feeds) => (None, Item { spec, feeds, keep: Keep::Encoding }),
             From::Kept(tensor) => {
-                let mut item = holdall_io::items::as_it_is(&tensor)?;
+                let mut item = match forms.has(&tensor) {
+                    true => items::as_it_is(&tensor)?,
+                    false => forms.item(&tensor)?,
+                };
                 (item.spec.name, item.spec.attributes) = (spec.name, spec.attributes);
                 item.keep = Keep::All;
-                item
+                (tensor.components().next().map(|c| c.stored.start), item)
             }
         });
     }
     // Kept tensors in the order of their bytes, new ones after them.
-    items.sort_by_key(|item| match item.feeds.first() {
-        Some(Feed::Component(feed)) if feed.0.file().identity() == file.identity() => {
-            feed.1.stored.start
-        }
-        _ => u64::MAX,
-    });
-    let format = writable(file)?;
-    let encoder = write.encoder(format)?;
+    items.sort_by_key(|(start, _)| start.unwrap_or(u64::MAX));
+    let items = items.into_iter().map(|(_, item)| item).collect();
     let mut items = items::arrange(items, &*encoder, Sharing::Keep)?;
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     if !encoder.can_compress() {
@@ -402,7 +413,9 @@ fn version_to_write(file: &File) -> Option<String> {
 fn alignment(file: &File) -> Option<u64> {
     let offsets: Vec<u64> = file
         .tensors()
-        .flat_map(|t| t.components().map(|c| c.stored.start).collect::<Vec<_>>())
+        .flat_map(|t| t.components().collect::<Vec<_>>())
+        .filter(|c| !c.stored.is_stated())
+        .map(|c| c.stored.start)
         .collect();
     let bits = offsets.iter().fold(0, |all, offset| all | offset);
     let align = 1u64 << bits.trailing_zeros().min(16);

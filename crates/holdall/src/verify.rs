@@ -80,7 +80,7 @@ pub struct VerifyReport {
     pub finding_count: u64,
     /// What could not be verified, and why.
     pub unverified: Vec<Unverified>,
-    /// What was odd about the file when it was opened, but does not make it bad.
+    /// What is odd about the file, found when it was opened or now, but does not make it bad.
     pub warnings: Vec<Warning>,
 }
 
@@ -184,6 +184,7 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     bytes::check(file, &tensors, options, &state, &mut report)?;
     layouts::check(&tensors, options, &state, &mut report)?;
     gaps::check(file, &state)?;
+    report.warnings.extend(gaps::padding(file)?);
     let State { findings, unverified } = state;
     let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
     findings.keep_first();

@@ -66,6 +66,8 @@ const ENTRY_LEN: u64 = 16;
 pub struct IndexBuilder {
     inner: Inner,
     limits: Limits,
+    /// The bytes of components that the manifest states.
+    stated: Vec<u8>,
     /// Whether names came in strictly rising bytewise order so far.
     sorted: bool,
     role_ids: Interner<Role>,
@@ -91,6 +93,7 @@ impl IndexBuilder {
         IndexBuilder {
             inner,
             limits: limits.clone(),
+            stated: Vec::new(),
             sorted: true,
             role_ids: Interner::default(),
             layout_ids: Interner::default(),
@@ -107,6 +110,14 @@ impl IndexBuilder {
         let number = arena_offset(self.inner.sources.len())?;
         self.inner.sources.push((len, data));
         Ok(number)
+    }
+
+    /// Takes little-endian bytes that the manifest states in place of storing them; where a component finds
+    /// them.
+    pub fn stated(&mut self, bytes: &[u8]) -> Extent {
+        let start = self.stated.len() as u64;
+        self.stated.extend_from_slice(bytes);
+        Extent::new(Extent::STATED, start..self.stated.len() as u64)
     }
 
     /// Sets the version, where the file tells it late.
@@ -290,6 +301,7 @@ impl IndexBuilder {
         self.close_tensor()?;
         self.check_names()?;
         self.check_overlaps()?;
+        self.inner.stated = self.stated.into();
         Ok(Index(Arc::new(self.inner)))
     }
 
@@ -308,7 +320,12 @@ impl IndexBuilder {
 
     fn check_component(&self, c: &mut Component) -> Result<()> {
         let stored = &c.stored;
-        let Some((len, data)) = self.inner.sources.get(stored.source as usize) else {
+        let stated = (self.stated.len() as u64, 0..self.stated.len() as u64);
+        let source = match stored.is_stated() {
+            true => Some(&stated),
+            false => self.inner.sources.get(stored.source as usize),
+        };
+        let Some((len, data)) = source else {
             let (number, count) = (stored.source, self.inner.sources.len());
             return Err(BOUNDS.broken(format!("source number {number} of {count}")));
         };

@@ -32,7 +32,7 @@ def load(
     *,
     dense: bool = False,
     io: Io = "auto",
-    check: Check = "fast",
+    check: Check = "read",
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> dict[str, "np.ndarray[Any, Any]"]:
@@ -59,7 +59,7 @@ def load_into(
     buffers: Mapping[str, Any],
     *,
     io: Io = "auto",
-    check: Check = "fast",
+    check: Check = "read",
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> None:

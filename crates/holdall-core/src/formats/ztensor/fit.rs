@@ -80,7 +80,8 @@ fn check_layout(version: Version, layout: &Layout) -> Result<()> {
         Layout::PackedCsr | Layout::PackedCoo => version == Version::V0_1,
         Layout::SparseCsr | Layout::SparseCoo => version != Version::V0_1,
         Layout::QuantizedGroup => version == Version::V1_2,
-        Layout::Records | Layout::Blob => version != Version::V0_1,
+        // They mean nothing without their schema, an attribute of the tensor.
+        Layout::Records | Layout::Blob => version == Version::V1_2,
         // A name that would be read back as a layout with a meaning is not an unknown one.
         Layout::Other(name) => version != Version::V0_1 && layout_of(name) == *layout,
     };
@@ -93,6 +94,9 @@ fn check_layout(version: Version, layout: &Layout) -> Result<()> {
     Err(match layout {
         // What is not known cannot be made dense either.
         Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
+        Layout::Records | Layout::Blob => e
+            .with_remedy(Remedy::WriteFormat { format: "ztensor", version: "1.2" })
+            .with_remedy(Remedy::LeaveOut),
         _ => e,
     })
 }
