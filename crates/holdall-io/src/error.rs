@@ -84,6 +84,10 @@ holdall_core::error::rules! {
         remedies [UseStreams];
     /// The caller has lost interest.
     pub CANCELLED: Io "work/cancelled" "A long operation runs until it is done, unless its caller cancels it.";
+    /// A file that says more than this version knows.
+    pub UNKEPT: Unsupported "edit/unkept"
+        "A file that is written again says nothing that this version does not know."
+        hint "convert it to another file, which leaves that out and says so";
     /// An edit that the file or its format does not allow.
     pub CANNOT_EDIT: Misuse "edit/cannot"
         "An edit names tensors that exist, and gives them names that are free.";

@@ -126,6 +126,9 @@ pub struct ConvertReport {
     pub source_len: u64,
     /// Bytes of the target; 0 for a dry run.
     pub target_len: u64,
+    /// What the source says that this version does not know, and the target therefore does not say: the first 8
+    /// things, in words.
+    pub left_behind: Vec<String>,
 }
 
 /// Writes what `file` contains to `path`, which appears when it is whole.
@@ -297,6 +300,7 @@ fn report(file: &File, items: &[Item], target_len: u64) -> ConvertReport {
             .fold(0, |n, c| n.saturating_add(c.decoded_len)),
         source_len: file.index().source_len(),
         target_len,
+        left_behind: file.index().unkept().to_vec(),
     }
 }
 

@@ -18,9 +18,9 @@
 use crate::OpenOptions;
 use crate::repack::SparseForms;
 use bytes::Bytes;
-use holdall_core::error::Shown as _;
+use holdall_core::error::{Shown as _, list};
 use holdall_core::{Attributes, Error, Format, Remedy, Result, TensorSpec, Value, formats};
-use holdall_io::error::{CANNOT_EDIT, NO_ATTRIBUTE, NOT_FOUND};
+use holdall_io::error::{CANNOT_EDIT, NO_ATTRIBUTE, NOT_FOUND, UNKEPT};
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
 use holdall_io::lock::{self, Stamp};
 use holdall_io::select::nearest;
@@ -265,10 +265,11 @@ impl Edit {
             return Ok(EditReport { in_place: true, written: 0, len, dead });
         }
         let format = writable(&self.file)?;
+        check_kept(&self.file)?;
         let target = lock::open(&self.path, &self.stamp)?;
         let mut write = self.write.clone().with_overwrite(true).with_format(format);
         write.attributes = self.attributes.clone();
-        write.encode.version = version_to_write(&self.file);
+        (write.encode.version, write.encode.stated) = (None, version_to_write(&self.file));
         write.encode.align = write.encode.align.or_else(|| alignment(&self.file));
         let encoder = write.encoder(format)?;
         encoder.check_attributes(&write.attributes).map_err(|e| e.in_source(self.file.name()))?;
@@ -318,11 +319,12 @@ pub fn compact_with(
     let options = options.unmapped();
     let stamp = Stamp::of(path)?;
     let file = options.open(path)?;
+    check_kept(&file)?;
     let target = lock::open(path, &stamp)?;
     let format = writable(&file)?;
     let mut write = write.with_overwrite(true).with_format(format);
     write.attributes = file.attributes().clone();
-    write.encode.version = version_to_write(&file);
+    (write.encode.version, write.encode.stated) = (None, version_to_write(&file));
     write.encode.align = write.encode.align.or_else(|| alignment(&file));
     let entries = file
         .tensors()
@@ -401,11 +403,19 @@ fn writable(file: &File) -> Result<&'static Format> {
     }
 }
 
-/// The version a file is written in again: its own, but for 1.1, which is a part of 1.2.
+/// The version a file is written in again: its own, in its own words.
 fn version_to_write(file: &File) -> Option<String> {
-    let format = formats::by_name(file.format())?;
-    let own = format.versions.iter().find(|v| file.version().starts_with(**v));
-    own.or(format.versions.first()).map(|v| (*v).to_owned())
+    Some(file.version()).filter(|version| !version.is_empty()).map(str::to_owned)
+}
+
+/// Refuses what would lose something that the file says and this version does not know.
+fn check_kept(file: &File) -> Result<()> {
+    let unkept = file.index().unkept();
+    if unkept.is_empty() {
+        return Ok(());
+    }
+    let message = format!("the file would lose what is not known here: {}", list(unkept));
+    Err(UNKEPT.broken(message).in_source(file.name()))
 }
 
 /// The alignment a file was written with, as far as its offsets show: more than the format's own only

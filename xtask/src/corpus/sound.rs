@@ -4,7 +4,7 @@
 use super::Made;
 use super::zt::*;
 use crate::safetensors_files;
-use crate::ztensor_files::{array, container, map, object, text, uint};
+use crate::ztensor_files::{Pairs, array, container, map, object, text, uint};
 use holdall::{Algorithm, LogicalType};
 use holdall_core::codec::zstd;
 
@@ -250,7 +250,7 @@ fn stated(f: &mut Zt) {
         }
     }
     let part = f.part("f64", &values);
-    let coordinates: [(&str, Vec<(&'static str, Vec<u8>)>); 4] = [
+    let coordinates: [(&str, Pairs); 4] = [
         ("coo_flat", vec![("coords", list(&[0, 1, 3, 0]))]),
         ("coo_by_dimension", vec![("indices", lists(&[&[0, 1], &[3, 0]]))]),
         ("coo_row_col", vec![("row", list(&[0, 1])), ("col", list(&[3, 0]))]),

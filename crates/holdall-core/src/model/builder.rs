@@ -58,6 +58,9 @@ crate::error::rules! {
 /// The most components that one tensor may have.
 pub const MAX_COMPONENTS: usize = 1024;
 
+/// Things passed over that are remembered.
+const MOST_UNKEPT: usize = 8;
+
 /// Bytes of one entry of a blob: an offset and a length.
 const ENTRY_LEN: u64 = 16;
 
@@ -118,6 +121,13 @@ impl IndexBuilder {
         let start = self.stated.len() as u64;
         self.stated.extend_from_slice(bytes);
         Extent::new(Extent::STATED, start..self.stated.len() as u64)
+    }
+
+    /// Notes something that the file says and that is passed over, such as a field that is not known.
+    pub fn unkept(&mut self, what: impl FnOnce() -> String) {
+        if self.inner.unkept.len() < MOST_UNKEPT {
+            self.inner.unkept.push(cut_message(what().into()).into_owned());
+        }
     }
 
     /// Sets the version, where the file tells it late.

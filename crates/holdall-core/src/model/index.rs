@@ -67,6 +67,8 @@ pub(super) struct Inner {
     pub(super) sources: Vec<(u64, Range<u64>)>,
     /// Bytes of components that the manifest states: those of [`Extent::STATED`].
     pub(super) stated: Bytes,
+    /// What the file says and the index does not: see [`Index::unkept`].
+    pub(super) unkept: Vec<String>,
     pub(super) attributes: Attributes,
     pub(super) warnings: Vec<Warning>,
     /// All names, one after the other.
@@ -152,6 +154,12 @@ impl Index {
     /// indices of sparse tensors. Components in [`Extent::STATED`] lie in them.
     pub fn stated(&self) -> &Bytes {
         &self.0.stated
+    }
+
+    /// What the file says besides that this version does not know, in words: fields of its manifest or header, a
+    /// newer version. Who writes the file again would lose it. The first 8 things of a file are kept.
+    pub fn unkept(&self) -> &[String] {
+        &self.0.unkept
     }
 
     /// The bytes of the first source that may hold components: all but its header, manifest and footer.

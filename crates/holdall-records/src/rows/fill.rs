@@ -160,11 +160,19 @@ impl<'s> Fill<'s> {
 
     /// Says why a row does not fit the schema and its keywords.
     pub(crate) fn check(&mut self, columns: &Columns, row: Row<'_>) -> Result<()> {
+        let text = match row {
+            Row::Json(text) if self.members.is_none() => Some(text),
+            _ => None,
+        };
+        self.check_value(columns.value(row)?)?;
         // A value has doubles where the text has decimals: an integer is one or is none by its text.
-        if let (Row::Json(text), None) = (&row, &self.members) {
-            self.encode(|encoder, record, heap| encoder.text(text, record, heap))?;
+        match text {
+            Some(text) => self.encode(|encoder, record, heap| encoder.text(text, record, heap)),
+            None => Ok(()),
         }
-        let mut value = columns.value(row)?;
+    }
+
+    fn check_value(&mut self, mut value: Value) -> Result<()> {
         if let Some(members) = &self.members {
             members.take(self.schema, self.ty, &mut value)?;
         }

@@ -81,7 +81,7 @@ impl ToPlain for Unverified {
 
 impl ToPlain for ConvertReport {
     fn to_plain(&self) -> Plain<'_> {
-        fields!(self => tensors, shared, decoded_len, source_len, target_len)
+        fields!(self => tensors, shared, decoded_len, source_len, target_len, left_behind)
     }
 }
 

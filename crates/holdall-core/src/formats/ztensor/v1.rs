@@ -15,6 +15,9 @@ use crate::wire::cbor::Reader;
 /// The newest minor version known.
 const NEWEST_MINOR: u64 = 2;
 
+/// Fields that are remembered of one tensor.
+const MOST_UNKEPT: usize = 8;
+
 /// Decodes a manifest of `generation` 1.x, which `reader` stands at the start of.
 pub(super) fn decode(
     mut reader: Reader<'_>,
@@ -63,6 +66,7 @@ pub(super) fn decode(
     reader.end()?;
     let has_table = keys.has(2);
     keys.finish()?;
+    keys.tell(|| "the manifest".into(), &mut builder);
 
     if !has_table && has_other_table {
         return Err(wrong_table(generation));
@@ -100,6 +104,10 @@ fn check_version(version: &str, generation: Generation, builder: &mut IndexBuild
         return Err(UNSUPPORTED_VERSION
             .broken(format!("version `{shown}`; 0.1 to 1.{NEWEST_MINOR} can be read")));
     }
+    if minor > NEWEST_MINOR || (minor == 0) != (generation == Generation::V1Tensors) {
+        // What the version adds, or which of the two is meant, cannot be written again.
+        builder.unkept(|| format!("the version {shown} in a container of this kind"));
+    }
     if minor > NEWEST_MINOR {
         builder.warn(warnings::VERSION, None, None, || {
             format!("version {shown} is newer than 1.{NEWEST_MINOR}; what it adds is ignored")
@@ -124,6 +132,8 @@ struct Decoder<'a> {
     component_keys: Keys<'a>,
     shape: Vec<u64>,
     drafts: Vec<Draft<'a>>,
+    /// Fields of components of this tensor that are not known, with the component's role.
+    unkept: Vec<(String, String)>,
 }
 
 /// A component as the manifest states it. Its layout may come later, so nothing is checked yet.
@@ -148,6 +158,7 @@ impl<'a> Decoder<'a> {
             component_keys: Keys::default(),
             shape: Vec::new(),
             drafts: Vec::new(),
+            unkept: Vec::new(),
         }
     }
 
@@ -179,6 +190,7 @@ impl<'a> Decoder<'a> {
     ) -> Result<()> {
         self.object_keys.clear();
         self.drafts.clear();
+        self.unkept.clear();
         let (mut layout, mut dtype) = (None, None);
         let (mut has_shape, mut has_components) = (false, false);
         let mut attributes = Attributes::new();
@@ -213,6 +225,12 @@ impl<'a> Decoder<'a> {
             }
         }
         self.object_keys.finish()?;
+        self.object_keys.tell(|| format!("tensor `{}`", fields::shown(name.as_bytes())), builder);
+        for (key, role) in self.unkept.drain(..) {
+            let name = fields::shown(name.as_bytes());
+            builder
+                .unkept(|| format!("the field `{key}` of component `{role}` of tensor `{name}`"));
+        }
 
         required(has_shape.then_some(()), "shape")?;
         required(has_components.then_some(()), "components")?;
@@ -318,6 +336,11 @@ impl<'a> Decoder<'a> {
             }
         }
         keys.finish()?;
+        if self.unkept.len() < MOST_UNKEPT {
+            let own =
+                keys.all_unknown().map(|key| (fields::shown(key), fields::shown(role.as_bytes())));
+            self.unkept.extend(own);
+        }
         if typed {
             required(draft.dtype, "dtype")?;
         }
