@@ -27,7 +27,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// [`Io::Auto`], [`Check::Fast`] and the default [`Limits`].
+    /// [`Io::Auto`], [`Check::Read`] and the default [`Limits`].
     pub fn new() -> OpenOptions {
         OpenOptions::default()
     }

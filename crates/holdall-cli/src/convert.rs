@@ -139,6 +139,9 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         writeln!(session.out(), "{text}")?;
     } else {
         session.note(summary(&args.output, &target, &report));
+        for what in &report.left_behind {
+            session.note(format!("left behind, because it is not known here: {}", printable(what)));
+        }
     }
     Ok(Status::Fine)
 }

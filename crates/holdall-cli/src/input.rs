@@ -20,7 +20,7 @@ pub(crate) fn open(session: &Session, path: &Path) -> Result<File, Failure> {
 /// What is checked of a file: one inside a package is checked against its hash.
 fn check_of(path: &Path) -> Check {
     let is_inside = path.to_string_lossy().contains("!/") && !path.exists();
-    if is_inside { Check::All } else { Check::Fast }
+    if is_inside { Check::All } else { Check::Read }
 }
 
 /// How [`open`] opens that file.

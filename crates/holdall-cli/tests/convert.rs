@@ -190,6 +190,20 @@ fn what_was_asked_for_and_cannot_be_is_refused() {
 }
 
 #[test]
+fn what_a_layout_needs_is_not_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (accept("metatensor/made-optional.mt"), path(&dir, "out.zt"));
+    holdall(["convert", &source, &out]).ends_with(0);
+    let before = std::fs::read(&out).unwrap();
+    let args =
+        ["convert", "-f", "--drop-attributes", &source, &out, "--to", "ztensor@1.0", "--json"];
+    let error = holdall(args).ends_with(4).error();
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.contains("--to ztensor@1.2") && !hint.contains("--drop-attributes"), "{error}");
+    assert_eq!(std::fs::read(&out).unwrap(), before);
+}
+
+#[test]
 fn refusals_are_sentences_that_do_not_repeat_themselves() {
     let dir = tempfile::tempdir().unwrap();
     let tiny = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tiny.zt");

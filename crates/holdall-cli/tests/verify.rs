@@ -86,6 +86,46 @@ fn changed_bytes_are_found_and_the_status_says_so() {
     holdall_with(["verify", "-", "-x", "csr_i8_crc"], &bytes).ends_with(0);
 }
 
+/// What reads all of a tensor with a SHA-256 digest does not go by it.
+#[test]
+fn sha256_is_compared_by_whatever_reads_all_of_a_tensor() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (good, bad, out) = (at("good.zt"), at("bad.zt"), at("out.npy"));
+    let source = accept("ztensor/v1.0-dense_all.zt");
+    holdall(["convert", &source, &good, "--digest", "sha256", "-s", "*f32*"]).ends_with(0);
+    let all = holdall(["inspect", "--json", &good]).json();
+    let tensor = &all["tensors"][0];
+    let name = tensor["name"].as_str().unwrap();
+    let mut bytes = std::fs::read(&good).unwrap();
+    bytes[tensor["components"]["data"]["offset"].as_u64().unwrap() as usize] ^= 1;
+    std::fs::write(&bad, bytes).unwrap();
+    for args in [
+        vec!["extract", &bad, name, "-o", &out],
+        vec!["diff", &good, &bad],
+        vec!["diff", &bad, &good],
+    ] {
+        let error = holdall([&args[..], &["--json"]].concat()).error();
+        assert_eq!(error["code"], "file/digest", "{args:?}: {error}");
+        assert!(!std::path::Path::new(&out).exists());
+    }
+    let shown = holdall(["inspect", &bad, "-t", name]);
+    assert!(shown.status != 0 && shown.err.contains("file/digest"), "{shown:?}");
+    // Parts of it are no reason to read all.
+    holdall(["extract", &bad, name, "--rows", "1..2", "-o", &out]).ends_with(0);
+}
+
+#[test]
+fn padding_that_is_not_zero_is_bad_where_asked_strictly() {
+    let mut bytes = std::fs::read(accept("ztensor/v1.0-dense_all.zt")).unwrap();
+    holdall_with(["verify", "--strict", "-"], &bytes).ends_with(0);
+    bytes[20] = 7;
+    let report = holdall_with(["verify", "--json", "-"], &bytes).ends_with(0).json();
+    assert_eq!(report["warnings"][0]["code"], "ztensor/padding");
+    let text = holdall_with(["verify", "--strict", "-"], &bytes).ends_with(1);
+    assert!(text.out.contains("ztensor/padding"), "{}", text.out);
+}
+
 #[test]
 fn what_was_not_verified_is_said() {
     let path = accept("ztensor/v1.2-dense_all.zt");

@@ -110,6 +110,9 @@ pub struct Stored {
 pub struct EncodeOptions {
     /// Version of the format, as its [`crate::Format::versions`] spell it; `None` for the newest.
     pub version: Option<String>,
+    /// Version as a file states it that is written again, `1.1.0`: it is written in that version and states
+    /// the same. Comes before `version`.
+    pub stated: Option<String>,
     /// Every component starts at a multiple of this many bytes: a power of two, at least the
     /// format's own alignment.
     pub align: Option<u64>,
@@ -118,12 +121,18 @@ pub struct EncodeOptions {
 impl EncodeOptions {
     /// The newest version at the format's own alignment.
     pub const fn new() -> EncodeOptions {
-        EncodeOptions { version: None, align: None }
+        EncodeOptions { version: None, stated: None, align: None }
     }
 
     /// Writes this version.
     pub fn with_version(mut self, version: impl Into<String>) -> EncodeOptions {
         self.version = Some(version.into());
+        self
+    }
+
+    /// Writes the version that a file states, and states it the same way.
+    pub fn with_stated(mut self, version: impl Into<String>) -> EncodeOptions {
+        self.stated = Some(version.into());
         self
     }
 

@@ -87,6 +87,10 @@ holdall_core::error::rules! {
     /// A warning, where it counts.
     pub ODD: Malformed "verify/odd"
         "Nothing about a file that is verified strictly is odd: opening it warns of nothing.";
+    /// A file that says more than this version knows.
+    pub UNKEPT: Unsupported "edit/unkept"
+        "A file that is written again says nothing that this version does not know."
+        hint "convert it to another file, which leaves that out and says so";
     /// An edit that the file or its format does not allow.
     pub CANNOT_EDIT: Misuse "edit/cannot"
         "An edit names tensors that exist, and gives them names that are free.";

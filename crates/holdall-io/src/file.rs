@@ -301,6 +301,16 @@ impl Tensor {
         self.file.sources().read(c.stored).map_err(|e| self.place(e, &c))
     }
 
+    /// Reads the stored bytes of a component and compares them with its digest, where the file was opened to
+    /// check that on reading: for who goes through all of a component by other ways than [`Tensor::pieces`].
+    ///
+    /// # Errors
+    /// NotFound, Io, Integrity.
+    pub fn check_digest(&self, role: &Role) -> Result<()> {
+        let c = self.require(role)?;
+        crate::executor::check_stored(self, &c).map_err(|e| self.place(e, &c))
+    }
+
     /// Decodes a component into `out`, which has exactly its decoded length.
     ///
     /// # Errors
@@ -379,10 +389,8 @@ impl Tensor {
 
     /// The error with the component, the tensor and the file it is about.
     pub fn place(&self, e: Error, c: &Component) -> Error {
-        e.in_tensor(self.name())
-            .in_component(&c.role)
-            .at(c.stored.range())
-            .in_source(self.file.name())
+        let e = e.in_tensor(self.name()).in_component(&c.role).in_source(self.file.name());
+        if c.stored.is_stated() { e } else { e.at(c.stored.range()) }
     }
 }
 

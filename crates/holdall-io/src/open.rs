@@ -30,8 +30,8 @@ pub enum Io {
 
 /// Which digests are checked when whole components are read.
 ///
-/// Bytes that are only borrowed from a map are not touched by reading them, so they are checked only
-/// under [`Check::All`]. A file inside a package is checked against its SHA-256 as a whole when it is opened
+/// Bytes that are only borrowed from a map are not touched by handing them out, so they are checked only
+/// under [`Check::All`]; parts of components cannot be checked at all. A file inside a package is checked against its SHA-256 as a whole when it is opened
 /// under [`Check::All`], and not under the others. A verification checks everything whatever was chosen here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -39,9 +39,11 @@ pub enum Check {
     /// None.
     Off,
     /// Those that cost next to nothing: CRC-32C.
-    #[default]
     Fast,
     /// All that this version can compute, SHA-256 too.
+    #[default]
+    Read,
+    /// The same, of bytes that are only borrowed as well.
     All,
 }
 
@@ -78,7 +80,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// [`Io::Auto`], [`Check::Fast`], [`Faults::Keep`] and the default [`Limits`].
+    /// [`Io::Auto`], [`Check::Read`], [`Faults::Keep`] and the default [`Limits`].
     pub fn new() -> OpenOptions {
         OpenOptions::default()
     }
@@ -240,7 +242,8 @@ impl OpenOptions {
             return Err(SOURCES.broken(message).in_source(name));
         }
         let (limits, io) = (self.limits.clone(), Io::Read);
-        Ok(File::new(index, Sources::new(sources), limits, self.check, self.io, io, name))
+        let sources = Sources::new(sources, &index);
+        Ok(File::new(index, sources, limits, self.check, self.io, io, name))
     }
 
     /// The file that `source` has, under that name in errors; `io` is what [`Io::Auto`] came to.
@@ -253,7 +256,8 @@ impl OpenOptions {
             Faults::Refuse => index.sound(),
         });
         let index = index.map_err(|e| e.in_source(&name))?;
-        Ok(File::new(index, source.into(), self.limits.clone(), self.check, self.io, io, name))
+        let sources = Sources::new(vec![source], &index);
+        Ok(File::new(index, sources, self.limits.clone(), self.check, self.io, io, name))
     }
 }
 

@@ -13,6 +13,44 @@ pub struct Number<'a> {
     pub is_integer: bool,
 }
 
+impl Number<'_> {
+    /// What it is exactly, where that has no fraction and at most 20 digits: `3`, `3.0`, `30e-1`.
+    pub fn integer(&self) -> Option<i128> {
+        whole(self.text)
+    }
+}
+
+fn whole(text: &str) -> Option<i128> {
+    const DIGITS: i64 = 20;
+    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (negative, digits) = match digits.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, digits),
+    };
+    let (before, after) = digits.split_once('.').unwrap_or((digits, ""));
+    let after = after.trim_end_matches('0');
+    let all = || before.bytes().chain(after.bytes()).map(|b| i128::from(b.wrapping_sub(b'0')));
+    let first = all().position(|digit| digit != 0);
+    // Nothing but zeros.
+    let Some(first) = first else { return Some(0) };
+    let zeros = all().rev().take_while(|digit| *digit == 0).count();
+    let len = before.len().checked_add(after.len())?;
+    let exponent: i64 = exponent.parse().ok()?;
+    let exponent = exponent.checked_sub(i64::try_from(after.len()).ok()?)?;
+    // What is left without zeros at either end, and the power of ten that it is multiplied by.
+    let left = len.checked_sub(first)?.checked_sub(zeros)?;
+    let power = exponent.checked_add(i64::try_from(zeros).ok()?)?;
+    if power < 0 || i64::try_from(left).ok()?.checked_add(power)? > DIGITS {
+        return None;
+    }
+    let size = all()
+        .skip(first)
+        .take(left)
+        .try_fold(0i128, |n, digit| n.checked_mul(10)?.checked_add(digit))?;
+    let size = size.checked_mul(10i128.checked_pow(u32::try_from(power).ok()?)?)?;
+    if negative { size.checked_neg() } else { Some(size) }
+}
+
 impl<'a> Reader<'a> {
     /// A whole number from 0 to 2^64 - 1.
     ///

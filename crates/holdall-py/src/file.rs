@@ -197,14 +197,15 @@ impl NativeFile {
             let dtype = dtype::name(c.dtype, c.logical_type.as_ref());
             let order = if c.byte_order == ByteOrder::Big { "big" } else { "little" };
             let digest = c.digest.map(|d| d.to_string());
+            let in_file = (!c.stored.is_stated()).then(|| c.stored.range());
             out.append((
                 c.role.as_str(),
                 dtype,
                 dtype::storage(c.dtype),
                 c.encoding.as_str(),
                 order,
-                c.stored.start,
-                c.stored.end,
+                in_file.as_ref().map(|range| range.start),
+                in_file.as_ref().map(|range| range.end),
                 c.decoded_len,
                 digest,
             ))?;

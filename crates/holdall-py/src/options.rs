@@ -62,8 +62,9 @@ pub(crate) fn check_of(py: Python<'_>, check: &str) -> PyResult<Check> {
     match check {
         "off" => Ok(Check::Off),
         "fast" => Ok(Check::Fast),
+        "read" => Ok(Check::Read),
         "all" => Ok(Check::All),
-        other => Err(unknown(py, "check", other, "\"off\", \"fast\", \"all\"")),
+        other => Err(unknown(py, "check", other, "\"off\", \"fast\", \"read\", \"all\"")),
     }
 }
 

@@ -106,3 +106,33 @@ def test_progress_as_a_bar(zt, capsys):
     pytest.importorskip("tqdm")
     holdall.load(zt, progress=True)
     holdall.verify(zt, progress=True)
+
+
+def test_sha256_is_checked_by_default(tmp_path):
+    path = tmp_path / "sums.zt"
+    holdall.save(path, {"w": np.arange(1000, dtype="<f4")}, digest="sha256")
+    with holdall.open(path) as f:
+        start = f["w"].components["data"].start
+    damaged = bytearray(path.read_bytes())
+    damaged[start] ^= 1
+    bad = tmp_path / "bad.zt"
+    bad.write_bytes(damaged)
+    with holdall.open(bad) as f:
+        for read in (f.load, lambda: f["w"].numpy(copy=True)):
+            with pytest.raises(holdall.Integrity):
+                read()
+        assert len(f.load(check="fast")["w"]) == 1000
+        assert f["w"].numpy()[1] == 1
+    with pytest.raises(holdall.Integrity):
+        holdall.diff(path, bad)
+    with holdall.open(bad, check="off") as f:
+        assert len(f["w"].numpy(copy=True)) == 1000
+
+
+def test_conversion_names_what_it_leaves_behind(tmp_path):
+    path, out = tmp_path / "a.zt", tmp_path / "b.zt"
+    holdall.save(path, {"w": np.zeros(3)}, attributes={"note": "x"})
+    assert holdall.convert(path, out).left_behind == []
+    path.write_bytes(path.read_bytes().replace(b"attributes", b"attributez"))
+    report = holdall.convert(path, out, overwrite=True)
+    assert report.left_behind == ["the field `attributez` of the manifest"]

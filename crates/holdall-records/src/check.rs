@@ -99,7 +99,7 @@ pub fn check_rows(
     let columns = fill.columns(&rows)?;
     while let Some((line, row)) = rows.next()? {
         report.records += 1;
-        if let Err(e) = columns.value(row).and_then(|value| fill.check(value)) {
+        if let Err(e) = fill.check(&columns, row) {
             report.add(Where::Line(line), rows.at_line(e, line));
         }
     }

@@ -26,6 +26,15 @@ impl Kind {
         Ok(bytes)
     }
 
+    fn encode_text(&self, json: &str) -> Result<Vec<u8>, String> {
+        let ty = self.schema.record().unwrap();
+        let mut encoder = Encoder::new(&self.schema, ty, &SchemaLimits::default()).unwrap();
+        let mut bytes = vec![0; encoder.size()];
+        let told = |e: holdall_error::Error| format!("{} {}", e.code(), e.message());
+        encoder.text(json.as_bytes(), &mut bytes, &mut Vec::new()).map_err(told)?;
+        Ok(bytes)
+    }
+
     fn decode(&self, bytes: &[u8]) -> Value {
         let ty = self.schema.record().unwrap();
         self.schema.record_value(ty, bytes, &[], &SchemaLimits::default()).unwrap()
@@ -70,6 +79,70 @@ fn every_float_of_8_bits() {
             }
         }
     }
+}
+
+/// An integer is what is written, digit by digit: no double stands between.
+#[test]
+fn integers_are_exact_or_refused() {
+    let taken = |kind: &str, text: &str, n: i128| {
+        let bytes = Kind::scalar(kind).encode_text(text);
+        assert_eq!(bytes, Ok(n.to_le_bytes()[..8].to_vec()), "{kind} {text}");
+    };
+    let refused = |kind: &str, text: &str| {
+        let said = Kind::scalar(kind).encode_text(text).unwrap_err();
+        let shown = text.get(..40).unwrap_or(text);
+        assert!(said.starts_with(&format!("record/range {shown}")), "{kind} {text}: {said}");
+        assert!(said.contains("is not a whole number from"), "{said}");
+    };
+    let (least, most) = (i128::from(i64::MIN), i128::from(i64::MAX));
+    taken("Int64", "-9223372036854775808", least);
+    taken("Int64", "9223372036854775807", most);
+    taken("Uint64", "18446744073709551615", i128::from(u64::MAX));
+    for text in [
+        "-9223372036854775809",
+        "9223372036854775808",
+        "-99999999999999999999999",
+        "18446744073709551616",
+    ] {
+        refused("Int64", text);
+    }
+    for text in ["18446744073709551616", "-1", "18446744073709551615.5", "1.8446744073709551616e19"]
+    {
+        refused("Uint64", text);
+    }
+    // With a point or an exponent they are integers where they are so exactly.
+    taken("Int64", "9007199254740993.0", 9_007_199_254_740_993);
+    taken("Int64", "9223372036854775807.000", most);
+    taken("Int64", "-9.223372036854775808e18", least);
+    taken("Int64", "-92233720368547758080E-1", least);
+    taken("Int64", "1e3", 1000);
+    taken("Int64", "1500e-2", 15);
+    taken("Int64", "0.0e99", 0);
+    taken("Int64", "-0", 0);
+    taken("Int64", "-0.0", 0);
+    taken("Uint64", "1.8446744073709551615e19", i128::from(u64::MAX));
+    for text in [
+        "0.99999999999999999999",
+        "9223372036854775807.1",
+        "-9223372036854775808.5",
+        "1e-1",
+        "1e20",
+        "5.5",
+        "1.00000000000000000000000000000000000000000000000000001",
+    ] {
+        refused("Int64", text);
+    }
+    let far = Kind::scalar("Int64").encode_text("1e999").unwrap_err();
+    assert!(far.starts_with("json/number"), "{far}");
+    // The same of elements of a tensor, and of a value that was text before.
+    let kind = Kind::new(json!({"TypeDef:Tensor": {"dtype": "I64", "shape": [1]}}));
+    assert!(kind.encode_text(r#"{"data":[-9223372036854775809]}"#).is_err());
+    let value: Value = serde_json::from_str("-9223372036854775809").unwrap();
+    assert_eq!(Kind::scalar("Int64").encode(&value), Err("record/range"));
+    assert_eq!(
+        Kind::scalar("Int64").encode(&json!(1e18)),
+        Ok(10i64.pow(18).to_le_bytes().to_vec())
+    );
 }
 
 /// Codes of all kinds of tensor element that no record has otherwise.

@@ -4,11 +4,11 @@ mod schema;
 
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
+use crate::repack::{SparseForms, is_sparse};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::{
-    Attributes, Component, ComponentSpec, DType, Encode, Error, Layout, LogicalType, Remedy,
-    Result, Role, TensorSpec, Value,
+    Attributes, DType, Encode, Error, Layout, LogicalType, Remedy, Result, TensorSpec, Value,
 };
 use holdall_io::Work;
 use holdall_io::error::CANNOT_HOLD;
@@ -126,6 +126,9 @@ pub struct ConvertReport {
     pub source_len: u64,
     /// Bytes of the target; 0 for a dry run.
     pub target_len: u64,
+    /// What the source says that this version does not know, and the target therefore does not say: the first 8
+    /// things, in words.
+    pub left_behind: Vec<String>,
 }
 
 /// Writes what `file` contains to `path`, which appears when it is whole.
@@ -183,7 +186,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     let mut refused: Vec<Error> = Vec::new();
     let mut tensors = options.select.of(file)?;
     // Bytes are read from front to back.
-    tensors.sort_by_key(|t| t.components().map(|c| c.stored.start).min().unwrap_or(0));
+    tensors.sort_by_key(|t| t.components().map(|c| c.stored).min().unwrap_or_default());
     for tensor in tensors {
         if let Some(e) = tensor.fault() {
             refused.push(e.with_remedy(Remedy::LeaveOut));
@@ -301,57 +304,16 @@ fn report(file: &File, items: &[Item], target_len: u64) -> ConvertReport {
             .fold(0, |n, c| n.saturating_add(c.decoded_len)),
         source_len: file.index().source_len(),
         target_len,
-    }
-}
-
-/// Which spelling of sparse tensors a target has.
-struct SparseForms {
-    /// zTensor 0.1's one-component forms and no other.
-    packed: bool,
-}
-
-impl SparseForms {
-    fn of(encoder: &dyn Encode) -> SparseForms {
-        let probe = |layout, roles: &[(Role, DType)]| {
-            let components =
-                roles.iter().map(|(r, d)| ComponentSpec::new(r.clone(), *d, 8)).collect();
-            let attributes = Attributes::new();
-            let spec = TensorSpec {
-                name: "probe".into(),
-                shape: vec![0, 1],
-                layout,
-                attributes,
-                components,
-            };
-            encoder.check_tensor(&spec).is_ok()
-        };
-        let u64 = DType::U64;
-        let csr = [(Role::Values, u64), (Role::Indices, u64), (Role::Indptr, u64)];
-        let split = probe(Layout::SparseCsr, &csr);
-        SparseForms { packed: !split && probe(Layout::PackedCsr, &[(Role::Data, u64)]) }
+        left_behind: file.index().unkept().to_vec(),
     }
 }
 
 /// How a tensor will be written, and from what.
 fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item> {
-    let sparse = matches!(
-        tensor.layout(),
-        Layout::SparseCsr | Layout::SparseCoo | Layout::PackedCsr | Layout::PackedCoo
-    );
-    if options.dense && (sparse || *tensor.layout() == Layout::QuantizedGroup) {
+    if options.dense && (is_sparse(tensor) || *tensor.layout() == Layout::QuantizedGroup) {
         return dense_item(tensor);
     }
-    let packed = matches!(tensor.layout(), Layout::PackedCsr | Layout::PackedCoo);
-    if sparse && packed != forms.packed {
-        return crate::repack::repacked(tensor, forms.packed);
-    }
-    let narrow = |c: &Component| {
-        matches!(c.role, Role::Indices | Role::Indptr | Role::Coords) && c.dtype != DType::U64
-    };
-    if sparse && !packed && tensor.components().any(|c| narrow(&c)) {
-        return crate::repack::repacked(tensor, false);
-    }
-    items::as_it_is(tensor)
+    forms.item(tensor)
 }
 
 fn dense_item(tensor: &Tensor) -> Result<Item> {
@@ -387,13 +349,15 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
 fn drop_tensor_attributes(spec: &mut TensorSpec, encoder: &dyn Encode) {
     let mut probe = spec.clone();
     probe.attributes = Attributes::new();
-    // A tensor may be refused for other reasons; an attribute is at fault when it changes the answer.
+    // A tensor may be refused for other reasons; an attribute is at fault when it changes the answer to
+    // another than yes. One without which the answer is no is needed.
     let answer = |spec: &TensorSpec| encoder.check_tensor(spec).map_err(|e| e.code());
     let without = answer(&probe);
     let mut kept = Attributes::new();
     for (key, value) in spec.attributes.iter() {
         probe.attributes = Attributes::from_iter([(key.to_owned(), value.clone())]);
-        if answer(&probe) == without {
+        let with = answer(&probe);
+        if with.is_ok() || with == without {
             kept.push(key, value.clone());
         }
     }

@@ -16,10 +16,11 @@
 //! ```
 
 use crate::OpenOptions;
+use crate::repack::SparseForms;
 use bytes::Bytes;
-use holdall_core::error::Shown as _;
+use holdall_core::error::{Shown as _, list};
 use holdall_core::{Attributes, Error, Format, Remedy, Result, TensorSpec, Value, formats};
-use holdall_io::error::{CANNOT_EDIT, NO_ATTRIBUTE, NOT_FOUND};
+use holdall_io::error::{CANNOT_EDIT, NO_ATTRIBUTE, NOT_FOUND, UNKEPT};
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
 use holdall_io::lock::{self, Stamp};
 use holdall_io::select::nearest;
@@ -258,22 +259,31 @@ impl Edit {
     /// # Errors
     /// Unsupported for what the format cannot hold, Misuse, Io, and for new tensors from another file
     /// what is wrong with that. The file is then as it was.
-    pub fn commit(self) -> Result<EditReport> {
+    pub fn commit(mut self) -> Result<EditReport> {
         if !self.changed {
             let (len, dead) = (self.file.index().source_len(), dead_bytes(&self.file));
             return Ok(EditReport { in_place: true, written: 0, len, dead });
         }
         let format = writable(&self.file)?;
+        check_kept(&self.file)?;
         let target = lock::open(&self.path, &self.stamp)?;
         let mut write = self.write.clone().with_overwrite(true).with_format(format);
         write.attributes = self.attributes.clone();
-        write.encode.version = version_to_write(&self.file);
+        (write.encode.version, write.encode.stated) = (None, version_to_write(&self.file));
         write.encode.align = write.encode.align.or_else(|| alignment(&self.file));
         let encoder = write.encoder(format)?;
         encoder.check_attributes(&write.attributes).map_err(|e| e.in_source(self.file.name()))?;
-        for entry in self.entries.iter().flatten() {
+        let forms = SparseForms::of(&*encoder);
+        for entry in self.entries.iter_mut().flatten() {
             if let From::Kept(tensor) = &entry.from {
                 tensor.sound()?;
+            }
+            // What 0.1 states in its manifest is written in its other form.
+            if let From::Kept(tensor) = &entry.from
+                && !forms.has(tensor)
+            {
+                let spec = forms.item(tensor)?.spec;
+                (entry.spec.layout, entry.spec.components) = (spec.layout, spec.components);
             }
             encoder.check_tensor(&entry.spec).map_err(|e| e.in_source(self.file.name()))?;
         }
@@ -312,11 +322,12 @@ pub fn compact_with(
     let options = options.unmapped();
     let stamp = Stamp::of(path)?;
     let file = options.open(path)?;
+    check_kept(&file)?;
     let target = lock::open(path, &stamp)?;
     let format = writable(&file)?;
     let mut write = write.with_overwrite(true).with_format(format);
     write.attributes = file.attributes().clone();
-    write.encode.version = version_to_write(&file);
+    (write.encode.version, write.encode.stated) = (None, version_to_write(&file));
     write.encode.align = write.encode.align.or_else(|| alignment(&file));
     let entries = file
         .tensors()
@@ -338,7 +349,9 @@ fn report(path: &Path, options: &OpenOptions, in_place: Option<u64>) -> Result<E
 pub fn dead_bytes(file: &File) -> u64 {
     let mut ranges: Vec<(u64, u64)> = file
         .tensors()
-        .flat_map(|t| t.components().map(|c| (c.stored.start, c.stored.end)).collect::<Vec<_>>())
+        .flat_map(|t| t.components().collect::<Vec<_>>())
+        .filter(|c| !c.stored.is_stated())
+        .map(|c| (c.stored.start, c.stored.end))
         .collect();
     ranges.sort_unstable();
     ranges.dedup();
@@ -348,27 +361,27 @@ pub fn dead_bytes(file: &File) -> u64 {
 }
 
 fn rewrite(file: &File, path: &Path, entries: Vec<Entry>, write: &WriteOptions) -> Result<()> {
+    let format = writable(file)?;
+    let encoder = write.encoder(format)?;
+    let forms = SparseForms::of(&*encoder);
     let mut items = Vec::new();
     for Entry { spec, from } in entries {
         items.push(match from {
-            From::New(feeds) => Item { spec, feeds, keep: Keep::Encoding },
+            From::New(feeds) => (None, Item { spec, feeds, keep: Keep::Encoding }),
             From::Kept(tensor) => {
-                let mut item = holdall_io::items::as_it_is(&tensor)?;
+                let mut item = match forms.has(&tensor) {
+                    true => items::as_it_is(&tensor)?,
+                    false => forms.item(&tensor)?,
+                };
                 (item.spec.name, item.spec.attributes) = (spec.name, spec.attributes);
                 item.keep = Keep::All;
-                item
+                (tensor.components().next().map(|c| c.stored.start), item)
             }
         });
     }
     // Kept tensors in the order of their bytes, new ones after them.
-    items.sort_by_key(|item| match item.feeds.first() {
-        Some(Feed::Component(feed)) if feed.0.file().identity() == file.identity() => {
-            feed.1.stored.start
-        }
-        _ => u64::MAX,
-    });
-    let format = writable(file)?;
-    let encoder = write.encoder(format)?;
+    items.sort_by_key(|(start, _)| start.unwrap_or(u64::MAX));
+    let items = items.into_iter().map(|(_, item)| item).collect();
     let mut items = items::arrange(items, &*encoder, Sharing::Keep)?;
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     if !encoder.can_compress() {
@@ -393,11 +406,19 @@ fn writable(file: &File) -> Result<&'static Format> {
     }
 }
 
-/// The version a file is written in again: its own, but for 1.1, which is a part of 1.2.
+/// The version a file is written in again: its own, in its own words.
 pub(crate) fn version_to_write(file: &File) -> Option<String> {
-    let format = formats::by_name(file.format())?;
-    let own = format.versions.iter().find(|v| file.version().starts_with(**v));
-    own.or(format.versions.first()).map(|v| (*v).to_owned())
+    Some(file.version()).filter(|version| !version.is_empty()).map(str::to_owned)
+}
+
+/// Refuses what would lose something that the file says and this version does not know.
+fn check_kept(file: &File) -> Result<()> {
+    let unkept = file.index().unkept();
+    if unkept.is_empty() {
+        return Ok(());
+    }
+    let message = format!("the file would lose what is not known here: {}", list(unkept));
+    Err(UNKEPT.broken(message).in_source(file.name()))
 }
 
 /// The alignment a file was written with, as far as its offsets show: more than the format's own only
@@ -405,7 +426,9 @@ pub(crate) fn version_to_write(file: &File) -> Option<String> {
 fn alignment(file: &File) -> Option<u64> {
     let offsets: Vec<u64> = file
         .tensors()
-        .flat_map(|t| t.components().map(|c| c.stored.start).collect::<Vec<_>>())
+        .flat_map(|t| t.components().collect::<Vec<_>>())
+        .filter(|c| !c.stored.is_stated())
+        .map(|c| c.stored.start)
         .collect();
     let bits = offsets.iter().fold(0, |all, offset| all | offset);
     let align = 1u64 << bits.trailing_zeros().min(16);

@@ -2,10 +2,10 @@
 
 use crate::edit::{Entry, From};
 use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored, formats};
-use holdall_io::File;
 use holdall_io::error::io;
 use holdall_io::items::{self, Item, Keep, Sharing};
 use holdall_io::sink::{Durability, Sink};
+use holdall_io::{File, Tensor};
 use holdall_io::{WriteOptions, Writer};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::os::unix::fs::FileExt;
@@ -46,11 +46,15 @@ impl Hole {
             return Ok(None);
         }
         let data = file.index().data_range();
-        let ends = file.tensors().flat_map(|t| t.components().map(|c| c.stored.end).max());
+        let of_file = |c: &Component| !c.stored.is_stated();
+        let end = |t: Tensor| t.components().filter(of_file).map(|c| c.stored.end).max();
         let claimed = file.index().claimed().iter().map(|extent| extent.end);
-        let start = ends.chain(claimed).max().unwrap_or(0).max(data.start).next_multiple_of(PAGE);
+        let ends = file.tensors().flat_map(end).chain(claimed);
+        let start = ends.max().unwrap_or(0).max(data.start).next_multiple_of(PAGE);
         // What a new manifest cannot say about bytes that stay as they are.
-        let sayable = |c: &Component| c.byte_order == ByteOrder::Little && c.decoded_len.is_some();
+        let sayable = |c: &Component| {
+            c.byte_order == ByteOrder::Little && c.decoded_len.is_some() && !c.stored.is_stated()
+        };
         let kept = entries.iter().filter_map(|e| match &e.from {
             From::Kept(tensor) => Some(tensor),
             From::New(_) => None,

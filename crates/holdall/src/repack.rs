@@ -3,13 +3,73 @@
 
 use bytes::Bytes;
 use holdall_core::layout::dense::Dense;
-use holdall_core::{ComponentSpec, DType, Layout, Result, Role, TensorSpec};
+use holdall_core::{
+    Attributes, Component, ComponentSpec, DType, Encode, Layout, Result, Role, TensorSpec,
+};
 use holdall_io::Tensor;
-use holdall_io::items::{Feed, Item, Keep};
+use holdall_io::items::{self, Feed, Item, Keep};
+
+/// Which spelling of sparse tensors a target has.
+pub(crate) struct SparseForms {
+    /// zTensor 0.1's one-component forms and no other.
+    packed: bool,
+}
+
+impl SparseForms {
+    /// Those of the format that `encoder` writes.
+    pub(crate) fn of(encoder: &dyn Encode) -> SparseForms {
+        let probe = |layout, roles: &[(Role, DType)]| {
+            let components =
+                roles.iter().map(|(r, d)| ComponentSpec::new(r.clone(), *d, 8)).collect();
+            let attributes = Attributes::new();
+            let spec = TensorSpec {
+                name: "probe".into(),
+                shape: vec![0, 1],
+                layout,
+                attributes,
+                components,
+            };
+            encoder.check_tensor(&spec).is_ok()
+        };
+        let u64 = DType::U64;
+        let csr = [(Role::Values, u64), (Role::Indices, u64), (Role::Indptr, u64)];
+        let split = probe(Layout::SparseCsr, &csr);
+        SparseForms { packed: !split && probe(Layout::PackedCsr, &[(Role::Data, u64)]) }
+    }
+
+    /// The tensor as the target has it: in the other form, or with wider indices, where it must be.
+    pub(crate) fn item(&self, tensor: &Tensor) -> Result<Item> {
+        let packed = matches!(tensor.layout(), Layout::PackedCsr | Layout::PackedCoo);
+        if is_sparse(tensor) && packed != self.packed {
+            return repacked(tensor, self.packed);
+        }
+        let narrow = |c: &Component| {
+            matches!(c.role, Role::Indices | Role::Indptr | Role::Coords) && c.dtype != DType::U64
+        };
+        if is_sparse(tensor) && !packed && tensor.components().any(|c| narrow(&c)) {
+            return repacked(tensor, false);
+        }
+        items::as_it_is(tensor)
+    }
+
+    /// Whether the target has a tensor in the form that it has.
+    pub(crate) fn has(&self, tensor: &Tensor) -> bool {
+        let packed = matches!(tensor.layout(), Layout::PackedCsr | Layout::PackedCoo);
+        !is_sparse(tensor) || packed == self.packed
+    }
+}
+
+/// Whether the tensor is sparse, in either form.
+pub(crate) fn is_sparse(tensor: &Tensor) -> bool {
+    matches!(
+        tensor.layout(),
+        Layout::SparseCsr | Layout::SparseCoo | Layout::PackedCsr | Layout::PackedCoo
+    )
+}
 
 /// The tensor in its packed form, or in its other one. Its indices are checked on the way. Each
 /// component is made, from the whole tensor in memory, when its turn to be written comes.
-pub(crate) fn repacked(tensor: &Tensor, packed: bool) -> Result<Item> {
+fn repacked(tensor: &Tensor, packed: bool) -> Result<Item> {
     let by_rows = matches!(tensor.layout(), Layout::SparseCsr | Layout::PackedCsr);
     let parts: Vec<Part> = match (packed, by_rows) {
         (true, _) => vec![Part { role: Role::Data, of: Of::Whole }],

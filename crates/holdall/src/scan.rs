@@ -1,7 +1,8 @@
 //! Going through the elements of a tensor in bounded memory: in any order where the stored form
 //! allows it, so that several threads can share the work, else from the start.
 //!
-//! No digest is checked on the way: that is what [`crate::verify()`] is for.
+//! Of a file far away, which is gone through from the start, digests are checked on the way. Of others whoever goes
+//! through all of a component checks its digest apart: [`Tensor::check_digest`].
 
 use bytes::Bytes;
 use holdall_core::codec::zstd::{FRAME_LEN, SeekTable, check_decoded_len};
@@ -10,7 +11,7 @@ use holdall_core::layout::quantized::Quantized;
 use holdall_core::read::Access;
 use holdall_core::{ByteOrder, Component, DType, Encoding, Result};
 use holdall_io::Tensor;
-use holdall_io::executor::{Pieces, frames_range, table_of};
+use holdall_io::executor::{Pieces, checked_algorithm, frames_range, table_of};
 use holdall_io::number::ElementType;
 use std::ops::Range;
 use std::sync::Arc;
@@ -95,6 +96,16 @@ impl Elements {
         }
     }
 
+    /// Whether a digest is checked where they are read from the first to the last, and nowhere else.
+    pub(crate) fn is_summed(&self) -> bool {
+        match &self.place {
+            Place::File(f) => {
+                f.is_remote() && checked_algorithm(&f.component, f.tensor.file().check()).is_some()
+            }
+            Place::Memory(_) | Place::Quantized(_) => false,
+        }
+    }
+
     /// Bytes that they take.
     pub(crate) fn len(&self) -> Option<u64> {
         self.count.map(|n| self.of.len_of(n))
@@ -131,9 +142,10 @@ impl Elements {
     /// Limit, when what is compressed decodes to more than is allowed.
     pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
         let pieces = match &self.place {
-            Place::File(f) if !self.is_random() || f.is_remote() => {
-                Some(Pieces::checked(&f.tensor, f.component.clone(), None)?)
-            }
+            Place::File(f) if !self.is_random() || f.is_remote() => Some(match f.is_remote() {
+                true => f.tensor.pieces(&f.component.role)?,
+                false => Pieces::checked(&f.tensor, f.component.clone(), None)?,
+            }),
             _ => None,
         };
         Ok(Cursor { elements: self, at: 0, pieces, left: Vec::new(), memory: Vec::new() })

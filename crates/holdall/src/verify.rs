@@ -87,8 +87,8 @@ pub struct VerifyReport {
     pub finding_count: u64,
     /// What could not be verified, and why.
     pub unverified: Vec<Unverified>,
-    /// What was odd about the file when it was opened. Where that counts ([`Strictness::Strict`]), it is among
-    /// the findings too; else it does not make the file bad.
+    /// What is odd about the file, found when it was opened or now. Where that counts ([`Strictness::Strict`]), it is
+    /// among the findings too; else it does not make the file bad.
     pub warnings: Vec<Warning>,
 }
 
@@ -185,6 +185,7 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     let state = State::default();
     let mut report = tensors(file, options, &state)?;
     gaps::check(file, &state)?;
+    report.warnings.extend(gaps::padding(file)?);
     let State { findings, unverified } = state;
     let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
     findings.keep_first();

@@ -165,3 +165,35 @@ fn what_a_models_file_says_of_itself() {
     let e = Inferred::from_file(folder.path().join("nothing.onnx")).unwrap_err();
     assert_eq!(e.kind(), holdall::ErrorKind::Io);
 }
+
+/// What a `carton.toml` says that is not known is packed with it, also where something else is said anew.
+#[test]
+fn keys_that_are_not_known_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("folder");
+    std::fs::create_dir_all(folder.join("model")).unwrap();
+    std::fs::write(folder.join("model/weights"), b"1").unwrap();
+    let text = "spec_version = 1\nteam = \"vision\"\nsince = 2024-05-01\nsizes = [1, 2.5, \"a\\\"b\"]\n\
+        [runner]\nrunner_name = \"noop\"\nrequired_framework_version = \"=1.0.0\"\n\
+        runner_compat_version = 1\nnote = \"here\"\n[tool.ours]\ndeep = { a = true }\n\"odd key\" = {}\n";
+    std::fs::write(folder.join("carton.toml"), text).unwrap();
+    let parsed = |text: &[u8]| holdall_core::wire::toml::parse(text, &Limits::default()).unwrap();
+    let packed = |recipe: &holdall::carton::Recipe, name: &str| {
+        let to = dir.path().join(name);
+        recipe.prepare(&folder).unwrap().packer.write(&to, false).unwrap();
+        let package = holdall::carton::Package::open(&to).unwrap();
+        let text = package.read("carton.toml").unwrap();
+        parsed(&text)
+    };
+    let as_it_is = packed(&holdall::carton::Recipe::new(), "as-it-is.carton");
+    let mut recipe = holdall::carton::Recipe::new();
+    recipe.name = Some("Named".into());
+    let named = packed(&recipe, "named.carton");
+    let warnings = recipe.prepare(&folder).unwrap().warnings;
+    assert!(warnings.iter().any(|w| w.message.contains("`note` in `[runner]`")), "{warnings:?}");
+    assert_eq!(named["model_name"].as_str(), Some("Named"));
+    for key in ["team", "since", "sizes", "tool"] {
+        assert_eq!(as_it_is[key], parsed(text.as_bytes())[key], "{key}");
+        assert_eq!(named[key], as_it_is[key], "{key}");
+    }
+}

@@ -2,8 +2,8 @@
 
 mod make;
 
-use holdall::{Check, DType, File, LoadOptions, Role};
-use make::{copied, dense, file, noise, part};
+use holdall::{Check, DType, DiffOptions, Digest, File, LoadOptions, Role, Work, diff};
+use make::{copied, dense, far, file, noise, part};
 
 /// A compressed tensor whose frame ends in a wrong checksum, which its digest, if it has one, covers.
 fn file_with_wrong_checksum(has_digest: bool) -> File {
@@ -36,6 +36,49 @@ fn checksums_are_compared_unless_a_digest_vouches_or_no_check_is_wanted() {
             let expected = found.map(|()| noise(40_000, 3));
             assert_eq!(load(&file, check), expected, "digest: {has_digest}, {check:?}");
         }
+    }
+}
+
+/// SHA-256 digests are checked by default wherever all of a component is read, as CRC-32C is; what is only borrowed
+/// from a map is not touched.
+#[test]
+fn sha256_is_checked_where_all_of_a_component_is_read() {
+    let values = noise(3 << 20, 5);
+    let wrong = Some(Digest::Sha256([7; 32]));
+    let of = |digest: Option<Digest>, zstd: bool| {
+        let data = part(Role::Data, DType::U8, values.clone());
+        let data = if zstd { data.zstd() } else { data }.digest(digest);
+        file("ztensor@1.2.0", &[dense("w", &[3 << 20], data)])
+    };
+    for zstd in [false, true] {
+        let (good, bad) = (of(None, zstd), of(wrong.clone(), zstd));
+        for bad in [copied(&bad), far(&bad), bad.clone()] {
+            assert_eq!(bad.check(), Check::Read);
+            let w = bad.tensor("w").unwrap();
+            let code = |found: holdall::Result<()>| found.map_err(|e| e.code());
+            let all = || bad.load_all().map(drop);
+            assert_eq!(code(all()), Err("file/digest"));
+            assert_eq!(code(w.memory(&Role::Data).map(drop)), Err("file/digest"));
+            let pieces = || w.pieces(&Role::Data)?.try_for_each(|p| p.map(drop));
+            assert_eq!(code(pieces()), Err("file/digest"));
+            assert_eq!(code(w.check_digest(&Role::Data)), Err("file/digest"));
+            // Compared with anything, from either side, on one thread or several.
+            for (a, b) in [(&good, &bad), (&bad, &good)] {
+                for threads in [1, 4] {
+                    let work = Work::new().with_threads(threads);
+                    let found = diff(a, b, &DiffOptions::new().with_work(work));
+                    assert_eq!(code(found.map(drop)), Err("file/digest"), "{zstd} {threads}");
+                }
+            }
+            // Unless it is not wanted, or only some of it is read.
+            for check in [Check::Off, Check::Fast] {
+                let options = LoadOptions::new().with_check(check);
+                assert_eq!(code(bad.load(["w"], &options).map(drop)), Ok(()));
+            }
+            assert_eq!(code(w.bytes_range(&Role::Data, 0..100).map(drop)), Ok(()));
+        }
+        let w = bad.tensor("w").unwrap();
+        assert_eq!(w.bytes(&Role::Data).is_ok(), !zstd, "a view of memory is not touched");
     }
 }
 

@@ -5,8 +5,8 @@ mod count;
 use count::Count;
 use holdall::{
     Attributes, ComponentSpec, Convert, DType, EncodeOptions, Encoding, ErrorKind, File, Layout,
-    LogicalType, OpenOptions, Rename, Role, Select, Sharing, TensorSpec, Value, WriteOptions,
-    Writer, convert, convert_to, formats,
+    LogicalType, OpenOptions, Rename, Role, Select, Sharing, TensorRecords as _, TensorSpec, Value,
+    VerifyOptions, WriteOptions, Writer, convert, convert_to, formats, verify,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -186,6 +186,42 @@ fn sparse_tensors_go_through_every_generation() {
     }
 }
 
+/// What 0.1 states in its manifest goes into every version, and into another 0.1 file in its one-component
+/// form; an edit of such a file leaves the values as they are.
+#[test]
+fn stated_indices_go_through_every_generation() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/ztensor/");
+    let path = format!("{root}made-0.1-sparse_stated.zt");
+    let source = holdall::open(&path).unwrap();
+    let same = |there: &File| {
+        assert_eq!(source.len(), there.len());
+        for t in source.tensors() {
+            let other = there.tensor(t.name()).unwrap();
+            assert_eq!(t.to_dense().unwrap(), other.to_dense().unwrap(), "{}", t.name());
+        }
+    };
+    for version in ["1.2", "1.0", "0.1"] {
+        let there = dir.path().join("there.zt");
+        let options = Convert::new(target("ztensor", Some(version))).with_drop_attributes();
+        convert(&source, &there, &options).unwrap();
+        same(&holdall::open(&there).unwrap());
+        let there = holdall::open(&there).unwrap();
+        assert!(verify(&there, &VerifyOptions::new()).unwrap().is_sound());
+    }
+    let edited = dir.path().join("edited.zt");
+    std::fs::copy(&path, &edited).unwrap();
+    assert!(verify(&source, &VerifyOptions::new()).unwrap().is_sound());
+    let mut edit = holdall::Edit::open(&edited).unwrap();
+    edit.set_attribute("note", Value::Text("edited".into()));
+    edit.commit().unwrap();
+    let file = holdall::open(&edited).unwrap();
+    assert_eq!(file.version(), "0.1.0");
+    same(&file);
+    holdall::compact(&edited, WriteOptions::new()).unwrap();
+    same(&holdall::open(&edited).unwrap());
+}
+
 #[test]
 fn empty_sparse_tensors_of_unknown_length_pass_on() {
     let dir = tempfile::tempdir().unwrap();
@@ -315,6 +351,39 @@ fn attributes_can_be_dropped() {
     let file = holdall::open(&out).unwrap();
     assert_eq!(file.attributes(), source.attributes());
     assert_eq!(file.tensor("w").unwrap().attributes().len(), 1);
+}
+
+/// Records and blobs are nothing without their schema: it is no attribute that can be left out.
+#[test]
+fn attributes_that_a_layout_needs_are_not_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/metatensor/");
+    for name in ["made-optional.mt", "made-blob-bytes.mt"] {
+        let source = holdall::open(format!("{root}{name}")).unwrap();
+        let kinds = |file: &File| -> Vec<String> {
+            let of = |t: holdall::Tensor| match t.layout() {
+                Layout::Records => format!("{} {}", t.name(), t.records().unwrap().len()),
+                Layout::Blob => format!("{} {}", t.name(), t.blob().unwrap().len()),
+                _ => t.name().to_owned(),
+            };
+            file.tensors().map(of).collect()
+        };
+        let out = dir.path().join("out");
+        std::fs::write(&out, b"precious").unwrap();
+        for version in ["1.0", "0.1"] {
+            let options = Convert::new(target("ztensor", Some(version))).with_drop_attributes();
+            let e = convert(&source, &out, &options).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Unsupported);
+            assert!(e.message().contains("has no layout"), "{e}");
+            assert!(!e.remedies().contains(&holdall::Remedy::DropAttributes), "{e}");
+            assert_eq!(std::fs::read(&out).unwrap(), b"precious");
+        }
+        for (format, version) in [("ztensor", Some("1.2")), ("metatensor", None)] {
+            let options = Convert::new(target(format, version)).with_drop_attributes();
+            convert(&source, &out, &options).unwrap();
+            assert_eq!(kinds(&holdall::open(&out).unwrap()), kinds(&source), "{name} {format}");
+        }
+    }
 }
 
 #[test]

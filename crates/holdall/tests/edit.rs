@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use holdall::{
-    DType, Edit, EncodeOptions, Role, TensorSpec, Value, WriteOptions, Writer, compact, formats,
+    DType, Edit, EncodeOptions, OpenOptions, Role, TensorSpec, Value, WriteOptions, Writer,
+    compact, formats,
 };
 use std::path::Path;
 
@@ -74,6 +75,91 @@ fn all_changes_at_once() {
             assert_eq!(file.tensor("t2").unwrap().bytes(&Role::Data).unwrap(), bytes_of(len + 2));
         }
     }
+}
+
+/// A file of one tensor that states that version, and attributes of text.
+fn stating(path: &Path, version: &str) {
+    let options = WriteOptions::new().with_encode(EncodeOptions::new().with_stated(version));
+    let mut options = options.with_overwrite(true);
+    options.attributes.set("note", Value::Text("first".into()));
+    let mut writer = Writer::create(path, &options).unwrap();
+    writer.add(spec("w", 1000), &[&bytes_of(1000)]).unwrap();
+    writer.finish().unwrap();
+}
+
+fn renamed(path: &Path) -> holdall::Result<()> {
+    let mut edit = Edit::open(path)?;
+    edit.rename("w", "renamed")?;
+    edit.commit().map(drop)
+}
+
+#[test]
+fn a_file_keeps_the_version_that_it_states() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.zt");
+    for version in ["0.1.0", "1.0", "1.0.0", "1.1.0", "1.2.0", "1.2.7"] {
+        stating(&path, version);
+        let file = holdall::open(&path).unwrap();
+        assert_eq!((file.version(), file.warnings()), (version, &[][..]));
+        let last = |path: &Path| std::fs::read(path).unwrap().ends_with(b"ZTEN1000");
+        let footer = last(&path);
+        renamed(&path).unwrap();
+        compact(&path, WriteOptions::new()).unwrap();
+        let file = holdall::open(&path).unwrap();
+        assert_eq!((file.version(), file.warnings()), (version, &[][..]));
+        assert_eq!(last(&path), footer, "{version}");
+        let tensor = file.tensor("renamed").unwrap();
+        assert_eq!(tensor.bytes(&Role::Data).unwrap(), bytes_of(1000));
+        assert_eq!(file.attributes().get("note").unwrap().as_text(), Some("first"));
+    }
+    // 1.1 has less than 1.2.
+    stating(&path, "1.1.0");
+    let before = std::fs::read(&path).unwrap();
+    let mut edit = Edit::open(&path).unwrap();
+    edit.set_attribute("n", Value::Integer(1));
+    assert_eq!(edit.commit().unwrap_err().code(), "ztensor/file-attributes");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn what_is_not_known_is_not_lost_in_silence() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("f.zt"), dir.path().join("out.zt"));
+    stating(&path, "1.2.0");
+    let sound = std::fs::read(&path).unwrap();
+    let changed = |from: &str, to: &str| {
+        let at = sound.windows(from.len()).rposition(|w| w == from.as_bytes()).unwrap();
+        let mut bytes = sound.clone();
+        bytes[at..at + from.len()].copy_from_slice(to.as_bytes());
+        bytes
+    };
+    for (bytes, what) in [
+        (changed("1.2.0", "1.7.0"), "the version 1.7.0"),
+        (changed("1.2.0", "1.0.0"), "the version 1.0.0"),
+        (changed("attributes", "attributez"), "the field `attributez` of the manifest"),
+        (changed("digest", "digesd"), "the field `digesd` of component `data` of tensor `w`"),
+    ] {
+        std::fs::write(&path, &bytes).unwrap();
+        for e in [renamed(&path).unwrap_err(), compact(&path, WriteOptions::new()).unwrap_err()] {
+            assert_eq!(e.code(), "edit/unkept");
+            assert!(e.message().contains(what), "{e}");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        // A conversion is another file, and says what is not in it.
+        let file = holdall::open(&path).unwrap();
+        let options = holdall::Convert::new(WriteOptions::new().with_overwrite(true));
+        let report = holdall::convert(&file, &out, &options).unwrap();
+        assert!(
+            report.left_behind.len() == 1 && report.left_behind[0].starts_with(what),
+            "{report:?}"
+        );
+    }
+    let report = holdall::convert(
+        &OpenOptions::new().open_bytes(sound.clone(), "sound").unwrap(),
+        &out,
+        &holdall::Convert::new(WriteOptions::new().with_overwrite(true)),
+    );
+    assert_eq!(report.unwrap().left_behind, [""; 0]);
 }
 
 #[test]

@@ -56,6 +56,57 @@ fn strictly_verdict_and_findings_say_the_same() {
     assert!(odd > 10, "{odd}");
 }
 
+/// 1.0 wants padding to be zero, 1.2 that writers make it so; 0.1 says nothing of it. What removed tensors
+/// leave is no padding.
+#[test]
+fn padding_that_is_not_zero_is_warned_of() {
+    let find = |name: &str| {
+        let path = make::corpus().into_iter().find(|p| p.ends_with(name)).unwrap();
+        std::fs::read(path).unwrap()
+    };
+    let warned = |bytes: Vec<u8>| {
+        let file = OpenOptions::new().open_bytes(bytes, "padded").unwrap();
+        let report = verify(&file, &VerifyOptions::new()).unwrap();
+        assert!(report.is_sound());
+        let padding = report.warnings.iter().find(|w| w.code == "ztensor/padding").cloned();
+        padding.map(|w| (w.count, w.tensor, w.message))
+    };
+    for name in ["v1.0-dense_all.zt", "v1.2-dense_all.zt", "v0.1-dense_all.zt"] {
+        let mut bytes = find(name);
+        assert_eq!(warned(bytes.clone()), None, "{name}");
+        bytes[20] = 7;
+        let found = warned(bytes.clone());
+        if name.starts_with("v0.1") {
+            assert_eq!(found, None);
+            continue;
+        }
+        let (count, tensor, message) = found.unwrap();
+        assert!(
+            count == 1 && tensor.is_some() && message.starts_with("byte 20 is 0x07"),
+            "{message}"
+        );
+        // Behind another component, too.
+        let file = OpenOptions::new().open_bytes(bytes.clone(), "padded").unwrap();
+        let ends = file.tensors().flat_map(|t| t.components().collect::<Vec<_>>());
+        let gap = ends.map(|c| c.stored.end).filter(|end| end % 64 != 0).min().unwrap();
+        bytes[gap as usize] = 1;
+        assert_eq!(warned(bytes).unwrap().0, 2, "{name}");
+    }
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.zt");
+    let mut writer = holdall::Writer::create(&path, &holdall::WriteOptions::new()).unwrap();
+    for (name, len) in [("a", 100), ("b", 3 << 20), ("c", 1000)] {
+        let spec = holdall::TensorSpec::dense(name, DType::U8, [len]);
+        writer.add(spec, &[&vec![0xff; len as usize]]).unwrap();
+    }
+    writer.finish().unwrap();
+    let mut edit = holdall::Edit::open(&path).unwrap();
+    edit.remove("b").unwrap();
+    edit.commit().unwrap();
+    assert_eq!(warned(std::fs::read(&path).unwrap()), None);
+}
+
 #[test]
 fn every_file_of_the_corpus_is_sound() {
     for path in make::corpus() {

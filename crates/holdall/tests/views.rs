@@ -66,6 +66,37 @@ fn packed_layouts_of_0_1_are_read() {
 }
 
 #[test]
+fn indices_stated_in_the_manifest_of_0_1_are_read() {
+    let path =
+        make::corpus().into_iter().find(|p| p.ends_with("made-0.1-sparse_stated.zt")).unwrap();
+    for io in [Io::Map, Io::Read] {
+        let file = OpenOptions::new().with_io(io).open(&path).unwrap();
+        let codes: Vec<_> = file.warnings().iter().map(|w| (w.code, w.count)).collect();
+        assert_eq!(codes, [("ztensor/sparse-format", 1)]);
+        let dense = [0.0, 0.0, 0.0, 1.5, -2.0, 0.0, 0.0, 0.0];
+        for t in file.tensors().filter(|t| t.shape() == [2, 4]) {
+            assert_eq!(t.to_dense().unwrap().to_f64().unwrap(), dense, "{}", t.name());
+            let (data, all) = (file.index().data_range(), t.components());
+            for c in all.filter(|c| !c.stored.is_stated()) {
+                assert!(c.stored.start >= data.start && c.stored.end <= data.end);
+            }
+        }
+        let csr = file.tensor("csr").unwrap();
+        let view = csr.csr().unwrap();
+        assert_eq!((view.indptr(), view.indices()), (&[0, 1, 2][..], &[3, 0][..]));
+        // What says no more than the layout does is gone, what is the user's is not.
+        assert_eq!(csr.attributes().to_json(), r#"{"note":"kept"}"#);
+        let either = file.tensor("coo_either_way").unwrap().coo().unwrap();
+        assert_eq!((either.coords(0), either.coords(1)), (&[0, 1][..], &[3, 2][..]));
+        assert_eq!(file.tensor("empty").unwrap().csr().unwrap().count(), 0);
+        // All of it at once, too.
+        let loaded = file.load_all().unwrap();
+        let indptr = loaded.get("csr_compressed").unwrap().bytes(&Role::Indptr).unwrap();
+        assert_eq!(&indptr[..], u64s(&[0, 1, 2]));
+    }
+}
+
+#[test]
 fn quantized_stands_for_floats() {
     let made = tensor(
         "q",

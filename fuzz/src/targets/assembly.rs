@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
         (state >> 33) as usize % below.max(1)
     };
     for tensor in index.tensors().take(64) {
-        for c in tensor.components() {
+        for c in tensor.components().filter(|c| !c.stored.is_stated()) {
             let digest = c.digest.as_ref().and_then(Digest::algorithm);
             let mut want = Want::new(tensor.position() as u32, c.clone()).with_digests(digest);
             if roll(2) == 0

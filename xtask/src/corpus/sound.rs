@@ -4,7 +4,7 @@
 use super::Made;
 use super::zt::*;
 use crate::safetensors_files;
-use crate::ztensor_files::{array, container, map, object, text, uint};
+use crate::ztensor_files::{Pairs, array, container, map, object, text, uint};
 use holdall::{Algorithm, LogicalType};
 use holdall_core::codec::zstd;
 
@@ -27,6 +27,7 @@ pub(crate) fn accepts() -> Vec<Made> {
         all.push(zt(version, "sparse_zstd", |f| sparse(f, true)));
     }
     all.push(zt(Version::V0_1, "sparse", packed));
+    all.push(zt(Version::V0_1, "sparse_stated", stated));
     all.push(zt(Version::V0_1, "big_endian", big_endian));
     all.push(zt(Version::V0_1, "custom_fields", custom_fields));
     all.push(zt(Version::V1_0, "attributes", |f| {
@@ -221,6 +222,57 @@ fn packed(f: &mut Zt) {
     let part = f.part("f64", &noise(24, 3));
     f.tensor("unknown", &[2, 4], "sparse", &[("data", part.clone())]);
     f.tensor("other_layout", &[3], "ragged", &[("data", part)]);
+}
+
+/// Sparse tensors whose indices stand in the manifest, as 0.1's document has them: [[0, 0, 0, 1.5], [-2, 0, 0, 0]].
+fn stated(f: &mut Zt) {
+    let list = |items: &[u64]| array(&items.iter().map(|&item| uint(item)).collect::<Vec<_>>());
+    let lists = |items: &[&[u64]]| array(&items.iter().map(|&item| list(item)).collect::<Vec<_>>());
+    let values = [1.5f64, -2.0].map(f64::to_le_bytes).concat();
+    let by_rows = [("indptr", list(&[0, 1, 2])), ("indices", list(&[3, 0]))];
+    let parts = [
+        ("csr", f.part("f64", &values)),
+        ("csr_compressed", f.part("f64", &frame(&values, 3)).zstd(0)),
+        ("csr_big", {
+            let big = [1.5f64, -2.0].map(f64::to_be_bytes).concat();
+            f.part("f64", &big).with("data_endianness", text("big"))
+        }),
+        ("csr_digest", f.part("f64", &values).digest(&digest_of(Algorithm::Crc32c, &values))),
+    ];
+    for (name, part) in parts {
+        let t = f.tensor(name, &[2, 4], "sparse", &[("data", part)]);
+        t.attribute("sparse_format", text("csr"));
+        for (key, value) in &by_rows {
+            t.attribute(key, value.clone());
+        }
+        if name == "csr" {
+            t.attribute("nnz", uint(2)).attribute("note", text("kept"));
+        }
+    }
+    let part = f.part("f64", &values);
+    let coordinates: [(&str, Pairs); 4] = [
+        ("coo_flat", vec![("coords", list(&[0, 1, 3, 0]))]),
+        ("coo_by_dimension", vec![("indices", lists(&[&[0, 1], &[3, 0]]))]),
+        ("coo_row_col", vec![("row", list(&[0, 1])), ("col", list(&[3, 0]))]),
+        // The other way round a coordinate would lie outside.
+        ("coo_by_value", vec![("coords", lists(&[&[0, 3], &[1, 0]]))]),
+    ];
+    for (name, fields) in coordinates {
+        let t = f.tensor(name, &[2, 4], "sparse", &[("data", part.clone())]);
+        t.attribute("sparse_format", text("coo"));
+        for (key, value) in fields {
+            t.attribute(key, value);
+        }
+    }
+    // As many values as dimensions, and no telling which way: a list for each dimension, and a warning.
+    f.tensor("coo_either_way", &[4, 4], "sparse", &[("data", part)])
+        .attribute("sparse_format", text("coo"))
+        .attribute("coords", lists(&[&[0, 1], &[3, 2]]));
+    let empty = f.part("f32", &[]);
+    f.tensor("empty", &[3, 4], "sparse", &[("data", empty)])
+        .attribute("sparse_format", text("csr"))
+        .attribute("indptr", list(&[0, 0, 0, 0]))
+        .attribute("indices", list(&[]));
 }
 
 fn big_endian(f: &mut Zt) {

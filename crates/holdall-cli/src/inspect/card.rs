@@ -54,7 +54,7 @@ impl Sums {
                 if let Some(digest) = &c.digest {
                     sums.add_digest(digest);
                 }
-                let is_new = c.stored_len() == 0 || seen.insert(c.stored.start);
+                let is_new = c.stored_len() == 0 || seen.insert(c.stored);
                 if is_new {
                     sums.stored += c.stored_len();
                     sums.decoded += decoded;
@@ -74,7 +74,7 @@ impl Sums {
                         *sum = sum.saturating_add(tensor.count());
                     }
                 }
-                if c.stored_len() > 0 {
+                if c.stored_len() > 0 && !c.stored.is_stated() {
                     let own = alignment(c.stored.start);
                     sums.alignment = Some(sums.alignment.map_or(own, |a| a.min(own)));
                 }

@@ -160,7 +160,7 @@ pub(super) fn plain(
         if let Some(source) = source {
             write!(out, "{}\t", escape(source))?;
         }
-        let offset = t.components().map(|c| c.stored.start).min();
+        let offset = t.components().map(|c| c.stored).min().map(|stored| stored.start);
         writeln!(
             out,
             "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",

@@ -90,7 +90,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
             return crate::package::show(session, &package).map(|()| Status::Fine);
         }
         // What is shown is not all of a file: of one inside a package no more is read than that.
-        let file = input::open_with(session, path, Check::Fast)?;
+        let file = input::open_with(session, path, Check::Read)?;
         #[cfg(feature = "carton")]
         if args.is_about_files()
             && let Some(package) = crate::package::of_file(&file)?
@@ -150,7 +150,7 @@ fn chosen(file: &File, args: &InspectArgs) -> Result<Vec<Tensor>, Failure> {
         Some(Sort::Name) => tensors.sort_by(|a, b| natural(a.name(), b.name())),
         Some(Sort::Size) => tensors.sort_by_key(|t| std::cmp::Reverse(t.stored_len())),
         Some(Sort::Offset) => {
-            tensors.sort_by_key(|t| t.components().map(|c| c.stored.start).min());
+            tensors.sort_by_key(|t| t.components().map(|c| c.stored).min());
         }
     }
     Ok(tensors)

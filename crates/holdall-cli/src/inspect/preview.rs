@@ -29,6 +29,11 @@ impl Preview {
         Preview { shape: shape.to_vec(), whole }
     }
 
+    /// Whether all of the tensor is shown.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
     /// The numbers, in row-major order, of the elements shown: one or two ranges for each row.
     pub(super) fn ranges(&self) -> Vec<Range<u64>> {
         let mut out = Vec::new();

@@ -104,12 +104,14 @@ fn component_row(c: &Component) -> Vec<Cell> {
     if c.byte_order == ByteOrder::Big {
         dtype.push_str(" big-endian");
     }
+    // Indices of zTensor 0.1 may stand in the manifest as numbers.
+    let offset = (!c.stored.is_stated()).then_some(c.stored.start);
     let digest = c.digest.as_ref().map_or("-".to_owned(), |d| escape(&d.to_string()));
     vec![
         Cell::new(escape(c.role.as_str())),
         Cell::styled(dtype, Style::Type),
-        Cell::new(Grouped(c.stored.start).to_string()),
-        Cell::new(alignment(c.stored.start).to_string()),
+        Cell::new(offset.map_or("manifest".to_owned(), |o| Grouped(o).to_string())),
+        Cell::new(offset.map_or("-".to_owned(), |o| alignment(o).to_string())),
         Cell::new(Grouped(c.stored_len()).to_string()),
         Cell::new(c.encoding.as_str()),
         Cell::new(c.decoded_len.map_or("?".to_owned(), |n| Grouped(n).to_string())),
@@ -119,6 +121,17 @@ fn component_row(c: &Component) -> Vec<Cell> {
 
 /// Some of the values as text, or why there are none to show.
 fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
+    let is_read_whole = matches!(
+        tensor.layout(),
+        Layout::QuantizedGroup
+            | Layout::SparseCsr
+            | Layout::PackedCsr
+            | Layout::SparseCoo
+            | Layout::PackedCoo
+    );
+    if is_read_whole {
+        components.iter().try_for_each(|c| tensor.check_digest(&c.role))?;
+    }
     let shown = match tensor.layout() {
         Layout::Dense => dense(tensor, components),
         Layout::QuantizedGroup => quantized(tensor),
@@ -147,6 +160,9 @@ fn dense(tensor: &Tensor, components: &[Component]) -> Result<String> {
         }
         _ => Preview::new(tensor.shape()),
     };
+    if preview.is_whole() {
+        tensor.check_digest(&c.role)?;
+    }
     let parts = elements::of_component(tensor, c, &preview.ranges())?;
     preview.render(&parts)
 }
@@ -185,7 +201,7 @@ fn coo(tensor: &Tensor) -> Result<String> {
 /// Texts and nested tensors of a package.
 #[cfg(feature = "carton")]
 fn of_package(tensor: &Tensor) -> Result<String> {
-    use holdall::carton::{Package, TensorKind, Value};
+    use holdall::carton::{Package, TensorKind, TensorValue};
     let Some(what) = tensor.of_package() else { return Ok(UNKNOWN.to_owned()) };
     let Some(package) = Package::of_file(tensor.file())? else { return Ok(UNKNOWN.to_owned()) };
     let row = package.tensors().iter().find(|row| row.name == tensor.name());
@@ -197,7 +213,7 @@ fn of_package(tensor: &Tensor) -> Result<String> {
         return Ok(format!("no values to show: it is {what}"));
     }
     match package.value(tensor.name())? {
-        Value::Strings { data, .. } => {
+        TensorValue::Strings { data, .. } => {
             let text = |at: u64| Ok(format!("{:?}", data[at as usize]));
             numbered(data.len() as u64, text)
         }

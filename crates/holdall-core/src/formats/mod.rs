@@ -57,6 +57,9 @@ pub struct Format {
     /// The rule that bytes of the data region which belong to no component are zero, where the format
     /// has one. Verifying finds it broken.
     pub gaps: Option<&'static Rule>,
+    /// The code of the warning for bytes before a component that align it and are not zero, where writers
+    /// of a file of that version set them to zero. Verifying gives it.
+    pub padding: Option<fn(version: &str) -> Option<&'static str>>,
     /// Every rule its decoder and encoder can find broken.
     pub rules: &'static [&'static Rule],
 }

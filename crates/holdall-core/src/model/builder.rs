@@ -64,6 +64,9 @@ crate::error::rules! {
 /// The most components that one tensor may have.
 pub const MAX_COMPONENTS: usize = 1024;
 
+/// Things passed over that are remembered.
+const MOST_UNKEPT: usize = 8;
+
 /// Bytes of one entry of a blob: an offset and a length.
 const ENTRY_LEN: u64 = 16;
 
@@ -75,6 +78,8 @@ const FULL_FAULTS: usize = 1000;
 pub struct IndexBuilder {
     inner: Inner,
     limits: Limits,
+    /// The bytes of components that the manifest states.
+    stated: Vec<u8>,
     /// Whether names came in strictly rising bytewise order so far.
     sorted: bool,
     role_ids: Interner<Role>,
@@ -100,6 +105,7 @@ impl IndexBuilder {
         IndexBuilder {
             inner,
             limits: limits.clone(),
+            stated: Vec::new(),
             sorted: true,
             role_ids: Interner::default(),
             layout_ids: Interner::default(),
@@ -116,6 +122,21 @@ impl IndexBuilder {
         let number = arena_offset(self.inner.sources.len())?;
         self.inner.sources.push((len, data));
         Ok(number)
+    }
+
+    /// Takes little-endian bytes that the manifest states in place of storing them; where a component finds
+    /// them.
+    pub fn stated(&mut self, bytes: &[u8]) -> Extent {
+        let start = self.stated.len() as u64;
+        self.stated.extend_from_slice(bytes);
+        Extent::new(Extent::STATED, start..self.stated.len() as u64)
+    }
+
+    /// Notes something that the file says and that is passed over, such as a field that is not known.
+    pub fn unkept(&mut self, what: impl FnOnce() -> String) {
+        if self.inner.unkept.len() < MOST_UNKEPT {
+            self.inner.unkept.push(cut_message(what().into()).into_owned());
+        }
     }
 
     /// Sets the version, where the file tells it late.
@@ -275,7 +296,7 @@ impl IndexBuilder {
     pub fn component(&mut self, mut c: Component) -> Result<()> {
         self.check_bounds(c.stored).map_err(|e| e.in_component(&c.role))?;
         let len = self.inner.sources.get(c.stored.source as usize).map_or(0, |(len, _)| *len);
-        if self.limits.salvage && c.stored.end > len {
+        if self.limits.salvage && !c.stored.is_stated() && c.stored.end > len {
             let missing = c.stored.end - c.stored.start.max(len);
             let message = format!("the file ends at byte {len}: {missing} bytes are missing");
             self.fault(CUT_SHORT.broken(message).in_component(&c.role).at(c.stored.range()));
@@ -372,6 +393,7 @@ impl IndexBuilder {
         self.close_tensor();
         self.check_names()?;
         self.check_overlaps()?;
+        self.inner.stated = self.stated.into();
         Ok(Index(Arc::new(self.inner)))
     }
 
@@ -390,7 +412,12 @@ impl IndexBuilder {
 
     /// Checks that the tensor added last can have those bytes.
     fn check_bounds(&self, stored: Extent) -> Result<()> {
-        let Some((len, data)) = self.inner.sources.get(stored.source as usize) else {
+        let stated = (self.stated.len() as u64, 0..self.stated.len() as u64);
+        let source = match stored.is_stated() {
+            true => Some(&stated),
+            false => self.inner.sources.get(stored.source as usize),
+        };
+        let Some((len, data)) = source else {
             let (number, count) = (stored.source, self.inner.sources.len());
             return Err(BOUNDS.broken(format!("source number {number} of {count}")));
         };

@@ -4,6 +4,7 @@ use super::shape::element_count;
 use super::{Attributes, ByteOrder, Component, DType, Digest, Encoding, Layout, LogicalType, Role};
 use crate::error::{Error, Result, Rule, Shown as _};
 use crate::read::Extent;
+use bytes::Bytes;
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
@@ -23,6 +24,19 @@ pub struct Warning {
     pub component: Option<String>,
     /// How many times it was found; only the first is kept.
     pub count: u64,
+}
+
+impl Warning {
+    /// One case of something odd.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Warning {
+        Warning { code, message: message.into(), tensor: None, component: None, count: 1 }
+    }
+
+    /// The same, about this tensor.
+    pub fn in_tensor(mut self, tensor: impl Into<String>) -> Warning {
+        self.tensor = Some(tensor.into());
+        self
+    }
 }
 
 impl fmt::Display for Warning {
@@ -54,6 +68,10 @@ pub(super) struct Inner {
     pub(super) version: String,
     /// The sources: their lengths, and where in each components may lie.
     pub(super) sources: Vec<(u64, Range<u64>)>,
+    /// Bytes of components that the manifest states: those of [`Extent::STATED`].
+    pub(super) stated: Bytes,
+    /// What the file says and the index does not: see [`Index::unkept`].
+    pub(super) unkept: Vec<String>,
     pub(super) attributes: Attributes,
     pub(super) warnings: Vec<Warning>,
     /// All names, one after the other.
@@ -144,6 +162,18 @@ impl Index {
     /// Bytes in all sources.
     pub fn source_len(&self) -> u64 {
         self.source_lens().fold(0, u64::saturating_add)
+    }
+
+    /// The bytes that no source has because the manifest itself states them, as zTensor 0.1 does with the
+    /// indices of sparse tensors. Components in [`Extent::STATED`] lie in them.
+    pub fn stated(&self) -> &Bytes {
+        &self.0.stated
+    }
+
+    /// What the file says besides that this version does not know, in words: fields of its manifest or header, a
+    /// newer version. Who writes the file again would lose it. The first 8 things of a file are kept.
+    pub fn unkept(&self) -> &[String] {
+        &self.0.unkept
     }
 
     /// The bytes of the first source that may hold components: all but its header, manifest and footer.

@@ -19,6 +19,15 @@ pub struct Extent {
 }
 
 impl Extent {
+    /// The source of bytes that are stored in no file but stand in the manifest as numbers: the index has
+    /// them, see [`Index::stated`](crate::Index::stated).
+    pub const STATED: u32 = u32::MAX;
+
+    /// Whether the index has the bytes, rather than a file.
+    pub fn is_stated(&self) -> bool {
+        self.source == Extent::STATED
+    }
+
     /// The bytes `range` of source number `source`.
     pub fn new(source: u32, range: Range<u64>) -> Extent {
         Extent { source, start: range.start, end: range.end }
@@ -56,8 +65,10 @@ impl From<Range<u64>> for Extent {
 /// `64..128`, or `2:64..128` in another source than the first.
 impl fmt::Display for Extent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.source > 0 {
-            write!(f, "{}:", self.source)?;
+        match self.source {
+            0 => {}
+            Extent::STATED => f.write_str("stated:")?,
+            number => write!(f, "{number}:")?,
         }
         write!(f, "{}..{}", self.start, self.end)
     }

@@ -16,14 +16,31 @@ pub use range::{frames_range, range, table_of, tables_of};
 pub use run::{Executor, Out, Visit};
 pub use sources::Sources;
 
+use crate::file::Tensor;
 use crate::open::Check;
-use holdall_core::{Algorithm, Component};
+use holdall_core::model::Hasher;
+use holdall_core::read::check_digest;
+use holdall_core::{Algorithm, Component, Result};
 
 /// The algorithm to check a component's digest with on reading it, if any.
-pub(crate) fn checked_algorithm(c: &Component, check: Check) -> Option<Algorithm> {
+pub fn checked_algorithm(c: &Component, check: Check) -> Option<Algorithm> {
     c.digest.as_ref()?.algorithm().filter(|a| match check {
         Check::Off => false,
         Check::Fast => *a == Algorithm::Crc32c,
-        Check::All => true,
+        Check::Read | Check::All => true,
     })
+}
+
+/// Bytes that are summed at a time.
+const SUM_LEN: u64 = 1 << 20;
+
+/// Reads the stored bytes of a component and compares them with its digest, if that is to be checked on reading.
+pub(crate) fn check_stored(tensor: &Tensor, c: &Component) -> Result<()> {
+    let Some(algorithm) = checked_algorithm(c, tensor.file().check()) else { return Ok(()) };
+    let (mut hasher, mut at) = (Hasher::new(algorithm), 0);
+    while at < c.stored.len() {
+        hasher.update(&tensor.file().sources().read(c.stored.part(at..at + SUM_LEN))?);
+        at += SUM_LEN;
+    }
+    check_digest(c, &hasher.finish())
 }

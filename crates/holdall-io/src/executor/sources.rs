@@ -1,36 +1,44 @@
 //! The sources that a model spans.
 
-use crate::source::{ByteSource, Terms};
+use crate::source::{ByteSource, MemorySource, Terms};
 use bytes::Bytes;
-use holdall_core::Result;
 use holdall_core::read::{Access, Extent};
+use holdall_core::{Index, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The sources of a model, by the numbers that its index gives them. Cheap to clone.
 #[derive(Clone)]
-pub struct Sources(Arc<[Arc<dyn ByteSource>]>);
+pub struct Sources {
+    all: Arc<[Arc<dyn ByteSource>]>,
+    /// What the index itself states: [`Extent::STATED`].
+    stated: MemorySource,
+}
 
 impl Sources {
-    pub(crate) fn new(sources: Vec<Arc<dyn ByteSource>>) -> Sources {
-        Sources(sources.into())
+    /// The sources of the model that `index` is of.
+    pub(crate) fn new(sources: Vec<Arc<dyn ByteSource>>, index: &Index) -> Sources {
+        Sources { all: sources.into(), stated: MemorySource::new(index.stated().clone()) }
     }
 
     /// All of them, in order.
     pub(crate) fn all(&self) -> &[Arc<dyn ByteSource>] {
-        &self.0
+        &self.all
     }
 
     /// The source of that number. A number that no source has stands for the first: an index is checked against its
     /// sources when they come together.
     pub fn at(&self, number: u32) -> &dyn ByteSource {
-        let at = usize::try_from(number).ok().filter(|at| *at < self.0.len()).unwrap_or(0);
-        &*self.0[at]
+        if number == Extent::STATED {
+            return &self.stated;
+        }
+        let at = usize::try_from(number).ok().filter(|at| *at < self.all.len()).unwrap_or(0);
+        &*self.all[at]
     }
 
     /// What reading from them costs: of several, from the one farthest away.
     pub fn terms(&self) -> Terms {
-        let terms = self.0.iter().map(|source| source.terms());
+        let terms = self.all.iter().map(|source| source.terms());
         terms.max_by_key(|t| (t.at_once, t.access == Access::Copied)).unwrap_or(Terms::MEMORY)
     }
 
@@ -56,8 +64,9 @@ impl Sources {
     }
 }
 
+/// One source, and nothing stated.
 impl From<Arc<dyn ByteSource>> for Sources {
     fn from(source: Arc<dyn ByteSource>) -> Sources {
-        Sources::new(vec![source])
+        Sources { all: vec![source].into(), stated: MemorySource::new(Bytes::new()) }
     }
 }

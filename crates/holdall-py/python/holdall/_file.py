@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["open", "File", "Source"]
 
 Io = Literal["auto", "map", "read", "direct"]
-Check = Literal["off", "fast", "all"]
+Check = Literal["off", "fast", "read", "all"]
 #: What addresses on the web may not do by themselves: plain http, hosts of private networks.
 Allow = Literal["http", "private-hosts"]
 #: What :func:`open` takes.
@@ -30,7 +30,7 @@ def open(
     source: Source,
     *,
     io: Io = "auto",
-    check: Check = "fast",
+    check: Check = "read",
     limits: Optional[Mapping[str, int]] = None,
     strict: bool = False,
     allow: Iterable[Allow] = (),
@@ -47,8 +47,8 @@ def open(
             ``memoryview``; or an object with ``read``, of which everything is read.
         io: How bytes are fetched: ``"map"`` maps the file, ``"read"`` reads by position, ``"direct"`` reads
             past the system's cache; ``"auto"`` maps on local disks and reads on network file systems.
-        check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (CRC-32C) or ``"all"``.
-            What is only a view into the map is checked under ``"all"`` alone.
+        check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (CRC-32C), ``"read"`` (SHA-256
+            too) or ``"all"``: what is only a view into the map is checked under that alone.
         limits: Caps of what the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes).
         strict: Whether a file with a tensor that cannot be read is refused.
         allow: What addresses may do besides https to public hosts: ``"http"``, ``"private-hosts"``.

@@ -35,7 +35,7 @@ def load(
     *,
     dense: bool = False,
     io: Io = "auto",
-    check: Check = "fast",
+    check: Check = "read",
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> dict[str, "np.ndarray[Any, Any]"]:
@@ -62,7 +62,7 @@ def load_into(
     buffers: Mapping[str, Any],
     *,
     io: Io = "auto",
-    check: Check = "fast",
+    check: Check = "read",
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> None:

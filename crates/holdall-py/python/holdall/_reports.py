@@ -147,6 +147,8 @@ class ConvertReport:
     decoded_len: int
     source_len: int
     target_len: int
+    #: What the source says that is not known here, and that the target therefore does not say.
+    left_behind: list[str]
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,11 @@ class Component:
     encoding: str
     #: ``"little"`` or ``"big"``, in the file; arrays are always little-endian.
     byte_order: str
-    #: Where its stored bytes start in the file, in bytes.
-    start: int
+    #: Where its stored bytes start in the file, in bytes; ``None`` where the manifest states them as numbers, as
+    #: zTensor 0.1 may do with indices.
+    start: Optional[int]
     #: Where they end.
-    end: int
+    end: Optional[int]
     #: Decoded bytes; ``None`` where only decoding tells.
     nbytes: Optional[int]
     #: Digest of the stored bytes, such as ``"crc32c:0x1c291ca3"``.
@@ -165,8 +166,10 @@ class Tensor:
 
     @property
     def location(self) -> dict[str, tuple[int, int]]:
-        """Where the stored bytes of each component are in the file: start and end, in bytes."""
-        return {role: (c.start, c.end) for role, c in self.components.items()}
+        """Where the stored bytes of each component are in the file: start and end, in bytes. Components that the manifest
+        states as numbers are not among them."""
+        found = self.components.items()
+        return {role: (c.start, c.end) for role, c in found if c.start is not None and c.end is not None}
 
     @property
     def file(self) -> File:

@@ -72,7 +72,7 @@ def open(
     source: Source,
     *,
     io: Io = "auto",
-    check: Check = "fast",
+    check: Check = "read",
     limits: Optional[Mapping[str, int]] = None,
     allow: Iterable[Allow] = (),
     offline: bool = False,

@@ -5,9 +5,9 @@ use super::{Fields, Row};
 use crate::rules::TABLE;
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
-use holdall_json::parse;
+use holdall_json::{Reader, parse};
 use holdall_schema::record::Unknown;
-use holdall_schema::record::rules::{TYPE, UNKNOWN_MEMBER};
+use holdall_schema::record::rules::{RANGE, TYPE, UNKNOWN_MEMBER};
 use holdall_schema::{Kind, Len, Path, Scalar, Schema, Segment, TypeId};
 use serde_json::{Map, Value};
 
@@ -16,6 +16,8 @@ use serde_json::{Map, Value};
 pub(super) enum Cells {
     /// Numbers, as JSON or `nan`, `inf`, `-inf`.
     Number,
+    /// Numbers that are integers by their text.
+    Integer,
     /// `true`, `false`, `1`, `0`.
     Boolean,
     /// The text itself.
@@ -182,7 +184,15 @@ fn cells(kind: &Kind) -> Cells {
         Kind::Scalar(Scalar::Boolean) => Cells::Boolean,
         Kind::Scalar(Scalar::Timestamp) => Cells::Text,
         Kind::Scalar(Scalar::Complex64 | Scalar::Complex128) => Cells::Json,
-        Kind::Scalar(_) => Cells::Number,
+        Kind::Scalar(
+            Scalar::Float16
+            | Scalar::BFloat16
+            | Scalar::Float8E4M3
+            | Scalar::Float8E5M2
+            | Scalar::Float32
+            | Scalar::Float64,
+        ) => Cells::Number,
+        Kind::Scalar(_) => Cells::Integer,
         Kind::String | Kind::Bytes | Kind::Enum(_) => Cells::Text,
         _ => Cells::Json,
     }
@@ -190,13 +200,7 @@ fn cells(kind: &Kind) -> Cells {
 
 /// The value of a cell.
 fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
-    let wrong = |what: &str| {
-        let mut shown: String = text.chars().take(40).collect();
-        if shown.len() < text.len() {
-            shown.push('…');
-        }
-        TYPE.broken(format!("`{}` is not a {what}", shown.shown()))
-    };
+    let wrong = |what: &str| TYPE.broken(format!("`{}` is not a {what}", shown(text)));
     match cells {
         Cells::Text => Ok(Value::String(text.to_owned())),
         Cells::Boolean => match text.trim().to_ascii_lowercase().as_str() {
@@ -204,6 +208,20 @@ fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
             "false" | "0" => Ok(Value::Bool(false)),
             _ => Err(wrong("boolean")),
         },
+        Cells::Integer => {
+            let text = text.trim();
+            let number = Reader::new(text.as_bytes(), 0, 1).and_then(|mut reader| {
+                let number = reader.number()?;
+                reader.end().map(|()| number)
+            });
+            let n = number.map_err(|_| wrong("number"))?.integer();
+            let small = n.and_then(|n| u64::try_from(n).map(Value::from).ok());
+            let value = small.or_else(|| n.and_then(|n| i64::try_from(n).map(Value::from).ok()));
+            // Of what is no integer a value would have the nearest double, which may be one.
+            value.ok_or_else(|| {
+                RANGE.broken(format!("`{}` is not a whole number of 64 bits", shown(text)))
+            })
+        }
         Cells::Number => {
             let text = text.trim();
             let name = match text.to_ascii_lowercase().as_str() {
@@ -219,6 +237,16 @@ fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
         }
         Cells::Json => parse(text.as_bytes(), max_depth),
     }
+}
+
+/// A cell for an error message, cut where it is long.
+#[cold]
+fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(40).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown.shown().to_string()
 }
 
 #[cfg(all(test, feature = "tables"))]
@@ -271,6 +299,19 @@ mod tests {
             (e.code(), e.message()),
             ("record/type", "column `id`: `seven` is not a number")
         );
+        // An integer is one by its text: no double stands between.
+        for text in
+            ["0.99999999999999999999", "1.5", "18446744073709551616", "-9223372036854775809"]
+        {
+            let e = value(&[text, "1", "1", "", "1", "1", ""]).unwrap_err();
+            assert_eq!(e.code(), "record/range");
+            assert_eq!(
+                e.message(),
+                format!("column `id`: `{text}` is not a whole number of 64 bits")
+            );
+        }
+        let whole = value(&["70e-1", "1", "1", "", "1", "1", ""]).unwrap();
+        assert_eq!(whole["id"], json!(7));
     }
 
     #[test]

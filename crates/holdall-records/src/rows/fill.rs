@@ -91,7 +91,7 @@ impl DatasetWriter {
         while let Some((line, row)) = rows.next()? {
             let added = match row {
                 Row::Json(text) if options.is_plain() => self.text(text),
-                row => columns.value(row).and_then(|value| fill.put(value, self)),
+                row => fill.put(&columns, row, self),
             };
             added.map_err(|e| rows.at_line(e, line))?;
         }
@@ -158,39 +158,70 @@ impl<'s> Fill<'s> {
             .map_err(|e| rows.at_line(e, 1))
     }
 
-    /// Says why a value does not fit the schema and its keywords.
-    pub(crate) fn check(&mut self, mut value: Value) -> Result<()> {
+    /// Says why a row does not fit the schema and its keywords.
+    pub(crate) fn check(&mut self, columns: &Columns, row: Row<'_>) -> Result<()> {
+        let text = match row {
+            Row::Json(text) if self.members.is_none() => Some(text),
+            _ => None,
+        };
+        self.check_value(columns.value(row)?)?;
+        // A value has doubles where the text has decimals: an integer is one or is none by its text.
+        match text {
+            Some(text) => self.encode(|encoder, record, heap| encoder.text(text, record, heap)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_value(&mut self, mut value: Value) -> Result<()> {
         if let Some(members) = &self.members {
             members.take(self.schema, self.ty, &mut value)?;
         }
         match &self.checker {
             // Where more is taken than the schema says, what is written is as it says.
             Some(checker) if !self.is_lenient => checker.one_record(value),
-            _ => self.encode(&value),
+            _ => self.encode_value(&value),
         }
     }
 
-    /// Adds the record of a value.
-    fn put(&mut self, mut value: Value, to: &mut DatasetWriter) -> Result<()> {
+    /// Adds the record of a row.
+    fn put(&mut self, columns: &Columns, row: Row<'_>, to: &mut DatasetWriter) -> Result<()> {
+        if let (Row::Json(text), None) = (&row, &self.members) {
+            self.encode(|encoder, record, heap| encoder.text(text, record, heap))?;
+            self.check_keywords()?;
+            return to.raw(&self.record, &self.heap);
+        }
+        let mut value = columns.value(row)?;
         let files = match &self.members {
             Some(members) => members.take(self.schema, self.ty, &mut value)?,
             None => Vec::new(),
         };
-        self.encode(&value)?;
+        self.encode_value(&value)?;
         if let Some(members) = &self.members {
             members.put(files, &mut self.record, &mut self.heap);
         }
         to.raw(&self.record, &self.heap)
     }
 
-    fn encode(&mut self, value: &Value) -> Result<()> {
+    fn encode_value(&mut self, value: &Value) -> Result<()> {
+        self.encode(|encoder, record, heap| encoder.value(value, record, heap))?;
+        self.check_keywords()
+    }
+
+    fn encode(
+        &mut self,
+        write: impl FnOnce(&mut Encoder<'s>, &mut [u8], &mut Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
         let (size, most) = (self.encoder.size(), self.limits.decoded_len);
         if size as u64 > most {
             return Err(TOO_LARGE.broken(format!("a record of {size} bytes, over {most}")));
         }
         self.record.resize(size, 0);
         self.heap.clear();
-        self.encoder.value(value, &mut self.record, &mut self.heap)?;
+        write(&mut self.encoder, &mut self.record, &mut self.heap)
+    }
+
+    /// Holds the record encoded last against the standard keywords, if they are asked for.
+    fn check_keywords(&self) -> Result<()> {
         let Some(checker) = &self.checker else { return Ok(()) };
         let value = self.schema.record_value(self.ty, &self.record, &self.heap, self.limits)?;
         checker.one_record(value)

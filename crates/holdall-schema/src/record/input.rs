@@ -15,6 +15,24 @@ pub(crate) enum Number {
     Float(f64),
 }
 
+/// A number where an integer belongs: exactly what is written, not the double nearest to it.
+#[derive(Debug)]
+pub(crate) enum Integer {
+    /// From 0.
+    Unsigned(u64),
+    /// Below 0.
+    Negative(i64),
+    /// No integer of 64 bits, as it is written.
+    Other(String),
+}
+
+impl Integer {
+    fn of(n: i128) -> Option<Integer> {
+        let unsigned = u64::try_from(n).map(Integer::Unsigned);
+        unsigned.or_else(|_| i64::try_from(n).map(Integer::Negative)).ok()
+    }
+}
+
 /// Takes one JSON value piece by piece, as [`Reader`] does. A copy takes the same again.
 pub(crate) trait Input: Clone {
     fn peek(&mut self) -> Result<Token>;
@@ -28,6 +46,7 @@ pub(crate) trait Input: Clone {
     where
         Self: 's;
     fn number(&mut self) -> Result<Number>;
+    fn integer(&mut self) -> Result<Integer>;
     fn bool(&mut self) -> Result<bool>;
     fn skip(&mut self) -> Result<()>;
     /// Takes an object, checks that its keys are unique, and gives its text.
@@ -98,6 +117,27 @@ impl Input for Reader<'_> {
     }
 
     #[inline]
+    fn integer(&mut self) -> Result<Integer> {
+        let start = self.offset();
+        let number = Reader::number(self)?;
+        if number.is_integer
+            && let Ok(n) = number.text.parse::<u64>()
+        {
+            return Ok(Integer::Unsigned(n));
+        }
+        if let Some(n) = number.integer().and_then(Integer::of) {
+            return Ok(n);
+        }
+        match number.text.parse::<f64>() {
+            Ok(x) if x.is_finite() => Ok(Integer::Other(shortened(number.text))),
+            _ => {
+                let message = "the number passes the range of a double";
+                Err(NUMBER.broken(message).at(start..self.offset()))
+            }
+        }
+    }
+
+    #[inline]
     fn bool(&mut self) -> Result<bool> {
         Reader::bool(self)
     }
@@ -117,6 +157,15 @@ impl Input for Reader<'_> {
         // The depth was checked against the limit just now.
         parse(text.as_bytes(), usize::MAX)?;
         Ok(text)
+    }
+}
+
+/// A number for an error message, cut where it is long.
+#[cold]
+fn shortened(text: &str) -> String {
+    match text.get(..40) {
+        Some(head) if text.len() > 44 => format!("{head}…"),
+        _ => text.to_owned(),
     }
 }
 
@@ -259,6 +308,16 @@ impl<'v> Input for ValueInput<'v> {
         }
     }
 
+    fn integer(&mut self) -> Result<Integer> {
+        match self.number()? {
+            Number::Unsigned(n) => Ok(Integer::Unsigned(n)),
+            Number::Negative(n) => Ok(Integer::Negative(n)),
+            Number::Float(x) => Ok(whole_double(x)
+                .and_then(Integer::of)
+                .unwrap_or_else(|| Integer::Other(format!("{x:?}")))),
+        }
+    }
+
     fn bool(&mut self) -> Result<bool> {
         match self.take("true or false")? {
             Value::Bool(b) => Ok(*b),
@@ -280,6 +339,15 @@ impl<'v> Input for ValueInput<'v> {
         write_object(members, scratch);
         Ok(scratch)
     }
+}
+
+/// A double without a fraction. -2^63 is what integers just below it become on their way into a value, so
+/// it is not taken for itself.
+#[expect(clippy::cast_possible_truncation, reason = "a whole number, checked against both ends")]
+fn whole_double(x: f64) -> Option<i128> {
+    const LEAST: f64 = -9_223_372_036_854_775_808.0;
+    const MOST: f64 = 18_446_744_073_709_551_616.0;
+    (x.fract() == 0.0 && x > LEAST && x < MOST).then_some(x as i128)
 }
 
 fn write_object(members: &Map<String, Value>, out: &mut String) {

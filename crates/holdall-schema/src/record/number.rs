@@ -1,7 +1,7 @@
 //! Numbers between JSON and their bytes (sections 5.2 and 5.3).
 
 use super::float::{self, SmallFloat};
-use super::input::{Input, Number};
+use super::input::{Input, Integer, Number};
 use super::rules::{COUNT, RANGE, TIMESTAMP, TYPE};
 use super::time;
 use crate::dtype::TensorDType;
@@ -222,26 +222,16 @@ fn put<const N: usize>(out: &mut [u8], bytes: [u8; N]) {
 #[inline]
 fn integer<T>(input: &mut impl Input, least: T, most: T) -> Result<T>
 where
-    T: TryFrom<u64> + TryFrom<i64> + TryFrom<i128> + std::fmt::Display,
+    T: TryFrom<u64> + TryFrom<i64> + std::fmt::Display,
 {
     expect(input, Token::Number, "an integer")?;
-    let number = input.number()?;
+    let number = input.integer()?;
     let found = match number {
-        Number::Unsigned(n) => T::try_from(n).ok(),
-        Number::Negative(n) => T::try_from(n).ok(),
-        Number::Float(x) => whole(x).and_then(|n| T::try_from(n).ok()),
+        Integer::Unsigned(n) => T::try_from(n).ok(),
+        Integer::Negative(n) => T::try_from(n).ok(),
+        Integer::Other(_) => None,
     };
-    match found {
-        Some(n) => Ok(n),
-        None => Err(out_of_range(number, &format!("not a whole number from {least} to {most}"))),
-    }
-}
-
-/// A double without a fraction.
-#[expect(clippy::cast_possible_truncation, reason = "a whole number, checked against both ends")]
-fn whole(x: f64) -> Option<i128> {
-    const MOST: f64 = 18_446_744_073_709_551_616.0;
-    (x.fract() == 0.0 && (-MOST..=MOST).contains(&x)).then_some(x as i128)
+    found.ok_or_else(|| no_integer(number, &format!("not a whole number from {least} to {most}")))
 }
 
 /// Any float, those that JSON lacks as `{"$float": …}`.
@@ -296,13 +286,13 @@ fn single(x: f64) -> Result<f32> {
     }
     let single = x as f32;
     if single.is_infinite() && x.is_finite() {
-        return Err(out_of_range(Number::Float(x), "too large for its kind"));
+        return Err(out_of_range(x, "too large for its kind"));
     }
     Ok(single)
 }
 
 fn small(kind: SmallFloat, x: f64) -> Result<u32> {
-    kind.code(x).ok_or_else(|| out_of_range(Number::Float(x), "not a number of its kind"))
+    kind.code(x).ok_or_else(|| out_of_range(x, "not a number of its kind"))
 }
 
 fn pair(
@@ -355,10 +345,15 @@ pub(super) fn not(found: Token, what: &str) -> Error {
 }
 
 #[cold]
-fn out_of_range(number: Number, why: &str) -> Error {
+fn out_of_range(x: f64, why: &str) -> Error {
+    RANGE.broken(format!("{x:?} is {why}"))
+}
+
+#[cold]
+fn no_integer(number: Integer, why: &str) -> Error {
     RANGE.broken(match number {
-        Number::Unsigned(n) => format!("{n} is {why}"),
-        Number::Negative(n) => format!("{n} is {why}"),
-        Number::Float(x) => format!("{x:?} is {why}"),
+        Integer::Unsigned(n) => format!("{n} is {why}"),
+        Integer::Negative(n) => format!("{n} is {why}"),
+        Integer::Other(text) => format!("{text} is {why}"),
     })
 }

@@ -28,6 +28,8 @@ struct Kept {
 enum Job {
     /// Everything about these pairs.
     Pairs(Range<usize>),
+    /// The digests of a big pair.
+    Digests(usize),
     /// Some elements of a big pair.
     Piece { big: usize, range: Range<u64> },
 }
@@ -116,6 +118,7 @@ impl Context<'_> {
             self.big.push(Big { pair: at, a, b, tally: Mutex::default() });
             let ranges = (0..count.div_ceil(step)).map(|i| i * step..count.min((i + 1) * step));
             jobs.extend(ranges.map(|range| Job::Piece { big, range }));
+            whole.push(Job::Digests(at));
         }
         whole.sort_by_key(|job| std::cmp::Reverse(self.cost(job)));
         whole.append(&mut jobs);
@@ -136,6 +139,8 @@ impl Context<'_> {
             (a, b) => (a?, b?),
         };
         let open = a.is_random() && b.is_random() && is_comparable(&a.of, &b.of);
+        // Far away, bytes come once: digests are summed on the way from the first byte to the last.
+        let open = open && !a.is_summed() && !b.is_summed();
         let count = a.count.filter(|_| open && a.count == b.count);
         Ok(count.map(|count| (a, b, count)))
     }
@@ -149,6 +154,8 @@ impl Context<'_> {
     fn cost(&self, job: &Job) -> u64 {
         match job {
             Job::Pairs(pairs) => pairs.clone().map(|at| self.pair_len(at)).sum(),
+            // Bytes that other jobs read too.
+            Job::Digests(_) => 0,
             Job::Piece { big, range } => {
                 let Big { a, b, .. } = &self.big[*big];
                 a.of.len_of(range.end - range.start) + b.of.len_of(range.end - range.start)
@@ -159,6 +166,7 @@ impl Context<'_> {
     fn run(&self, kept: &mut Kept, job: Job) -> Result<()> {
         match job {
             Job::Pairs(pairs) => pairs.into_iter().try_for_each(|at| self.pair(kept, at)),
+            Job::Digests(at) => check_digests(&self.pairs[at]),
             Job::Piece { big, range } => self.piece(kept, &self.big[big], range),
         }
     }
@@ -193,7 +201,7 @@ impl Context<'_> {
         if let Some(e) = pair.fault() {
             found.incomparable = Some(e);
         } else if found.shapes.is_none() {
-            match self.values(kept, pair, &mut found) {
+            match check_digests(pair).and_then(|()| self.values(kept, pair, &mut found)) {
                 Ok(()) => {}
                 Err(e) if is_beyond_us(&e) => found.incomparable = Some(e),
                 Err(e) => return Err(e),
@@ -336,6 +344,16 @@ impl Context<'_> {
             }
         }
     }
+}
+
+/// Compares both tensors with their digests, of files at hand: all of them is read. Far away it is done on the way.
+fn check_digests(pair: &Pair) -> Result<()> {
+    for tensor in [&pair.a, &pair.b] {
+        if !tensor.file().sources().terms().is_remote() {
+            tensor.components().try_for_each(|c| tensor.check_digest(&c.role))?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether an error is not a fault of the files: a limit, or this version, is in the way.

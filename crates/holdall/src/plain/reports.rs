@@ -29,7 +29,7 @@ impl ToPlain for Component {
         fields!(self =>
             dtype: self.dtype.as_str(),
             logical_type: self.logical_type.as_ref().map(|t| t.as_str()),
-            offset: self.stored.start,
+            offset: (!self.stored.is_stated()).then_some(self.stored.start),
             stored_len: self.stored_len(),
             encoding: self.encoding.as_str(),
             decoded_len,
@@ -81,7 +81,7 @@ impl ToPlain for Unverified {
 
 impl ToPlain for ConvertReport {
     fn to_plain(&self) -> Plain<'_> {
-        fields!(self => tensors, shared, decoded_len, source_len, target_len)
+        fields!(self => tensors, shared, decoded_len, source_len, target_len, left_behind)
     }
 }
 

@@ -1,32 +1,22 @@
 //! The check of bytes that belong to no component, where the format has a rule about them.
 
 use super::State;
-use holdall_core::{Result, formats};
+use holdall_core::{Result, Warning, formats};
 use holdall_io::File;
 use std::ops::Range;
 
 /// Gaps read at a time.
 const BATCH: usize = 1024;
+/// Every component starts at a multiple of this many bytes, at least.
+const LEAST_ALIGN: u64 = 64;
+/// The largest alignment that files are written with.
+const MOST_ALIGN: u64 = 2 << 20;
 
 /// Checks that the gaps of the data region are zero. They are bounded by what the format allows, and are
 /// looked at whatever tensors were asked for.
 pub(super) fn check(file: &File, state: &State) -> Result<()> {
     let Some(rule) = formats::by_name(file.format()).and_then(|f| f.gaps) else { return Ok(()) };
-    let mut ranges: Vec<(u64, u64, usize)> = Vec::new();
-    for tensor in file.index().tensors() {
-        let at = tensor.position();
-        let own = tensor.components().filter(|c| c.stored.source == 0);
-        ranges.extend(own.map(|c| (c.stored.start, c.stored.end, at)));
-    }
-    let claimed = file.index().claimed().iter().filter(|extent| extent.source == 0);
-    ranges.extend(claimed.map(|extent| (extent.start, extent.end, usize::MAX)));
-    ranges.sort_unstable();
-    let mut end = file.index().data_range().start;
-    let mut gaps: Vec<(Range<u64>, usize)> = Vec::new();
-    for (start, own_end, tensor) in ranges {
-        gaps.extend((start > end).then_some((end..start, tensor)));
-        end = end.max(own_end);
-    }
+    let gaps: Vec<(Range<u64>, usize)> = gaps(file);
     let source = file.sources().at(0);
     // A few at a time: they are small, and lie far apart.
     for gaps in gaps.chunks(BATCH) {
@@ -42,4 +32,67 @@ pub(super) fn check(file: &File, state: &State) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The gaps of the data region before each component, and the number of the tensor that follows.
+fn gaps(file: &File) -> Vec<(Range<u64>, usize)> {
+    let mut ranges: Vec<(u64, u64, usize)> = Vec::new();
+    for tensor in file.index().tensors() {
+        let at = tensor.position();
+        let own = tensor.components().filter(|c| c.stored.source == 0);
+        ranges.extend(own.map(|c| (c.stored.start, c.stored.end, at)));
+    }
+    let claimed = file.index().claimed().iter().filter(|extent| extent.source == 0);
+    ranges.extend(claimed.map(|extent| (extent.start, extent.end, usize::MAX)));
+    ranges.sort_unstable();
+    let mut end = file.index().data_range().start;
+    let mut gaps: Vec<(Range<u64>, usize)> = Vec::new();
+    for (start, own_end, tensor) in ranges {
+        gaps.extend((start > end).then_some((end..start, tensor)));
+        end = end.max(own_end);
+    }
+    gaps
+}
+
+/// The warning that bytes which align components are not zero, where the format has one. What lies between
+/// data longer than that may be what is left of removed tensors, and is nobody's. A file that is far away
+/// is not asked for such bytes, each of which would be a wait.
+pub(super) fn padding(file: &File) -> Result<Option<Warning>> {
+    let code = formats::by_name(file.format()).and_then(|f| f.padding?(file.version()));
+    let Some(code) = code.filter(|_| !file.sources().terms().is_remote()) else { return Ok(None) };
+    let starts = file.tensors().flat_map(|t| t.components().collect::<Vec<_>>());
+    let starts = starts.filter(|c| c.stored.source == 0 && !c.stored.is_empty());
+    let bits = starts.fold(MOST_ALIGN, |all, c| all | c.stored.start);
+    let align = (1u64 << bits.trailing_zeros()).max(LEAST_ALIGN);
+    let padding = |(gap, tensor): (Range<u64>, usize)| {
+        let next = gap.start.next_multiple_of(align);
+        // What is dead starts at a multiple of the least at the earliest.
+        let end = if next == gap.end { next } else { gap.start.next_multiple_of(LEAST_ALIGN) };
+        (gap.start..end.min(gap.end), tensor)
+    };
+    let gaps: Vec<_> = gaps(file).into_iter().map(padding).collect();
+    let mut warning: Option<Warning> = None;
+    let source = file.sources().at(0);
+    for gaps in gaps.chunks(BATCH) {
+        let ranges: Vec<Range<u64>> = gaps.iter().map(|(gap, _)| gap.clone()).collect();
+        for ((gap, tensor), bytes) in gaps.iter().zip(source.read(&ranges)?) {
+            let Some(at) = bytes.iter().position(|b| *b != 0) else { continue };
+            if let Some(warning) = &mut warning {
+                warning.count += 1;
+                continue;
+            }
+            let (at, value) = (gap.start + at as u64, bytes[at]);
+            let message = format!(
+                "byte {at} is {value:#04x}, in padding {}..{} that writers set to zero",
+                gap.start, gap.end
+            );
+            let found = Warning::new(code, message);
+            let name = file.index().at(*tensor).map(|t| t.name().to_owned());
+            warning = Some(match name {
+                Some(name) => found.in_tensor(name),
+                None => found,
+            });
+        }
+    }
+    Ok(warning)
 }

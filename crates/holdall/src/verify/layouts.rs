@@ -2,7 +2,7 @@
 
 use super::{Reason, State, VerifyOptions, VerifyReport};
 use holdall_core::error::Shown as _;
-use holdall_core::{Component, DType, Encoding, Layout, Result};
+use holdall_core::{Component, DType, Encoding, Extent, Layout, Result};
 use holdall_io::Tensor;
 use holdall_records::TensorRecords as _;
 use holdall_schema::Content;
@@ -41,10 +41,10 @@ pub(super) fn check<'a>(
 }
 
 /// How many bytes only the checks here read; those that several tensors share count for the first.
-fn own_len(tensor: &Tensor, seen: &mut HashSet<u64>) -> u64 {
+fn own_len(tensor: &Tensor, seen: &mut HashSet<Extent>) -> u64 {
     let is_unread =
         |c: &Component| c.digest.is_none() && c.encoding == Encoding::Raw && c.dtype != DType::Bool;
-    let own = tensor.components().filter(is_unread).filter(|c| seen.insert(c.stored.start));
+    let own = tensor.components().filter(is_unread).filter(|c| seen.insert(c.stored));
     own.map(|c| c.stored_len()).sum()
 }
 

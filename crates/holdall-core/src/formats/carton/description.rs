@@ -36,6 +36,11 @@ pub struct Description {
     pub base_models: Vec<String>,
     /// Ours: path in the package of a bill of materials, `[sbom] file`.
     pub sbom: Option<String>,
+    /// Keys of the top that are not known, each with its value as TOML has it on one line. They say nothing here
+    /// and are written again.
+    pub other: Vec<(String, String)>,
+    /// Keys further down that are not known, in words. They are not written again.
+    pub unkept: Vec<String>,
 }
 
 /// One declared input or output.

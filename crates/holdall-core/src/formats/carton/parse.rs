@@ -12,10 +12,56 @@ use crate::error::hash::HashSet;
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::Warning;
-use crate::wire::toml::Value;
+use crate::wire::toml::{Table, Value};
 
 const TENSOR_PREFIX: &str = "@tensor_data/";
 const MISC_PREFIX: &str = "@misc/";
+/// The keys of its tables.
+const KNOWN_INSIDE: [(&str, &[&str]); 7] = [
+    ("input", &["name", "dtype", "shape", "description", "internal_name"]),
+    ("output", &["name", "dtype", "shape", "description", "internal_name"]),
+    ("self_test", &["name", "description", "inputs", "expected_out", "compare"]),
+    ("example", &["name", "description", "inputs", "sample_out"]),
+    ("runner", &["runner_name", "required_framework_version", "runner_compat_version", "opts"]),
+    ("lineage", &["base_model"]),
+    ("sbom", &["file"]),
+];
+/// The keys of the top of `carton.toml`.
+const KNOWN: [&str; 16] = [
+    "spec_version",
+    "model_name",
+    "short_description",
+    "model_description",
+    "license",
+    "repository",
+    "homepage",
+    "required_platforms",
+    "input",
+    "output",
+    "self_test",
+    "example",
+    "runner",
+    "card",
+    "lineage",
+    "sbom",
+];
+
+/// Keys of tables that are not known.
+fn unkept(top: &Table) -> Vec<String> {
+    let mut out = Vec::new();
+    for (name, known) in KNOWN_INSIDE {
+        let tables: Vec<&Table> = match top.get(name) {
+            Some(Value::Table(table)) => vec![table],
+            Some(Value::Array(items)) => items.iter().filter_map(Value::as_table).collect(),
+            _ => Vec::new(),
+        };
+        let keys = tables.into_iter().flat_map(Table::keys);
+        for key in keys.filter(|key| !known.contains(&key.as_str())) {
+            out.push(format!("`{}` in `[{name}]`", key.shown()));
+        }
+    }
+    out
+}
 
 impl Description {
     /// Reads the text of `carton.toml`. Tables and fields that are not known are passed over.
@@ -54,6 +100,12 @@ impl Description {
             card: card(&top, &mut warnings),
             base_models: base_models(&top, &mut warnings),
             sbom: sbom(&top, &mut warnings),
+            other: table
+                .iter()
+                .filter(|(key, _)| !KNOWN.contains(&key.as_str()))
+                .map(|(key, value)| (key.clone(), super::write::value(value)))
+                .collect(),
+            unkept: unkept(&table),
         };
         Ok((description, warnings.0))
     }

@@ -11,6 +11,7 @@ use super::description::{
 use super::links::Links;
 use super::manifest::Manifest;
 use super::tensors::{TensorKind, TensorRow};
+use crate::wire::toml::Value;
 use std::fmt::Write as _;
 
 /// The text of `carton.toml`.
@@ -24,6 +25,9 @@ pub fn description(d: &Description) -> String {
     field(&mut out, "homepage", d.homepage.as_deref());
     if !d.required_platforms.is_empty() {
         put(&mut out, "required_platforms", &array(&d.required_platforms));
+    }
+    for (name, value) in &d.other {
+        put(&mut out, &key(name), value);
     }
     for spec in &d.inputs {
         tensor_spec(&mut out, "input", spec);
@@ -60,6 +64,24 @@ pub fn description(d: &Description) -> String {
         put(&mut out, "file", &quoted(file));
     }
     out
+}
+
+/// A value of any kind on one line.
+pub(super) fn value(value: &Value) -> String {
+    match value {
+        Value::String(text) => one_line(text),
+        Value::Integer(n) => n.to_string(),
+        Value::Float(n) => float(*n),
+        Value::Boolean(b) => b.to_string(),
+        Value::Datetime(time) => time.to_string(),
+        Value::Array(items) => list(items.iter().map(self::value)),
+        Value::Table(table) if table.is_empty() => String::from("{}"),
+        Value::Table(table) => {
+            let pairs =
+                table.iter().map(|(name, of)| format!("{} = {}", key(name), self::value(of)));
+            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 fn tensor_spec(out: &mut String, table: &str, spec: &ValueSpec) {

@@ -94,6 +94,9 @@ impl File<'_> {
         metadata: Metadata,
     ) -> Result<Index> {
         let Metadata { mut attributes, tensor_attributes, names, is_inferred, odd } = metadata;
+        for key in &self.header.unknown {
+            builder.unkept(|| format!("the key `{}` of the header", key.shown()));
+        }
         if let Some(key) = self.header.unknown.first() {
             builder.warn("metatensor/unknown-key", None, None, || {
                 format!("`{}` in the header is not known and says nothing", key.shown()).into()

@@ -29,7 +29,12 @@ const PAGE: u64 = 4096;
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     let newest = Version::V1_2.as_str();
     let name = options.version.as_deref().unwrap_or(newest);
-    let Some(version) = Version::from_name(name) else {
+    let version = match &options.stated {
+        Some(text) => Version::stated(text),
+        None => Version::from_name(name),
+    };
+    let name = options.stated.as_deref().unwrap_or(name);
+    let Some(version) = version else {
         return Err(UNKNOWN_VERSION
             .broken(format!("zTensor version `{}` cannot be written", name.shown()))
             .with_hint(format!("versions that can be written: {}", FORMAT.versions.join(", "))));
@@ -43,7 +48,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     Ok(Box::new(Encoder {
         version,
         align,
-        manifest: Manifest::new(version),
+        manifest: Manifest::new(version, options.stated.clone()),
         declared: None,
         current: None,
     }))
@@ -87,7 +92,7 @@ impl Encode for Encoder {
 
     fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
         fit::check_attributes(self.version, attributes)?;
-        self.manifest = Manifest::new(self.version);
+        self.manifest = self.manifest.emptied();
         self.manifest.attributes(attributes.clone());
         self.current = None;
         let mut names = HashSet::default();
@@ -105,7 +110,7 @@ impl Encode for Encoder {
         self.declared = (!declared.is_empty()).then_some(names);
         Ok(match self.version {
             Version::V0_1 => Bytes::from_static(MAGIC_0),
-            Version::V1_0 | Version::V1_2 => Bytes::from_static(MAGIC_1),
+            Version::V1_0 | Version::V1_1 | Version::V1_2 => Bytes::from_static(MAGIC_1),
         })
     }
 
@@ -158,8 +163,8 @@ impl Encode for Encoder {
             let message = format!("{} declared tensors were not written", declared.len());
             return Err(DECLARED.broken(message).in_tensor(name));
         }
-        let manifest =
-            std::mem::replace(&mut self.manifest, Manifest::new(self.version)).finish()?;
+        let empty = self.manifest.emptied();
+        let manifest = std::mem::replace(&mut self.manifest, empty).finish()?;
         let len = manifest.len() as u64;
         let most = Limits::default().manifest_len;
         if len > most {
@@ -175,7 +180,7 @@ impl Encode for Encoder {
         let mut out = vec![0; padding];
         out.extend_from_slice(&manifest);
         out.extend_from_slice(&len.to_le_bytes());
-        if self.version == Version::V1_2 {
+        if matches!(self.version, Version::V1_1 | Version::V1_2) {
             out.extend_from_slice(MAGIC_1);
         }
         Ok(out.into())

@@ -45,6 +45,19 @@ impl<'a> Keys<'a> {
         reader.skip()
     }
 
+    /// The unknown fields.
+    pub(super) fn all_unknown(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.unknown.iter().copied()
+    }
+
+    /// Notes the unknown fields, of the map that `place` names.
+    pub(super) fn tell(&self, place: impl Fn() -> String, builder: &mut IndexBuilder) {
+        // Who wrote a file says nothing about it.
+        for key in self.unknown.iter().filter(|key| **key != b"generator") {
+            builder.unkept(|| format!("the field `{}` of {}", shown(key), place()));
+        }
+    }
+
     /// Checks the unknown fields at the end of the map.
     pub(super) fn finish(&mut self) -> Result<()> {
         if self.unknown.len() > 1 && has_duplicates(&mut self.unknown) {

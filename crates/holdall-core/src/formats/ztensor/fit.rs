@@ -14,6 +14,8 @@ use crate::wire::cbor::{self, has_duplicates};
 pub(super) enum Version {
     V0_1,
     V1_0,
+    /// Written only where a file of it is written again.
+    V1_1,
     V1_2,
 }
 
@@ -42,11 +44,14 @@ const RESERVED: [&str; 10] = [
 /// [`FILE_ATTRIBUTES`], [`cbor::NOT_CBOR`], [`cbor::DEPTH`].
 pub(super) fn check_attributes(version: Version, attributes: &Attributes) -> Result<()> {
     check_values(attributes)?;
-    if version == Version::V1_0
+    if matches!(version, Version::V1_0 | Version::V1_1)
         && let Some((key, _)) = attributes.iter().find(|(_, value)| value.as_text().is_none())
     {
-        return Err(FILE_ATTRIBUTES
-            .broken(format!("zTensor 1.0 keeps text only, not attribute `{}`", key.shown())));
+        return Err(FILE_ATTRIBUTES.broken(format!(
+            "zTensor {} keeps text only, not attribute `{}`",
+            version.as_str(),
+            key.shown()
+        )));
     }
     Ok(())
 }
@@ -80,7 +85,8 @@ fn check_layout(version: Version, layout: &Layout) -> Result<()> {
         Layout::PackedCsr | Layout::PackedCoo => version == Version::V0_1,
         Layout::SparseCsr | Layout::SparseCoo => version != Version::V0_1,
         Layout::QuantizedGroup => version == Version::V1_2,
-        Layout::Records | Layout::Blob => version != Version::V0_1,
+        // They mean nothing without their schema, an attribute of the tensor.
+        Layout::Records | Layout::Blob => version == Version::V1_2,
         // A name that would be read back as a layout with a meaning is not an unknown one.
         Layout::Other(name) => version != Version::V0_1 && layout_of(name) == *layout,
     };
@@ -93,6 +99,9 @@ fn check_layout(version: Version, layout: &Layout) -> Result<()> {
     Err(match layout {
         // What is not known cannot be made dense either.
         Layout::Other(_) => e.with_remedy(Remedy::LeaveOut),
+        Layout::Records | Layout::Blob => e
+            .with_remedy(Remedy::WriteFormat { format: "ztensor", version: "1.2" })
+            .with_remedy(Remedy::LeaveOut),
         _ => e,
     })
 }
@@ -102,14 +111,15 @@ fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> 
     check_values(attributes)?;
     match version {
         Version::V1_2 => {}
-        Version::V1_0 => {
+        Version::V1_0 | Version::V1_1 => {
             if let Some((key, _)) = attributes.iter().next() {
                 let others = match attributes.len() {
                     1 => String::new(),
                     count => format!(" and {} more", count.saturating_sub(1)),
                 };
                 return Err(TENSOR_ATTRIBUTES.broken(format!(
-                    "zTensor 1.0 keeps no attributes of tensors, not `{}`{others}",
+                    "zTensor {} keeps no attributes of tensors, not `{}`{others}",
+                    version.as_str(),
                     key.shown()
                 )));
             }
@@ -212,7 +222,21 @@ impl Version {
         match self {
             Version::V0_1 => "0.1",
             Version::V1_0 => "1.0",
+            Version::V1_1 => "1.1",
             Version::V1_2 => "1.2",
+        }
+    }
+
+    /// The version that a file states in these words.
+    pub(super) fn stated(text: &str) -> Option<Version> {
+        let mut parts = text.split('.');
+        let mut number = || parts.next()?.parse::<u64>().ok();
+        match (number()?, number()?) {
+            (0, 1) => Some(Version::V0_1),
+            (1, 0) => Some(Version::V1_0),
+            (1, 1) => Some(Version::V1_1),
+            (1, 2) => Some(Version::V1_2),
+            _ => None,
         }
     }
 

@@ -23,6 +23,8 @@ const GENERATOR: &str = concat!("holdall ", env!("CARGO_PKG_VERSION"));
 #[derive(Debug)]
 pub(super) struct Manifest {
     version: Version,
+    /// What the file says its version is, where it is not the usual.
+    stated: Option<String>,
     attributes: Attributes,
     /// The entries, one after the other: in 1.x each is a key and a value.
     entries: Writer,
@@ -38,9 +40,14 @@ struct Row {
 }
 
 impl Manifest {
-    pub(super) fn new(version: Version) -> Manifest {
+    pub(super) fn new(version: Version, stated: Option<String>) -> Manifest {
         let (attributes, entries) = (Attributes::new(), Writer::new());
-        Manifest { version, attributes, entries, rows: Vec::new() }
+        Manifest { version, stated, attributes, entries, rows: Vec::new() }
+    }
+
+    /// One of the same version without anything in it.
+    pub(super) fn emptied(&self) -> Manifest {
+        Manifest::new(self.version, self.stated.clone())
     }
 
     /// Sets the file's attributes, before the first tensor.
@@ -54,7 +61,7 @@ impl Manifest {
         let start = self.entries.len();
         let name = match self.version {
             Version::V0_1 => self.add_0_1(tensor, stored)?,
-            Version::V1_0 | Version::V1_2 => self.add_1(tensor, stored)?,
+            Version::V1_0 | Version::V1_1 | Version::V1_2 => self.add_1(tensor, stored)?,
         };
         self.rows.push(Row { name, entry: start..self.entries.len() });
         Ok(())
@@ -92,18 +99,18 @@ impl Manifest {
             Version::V1_0 => {
                 out.map(4);
                 out.text("version");
-                out.text(VERSION_1_0);
+                out.text(self.stated.as_deref().unwrap_or(VERSION_1_0));
                 out.text("generator");
                 out.text(GENERATOR);
                 out.text("attributes");
                 out.attributes(&self.attributes)?;
                 out.text("tensors");
             }
-            Version::V1_2 => {
+            Version::V1_1 | Version::V1_2 => {
                 let has_attributes = !self.attributes.is_empty();
                 out.map(if has_attributes { 3 } else { 2 });
                 out.text("version");
-                out.text(VERSION_1_2);
+                out.text(self.stated.as_deref().unwrap_or(VERSION_1_2));
                 if has_attributes {
                     out.text("attributes");
                     out.attributes(&self.attributes)?;
@@ -222,20 +229,14 @@ impl Manifest {
     }
 }
 
-/// One component of 1.x: 1.2 with a dtype and the decoded length of a compressed one, 1.0 without.
+/// One component of 1.x: 1.1 with a dtype, 1.2 with the decoded length of a compressed one too, 1.0 without both.
 fn component(w: &mut Writer, version: Version, c: &ComponentSpec, stored: &Stored) {
     let is_zstd = stored.encoding == Encoding::Zstd;
     let is_typed = version != Version::V1_0;
+    let has_len = is_zstd && version == Version::V1_2;
     let logical_type = c.logical_type.as_ref();
-    let fields = [
-        is_typed,
-        logical_type.is_some(),
-        true,
-        true,
-        is_zstd && is_typed,
-        is_zstd,
-        stored.digest.is_some(),
-    ];
+    let fields =
+        [is_typed, logical_type.is_some(), true, true, has_len, is_zstd, stored.digest.is_some()];
     w.map(count(fields));
     if is_typed {
         w.text("dtype");
@@ -250,7 +251,7 @@ fn component(w: &mut Writer, version: Version, c: &ComponentSpec, stored: &Store
     w.text("length");
     w.u64(len(&stored.range));
     if is_zstd {
-        if is_typed {
+        if has_len {
             w.text("uncompressed_length");
             w.u64(c.decoded_len);
         }

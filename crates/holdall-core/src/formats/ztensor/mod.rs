@@ -40,14 +40,15 @@
 //! - The 0.1 crate reads a manifest length of 0 as a file without tensors; we refuse it, for the
 //!   document has 17 bytes there. It refuses offsets that are not multiples of 64; we warn, as 1.x
 //!   readers do.
-//! - 0.1 sparse tensors: the crate writes `layout` `sparsecsr` or `sparsecoo`, the document says
-//!   `sparse` and `sparse_format`. Both are read. Where `data_endianness` is `big`, the crate swaps
+//! - 0.1 sparse tensors: the crate writes `layout` `sparsecsr` or `sparsecoo` and all in one component, the
+//!   document says `sparse` and `sparse_format`, with index arrays in the metadata. Both are read; how
+//!   the arrays are named and nested is not said there, so the usual ways are taken. Where `data_endianness` is `big`, the crate swaps
 //!   the whole component in units of its dtype, indices too; so do we.
 //! - 0.1 `data_endianness` on compressed data is ignored, as the crate ignores it.
 //! - A null is read as the absence of an optional field, as the crates' deserializers do.
 //! - 0.1 has no place for a file's attributes. They are written as the custom field
 //!   `holdall.file_attributes` of the first tensor and restored on reading.
-//! - 0.1 sparse tensors are written in the document's form, with the number of non-zero elements as
+//! - 0.1 sparse tensors are written with the document's fields and in one component, with the number of non-zero elements as
 //!   `nnz`, which alone tells what a compressed one decodes to. The 0.1 crate knows no such layout.
 //! - Past 1 MiB of data there may be up to 4095 zero bytes before the manifest, so that a later edit
 //!   replaces it without touching a page that holds data. The documents ask for no more padding than
@@ -66,6 +67,7 @@ mod fit;
 mod footer;
 mod manifest;
 pub mod rules;
+mod stated;
 mod v0;
 mod v1;
 
@@ -91,8 +93,14 @@ pub static FORMAT: Format = Format {
     aligns: true,
     has_schema: false,
     gaps: None,
+    padding: Some(padding),
     rules: rules::RULES,
 };
+
+/// 1.0 wants padding to be zero, and 1.2 wants writers to make it so; in 0.1 it is not defined.
+fn padding(version: &str) -> Option<&'static str> {
+    (!version.starts_with("0.")).then_some(rules::warnings::PADDING)
+}
 
 fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let Footer { generation, manifest } = footer::find(window, limits)?;

@@ -57,7 +57,8 @@ crate::error::rules! {
     /// A layout that the version written lacks.
     pub LAYOUT: Unsupported "ztensor/layout"
         "A tensor written is of a layout that the version has: 0.1 dense or packed sparse; 1.0 \
-         dense, sparse_csr, sparse_coo; 1.2 quantized_group too; 1.x any layout that is unknown."
+         dense, sparse_csr, sparse_coo; 1.2 quantized_group, records and blob too; 1.x any layout \
+         that is unknown."
         remedies [MakeDense, LeaveOut];
     /// A logical type that the version written lacks.
     pub LOGICAL_TYPE: Unsupported "ztensor/logical-type"
@@ -113,6 +114,8 @@ pub mod warnings {
     pub const PACKED_SPARSE: &str = "ztensor/packed-sparse";
     /// A 0.1 `sparse` tensor without a `sparse_format` that is known.
     pub const SPARSE_FORMAT: &str = "ztensor/sparse-format";
+    /// Bytes that align a component and are not zero.
+    pub const PADDING: &str = "ztensor/padding";
     /// A byte order on a compressed 0.1 component, where it has no meaning.
     pub const BYTE_ORDER: &str = "ztensor/byte-order";
 }

@@ -2,11 +2,13 @@
 
 use super::fields::{self, Keys, required};
 use super::rules::*;
+use super::stated;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::builder::{BOUNDS, RANK};
 use crate::model::{
-    Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, Role, Value,
+    Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder, Layout, Role,
+    Value,
 };
 use crate::wire::cbor::{DUPLICATE_KEY, Reader, has_duplicates};
 use std::ops::Range;
@@ -171,10 +173,10 @@ impl<'a> Entry<'a> {
             None => None,
         };
         let fault = self.fault.take();
-        let component = match fault.map_or_else(|| self.component(name, builder), Err) {
-            Ok((layout, component)) => {
+        let components = match fault.map_or_else(|| self.components(name, builder), Err) {
+            Ok((layout, components)) => {
                 builder.tensor(name, &self.shape, layout)?;
-                Some(component)
+                Some(components)
             }
             Err(e) if fields::is_fault(&e) => {
                 let layout = self.take_layout(name, builder);
@@ -185,15 +187,19 @@ impl<'a> Entry<'a> {
             Err(e) => return Err(e),
         };
         builder.tensor_attributes(std::mem::take(&mut self.custom));
-        match (component, stored) {
-            (Some(component), _) => builder.component(component),
+        match (components, stored) {
+            (Some(all), _) => all.into_iter().try_for_each(|c| builder.component(c)),
             (None, Some(stored)) => builder.claim(stored.into()),
             (None, None) => Ok(()),
         }
     }
 
-    /// Its layout and its one component.
-    fn component(&mut self, name: &str, builder: &mut IndexBuilder) -> Result<(Layout, Component)> {
+    /// Its layout and its components: one, but where the manifest states indices.
+    fn components(
+        &mut self,
+        name: &str,
+        builder: &mut IndexBuilder,
+    ) -> Result<(Layout, Vec<Component>)> {
         let offset = required(self.offset, "offset")?;
         let size = required(self.size, "size")?;
         let dtype = required(self.dtype, "dtype")?;
@@ -201,34 +207,129 @@ impl<'a> Entry<'a> {
         required(self.has_shape.then_some(()), "shape")?;
         let stored: Range<u64> = offset..offset.saturating_add(size);
         fields::check_alignment(offset, size, name, "data", builder);
+        let stated = match self.layout {
+            Some("sparse") => self.stated(encoding, size, dtype),
+            _ => None,
+        };
+        if let Some(stated) = stated {
+            let digest = self.digest(name, "values", builder)?;
+            let byte_order = self.byte_order(encoding, name, "values", builder);
+            let values = Component {
+                role: Role::Values,
+                dtype,
+                logical_type: None,
+                encoding,
+                byte_order,
+                stored: stored.into(),
+                decoded_len: stated.count.checked_mul(dtype.width()),
+                digest,
+            };
+            return Ok(self.with_stated(name, values, &stated, builder));
+        }
         let layout = self.take_layout(name, builder);
         let decoded_len = match encoding {
             Encoding::Raw => Some(size),
             _ => None,
         };
         let decoded_len = self.check_packed(&layout, dtype, decoded_len, name, builder);
-        if encoding == Encoding::Zstd && self.byte_order == ByteOrder::Big {
-            // The one writer says nothing here, and its reader swaps nothing.
-            builder.warn(warnings::BYTE_ORDER, Some(name), Some("data"), || {
-                "`data_endianness` on compressed data has no meaning; read as little-endian".into()
-            });
-            self.byte_order = ByteOrder::Little;
-        }
-        let digest = match self.checksum {
-            Some(text) => Some(fields::digest(text, name, "data", builder)?),
-            None => None,
-        };
+        let byte_order = self.byte_order(encoding, name, "data", builder);
+        let digest = self.digest(name, "data", builder)?;
         let component = Component {
             role: Role::Data,
             dtype,
             logical_type: None,
             encoding,
-            byte_order: self.byte_order,
+            byte_order,
             stored: stored.into(),
             decoded_len,
             digest,
         };
-        Ok((layout, component))
+        Ok((layout, vec![component]))
+    }
+
+    fn byte_order(
+        &self,
+        encoding: Encoding,
+        name: &str,
+        component: &str,
+        builder: &mut IndexBuilder,
+    ) -> ByteOrder {
+        if encoding == Encoding::Zstd && self.byte_order == ByteOrder::Big {
+            // The one writer says nothing here, and its reader swaps nothing.
+            builder.warn(warnings::BYTE_ORDER, Some(name), Some(component), || {
+                "`data_endianness` on compressed data has no meaning; read as little-endian".into()
+            });
+            return ByteOrder::Little;
+        }
+        self.byte_order
+    }
+
+    fn digest(
+        &self,
+        name: &str,
+        component: &str,
+        builder: &mut IndexBuilder,
+    ) -> Result<Option<Digest>> {
+        self.checksum.map(|text| fields::digest(text, name, component, builder)).transpose()
+    }
+
+    /// The indices that the document's form lists, where the stored bytes are the values that go with them.
+    fn stated(&self, encoding: Encoding, size: u64, dtype: DType) -> Option<stated::Indices> {
+        let format = self.custom.get("sparse_format").and_then(Value::as_text)?;
+        let values = match encoding {
+            Encoding::Raw if !size.is_multiple_of(dtype.width()) => return None,
+            Encoding::Raw => Some(size.checked_div(dtype.width())?),
+            _ => None,
+        };
+        stated::find(format, &self.custom, &self.shape, values)
+    }
+
+    /// The tensor with the components that 1.x has for its layout.
+    fn with_stated(
+        &mut self,
+        name: &str,
+        values: Component,
+        stated: &stated::Indices,
+        builder: &mut IndexBuilder,
+    ) -> (Layout, Vec<Component>) {
+        if stated.either_way {
+            builder.warn(warnings::SPARSE_FORMAT, Some(name), Some("coords"), || {
+                "as many coordinates as dimensions; each list is read as those of one dimension"
+                    .into()
+            });
+        }
+        self.custom.remove("sparse_format");
+        for field in stated.fields {
+            self.custom.remove(field);
+        }
+        match self.custom.get("nnz").and_then(Value::as_integer) {
+            Some(nnz) if nnz == i128::from(stated.count) => drop(self.custom.remove("nnz")),
+            Some(nnz) => builder.warn(warnings::PACKED_SPARSE, Some(name), Some("values"), || {
+                format!("`nnz` is {nnz}, there are indices of {} values", stated.count).into()
+            }),
+            None => {}
+        }
+        let lists: &[(Role, &[u8])] = match stated.layout {
+            Layout::SparseCsr => {
+                &[(Role::Indices, &stated.indices), (Role::Indptr, &stated.indptr)]
+            }
+            _ => &[(Role::Coords, &stated.indices)],
+        };
+        let indices = lists.iter().map(|(role, bytes)| {
+            let stored = builder.stated(bytes);
+            Component {
+                role: role.clone(),
+                dtype: DType::U64,
+                logical_type: None,
+                encoding: Encoding::Raw,
+                byte_order: ByteOrder::Little,
+                decoded_len: Some(stored.len()),
+                stored,
+                digest: None,
+            }
+        });
+        let components = std::iter::once(values).chain(indices).collect();
+        (stated.layout.clone(), components)
     }
 
     /// The layout; the document's `sparse_format` is taken out of the custom fields.

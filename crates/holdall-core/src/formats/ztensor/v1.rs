@@ -16,6 +16,9 @@ use std::ops::Range;
 /// The newest minor version known.
 const NEWEST_MINOR: u64 = 2;
 
+/// Fields that are remembered of one tensor.
+const MOST_UNKEPT: usize = 8;
+
 /// Decodes a manifest of `generation` 1.x, which `reader` stands at the start of.
 pub(super) fn decode(
     mut reader: Reader<'_>,
@@ -64,6 +67,7 @@ pub(super) fn decode(
     reader.end()?;
     let has_table = keys.has(2);
     keys.finish()?;
+    keys.tell(|| "the manifest".into(), &mut builder);
 
     if !has_table && has_other_table {
         return Err(wrong_table(generation));
@@ -101,6 +105,10 @@ fn check_version(version: &str, generation: Generation, builder: &mut IndexBuild
         return Err(UNSUPPORTED_VERSION
             .broken(format!("version `{shown}`; 0.1 to 1.{NEWEST_MINOR} can be read")));
     }
+    if minor > NEWEST_MINOR || (minor == 0) != (generation == Generation::V1Tensors) {
+        // What the version adds, or which of the two is meant, cannot be written again.
+        builder.unkept(|| format!("the version {shown} in a container of this kind"));
+    }
     if minor > NEWEST_MINOR {
         builder.warn(warnings::VERSION, None, None, || {
             format!("version {shown} is newer than 1.{NEWEST_MINOR}; what it adds is ignored")
@@ -127,6 +135,8 @@ struct Decoder<'a> {
     drafts: Vec<Draft<'a>>,
     /// The first thing that is wrong with the tensor that is being read, and with no other.
     fault: Option<Error>,
+    /// Fields of components of this tensor that are not known, with the component's role.
+    unkept: Vec<(String, String)>,
 }
 
 /// A component as the manifest states it. Its layout may come later, so nothing is checked yet.
@@ -152,6 +162,7 @@ impl<'a> Decoder<'a> {
             shape: Vec::new(),
             drafts: Vec::new(),
             fault: None,
+            unkept: Vec::new(),
         }
     }
 
@@ -186,6 +197,7 @@ impl<'a> Decoder<'a> {
         self.object_keys.clear();
         self.drafts.clear();
         self.fault = None;
+        self.unkept.clear();
         let (mut layout, mut dtype) = (None, None);
         let (mut has_shape, mut has_components) = (false, false);
         let mut attributes = Attributes::new();
@@ -220,6 +232,12 @@ impl<'a> Decoder<'a> {
             }
         }
         self.object_keys.finish()?;
+        self.object_keys.tell(|| format!("tensor `{}`", fields::shown(name.as_bytes())), builder);
+        for (key, role) in self.unkept.drain(..) {
+            let name = fields::shown(name.as_bytes());
+            builder
+                .unkept(|| format!("the field `{key}` of component `{role}` of tensor `{name}`"));
+        }
 
         let fault = &mut self.fault;
         need(fault, has_shape.then_some(()), "shape")?;
@@ -345,6 +363,11 @@ impl<'a> Decoder<'a> {
             }
         }
         keys.finish()?;
+        if self.unkept.len() < MOST_UNKEPT {
+            let own =
+                keys.all_unknown().map(|key| (fields::shown(key), fields::shown(role.as_bytes())));
+            self.unkept.extend(own);
+        }
         if typed {
             need(fault, draft.dtype, "dtype").map_err(here)?;
         }
