@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Codes of warnings, which are in no table of rules.
-const WARNINGS: [&str; 18] = [
+const WARNINGS: [&str; 19] = [
     warnings::VERSION,
     warnings::ALIGNMENT,
     warnings::UNKNOWN_DIGEST,
@@ -16,6 +16,7 @@ const WARNINGS: [&str; 18] = [
     warnings::SPARSE_FORMAT,
     warnings::BYTE_ORDER,
     "index/logical-type",
+    "http/validator",
     "safetensors/restore",
     "metatensor/restore",
     "metatensor/unknown-key",

@@ -133,7 +133,7 @@ impl Download<'_> {
             r.bytes.is_some_and(|(first, end)| first == len && Some(end) == total)
                 && r.total.is_none_or(|all| Some(all) == total)
         });
-        let same = answer.validator().condition() == Some(&from.validator);
+        let same = answer.validator()?.condition() == Some(&from.validator);
         let plain = answer.encoding()?.is_none();
         Ok((fits && same && plain).then_some(answer))
     }
@@ -141,7 +141,7 @@ impl Download<'_> {
     /// Writes down where the bytes come from, where that lets others go on.
     fn note(&self, part: &Part, answer: &Answer, coding: Coding) -> Result<()> {
         let path = part.note_path();
-        let validator = answer.validator();
+        let validator = answer.validator()?;
         let (Some(validator), Coding::Identity) = (validator.condition(), coding) else {
             let _ = fs::remove_file(path);
             return Ok(());

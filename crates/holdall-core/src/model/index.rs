@@ -25,6 +25,13 @@ pub struct Warning {
     pub count: u64,
 }
 
+impl Warning {
+    /// One of the file as a whole, or of where it comes from.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Warning {
+        Warning { code, message: message.into(), tensor: None, component: None, count: 1 }
+    }
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(t) = &self.tensor {
