@@ -9,6 +9,7 @@ use holdall_run::self_test::{Override, self_tests};
 use holdall_run::{LogLine, Model, Settings};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -31,6 +32,7 @@ impl NativeModel {
         package: Package,
         options: &Bound<'_, PyDict>,
         python: Option<PathBuf>,
+        environment: Vec<(OsString, Option<OsString>)>,
         timeout: f64,
         log: Option<Py<PyAny>>,
     ) -> PyResult<NativeModel> {
@@ -50,6 +52,12 @@ impl NativeModel {
         }
         if let Some(python) = python {
             settings = settings.with_python(python);
+        }
+        for (name, value) in environment {
+            settings = match value {
+                Some(value) => settings.with_variable(name, value),
+                None => settings.with_own_variable(name),
+            };
         }
         if let Some(log) = log {
             settings = settings.with_log(move |line| tell(&log, &line));

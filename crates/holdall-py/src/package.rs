@@ -17,6 +17,7 @@ use holdall::{OpenOptions, fields};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -242,15 +243,16 @@ impl NativePackage {
     }
 
     /// Unpacks and loads the model: this begins to execute what is in the package.
-    #[pyo3(signature = (options, python, timeout, log))]
+    #[pyo3(signature = (options, python, environment, timeout, log))]
     fn load(
         &self,
         py: Python<'_>,
         options: &Bound<'_, PyDict>,
         python: Option<PathBuf>,
+        environment: Vec<(OsString, Option<OsString>)>,
         timeout: f64,
         log: Option<Py<PyAny>>,
     ) -> PyResult<NativeModel> {
-        NativeModel::load(py, self.get(py)?, options, python, timeout, log)
+        NativeModel::load(py, self.get(py)?, options, python, environment, timeout, log)
     }
 }
