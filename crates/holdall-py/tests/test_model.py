@@ -318,6 +318,7 @@ def test_other_threads_run_while_a_model_does(tmp_path):
 
 INTERRUPTED = """
 import signal, sys, time
+import numpy  # Not during the call, whose interrupt would be that of the import.
 from holdall import carton
 # Whoever runs this in the background has it ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
