@@ -1,15 +1,14 @@
 //! A folder that appears whole or not at all.
 //!
 //! It is filled under a temporary name beside the target, `.holdall-XXXXXX.part`, and gets its own in one
-//! step. As long as somebody fills it, it is locked; whoever begins another one removes those in the same
-//! place that nobody has locked: killed processes left them. Nothing is removed on file systems without
-//! locks.
+//! step. As long as somebody fills it, it is locked; whoever writes a file or a folder there removes what
+//! nobody has locked: see [`sweep`].
 
 use crate::rules::PLACE;
 use holdall_core::{Error, Result};
 use holdall_io::error::io;
-use holdall_io::sink::folder;
-use std::fs::File;
+use holdall_io::sink::{PREFIX, RANDOM, SUFFIX, folder, sweep};
+use std::fs::{File, Permissions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +19,8 @@ pub(crate) struct FolderSink {
     part: tempfile::TempDir,
     /// Held as long as the folder is filled.
     lock: Option<File>,
+    /// What a new folder's mode is: temporary ones are their owner's alone.
+    mode: Option<Permissions>,
 }
 
 impl FolderSink {
@@ -41,7 +42,8 @@ impl FolderSink {
             }
         };
         let (part, lock) = part;
-        Ok(FolderSink { target: target.to_owned(), overwrite, part, lock })
+        let mode = usual_mode(part.path()).map_err(|e| failed(e, target))?;
+        Ok(FolderSink { target: target.to_owned(), overwrite, part, lock, mode })
     }
 
     /// The folder to be filled.
@@ -52,7 +54,9 @@ impl FolderSink {
     /// Gives the folder its name, in one step where the system can.
     pub(crate) fn finish(self) -> Result<()> {
         let failed = |e| io(e, "publishing").in_source(self.target.display());
-        open_to_all(self.part.path()).map_err(failed)?;
+        if let Some(mode) = self.mode {
+            std::fs::set_permissions(self.part.path(), mode).map_err(failed)?;
+        }
         if self.target.symlink_metadata().is_err() {
             std::fs::rename(self.part.path(), &self.target).map_err(failed)?;
         } else if !self.overwrite {
@@ -102,12 +106,9 @@ fn failed(e: io::Error, target: &Path) -> Error {
     e.in_source(target.display())
 }
 
-const PREFIX: &str = ".holdall-";
-const SUFFIX: &str = ".part";
-
 fn builder() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(PREFIX).suffix(SUFFIX);
+    builder.prefix(PREFIX).suffix(SUFFIX).rand_bytes(RANDOM);
     builder
 }
 
@@ -134,41 +135,19 @@ fn hold(_: &Path) -> Held {
     Held::Yes(None)
 }
 
-/// Removes the temporary folders in `beside` that nobody fills. Failing to is no reason not to write.
+/// The mode that a new folder has. Found in `part` while nothing else is in it.
 #[cfg(unix)]
-fn sweep(beside: &Path) {
-    let Ok(entries) = beside.read_dir() else { return };
-    for entry in entries.flatten() {
-        let is_part = entry.file_name().to_str().is_some_and(|name| {
-            let random = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
-            random.is_some_and(|r| r.len() == 6 && r.bytes().all(|b| b.is_ascii_alphanumeric()))
-        });
-        if !is_part || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            continue;
-        }
-        let free = File::open(entry.path()).is_ok_and(|part| part.try_lock().is_ok());
-        if free {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-#[cfg(not(unix))]
-fn sweep(_: &Path) {}
-
-/// Temporary folders are their owner's alone; this one gets the mode that a new folder has.
-#[cfg(unix)]
-fn open_to_all(part: &Path) -> io::Result<()> {
-    let probe = part.join(".holdall-mode");
+fn usual_mode(part: &Path) -> io::Result<Option<Permissions>> {
+    let probe = part.join("mode");
     std::fs::create_dir(&probe)?;
     let mode = probe.metadata()?.permissions();
     std::fs::remove_dir(&probe)?;
-    std::fs::set_permissions(part, mode)
+    Ok(Some(mode))
 }
 
 #[cfg(not(unix))]
-fn open_to_all(_: &Path) -> io::Result<()> {
-    Ok(())
+fn usual_mode(_: &Path) -> io::Result<Option<Permissions>> {
+    Ok(None)
 }
 
 /// Puts the folder `part` in the place of `target`, and what was there in its own.
@@ -180,8 +159,14 @@ fn replace(part: &Path, target: &Path) -> io::Result<()> {
             return Ok(());
         }
     }
-    // File systems that cannot exchange: for an instant there is nothing.
-    let old = builder().tempdir_in(folder(target))?;
-    std::fs::rename(target, old.path().join("old"))?;
-    std::fs::rename(part, target)
+    // File systems that cannot exchange: for an instant there is nothing. Killed in it, the old folder stays, under
+    // a name that nobody sweeps.
+    let old = builder().suffix(".old").tempdir_in(folder(target))?;
+    let kept = old.path().join("old");
+    std::fs::rename(target, &kept)?;
+    let replaced = std::fs::rename(part, target);
+    if replaced.is_err() && std::fs::rename(&kept, target).is_err() {
+        let _ = old.keep();
+    }
+    replaced
 }

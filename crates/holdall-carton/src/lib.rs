@@ -43,11 +43,12 @@ use std::path::PathBuf;
 /// Gets files that a package only links to. Shared by threads.
 pub trait Fetcher: Send + Sync {
     /// The path of a local file with this SHA-256, fetched from one of `urls` where it is not at hand.
-    /// Whoever implements this has checked the hash.
+    /// It has at most `at_most` bytes, by what the package declares it as: more need not be fetched. Whoever
+    /// implements this has checked the hash.
     ///
     /// # Errors
     /// Io and Integrity, where none of the addresses gives the file.
-    fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf>;
+    fn fetch(&self, sha256: [u8; 32], urls: &[String], at_most: u64) -> Result<PathBuf>;
 }
 
 /// The bytes of a whole file, mapped: only those that are looked at are read.

@@ -289,6 +289,39 @@ fn a_python_model_runs_where_there_is_one() {
     assert_eq!(e.ends_with(4).error()["code"], "python/interpreter");
 }
 
+#[test]
+fn a_python_model_gets_what_the_command_passes() {
+    let numpy = std::process::Command::new("python3").args(["-c", "import numpy"]).output();
+    if !numpy.is_ok_and(|out| out.status.success()) {
+        eprintln!("SKIPPED: there is no python3 with numpy");
+        return;
+    }
+    let package = python_package(
+        "import os\nimport numpy as np\ndef run(inputs):\n    \
+         return {'y': np.array(sorted('%s=%s' % v for v in os.environ.items()))}\n\
+         def load():\n    return run\n",
+    );
+    let variables = |more: &[&str]| {
+        let args = [&["run", path(&package), "--json"], more].concat();
+        let json = holdall(args).ends_with(0).json();
+        let all = json["y"]["data"].as_array().unwrap().clone();
+        all.iter().map(|v| v.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // Cargo sets it for every test.
+    let own = format!("CARGO_MANIFEST_DIR={}", env!("CARGO_MANIFEST_DIR"));
+    let usual = variables(&[]);
+    assert!(usual.iter().any(|v| v.starts_with("PATH=")) && !usual.contains(&own), "{usual:?}");
+    let more = variables(&["--env", "CARGO_MANIFEST_DIR", "--env", "MINE=a=b", "--env=EMPTY="]);
+    for variable in [own.as_str(), "MINE=a=b", "EMPTY="] {
+        assert!(more.iter().any(|v| v == variable), "{variable}: {more:?}");
+    }
+    assert_eq!(more.len(), usual.len() + 3);
+    for wrong in ["HOLDALL_NOT_SET", "=x", ""] {
+        let ran = holdall(["run", path(&package), "--json", "--env", wrong]);
+        assert_eq!(ran.ends_with(2).error()["code"], "run/environment", "{wrong}");
+    }
+}
+
 /// Whoever ends the command with a signal leaves neither files nor a process behind.
 #[test]
 #[cfg(unix)]

@@ -177,9 +177,61 @@ fn a_killed_unpack_leaves_nothing_under_the_name() {
     assert!(seen[0] > 0, "{seen:?}");
     // What killed ones left goes with the next.
     holdall(["unpack", &package, "-o", &to, "--force"]).ends_with(0);
-    let left = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name());
-    let left: Vec<_> = left.filter(|name| name.to_string_lossy().ends_with(".part")).collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(left(dir.path()), [""; 0]);
+}
+
+/// Names of what is not whole in a folder.
+fn left(folder: &Path) -> Vec<String> {
+    let names = folder.read_dir().unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".part")).collect()
+}
+
+#[test]
+fn what_a_killed_unpack_left_goes_with_the_next_write_of_any_kind() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    write(dir.path(), "from/x", "x");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tiny.zt");
+    let tiny = write(dir.path(), "tiny.zt", std::fs::read(example).unwrap());
+    let pack = ["pack", &at("from"), "--runner", "noop", "--framework-version", "=1.0.0", "-o"];
+    holdall([&pack[..], &[&at("p.carton")]].concat()).ends_with(0);
+    let writes: [Vec<String>; 5] = [
+        ["convert", &tiny, &at("a.zt")].map(str::to_owned).to_vec(),
+        ["edit", &tiny, "set", "a=1"].map(str::to_owned).to_vec(),
+        ["extract", &tiny, "layers.0.norm.weight", "-o", &at("w.npy")].map(str::to_owned).to_vec(),
+        [&pack[..], &[&at("q.carton")]].concat().into_iter().map(str::to_owned).collect(),
+        ["unpack", &at("p.carton"), "-o", &at("to")].map(str::to_owned).to_vec(),
+    ];
+    for args in writes {
+        write(dir.path(), ".holdall-abcdef.part/model/deep/x", "half a file");
+        write(dir.path(), ".holdall-abcdeg.part", "half a file");
+        holdall(&args).ends_with(0);
+        assert_eq!(left(dir.path()), [""; 0], "{args:?}");
+    }
+}
+
+#[test]
+fn a_sound_package_can_be_unpacked() {
+    let dir = tempfile::tempdir().unwrap();
+    // Names like those that unpacking uses itself, and as long as names can be.
+    let long = "x".repeat(255);
+    for name in ["mode", ".holdall-mode", ".holdall-abcdef.part", &long, &format!("{long}/{long}")]
+    {
+        write(dir.path(), &format!("from {}/{name}", name.len()), "x");
+        let from = dir.path().join(format!("from {}", name.len()));
+        let (from, to) = (from.to_str().unwrap(), dir.path().join("to"));
+        let package = dir.path().join("p.carton");
+        let (package, to) = (package.to_str().unwrap(), to.to_str().unwrap());
+        let version = ["--runner", "noop", "--framework-version", "=1.0.0", "--force"];
+        holdall([&["pack", from, "-o", package][..], &version].concat()).ends_with(0);
+        holdall(["verify", "--strict", package]).ends_with(0);
+        holdall(["unpack", package, "-o", to, "--force"]).ends_with(0);
+        assert_eq!(std::fs::read(Path::new(to).join("model").join(name)).unwrap(), b"x");
+        holdall(["verify", "--strict", to]).ends_with(0);
+        holdall(["unpack", "--model", package, "-o", to, "--force"]).ends_with(0);
+        assert_eq!(std::fs::read(Path::new(to).join(name)).unwrap(), b"x");
+        std::fs::remove_dir_all(from).unwrap();
+    }
 }
 
 /// A package of one safetensors file, sound, and the same with another last element.

@@ -31,7 +31,7 @@ pub struct Limits {
     pub decoded_len: u64,
     /// Beyond `decoded_len`, compressed components may decode to this many times what they store.
     pub expansion: u64,
-    /// Bytes of one file that is fetched over a network, as they are sent.
+    /// Bytes of one file that is fetched over a network, as they are sent: a file of a model, as a rule.
     pub fetched_len: u64,
     /// Base-2 logarithm of the largest window a zstd frame may ask for. Level 22 asks for 27.
     pub zstd_window_log: u32,
@@ -64,7 +64,7 @@ impl Default for Limits {
             attribute_values: 1 << 22,
             decoded_len: 4 << 30,
             expansion: 64,
-            fetched_len: 1 << 40,
+            fetched_len: 64 << 30,
             zstd_window_log: 27,
             salvage: false,
         }

@@ -1,19 +1,29 @@
 //! Compressing frames on several threads, in order.
 
+use crate::work::Work;
 use holdall_core::Result;
 use holdall_core::codec::zstd::Encoder;
 use holdall_core::error::Error;
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a frame is waited for between two looks at whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Threads that compress. Frames come back in the order in which they were given. Where the system
-/// starts no thread, they are compressed as they are given.
+/// starts no thread, they are compressed as they are given. Dropped with frames under way, it does not wait for them:
+/// each thread ends with its frame, which at high levels takes seconds.
 pub(crate) struct Compressor {
     jobs: Option<Sender<(u64, Buffers)>>,
     done: Receiver<(u64, Result<Buffers>)>,
-    threads: Vec<JoinHandle<()>>,
+    threads: usize,
+    /// Whether nobody wants the frames that are left.
+    dropped: Arc<AtomicBool>,
+    /// Asked whether they are wanted, while one is waited for.
+    work: Work,
     /// Compresses here, where there are no threads.
     here: Option<Encoder>,
     given: u64,
@@ -30,19 +40,22 @@ pub(crate) struct Buffers {
 }
 
 impl Compressor {
-    pub(crate) fn new(level: i32, threads: usize) -> Result<Compressor> {
+    pub(crate) fn new(level: i32, work: &Work) -> Result<Compressor> {
         let (jobs, queue) = channel::<(u64, Buffers)>();
         let (give, done) = channel();
         let queue = Arc::new(Mutex::new(queue));
-        let count = threads;
-        let mut threads = Vec::new();
-        for _ in 0..count {
+        let dropped = Arc::new(AtomicBool::new(false));
+        let mut threads = 0;
+        for _ in 0..work.threads() {
             let mut encoder = Encoder::new(level)?;
-            let (queue, give) = (Arc::clone(&queue), give.clone());
+            let (queue, give, dropped) = (Arc::clone(&queue), give.clone(), Arc::clone(&dropped));
             let work = move || {
                 loop {
                     let job = queue.lock().unwrap_or_else(|p| p.into_inner()).recv();
                     let Ok((number, mut buffers)) = job else { return };
+                    if dropped.load(Ordering::Relaxed) {
+                        return;
+                    }
                     let result =
                         encoder.frame(&buffers.decoded, &mut buffers.frame).map(|()| buffers);
                     if give.send((number, result)).is_err() {
@@ -51,15 +64,17 @@ impl Compressor {
                 }
             };
             match std::thread::Builder::new().spawn(work) {
-                Ok(thread) => threads.push(thread),
+                Ok(_) => threads += 1,
                 Err(_) => break,
             }
         }
-        let here = if threads.is_empty() { Some(Encoder::new(level)?) } else { None };
+        let here = if threads == 0 { Some(Encoder::new(level)?) } else { None };
         Ok(Compressor {
             jobs: Some(jobs),
             done,
             threads,
+            dropped,
+            work: work.clone(),
             here,
             given: 0,
             taken: 0,
@@ -74,7 +89,7 @@ impl Compressor {
 
     /// Whether another frame can be given without holding more than a few of them for each thread.
     pub(crate) fn has_room(&self) -> bool {
-        self.in_flight() < self.threads.len() as u64 * 2 + 1
+        self.in_flight() < self.threads as u64 * 2 + 1
     }
 
     pub(crate) fn give(&mut self, mut buffers: Buffers) {
@@ -89,7 +104,7 @@ impl Compressor {
         }
     }
 
-    /// The next frame, waiting for it; `None` when none is in flight.
+    /// The next frame, waiting for it as long as it is wanted; `None` when none is in flight.
     pub(crate) fn take(&mut self) -> Option<Result<Buffers>> {
         if self.in_flight() == 0 {
             return None;
@@ -99,9 +114,13 @@ impl Compressor {
                 self.taken += 1;
                 return Some(result);
             }
-            match self.done.recv() {
+            if let Err(e) = self.work.check() {
+                return Some(Err(e));
+            }
+            match self.done.recv_timeout(LOOK) {
                 Ok((number, result)) => drop(self.early.insert(number, result)),
-                Err(_) => return Some(Err(lost())),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Some(Err(lost())),
             }
         }
     }
@@ -109,10 +128,7 @@ impl Compressor {
 
 impl Drop for Compressor {
     fn drop(&mut self) {
-        self.jobs = None;
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+        self.dropped.store(true, Ordering::Relaxed);
     }
 }
 

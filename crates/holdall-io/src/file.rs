@@ -27,6 +27,7 @@ struct Inner {
     wanted_io: Io,
     io: Io,
     name: String,
+    warnings: Vec<Warning>,
 }
 
 impl File {
@@ -39,7 +40,14 @@ impl File {
         io: Io,
         name: String,
     ) -> File {
-        File(Arc::new(Inner { index, sources, limits, check, wanted_io, io, name }))
+        let mut warnings = index.warnings().to_vec();
+        for warning in sources.all().iter().flat_map(|source| source.warnings()) {
+            match warnings.iter_mut().find(|w| w.code == warning.code) {
+                Some(first) => first.count += warning.count,
+                None => warnings.push(warning),
+            }
+        }
+        File(Arc::new(Inner { index, sources, limits, check, wanted_io, io, name, warnings }))
     }
 
     /// The table of contents.
@@ -62,9 +70,9 @@ impl File {
         self.0.index.attributes()
     }
 
-    /// What is odd about the file but does not make it bad.
+    /// What is odd about the file, or about where it comes from, but does not make it bad.
     pub fn warnings(&self) -> &[Warning] {
-        self.0.index.warnings()
+        &self.0.warnings
     }
 
     /// What is wrong with single tensors, in the file's own order: those cannot be read, and all others can.

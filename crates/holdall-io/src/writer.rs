@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 /// The compression level when none is asked for: zstd's own default.
 pub(crate) const DEFAULT_LEVEL: i32 = 3;
+/// Bytes written between two looks at whether the file is still wanted.
+const STRETCH: u64 = 64 << 20;
 /// From this many bytes on, taking their digest beside the writing pays for the thread it needs.
 const BESIDE_MIN: usize = 4 << 20;
 
@@ -35,7 +37,7 @@ pub struct WriteOptions {
     digest: Digesting,
     /// Whether an existing file is replaced.
     pub overwrite: bool,
-    /// Threads for compression; who writes whole files tells it how far it is.
+    /// Threads for compression; cancels writing; who writes whole files tells it how far it is.
     pub work: Work,
     /// What a finished file survives.
     pub durability: Durability,
@@ -434,7 +436,7 @@ impl<S: Sink> Writer<S> {
     }
 
     /// Takes the next bytes of the tensor begun last: decoded, little-endian, one component after the
-    /// other.
+    /// other. A writer whose work was cancelled is of no more use.
     ///
     /// # Errors
     /// Misuse for more bytes than were declared; Io.
@@ -444,7 +446,9 @@ impl<S: Sink> Writer<S> {
                 let more = bytes.len();
                 return Err(WRITE_LEN.broken(format!("{more} bytes more than were declared")));
             };
-            let (now, later) = bytes.split_at(current.left.min(bytes.len() as u64) as usize);
+            self.options.work.check()?;
+            let now = current.left.min(bytes.len() as u64).min(STRETCH) as usize;
+            let (now, later) = bytes.split_at(now);
             let count = self.take_bytes(&mut current, now)?;
             bytes = if count == now.len() { later } else { &bytes[count..] };
             current.left -= count as u64;
@@ -509,8 +513,7 @@ impl<S: Sink> Writer<S> {
         last: bool,
     ) -> Result<()> {
         if self.compressor.is_none() {
-            self.compressor =
-                Some(Compressor::new(self.options.level, self.options.work.threads())?);
+            self.compressor = Some(Compressor::new(self.options.level, &self.options.work)?);
         }
         loop {
             match &mut self.compressor {
@@ -649,6 +652,16 @@ impl<S: Sink> Writer<S> {
     /// Bytes of the file so far. Frames that are being compressed are not counted.
     pub fn len(&self) -> u64 {
         self.sink.len()
+    }
+
+    /// Whether giving so many bytes more begins to compress a frame, and so may wait for others.
+    pub fn may_wait(&self, more: usize) -> bool {
+        match &self.current {
+            Some(Current { to: To::Frames { buffers, frame_len, .. }, .. }) => {
+                buffers.decoded.len().saturating_add(more) as u64 >= *frame_len
+            }
+            _ => false,
+        }
     }
 
     /// Whether nothing was written yet.

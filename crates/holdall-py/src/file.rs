@@ -4,7 +4,7 @@ use crate::arrays::ElementTypes;
 use crate::errors::{Raise, misuse};
 use crate::memory::{Buffer, Lent};
 use crate::options::{Converting, Writing};
-use crate::work::{run, run_with};
+use crate::work::{far, run, run_apart, run_with};
 use crate::{dtype, errors, options, plain, value, writer};
 use bytes::Bytes;
 use holdall::layout::dense::Dense;
@@ -104,7 +104,7 @@ impl NativeFile {
         let options = crate::remote::Remote::of(py, &allow, offline)?.apply(options, &path);
         #[cfg(not(feature = "carton"))]
         let _ = (allow, offline);
-        py.detach(|| options.open(path)).raise(py).map(NativeFile::new)
+        run_apart(py, far(&path), move || options.open(path)).map(NativeFile::new)
     }
 
     /// Opens a file that is in memory.
@@ -239,13 +239,13 @@ impl NativeFile {
         let (tensor, role, len) = self.sized(py, at, role)?;
         // A view costs nothing, however long it is.
         let work = if is_view(&tensor, &role) { 0 } else { len };
-        run(py, work, |_| tensor.bytes(&role)).map(Buffer::frozen)
+        run_apart(py, work, move || tensor.bytes(&role)).map(Buffer::frozen)
     }
 
     /// The decoded bytes of a component in memory of their own, and where they start in it.
     fn read_owned(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<(Buffer, usize)> {
         let (tensor, role, len) = self.sized(py, at, role)?;
-        let (memory, range) = run(py, len, |_| tensor.memory(&role))?;
+        let (memory, range) = run_apart(py, len, move || tensor.memory(&role))?;
         Ok((Buffer::writable(memory), range.start))
     }
 
@@ -260,13 +260,13 @@ impl NativeFile {
     ) -> PyResult<Buffer> {
         let (tensor, role, _) = self.sized(py, at, role)?;
         let len = end.saturating_sub(start);
-        run(py, len, |_| tensor.bytes_range(&role, start..end)).map(Buffer::frozen)
+        run_apart(py, len, move || tensor.bytes_range(&role, start..end)).map(Buffer::frozen)
     }
 
     /// The stored bytes of a component, as they are in the file.
     fn stored(&self, py: Python<'_>, at: usize, role: &str) -> PyResult<Buffer> {
         let (tensor, role, len) = self.sized(py, at, role)?;
-        run(py, len, |_| tensor.stored(&role)).map(Buffer::frozen)
+        run_apart(py, len, move || tensor.stored(&role)).map(Buffer::frozen)
     }
 
     /// Decodes a component into a buffer.
@@ -394,20 +394,20 @@ impl NativeFile {
     /// The tensor as a dense one: element type, shape, bytes.
     fn to_dense(&self, py: Python<'_>, at: usize) -> PyResult<Given> {
         let tensor = self.tensor(py, at)?;
-        run(py, u64::MAX, |_| tensor.to_dense()).map(dense)
+        run_apart(py, u64::MAX, move || tensor.to_dense()).map(dense)
     }
 
     /// A sparse tensor in compressed rows, checked: `indptr` and `indices` (uint64) and values.
     fn csr(&self, py: Python<'_>, at: usize) -> PyResult<(Buffer, Buffer, Given)> {
         let tensor = self.tensor(py, at)?;
-        let csr = run(py, u64::MAX, |_| tensor.csr())?;
+        let csr = run_apart(py, u64::MAX, move || tensor.csr())?;
         Ok((words(csr.indptr()), words(csr.indices()), dense(csr.values().clone())))
     }
 
     /// A sparse tensor as coordinates, checked: one run of uint64 for each dimension, and values.
     fn coo(&self, py: Python<'_>, at: usize) -> PyResult<(Vec<Buffer>, Given)> {
         let tensor = self.tensor(py, at)?;
-        let coo = run(py, u64::MAX, |_| tensor.coo())?;
+        let coo = run_apart(py, u64::MAX, move || tensor.coo())?;
         let coords = (0..coo.shape().len()).map(|d| words(coo.coords(d))).collect();
         Ok((coords, dense(coo.values().clone())))
     }

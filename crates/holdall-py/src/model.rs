@@ -9,6 +9,7 @@ use holdall_run::self_test::{Override, self_tests};
 use holdall_run::{LogLine, Model, Settings};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,9 @@ pub(crate) struct NativeModel {
     model: Mutex<Option<Model>>,
     package: Package,
     waiting: Waiting,
+    /// The process that loaded it. In one that was forked from that no lock is waited for: the thread that holds it
+    /// is not there.
+    process: u32,
 }
 
 impl NativeModel {
@@ -31,6 +35,7 @@ impl NativeModel {
         package: Package,
         options: &Bound<'_, PyDict>,
         python: Option<PathBuf>,
+        environment: Vec<(OsString, Option<OsString>)>,
         timeout: f64,
         log: Option<Py<PyAny>>,
     ) -> PyResult<NativeModel> {
@@ -51,6 +56,12 @@ impl NativeModel {
         if let Some(python) = python {
             settings = settings.with_python(python);
         }
+        for (name, value) in environment {
+            settings = match value {
+                Some(value) => settings.with_variable(name, value),
+                None => settings.with_own_variable(name),
+            };
+        }
         if let Some(log) = log {
             settings = settings.with_log(move |line| tell(&log, &line));
         }
@@ -58,7 +69,13 @@ impl NativeModel {
             *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
             Model::load(&package, &settings).map_err(|e| e.in_source(package.name()))
         })?;
-        Ok(NativeModel { model: Mutex::new(Some(model)), package, waiting })
+        let process = std::process::id();
+        Ok(NativeModel { model: Mutex::new(Some(model)), package, waiting, process })
+    }
+
+    /// Whether this process was forked from the one that loaded the model.
+    fn is_elsewhere(&self) -> bool {
+        self.process != std::process::id()
     }
 
     /// Does something with the model: without the GIL, one call after the other.
@@ -67,6 +84,11 @@ impl NativeModel {
         py: Python<'_>,
         call: impl FnOnce(&mut Model) -> Result<T> + Send,
     ) -> PyResult<T> {
+        if self.is_elsewhere() {
+            let name = self.package.name();
+            let message = format!("{name}: the model was loaded in process {}", self.process);
+            return Err(misuse(py, "run/closed", &message, Some("load it in this process")));
+        }
         let done = run(py, u64::MAX, |work| {
             let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
             *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
@@ -128,11 +150,18 @@ impl NativeModel {
 
     /// Lets go of the model, and ends its process if it has one.
     fn close(&self, py: Python<'_>) {
+        if self.is_elsewhere() {
+            // The runner and its files are in use over there.
+            return;
+        }
         py.detach(|| drop(self.model.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
 
     #[getter]
     fn closed(&self, py: Python<'_>) -> bool {
+        if self.is_elsewhere() {
+            return self.model.try_lock().is_ok_and(|model| model.is_none());
+        }
         py.detach(|| self.model.lock().unwrap_or_else(PoisonError::into_inner).is_none())
     }
 }
@@ -141,6 +170,10 @@ impl Drop for NativeModel {
     /// Without the GIL, which the threads that hand on what the model prints may want.
     fn drop(&mut self) {
         let model = self.model.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if self.process != std::process::id() {
+            std::mem::forget(model);
+            return;
+        }
         if model.is_none() {
             return;
         }

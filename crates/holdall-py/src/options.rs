@@ -95,6 +95,11 @@ pub(crate) struct Writing<'py> {
 }
 
 impl Writing<'_> {
+    /// Whether what is written is compressed.
+    pub(crate) fn compresses(&self) -> bool {
+        self.encoding.as_deref().is_some_and(|encoding| encoding != "raw")
+    }
+
     /// The library's options.
     pub(crate) fn options(&self, py: Python<'_>) -> PyResult<WriteOptions> {
         let mut encode = EncodeOptions::new();

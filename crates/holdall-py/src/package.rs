@@ -4,7 +4,7 @@ use crate::errors::{Raise, misuse};
 use crate::file::NativeFile;
 use crate::model::NativeModel;
 use crate::remote::Remote;
-use crate::work::{run, run_with};
+use crate::work::{far, run_apart, run_with};
 use crate::{options, plain, values};
 use bytes::Bytes;
 use holdall::carton::links::{self, LinkFetcher};
@@ -17,6 +17,7 @@ use holdall::{OpenOptions, fields};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -79,7 +80,8 @@ impl NativePackage {
     ) -> PyResult<NativePackage> {
         let remote = Remote::of(py, &allow, offline)?;
         let options = remote.apply(options::open(py, io, check, limits)?, &path);
-        let package = py.detach(|| Package::open_with(&path, &options)).raise(py)?;
+        let (at, with) = (path.clone(), options.clone());
+        let package = run_apart(py, far(&path), move || Package::open_with(&at, &with))?;
         Ok(NativePackage::new(package, Origin::Path(path), options, remote))
     }
 
@@ -162,7 +164,8 @@ impl NativePackage {
     /// A tensor by value.
     fn value<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let package = self.get(py)?;
-        let value = run(py, u64::MAX, |_| package.value(name))?;
+        let name = name.to_owned();
+        let value = run_apart(py, u64::MAX, move || package.value(&name))?;
         values::to_python(py, &value)
     }
 
@@ -170,14 +173,16 @@ impl NativePackage {
     fn read<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyBytes>> {
         let package = self.get(py)?;
         let len = package.file(path).and_then(|f| f.len).unwrap_or(u64::MAX);
-        let bytes = run(py, len, |_| package.read(path))?;
+        let path = path.to_owned();
+        let bytes = run_apart(py, len, move || package.read(&path))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     /// Opens a tensor file inside.
     fn open_file(&self, py: Python<'_>, path: &str) -> PyResult<NativeFile> {
         let package = self.get(py)?;
-        run(py, u64::MAX, |_| package.open_file(path)).map(NativeFile::new)
+        let path = path.to_owned();
+        run_apart(py, u64::MAX, move || package.open_file(&path)).map(NativeFile::new)
     }
 
     /// The package as a tensor file; none of a folder.
@@ -242,15 +247,16 @@ impl NativePackage {
     }
 
     /// Unpacks and loads the model: this begins to execute what is in the package.
-    #[pyo3(signature = (options, python, timeout, log))]
+    #[pyo3(signature = (options, python, environment, timeout, log))]
     fn load(
         &self,
         py: Python<'_>,
         options: &Bound<'_, PyDict>,
         python: Option<PathBuf>,
+        environment: Vec<(OsString, Option<OsString>)>,
         timeout: f64,
         log: Option<Py<PyAny>>,
     ) -> PyResult<NativeModel> {
-        NativeModel::load(py, self.get(py)?, options, python, timeout, log)
+        NativeModel::load(py, self.get(py)?, options, python, environment, timeout, log)
     }
 }

@@ -72,7 +72,7 @@ struct OnDemand {
 }
 
 impl Fetcher for OnDemand {
-    fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf> {
-        self.made.get_or_init(|| self.remote.fetcher()).clone()?.fetch(sha256, urls)
+    fn fetch(&self, sha256: [u8; 32], urls: &[String], at_most: u64) -> Result<PathBuf> {
+        self.made.get_or_init(|| self.remote.fetcher()).clone()?.fetch(sha256, urls, at_most)
     }
 }

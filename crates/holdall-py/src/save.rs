@@ -6,8 +6,9 @@ use crate::dtype;
 use crate::errors::Raise;
 use crate::memory::{Elements, Lent};
 use crate::options::Writing;
+use crate::work::{Meter, part};
 use crate::writer::{Open, Spec, spec};
-use holdall::{ComponentRef, ComponentSpec, DType, Layout, LogicalType, Role, TensorSpec};
+use holdall::{Cancel, ComponentRef, ComponentSpec, DType, Layout, LogicalType, Role, TensorSpec};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -43,17 +44,27 @@ pub(crate) fn save(
         given.tie()?;
     }
     let Given { specs, parts, .. } = given;
-    let mut writer = Open::new(target, &writing)?;
-    let written = write(py, &mut writer, specs, &parts, progress);
+    let cancel = Cancel::new();
+    let mut writer = Open::new(target, &writing, &cancel)?;
+    let own = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
+    let total = own.fold(0u64, |n, c| n.saturating_add(c.decoded_len));
+    let meter = Meter::of(total);
+    let heard = progress.map(|listener| (listener, &meter));
+    let write = Write {
+        cancel: &cancel,
+        heard,
+        meter: &meter,
+        quick: total < QUICK && !writing.compresses(),
+    };
+    let written = write.all(py, &mut writer, specs, &parts);
     // Without the GIL, as everything the writer does: what it does may take long, and may call Python.
-    py.detach(|| match written {
-        Ok(()) => Ok(writer.finish()),
+    match written {
+        Ok(()) => write.part(py, || writer.finish()),
         Err(e) => {
-            drop(writer);
+            py.detach(|| drop(writer));
             Err(e)
         }
-    })?
-    .raise(py)
+    }
 }
 
 /// Where a component's bytes come from.
@@ -94,6 +105,8 @@ impl<'py> Given<'py> {
             && let Some((dtype, logical_type)) = self.element(value)?
             && let Some(elements) = Elements::of(value)
             && Some(elements.width()) == width(dtype, logical_type.as_ref())
+            // The Python half makes them 0 and 1.
+            && (dtype != DType::Bool || elements.bytes().iter().all(|byte| *byte <= 1))
         {
             let mut data = ComponentSpec::new(Role::Data, dtype, elements.bytes().len() as u64);
             data.logical_type = logical_type;
@@ -204,38 +217,64 @@ impl<'py> Given<'py> {
     }
 }
 
-fn write(
-    py: Python<'_>,
-    writer: &mut Open,
-    specs: Vec<TensorSpec>,
-    parts: &[Vec<Part>],
-    listener: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
-    let own = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
-    let total = own.fold(0u64, |n, c| n.saturating_add(c.decoded_len));
-    py.detach(|| writer.declare(&specs)).raise(py)?;
-    let mut done = 0u64;
-    let mut tell = |bytes: usize| -> PyResult<()> {
-        done += bytes as u64;
-        py.check_signals()?;
-        listener.filter(|_| bytes > 0).map_or(Ok(()), |l| l.call1((done, total)).map(drop))
-    };
-    let mut lent = Lending::default();
-    let mut specs = specs.into_iter().zip(parts);
-    loop {
-        let (bytes, then) = py.detach(|| lent.write(writer, &mut specs)).raise(py)?;
-        tell(bytes)?;
-        match then {
-            Then::More => {}
-            Then::Chunks(part) => {
-                for chunk in part.bind(py).call_method0("chunks")?.try_iter()? {
-                    let chunk = Lent::of(&chunk?)?;
-                    let bytes = chunk.bytes();
-                    py.detach(|| writer.write(bytes)).raise(py)?;
-                    tell(bytes.len())?;
+/// Less than this is written before anyone loses patience, unless it is compressed.
+const QUICK: u64 = 16 << 20;
+
+/// How a file is written.
+struct Write<'a, 'py> {
+    cancel: &'a Cancel,
+    heard: Option<(&'a Bound<'py, PyAny>, &'a Meter)>,
+    meter: &'a Meter,
+    quick: bool,
+}
+
+impl Write<'_, '_> {
+    /// Does a part of it; Ctrl-C, and what the listener raises, ends that.
+    fn part<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce() -> holdall::Result<T> + Send,
+    ) -> PyResult<T> {
+        part(py, self.cancel, self.heard, work)
+    }
+
+    fn all(
+        &self,
+        py: Python<'_>,
+        writer: &mut Open,
+        specs: Vec<TensorSpec>,
+        parts: &[Vec<Part>],
+    ) -> PyResult<()> {
+        py.detach(|| writer.declare(&specs)).raise(py)?;
+        let tell = |bytes: usize| -> PyResult<()> {
+            self.meter.add(bytes as u64);
+            py.check_signals()?;
+            let listener = self.heard.filter(|_| bytes > 0);
+            listener.map_or(Ok(()), |(listener, meter)| meter.tell(listener))
+        };
+        let mut lent = Lending::default();
+        let mut specs = specs.into_iter().zip(parts);
+        loop {
+            let run = || lent.write(writer, &mut specs);
+            let (bytes, then) =
+                if self.quick { py.detach(run).raise(py)? } else { self.part(py, run)? };
+            tell(bytes)?;
+            match then {
+                Then::More => {}
+                Then::Chunks(part) => {
+                    for chunk in part.bind(py).call_method0("chunks")?.try_iter()? {
+                        let chunk = Lent::of(&chunk?)?;
+                        let bytes = chunk.bytes();
+                        let run = || writer.write(bytes);
+                        match self.quick {
+                            true => py.detach(run).raise(py)?,
+                            false => self.part(py, run)?,
+                        }
+                        tell(bytes.len())?;
+                    }
                 }
+                Then::End => return Ok(()),
             }
-            Then::End => return Ok(()),
         }
     }
 }

@@ -4,6 +4,7 @@
 use crate::errors::Raise;
 use holdall::{Cancel, Result, Work};
 use pyo3::prelude::*;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +17,23 @@ const QUICK: u64 = 64 << 20;
 
 /// How far work is, in bytes.
 #[derive(Default)]
-struct Meter {
+pub(crate) struct Meter {
     done: AtomicU64,
     total: AtomicU64,
 }
 
 impl Meter {
-    fn tell(&self, listener: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Nothing is done of so many bytes.
+    pub(crate) fn of(total: u64) -> Meter {
+        Meter { done: AtomicU64::new(0), total: AtomicU64::new(total) }
+    }
+
+    /// So many more are.
+    pub(crate) fn add(&self, bytes: u64) {
+        self.done.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn tell(&self, listener: &Bound<'_, PyAny>) -> PyResult<()> {
         let total = self.total.load(Ordering::Relaxed);
         let done = self.done.load(Ordering::Relaxed).min(total);
         listener.call1((done, total)).map(drop)
@@ -75,6 +86,74 @@ pub(crate) fn run_with<T: Send>(
     Ok(value)
 }
 
+/// A part of work that others share: as [`run_with`], under a `cancel` and a `meter` that are kept between parts.
+pub(crate) fn part<T: Send>(
+    py: Python<'_>,
+    cancel: &Cancel,
+    heard: Option<(&Bound<'_, PyAny>, &Meter)>,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> PyResult<T> {
+    let kept = heard.map(|(listener, meter)| (listener.clone().unbind(), meter));
+    let tell = |py: Python<'_>| kept.as_ref().map_or(Ok(()), |(l, meter)| meter.tell(l.bind(py)));
+    let (outcome, interrupted) = py.detach(|| watched(cancel, tell, work));
+    match interrupted {
+        Some(e) => Err(e),
+        None => outcome.raise(py),
+    }
+}
+
+/// Does work that cannot be cancelled on a thread of its own. Ctrl-C ends the wait for it: it goes on unseen, and
+/// what it comes to is dropped.
+pub(crate) fn run_apart<T: Send + 'static>(
+    py: Python<'_>,
+    bytes: u64,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    if bytes < QUICK {
+        return py.detach(work).raise(py);
+    }
+    let (give, outcome) = channel();
+    let work = Arc::new(Mutex::new(Some(work)));
+    let taken = Arc::clone(&work);
+    let go = move || {
+        let work = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(work) = work {
+            // Nobody may be left to take it.
+            let _ = give.send(work());
+        }
+    };
+    if std::thread::Builder::new().spawn(go).is_err() {
+        // The system starts no more threads: done here, deaf.
+        let here = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        return match here {
+            Some(work) => py.detach(work).raise(py),
+            None => Err(ended()).raise(py),
+        };
+    }
+    let outcome = Mutex::new(outcome);
+    loop {
+        let news =
+            py.detach(|| outcome.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK));
+        match news {
+            Ok(done) => return done.raise(py),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => return Err(ended()).raise(py),
+        }
+    }
+}
+
+/// What [`run_apart`] is told of opening a file: one on the web, or in a package that may have to fetch it, may take
+/// long; others are not worth a thread.
+pub(crate) fn far(path: &Path) -> u64 {
+    let text = path.to_string_lossy();
+    if text.contains("://") || text.contains("!/") { u64::MAX } else { 0 }
+}
+
+#[cold]
+fn ended() -> holdall::Error {
+    holdall::error::CANCELLED.broken("the operation ended without an outcome")
+}
+
 fn watched<T: Send>(
     cancel: &Cancel,
     tell: impl Fn(Python<'_>) -> PyResult<()>,
@@ -115,8 +194,6 @@ fn watched<T: Send>(
     });
     let outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
     // There is none only after a panic, which the scope has passed on.
-    let outcome = outcome.unwrap_or_else(|| {
-        Err(holdall::error::CANCELLED.broken("the operation ended without an outcome"))
-    });
+    let outcome = outcome.unwrap_or_else(|| Err(ended()));
     (outcome, interrupted)
 }

@@ -3,9 +3,10 @@
 use crate::errors::{Raise, misuse};
 use crate::memory::Lent;
 use crate::options::Writing;
+use crate::work::part;
 use crate::{dtype, value};
 use holdall::{
-    ComponentRef, ComponentSpec, FileSink, Layout, Role, StreamSink, TensorSpec, Writer,
+    Cancel, ComponentRef, ComponentSpec, FileSink, Layout, Role, StreamSink, TensorSpec, Writer,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -64,6 +65,9 @@ impl Write for PyWrite {
     }
 }
 
+/// From so many bytes on, writing may take long.
+const LONG: usize = 16 << 20;
+
 /// A writer to wherever the file goes. To be used without the GIL: one that calls Python gets it then.
 pub(crate) enum Open {
     Path(Box<Writer<FileSink>>),
@@ -72,9 +76,15 @@ pub(crate) enum Open {
 
 impl Open {
     /// A writer to what a caller named as the target.
-    pub(crate) fn new(target: &Bound<'_, PyAny>, writing: &Writing<'_>) -> PyResult<Open> {
+    pub(crate) fn new(
+        target: &Bound<'_, PyAny>,
+        writing: &Writing<'_>,
+        cancel: &Cancel,
+    ) -> PyResult<Open> {
         let py = target.py();
         let options = writing.options(py)?;
+        let work = options.work.clone().with_cancel(cancel);
+        let options = options.with_work(work);
         match Target::of(target)? {
             Target::Path(path) => {
                 let writer = py.detach(|| Writer::create(path, &options)).raise(py)?;
@@ -109,6 +119,15 @@ impl Open {
         }
     }
 
+    /// Whether giving so many bytes more may take long.
+    pub(crate) fn may_wait(&self, more: usize) -> bool {
+        more >= LONG
+            || match self {
+                Open::Path(w) => w.may_wait(more),
+                Open::Object(w) => w.may_wait(more),
+            }
+    }
+
     pub(crate) fn finish(self) -> holdall::Result<()> {
         match self {
             Open::Path(w) => w.finish(),
@@ -125,7 +144,11 @@ pub(crate) type Spec<'py> = (String, Vec<u64>, String, Option<Bound<'py, PyAny>>
 
 /// A file being written.
 #[pyclass(frozen, name = "Writer", module = "holdall._holdall")]
-pub(crate) struct NativeWriter(Mutex<Option<Open>>);
+pub(crate) struct NativeWriter {
+    open: Mutex<Option<Open>>,
+    /// Ctrl-C in a call ends the writer.
+    cancel: Cancel,
+}
 
 impl NativeWriter {
     /// Does something with the open writer, without the GIL.
@@ -135,7 +158,7 @@ impl NativeWriter {
         work: impl FnOnce(&mut Open) -> holdall::Result<T> + Send,
     ) -> PyResult<T> {
         let done = py.detach(|| {
-            let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             open.as_mut().map(work)
         });
         done.ok_or_else(|| closed(py))?.raise(py)
@@ -151,12 +174,14 @@ fn closed(py: Python<'_>) -> PyErr {
 impl NativeWriter {
     #[new]
     fn new(target: &Bound<'_, PyAny>, writing: Writing<'_>) -> PyResult<Self> {
-        Ok(NativeWriter(Mutex::new(Some(Open::new(target, &writing)?))))
+        let cancel = Cancel::new();
+        let open = Mutex::new(Some(Open::new(target, &writing, &cancel)?));
+        Ok(NativeWriter { open, cancel })
     }
 
     #[getter]
     fn closed(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none())
+        py.detach(|| self.open.lock().unwrap_or_else(PoisonError::into_inner).is_none())
     }
 
     /// Declares all tensors in the order in which they will be written.
@@ -175,21 +200,29 @@ impl NativeWriter {
     fn write(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>) -> PyResult<()> {
         let lent = Lent::of(bytes)?;
         let bytes = lent.bytes();
-        self.with(py, |open| open.write(bytes))
+        let waits = |open: &mut Open| Ok(open.may_wait(bytes.len()));
+        if !self.with(py, waits)? {
+            return self.with(py, |open| open.write(bytes));
+        }
+        let write = || {
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.as_mut().map(|open| open.write(bytes)).transpose()
+        };
+        part(py, &self.cancel, None, write)?.ok_or_else(|| closed(py))
     }
 
     /// Writes what is left and publishes the file.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        let done = py.detach(|| {
-            let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-            open.map(Open::finish)
-        });
-        done.ok_or_else(|| closed(py))?.raise(py)
+        let finish = || {
+            let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+            open.map(Open::finish).transpose()
+        };
+        part(py, &self.cancel, None, finish)?.ok_or_else(|| closed(py))
     }
 
     /// Gives up: nothing appears at the path.
     fn abort(&self, py: Python<'_>) {
-        py.detach(|| drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        py.detach(|| drop(self.open.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
 }
 

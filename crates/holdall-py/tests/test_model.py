@@ -318,6 +318,7 @@ def test_other_threads_run_while_a_model_does(tmp_path):
 
 INTERRUPTED = """
 import signal, sys, time
+import numpy  # Not during the call, whose interrupt would be that of the import.
 from holdall import carton
 # Whoever runs this in the background has it ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -379,6 +380,62 @@ def test_a_model_is_of_the_process_that_loaded_it(which, double):
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout == "run/closed True load it in this process\nparent\n"
+
+
+FORKED_IN_A_CALL = """
+import os, sys, threading, time
+from holdall import carton
+model = carton.load(sys.argv[1])
+call = threading.Thread(target=lambda: model(x=[1.0]))
+call.start()
+time.sleep(1)
+child = os.fork()
+if child == 0:
+    try:
+        model(x=[1.0])
+    except ValueError as e:
+        print(e.code, flush=True)
+    print(model.closed, flush=True)
+    model.close()
+    del model
+    os._exit(0)
+for _ in range(100):
+    if os.waitpid(child, os.WNOHANG) != (0, 0):
+        break
+    time.sleep(0.1)
+else:
+    os.kill(child, 9)
+    print("hangs")
+call.join()
+print("parent", flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_process_does_not_wait_for_a_call_of_its_parent(tmp_path):
+    slow = python_model(tmp_path / "slow", "import time\ndef run(inputs): time.sleep(4); return inputs")
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED_IN_A_CALL, str(slow)], capture_output=True, text=True, timeout=60
+    )
+    assert run.stdout == "run/closed\nFalse\nparent\n", run.stdout + run.stderr
+
+
+def test_a_model_has_a_chosen_environment(tmp_path, monkeypatch):
+    code = "import os\ndef run(i): return {'y': np.array(sorted(os.environ))}"
+    path = python_model(tmp_path / "env", code)
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    names = lambda **env: set(carton.run(path, {"x": [1.0]}, **env)["y"].tolist())  # noqa: E731
+    usual = names()
+    assert "PATH" in usual and "HF_TOKEN" not in usual
+    assert names(env=["HF_TOKEN"]) - usual == {"HF_TOKEN"}
+    assert names(env={"MINE": "1"}) - usual == {"MINE"}
+    for env in ("HF_TOKEN", [1], {"A": None}, {"A": 1}, 3):
+        with pytest.raises(TypeError):
+            names(env=env)
+    for env in (["HOLDALL_NOT_SET"], {"A=B": "x"}, {"": "x"}):
+        with pytest.raises(holdall.Misuse) as info:
+            names(env=env)
+        assert info.value.code == "run/environment"
 
 
 def test_texts_and_numbers_through_python(tmp_path):

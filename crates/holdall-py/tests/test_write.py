@@ -363,3 +363,107 @@ def test_what_cannot_be_saved_is_named(tmp_path, extension):
         with pytest.raises(holdall.Unsupported, match="tensor 'labels'") as info:
             w.add("labels", wrongs[0])
         assert info.value.tensor == "labels"
+
+
+def test_booleans_are_0_or_1_in_a_file(tmp_path):
+    odd = np.array([0, 1, 2, 255, 128, 0], np.uint8).view(np.bool_)
+    cases = {
+        "plain": odd,
+        "flipped": odd[::-1],
+        "square": odd.reshape(2, 3).T,
+        "scalar": odd[2:3].reshape(()),
+        "long": np.full(40 << 20, 3, np.uint8).view(np.bool_),
+        "sound": np.array([True, False]),
+        "none": np.zeros((0, 2), np.bool_),
+    }
+    path = tmp_path / "x.safetensors"
+    holdall.save(path, cases)
+    with holdall.Writer(tmp_path / "y.zt") as w:
+        for name, value in cases.items():
+            w.add(name, value)
+        w.begin("written", (6,), "bool")
+        w.write(odd)
+    for path in (path, tmp_path / "y.zt"):
+        with holdall.open(path) as f:
+            for name, value in cases.items():
+                expected = np.ascontiguousarray(value).reshape(-1).view(np.uint8) != 0
+                got = np.frombuffer(f[name].numpy().tobytes(), np.uint8)
+                assert got.tobytes() == expected.astype(np.uint8).tobytes(), name
+        assert holdall.verify(path)
+    with holdall.open(tmp_path / "y.zt") as f:
+        assert f["written"].numpy().tobytes() == bytes([0, 1, 1, 1, 1, 0])
+
+
+def test_booleans_of_records_are_0_or_1_in_a_file(tmp_path):
+    inner = np.dtype([("flags", np.bool_, (2,)), ("n", np.uint8)])
+    raw = np.array([[2, 0, 255, 7], [0, 1, 0, 9]], np.uint8)
+    rows = raw.reshape(-1).view(np.dtype([("ok", np.bool_), ("inner", inner)]))
+    holdall.save(tmp_path / "x.zt", {"rows": rows})
+    assert holdall.verify(tmp_path / "x.zt")
+    with holdall.open(tmp_path / "x.zt") as f:
+        stored = f["rows"].components["data"].numpy().tobytes()
+    assert stored == bytes([1, 0, 1, 7, 0, 1, 0, 9])
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_what_progress_raises_is_heard_while_zstd_works(tmp_path, at_end):
+    import time
+
+    data = np.random.default_rng(0).integers(0, 16, 12 << 20, dtype=np.uint8)
+    said = []
+
+    def progress(done, total):
+        said.append((done, total))
+        ends = [one for one in said if one[0] == one[1]]
+        # The second time that all is given: frames are being waited for.
+        if len(said) == 3 if not at_end else len(ends) == 2:
+            progress.at = time.monotonic()
+            raise Stop
+
+    progress.at = None
+    with pytest.raises(Stop):
+        holdall.save(tmp_path / "x.zt", {"x": data}, encoding="zstd", level=19, threads=1, progress=progress)
+    assert time.monotonic() - progress.at < 0.5
+    assert list(tmp_path.iterdir()) == []
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import numpy as np
+import holdall
+signal.signal(signal.SIGINT, signal.default_int_handler)
+path, how = sys.argv[1:]
+data = np.random.default_rng(0).integers(0, 16, 12 << 20, dtype=np.uint8)
+sent = []
+def interrupt():
+    time.sleep(0.7)
+    sent.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+try:
+    if how == "save":
+        threading.Thread(target=interrupt).start()
+        holdall.save(path, {"x": data}, encoding="zstd", level=19, threads=1)
+    else:
+        with holdall.Writer(path, encoding="zstd", level=19, threads=1) as w:
+            threading.Thread(target=interrupt).start()
+            w.add("x", data)
+    print("finished")
+except KeyboardInterrupt:
+    took = time.monotonic() - sent[0]
+    print("heard" if took < 0.5 else took, os.path.exists(path))
+"""
+
+
+@pytest.mark.parametrize("how", ["save", "writer"])
+def test_ctrl_c_is_heard_while_zstd_works(tmp_path, how):
+    import subprocess
+    import sys
+
+    run = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "x.zt"), how], capture_output=True, text=True, timeout=120
+    )
+    assert run.stdout == "heard False\n", run.stdout + run.stderr

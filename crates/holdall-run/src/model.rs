@@ -40,6 +40,9 @@ pub struct Settings {
     pub options: Vec<(String, OptionValue)>,
     /// The Python interpreter; else that of the variable `HOLDALL_PYTHON`, else `python3` on the path.
     pub python: Option<OsString>,
+    /// Variables for a runner's process besides those that every one gets: of a value, or of the one that this
+    /// process has for it. No others are passed.
+    pub environment: Vec<(OsString, Option<OsString>)>,
     /// How long a runner may take to load, and for a call; for each answer of one that is streamed.
     pub timeout: Duration,
     /// Where lines that the model prints go; nowhere when there is none.
@@ -55,6 +58,7 @@ impl Default for Settings {
             runners: Runners::default(),
             options: Vec::new(),
             python: None,
+            environment: Vec::new(),
             timeout: Duration::from_secs(600),
             log: None,
             cancelled: None,
@@ -68,6 +72,8 @@ impl std::fmt::Debug for Settings {
             .field("runners", &self.runners)
             .field("options", &self.options)
             .field("python", &self.python)
+            // Values may be secrets.
+            .field("environment", &self.environment.iter().map(|(n, _)| n).collect::<Vec<_>>())
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
@@ -89,6 +95,22 @@ impl Settings {
     /// The Python interpreter.
     pub fn with_python(mut self, python: impl Into<OsString>) -> Settings {
         self.python = Some(python.into());
+        self
+    }
+
+    /// Sets a variable in the environment of a runner's process.
+    pub fn with_variable(
+        mut self,
+        name: impl Into<OsString>,
+        value: impl Into<OsString>,
+    ) -> Settings {
+        self.environment.push((name.into(), Some(value.into())));
+        self
+    }
+
+    /// Passes a variable of this process to a runner's: its value when the model is loaded.
+    pub fn with_own_variable(mut self, name: impl Into<OsString>) -> Settings {
+        self.environment.push((name.into(), None));
         self
     }
 

@@ -21,6 +21,10 @@ holdall::error::rules! {
         "The folder `model` is of a version that the runner knows.";
     /// An option of the wrong type.
     pub OPTION: Misuse "run/option" "An option of a runner has the type that the runner takes.";
+    /// A variable that there is not.
+    pub ENVIRONMENT: Misuse "run/environment"
+        "A variable that is passed to a model has a name without `=`, and a value: the one given, or \
+         the one that it has in the caller's environment.";
     /// A self-test names a tensor that is not there.
     pub TENSOR: Malformed "run/no-tensor" "A tensor that a self-test names is in the package.";
     /// The model broke earlier.

@@ -433,3 +433,74 @@ fn a_call_that_is_no_longer_wanted_ends() {
     // Nor is loading begun that nobody wants.
     assert_eq!(load_with(any(), code, &settings).unwrap_err().code(), "work/cancelled");
 }
+
+/// What `main.py` finds, as texts.
+fn found(code: &str, settings: &Settings) -> Result<Vec<String>> {
+    let code = format!(
+        "import numpy as np, os\n{code}\ndef run(x):\n    return {{'y': np.array(ALL or [''])}}\n"
+    );
+    let (_folder, mut model) = load_with(any(), &code, settings)?;
+    let outputs = model.run(Named::new())?;
+    match &outputs[0].1 {
+        TensorValue::Strings { data, .. } => Ok(data.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_model_has_a_chosen_environment() {
+    if !can_run() {
+        return;
+    }
+    // Cargo's own variables are among those that a test has, and no program's business.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    let code = "ALL = sorted('%s=%s' % item for item in os.environ.items())";
+    let names = |settings: &Settings| found(code, settings).unwrap();
+    let usual = names(&settings());
+    assert!(usual.iter().any(|v| v.starts_with("PATH=")), "{usual:?}");
+    assert!(!usual.iter().any(|v| v.starts_with("CARGO")), "{usual:?}");
+    let more = settings()
+        .with_own_variable("CARGO_MANIFEST_DIR")
+        .with_variable("AWS_PROFILE", "a = b")
+        .with_variable("PATH_OF_MINE", "");
+    let more = names(&more);
+    let own = format!("CARGO_MANIFEST_DIR={}", env!("CARGO_MANIFEST_DIR"));
+    for variable in [own.as_str(), "AWS_PROFILE=a = b", "PATH_OF_MINE="] {
+        assert!(more.iter().any(|v| v == variable), "{variable}: {more:?}");
+    }
+    assert_eq!(more.len(), usual.len() + 3);
+    for wrong in [
+        settings().with_own_variable("HOLDALL_NOT_SET"),
+        settings().with_variable("A=B", "x"),
+        settings().with_variable("", "x"),
+    ] {
+        assert_eq!(found(code, &wrong).unwrap_err().code(), "run/environment");
+    }
+    let debug = format!("{:?}", settings().with_variable("TOKEN", "hidden"));
+    assert!(debug.contains("TOKEN") && !debug.contains("hidden"), "{debug}");
+}
+
+#[test]
+fn a_model_has_no_descriptors_of_its_caller() {
+    if !can_run() {
+        return;
+    }
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    // As a shell or a library leaves it: handed on to every process that is started.
+    rustix::io::fcntl_setfd(secret.as_file(), rustix::io::FdFlags::empty()).unwrap();
+    let code = "
+ALL = []
+for number in range(3, 256):
+    try:
+        os.fstat(number)
+    except OSError:
+        continue
+    ALL.append(os.readlink('/proc/self/fd/%d' % number) if os.path.exists('/proc/self/fd') else 'open')
+";
+    let open = found(code, &settings()).unwrap();
+    // The wire, and what the module is being read from.
+    let others = open.iter().filter(|to| !to.starts_with("socket:") && !to.ends_with("main.py"));
+    assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new());
+    let sockets = open.iter().filter(|to| to.starts_with("socket:")).count();
+    assert!(sockets <= 1, "{open:?}");
+}

@@ -4,7 +4,7 @@ use crate::edit::{Entry, From};
 use holdall_core::{ByteOrder, Component, Encode, Error, Result, Stored, formats};
 use holdall_io::error::io;
 use holdall_io::items::{self, Item, Keep, Sharing};
-use holdall_io::sink::{Durability, Sink};
+use holdall_io::sink::{Durability, Sink, folder, sweep};
 use holdall_io::{File, Tensor};
 use holdall_io::{WriteOptions, Writer};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -66,6 +66,8 @@ impl Hole {
         if fallocate(target, FallocateFlags::INSERT_RANGE, start, PAGE).is_err() {
             return Ok(None);
         }
+        // What others left in the folder goes, as with a file that is written anew.
+        sweep(folder(path));
         let name = path.display().to_string();
         let end = start + PAGE;
         let target = target.try_clone().map_err(|e| io(e, "opening").in_source(&name))?;

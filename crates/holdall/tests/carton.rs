@@ -196,7 +196,8 @@ fn a_folder_without_a_description_opens_with_a_runner() {
 struct Store(PathBuf);
 
 impl Fetcher for Store {
-    fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> holdall::Result<PathBuf> {
+    fn fetch(&self, sha256: [u8; 32], urls: &[String], at_most: u64) -> holdall::Result<PathBuf> {
+        assert_eq!(at_most, holdall::Limits::default().fetched_len);
         assert_eq!(urls, ["https://example.org/big"]);
         let name: String = sha256.iter().map(|b| format!("{b:02x}")).collect();
         Ok(self.0.join(name))

@@ -17,6 +17,7 @@ const WARNINGS: [&str; 19] = [
     warnings::BYTE_ORDER,
     warnings::PADDING,
     "index/logical-type",
+    "http/validator",
     "safetensors/restore",
     "metatensor/restore",
     "metatensor/unknown-key",

@@ -195,6 +195,169 @@ fn a_date_pins_a_file_that_has_no_strong_tag() {
     assert_eq!(source.read_range(200 * KIB..201 * KIB).unwrap_err().code(), "http/changed");
 }
 
+/// A reply whose `ETag` and `Last-Modified` are these alone, whatever was asked for.
+fn marked(bytes: &[u8], r: &server::Request, tag: &str, date: &str, now: &str) -> Reply {
+    let mut plain = r.clone();
+    plain.headers.retain(|(name, _)| name != "if-range");
+    let mut reply = Reply::file(bytes, "", &plain);
+    reply.headers.retain(|(name, _)| name != "etag");
+    for (name, value) in [("etag", tag), ("last-modified", date), ("date", now)] {
+        if !value.is_empty() {
+            reply = reply.with(name, value);
+        }
+    }
+    reply
+}
+
+const FIRST: &str = "Sat, 21 Nov 2026 10:00:00 GMT";
+const LATER: &str = "Sat, 21 Nov 2026 10:00:01 GMT";
+
+#[test]
+fn every_answer_has_the_validator_of_the_first() {
+    let kinds = [
+        ("\"a\"", ""),
+        ("\"b\"", ""),
+        ("W/\"a\"", ""),
+        ("W/\"b\"", ""),
+        ("\"a\"", FIRST),
+        ("W/\"a\"", FIRST),
+        ("", FIRST),
+        ("", LATER),
+        ("", ""),
+    ];
+    let bytes = noise(1 << 20);
+    for first in kinds {
+        for later in kinds {
+            let all = bytes.clone();
+            let server = Server::new(move |r| {
+                let (tag, date) = if r.nth == 0 { first } else { later };
+                marked(&all, r, tag, date, LATER)
+            });
+            let source = open(&server).unwrap();
+            let read = source.read_range(0..100);
+            // With a strong tag the time says nothing more.
+            let is_strong = first.0.starts_with('"');
+            let same = first == later || is_strong && first.0 == later.0;
+            match read {
+                Ok(read) => assert!(same && read == bytes[..100], "{first:?} {later:?}"),
+                Err(e) => {
+                    assert!(!same && e.code() == "http/changed", "{first:?} {later:?}: {e}");
+                    assert!(e.message().contains("first answer"), "{e}");
+                }
+            }
+            assert_eq!(server.seen().len(), 2);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_cannot_tell_versions_apart_gets_a_warning() {
+    let bytes = noise(1 << 20);
+    for (tag, date, now, says) in [
+        ("\"a\"", "", "", ""),
+        ("\"a\"", FIRST, FIRST, ""),
+        ("", FIRST, LATER, ""),
+        ("", FIRST, FIRST, "in the same second"),
+        ("", FIRST, "", "in the same second"),
+        ("", "yesterday", LATER, "in the same second"),
+        ("W/\"a\"", "", LATER, "`ETag` is weak"),
+        ("W/\"a\"", FIRST, LATER, "`ETag` is weak"),
+        ("", "", LATER, "neither `ETag` nor `Last-Modified`"),
+    ] {
+        let all = bytes.clone();
+        let server = Server::new(move |r| marked(&all, r, tag, date, now));
+        let source = open(&server).unwrap();
+        let warnings = source.warnings();
+        assert_eq!(warnings.len(), usize::from(!says.is_empty()), "{tag} {date}: {warnings:?}");
+        for warning in warnings {
+            assert_eq!(warning.code, "http/validator");
+            assert!(warning.message.contains(says), "{warning}");
+        }
+        // The same version for all that can be told.
+        assert_eq!(source.read_range(0..100).unwrap(), bytes[..100]);
+    }
+    // What came whole with one answer is of one version.
+    let server = Server::new(|_| Reply::new(200, "short"));
+    assert!(open(&server).unwrap().warnings().is_empty());
+}
+
+#[test]
+fn what_is_odd_about_a_server_is_told_with_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.safetensors");
+    let header = br#"{"w":{"dtype":"U8","shape":[600000],"data_offsets":[0,600000]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header);
+    bytes.extend(noise(600_000));
+    std::fs::write(&path, &bytes).unwrap();
+    let server = Server::new(move |r| marked(&bytes, r, "", "", ""));
+    let file = OpenOptions::new().with_policy(policy()).open(server.url("/x")).unwrap();
+    let codes: Vec<_> = file.warnings().iter().map(|w| (w.code, w.count)).collect();
+    assert_eq!(codes, [("http/validator", 1)]);
+    let local = holdall::open(&path).unwrap();
+    assert!(local.warnings().is_empty());
+    let report = holdall::verify(&file, &holdall::VerifyOptions::new()).unwrap();
+    assert_eq!(report.warnings, file.warnings());
+    assert!(report.is_sound());
+}
+
+#[cfg(feature = "carton")]
+#[test]
+fn and_with_a_package_and_the_files_in_it() {
+    use holdall::carton::{Content, Description, Package, Packer};
+    let dir = tempfile::tempdir().unwrap();
+    let tiny = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tiny.zt");
+    let mut description = Description::default();
+    description.runner.name = "noop".into();
+    description.runner.framework_version = "=1.0.0".into();
+    description.runner.compat_version = 1;
+    let packed = dir.path().join("x.carton");
+    let packer = Packer::new(description)
+        .with_file("model/noise", Content::Bytes(noise(700_000).into()))
+        .with_file("model/tiny.zt", Content::Path(tiny));
+    packer.write(&packed, false).unwrap();
+    let bytes = std::fs::read(packed).unwrap();
+    assert!(bytes.len() > 600_000);
+    let server = Server::new(move |r| marked(&bytes, r, "W/\"1\"", "", ""));
+    let options = OpenOptions::new().with_policy(policy());
+    let package = Package::open_with(server.url("/x"), &options).unwrap();
+    assert_eq!(package.warnings()[0].code, "http/validator");
+    let file = package.open_file("model/tiny.zt").unwrap();
+    assert_eq!(file.warnings()[0].code, "http/validator");
+}
+
+#[test]
+fn headers_that_say_which_bytes_come_come_once() {
+    let bytes = noise(1 << 20);
+    let part = "bytes 524288-1048575/1048576";
+    for (name, value) in [
+        // The same one twice, too: which of two a program on the way looks at is not known.
+        ("content-range", part),
+        ("content-range", "bytes 0-524287/1048576"),
+        ("etag", "\"v1\""),
+        ("etag", "\"v2\""),
+    ] {
+        for nth in [0, 1] {
+            let all = bytes.clone();
+            let server = Server::new(move |r| {
+                let reply = Reply::file(&all, "\"v1\"", r);
+                if r.nth == nth { reply.with(name, value) } else { reply }
+            });
+            let e = open(&server).and_then(|s| s.read_range(0..100).map(|_| ())).unwrap_err();
+            assert_eq!(e.code(), "http/answer", "{name}: {e}");
+            assert!(e.message().contains("more than once"), "{e}");
+            assert_eq!(server.seen().len(), nth + 1);
+        }
+    }
+    for range in
+        ["bytes 524288-1048575/1048576, bytes 0-9/1048576", "bytes +524288-1048575/1048576"]
+    {
+        let server =
+            Server::new(move |_| Reply::new(206, noise(524288)).with("content-range", range));
+        assert_eq!(refused(&server).code(), "http/answer");
+    }
+}
+
 #[test]
 fn answers_that_contradict_themselves_are_refused() {
     let part = |range: &str, len: usize| {

@@ -67,7 +67,7 @@ impl Cache {
     /// Fetches, and holds the file against what it should be.
     #[track_caller]
     fn gets(&self, bytes: &[u8], urls: &[String]) {
-        let path = self.fetcher.fetch(sha256(bytes), urls).unwrap();
+        let path = self.fetcher.fetch(sha256(bytes), urls, u64::MAX).unwrap();
         assert_eq!(path, self.fetcher.store().path(&sha256(bytes)));
         assert!(std::fs::read(&path).unwrap() == bytes);
         assert_eq!(self.names(), [hex(&sha256(bytes))]);
@@ -75,7 +75,7 @@ impl Cache {
 
     #[track_caller]
     fn fails(&self, sha256: [u8; 32], urls: &[String]) -> Error {
-        let e = self.fetcher.fetch(sha256, urls).unwrap_err();
+        let e = self.fetcher.fetch(sha256, urls, u64::MAX).unwrap_err();
         assert!(!self.names().contains(&hex(&sha256)), "a name without its file");
         e
     }
@@ -120,8 +120,8 @@ fn a_file_is_fetched_once_and_kept_under_its_hash() {
     }
     // Another process finds it without a network.
     let offline = LinkFetcher::offline(Store::new(cache.folder.path()));
-    assert_eq!(offline.fetch(sha256(&bytes), &urls).unwrap(), path);
-    let e = offline.fetch([7; 32], &urls).unwrap_err();
+    assert_eq!(offline.fetch(sha256(&bytes), &urls, u64::MAX).unwrap(), path);
+    let e = offline.fetch([7; 32], &urls, u64::MAX).unwrap_err();
     assert_eq!(e.code(), "links/offline");
     assert!(e.message().contains(&hex(&[7; 32])), "{e}");
     assert_eq!(server.seen().len(), 1);
@@ -148,7 +148,7 @@ fn a_damaged_file_is_found_and_replaced() {
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, worse).unwrap();
         let offline = LinkFetcher::offline(Store::new(cache.folder.path()));
-        let e = offline.fetch(sha256(&bytes), &urls).unwrap_err();
+        let e = offline.fetch(sha256(&bytes), &urls, u64::MAX).unwrap_err();
         assert_eq!(e.code(), "links/offline");
         assert!(e.message().contains("damaged"), "{e}");
         cache.gets(&bytes, &urls);
@@ -386,6 +386,35 @@ fn bombs_are_stopped() {
     }
 }
 
+#[test]
+fn no_more_comes_than_what_is_declared() {
+    let bytes = noise(5000);
+    let packed = zstd::encode_all(&bytes[..], 1).unwrap();
+    for (encoded, declared) in [(false, true), (false, false), (true, true)] {
+        let body = if encoded { packed.clone() } else { bytes.clone() };
+        let server = Server::new(move |_| {
+            let mut reply = Reply::new(200, &body[..]);
+            reply.declared = reply.declared.filter(|_| declared);
+            if encoded { reply.with("content-encoding", "zstd") } else { reply }
+        });
+        let urls = [server.url("/f")];
+        for at_most in [0, 4999] {
+            let cache = Cache::new();
+            let e = cache.fetcher.fetch(sha256(&bytes), &urls, at_most).unwrap_err();
+            assert_eq!(e.code(), "links/declared-len", "{e}");
+            assert!(e.message().contains(&format!("at most {at_most}")), "{e}");
+            let left = names(cache.folder.path());
+            let len = |name: &String| {
+                let path = cache.folder.path().join("sha256").join(&name[1..3]).join(name);
+                path.metadata().unwrap().len()
+            };
+            assert_eq!(left.iter().map(len).sum::<u64>(), 0);
+        }
+        let cache = Cache::new();
+        cache.fetcher.fetch(sha256(&bytes), &urls, 5000).unwrap();
+    }
+}
+
 /// Cuts off the first answers after so many bytes each.
 fn cutting(bytes: Vec<u8>, cuts: &'static [usize]) -> impl Fn(&Request) -> Reply {
     move |r| {
@@ -545,9 +574,10 @@ fn several_files_come_at_once_and_progress_is_told() {
     let cache = Cache::new();
     let fetcher = cache.fetcher.clone().with_work(count.work().with_threads(3));
     let urls: Vec<Vec<String>> = (0..6).map(|n| vec![server.url(&format!("/{n}"))]).collect();
-    let mut wanted: Vec<([u8; 32], &[String])> =
-        files.iter().zip(&urls).map(|(f, u)| (sha256(f), u.as_slice())).collect();
-    wanted.push(wanted[0]);
+    let mut wanted: Vec<([u8; 32], &[String], u64)> =
+        files.iter().zip(&urls).map(|(f, u)| (sha256(f), u.as_slice(), f.len() as u64)).collect();
+    // The same for a use in which it would be too long.
+    wanted.push((wanted[0].0, wanted[0].1, 10));
     fetcher.fetch_all(&wanted).unwrap();
     assert_eq!(cache.names().len(), 6);
     assert_eq!(server.seen().len(), 7);
@@ -564,7 +594,7 @@ fn child() {
     let var = |name| std::env::var(name).unwrap();
     let fetcher = LinkFetcher::new(Store::new(var("TEST_STORE")), &policy());
     let bytes = noise(var("TEST_LEN").parse().unwrap());
-    let path = fetcher.fetch(sha256(&bytes), &[var("TEST_URL")]).unwrap();
+    let path = fetcher.fetch(sha256(&bytes), &[var("TEST_URL")], u64::MAX).unwrap();
     assert!(std::fs::read(path).unwrap() == bytes);
 }
 

@@ -125,7 +125,9 @@ fn nginx_is_understood() {
     for path in ["/f.bin", "/squeezed/f.bin", "/zstd/f.bin", "/moved/f.bin"] {
         let store = Store::new(dir.path().join("cache").join(&path[1..2]));
         let fetcher = LinkFetcher::new(store, &policy());
-        let got = fetcher.fetch(sha256(&bytes), &[server.url("/none"), server.url(path)]).unwrap();
+        let got = fetcher
+            .fetch(sha256(&bytes), &[server.url("/none"), server.url(path)], u64::MAX)
+            .unwrap();
         assert!(std::fs::read(got).unwrap() == bytes, "{path}");
     }
 

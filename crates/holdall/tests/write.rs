@@ -213,3 +213,39 @@ fn a_bomb_is_over_a_limit() {
     assert_eq!(tensor.bytes(&Role::Data).unwrap_err().code(), "zstd/decoded-len");
     assert_eq!(tensor.pieces(&Role::Data).err().unwrap().code(), "zstd/decoded-len");
 }
+
+#[test]
+fn a_cancelled_writer_ends_at_once_while_frames_are_compressed() {
+    use std::time::{Duration, Instant};
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = noise(24 << 20, 7);
+    // Cancelled while frames are given, and while those that are left are waited for.
+    for whole in [false, true] {
+        let cancel = holdall::Cancel::new();
+        let work = Work::new().with_threads(2).with_cancel(&cancel);
+        let options = WriteOptions::new().with_zstd(19).with_work(work);
+        let path = dir.path().join("slow.zt");
+        let mut writer = Writer::create(&path, &options).unwrap();
+        let len = if whole { 4 << 20 } else { bytes.len() };
+        writer.tensor(TensorSpec::dense("w", DType::U8, [len as u64])).unwrap();
+        let (e, took) = std::thread::scope(|scope| {
+            let later = scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(200));
+                cancel.cancel();
+                Instant::now()
+            });
+            let e = match whole {
+                false => writer.write(&bytes).and_then(|()| writer.finish()).unwrap_err(),
+                true => {
+                    writer.write(&bytes[..len]).unwrap();
+                    writer.finish().unwrap_err()
+                }
+            };
+            let ended = Instant::now();
+            (e, ended.saturating_duration_since(later.join().unwrap()))
+        });
+        assert_eq!(e.code(), "work/cancelled", "{e}");
+        assert!(took < Duration::from_millis(500), "{took:?}");
+        assert!(!path.exists());
+    }
+}

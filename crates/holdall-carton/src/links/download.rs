@@ -1,10 +1,10 @@
 //! One linked file from one address.
 
 use super::decode::{ACCEPTED, Coding, Seen, Told, Wire, decode};
-use super::rules::DIGEST;
+use super::rules::{DECLARED, DIGEST};
 use super::store::{Part, hash};
 use holdall_core::model::{Algorithm, Digest, Hasher};
-use holdall_core::{Limits, Result};
+use holdall_core::{Error, Limits, Result};
 use holdall_io::error::io;
 use holdall_io::http::rules::{ANSWER, TOO_LONG};
 use holdall_io::http::{Answer, Ask, Client, Failed, Part as Asked, Url, retrying};
@@ -15,6 +15,8 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 pub(super) struct Download<'a> {
     pub(super) client: &'a Client,
     pub(super) limits: &'a Limits,
+    /// Bytes that the file has at most, by what it is declared as.
+    pub(super) at_most: u64,
     pub(super) sha256: &'a [u8; 32],
     pub(super) url: &'a Url,
 }
@@ -62,6 +64,9 @@ impl Download<'_> {
                 let cap = self.limits.fetched_len;
                 return Err(TOO_LONG.broken(format!("it has {all} bytes, more than {cap}")).into());
             }
+            if coding == Coding::Identity && all > self.at_most {
+                return Err(self.longer(&all.to_string()).into());
+            }
             told.expect(all);
         }
         part.file.rewind().map_err(failed)?;
@@ -77,7 +82,12 @@ impl Download<'_> {
             told,
             seen: &seen,
         };
+        let mut len = start;
         decode(coding, wire, self.limits, &mut |bytes| {
+            len = len.saturating_add(bytes.len() as u64);
+            if len > self.at_most {
+                return Err(self.longer(&format!("at least {len}")));
+            }
             hasher.update(bytes);
             part.file.write_all(bytes).map_err(failed)
         })?;
@@ -97,6 +107,13 @@ impl Download<'_> {
         let e = DIGEST.broken(format!("the server sent a file with {found}"));
         // What was put together from two answers may be right when it comes in one.
         Err(if start > 0 { Failed::passing(e) } else { e.into() })
+    }
+
+    /// The error for a file of so many bytes.
+    #[cold]
+    fn longer(&self, len: &str) -> Error {
+        let most = self.at_most;
+        DECLARED.broken(format!("it has {len} bytes, and what it is declared as at most {most}"))
     }
 
     /// What is there of this address's file, where more of it can be asked for.
@@ -133,7 +150,7 @@ impl Download<'_> {
             r.bytes.is_some_and(|(first, end)| first == len && Some(end) == total)
                 && r.total.is_none_or(|all| Some(all) == total)
         });
-        let same = answer.validator().condition() == Some(&from.validator);
+        let same = answer.validator()?.condition() == Some(&from.validator);
         let plain = answer.encoding()?.is_none();
         Ok((fits && same && plain).then_some(answer))
     }
@@ -141,7 +158,7 @@ impl Download<'_> {
     /// Writes down where the bytes come from, where that lets others go on.
     fn note(&self, part: &Part, answer: &Answer, coding: Coding) -> Result<()> {
         let path = part.note_path();
-        let validator = answer.validator();
+        let validator = answer.validator()?;
         let (Some(validator), Coding::Identity) = (validator.condition(), coding) else {
             let _ = fs::remove_file(path);
             return Ok(());

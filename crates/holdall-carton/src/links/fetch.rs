@@ -2,7 +2,7 @@
 
 use super::decode::Told;
 use super::download::Download;
-use super::rules::{NO_ADDRESS, NOT_AN_ADDRESS, OFFLINE, UNREACHABLE};
+use super::rules::{DECLARED, NO_ADDRESS, NOT_AN_ADDRESS, OFFLINE, UNREACHABLE};
 use super::store::Held;
 use super::{Store, hex};
 use crate::Fetcher;
@@ -62,33 +62,44 @@ impl LinkFetcher {
         &self.store
     }
 
-    /// Brings several files into the store, a few at once. Equal ones are fetched once.
+    /// Brings several files into the store, a few at once: their hashes, their addresses, and how many bytes each
+    /// has at most. Equal ones are fetched once.
     ///
     /// # Errors
     /// As [`Fetcher::fetch`]: the first file that failed. Others that are under way end first.
-    pub fn fetch_all(&self, wanted: &[([u8; 32], &[String])]) -> Result<()> {
+    pub fn fetch_all(&self, wanted: &[([u8; 32], &[String], u64)]) -> Result<()> {
         self.fetch_each(wanted, |e, _| e)
     }
 
     /// As [`LinkFetcher::fetch_all`]; `failed` says more of what an error is about.
     pub(super) fn fetch_each(
         &self,
-        wanted: &[([u8; 32], &[String])],
+        wanted: &[([u8; 32], &[String], u64)],
         failed: impl Fn(Error, &[u8; 32]) -> Error + Sync,
     ) -> Result<()> {
         let mut wanted = wanted.to_vec();
-        wanted.sort_by_key(|(sha256, _)| *sha256);
-        wanted.dedup_by_key(|(sha256, _)| *sha256);
+        // The largest first: one that is too long for one use of it may be right for another.
+        wanted.sort_by_key(|(sha256, _, at_most)| (*sha256, std::cmp::Reverse(*at_most)));
+        wanted.dedup_by_key(|(sha256, ..)| *sha256);
         workers::for_each(
             self.work.threads_or(AT_ONCE).min(MOST_AT_ONCE),
             wanted,
             || (),
-            |(), (sha256, urls)| self.fetch(sha256, urls).map(drop).map_err(|e| failed(e, &sha256)),
+            |(), (sha256, urls, at_most)| {
+                let fetched = self.fetch(sha256, urls, at_most);
+                fetched.map(drop).map_err(|e| failed(e, &sha256))
+            },
         )
     }
 
     /// Goes through the addresses of a file that is not in the store.
-    fn download(&self, client: &Client, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf> {
+    fn download(
+        &self,
+        client: &Client,
+        sha256: [u8; 32],
+        urls: &[String],
+        at_most: u64,
+    ) -> Result<PathBuf> {
         let mut part = self.store.begin(&sha256)?;
         // Another process may have been quicker.
         if self.store.look(&sha256)? == Held::Sound {
@@ -102,7 +113,7 @@ impl LinkFetcher {
             let parsed = Url::parse(url).map_err(|e| e.under(&NOT_AN_ADDRESS));
             let done = parsed.and_then(|url| {
                 let download =
-                    Download { client, limits: &self.limits, sha256: &sha256, url: &url };
+                    Download { client, limits: &self.limits, at_most, sha256: &sha256, url: &url };
                 download.run(&mut part, &mut told)
             });
             match done {
@@ -113,7 +124,7 @@ impl LinkFetcher {
                     return Err(e);
                 }
                 Err(e) => {
-                    if e.code() == TOO_LONG.code {
+                    if e.code() == TOO_LONG.code || e.code() == DECLARED.code {
                         // More of it would be too long as well.
                         let _ = part.file.set_len(0);
                     }
@@ -127,7 +138,7 @@ impl LinkFetcher {
 }
 
 impl Fetcher for LinkFetcher {
-    fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf> {
+    fn fetch(&self, sha256: [u8; 32], urls: &[String], at_most: u64) -> Result<PathBuf> {
         let held = self.store.look(&sha256)?;
         if held == Held::Sound {
             return Ok(self.store.path(&sha256));
@@ -143,7 +154,7 @@ impl Fetcher for LinkFetcher {
         if urls.is_empty() {
             return Err(NO_ADDRESS.broken(format!("there is no address for the file {name}")));
         }
-        self.download(client, sha256, urls)
+        self.download(client, sha256, urls, at_most)
     }
 }
 

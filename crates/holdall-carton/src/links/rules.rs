@@ -19,6 +19,11 @@ holdall_core::error::rules! {
         "A linked file that comes in a content encoding decodes to at most `Limits::decoded_len` \
          bytes, or `Limits::expansion` times what came."
         remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
+    /// Longer than it can be.
+    pub DECLARED: Malformed "links/declared-len"
+        "A linked file of `tensor_data` has no more bytes than the type and shape of its tensor take; a text, \
+         or the table of tensors, no more than `Limits::text_len`."
+        hint "the server has another file there, or the package is wrong: ask whoever made it";
     /// Not at hand.
     pub OFFLINE: NotFound "links/offline"
         "Linked files that are read offline are in the cache."

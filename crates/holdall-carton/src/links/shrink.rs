@@ -215,7 +215,8 @@ pub fn missing(package: &Package) -> Vec<Linked> {
 /// As [`LinkFetcher::fetch_all`].
 pub fn fetch(package: &Package, fetcher: &LinkFetcher) -> Result<()> {
     let missing = missing(package);
-    let wanted: Vec<_> = missing.iter().map(|l| (l.sha256, l.urls.as_slice())).collect();
+    let wanted: Vec<_> =
+        missing.iter().map(|l| (l.sha256, l.urls.as_slice(), package.at_most(&l.path))).collect();
     let inside = |sha256: &[u8; 32]| {
         let path = missing.iter().find(|l| l.sha256 == *sha256).map(|l| l.path.as_str());
         format!("{}!/{}", package.name(), path.unwrap_or_default())

@@ -12,7 +12,8 @@ use super::{Description, Fetcher, FileReader, Links, Manifest, TensorRow, Unpack
 use bytes::Bytes;
 use holdall_core::codec::zstd::check_decoded_len;
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::{sha256, wrong_hash};
+use holdall_core::formats::carton::{TENSOR_DATA, TENSOR_INDEX, TensorKind, sha256, wrong_hash};
+use holdall_core::model::element_count;
 use holdall_core::{Error, Limits, Remedy, Result, Warning};
 use holdall_io::File;
 use holdall_io::Work;
@@ -136,7 +137,7 @@ impl Package {
         self.inner.hash
     }
 
-    /// What is odd about the package but does not make it bad.
+    /// What is odd about the package, or about where it comes from, but does not make it bad.
     pub fn warnings(&self) -> &[Warning] {
         &self.inner.warnings
     }
@@ -291,13 +292,32 @@ impl Package {
         };
         match &self.fetcher {
             Some(fetcher) => {
-                fetcher.fetch(hash, urls).map_err(|e| e.for_source(self.inside(&file.path)))
+                let fetched = fetcher.fetch(hash, urls, self.at_most(&file.path));
+                fetched.map_err(|e| e.for_source(self.inside(&file.path)))
             }
             None => {
                 let message = format!("`{path}` is not in the package, which only links to it");
                 Err(NOT_HERE.broken(message))
             }
         }
+    }
+
+    /// The bytes that a file of that path has at most, by what it is declared as: a tensor those of its type and
+    /// shape, a text those that texts have.
+    pub(crate) fn at_most(&self, path: &str) -> u64 {
+        let limits = self.inner.options.limits();
+        let Some((TENSOR_DATA, name)) = path.split_once('/') else { return limits.fetched_len };
+        let declared = self.inner.tensors.iter().filter_map(|row| match &row.kind {
+            TensorKind::Plain { ty, shape, file } if file == name => {
+                let width = ty.width();
+                Some(width.and_then(|width| element_count(shape)?.checked_mul(width)))
+            }
+            _ => None,
+        });
+        // Texts, and the table itself, are TOML.
+        let declared = declared.map(|len| len.unwrap_or(limits.text_len)).max();
+        let is_table = path == TENSOR_INDEX;
+        declared.unwrap_or(if is_table { limits.text_len } else { limits.fetched_len })
     }
 
     /// Whether a file that is stored as it is may be held in memory.

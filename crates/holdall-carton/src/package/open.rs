@@ -102,7 +102,9 @@ impl Package {
             })?;
             Ok((contents, directory))
         });
-        let (contents, directory) = found.map_err(|e| no_package(&*source, e).in_source(&name))?;
+        let (mut contents, directory) =
+            found.map_err(|e| no_package(&*source, e).in_source(&name))?;
+        contents.warnings.extend(source.warnings());
         let origin = Origin::Zip { source, directory };
         Package::of(contents, origin, path, io, name, options)
     }

@@ -45,7 +45,7 @@ impl OnDemand {
 }
 
 impl Fetcher for OnDemand {
-    fn fetch(&self, sha256: [u8; 32], urls: &[String]) -> Result<PathBuf> {
-        self.made.get_or_init(|| self.make()).clone()?.fetch(sha256, urls)
+    fn fetch(&self, sha256: [u8; 32], urls: &[String], at_most: u64) -> Result<PathBuf> {
+        self.made.get_or_init(|| self.make()).clone()?.fetch(sha256, urls, at_most)
     }
 }

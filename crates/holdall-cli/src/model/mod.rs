@@ -33,6 +33,11 @@ pub(crate) struct Running {
     #[arg(long, value_name = "PROGRAM")]
     python: Option<OsString>,
 
+    /// Variable for the model's process: this value, or the one it has here; may be given again. Others that may
+    /// be secrets are not passed
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    environment: Vec<OsString>,
+
     /// Run ONNX graphs by this library of ONNX Runtime, as libonnxruntime.so, not by the engine in the box
     #[cfg(feature = "onnxruntime")]
     #[arg(long, value_name = "LIBRARY")]
@@ -47,6 +52,25 @@ pub(crate) struct Running {
         allow_hyphen_values = true
     )]
     timeout: Duration,
+}
+
+/// A variable from `NAME=VALUE`, in which the value may be of any bytes that the system has in variables.
+fn with_value(settings: Settings, text: &std::ffi::OsStr) -> Settings {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt as _;
+        let (name, value) =
+            text.as_bytes().split_at(text.as_bytes().iter().position(|b| *b == b'=').unwrap_or(0));
+        let value = value.get(1..).unwrap_or_default();
+        settings
+            .with_variable(std::ffi::OsStr::from_bytes(name), std::ffi::OsStr::from_bytes(value))
+    }
+    #[cfg(not(unix))]
+    {
+        let text = text.to_string_lossy();
+        let (name, value) = text.split_once('=').unwrap_or((&text, ""));
+        settings.with_variable(name, value)
+    }
 }
 
 /// `name=value`, where the value is a number, `true`, `false` or else a text.
@@ -95,6 +119,12 @@ impl Running {
         }
         if let Some(python) = &self.python {
             settings = settings.with_python(python);
+        }
+        for variable in &self.environment {
+            settings = match variable.as_encoded_bytes().contains(&b'=') {
+                true => with_value(settings, variable),
+                false => settings.with_own_variable(variable),
+            };
         }
         let prefix = session.err_paint().on("model:", Style::Dim).to_string();
         settings = settings.with_log(move |line: LogLine| {

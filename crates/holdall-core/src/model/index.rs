@@ -27,7 +27,7 @@ pub struct Warning {
 }
 
 impl Warning {
-    /// One case of something odd.
+    /// One case, of the file as a whole, or of where it comes from.
     pub fn new(code: &'static str, message: impl Into<String>) -> Warning {
         Warning { code, message: message.into(), tensor: None, component: None, count: 1 }
     }

@@ -403,7 +403,9 @@ fn paths(add: Add<'_>) {
     of("carton.path.empty-part", &["model//x"]);
     of("carton.path.dot", &["model/./x"]);
     of("carton.path.control", &["model/a\tb"]);
-    of("carton.path.too-long", &["long/".repeat(820).trim_end_matches('/')]);
+    of("carton.path.too-long", &[&("long/".repeat(204) + "12345")]);
+    of("carton.path.part-too-long", &[&format!("model/{}", "p".repeat(256))]);
+    of("carton.path.part-too-long-in-bytes", &[&format!("model/{}/x", "\u{e9}".repeat(128))]);
     of("carton.collision.case", &["model/Weights", "model/weights"]);
     of("carton.collision.unicode-form", &["model/caf\u{e9}", "model/cafe\u{301}"]);
     of("carton.collision.sharp-s", &["model/stra\u{df}e", "model/STRASSE"]);
@@ -416,6 +418,9 @@ fn paths(add: Add<'_>) {
     of("carton.collision.of-tensor-data", &["Tensor_data/x"]);
     of("carton.collision.capital-sharp-s", &["model/\u{1e9e}", "model/\u{df}"]);
     of("carton.collision.folders", &["model/A/x", "model/a/y"]);
+    of("carton.collision.file-for-the-model", &["model"]);
+    of("carton.collision.file-for-the-model-case", &["Model"]);
+    of("carton.collision.of-the-model", &["Model/a"]);
     of("carton.collision.top-folders", &["Model/a", "model/b"]);
     add("carton.path.folder", Package::minimal().with("../evil/", "").bytes());
     add("carton.collision.folder-entry", {

@@ -1,11 +1,13 @@
 //! Answers, and what is believed of them.
 
 use super::client::{broken, said};
+use super::header::date;
 use super::rules::{ANSWER, ENCODING, SLOW, STATUS};
 use super::{ContentRange, Failed, Patience, Url, retry_after};
 use crate::http::retry::Again;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
+use std::fmt;
 use std::io::{self, Read};
 use std::time::Instant;
 use ureq::http::HeaderMap;
@@ -22,9 +24,25 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The text of a header, where it is there once and is text.
+    /// The text of a header, where it is there and is text; the first where it is there more than once.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok().map(str::trim)
+    }
+
+    /// The text of a header on which it depends what the bytes are.
+    ///
+    /// # Errors
+    /// [`ANSWER`], where it is there more than once, or is no text.
+    fn single(&self, name: &str) -> Result<Option<&str>> {
+        let mut all = self.headers.get_all(name).iter();
+        let (Some(value), more) = (all.next(), all.next()) else { return Ok(None) };
+        if more.is_some() {
+            return Err(ANSWER.broken(format!("the answer has the header `{name}` more than once")));
+        }
+        match value.to_str() {
+            Ok(text) => Ok(Some(text.trim())),
+            Err(_) => Err(ANSWER.broken(format!("the header `{name}` is not text"))),
+        }
     }
 
     /// Bytes of the body as the server states them.
@@ -35,9 +53,9 @@ impl Answer {
     /// `Content-Range`, read.
     ///
     /// # Errors
-    /// [`ANSWER`], where it makes no sense.
+    /// [`ANSWER`], where it makes no sense, or is there more than once.
     pub fn content_range(&self) -> Result<Option<ContentRange>> {
-        let Some(text) = self.header("content-range") else { return Ok(None) };
+        let Some(text) = self.single("content-range")? else { return Ok(None) };
         match ContentRange::parse(text) {
             Some(range) => Ok(Some(range)),
             None => {
@@ -71,9 +89,18 @@ impl Answer {
     }
 
     /// What tells this version of the file from others.
-    pub fn validator(&self) -> Validator {
-        let text = |name| self.header(name).map(str::to_owned);
-        Validator { etag: text("etag"), modified: text("last-modified") }
+    ///
+    /// # Errors
+    /// [`ANSWER`], where there are several such headers of one name.
+    pub fn validator(&self) -> Result<Validator> {
+        let text = |name| Ok(self.single(name)?.filter(|text| !text.is_empty()).map(str::to_owned));
+        let (etag, modified) = (text("etag")?, text("last-modified")?);
+        let seconds = |text: Option<&str>| text.and_then(date);
+        let is_past = match (seconds(modified.as_deref()), seconds(self.header("date"))) {
+            (Some(modified), Some(now)) => modified < now,
+            _ => false,
+        };
+        Ok(Validator { etag, modified, is_past })
     }
 
     /// The failure that this answer is: it does not bring what was asked for.
@@ -103,22 +130,61 @@ impl Answer {
 pub struct Validator {
     etag: Option<String>,
     modified: Option<String>,
+    /// Whether `Last-Modified` was over by a second when the answer was made: what is changed later has another.
+    is_past: bool,
 }
 
 impl Validator {
     /// What `If-Range` takes: a strong `ETag`, else `Last-Modified`.
     pub fn condition(&self) -> Option<&str> {
-        let strong = self.etag.as_deref().filter(|tag| tag.starts_with('"'));
-        strong.or(self.modified.as_deref())
+        self.strong().or(self.modified.as_deref())
     }
 
-    /// Whether another answer may be of the same version. What only one of them has says nothing.
+    /// The `ETag`, where two files of which it is the same are the same byte for byte.
+    fn strong(&self) -> Option<&str> {
+        self.etag.as_deref().filter(|tag| tag.starts_with('"'))
+    }
+
+    /// Whether another answer is of the same version, as far as can be told. It has the same strong `ETag`; where
+    /// there is none, all that there is, and nothing that was not there.
     pub(crate) fn fits(&self, other: &Validator) -> bool {
-        let same = |a: &Option<String>, b: &Option<String>| match (a, b) {
-            (Some(a), Some(b)) => Some(a == b),
-            _ => None,
+        match self.strong() {
+            Some(tag) => other.strong() == Some(tag),
+            None => (&self.etag, &self.modified) == (&other.etag, &other.modified),
+        }
+    }
+
+    /// Why another version may go unnoticed; `None` where it cannot.
+    pub(crate) fn weakness(&self) -> Option<&'static str> {
+        match (&self.etag, &self.modified) {
+            _ if self.strong().is_some() || self.is_past && self.etag.is_none() => None,
+            (Some(_), _) => Some(
+                "the server's `ETag` is weak (`W/…`): if the file is replaced while it is open, by one of the same \
+                 length for which the server keeps its `ETag` and its time, parts of both may be read",
+            ),
+            (None, Some(_)) => Some(
+                "the server sends no `ETag`, and a `Last-Modified` that was not over when it answered: if the file is \
+                 replaced in the same second by one of the same length, parts of both may be read",
+            ),
+            (None, None) => Some(
+                "the server sends neither `ETag` nor `Last-Modified`: if the file is replaced while it is open by one \
+                 of the same length, parts of both may be read",
+            ),
+        }
+    }
+}
+
+/// As the headers that it came from.
+impl fmt::Display for Validator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |name: &str, value: &Option<String>| {
+            value.as_ref().map(|value| format!("`{name}: {}`", value.shown()))
         };
-        same(&self.etag, &other.etag).or(same(&self.modified, &other.modified)).unwrap_or(true)
+        match (shown("ETag", &self.etag), shown("Last-Modified", &self.modified)) {
+            (Some(tag), Some(modified)) => write!(f, "{tag} and {modified}"),
+            (Some(one), None) | (None, Some(one)) => f.write_str(&one),
+            (None, None) => f.write_str("neither `ETag` nor `Last-Modified`"),
+        }
     }
 }
 
@@ -183,19 +249,48 @@ impl Body {
 mod tests {
     use super::*;
 
+    fn new(etag: Option<&str>, modified: Option<&str>) -> Validator {
+        let (etag, modified) = (etag.map(str::to_owned), modified.map(str::to_owned));
+        Validator { etag, modified, is_past: false }
+    }
+
     #[test]
-    fn validators_are_compared_by_what_both_have() {
-        let new = |etag: Option<&str>, modified: Option<&str>| Validator {
-            etag: etag.map(str::to_owned),
-            modified: modified.map(str::to_owned),
-        };
+    fn conditions_are_strong_tags_or_times() {
         assert_eq!(new(Some("\"a\""), Some("Mon")).condition(), Some("\"a\""));
         assert_eq!(new(Some("W/\"a\""), Some("Mon")).condition(), Some("Mon"));
         assert_eq!(new(Some("W/\"a\""), None).condition(), None);
-        let first = new(Some("W/\"a\""), Some("Mon"));
-        assert!(first.fits(&new(Some("W/\"a\""), Some("Tue"))));
-        assert!(!first.fits(&new(Some("W/\"b\""), Some("Mon"))));
-        assert!(!first.fits(&new(None, Some("Tue"))));
-        assert!(first.fits(&new(None, None)));
+    }
+
+    #[test]
+    fn later_answers_have_the_validator_of_the_first() {
+        let strong = new(Some("\"a\""), Some("Mon"));
+        assert!(strong.fits(&strong) && strong.fits(&new(Some("\"a\""), None)));
+        assert!(strong.fits(&new(Some("\"a\""), Some("Tue"))));
+        for other in [None, Some("\"b\""), Some("W/\"a\"")] {
+            assert!(!strong.fits(&new(other, Some("Mon"))), "{other:?}");
+        }
+        for first in [new(Some("W/\"a\""), Some("Mon")), new(None, Some("Mon")), new(None, None)] {
+            assert!(first.fits(&first));
+            for etag in [None, Some("\"a\""), Some("W/\"a\""), Some("W/\"b\"")] {
+                for modified in [None, Some("Mon"), Some("Tue")] {
+                    let other = new(etag, modified);
+                    assert_eq!(first.fits(&other), first == other, "{first} {other}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_weak_validator_says_why() {
+        let past = |etag, modified| Validator { is_past: true, ..new(etag, modified) };
+        assert_eq!(new(Some("\"a\""), None).weakness(), None);
+        assert_eq!(past(None, Some("Mon")).weakness(), None);
+        for (weak, says) in [
+            (new(None, Some("Mon")), "same second"),
+            (new(None, None), "neither"),
+            (past(Some("W/\"a\""), Some("Mon")), "`ETag` is weak"),
+        ] {
+            assert!(weak.weakness().unwrap().contains(says), "{weak}");
+        }
     }
 }

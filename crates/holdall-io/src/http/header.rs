@@ -22,13 +22,13 @@ impl ContentRange {
         }
         let total = match total {
             "*" => None,
-            digits => Some(digits.parse().ok()?),
+            digits => Some(number(digits)?),
         };
         let bytes = match bytes {
             "*" => None,
             range => {
                 let (first, last) = range.split_once('-')?;
-                let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+                let (first, last) = (number(first)?, number(last)?);
                 let end = last.checked_add(1)?;
                 if first > last || total.is_some_and(|total| end > total) {
                     return None;
@@ -43,6 +43,30 @@ impl ContentRange {
 /// `Retry-After`: how long to wait before the next try, where that is a number of seconds. A date is not read.
 pub fn retry_after(text: &str) -> Option<Duration> {
     text.parse().ok().map(Duration::from_secs)
+}
+
+/// A number of digits alone.
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// A date of HTTP in the form that servers must send (`Sat, 21 Nov 2026 10:00:00 GMT`), in seconds of a count in
+/// which later ones are greater.
+pub(super) fn date(text: &str) -> Option<u64> {
+    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let (_, rest) = text.split_once(", ")?;
+    let mut words = rest.split(' ');
+    let (day, month, year) = (number(words.next()?)?, words.next()?, number(words.next()?)?);
+    let (time, zone, end) = (words.next()?, words.next()?, words.next());
+    let month = MONTHS.find(month).filter(|at| month.len() == 3 && at % 3 == 0)? as u64 / 3;
+    let mut parts = time.split(':').map(number);
+    let (hours, minutes, seconds) = (parts.next()??, parts.next()??, parts.next()??);
+    let is_date = zone == "GMT" && end.is_none() && parts.next().is_none();
+    let is_date = is_date && (1..=31).contains(&day) && year < 10_000;
+    let is_date = is_date && hours < 24 && minutes < 60 && seconds <= 60;
+    // Days of a calendar with 31 in each month: in their order.
+    let days = (year * 12 + month) * 31 + day;
+    is_date.then_some(((days * 24 + hours) * 60 + minutes) * 61 + seconds)
 }
 
 #[cfg(test)]
@@ -64,8 +88,41 @@ mod tests {
             ("bytes 0-9", None),
             ("bytes -9/100", None),
             ("bytes=0-9/100", None),
+            ("bytes +0-9/100", None),
+            ("bytes 0-9/+100", None),
+            ("bytes 0-9/", None),
+            ("bytes 0-9/100, bytes 0-9/100", None),
         ] {
             assert_eq!(ContentRange::parse(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn dates_are_in_order() {
+        let rising = [
+            "Fri, 31 Dec 1999 23:59:60 GMT",
+            "Sat, 01 Jan 2000 00:00:00 GMT",
+            "Sat, 21 Nov 2026 10:00:00 GMT",
+            "Sat, 21 Nov 2026 10:00:01 GMT",
+            "Sat, 21 Nov 2026 10:01:00 GMT",
+            "Mon, 30 Nov 2026 00:00:00 GMT",
+            "Tue, 01 Dec 2026 00:00:00 GMT",
+        ];
+        let counts: Vec<u64> = rising.iter().map(|text| date(text).unwrap()).collect();
+        assert!(counts.is_sorted_by(|a, b| a < b), "{counts:?}");
+        for text in [
+            "",
+            "now",
+            "Sat, 21 Nov 2026 10:00:00",
+            "Sat, 21 Nov 2026 10:00:00 CET",
+            "Sat, 21 anF 2026 10:00:00 GMT",
+            "Sat, 21 No 2026 10:00:00 GMT",
+            "Sat, 21 Nov 2026 24:00:00 GMT",
+            "Sat, 21 Nov 2026 10:00 GMT",
+            "Sat, 21 Nov 99999999999999999999 10:00:00 GMT",
+            "Sat, 21 Nov 2026 10:00:00 GMT GMT",
+        ] {
+            assert_eq!(date(text), None, "{text}");
         }
     }
 

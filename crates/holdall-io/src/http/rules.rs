@@ -1,6 +1,9 @@
 //! Rules about requests over HTTP and their answers. They are listed in every build, so that a code means
 //! the same in all of them.
 
+/// A warning: the server does not tell versions of the file apart for sure.
+pub const VALIDATOR: &str = "http/validator";
+
 holdall_core::error::rules! {
     /// The rules of this module.
     pub static RULES;
@@ -39,7 +42,7 @@ holdall_core::error::rules! {
     pub STATUS: Io "http/status" "A server answers a request for a file with the file.";
     /// The answer contradicts itself or the request.
     pub ANSWER: Io "http/answer"
-        "An answer holds the bytes that were asked for, and as many as its headers announce.";
+        "An answer holds the bytes that were asked for, and as many as its headers announce, each of which it has once.";
     /// No ranges.
     pub RANGES: Unsupported "http/ranges"
         "A server from which a file is opened in place supports range requests."

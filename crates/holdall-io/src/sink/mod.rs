@@ -6,7 +6,7 @@ mod unpublished;
 
 pub use file::{Durability, FileSink};
 pub use stream::StreamSink;
-pub use unpublished::folder;
+pub use unpublished::{PREFIX, RANDOM, SUFFIX, folder, sweep};
 
 use holdall_core::Result;
 

@@ -2,18 +2,20 @@
 //!
 //! Where the system has files without names, a killed process leaves nothing. Elsewhere, and for the
 //! instant in which a file takes the place of another, it has the name of a temporary one beside the
-//! target, `.holdall-XXXXXX.part`, and is locked as long as somebody writes it. Whoever begins a file
-//! removes those in its folder that nobody has locked: killed processes left them. Nothing is removed
-//! on file systems without locks.
+//! target, `.holdall-XXXXXX.part`, and is locked as long as somebody writes it. So is a folder that is
+//! filled. Whoever begins a file or a folder removes what is named so beside it and locked by nobody: killed
+//! processes left it. Nothing is removed on file systems without locks.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-const PREFIX: &str = ".holdall-";
-const SUFFIX: &str = ".part";
+/// How the names of temporary files and folders begin.
+pub const PREFIX: &str = ".holdall-";
+/// How they end.
+pub const SUFFIX: &str = ".part";
 /// Random characters between them.
-const RANDOM: usize = 6;
+pub const RANDOM: usize = 6;
 
 pub(super) enum Unpublished {
     Nameless(File),
@@ -131,25 +133,35 @@ fn hold(_: &tempfile::NamedTempFile) -> bool {
     true
 }
 
-/// Removes the temporary files in `folder` that nobody is writing. Failing to is no reason not to
-/// write.
+/// Removes the temporary files and folders in `folder` that nobody is writing. Failing to is no reason not
+/// to write.
 #[cfg(unix)]
-fn sweep(folder: &Path) {
+pub fn sweep(folder: &Path) {
     let Ok(entries) = folder.read_dir() else { return };
     for entry in entries.flatten() {
-        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        if !is_file || !entry.file_name().to_str().is_some_and(is_temporary) {
+        if !entry.file_name().to_str().is_some_and(is_temporary) {
             continue;
         }
-        let file = File::options().read(true).write(true).open(entry.path());
-        if file.is_ok_and(|file| file.try_lock().is_ok()) {
-            let _ = std::fs::remove_file(entry.path());
+        let (path, kind) = (entry.path(), entry.file_type());
+        let is = |what: fn(&std::fs::FileType) -> bool| kind.as_ref().is_ok_and(what);
+        // The lock is held until it is gone: nobody takes it for its own meanwhile.
+        if is(std::fs::FileType::is_file) {
+            let file = File::options().read(true).write(true).open(&path);
+            if let Some(_lock) = file.ok().filter(|file| file.try_lock().is_ok()) {
+                let _ = std::fs::remove_file(&path);
+            }
+        } else if is(std::fs::FileType::is_dir) {
+            let folder = File::open(&path);
+            if let Some(_lock) = folder.ok().filter(|folder| folder.try_lock().is_ok()) {
+                let _ = std::fs::remove_dir_all(&path);
+            }
         }
     }
 }
 
+/// Removes nothing: there are no locks to go by.
 #[cfg(not(unix))]
-fn sweep(_: &Path) {}
+pub fn sweep(_: &Path) {}
 
 /// Whether [`named`] gives such names.
 #[cfg(unix)]
@@ -273,6 +285,23 @@ mod tests {
         let new = dir.path().join("b");
         Unpublished::begin(&new).unwrap().publish(&new, false).unwrap();
         assert!(first.path().exists() && !stale.exists());
+        // And a folder that was being filled.
+        let folder = |name: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.join("model/deep")).unwrap();
+            std::fs::write(path.join("model/deep/x"), "x").unwrap();
+            path
+        };
+        let (stale, filled) = (folder(".holdall-abcdef.part"), folder(".holdall-ABCDEF.part"));
+        let lock = File::open(&filled).unwrap();
+        lock.try_lock().unwrap();
+        std::os::unix::fs::symlink(&filled, dir.path().join(".holdall-zzzzzz.part")).unwrap();
+        sweep(dir.path());
+        assert!(!stale.exists() && filled.join("model/deep/x").exists());
+        drop(lock);
+        sweep(dir.path());
+        assert!(!filled.exists());
+        std::fs::remove_file(dir.path().join(".holdall-zzzzzz.part")).unwrap();
         drop(first);
         let expected = [
             ".holdall-notes.part.txt",

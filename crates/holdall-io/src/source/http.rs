@@ -2,13 +2,13 @@
 
 use super::{ByteSource, outside};
 use crate::buffer::Buffer;
-use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES};
+use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES, VALIDATOR};
 use crate::http::{Answer, Ask, Client, Failed, Part, Policy, Url, Validator, retrying};
 use crate::workers;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::read::{Joined, Terms, join};
-use holdall_core::{Error, Result};
+use holdall_core::{Error, Result, Warning};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
@@ -18,7 +18,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 ///
 /// The first request brings the last 512 KiB and tells the length; what is asked for later comes in as few
 /// requests as there are gaps of more than 64 KiB. The version of the file is pinned by its `ETag` or its
-/// `Last-Modified`: an answer from another version is an error. So is a server that does not know ranges.
+/// `Last-Modified`: an answer from another version is an error, and so is one without what the first one had. Where
+/// the server has neither, or only what is weak, its [`ByteSource::warnings`] say so, and another file of the same
+/// length goes unnoticed. A server that does not know ranges is an error.
 pub struct HttpSource {
     client: Client,
     /// Where the caller said it is.
@@ -155,10 +157,18 @@ impl HttpSource {
 
     /// Checks an answer against what was asked for and the version that is pinned.
     fn check(&self, answer: &Answer, wanted: &Range<u64>) -> Result<(), Failed> {
-        let same = self.validator.fits(&answer.validator());
         let changed = |what: String| Err(CHANGED.broken(what).into());
+        let another = |found: Validator| {
+            let first = &self.validator;
+            changed(format!("the server's first answer had {first}, and a later one has {found}"))
+        };
+        let found = match answer.status {
+            200 | 206 => answer.validator()?,
+            _ => Validator::default(),
+        };
+        let same = self.validator.fits(&found);
         match answer.status {
-            206 if !same => changed("the file on the server has changed".into()),
+            206 if !same => another(found),
             206 => {
                 let (bytes, total) = part_of(answer)?;
                 match total {
@@ -172,7 +182,7 @@ impl HttpSource {
                 }
             }
             // The answer to a condition that does not hold, or to a range that is outside now.
-            200 if !same => changed("the file on the server has changed".into()),
+            200 if !same => another(found),
             412 | 416 => changed("the server does not have that part of it now".into()),
             200 => Err(RANGES
                 .broken("the server does not support byte ranges: it sent the whole file")
@@ -225,6 +235,13 @@ impl ByteSource for HttpSource {
 
     fn terms(&self) -> Terms {
         Terms::REMOTE
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        // What came whole with the first answer is of one version.
+        let is_whole = self.first.1.len() as u64 == self.len;
+        let weakness = self.validator.weakness().filter(|_| !is_whole);
+        weakness.map(|why| Warning::new(VALIDATOR, why)).into_iter().collect()
     }
 
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
@@ -284,7 +301,7 @@ fn first(client: &Client, url: &Url) -> Result<First, Failed> {
         // All of it is no more than what was asked for.
         200 if answer.content_len().is_some_and(|len| len <= FIRST) => return whole(answer),
         416 if answer.content_range()?.is_some_and(|r| r.total == Some(0)) => {
-            let validator = answer.validator();
+            let validator = answer.validator()?;
             return Ok(First { url: answer.url, len: 0, validator, part: (0, Bytes::new()) });
         }
         // Some servers know ranges, but none from the end.
@@ -309,16 +326,18 @@ fn first(client: &Client, url: &Url) -> Result<First, Failed> {
     if (start, end) != (expected.start, expected.end) {
         return Err(wrong_part(&(start, end), &expected).into());
     }
+    let validator = answer.validator()?;
     let bytes = body(&mut answer, end - start)?;
-    Ok(First { validator: answer.validator(), url: answer.url, len, part: (start, bytes) })
+    Ok(First { validator, url: answer.url, len, part: (start, bytes) })
 }
 
 /// A file that came whole.
 fn whole(mut answer: Answer) -> Result<First, Failed> {
     refuse_encoding(&answer)?;
     let len = answer.content_len().unwrap_or_default();
+    let validator = answer.validator()?;
     let bytes = body(&mut answer, len)?;
-    Ok(First { validator: answer.validator(), url: answer.url, len, part: (0, bytes) })
+    Ok(First { validator, url: answer.url, len, part: (0, bytes) })
 }
 
 fn ask(client: &Client, url: &Url, part: Part) -> Result<Answer, Failed> {

@@ -21,7 +21,7 @@ pub use memory::MemorySource;
 pub use slice::SliceSource;
 
 use bytes::Bytes;
-use holdall_core::{Result, Stop, Window};
+use holdall_core::{Result, Stop, Warning, Window};
 use std::ops::Range;
 
 /// Bytes that can be read by position: a file, a map, memory, a web server, whatever you have.
@@ -79,6 +79,11 @@ pub trait ByteSource: Send + Sync {
     /// read as if it were far away.
     fn terms(&self) -> Terms {
         Terms::REMOTE
+    }
+
+    /// What is odd about the place that the bytes come from: it is told with what is odd about the file.
+    fn warnings(&self) -> Vec<Warning> {
+        Vec::new()
     }
 
     /// The local file under the source, where there is one: it can do more.

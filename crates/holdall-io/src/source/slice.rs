@@ -2,7 +2,7 @@
 
 use super::{ByteSource, Local, Terms, outside};
 use bytes::Bytes;
-use holdall_core::Result;
+use holdall_core::{Result, Warning};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -50,6 +50,10 @@ impl ByteSource for SliceSource {
 
     fn terms(&self) -> Terms {
         self.whole.terms()
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.whole.warnings()
     }
 
     fn local(&self) -> Option<Local<'_>> {

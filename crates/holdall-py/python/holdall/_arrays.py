@@ -159,10 +159,18 @@ class Given(NamedTuple):
     @property
     def lent(self) -> Optional["np.ndarray[Any, Any]"]:
         """The array, if its elements lie in memory as in a file."""
-        return self.array if _is_plain(self.array, None if self.packed else self.dtype) else None
+        is_plain = _is_plain(self.array, None if self.packed else self.dtype)
+        return self.array if is_plain and not (self.dtype == "bool" and has_odd_bools(self.array)) else None
 
     def chunks(self) -> Iterator[Any]:
-        """Its bytes, row-major and little-endian, a few at a time."""
+        """Its bytes, row-major and little-endian, a few at a time. Booleans are 0 or 1, whatever is true in memory."""
+        if self.dtype != "bool":
+            yield from self._chunks()
+            return
+        for chunk in self._chunks():
+            yield (chunk != 0).view(chunk.dtype) if has_odd_bools(chunk) else chunk
+
+    def _chunks(self) -> Iterator[Any]:
         import numpy as np
 
         a = self.array
@@ -185,7 +193,7 @@ class Given(NamedTuple):
             if part.nbytes <= 2 * CHUNK:
                 yield little(part)
             else:
-                yield from self._replace(array=part[0]).chunks()
+                yield from self._replace(array=part[0])._chunks()
 
 
 def plain_name(dtype: "np.dtype[Any]") -> Optional[str]:
@@ -193,6 +201,13 @@ def plain_name(dtype: "np.dtype[Any]") -> Optional[str]:
     name = str(dtype.name)
     known = name in PLAIN or name in EXTRA
     return name if known and name not in PACKED and not is_big(dtype) else None
+
+
+def has_odd_bools(a: "np.ndarray[Any, Any]") -> bool:
+    """Whether a contiguous array of booleans, or of their bytes, has other bytes than 0 and 1."""
+    import numpy as np
+
+    return bool(a.size) and bool(a.reshape(-1).view(np.uint8).max() > 1)
 
 
 def _is_plain(a: "np.ndarray[Any, Any]", name: Optional[str]) -> bool:

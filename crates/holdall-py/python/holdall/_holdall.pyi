@@ -249,7 +249,12 @@ class Package:
     ) -> None: ...
     def fetch(self, progress: _Progress) -> int: ...
     def load(
-        self, options: dict[str, Any], python: Any, timeout: float, log: Optional[Callable[[str, bool], object]]
+        self,
+        options: dict[str, Any],
+        python: Any,
+        environment: list[tuple[str, Optional[str]]],
+        timeout: float,
+        log: Optional[Callable[[str, bool], object]],
     ) -> Model: ...
 
 @final

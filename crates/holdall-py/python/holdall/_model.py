@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from . import _declared, _holdall
@@ -20,6 +20,24 @@ Log = Callable[[str, bool], object]
 Options = Mapping[str, Union[int, float, str, bool]]
 
 
+#: Variables for a model's process: with their values, or the names of one's own.
+Env = Union[Mapping[str, str], Iterable[str]]
+
+
+def variables(env: Optional[Env]) -> list[tuple[str, Optional[str]]]:
+    """Variables for a model's process; those without a value have their own."""
+    wrong = TypeError("env is a mapping of names to texts, or the names of variables of one's own")
+    if env is None:
+        return []
+    if isinstance(env, (str, bytes)) or not isinstance(env, Iterable):
+        raise wrong
+    pairs: list[tuple[str, Optional[str]]] = list(env.items()) if isinstance(env, Mapping) else [(n, None) for n in env]
+    for name, value in pairs:
+        if not isinstance(name, str) or not (isinstance(value, str) or value is None and not isinstance(env, Mapping)):
+            raise wrong
+    return pairs
+
+
 def to_stderr(line: str, is_error: bool) -> None:
     """Shows a line that a model printed."""
     print(line, file=sys.stderr)
@@ -29,6 +47,7 @@ def load(
     package: "Package",
     options: Optional[Options],
     python: Union[str, "os.PathLike[str]", None],
+    env: Optional[Env],
     timeout: float,
     log: Optional[Log],
 ) -> "Model":
@@ -39,7 +58,9 @@ def load(
         raise TypeError("timeout is a number of seconds")
     if python is None:
         python = os.environ.get("HOLDALL_PYTHON") or sys.executable or None
-    loaded = package._native.load(_declared.options(options) or {}, python, float(timeout), log or to_stderr)
+    loaded = package._native.load(
+        _declared.options(options) or {}, python, variables(env), float(timeout), log or to_stderr
+    )
     return Model(loaded, package.source, package.name, package.runner, package.inputs, package.outputs)
 
 

@@ -11,7 +11,7 @@ from . import _holdall
 from ._carton_arrays import Value, value
 from ._carton_types import Example, PackageFile, PackageReport, Runner, SelfTest, SelfTestReports, Spec
 from ._file import Allow, Check, File, Io, Source, _is_text, allowed, in_memory
-from ._model import Log, Model, Options, load
+from ._model import Env, Log, Model, Options, load
 from ._progress import Progress, listening
 from ._reports import Warning, made
 from .errors import NotFound, Unsupported
@@ -199,11 +199,12 @@ class Package:
         *,
         options: Optional[Options] = None,
         python: Union[str, "os.PathLike[str]", None] = None,
+        env: Optional[Env] = None,
         timeout: float = 600.0,
         log: Optional[Log] = None,
     ) -> Model:
         """Loads the model, which begins to execute what is in the package: see :func:`holdall.carton.load`."""
-        return load(self, options, python, timeout, log)
+        return load(self, options, python, env, timeout, log)
 
     def test(
         self,
@@ -213,11 +214,12 @@ class Package:
         equal_nan: Optional[bool] = None,
         options: Optional[Options] = None,
         python: Union[str, "os.PathLike[str]", None] = None,
+        env: Optional[Env] = None,
         timeout: float = 600.0,
         log: Optional[Log] = None,
     ) -> SelfTestReports:
         """Loads the model and runs the package's self-tests: see :func:`holdall.carton.test`."""
-        with self.load(options=options, python=python, timeout=timeout, log=log) as model:
+        with self.load(options=options, python=python, env=env, timeout=timeout, log=log) as model:
             return model.test(rtol=rtol, atol=atol, equal_nan=equal_nan)
 
     def close(self) -> None:

@@ -72,11 +72,11 @@ class Rows:
         self.nbytes = len(self.array) * self._file_dtype.itemsize
 
     def chunks(self) -> Iterator[Any]:
-        """The bytes of the records, a few at a time: padding is zero."""
+        """The bytes of the records, a few at a time: padding is zero, booleans are 0 or 1."""
         import numpy as np
 
         dtype = self._file_dtype
-        as_it_is = dtype == self.array.dtype and _is_packed(dtype)
+        as_it_is = dtype == self.array.dtype and _is_packed(dtype) and not _has_bools(dtype)
         every = max(1, CHUNK // dtype.itemsize)
         for start in range(0, len(self.array), every):
             part = self.array[start : start + every]
@@ -89,11 +89,23 @@ class Rows:
 
 def _fill(to: "np.ndarray[Any, Any]", of: "np.ndarray[Any, Any]") -> None:
     """Copies member by member: bytes between members stay as they are."""
+    import numpy as np
+
     for name in to.dtype.names or ():
         if to[name].dtype.names:
             _fill(to[name], of[name])
+        elif to[name].dtype == np.bool_ and of[name].dtype == np.bool_:
+            # Whatever is true in memory.
+            to[name] = of[name].view(np.uint8) != 0
         else:
             to[name] = of[name]
+
+
+def _has_bools(dtype: "np.dtype[Any]") -> bool:
+    """Whether a member is a boolean, or has one in it."""
+    if dtype.names is None:
+        return dtype.kind == "b"
+    return any(_has_bools(dtype[name].base) for name in dtype.names)
 
 
 def _struct(dtype: "np.dtype[Any]", name: str, path: str) -> tuple[dict[str, Any], int]:

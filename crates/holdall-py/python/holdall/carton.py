@@ -40,7 +40,7 @@ from ._carton_types import (
     Spec,
 )
 from ._file import Allow, Check, Io, Source
-from ._model import Log, Model, Options
+from ._model import Env, Log, Model, Options
 from ._pack import Path, pack, report
 from ._package import Package, open_package
 from ._progress import Progress, listening
@@ -113,6 +113,7 @@ def load(
     *,
     options: Optional[Options] = None,
     python: Optional[Path] = None,
+    env: Optional[Env] = None,
     timeout: float = 600.0,
     log: Optional[Log] = None,
     allow: Iterable[Allow] = (),
@@ -128,6 +129,9 @@ def load(
         options: Options for the runner, before the package's own.
         python: The interpreter of the runner ``python``; else ``HOLDALL_PYTHON`` of the environment, or this one. The
             model has a process of its own.
+        env: Variables for that process: a mapping of names to texts, or the names of your own to be passed. Without
+            it the process has those that programs need (paths, language, threads, devices), and none that may be
+            secrets.
         timeout: Seconds that the model may take to load, and for each call.
         log: Called with each line that the model prints, and whether it was printed on standard error, from a thread
             of its own. What it raises, ``SystemExit`` too, is told to ``sys.unraisablehook``, and the call goes on.
@@ -140,7 +144,7 @@ def load(
         Integrity: a file is not the one that was packed.
     """
     with _opened(source, allow, offline) as package:
-        return package.load(options=options, python=python, timeout=timeout, log=log)
+        return package.load(options=options, python=python, env=env, timeout=timeout, log=log)
 
 
 def run(
@@ -149,6 +153,7 @@ def run(
     *,
     options: Optional[Options] = None,
     python: Optional[Path] = None,
+    env: Optional[Env] = None,
     timeout: float = 600.0,
     log: Optional[Log] = None,
     allow: Iterable[Allow] = (),
@@ -157,7 +162,7 @@ def run(
     """Loads the model of a package and runs it once: :func:`load` and :meth:`Model.run`. **What is in the package is
     executed.**"""
     with _opened(source, allow, offline) as package:
-        with package.load(options=options, python=python, timeout=timeout, log=log) as model:
+        with package.load(options=options, python=python, env=env, timeout=timeout, log=log) as model:
             return model.run(inputs)
 
 
@@ -169,6 +174,7 @@ def test(
     equal_nan: Optional[bool] = None,
     options: Optional[Options] = None,
     python: Optional[Path] = None,
+    env: Optional[Env] = None,
     timeout: float = 600.0,
     log: Optional[Log] = None,
     allow: Iterable[Allow] = (),
@@ -192,6 +198,7 @@ def test(
             equal_nan=equal_nan,
             options=options,
             python=python,
+            env=env,
             timeout=timeout,
             log=log,
         )

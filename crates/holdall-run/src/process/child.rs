@@ -1,5 +1,6 @@
 //! A runner's process: started, spoken to, ended. Every wait has an end.
 
+use super::environment;
 use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
 use super::log::{Last, pass_lines};
 use super::values;
@@ -47,7 +48,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program whose standard input is the wire, and shakes hands. Gives what it says it is, or how it
+    /// Starts a program whose standard input is the wire, in the environment that is chosen for it, and shakes hands. Gives what it says it is, or how it
     /// failed.
     pub(crate) fn start(mut command: Command, settings: &Settings) -> Result<(Process, Frame)> {
         let log = settings.log.as_ref();
@@ -57,12 +58,15 @@ impl Process {
             .or_else(|_| tempfile::Builder::new().prefix("holdall-run-").tempdir())
             .map(Temporary::new)
             .map_err(|e| io(e, "making a folder for shared memory"))?;
+        let environment = environment::chosen(std::env::vars_os(), &settings.environment)?;
         let (wire, theirs) = UnixStream::pair().map_err(|e| io(e, "making a pair of sockets"))?;
         let spawned = command
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
+            .env_clear()
+            .envs(environment)
             .spawn();
         // The command keeps the other end of the wire open as long as it lives.
         let program = command.get_program().to_string_lossy().into_owned();

@@ -4,6 +4,8 @@
 
 #[cfg(unix)]
 pub(crate) mod child;
+#[cfg(unix)]
+pub(crate) mod environment;
 pub mod frame;
 #[cfg(unix)]
 mod log;

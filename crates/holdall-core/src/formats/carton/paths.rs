@@ -5,8 +5,10 @@ use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX};
 use crate::error::{Error, Result, Shown as _};
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Bytes of the longest path.
-pub(super) const LONGEST: usize = 4096;
+/// Bytes of the longest path: what every system opens, as long as the package is not deep in other folders itself.
+pub(super) const LONGEST: usize = 1024;
+/// Bytes of the longest part of a path: what file systems take for one name.
+const LONGEST_PART: usize = 255;
 
 /// Checks one path.
 ///
@@ -20,7 +22,7 @@ pub fn check(path: &str) -> Result<()> {
 }
 
 /// Whether nothing can be wrong with a path, at a glance: ASCII without backslashes, each part of it of more than two
-/// bytes, the second of which is not a colon.
+/// bytes, the second of which is not a colon, and not too long.
 fn is_usual(path: &[u8]) -> bool {
     let is_odd = |&byte: &u8| byte.wrapping_sub(0x20) >= 0x5f || byte == b'\\';
     // All of them, whatever the first is: that is quick, for many are looked at together.
@@ -30,7 +32,7 @@ fn is_usual(path: &[u8]) -> bool {
     let mut start = 0;
     for end in memchr::memchr_iter(b'/', path).chain([path.len()]) {
         match path.get(start..end) {
-            Some([_, second, _, ..]) if *second != b':' => {}
+            Some(part @ [_, second, _, ..]) if *second != b':' && part.len() <= LONGEST_PART => {}
             _ => return false,
         }
         start = end.saturating_add(1);
@@ -60,6 +62,10 @@ fn check_closely(path: &str) -> Result<()> {
             [] => return broken("has an empty part"),
             b"." | b".." => return broken("has `.` or `..` among its parts"),
             [letter, b':', ..] if letter.is_ascii_alphabetic() => return broken("names a drive"),
+            long if long.len() > LONGEST_PART => {
+                let len = long.len();
+                return broken(&format!("has a part of {len} bytes, at most {LONGEST_PART}"));
+            }
             _ => {}
         }
     }
@@ -67,10 +73,12 @@ fn check_closely(path: &str) -> Result<()> {
 }
 
 /// What every package has or may get. No other path may meet them, whether or not they are there now.
-const RESERVED: [&str; 4] = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX];
+const RESERVED: [&str; 5] = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX, MODEL];
+/// The folder of the model, which an unpacked package has.
+const MODEL: &str = "model/";
 
 /// Checks that no two paths of a package, or of their folders, meet on any system. They must not meet the names of the
-/// texts either.
+/// texts and of the model's folder either.
 ///
 /// # Errors
 /// [`COLLISION`].
@@ -189,10 +197,31 @@ mod tests {
         for path in ["a", "model/a b.bin", "..a/b..", "\u{e9}/\u{5c64}", "sha256:0/x", "a.b/c=d"] {
             assert!(check(path).is_ok(), "{path}");
         }
-        let long = "a".repeat(4097);
+        let part = "a".repeat(255);
+        assert!(check(&part).is_ok() && check(&format!("model/{part}/{part}")).is_ok());
+        let longest = format!("{part}/{part}/{part}/{}/a", &part[1..]);
+        assert!(check(&longest).is_ok() && longest.len() == 1024);
+        let long = format!("{longest}a");
+        let long_part = format!("model/{}", "\u{e9}".repeat(128));
+        let plain_part = format!("model/{part}a/x");
         let bad = [
-            "", "/a", "a//b", "a/", ".", "..", "a/../b", "./a", "a\\b", "C:a", "a/c:b", "a\0",
-            "a\nb", "\u{85}", &long,
+            "",
+            "/a",
+            "a//b",
+            "a/",
+            ".",
+            "..",
+            "a/../b",
+            "./a",
+            "a\\b",
+            "C:a",
+            "a/c:b",
+            "a\0",
+            "a\nb",
+            "\u{85}",
+            &long,
+            &long_part,
+            &plain_part,
         ];
         for path in bad {
             assert_eq!(check(path).map_err(|e| e.code()), Err("carton/path"), "{path:?}");
@@ -267,6 +296,15 @@ mod tests {
         }
         assert!(check(&["LINKS", "MANIFEST", "model/links", "tensor_data/x"]).is_ok());
         assert!(check(&["LINKS", "LINKS"]).is_err());
+    }
+
+    #[test]
+    fn the_folder_of_the_model_is_a_folder() {
+        for path in ["model", "Model", "Model/x"] {
+            let e = check_all(&[path]).map_err(|e| e.to_string()).expect_err(path);
+            assert!(e.contains("`model/` (a package's own)"), "{e}");
+        }
+        assert!(check_all(&["model/model", "misc/model", "models", "mode"]).is_ok());
     }
 
     #[test]

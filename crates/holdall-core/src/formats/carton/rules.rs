@@ -48,12 +48,12 @@ crate::error::rules! {
     /// A path that leads out of the package, or that not every system has.
     pub PATH: Malformed "carton/path"
         "A path has parts separated by `/`, none of them empty, `.` or `..`, and neither \
-         backslashes, control characters, nor drives; it has at most 4096 bytes.";
+         backslashes, control characters, nor drives; it has at most 1024 bytes, each part 255.";
     /// Two paths that are one on some systems.
     pub COLLISION: Malformed "carton/collision"
         "No two paths, and no two folders of paths, differ only in case or in the form of Unicode, \
-         and no file stands where another has a folder. The names of the texts are paths in this, \
-         also of packages without them.";
+         and no file stands where another has a folder. The names of the texts and of the folder \
+         `model` are paths in this, also of packages without them.";
     /// A file that `MANIFEST` does not list.
     pub UNLISTED: Malformed "carton/unlisted"
         "`MANIFEST` lists every file but itself and `LINKS`."

@@ -1,0 +1,152 @@
+//! The environment of a runner's process: what a program needs to find its libraries, its folders and its devices,
+//! and what the caller passes. Nothing else of the caller's, which may hold secrets. Section 2 of
+//! `docs/spec/runner.md`.
+
+use crate::rules::ENVIRONMENT;
+use holdall::Result;
+use holdall::error::Shown as _;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+
+/// A variable for a model's process: of that value, or of the value that the caller's own environment has for it.
+pub(crate) type Variable = (OsString, Option<OsString>);
+
+/// Variables that every process gets, where the caller has them.
+#[rustfmt::skip]
+const NAMES: &[&str] = &[
+    // The user and the system.
+    "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "LOGNAME",
+    "NO_COLOR", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME",
+    // Python, and the environments that it is installed in.
+    "CONDA_PREFIX", "PYTHONFAULTHANDLER", "PYTHONHASHSEED", "PYTHONHOME", "PYTHONMALLOC", "PYTHONNOUSERSITE",
+    "PYTHONPATH", "PYTHONPLATLIBDIR", "PYTHONSAFEPATH", "PYTHONUSERBASE", "PYTHONWARNINGS", "VIRTUAL_ENV",
+    // Where frameworks have their caches, and how they compute.
+    "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "TORCH_HOME", "TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE",
+    "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF", "TF_CPP_MIN_LOG_LEVEL",
+    "TF_ENABLE_ONEDNN_OPTS", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_XLA_FLAGS",
+];
+
+/// How names begin that every process gets, unless a word of them speaks of a secret.
+const PREFIXES: &[&str] = &[
+    "LC_",
+    "BLIS_",
+    "CUDA_",
+    "GOMP_",
+    "HIP_",
+    "HSA_",
+    "JAX_",
+    "KMP_",
+    "MKL_",
+    "NCCL_",
+    "NUMEXPR_",
+    "OMP_",
+    "OPENBLAS_",
+    "PYTORCH_CUDA_",
+    "ROCR_",
+    "VECLIB_",
+    "XLA_",
+];
+
+/// Words of names that speak of secrets.
+const SECRET: &[&str] =
+    &["AUTH", "CREDENTIAL", "CREDENTIALS", "KEY", "PASS", "PASSWORD", "PASSWD", "SECRET", "TOKEN"];
+
+/// The environment of a process that is started by one with the variables `own`.
+///
+/// # Errors
+/// [`ENVIRONMENT`], for a variable that is none.
+pub(crate) fn chosen(
+    own: impl Iterator<Item = (OsString, OsString)>,
+    passed: &[Variable],
+) -> Result<Vec<(OsString, OsString)>> {
+    let own: Vec<(OsString, OsString)> = own.collect();
+    let mut out: Vec<_> = own.iter().filter(|(name, _)| is_usual(name)).cloned().collect();
+    for (name, value) in passed {
+        check(name, value.as_deref())?;
+        let shown = name.to_string_lossy();
+        let value = match value {
+            Some(value) => value.clone(),
+            None => {
+                let found = own.iter().find(|(of, _)| of == name).map(|(_, value)| value.clone());
+                let unset = || format!("the variable `{}` is not set", shown.shown());
+                found.ok_or_else(|| ENVIRONMENT.broken(unset()))?
+            }
+        };
+        out.retain(|(of, _)| of != name);
+        out.push((name.clone(), value));
+    }
+    Ok(out)
+}
+
+fn check(name: &OsStr, value: Option<&OsStr>) -> Result<()> {
+    let shown = name.to_string_lossy();
+    if name.is_empty() || name.as_bytes().iter().any(|b| matches!(b, b'=' | 0)) {
+        let e = format!("`{}` is not the name of a variable", shown.shown());
+        return Err(ENVIRONMENT.broken(e));
+    }
+    if value.is_some_and(|value| value.as_bytes().contains(&0)) {
+        let e = format!("the value for the variable `{}` has a zero byte", shown.shown());
+        return Err(ENVIRONMENT.broken(e));
+    }
+    Ok(())
+}
+
+/// Whether every process gets the variable.
+fn is_usual(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let is_secret = || name.split('_').any(|word| SECRET.contains(&word));
+    NAMES.contains(&name) || PREFIXES.iter().any(|p| name.starts_with(p)) && !is_secret()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(own: &[(&str, &str)], passed: &[(&str, Option<&str>)]) -> Result<Vec<String>> {
+        let own = own.iter().map(|(name, value)| (name.into(), value.into()));
+        let passed: Vec<Variable> =
+            passed.iter().map(|(name, value)| (name.into(), value.map(OsString::from))).collect();
+        let mut all: Vec<String> = chosen(own, &passed)?
+            .into_iter()
+            .map(|(name, value)| format!("{}={}", name.display(), value.display()))
+            .collect();
+        all.sort();
+        Ok(all)
+    }
+
+    #[test]
+    fn secrets_stay_and_what_programs_need_goes() {
+        let own = [
+            ("PATH", "/bin"),
+            ("LC_ALL", "C"),
+            ("OMP_NUM_THREADS", "3"),
+            ("CUDA_VISIBLE_DEVICES", "0"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("AWS_PROFILE", "x"),
+            ("HF_TOKEN", "x"),
+            ("HF_HOME", "/hf"),
+            ("NVIDIA_API_KEY", "x"),
+            ("TF_VAR_password", "x"),
+            ("CUDA_API_TOKEN", "x"),
+            ("SSH_AUTH_SOCK", "x"),
+            ("PIP_INDEX_URL", "https://me:secret@host"),
+            ("CARGO_REGISTRY_TOKEN", "x"),
+            ("path", "x"),
+        ];
+        let usual =
+            ["CUDA_VISIBLE_DEVICES=0", "HF_HOME=/hf", "LC_ALL=C", "OMP_NUM_THREADS=3", "PATH=/bin"];
+        assert_eq!(names(&own, &[]).unwrap(), usual);
+        let passed = [("HF_TOKEN", None), ("PATH", Some("/opt")), ("EMPTY", Some(""))];
+        let found = names(&own, &passed).unwrap();
+        assert!(found.contains(&"HF_TOKEN=x".to_owned()) && found.contains(&"EMPTY=".to_owned()));
+        assert!(found.contains(&"PATH=/opt".to_owned()) && found.len() == 7, "{found:?}");
+    }
+
+    #[test]
+    fn what_is_no_variable_is_refused() {
+        for (name, value) in [("", None), ("A=B", Some("x")), ("A", None), ("A", Some("x\0"))] {
+            let e = names(&[("B", "x")], &[(name, value)]).unwrap_err();
+            assert_eq!(e.code(), "run/environment", "{name:?} {value:?}");
+        }
+    }
+}
