@@ -37,7 +37,11 @@ const ABOUT_CALLS: [&str; 13] = [
 fn the_specification_names_every_rule() {
     let mut spec = String::new();
     for entry in std::fs::read_dir(root().join("docs/spec")).unwrap() {
-        spec.push_str(&std::fs::read_to_string(entry.unwrap().path()).unwrap());
+        let path = entry.unwrap().path();
+        // Which only says where the others speak of them.
+        if !path.ends_with("coverage.md") {
+            spec.push_str(&std::fs::read_to_string(path).unwrap());
+        }
     }
     let rules = command::holdall(["rules", "--json"]).ends_with(0).json();
     let codes = rules.as_array().unwrap().iter().map(|rule| rule["code"].as_str().unwrap());
