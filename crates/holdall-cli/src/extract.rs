@@ -295,6 +295,7 @@ fn made(tensor: &Tensor, args: &ExtractArgs) -> Result<Extraction, Failure> {
 
 /// The component named, or the only one.
 fn component(tensor: &Tensor, role: Option<&str>) -> Result<Component, Failure> {
+    tensor.sound()?;
     let mut all = tensor.components();
     if let Some(role) = role {
         let role = Role::from_name(role);

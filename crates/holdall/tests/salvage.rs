@@ -67,7 +67,7 @@ fn a_file_cut_short_at_any_byte_of_its_data() {
             .map(|t| t.component(&Role::Data).unwrap().stored.end)
             .collect();
         let first = ends[0] as usize;
-        for len in (first..whole.len()).step_by(61).chain([first, first + 1, whole.len() - 1]) {
+        for len in (first..whole.len()).step_by(61).chain([first + 1, whole.len() - 1]) {
             let (from, to) = (dir.damaged(&whole[..len]), dir.path(&format!("{len}.{format}.zt")));
             let report = take(&from, &to).unwrap();
             let kept: Vec<u32> = (0..8).filter(|at| ends[*at as usize] <= len as u64).collect();
