@@ -240,11 +240,12 @@ impl<'a> Decoder<'a> {
         }
 
         let fault = &mut self.fault;
-        need(fault, has_shape.then_some(()), "shape")?;
-        need(fault, has_components.then_some(()), "components")?;
-        let layout = need(fault, layout, "format")?.unwrap_or_else(|| Layout::Other("".into()));
+        need(fault, has_shape.then_some(()), "shape", None)?;
+        need(fault, has_components.then_some(()), "components", None)?;
+        let layout =
+            need(fault, layout, "format", None)?.unwrap_or_else(|| Layout::Other("".into()));
         if self.generation == Generation::V1Tensors
-            && let Some(dtype) = need(fault, dtype, "dtype")?
+            && let Some(dtype) = need(fault, dtype, "dtype", None)?
         {
             self.spread_dtype(dtype, &layout);
         }
@@ -369,10 +370,10 @@ impl<'a> Decoder<'a> {
             self.unkept.extend(own);
         }
         if typed {
-            need(fault, draft.dtype, "dtype").map_err(here)?;
+            need(fault, draft.dtype, "dtype", Some(role))?;
         }
-        let offset = need(fault, offset, "offset").map_err(here)?;
-        draft.stored = offset.zip(need(fault, len, "length").map_err(here)?);
+        let offset = need(fault, offset, "offset", Some(role))?;
+        draft.stored = offset.zip(need(fault, len, "length", Some(role))?);
         Ok(draft)
     }
 
@@ -387,12 +388,24 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// A required field of a tensor or of a component; none where the tensor has a fault.
-fn need<T>(fault: &mut Option<Error>, value: Option<T>, field: &'static str) -> Result<Option<T>> {
-    match (value, &fault) {
-        (None, None) => fields::judge(fault, required(None, field)),
-        (value, _) => Ok(value),
+/// A required field of a tensor or of its component in `role`; none where the tensor has a fault.
+fn need<T>(
+    fault: &mut Option<Error>,
+    value: Option<T>,
+    field: &'static str,
+    role: Option<&str>,
+) -> Result<Option<T>> {
+    if value.is_some() || fault.is_some() {
+        return Ok(value);
     }
+    let missing = required(None, field);
+    fields::judge(
+        fault,
+        match role {
+            Some(role) => missing.map_err(|e| e.in_component(role)),
+            None => missing,
+        },
+    )
 }
 
 /// Whether a component of that role holds indices in that layout.
