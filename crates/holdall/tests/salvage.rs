@@ -187,7 +187,7 @@ fn an_edit_in_place_that_is_damaged_falls_back_to_what_was_before() {
     let path = dir.path("edited.zt");
     std::fs::write(&path, bytes_of("ztensor@1.2.0", &Attributes::new(), &tensors())).unwrap();
     let mut edit = Edit::open(&path).unwrap();
-    let spec = TensorSpec::dense("t8", DType::F32, &[8, 8]);
+    let spec = TensorSpec::dense("t8", DType::F32, [8, 8]);
     edit.add(spec, vec![f32s(&[8.0; 64]).into()]).unwrap();
     edit.commit().unwrap();
     let to = dir.path("out.zt");
