@@ -39,6 +39,9 @@ pub(crate) struct SalvageArgs {
     force: bool,
 }
 
+/// Tensors of which it is said why they are left out.
+const SHOWN: usize = 20;
+
 /// Salvages one file.
 pub(crate) fn run(session: &Session, args: &SalvageArgs) -> Result<Status, Failure> {
     FileSink::check(&args.output, args.force)?;
@@ -73,12 +76,14 @@ fn text(session: &Session, args: &SalvageArgs, report: &SalvageReport) -> Result
         let (read, all) = (Size(report.read_len), Size(report.source_len));
         writeln!(out, "read up to an older end of the file: {read} of {all}")?;
     }
-    for e in &report.left_out {
+    for e in report.left_out.iter().take(SHOWN) {
         writeln!(out, "{} {}", paint.on("left out:", Style::Bad), printable(&e.to_string()))?;
     }
-    let more = report.left_out_count.saturating_sub(report.left_out.len() as u64);
+    let shown = report.left_out.len().min(SHOWN) as u64;
+    let more = report.left_out_count.saturating_sub(shown);
     if more > 0 {
-        writeln!(out, "{} {} more tensors", paint.on("left out:", Style::Bad), Grouped(more))?;
+        let more = count(more, "more tensor");
+        writeln!(out, "{} {more}, which --json lists", paint.on("left out:", Style::Bad))?;
     }
     if session.global.quiet {
         return Ok(());

@@ -89,6 +89,8 @@ remedies! {
     DefaultDigest "default_digest";
     /// Write sparse and quantized tensors as dense ones.
     MakeDense "make_dense";
+    /// Take what is sound out of a damaged file.
+    Salvage "salvage";
     /// Leave tensors out.
     LeaveOut "leave_out";
     /// Write storage elements without their logical types.
@@ -181,6 +183,7 @@ impl fmt::Display for Remedy {
             Remedy::MakeDense => {
                 "`Convert::with_dense` writes sparse and quantized tensors as dense ones"
             }
+            Remedy::Salvage => "`holdall::salvage` takes out what is sound",
             Remedy::LeaveOut => "`Convert::with_select` leaves tensors out",
             Remedy::DropLogicalTypes => {
                 "`Convert::with_raw_types` writes the storage elements without logical types"

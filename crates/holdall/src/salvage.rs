@@ -69,9 +69,9 @@ pub fn salvage(
         Err(e) => match opened(path, options)? {
             Some(file) => (file, Some(e)),
             None => {
-                return Err(
-                    e.with_hint("nothing can be taken out of it: what its tensors are is lost")
-                );
+                return Err(e
+                    .without_advice()
+                    .with_hint("nothing can be taken out of it: what its tensors are is lost"));
             }
         },
     };

@@ -77,7 +77,8 @@ crate::error::rules! {
     /// The file ends before its last range does.
     pub TRUNCATED: Malformed "metatensor/truncated"
         "The file has all the bytes that its header describes."
-        hint "the file was cut short, perhaps by a download that broke off: get it again";
+        hint "the file was cut short, perhaps by a download that broke off: get it again"
+        remedies [Salvage];
     /// A layout that the format lacks.
     pub LAYOUT: Unsupported "metatensor/layout"
         "Metatensor holds dense tensors, records and blobs."

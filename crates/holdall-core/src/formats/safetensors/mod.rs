@@ -125,7 +125,8 @@ crate::error::rules! {
     /// The file ends before its last tensor does.
     pub TRUNCATED: Malformed "safetensors/truncated"
         "The file has all the bytes that its header describes."
-        hint "the file was cut short, perhaps by a download that broke off: get it again";
+        hint "the file was cut short, perhaps by a download that broke off: get it again"
+        remedies [Salvage];
     /// The file goes on after its last tensor.
     pub TRAILING_DATA: Malformed "safetensors/trailing-data"
         "The file ends where its last tensor ends.";

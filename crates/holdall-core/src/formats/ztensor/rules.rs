@@ -15,7 +15,8 @@ crate::error::rules! {
     /// A manifest that does not fit in the file.
     pub MANIFEST_BOUNDS: Malformed "ztensor/manifest-bounds"
         "The manifest lies between the magic number and the footer."
-        hint "the file was cut short or its end overwritten: fetch or write it again";
+        hint "the file was cut short or its end overwritten: fetch or write it again"
+        remedies [Salvage];
     /// A manifest of no bytes.
     pub EMPTY_MANIFEST: Malformed "ztensor/empty-manifest"
         "The manifest has at least one byte, in a file without tensors too.";
