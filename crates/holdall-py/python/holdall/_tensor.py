@@ -232,7 +232,7 @@ class Tensor:
         """
         if self.layout == "dense":
             return self.numpy(copy=True)
-        if self.layout in WAYS:
+        if self.layout in WAYS and self.fault is None:
             raise Unsupported(
                 f"{self._file.name}: tensor `{self.name}`: the layout {self.layout} has no dense form",
                 code="file/unknown-layout",
@@ -402,6 +402,9 @@ class Tensor:
 
     def _dense(self, what: str) -> None:
         """Refuses a tensor that is not dense. The elements of one that is are in its component ``data``."""
+        fault = self.fault
+        if fault is not None:
+            raise fault
         if self._info[2] != "dense":
             raise self._misuse(
                 f"{what}: its layout is {self.layout}, not dense",
