@@ -125,9 +125,7 @@ fn is_triple(text: &str) -> bool {
         !part.is_empty() && part.bytes().all(is_sign)
     };
     let starts = |architecture: &&str| text.starts_with(architecture);
-    (2..=5).contains(&parts.len())
-        && parts.iter().all(is_part)
-        && ARCHITECTURES.iter().any(|a| starts(&a))
+    (2..=5).contains(&parts.len()) && parts.iter().all(is_part) && ARCHITECTURES.iter().any(starts)
 }
 
 /// What is wrong with an address of the description.
@@ -162,7 +160,7 @@ fn decoded(text: &str) -> Option<String> {
         }
         let digits = [bytes.next()?, bytes.next()?].map(|digit| char::from(digit).to_digit(16));
         let [Some(high), Some(low)] = digits else { return None };
-        out.push(u8::try_from(high * 16 + low).ok()?);
+        out.push(u8::try_from(high.checked_mul(16)?.checked_add(low)?).ok()?);
     }
     String::from_utf8(out).ok()
 }
