@@ -9,7 +9,7 @@ use super::package::{At, Package};
 use super::read::Sum;
 use super::{PackageFile, Place, TensorKind, ValueType};
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::{LINKS_NAME, MANIFEST_NAME, wrong_hash};
+use holdall_core::formats::carton::{LINKS_NAME, MANIFEST_NAME, unmet, wrong_hash};
 use holdall_core::wire::zip::CRC32;
 use holdall_core::{Component, Encoding, Error, Result, Warning};
 use holdall_io::executor::Pieces;
@@ -93,6 +93,9 @@ pub(super) fn verify(package: &Package, options: &PackageVerifyOptions) -> Resul
         warnings: package.warnings().to_vec(),
         ..PackageReport::default()
     };
+    let has_model = package.files().iter().any(|file| file.path.starts_with("model/"));
+    let has_file = |path: &str| package.file(path).is_some();
+    report.warnings.extend(unmet(package.description(), has_model, &has_file));
     // What a link leads to is checked where it is.
     let here = |f: &&PackageFile| f.target.is_none() && f.place != Place::Links;
     let mut files: Vec<(usize, &PackageFile)> =

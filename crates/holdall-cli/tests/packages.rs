@@ -86,6 +86,70 @@ fn a_model_file_says_what_runs_it() {
     holdall(["pack", "no-such-file"]).ends_with(3);
 }
 
+/// Strictly, what the specification demands and packages can be read without is a finding of its own rule; else a warning.
+#[test]
+fn what_the_specification_demands_is_found_strictly() {
+    let dir = tempfile::tempdir().unwrap();
+    let card = r#"
+spec_version = 1
+required_platforms = ["linux"]
+model_description = "<b>[a](http://example.com)</b> ![b](@misc/none.png)"
+[[input]]
+name = "x"
+dtype = "uint8"
+shape = []
+[[example]]
+name = "first"
+inputs = { y = "@misc/note.txt" }
+[runner]
+runner_name = "noop"
+required_framework_version = "=1.0.0"
+runner_compat_version = 1
+"#;
+    write(dir.path(), "p/carton.toml", card);
+    write(dir.path(), "p/misc/note.txt", "hello");
+    let folder = dir.path().join("p");
+    let folder = folder.to_str().unwrap();
+    let codes = [
+        "carton/no-model",
+        "carton/no-outputs",
+        "carton/example",
+        "carton/platform",
+        "carton/description-link",
+        "carton/description-html",
+    ];
+    let packed = format!("{folder}.carton");
+    holdall(["pack", folder, "-o", &packed]).ends_with(0);
+    for package in [folder, &packed] {
+        let usual = holdall(["verify", package]).ends_with(0).out;
+        let strict = holdall(["verify", "--strict", package]).ends_with(1).out;
+        for code in codes {
+            let told = |out: &str, start: &str| {
+                let is_it = |line: &&str| {
+                    line.trim_start().starts_with(start) && line.ends_with(&format!("[{code}]"))
+                };
+                out.lines().filter(is_it).count()
+            };
+            assert_eq!((told(&usual, "warning: "), told(&usual, "bad: ")), (1, 0), "{usual}");
+            assert_eq!((told(&strict, "warning: "), told(&strict, "bad: ")), (0, 1), "{strict}");
+        }
+        let report = holdall(["verify", "--strict", "--json", package]).ends_with(1).json();
+        let found: Vec<&str> = report["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|e| e["code"].as_str().unwrap())
+            .collect();
+        assert_eq!(found, codes, "{report}");
+        assert_eq!(
+            (&report["verdict"], &report["finding_count"]),
+            (&"bad".into(), &codes.len().into())
+        );
+        let link = report["findings"][4]["message"].as_str().unwrap();
+        assert!(link.contains("`http://example.com`") && link.contains("and 1 more"), "{link}");
+    }
+}
+
 #[test]
 fn a_package_goes_round() {
     let dir = tempfile::tempdir().unwrap();
@@ -429,9 +493,19 @@ fn what_is_packed_is_strictly_sound() {
     holdall([&args[..], &more].concat()).ends_with(0);
     let package = dir.path().join("m.carton");
     let package = package.to_str().unwrap();
-    holdall(["verify", "--strict", package]).ends_with(0);
+    // No platform has such a name.
+    let report = holdall(["verify", "--strict", package, "--json"]).ends_with(1).json();
+    let found = &report["findings"];
+    assert_eq!(
+        (&report["finding_count"], &found[0]["code"]),
+        (&1.into(), &"carton/platform".into())
+    );
+    holdall(["verify", package]).ends_with(0);
     let card = holdall(["inspect", package, "--json"]).ends_with(0).json();
     assert_eq!((&card["license"], &card["required_platforms"][0]), (&odd.into(), &odd.into()));
+    let more = ["--platform", "aarch64-apple-darwin", "--name", odd, "--about", odd, "--force"];
+    holdall([&args[..], &more].concat()).ends_with(0);
+    holdall(["verify", "--strict", package]).ends_with(0);
 }
 
 #[test]

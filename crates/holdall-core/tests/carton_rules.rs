@@ -169,3 +169,23 @@ fn a_linked_description_is_missed_with_fitting_advice() {
     let e = decode(&p.bytes(), &Limits::default()).unwrap_err();
     assert_eq!(e.code(), "format/unknown", "{e}");
 }
+
+/// Descriptions that would take ever longer, if anything in them were looked at again and again.
+#[test]
+fn long_descriptions_are_looked_through_in_linear_time() {
+    let one_by_one: String = (1..700).map(|n| "`".repeat(n) + " ").collect();
+    let cases = [
+        "[a](", "](", "<a ", "<a b=\"", "<a b='", "`", "[", "<a:", "<!", "[a](<", "> ", "[a]:",
+        "[a](b(", "- ", "\\", "[a](b)", "<b>", "[a]: b\n",
+    ];
+    let many = cases.iter().map(|case| case.repeat(400_000 / case.len()));
+    for text in many.chain([one_by_one]) {
+        let start = std::time::Instant::now();
+        let mut d = carton::Description::default();
+        d.model_description = Some(text);
+        let found = carton::unmet(&d, true, &|_| false);
+        let took = start.elapsed();
+        let text = d.model_description.unwrap_or_default();
+        assert!(took.as_secs() < 5, "{:?}: {took:?}, {found:?}", &text[..10]);
+    }
+}

@@ -86,7 +86,7 @@ holdall_core::error::rules! {
     pub CANCELLED: Io "work/cancelled" "A long operation runs until it is done, unless its caller cancels it.";
     /// A warning, where it counts.
     pub ODD: Malformed "verify/odd"
-        "Nothing about a file that is verified strictly is odd: opening it warns of nothing.";
+        "Nothing about a file that is verified strictly is odd: opening and verifying it warn of nothing.";
     /// A file that says more than this version knows.
     pub UNKEPT: Unsupported "edit/unkept"
         "A file that is written again says nothing that this version does not know."

@@ -47,13 +47,17 @@ impl Strictness {
     }
 }
 
-/// A warning as a finding, which has a place for the names of tensor and component.
+/// A warning as a finding, which has a place for the names of tensor and component. Where its code is a rule's, that
+/// is the rule that is broken.
 fn odd(warning: &Warning) -> Error {
     let more = match warning.count {
         0 | 1 => String::new(),
         n => format!(", and {} more", n - 1),
     };
-    let mut e = ODD.broken(format!("{}{more} (warning `{}`)", warning.message, warning.code));
+    let mut e = match holdall_core::rules().find(|rule| rule.code == warning.code) {
+        Some(rule) => rule.broken(format!("{}{more}", warning.message)),
+        None => ODD.broken(format!("{}{more} (warning `{}`)", warning.message, warning.code)),
+    };
     if let Some(tensor) = &warning.tensor {
         e = e.in_tensor(tensor);
     }

@@ -202,6 +202,35 @@ def test_verify_finds_changed_bytes(xor, tmp_path):
         assert p.warnings and p.verify() and not p.verify(strict=True)
 
 
+def test_strictly_what_is_demanded_is_found(tmp_path):
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/carton.toml").write_text(
+        "spec_version = 1\n"
+        'required_platforms = ["linux"]\n'
+        "model_description = '![a](@misc/a.png)'\n"
+        "[[example]]\n"
+        "[runner]\n"
+        'runner_name = "noop"\n'
+        'required_framework_version = "1"\n'
+        "runner_compat_version = 1\n"
+    )
+    wanted = [
+        "carton/no-model",
+        "carton/nothing-declared",
+        "carton/example",
+        "carton/platform",
+        "carton/description-link",
+    ]
+    with carton.open(tmp_path / "p") as p:
+        assert not p.warnings
+        usual, strict = p.verify(), p.verify(strict=True)
+    assert usual and [w.code for w in usual.warnings] == wanted and not usual.findings
+    assert not strict and [e.code for e in strict.findings] == wanted
+    assert "`@misc/a.png`, which is not in the package" in str(strict.findings[-1])
+    with pytest.raises(holdall.Malformed):
+        strict.raise_if_bad()
+
+
 def test_tensor_files_inside(tmp_path, arrays, zt):
     report = carton.pack(zt, tmp_path / "w.carton", runner="noop", framework_version="1")
     inside = f"{tmp_path}/w.carton!/model/a.zt"

@@ -25,9 +25,8 @@ def python_model(folder, code, **said):
     """A package of a Python model whose function `run` is given."""
     folder.mkdir(exist_ok=True)
     (folder / "main.py").write_text(f"import numpy as np\n{code}\ndef load():\n    return run\n")
-    options = {"entrypoint_package": "main", "entrypoint_fn": "load"}
     out = folder.with_suffix(".carton")
-    carton.pack(folder, out, runner="python", framework_version=">=3.9", options=options, **said)
+    carton.pack(folder, out, runner="python", framework_version=">=3.9", **said)
     return out
 
 

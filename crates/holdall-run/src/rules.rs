@@ -73,9 +73,9 @@ holdall::error::rules! {
     /// No entry point.
     pub ENTRY: Malformed "python/entry"
         "The options `entrypoint_package` and `entrypoint_fn` name a module in `model` and a \
-         function of it."
-        hint "in carton.toml: `[runner.opts]` with `entrypoint_package = \"main\"` and \
-              `entrypoint_fn = \"load\"`, for a function `load` in `model/main.py`";
+         function of it; without them these are `main` and `load`."
+        hint "write a function `load` in `model/main.py`, or name another in carton.toml: `[runner.opts]` with \
+              `entrypoint_package = \"main\"` and `entrypoint_fn = \"load\"`";
     /// No NumPy.
     pub NUMPY: Unsupported "python/numpy"
         "The interpreter that runs a model has NumPy."

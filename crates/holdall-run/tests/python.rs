@@ -359,6 +359,40 @@ def run(t):
     assert!(!Path::new(&mark).exists());
 }
 
+/// The specification wants models to run without the options of their runner.
+#[test]
+fn a_model_needs_no_options() {
+    if !can_run() {
+        return;
+    }
+    let code = "
+def load():
+    return lambda inputs: {'y': inputs['x'] + 1}
+def other():
+    return lambda inputs: {'y': inputs['x'] + 2}
+";
+    let dir = folder(code);
+    let input = x(TensorValue::of(vec![1], &[1f32]).unwrap());
+    for (options, wanted) in [
+        (&[][..], 2f32),
+        (&[("entrypoint_package", "main")][..], 2.0),
+        (&[("entrypoint_fn", "other")][..], 3.0),
+    ] {
+        let mut d = description("python", &[], &[]);
+        for (name, value) in options {
+            d.runner.options.push(((*name).to_owned(), OptionValue::String((*value).to_owned())));
+        }
+        let mut model = Model::load_folder(d, dir.path(), &settings()).unwrap();
+        let y = TensorValue::of(vec![1], &[wanted]).unwrap();
+        assert_eq!(model.run(input.clone()).unwrap(), [("y".to_owned(), y)], "{options:?}");
+    }
+    // No module of that name.
+    std::fs::rename(dir.path().join("main.py"), dir.path().join("model.py")).unwrap();
+    let e = Model::load_folder(description("python", &[], &[]), dir.path(), &settings());
+    let e = e.map(|_| ()).unwrap_err();
+    assert_eq!((e.code(), e.message()), ("python/entry", "there is no module `main` in `model`"));
+}
+
 #[test]
 fn entry_points_and_interpreters_that_are_not_there_are_told() {
     if !can_run() {
@@ -368,15 +402,22 @@ fn entry_points_and_interpreters_that_are_not_there_are_told() {
     let load = |d: Description, settings: &Settings| {
         Model::load_folder(d, dir.path(), settings).map(|_| ()).unwrap_err()
     };
-    let mut d = description("python", &[], &[]);
-    let e = load(d.clone(), &settings());
+    // What stands for options that are not given.
+    let e = load(description("python", &[], &[]), &settings());
     assert_eq!(
         (e.code(), e.message()),
-        ("python/entry", "the option `entrypoint_package` is missing")
+        ("python/entry", "there is no function `load` in module `main`")
     );
     assert!(e.hint().unwrap().contains("runner.opts"));
-    d.runner.options.push(("entrypoint_package".to_owned(), OptionValue::Integer(1)));
-    assert_eq!(load(d, &settings()).code(), "python/entry");
+    for (value, says) in [
+        (OptionValue::Integer(1), "the option `entrypoint_fn` is not text"),
+        (OptionValue::String(String::new()), "the option `entrypoint_fn` is empty"),
+    ] {
+        let mut d = description("python", &[], &[]);
+        d.runner.options.push(("entrypoint_fn".to_owned(), value));
+        let e = load(d, &settings());
+        assert_eq!((e.code(), e.message()), ("python/entry", says));
+    }
     let e = load(any(), &settings());
     assert_eq!(
         (e.code(), e.message()),

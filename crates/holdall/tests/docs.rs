@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Codes of warnings, which are in no table of rules.
-const WARNINGS: [&str; 20] = [
+const WARNINGS: [&str; 27] = [
     warnings::VERSION,
     warnings::ALIGNMENT,
     warnings::UNKNOWN_DIGEST,
@@ -23,6 +23,13 @@ const WARNINGS: [&str; 20] = [
     "metatensor/unknown-key",
     "metatensor/values-unchecked",
     "carton/self-test",
+    "carton/example",
+    "carton/no-outputs",
+    "carton/nothing-declared",
+    "carton/no-model",
+    "carton/platform",
+    "carton/description-link",
+    "carton/description-html",
     "carton/option",
     "carton/extension",
     "carton/linked-index",

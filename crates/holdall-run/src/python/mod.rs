@@ -1,8 +1,8 @@
 //! The runner `python`: a model's code in the user's interpreter, in a process of its own.
 //!
 //! # Options
-//! `entrypoint_package` is a module in `model`, `entrypoint_fn` a function of it. It is called once, without
-//! arguments, and gives the model: an object with `infer_with_tensors(inputs)`, one with `seal(inputs)` and
+//! `entrypoint_package` is a module in `model`, `entrypoint_fn` a function of it; without them they are `main` and
+//! `load`. It is called once, without arguments, and gives the model: an object with `infer_with_tensors(inputs)`, one with `seal(inputs)` and
 //! `infer_with_handle(handle)`, or anything that can be called with inputs. Inputs are a dict of NumPy arrays by
 //! name, so are outputs; an iterator of such dicts streams them.
 //!
@@ -30,6 +30,9 @@ pub const VARIABLE: &str = "HOLDALL_PYTHON";
 /// The interpreter where none is named.
 const PROGRAM: &str = "python3";
 
+/// The options, and what stands for each where it is not given: the specification wants models to run without.
+const DEFAULTS: [(&str, &str); 2] = [("entrypoint_package", "main"), ("entrypoint_fn", "load")];
+
 /// What a failure that the other side tells of is about.
 const FAILURES: &[(&str, &Rule)] =
     &[("entry", &ENTRY), ("load", &LOAD), ("numpy", &NUMPY), ("output", &OUTPUT)];
@@ -44,7 +47,7 @@ impl Runner for Python {
     }
 
     fn options(&self) -> &'static [&'static str] {
-        &["entrypoint_package", "entrypoint_fn"]
+        &[DEFAULTS[0].0, DEFAULTS[1].0]
     }
 
     /// The version is the interpreter's, known when it is started.
@@ -54,11 +57,13 @@ impl Runner for Python {
 
     fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>> {
         let settings = load.settings;
-        for name in self.options() {
+        for (name, _) in DEFAULTS {
             match load.option(name) {
-                Some(OptionValue::String(text)) if !text.is_empty() => {}
+                Some(OptionValue::String(text)) if text.is_empty() => {
+                    return Err(ENTRY.broken(format!("the option `{name}` is empty")));
+                }
+                Some(OptionValue::String(_)) | None => {}
                 Some(_) => return Err(ENTRY.broken(format!("the option `{name}` is not text"))),
-                None => return Err(ENTRY.broken(format!("the option `{name}` is missing"))),
             }
         }
         let named = settings.python.clone().or_else(|| std::env::var_os(VARIABLE));
@@ -83,8 +88,9 @@ impl Runner for Python {
             let e = version("python", load.requirement, &format!("Python {has}"));
             return Err(e.with_remedy(Remedy::NamePython));
         }
-        let options: Map<String, Json> =
-            load.options.iter().map(|(name, value)| (name.clone(), option(value))).collect();
+        let defaults = DEFAULTS.map(|(name, value)| (name.to_owned(), json!(value)));
+        let given = load.options.iter().map(|(name, value)| (name.clone(), option(value)));
+        let options: Map<String, Json> = defaults.into_iter().chain(given).collect();
         let model = std::path::absolute(load.model)
             .map_err(|e| crate::model::io(e, "finding the folder of the model"))?;
         let header = json!({ "model": model, "options": options, "temporary": load.temporary });

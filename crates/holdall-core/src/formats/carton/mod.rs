@@ -45,11 +45,13 @@
 pub mod compare;
 mod contents;
 mod decode;
+mod demands;
 pub mod description;
 mod fields;
 mod fit;
 pub mod links;
 pub mod manifest;
+mod markdown;
 pub mod onnx;
 mod parse;
 pub mod paths;
@@ -63,6 +65,7 @@ mod zipped;
 
 pub use compare::{Comparison, compare};
 pub use contents::{Contents, Found, PackedFile, Texts, sha256, wrong_hash};
+pub use demands::unmet;
 pub use description::{
     Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,
     ValueSpec,

@@ -86,6 +86,37 @@ crate::error::rules! {
     pub STRINGS: Malformed "carton/strings"
         "The file of a tensor of texts is TOML whose `data` is a list of exactly product(shape) \
          texts.";
+    /// A self-test that does not fit what is declared: told when the package is opened.
+    pub SELF_TEST: Malformed "carton/self-test"
+        "The tensors of a self-test are those that are declared: every input and no other, dtypes and shapes as \
+         declared. It is a warning, unless the package is verified strictly.";
+    /// An example of something else.
+    pub EXAMPLE: Malformed "carton/example"
+        "An example has inputs or outputs, and they are declared ones. It is a warning, unless the package is verified \
+         strictly.";
+    /// Inputs, and no outputs.
+    pub NO_OUTPUTS: Malformed "carton/no-outputs"
+        "A package that declares an input declares its outputs, too. It is a warning, unless the package is verified \
+         strictly.";
+    /// Tests of what is not said.
+    pub NOTHING_DECLARED: Malformed "carton/nothing-declared"
+        "A package with self-tests or examples declares inputs and outputs. It is a warning, unless the package is \
+         verified strictly.";
+    /// Nothing to run.
+    pub NO_MODEL: Malformed "carton/no-model"
+        "A package has a file in `model`. It is a warning, unless the package is verified strictly.";
+    /// A platform that no program would call so.
+    pub PLATFORM: Malformed "carton/platform"
+        "`required_platforms` lists target triples: `x86_64-unknown-linux-gnu`. It is a warning, unless the package is \
+         verified strictly."
+        hint "no program has a platform of that name, so that the model runs nowhere";
+    /// A link that leads nowhere, or where it must not.
+    pub DESCRIPTION_LINK: Malformed "carton/description-link"
+        "Links and pictures of `model_description` lead to whole `https` addresses, or to `@misc/` and the path of a \
+         file in `misc`. It is a warning, unless the package is verified strictly.";
+    /// HTML, which is not shown as such.
+    pub DESCRIPTION_HTML: Malformed "carton/description-html"
+        "`model_description` has no HTML. It is a warning, unless the package is verified strictly.";
     /// Too many files.
     pub TOO_MANY_FILES: Limit "carton/too-many-files"
         "A package has at most `Limits::files` files, and `MANIFEST` at most `Limits::text_len` \
