@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod buffer;
+mod cast;
 mod compress;
 mod copy;
 pub mod error;
