@@ -30,12 +30,13 @@ use std::path::{Path, PathBuf};
   holdall convert model.zt half.zt --dtype bf16 --dtype '*.norm.*=f32'
   holdall convert in.zt out.zt -s 'encoder.*' --rename 'encoder.*=*'
   holdall convert model.safetensors model.mt --schema s.json     under a schema of your own
+  holdall convert arrays/ model.safetensors                      a folder of .npy files
   holdall convert model.zt - --to safetensors | ssh host 'cat > model.safetensors'
 
 What the target cannot express is refused before a byte is written. An existing file is replaced
 only with --force, and only when the new one is whole.")]
 pub(crate) struct ConvertArgs {
-    /// A file, or `-` for standard input
+    /// A file, an .npy file or a folder of them, or `-` for standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
 
@@ -128,7 +129,10 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if !to_stdout {
         FileSink::check(&args.output, args.force)?;
     }
-    let file = input::open(session, &args.input)?;
+    let file = match holdall::are_arrays(&args.input) {
+        true => input::options(session).open_arrays(&args.input)?,
+        false => input::open(session, &args.input)?,
+    };
     let options = with_schema(session, args, &target, &file, options)?;
     if args.dry_run {
         let (specs, report) = holdall::convert::plan(&file, &args.output, &options)?;

@@ -455,3 +455,27 @@ fn what_has_no_floats_is_refused_when_it_is_named() {
         error.err
     );
 }
+
+#[test]
+fn arrays_and_folders_of_them_are_converted() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = accept("ztensor/v1.2-dense_all.zt");
+    let (folder, out) = (dir.path().join("arrays/layers"), path(&dir, "out.zt"));
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in ["t_f32", "t_i64"] {
+        let npy = folder.join(format!("{name}.npy"));
+        holdall(["extract", &source, name, "-o", npy.to_str().unwrap()]).ends_with(0);
+    }
+    holdall(["convert", &path(&dir, "arrays"), &out, "--rename", "layers.*=*"]).ends_with(0);
+    let (before, after) = (content(&source), content(&out));
+    assert_eq!(after.len(), 2);
+    for (key, what) in &after {
+        assert_eq!(&before[key], what, "{key}");
+    }
+    let one = path(&dir, "arrays/layers/t_f32.npy");
+    holdall(["convert", &one, &out, "-f", "--dtype", "t_f32=f16"]).ends_with(0);
+    let empty = path(&dir, "empty");
+    std::fs::create_dir(&empty).unwrap();
+    let error = holdall(["convert", &empty, &out, "-f", "--json"]).error();
+    assert_eq!((&error["code"], &error["source"]), (&json!("npy/none"), &json!(empty)));
+}

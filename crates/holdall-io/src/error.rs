@@ -64,6 +64,12 @@ holdall_core::error::rules! {
     /// Two tensors would have one name.
     pub SAME_NAME: Misuse "write/same-name"
         "Tensors of one file have different names, after renaming too.";
+    /// A folder without arrays.
+    pub NO_ARRAYS: NotFound "npy/none" "A folder that is opened as arrays has an `.npy` file.";
+    /// An array whose columns lie together.
+    pub NPY_ORDER: Unsupported "npy/order"
+        "An `.npy` file that is opened as a tensor has its last dimension vary fastest."
+        hint "save it again with `numpy.ascontiguousarray`";
     /// A rule of element types that cannot be read.
     pub CAST_RULE: Misuse "convert/cast-rule"
         "Element types to convert to are given as `TYPE`, once, or as `PATTERN=TYPE`, each a float type or `keep`.";

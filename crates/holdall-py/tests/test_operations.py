@@ -229,3 +229,19 @@ def test_dtype_for_chosen_tensors(tmp_path, arrays):
         with pytest.raises(holdall.HoldallError) as e:
             holdall.convert(path, out, dtype=dtype)
         assert e.value.code == code
+
+
+def test_arrays_of_numpy_are_converted(tmp_path, arrays):
+    for name, array in arrays.items():
+        (tmp_path / "model" / name).mkdir(parents=True)
+        np.save(tmp_path / "model" / name / "x.npy", array)
+    out = tmp_path / "out.zt"
+    assert holdall.convert(tmp_path / "model", out).tensors == len(arrays)
+    found = holdall.load(out)
+    for name, array in arrays.items():
+        assert np.array_equal(found[f"{name}.x"], array) and found[f"{name}.x"].dtype == array.dtype
+    holdall.convert(tmp_path / "model" / "w" / "x.npy", out, dtype={"x": np.float16})
+    assert np.array_equal(holdall.load(out)["x"], arrays["w"].astype(np.float16))
+    np.save(tmp_path / "f.npy", np.asfortranarray(arrays["w"]))
+    with pytest.raises(holdall.Unsupported, match="ascontiguousarray"):
+        holdall.convert(tmp_path / "f.npy", out)

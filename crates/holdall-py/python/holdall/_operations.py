@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
@@ -13,8 +14,6 @@ from ._reports import ConvertReport, Diff, SalvageReport, Stats, VerifyReport
 from ._write import Digest, Encoding, Target, _dtype_name, _writing
 
 if TYPE_CHECKING:
-    import os
-
     import numpy as np
 
 __all__ = ["load", "load_into", "convert", "salvage", "verify", "diff", "inspect", "stats"]
@@ -105,7 +104,8 @@ def convert(
     """Writes a file in another format, version, encoding or alignment, in bounded memory.
 
     Args:
-        source: What :func:`holdall.open` takes, or an open file.
+        source: What :func:`holdall.open` takes, or an open file; an ``.npy`` file, or a folder of them, which are named
+            after their paths.
         target: A path, or an object with ``write``.
         encoding: ``"raw"`` or ``"zstd"`` for every component; else each stays as it is.
         include, exclude: Patterns (``"layers.*.weight"``) of the tensors to take, and to leave out.
@@ -137,6 +137,10 @@ def convert(
         "dtypes": _casts(dtype),
         "saturate": bool(saturate),
     }
+    if isinstance(source, (str, os.PathLike)):
+        arrays = _holdall.File.open_arrays(source)
+        if arrays is not None:
+            source = File(arrays, os.fsdecode(source))
     with _opened(source) as file, listening(progress) as listener:
         return ConvertReport._of(file._native.convert(target, writing, converting, listener))
 
