@@ -120,6 +120,14 @@ impl OpenOptions {
     ) -> Result<File> {
         self.files.open_index(index, sources, name)
     }
+
+    /// Opens an `.npy` file, or a folder of them: see [`holdall_io::OpenOptions::open_arrays`].
+    ///
+    /// # Errors
+    /// As that.
+    pub fn open_arrays(&self, path: impl AsRef<Path>) -> Result<File> {
+        self.files.open_arrays(path)
+    }
 }
 
 impl Open for OpenOptions {

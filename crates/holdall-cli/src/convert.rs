@@ -15,8 +15,8 @@ use holdall::fields;
 use holdall::plain::ToPlain as _;
 use holdall::schema::{Reading, SCHEMA_ATTRIBUTE};
 use holdall::{
-    Convert, ConvertReport, EncodeOptions, File, FileSink, Format, Rename, Sharing, TensorSpec,
-    Value, formats,
+    Cast, Convert, ConvertReport, EncodeOptions, File, FileSink, Format, Overflow, Rename, Sharing,
+    TensorSpec, Value, formats,
 };
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -27,14 +27,16 @@ use std::path::{Path, PathBuf};
   holdall convert model.safetensors model.zt                     by extension
   holdall convert model.zt small.zt --encoding zstd:9            compressed, on all cores
   holdall convert model.zt old.zt --to ztensor@1.0               for an older reader
+  holdall convert model.zt half.zt --dtype bf16 --dtype '*.norm.*=f32'
   holdall convert in.zt out.zt -s 'encoder.*' --rename 'encoder.*=*'
   holdall convert model.safetensors model.mt --schema s.json     under a schema of your own
+  holdall convert arrays/ model.safetensors                      a folder of .npy files
   holdall convert model.zt - --to safetensors | ssh host 'cat > model.safetensors'
 
 What the target cannot express is refused before a byte is written. An existing file is replaced
 only with --force, and only when the new one is whole.")]
 pub(crate) struct ConvertArgs {
-    /// A file, or `-` for standard input
+    /// A file, an .npy file or a folder of them, or `-` for standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
 
@@ -68,6 +70,15 @@ pub(crate) struct ConvertArgs {
     /// Write sparse tensors with their zeros and quantized ones as f32
     #[arg(long)]
     dense: bool,
+
+    /// Round dense tensors of floats into this type: f64, f32, f16, bf16, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, or
+    /// `keep`; with GLOB= those whose name matches only; may be given again
+    #[arg(long, value_name = "[GLOB=]TYPE")]
+    dtype: Vec<String>,
+
+    /// With --dtype: what is beyond the largest number of a type becomes that, not infinite or NaN
+    #[arg(long, requires = "dtype")]
+    saturate: bool,
 
     /// Write types that the target does not have as the plain elements they are stored as
     #[arg(long)]
@@ -118,7 +129,10 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if !to_stdout {
         FileSink::check(&args.output, args.force)?;
     }
-    let file = input::open(session, &args.input)?;
+    let file = match holdall::are_arrays(&args.input) {
+        true => input::options(session).open_arrays(&args.input)?,
+        false => input::open(session, &args.input)?,
+    };
     let options = with_schema(session, args, &target, &file, options)?;
     if args.dry_run {
         let (specs, report) = holdall::convert::plan(&file, &args.output, &options)?;
@@ -134,14 +148,17 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if to_stdout {
         // Standard output has the file in it.
         session.note(summary(&args.output, &target, &report));
+        overflows(session, args, &report);
     } else if session.json() {
         let text = report_json(&file, args, &target, &report, None);
         writeln!(session.out(), "{text}")?;
+        overflows(session, args, &report);
     } else {
         session.note(summary(&args.output, &target, &report));
         for what in &report.left_behind {
             session.note(format!("left behind, because it is not known here: {}", printable(what)));
         }
+        overflows(session, args, &report);
     }
     Ok(Status::Fine)
 }
@@ -181,6 +198,11 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
             Share::Dedupe => Sharing::Dedupe,
             Share::Copy => Sharing::Copy,
         });
+    let casts = args.dtype.iter().map(|r| Cast::new(r)).collect::<holdall::Result<Vec<_>>>()?;
+    options = options.with_dtypes(casts);
+    if args.saturate {
+        options = options.with_overflow(Overflow::Saturate);
+    }
     for (is_asked_for, with) in [
         (args.dense, Convert::with_dense as fn(Convert) -> Convert),
         (args.raw_types, Convert::with_raw_types),
@@ -242,10 +264,32 @@ fn summary(output: &Path, target: &Target, report: &ConvertReport) -> String {
     if ratio > 1.005 {
         text.push_str(&format!(", compressed {ratio:.2}×"));
     }
+    if report.cast > 0 {
+        text.push_str(&format!(", {} converted", count(report.cast, "tensor")));
+    }
     if report.shared > 0 {
         text.push_str(&format!(", {} shared", count(report.shared, "component")));
     }
     text
+}
+
+/// Tells of the numbers that a new type could not hold.
+fn overflows(session: &Session, args: &ConvertArgs, report: &ConvertReport) {
+    const SHOWN: usize = 8;
+    for o in report.overflows.iter().take(SHOWN) {
+        let became = match () {
+            () if args.saturate => "the largest that it has",
+            () if o.to.has_infinities() => "infinite",
+            () => "NaN",
+        };
+        let (numbers, name) = (count(o.count, "number"), escape(&o.name));
+        session.warn(format!("`{name}`: {numbers} beyond {} became {became}", o.to));
+    }
+    let (all, rest) = (report.overflows.len(), report.overflows.len().saturating_sub(SHOWN));
+    if rest > 0 {
+        let numbers = count(report.overflowed, "number");
+        session.warn(format!("{rest} more tensors overflowed: {numbers} in {all} of them"));
+    }
 }
 
 fn dry_run(
@@ -315,6 +359,11 @@ fn report_json(
     let head = head.and(report.to_plain());
     match plan {
         None => as_json(&head),
-        Some(specs) => as_json(&head.without("target_len").and(fields!(plan: specs))),
+        Some(specs) => {
+            // What is known only when it is written.
+            let unknown = ["target_len", "overflowed", "overflows"];
+            let head = unknown.into_iter().fold(head, |head, key| head.without(key));
+            as_json(&head.and(fields!(plan: specs)))
+        }
     }
 }

@@ -355,3 +355,127 @@ fn links_that_go_round_in_a_circle_are_refused() {
     assert_eq!(there("loop1.zt").to_str(), Some("loop2.zt"));
     assert_eq!(there("loop2.zt").to_str(), Some("loop1.zt"));
 }
+
+/// A safetensors file of one f32 tensor of each name.
+fn floats(path: &str, tensors: &[(&str, &[f32])]) {
+    let (mut header, mut bytes) = (serde_json::Map::new(), Vec::new());
+    for (name, values) in tensors {
+        let start = bytes.len();
+        bytes.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+        let about = json!({
+            "dtype": "F32", "shape": [values.len()], "data_offsets": [start, bytes.len()],
+        });
+        header.insert((*name).to_owned(), about);
+    }
+    let header = Json::Object(header).to_string();
+    let mut all = (header.len() as u64).to_le_bytes().to_vec();
+    all.extend(header.into_bytes());
+    all.extend(bytes);
+    std::fs::write(path, all).unwrap();
+}
+
+#[test]
+fn floats_become_other_floats_and_what_overflows_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (path(&dir, "a.safetensors"), path(&dir, "b.zt"));
+    floats(&source, &[("a.norm", &[1.0]), ("a.w", &[0.5, 1e5, -1e5]), ("b.w", &[3.0, 1000.0])]);
+    let types = |found: &Json| -> Vec<String> {
+        let all = found["tensors"].as_array().unwrap().iter();
+        let text =
+            |c: &Json| c["logical_type"].as_str().or(c["dtype"].as_str()).unwrap().to_owned();
+        let mut all: Vec<_> =
+            all.map(|t| (t["name"].to_string(), text(&t["components"]["data"]))).collect();
+        all.sort();
+        all.into_iter().map(|t| t.1).collect()
+    };
+    let inspect = || types(&holdall(["inspect", "--json", &out]).json());
+
+    let found = holdall(["convert", &source, &out, "--dtype", "bf16"]).ends_with(0);
+    assert!(found.err.contains(", 3 tensors converted"), "{}", found.err);
+    assert!(!found.err.contains("warning"), "{}", found.err);
+    assert_eq!(inspect(), ["bf16"; 3]);
+
+    let args = ["convert", "-f", &source, &out, "--dtype", "f16", "--dtype", "*.norm=keep"];
+    let found = holdall([&args[..], &["--dtype", "b.*=f8_e4m3fn"]].concat()).ends_with(0);
+    assert!(found.err.contains("2 tensors converted"), "{}", found.err);
+    assert!(
+        found.err.contains("warning: `a.w`: 2 numbers beyond f16 became infinite"),
+        "{}",
+        found.err
+    );
+    assert!(
+        found.err.contains("warning: `b.w`: 1 number beyond f8_e4m3fn became NaN"),
+        "{}",
+        found.err
+    );
+    assert_eq!(inspect(), ["f32", "f16", "f8_e4m3fn"]);
+    let found = holdall([&args[..], &["--saturate", "--json"]].concat()).ends_with(0);
+    let report = found.json();
+    assert_eq!((&report["cast"], &report["overflowed"]), (&json!(2), &json!(2)));
+    let expected = json!([{"name": "a.w", "from": "f32", "to": "f16", "count": 2}]);
+    assert_eq!(report["overflows"], expected);
+    // Standard output has the report, standard error the warning.
+    assert!(found.err.contains("became the largest that it has"), "{}", found.err);
+
+    let plan = holdall([&args[..], &["-n", "--json"]].concat()).ends_with(0).json();
+    assert_eq!((&plan["cast"], plan.get("overflows")), (&json!(2), None));
+    let plan = holdall([&args[..], &["-n"]].concat()).ends_with(0);
+    assert!(plan.out.contains("a.w     f16"), "{}", plan.out);
+    let pipe = ["convert", &source, "-", "--to", "zt", "--dtype", "f16"];
+    assert!(holdall(pipe).ends_with(0).err.contains("2 numbers beyond f16"));
+}
+
+#[test]
+fn what_has_no_floats_is_refused_when_it_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (accept("ztensor/v1.2-dense_all.zt"), path(&dir, "x.zt"));
+    for (rule, code) in [
+        (&["t_i32=f16"][..], "convert/not-cast"),
+        (&["t_bool=f16"], "convert/not-cast"),
+        (&["t_*=f16"], ""),
+        (&["nothing=f16"], "select/nothing"),
+        (&["i8"], "convert/cast-rule"),
+        (&["t_f32="], "convert/cast-rule"),
+        (&["f16", "--dtype", "bf16"], "convert/cast-rule"),
+    ] {
+        let args = [&["convert", &source, &out, "-f", "--json", "--dtype"][..], rule].concat();
+        let found = holdall(args);
+        match code {
+            "" => drop(found.ends_with(0)),
+            _ => assert_eq!(found.error()["code"], code, "{rule:?}"),
+        }
+    }
+    holdall(["convert", &source, &out, "-f", "--saturate"]).ends_with(2);
+    let error = holdall(["convert", &source, &out, "-f", "--dtype", "t_i32=f16"]);
+    assert!(
+        error.err.contains(
+            "tensor `t_i32`: elements of i32 are not converted to f16 [convert/not-cast]"
+        ),
+        "{}",
+        error.err
+    );
+}
+
+#[test]
+fn arrays_and_folders_of_them_are_converted() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = accept("ztensor/v1.2-dense_all.zt");
+    let (folder, out) = (dir.path().join("arrays/layers"), path(&dir, "out.zt"));
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in ["t_f32", "t_i64"] {
+        let npy = folder.join(format!("{name}.npy"));
+        holdall(["extract", &source, name, "-o", npy.to_str().unwrap()]).ends_with(0);
+    }
+    holdall(["convert", &path(&dir, "arrays"), &out, "--rename", "layers.*=*"]).ends_with(0);
+    let (before, after) = (content(&source), content(&out));
+    assert_eq!(after.len(), 2);
+    for (key, what) in &after {
+        assert_eq!(&before[key], what, "{key}");
+    }
+    let one = path(&dir, "arrays/layers/t_f32.npy");
+    holdall(["convert", &one, &out, "-f", "--dtype", "t_f32=f16"]).ends_with(0);
+    let empty = path(&dir, "empty");
+    std::fs::create_dir(&empty).unwrap();
+    let error = holdall(["convert", &empty, &out, "-f", "--json"]).error();
+    assert_eq!((&error["code"], &error["source"]), (&json!("npy/none"), &json!(empty)));
+}

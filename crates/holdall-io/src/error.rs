@@ -64,6 +64,19 @@ holdall_core::error::rules! {
     /// Two tensors would have one name.
     pub SAME_NAME: Misuse "write/same-name"
         "Tensors of one file have different names, after renaming too.";
+    /// A folder without arrays.
+    pub NO_ARRAYS: NotFound "npy/none" "A folder that is opened as arrays has an `.npy` file.";
+    /// An array whose columns lie together.
+    pub NPY_ORDER: Unsupported "npy/order"
+        "An `.npy` file that is opened as a tensor has its last dimension vary fastest."
+        hint "save it again with `numpy.ascontiguousarray`";
+    /// A rule of element types that cannot be read.
+    pub CAST_RULE: Misuse "convert/cast-rule"
+        "Element types to convert to are given as `TYPE`, once, or as `PATTERN=TYPE`, each a float type or `keep`.";
+    /// Elements that are not converted.
+    pub NOT_CAST: Misuse "convert/not-cast"
+        "A tensor that is named to be converted to another float type is dense and of floats."
+        hint "a pattern in place of the name takes those of its tensors that are";
     /// The target format cannot hold something.
     pub CANNOT_HOLD: Unsupported "convert/cannot-hold"
         "The target format can hold every tensor and attribute that is written to it.";

@@ -1,6 +1,7 @@
 //! Tensors on their way into a file: what a conversion or an edit writes, and from where each
 //! component's bytes come.
 
+pub use crate::cast::Casting;
 use crate::copy::Copier;
 use crate::error::SAME_NAME;
 use crate::executor::Pieces;
@@ -9,10 +10,11 @@ use crate::sink::Sink;
 use crate::work::Work;
 use crate::writer::Writer;
 use bytes::Bytes;
+use holdall_core::layout::cast::FloatType;
 use holdall_core::model::{Hasher, crc32c};
 use holdall_core::{
-    ByteOrder, Component, ComponentRef, ComponentSpec, Digest, Encode, Error, Extent, Result,
-    TensorSpec,
+    ByteOrder, Component, ComponentRef, ComponentSpec, DType, Digest, Encode, Error, Extent,
+    LogicalType, Result, TensorSpec,
 };
 use std::collections::HashMap;
 use std::io::Read;
@@ -55,6 +57,8 @@ pub enum Keep {
 pub enum Feed {
     /// A component of an open file.
     Component(Box<(Tensor, Component)>),
+    /// A component of an open file, its elements rounded into another float type.
+    Cast(Box<Casting>),
     /// Made when its turn comes.
     Made(Box<dyn FnOnce() -> Result<Bytes> + Send>),
     /// Read when its turn comes.
@@ -108,8 +112,15 @@ fn measure(tensor: &Tensor, c: &Component) -> Result<u64> {
 /// The bytes of a component that two components may have in common.
 #[derive(PartialEq, Eq, Hash)]
 enum Content {
-    /// The same place of the same file.
-    Place { file: usize, stored: Extent, decoded_len: u64, order: ByteOrder, width: u64 },
+    /// The same place of the same file, as it is or converted from one type into another.
+    Place {
+        file: usize,
+        stored: Extent,
+        decoded_len: u64,
+        order: ByteOrder,
+        width: u64,
+        cast: Option<(DType, Option<LogicalType>, FloatType)>,
+    },
     /// The same length and CRC-32C: to be compared byte by byte.
     Sum { decoded_len: u64, crc: u32 },
 }
@@ -176,8 +187,12 @@ fn is_alias(a: &TensorSpec, b: &TensorSpec) -> bool {
 
 fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> {
     let decoded_len = item.spec.components[at].decoded_len;
-    let Feed::Component(feed) = &item.feeds[at] else { return Ok(None) };
-    let (tensor, c) = &**feed;
+    let feed = &item.feeds[at];
+    let (tensor, c, to) = match feed {
+        Feed::Component(feed) => (&feed.0, &feed.1, None),
+        Feed::Cast(of) => (&of.tensor, &of.component, Some(of.to)),
+        Feed::Made(_) | Feed::Reader(_) => return Ok(None),
+    };
     if decoded_len == 0 {
         return Ok(None);
     }
@@ -188,10 +203,11 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
             decoded_len,
             order: c.byte_order,
             width: c.dtype.width(),
+            cast: to.map(|to| (c.dtype, c.logical_type.clone(), to)),
         }));
     }
     let mut hasher = Hasher::new(holdall_core::Algorithm::Crc32c);
-    for piece in tensor.pieces(&c.role)? {
+    for piece in feed_pieces(feed)?.into_iter().flatten() {
         hasher.update(&piece?);
     }
     let crc = match hasher.finish() {
@@ -201,17 +217,37 @@ fn content(item: &Item, at: usize, sharing: Sharing) -> Result<Option<Content>> 
     Ok(Some(Content::Sum { decoded_len, crc }))
 }
 
+type BoxedPieces = Box<dyn Iterator<Item = Result<Bytes>>>;
+
+/// What will be written of a component of an open file, in pieces.
+fn feed_pieces(feed: &Feed) -> Result<Option<BoxedPieces>> {
+    Ok(match feed {
+        Feed::Component(feed) => Some(Box::new(feed.0.pieces(&feed.1.role)?)),
+        Feed::Cast(of) => Some(Box::new(of.pieces()?)),
+        Feed::Made(_) | Feed::Reader(_) => None,
+    })
+}
+
 fn same_bytes(a: &Feed, b: &Feed, sharing: Sharing) -> Result<bool> {
     if sharing == Sharing::Keep {
         return Ok(true);
     }
-    let (Feed::Component(a), Feed::Component(b)) = (a, b) else { return Ok(false) };
-    let (mut a, mut b) = (a.0.pieces(&a.1.role)?, b.0.pieces(&b.1.role)?);
+    let (Some(mut a), Some(mut b)) = (feed_pieces(a)?, feed_pieces(b)?) else { return Ok(false) };
+    // Those of one may end where those of the other do not.
+    let (mut x, mut y) = (Bytes::new(), Bytes::new());
     loop {
-        match (a.next().transpose()?, b.next().transpose()?) {
-            (None, None) => return Ok(true),
-            (Some(x), Some(y)) if x == y => {}
-            _ => return Ok(false),
+        if x.is_empty() {
+            x = a.next().transpose()?.unwrap_or_default();
+        }
+        if y.is_empty() {
+            y = b.next().transpose()?.unwrap_or_default();
+        }
+        let len = x.len().min(y.len());
+        if len == 0 {
+            return Ok(x.is_empty() && y.is_empty());
+        }
+        if x.split_to(len) != y.split_to(len) {
+            return Ok(false);
         }
     }
 }
@@ -238,6 +274,7 @@ pub fn write<S: Sink>(writer: &mut Writer<S>, items: Vec<Item>, work: &Work) -> 
                         e.at(c.stored.range()).in_source(tensor.file().name())
                     })?;
                 }
+                Feed::Cast(of) => of.write(writer, work)?,
                 Feed::Made(make) => {
                     let bytes = make()?;
                     writer.write(&bytes)?;

@@ -6,7 +6,9 @@
 //! also the crate to use: it shows all of them, and of this one what callers need.
 #![deny(unsafe_code)]
 
+mod arrays;
 pub mod buffer;
+mod cast;
 mod compress;
 mod copy;
 pub mod error;
@@ -30,6 +32,7 @@ mod work;
 pub mod workers;
 mod writer;
 
+pub use arrays::are_arrays;
 pub use executor::Pieces;
 pub use file::{File, Tensor};
 pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};

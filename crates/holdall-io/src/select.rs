@@ -1,5 +1,6 @@
 //! Choosing tensors by name.
 
+pub use crate::cast::{Cast, CastCount, Casts};
 pub use crate::glob::Glob;
 pub use crate::rename::Rename;
 
@@ -94,7 +95,7 @@ impl Select {
 }
 
 #[cold]
-fn matches_nothing(glob: &Glob, file: &File) -> Error {
+pub(crate) fn matches_nothing(glob: &Glob, file: &File) -> Error {
     let text = glob.as_str().shown();
     let e = SELECT
         .broken(format!("`{text}` matches none of {} tensors", file.len()))

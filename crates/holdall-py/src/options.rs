@@ -4,8 +4,8 @@ use crate::errors::misuse;
 use crate::value;
 use holdall::convert::Convert;
 use holdall::{
-    Algorithm, Check, Durability, EncodeOptions, Io, Limits, OpenOptions, Rename, Select, Sharing,
-    Work, WriteOptions, formats,
+    Algorithm, Cast, Check, Durability, EncodeOptions, Io, Limits, OpenOptions, Overflow, Rename,
+    Select, Sharing, Work, WriteOptions, formats,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -164,6 +164,12 @@ impl Writing<'_> {
         if let Some(attributes) = &self.attributes {
             convert = convert.with_attributes(value::from_mapping(attributes)?);
         }
+        let casts = how.dtypes.iter().map(|rule| Cast::new(rule));
+        let casts = casts.collect::<holdall::Result<Vec<_>>>();
+        convert = convert.with_dtypes(casts.map_err(|e| crate::errors::raise(py, &e))?);
+        if how.saturate {
+            convert = convert.with_overflow(Overflow::Saturate);
+        }
         let rules = how.rename.iter().map(|rule| Rename::new(rule));
         let rules = rules.collect::<holdall::Result<Vec<_>>>();
         let rules = rules.map_err(|e| crate::errors::raise(py, &e))?;
@@ -190,4 +196,6 @@ pub(crate) struct Converting {
     dense: bool,
     raw_types: bool,
     drop_attributes: bool,
+    dtypes: Vec<String>,
+    saturate: bool,
 }

@@ -136,3 +136,112 @@ def test_conversion_names_what_it_leaves_behind(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"attributes", b"attributez"))
     report = holdall.convert(path, out, overwrite=True)
     assert report.left_behind == ["the field `attributez` of the manifest"]
+
+
+#: NumPy's names of types that elements are rounded into, and Holdall's.
+FLOATS = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "f8_e4m3fn",
+    "float8_e5m2": "f8_e5m2",
+    "float8_e4m3fnuz": "f8_e4m3fnuz",
+    "float8_e5m2fnuz": "f8_e5m2fnuz",
+}
+
+
+def rounded(array, dtype, **options):
+    out = io.BytesIO()
+    report = holdall.convert(
+        holdall.save_bytes({"x": array}, format="zt"), out, format="zt", dtype=dtype, **options
+    )
+    with holdall.open(out.getvalue()) as f:
+        return report, f["x"].numpy(copy=True)
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("source", ["float16", "bfloat16", "float32"])
+def test_rounding_is_that_of_ml_dtypes(source, name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    if source == "float32":
+        # All exponents, and what lies at, beside and near the middle of two neighbours.
+        rng = np.random.default_rng(1)
+        bits = rng.integers(0, 1 << 32, 500_000, np.uint32)
+        near = (np.arange(1 << 16, dtype=np.uint32)[:, None] << 16 | np.array([0, 0x7FFF, 0x8000, 0x8001], "u4")).ravel()
+        halves = np.arange(0x7C00, dtype=np.uint16).view("f2").astype("f4").view("u4")
+        middles = (halves[:, None] + np.array([0xFFF, 0x1000, 0x1001], "u4")).ravel()
+        x = np.concatenate([bits, near, middles]).view("f4")
+    else:
+        x = np.arange(1 << 16, dtype=np.uint16).view(getattr(ml_dtypes, source, source))
+    with np.errstate(all="ignore"):
+        expected = x.astype(dtype)
+    report, found = rounded(x, dtype)
+    assert found.dtype == dtype
+    # NumPy's own f16 keeps more of a NaN than that it is one.
+    number = ~np.isnan(expected.astype("f4")) | (name != "float16")
+    assert np.array_equal(np.isnan(found.astype("f4")), np.isnan(expected.astype("f4")))
+    word = f"u{dtype.itemsize}"
+    assert np.array_equal(found.view(word)[number], expected.view(word)[number])
+    with np.errstate(all="ignore"):
+        wide, after = x.astype("f8"), found.astype("f8")
+    lost = np.isfinite(wide) & ~np.isfinite(after)
+    if name.endswith(("fn", "fnuz")):
+        lost |= np.isinf(wide)
+    same = np.dtype(source if source == "float32" else x.dtype) == dtype
+    assert report.cast == (0 if same else 1)
+    assert report.overflowed == (0 if same else int(lost.sum()))
+
+
+def test_doubles_are_rounded_once():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    # Just above the middle of two neighbours, by less than an f32 tells.
+    x = np.array([1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-8 - 2.0**-40, 1 + 2.0**-8], "f8")
+    _, found = rounded(x, "bfloat16")
+    assert found.view("u2").tolist() == [0x3F81, 0x3F80, 0x3F80]
+    _, found = rounded(np.array([1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11]), np.float16)
+    assert found.tolist() == [1 + 2.0**-10, 1.0]
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal(100_000) * 10.0 ** rng.integers(-12, 8, 100_000)
+    with np.errstate(all="ignore"):
+        for dtype in (np.float16, np.float32):
+            _, found = rounded(x, dtype)
+            assert np.array_equal(found, x.astype(dtype))
+    assert np.array_equal(rounded(x.astype(ml_dtypes.bfloat16), "float64")[1], x.astype(ml_dtypes.bfloat16).astype("f8"))
+
+
+def test_dtype_for_chosen_tensors(tmp_path, arrays):
+    path, out = tmp_path / "a.zt", tmp_path / "b.zt"
+    arrays["w"][0, 0] = 1e6
+    holdall.save(path, arrays)
+    report = holdall.convert(path, out, dtype={"half": "keep", "*": "f8_e5m2"}, include=["w", "half", "ids"])
+    assert (report.cast, report.overflowed) == (1, 1)
+    assert report.overflows == [holdall.Overflowed("w", "f32", "f8_e5m2", 1)]
+    with holdall.open(out) as f:
+        assert [f[n].dtype for n in ("w", "half", "ids")] == ["float8_e5m2", "float16", "int64"]
+    report = holdall.convert(path, out, dtype=np.dtype("float16"), saturate=True)
+    assert holdall.load(out)["w"][0, 0] == 65504 and report.overflowed == 1
+    for dtype, code in [
+        ({"ids": "f16"}, "convert/not-cast"),
+        ("int8", "convert/cast-rule"),
+        (np.int8, "convert/cast-rule"),
+        ({"nope": "f16"}, "select/nothing"),
+    ]:
+        with pytest.raises(holdall.HoldallError) as e:
+            holdall.convert(path, out, dtype=dtype)
+        assert e.value.code == code
+
+
+def test_arrays_of_numpy_are_converted(tmp_path, arrays):
+    for name, array in arrays.items():
+        (tmp_path / "model" / name).mkdir(parents=True)
+        np.save(tmp_path / "model" / name / "x.npy", array)
+    out = tmp_path / "out.zt"
+    assert holdall.convert(tmp_path / "model", out).tensors == len(arrays)
+    found = holdall.load(out)
+    for name, array in arrays.items():
+        assert np.array_equal(found[f"{name}.x"], array) and found[f"{name}.x"].dtype == array.dtype
+    holdall.convert(tmp_path / "model" / "w" / "x.npy", out, dtype={"x": np.float16})
+    assert np.array_equal(holdall.load(out)["x"], arrays["w"].astype(np.float16))
+    np.save(tmp_path / "f.npy", np.asfortranarray(arrays["w"]))
+    with pytest.raises(holdall.Unsupported, match="ascontiguousarray"):
+        holdall.convert(tmp_path / "f.npy", out)

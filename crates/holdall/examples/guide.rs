@@ -9,9 +9,9 @@
 
 use holdall::source::{ByteSource, MemorySource};
 use holdall::{
-    Cancel, Check, Convert, DType, DiffOptions, Edit, EncodeOptions, ErrorKind, Io, Limits,
-    LoadOptions, OpenOptions, Rename, Role, Select, Sharing, StatsOptions, TensorSpec, Value,
-    VerifyOptions, Work, WriteOptions, Writer, formats,
+    Cancel, Cast, Check, Convert, DType, DiffOptions, Edit, EncodeOptions, ErrorKind, FloatType,
+    Io, Limits, LoadOptions, OpenOptions, Overflow, Rename, Role, Select, Sharing, StatsOptions,
+    TensorSpec, Value, VerifyOptions, Work, WriteOptions, Writer, formats,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -39,6 +39,7 @@ pub(crate) fn run(example: &Path, folder: &Path) -> Result<(), Box<dyn std::erro
     tied()?;
     stream()?;
     convert()?;
+    other_types()?;
     refused()?;
     edit()?;
     verify()?;
@@ -231,6 +232,19 @@ fn convert() -> holdall::Result<()> {
         .with_sharing(Sharing::Dedupe);
     let report = holdall::convert(&file, "blocks.zt", &options)?;
     println!("{} tensors, {} bytes", report.tensors, report.target_len);
+    Ok(())
+}
+
+fn other_types() -> holdall::Result<()> {
+    let file = holdall::open("model.zt")?;
+    let options = Convert::new(WriteOptions::new())
+        .with_dtype(FloatType::F16)
+        .with_dtypes([Cast::new("*.norm.*=keep")?, Cast::new("layers.*=f8_e4m3fn")?])
+        .with_overflow(Overflow::Saturate);
+    let report = holdall::convert(&file, "small.zt", &options)?;
+    for o in &report.overflows {
+        println!("{}: {} numbers beyond {}", o.name, o.count, o.to);
+    }
     Ok(())
 }
 

@@ -7,14 +7,15 @@ pub use schema::{infer_schema, schema, schema_of_tensors};
 use crate::repack::{SparseForms, is_sparse};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
+use holdall_core::layout::cast::{FloatType, Overflow};
 use holdall_core::{
     Attributes, DType, Encode, Error, Layout, LogicalType, Remedy, Result, TensorSpec, Value,
 };
 use holdall_io::Work;
 use holdall_io::error::CANNOT_HOLD;
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
-use holdall_io::select::Rename;
-use holdall_io::select::Select;
+use holdall_io::number::ElementType;
+use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
 use holdall_io::{File, Tensor};
 use holdall_io::{WriteOptions, Writer};
@@ -34,6 +35,7 @@ pub struct Convert {
     raw_types: bool,
     drop_attributes: bool,
     attributes: Option<Attributes>,
+    casts: Casts,
 }
 
 impl Convert {
@@ -50,6 +52,7 @@ impl Convert {
             raw_types: false,
             drop_attributes: false,
             attributes: None,
+            casts: Casts::default(),
         }
     }
 
@@ -82,6 +85,26 @@ impl Convert {
     /// while it is written.
     pub fn with_dense(mut self) -> Convert {
         self.dense = true;
+        self
+    }
+
+    /// Rounds dense tensors of floats into this type, to nearest, ties to even; others, and tensors that
+    /// [`Convert::with_dtypes`] has a pattern for, are left alone. What overflows is counted in the report.
+    pub fn with_dtype(self, to: FloatType) -> Convert {
+        self.with_dtypes([Cast::all(to)])
+    }
+
+    /// Rounds dense tensors of floats into the types that these rules say: the first whose pattern matches the name that
+    /// a tensor has in the source counts, else the one without a pattern. Patterns pass over what has no floats; a
+    /// tensor that is named is refused then. Of compressed tensors the encoding is that of the write options.
+    pub fn with_dtypes(mut self, rules: impl IntoIterator<Item = Cast>) -> Convert {
+        self.casts.extend(rules);
+        self
+    }
+
+    /// What becomes of numbers beyond the largest of their new type.
+    pub fn with_overflow(mut self, overflow: Overflow) -> Convert {
+        self.casts.set_overflow(overflow);
         self
     }
 
@@ -129,6 +152,27 @@ pub struct ConvertReport {
     /// What the source says that this version does not know, and the target therefore does not say: the first 8
     /// things, in words.
     pub left_behind: Vec<String>,
+    /// Tensors whose elements were rounded into another float type, or became a wider one.
+    pub cast: u64,
+    /// Numbers of these that overflowed: finite ones beyond the largest of the type, and infinities where it has none. They
+    /// became infinite, NaN where the type has no infinities, or the largest, as [`Convert::with_overflow`] says.
+    pub overflowed: u64,
+    /// In which tensors they are.
+    pub overflows: Vec<Overflowed>,
+}
+
+/// A tensor of which numbers overflowed when they were rounded into another type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Overflowed {
+    /// Its name in the target.
+    pub name: String,
+    /// What its elements were.
+    pub from: ElementType,
+    /// What they became.
+    pub to: FloatType,
+    /// How many overflowed.
+    pub count: u64,
 }
 
 /// Writes what `file` contains to `path`, which appears when it is whole.
@@ -139,9 +183,9 @@ pub struct ConvertReport {
 /// every case what was at `path` stays.
 pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result<ConvertReport> {
     let path = path.as_ref();
-    let (items, encoder, write) = prepare(file, path, options)?;
-    let sink = FileSink::create(path, write.overwrite, write.durability)?;
-    run(file, sink, encoder, &write, items).map(|(report, ())| report)
+    let prepared = prepare(file, path, options)?;
+    let sink = FileSink::create(path, prepared.write.overwrite, prepared.write.durability)?;
+    run(file, sink, prepared).map(|(report, ())| report)
 }
 
 /// Writes what `file` contains to `to` as it goes. The options name the format.
@@ -149,8 +193,7 @@ pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result
 /// # Errors
 /// As [`convert`]; what was written before an error stays written.
 pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(ConvertReport, W)> {
-    let (items, encoder, write) = prepare(file, Path::new("-"), options)?;
-    run(file, StreamSink::new(to), encoder, &write, items)
+    run(file, StreamSink::new(to), prepare(file, Path::new("-"), options)?)
 }
 
 /// What [`convert`] would write, in order, having checked all that is checked before writing.
@@ -162,12 +205,19 @@ pub fn plan(
     path: impl AsRef<Path>,
     options: &Convert,
 ) -> Result<(Vec<TensorSpec>, ConvertReport)> {
-    let (items, _, _) = prepare(file, path.as_ref(), options)?;
-    let report = report(file, &items, 0);
+    let Prepared { items, casts, .. } = prepare(file, path.as_ref(), options)?;
+    let mut report = report(file, &items, 0);
+    report.cast = casts.len() as u64;
     Ok((items.into_iter().map(|i| i.spec).collect(), report))
 }
 
-type Prepared = (Vec<Item>, Box<dyn Encode>, WriteOptions);
+struct Prepared {
+    items: Vec<Item>,
+    encoder: Box<dyn Encode>,
+    write: WriteOptions,
+    /// Which of them become another type, by their names in the target.
+    casts: Vec<(String, CastCount)>,
+}
 
 /// Decides everything, and refuses what cannot be done.
 fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
@@ -181,8 +231,10 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         };
         write.attributes = write.attributes.iter().filter_map(alone).collect();
     }
+    options.casts.check(file)?;
     let forms = SparseForms::of(&*encoder);
     let mut items = Vec::new();
+    let mut casts = Vec::new();
     let mut refused: Vec<Error> = Vec::new();
     let mut tensors = options.select.of(file)?;
     // Bytes are read from front to back.
@@ -195,6 +247,9 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         let mut item = item(&tensor, &forms, options)?;
         if let Some(name) = options.renames.iter().find_map(|r| r.apply(tensor.name())) {
             item.spec.name = name;
+        }
+        if let Some(count) = options.casts.apply(&tensor, &mut item)? {
+            casts.push((item.spec.name.clone(), count));
         }
         if options.drop_attributes {
             drop_tensor_attributes(&mut item.spec, &*encoder);
@@ -213,7 +268,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         items.iter_mut().for_each(|item| item.keep = Keep::Encoding);
     }
     let items = items::arrange(items, &*encoder, options.sharing)?;
-    Ok((items, encoder, write))
+    Ok(Prepared { items, encoder, write, casts })
 }
 
 /// One error for all that the target cannot hold.
@@ -277,13 +332,11 @@ fn reasons<'e>(all: impl Iterator<Item = &'e Error>) -> String {
 fn run<S: Sink>(
     file: &File,
     sink: S,
-    encoder: Box<dyn Encode>,
-    write: &WriteOptions,
-    items: Vec<Item>,
+    Prepared { items, encoder, write, casts }: Prepared,
 ) -> Result<(ConvertReport, S::Done)> {
     let mut report = report(file, &items, 0);
     write.work.begin(report.decoded_len);
-    let mut writer = Writer::new(sink, encoder, write);
+    let mut writer = Writer::new(sink, encoder, &write);
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     // What cannot be written is in the file that it comes from.
     writer.declare(&specs).map_err(|e| e.in_source(file.name()))?;
@@ -291,6 +344,12 @@ fn run<S: Sink>(
     items::write(&mut writer, items, &write.work)?;
     let (len, done) = writer.finish_with_len()?;
     report.target_len = len;
+    report.cast = casts.len() as u64;
+    for (name, cast) in casts.into_iter().filter(|(_, cast)| cast.overflowed() > 0) {
+        let count = cast.overflowed();
+        report.overflowed += count;
+        report.overflows.push(Overflowed { name, from: cast.from, to: cast.to, count });
+    }
     Ok((report, done))
 }
 
@@ -305,6 +364,9 @@ fn report(file: &File, items: &[Item], target_len: u64) -> ConvertReport {
         source_len: file.index().source_len(),
         target_len,
         left_behind: file.index().unkept().to_vec(),
+        cast: 0,
+        overflowed: 0,
+        overflows: Vec::new(),
     }
 }
 

@@ -37,6 +37,7 @@ pub use diff::{Diff, DiffOptions, diff};
 pub use edit::{Edit, EditReport, compact, compact_with};
 #[cfg(feature = "carton")]
 pub use holdall_carton::{OpenOptions, open};
+pub use holdall_core::layout::cast::{FloatType, Overflow};
 /// Headers of `.npy` files.
 pub use holdall_core::wire::npy;
 pub use holdall_core::{
@@ -56,10 +57,10 @@ pub use holdall_io::select;
 pub use holdall_io::{
     Access, ByteSource, Cancel, Check, Durability, ElementType, Faults, File, FileSink, Io,
     LoadOptions, Loaded, LoadedMemory, LoadedTensor, Number, Pieces, Place, Sink, StreamSink,
-    Tensor, Terms, Work, WriteOptions, Writer,
+    Tensor, Terms, Work, WriteOptions, Writer, are_arrays,
     group::{Group, groups},
     items::Sharing,
-    select::{Glob, Rename, Select},
+    select::{Cast, Glob, Rename, Select},
 };
 #[cfg(not(feature = "carton"))]
 pub use holdall_io::{OpenOptions, open};

@@ -15,7 +15,7 @@ const CHUNK: usize = 1024;
 
 /// What the bit patterns at the top of the range stand for.
 #[derive(Clone, Copy)]
-enum Top {
+pub(super) enum Top {
     /// They are numbers like all others.
     Numbers,
     /// All exponent bits set: infinity where the mantissa is 0, else NaN.
@@ -26,29 +26,36 @@ enum Top {
     NegativeZeroNan,
 }
 
-/// The fields of a small float: a sign bit, then exponent, then mantissa.
+/// The fields of a float: a sign bit, then exponent, then mantissa.
 #[derive(Clone, Copy)]
-struct Fields {
-    exponent_bits: u32,
-    mantissa_bits: u32,
-    bias: i32,
-    top: Top,
+pub(super) struct Fields {
+    pub(super) exponent_bits: u32,
+    pub(super) mantissa_bits: u32,
+    pub(super) bias: i32,
+    pub(super) top: Top,
 }
 
-static E4M3FN: [f32; 256] =
-    table(Fields { exponent_bits: 4, mantissa_bits: 3, bias: 7, top: Top::OneNan });
-static E5M2: [f32; 256] =
-    table(Fields { exponent_bits: 5, mantissa_bits: 2, bias: 15, top: Top::Ieee });
-static E4M3FNUZ: [f32; 256] =
-    table(Fields { exponent_bits: 4, mantissa_bits: 3, bias: 8, top: Top::NegativeZeroNan });
-static E5M2FNUZ: [f32; 256] =
-    table(Fields { exponent_bits: 5, mantissa_bits: 2, bias: 16, top: Top::NegativeZeroNan });
-static E2M3: [f32; 64] =
-    table(Fields { exponent_bits: 2, mantissa_bits: 3, bias: 1, top: Top::Numbers });
-static E3M2: [f32; 64] =
-    table(Fields { exponent_bits: 3, mantissa_bits: 2, bias: 3, top: Top::Numbers });
-static E2M1: [f32; 16] =
-    table(Fields { exponent_bits: 2, mantissa_bits: 1, bias: 1, top: Top::Numbers });
+impl Fields {
+    pub(super) const E4M3FN: Fields = Fields::new(4, 3, 7, Top::OneNan);
+    pub(super) const E5M2: Fields = Fields::new(5, 2, 15, Top::Ieee);
+    pub(super) const E4M3FNUZ: Fields = Fields::new(4, 3, 8, Top::NegativeZeroNan);
+    pub(super) const E5M2FNUZ: Fields = Fields::new(5, 2, 16, Top::NegativeZeroNan);
+    const E2M3: Fields = Fields::new(2, 3, 1, Top::Numbers);
+    const E3M2: Fields = Fields::new(3, 2, 3, Top::Numbers);
+    const E2M1: Fields = Fields::new(2, 1, 1, Top::Numbers);
+
+    pub(super) const fn new(exponent_bits: u32, mantissa_bits: u32, bias: i32, top: Top) -> Fields {
+        Fields { exponent_bits, mantissa_bits, bias, top }
+    }
+}
+
+static E4M3FN: [f32; 256] = table(Fields::E4M3FN);
+static E5M2: [f32; 256] = table(Fields::E5M2);
+static E4M3FNUZ: [f32; 256] = table(Fields::E4M3FNUZ);
+static E5M2FNUZ: [f32; 256] = table(Fields::E5M2FNUZ);
+static E2M3: [f32; 64] = table(Fields::E2M3);
+static E3M2: [f32; 64] = table(Fields::E3M2);
+static E2M1: [f32; 16] = table(Fields::E2M1);
 static E8M0: [f32; 256] = powers_of_two();
 
 /// Every value of a small float.

@@ -4,6 +4,7 @@
 //! sits above this crate. A view can be had only by way of its checks, so what it hands out never
 //! reaches outside its bytes or its shape.
 
+pub mod cast;
 pub mod dense;
 pub mod float;
 pub mod quantized;

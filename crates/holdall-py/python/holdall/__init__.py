@@ -24,6 +24,7 @@ from ._records import Ragged, Records, Selection
 from ._reports import (
     ConvertReport,
     Diff,
+    Overflowed,
     SalvageReport,
     Stats,
     TensorDiff,
@@ -63,6 +64,7 @@ __all__ = [
     "MissingFile",
     "Misuse",
     "NotFound",
+    "Overflowed",
     "Ragged",
     "Records",
     "SalvageReport",

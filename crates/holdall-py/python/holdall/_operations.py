@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
@@ -10,11 +11,9 @@ from . import _holdall
 from ._file import Check, File, Io, Source, _globs, open
 from ._progress import Progress, listening
 from ._reports import ConvertReport, Diff, SalvageReport, Stats, VerifyReport
-from ._write import Digest, Encoding, Target, _writing
+from ._write import Digest, Encoding, Target, _dtype_name, _writing
 
 if TYPE_CHECKING:
-    import os
-
     import numpy as np
 
 __all__ = ["load", "load_into", "convert", "salvage", "verify", "diff", "inspect", "stats"]
@@ -94,6 +93,8 @@ def convert(
     dense: bool = False,
     raw_types: bool = False,
     drop_attributes: bool = False,
+    dtype: Any = None,
+    saturate: bool = False,
     attributes: Optional[Mapping[str, Any]] = None,
     overwrite: bool = True,
     sync: bool = True,
@@ -103,7 +104,8 @@ def convert(
     """Writes a file in another format, version, encoding or alignment, in bounded memory.
 
     Args:
-        source: What :func:`holdall.open` takes, or an open file.
+        source: What :func:`holdall.open` takes, or an open file; an ``.npy`` file, or a folder of them, which are named
+            after their paths.
         target: A path, or an object with ``write``.
         encoding: ``"raw"`` or ``"zstd"`` for every component; else each stays as it is.
         include, exclude: Patterns (``"layers.*.weight"``) of the tensors to take, and to leave out.
@@ -112,6 +114,11 @@ def convert(
         dense: Whether sparse and quantized tensors are written as dense ones.
         raw_types: Whether types that the target lacks are written as their storage elements.
         drop_attributes: Whether attributes that the target cannot hold are left out.
+        dtype: The float type that dense tensors of floats are rounded into (``"bfloat16"``, ``np.float16``,
+            ``"f8_e4m3fn"``), to nearest, ties to even; or one for each pattern, the first that matches counts:
+            ``{"*.norm.*": "keep", "*": "bf16"}``. A tensor that is named, not by a pattern, and has no floats is
+            refused.
+        saturate: Whether numbers beyond the largest of ``dtype`` become that, not infinite or NaN.
         attributes: The target's attributes in place of the source's.
 
     Raises:
@@ -127,9 +134,42 @@ def convert(
         "dense": bool(dense),
         "raw_types": bool(raw_types),
         "drop_attributes": bool(drop_attributes),
+        "dtypes": _casts(dtype),
+        "saturate": bool(saturate),
     }
+    if isinstance(source, (str, os.PathLike)):
+        arrays = _holdall.File.open_arrays(source)
+        if arrays is not None:
+            source = File(arrays, os.fsdecode(source))
     with _opened(source) as file, listening(progress) as listener:
-        return ConvertReport(**file._native.convert(target, writing, converting, listener))
+        return ConvertReport._of(file._native.convert(target, writing, converting, listener))
+
+
+#: Types that elements are converted to, by NumPy's names.
+_CASTS = {
+    "float64": "f64",
+    "float32": "f32",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "f8_e4m3fn",
+    "float8_e5m2": "f8_e5m2",
+    "float8_e4m3fnuz": "f8_e4m3fnuz",
+    "float8_e5m2fnuz": "f8_e5m2fnuz",
+}
+
+
+def _casts(dtype: Any) -> list[str]:
+    """Rules about element types as the native half reads them."""
+
+    def spelled(of: Any) -> str:
+        name = of if isinstance(of, str) else _dtype_name(of)
+        return _CASTS.get(name, name)
+
+    if dtype is None:
+        return []
+    if isinstance(dtype, Mapping):
+        return [f"{pattern}={spelled(of)}" for pattern, of in dtype.items()]
+    return [spelled(dtype)]
 
 
 def salvage(

@@ -15,6 +15,7 @@ __all__ = [
     "VerifyReport",
     "Unverified",
     "ConvertReport",
+    "Overflowed",
     "Diff",
     "TensorDiff",
     "ValueDiff",
@@ -137,6 +138,18 @@ class VerifyReport(Verified):
 
 
 @dataclass(frozen=True)
+class Overflowed:
+    """A tensor of which numbers overflowed when they were rounded into another float type."""
+
+    #: Its name in the target.
+    name: str
+    #: What its elements were and what they became, as ``holdall --json`` has it: ``"f32"``, ``"f8_e4m3fn"``.
+    from_type: str
+    to_type: str
+    count: int
+
+
+@dataclass(frozen=True)
 class ConvertReport:
     """What a conversion did."""
 
@@ -149,6 +162,16 @@ class ConvertReport:
     target_len: int
     #: What the source says that is not known here, and that the target therefore does not say.
     left_behind: list[str]
+    #: Tensors whose elements became another float type.
+    cast: int
+    #: Numbers of these that were beyond what the type holds, and the tensors they are in.
+    overflowed: int
+    overflows: list[Overflowed]
+
+    @classmethod
+    def _of(cls, said: Said) -> ConvertReport:
+        overflows = [Overflowed(o["name"], o["from"], o["to"], o["count"]) for o in said["overflows"]]
+        return made(cls, said, overflows=overflows)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 //! Which fields the reports about tensor files have.
 
 use super::{Plain, ToPlain};
+use crate::convert::Overflowed;
 use crate::diff::{AttributeDiff, ComponentDiff, Differing, TensorDiff, ValueDiff};
 use crate::fields;
 use crate::records::BuildReport;
@@ -81,7 +82,15 @@ impl ToPlain for Unverified {
 
 impl ToPlain for ConvertReport {
     fn to_plain(&self) -> Plain<'_> {
-        fields!(self => tensors, shared, decoded_len, source_len, target_len, left_behind)
+        fields!(self =>
+            tensors, shared, decoded_len, source_len, target_len, left_behind, cast, overflowed, overflows,
+        )
+    }
+}
+
+impl ToPlain for Overflowed {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => name, from: self.from.to_string(), to: self.to.as_str(), count)
     }
 }
 

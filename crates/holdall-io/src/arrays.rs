@@ -1,0 +1,161 @@
+//! `.npy` files and folders of them, opened as a file of tensors.
+
+use crate::error::{NO_ARRAYS, NPY_ORDER, io};
+use crate::file::File;
+use crate::open::OpenOptions;
+use crate::source::{ByteSource, FileSource, Terms};
+use bytes::Bytes;
+use holdall_core::wire::npy;
+use holdall_core::{Component, Encoding, Extent, IndexBuilder, Layout, Result, Role};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Folders in folders are looked into to this depth.
+const MAX_DEPTH: usize = 32;
+
+impl OpenOptions {
+    /// Opens an `.npy` file, or all of a folder and of those in it, as one file of tensors. Names are the paths
+    /// inside the folder, with dots between their parts and without `.npy`: `layers/0/w.npy` is `layers.0.w`. Files of other
+    /// kinds are passed over. Nothing but headers is read; each file is opened again when its elements are.
+    ///
+    /// # Errors
+    /// Io; what is wrong with a header; Unsupported, where the first dimension varies fastest; NotFound, for a folder
+    /// with no such file.
+    pub fn open_arrays(&self, path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
+        let mut found = Vec::new();
+        if path.is_dir() {
+            collect(path, "", 0, &mut found)?;
+        } else {
+            let stem = path.file_stem().unwrap_or_default();
+            found.push((stem.to_string_lossy().into_owned(), path.to_owned()));
+        }
+        found.sort();
+        let mut builder: Option<IndexBuilder> = None;
+        let mut sources: Vec<Arc<dyn ByteSource>> = Vec::new();
+        for (name, path) in found {
+            let source = Array::open(&path)?;
+            let placed = |e: holdall_core::Error| e.in_source(path.display());
+            let header = source.header().map_err(placed)?;
+            if header.fortran_order && header.shape.iter().filter(|d| **d > 1).count() > 1 {
+                return Err(placed(NPY_ORDER.broken("its first dimension varies fastest")));
+            }
+            let (len, data) = (source.len, header.len.min(source.len)..source.len);
+            let stored = data.clone();
+            let number = match &mut builder {
+                Some(builder) => builder.source(len, data)?,
+                None => {
+                    builder = Some(IndexBuilder::new("npy", "", len, data, self.limits()));
+                    0
+                }
+            };
+            let Some(builder) = &mut builder else { continue };
+            builder.tensor(&name, &header.shape, Layout::Dense).map_err(placed)?;
+            let decoded_len = Some(stored.end - stored.start);
+            let component = Component {
+                role: Role::Data,
+                dtype: header.dtype,
+                logical_type: header.logical_type,
+                encoding: Encoding::Raw,
+                byte_order: header.byte_order,
+                stored: Extent::new(number, stored),
+                decoded_len,
+                digest: None,
+            };
+            builder.component(component).map_err(placed)?;
+            sources.push(Arc::new(source));
+        }
+        let shown = path.display().to_string();
+        let Some(builder) = builder else {
+            return Err(NO_ARRAYS
+                .broken("the folder has no file that ends with .npy")
+                .in_source(shown));
+        };
+        let index = builder.finish().and_then(|index| index.sound());
+        self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)
+    }
+}
+
+/// Whether a path is one for [`OpenOptions::open_arrays`]: an `.npy` file, or a folder that is no package.
+pub fn are_arrays(path: &Path) -> bool {
+    match path.is_dir() {
+        true => !path.join("carton.toml").exists(),
+        false => is_npy(path) && path.is_file(),
+    }
+}
+
+fn is_npy(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
+}
+
+/// The files of a folder, with their names. Links to folders are not followed, so that none is gone through twice.
+fn collect(
+    folder: &Path,
+    name: &str,
+    depth: usize,
+    out: &mut Vec<(String, PathBuf)>,
+) -> Result<()> {
+    let failed = |e| io(e, "reading the folder").in_source(folder.display());
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let path = entry.path();
+        let part = |os: &std::ffi::OsStr| format!("{name}{}", os.to_string_lossy());
+        if entry.file_type().map_err(failed)?.is_dir() {
+            if depth < MAX_DEPTH {
+                collect(&path, &format!("{}.", part(&entry.file_name())), depth + 1, out)?;
+            }
+        } else if is_npy(&path) && path.is_file() {
+            out.push((part(path.file_stem().unwrap_or_default()), path));
+        }
+    }
+    Ok(())
+}
+
+/// A file that is opened for each read, so that thousands of them do not take as many handles.
+struct Array {
+    path: PathBuf,
+    len: u64,
+}
+
+impl Array {
+    fn open(path: &Path) -> Result<Array> {
+        let len = FileSource::open(path).map_err(|e| e.in_source(path.display()))?.len();
+        Ok(Array { path: path.to_owned(), len })
+    }
+
+    fn header(&self) -> Result<npy::Header> {
+        let head = self.read_range(0..self.len.min(12))?;
+        let len = npy::header_len(&head)?;
+        npy::read(&self.read_range(0..len.min(self.len))?)
+    }
+
+    fn opened(&self) -> Result<FileSource> {
+        let source = FileSource::open(&self.path).map_err(|e| e.in_source(self.path.display()))?;
+        match source.len() == self.len {
+            true => Ok(source),
+            false => {
+                let message = format!("it had {} bytes and has {}", self.len, source.len());
+                Err(crate::error::CHANGED.broken(message).in_source(self.path.display()))
+            }
+        }
+    }
+}
+
+impl ByteSource for Array {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.opened()?.read(ranges)
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.opened()?.read_into(offset, out)
+    }
+
+    fn terms(&self) -> Terms {
+        Terms::DISK
+    }
+}

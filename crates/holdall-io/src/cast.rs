@@ -1,0 +1,279 @@
+//! Tensors written in another float type: which, by rule, and how their bytes come.
+
+use crate::error::{CAST_RULE, NOT_CAST};
+use crate::executor::{Pieces, checked_algorithm};
+use crate::file::{File, Tensor};
+use crate::glob::Glob;
+use crate::items::{Feed, Item, Keep};
+use crate::number::{Class, ElementType};
+use crate::open::Check;
+use crate::select::matches_nothing;
+use crate::sink::Sink;
+use crate::work::Work;
+use crate::writer::Writer;
+use bytes::Bytes;
+use holdall_core::error::Shown as _;
+use holdall_core::layout::cast::{Caster, FloatType, Overflow};
+use holdall_core::{Component, Layout, Remedy, Result, TensorSpec};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One rule about the element type that tensors are written with: `TYPE` for all, or `PATTERN=TYPE` for those whose
+/// names match the [`Glob`]. TYPE is a [`FloatType`] by its name, or `keep`.
+#[derive(Debug, Clone)]
+pub struct Cast {
+    glob: Option<Glob>,
+    /// None where tensors stay what they are.
+    to: Option<FloatType>,
+}
+
+impl Cast {
+    /// Reads a rule. What is before the last `=` is the pattern.
+    ///
+    /// # Errors
+    /// Misuse for a type that elements are not converted to, and for a pattern that cannot be read.
+    pub fn new(rule: &str) -> Result<Cast> {
+        let (glob, name) = match rule.rsplit_once('=') {
+            Some((glob, name)) => (Some(Glob::new(glob)?), name),
+            None => (None, rule),
+        };
+        let to = FloatType::from_name(name);
+        if to.is_none() && name != "keep" {
+            let known: Vec<&str> = FloatType::ALL.into_iter().map(FloatType::as_str).collect();
+            let name = name.shown();
+            return Err(CAST_RULE.broken(format!(
+                "`{name}` is no type to convert to: {} or keep",
+                known.join(", ")
+            )));
+        }
+        Ok(Cast { glob, to })
+    }
+
+    /// All tensors of floats that no other rule is about become this type.
+    pub fn all(to: FloatType) -> Cast {
+        Cast { glob: None, to: Some(to) }
+    }
+}
+
+/// Rules about element types: the first that has a pattern and matches counts, else the one that has none.
+#[derive(Debug, Clone, Default)]
+pub struct Casts {
+    rules: Vec<Cast>,
+    overflow: Overflow,
+}
+
+/// What a rule wants of a tensor.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    /// The type of its elements.
+    to: FloatType,
+    /// Whether the rule has its name and no pattern.
+    by_name: bool,
+}
+
+impl Casts {
+    /// Adds rules after those that are there.
+    pub fn extend(&mut self, rules: impl IntoIterator<Item = Cast>) {
+        self.rules.extend(rules);
+    }
+
+    /// What becomes of numbers beyond the largest.
+    pub fn set_overflow(&mut self, overflow: Overflow) {
+        self.overflow = overflow;
+    }
+
+    /// That there is one rule without a pattern at most, and that each pattern matches a tensor.
+    ///
+    /// # Errors
+    /// Misuse; NotFound.
+    pub fn check(&self, file: &File) -> Result<()> {
+        let mut all = self.rules.iter().filter(|r| r.glob.is_none());
+        if let (Some(one), Some(other)) = (all.next(), all.next()) {
+            let name = |r: &Cast| r.to.map_or("keep", FloatType::as_str);
+            return Err(CAST_RULE.broken(format!(
+                "`{}` and `{}` are both given for all tensors",
+                name(one),
+                name(other)
+            )));
+        }
+        for glob in self.rules.iter().filter_map(|r| r.glob.as_ref()) {
+            if !file.names().any(|name| glob.matches(name)) {
+                return Err(matches_nothing(glob, file));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wanted of the tensor of that name, if anything.
+    fn of(&self, name: &str) -> Option<Wanted> {
+        let matches = |r: &&Cast| r.glob.as_ref().is_some_and(|g| g.matches(name));
+        let rule = self.rules.iter().find(matches);
+        let rule = rule.or_else(|| self.rules.iter().find(|r| r.glob.is_none()))?;
+        let is_name = |g: &Glob| g.as_name() == Some(name) || g.as_str() == name;
+        Some(Wanted { to: rule.to?, by_name: rule.glob.as_ref().is_some_and(is_name) })
+    }
+
+    /// Makes the item one of the type that a rule wants, where it is dense and of floats of 8 bits and more; others,
+    /// scales and packed floats among them, where they are named. What it stands for is told by `tensor`, of which it
+    /// was made.
+    ///
+    /// # Errors
+    /// [`NOT_CAST`] for a tensor that is named and has no floats.
+    pub fn apply(&self, tensor: &Tensor, item: &mut Item) -> Result<Option<CastCount>> {
+        let Some(Wanted { to, by_name }) = self.of(tensor.name()) else { return Ok(None) };
+        let from = of_dense(&item.spec).filter(|from| match by_name {
+            true => from.class() == Class::Float && from.is_known(),
+            false => FloatType::of(from.dtype, from.logical_type.as_ref()).is_some(),
+        });
+        let Some(from) = from else {
+            return match by_name {
+                true => Err(not_cast(tensor, &item.spec, to)),
+                false => Ok(None),
+            };
+        };
+        let (Some(c), Some(count)) = (
+            item.spec.components.first_mut(),
+            holdall_core::model::element_count(&item.spec.shape),
+        ) else {
+            return Ok(None);
+        };
+        let already = FloatType::of(from.dtype, from.logical_type.as_ref()) == Some(to);
+        let len = count.checked_mul(to.dtype().width());
+        let (Some(len), false) = (len, already) else { return Ok(None) };
+        (c.dtype, c.logical_type, c.decoded_len) = (to.dtype(), to.logical_type(), len);
+        let overflowed = Arc::new(AtomicU64::new(0));
+        let overflow = self.overflow;
+        let caster = Caster::new(from.dtype, from.logical_type.clone(), count, to, overflow);
+        let counter = overflowed.clone();
+        let feeds = std::mem::take(&mut item.feeds);
+        let cast = |feed: Feed| match feed {
+            Feed::Component(feed) => {
+                let (tensor, component) = *feed;
+                Feed::Cast(Box::new(Casting { tensor, component, to, caster, overflowed: counter }))
+            }
+            Feed::Made(make) => Feed::Made(Box::new(move || {
+                let mut out = Vec::new();
+                let mut caster = caster;
+                caster.push(&make()?, &mut out)?;
+                counter.store(caster.finish(&mut out)?, Ordering::Relaxed);
+                Ok(out.into())
+            })),
+            other => other,
+        };
+        item.feeds = feeds.into_iter().next().map(cast).into_iter().collect();
+        item.keep = Keep::Nothing;
+        Ok(Some(CastCount { from, to, overflowed }))
+    }
+}
+
+/// A tensor that is converted, and how many of its numbers overflowed once it is written.
+#[derive(Debug, Clone)]
+pub struct CastCount {
+    /// What its elements are.
+    pub from: ElementType,
+    /// What they become.
+    pub to: FloatType,
+    overflowed: Arc<AtomicU64>,
+}
+
+impl CastCount {
+    /// Numbers that overflowed; 0 of a tensor that shares the bytes of another.
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed.load(Ordering::Relaxed)
+    }
+}
+
+/// The type of a dense tensor of one component.
+fn of_dense(spec: &TensorSpec) -> Option<ElementType> {
+    match &spec.components[..] {
+        [c] if spec.layout == Layout::Dense => {
+            Some(ElementType::new(c.dtype, c.logical_type.clone()))
+        }
+        _ => None,
+    }
+}
+
+#[cold]
+fn not_cast(tensor: &Tensor, spec: &TensorSpec, to: FloatType) -> holdall_core::Error {
+    let what = match of_dense(spec) {
+        Some(of) => format!("elements of {of} are not converted to {to}"),
+        None => {
+            let layout = spec.layout.as_str().shown();
+            format!("a tensor of layout `{layout}` is not converted to {to}")
+        }
+    };
+    let e = NOT_CAST.broken(what).in_tensor(tensor.name()).in_source(tensor.file().name());
+    let dense = [Layout::SparseCsr, Layout::SparseCoo, Layout::PackedCsr, Layout::PackedCoo];
+    match dense.contains(&spec.layout) || spec.layout == Layout::QuantizedGroup {
+        true => e.with_remedy(Remedy::MakeDense),
+        false => e,
+    }
+}
+
+/// A component of an open file on its way into another type.
+pub struct Casting {
+    pub(crate) tensor: Tensor,
+    pub(crate) component: Component,
+    pub(crate) to: FloatType,
+    caster: Caster,
+    overflowed: Arc<AtomicU64>,
+}
+
+impl Casting {
+    /// Its bytes in the other type, in pieces. The digest of those that they are made of is checked.
+    pub(crate) fn pieces(&self) -> Result<CastPieces> {
+        let digest = checked_algorithm(&self.component, Check::All);
+        Ok(CastPieces {
+            pieces: Pieces::checked(&self.tensor, self.component.clone(), digest)?,
+            caster: Some(self.caster.clone()),
+            overflowed: 0,
+            tensor: self.tensor.clone(),
+            component: self.component.clone(),
+        })
+    }
+
+    /// Gives them to the writer, and counts.
+    pub(crate) fn write<S: Sink>(&self, writer: &mut Writer<S>, work: &Work) -> Result<()> {
+        let mut pieces = self.pieces()?;
+        for piece in pieces.by_ref() {
+            let piece = piece?;
+            writer.write(&piece)?;
+            work.advance(piece.len() as u64)?;
+        }
+        self.overflowed.store(pieces.overflowed, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Pieces of a [`Casting`].
+pub(crate) struct CastPieces {
+    pieces: Pieces,
+    /// None once all has come.
+    caster: Option<Caster>,
+    overflowed: u64,
+    tensor: Tensor,
+    component: Component,
+}
+
+impl Iterator for CastPieces {
+    type Item = Result<Bytes>;
+
+    fn next(&mut self) -> Option<Result<Bytes>> {
+        loop {
+            let mut caster = self.caster.take()?;
+            let mut out = Vec::new();
+            let done = match self.pieces.next() {
+                Some(Ok(piece)) => {
+                    caster.push(&piece, &mut out).map(|()| self.caster = Some(caster))
+                }
+                Some(Err(e)) => return Some(Err(e)),
+                None => caster.finish(&mut out).map(|overflowed| self.overflowed = overflowed),
+            };
+            match done {
+                Err(e) => return Some(Err(self.tensor.place(e, &self.component))),
+                Ok(()) if out.is_empty() => {}
+                Ok(()) => return Some(Ok(out.into())),
+            }
+        }
+    }
+}

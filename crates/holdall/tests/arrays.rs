@@ -1,0 +1,84 @@
+//! `.npy` files and folders of them, as what is converted.
+
+use holdall::{
+    Convert, DType, ErrorKind, FloatType, LogicalType, OpenOptions, Role, WriteOptions, are_arrays,
+    convert, npy,
+};
+use std::path::Path;
+
+fn write(path: &Path, dtype: DType, logical: Option<&LogicalType>, shape: &[u64], bytes: &[u8]) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut all = npy::header(dtype, logical, shape).unwrap();
+    all.extend_from_slice(bytes);
+    std::fs::write(path, all).unwrap();
+}
+
+#[test]
+fn a_folder_of_arrays_is_converted_under_the_names_of_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("model");
+    let floats: Vec<u8> =
+        [1.0f32, -2.5, 0.1, 7.0, 8.0, 9.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    write(&folder.join("layers/0/w.npy"), DType::F32, None, &[2, 3], &floats);
+    write(&folder.join("ids.NPY"), DType::I64, None, &[2], &[7; 16]);
+    write(&folder.join("c.npy"), DType::F32, Some(&LogicalType::Complex64), &[1], &[1; 8]);
+    write(&folder.join("scalar.npy"), DType::U8, None, &[], &[3]);
+    write(&folder.join("none.npy"), DType::F64, None, &[0, 4], &[]);
+    // Most significant byte first.
+    let mut big = npy::header(DType::I32, None, &[2]).unwrap();
+    let at = big.windows(3).position(|w| w == b"<i4").unwrap();
+    big[at] = b'>';
+    big.extend([0, 0, 0, 5, 0, 0, 1, 0]);
+    std::fs::write(folder.join("big.npy"), big).unwrap();
+    std::fs::write(folder.join("README.txt"), "not an array").unwrap();
+
+    assert!(are_arrays(&folder) && are_arrays(&folder.join("c.npy")));
+    let file = OpenOptions::new().open_arrays(&folder).unwrap();
+    let mut names: Vec<&str> = file.names().collect();
+    names.sort_unstable();
+    assert_eq!(names, ["big", "c", "ids", "layers.0.w", "none", "scalar"]);
+    let out = dir.path().join("out.zt");
+    assert_eq!(convert(&file, &out, &Convert::new(WriteOptions::new())).unwrap().tensors, 6);
+    let made = holdall::open(&out).unwrap();
+    let bytes = |name: &str| made.tensor(name).unwrap().bytes(&Role::Data).unwrap();
+    assert_eq!(bytes("layers.0.w"), floats);
+    assert_eq!(made.tensor("layers.0.w").unwrap().shape(), [2, 3]);
+    assert_eq!(bytes("big"), [5, 0, 0, 0, 0, 1, 0, 0][..]);
+    assert_eq!(made.tensor("c").unwrap().logical_type(), Some(LogicalType::Complex64));
+    assert!(made.tensor("scalar").unwrap().shape().is_empty());
+    assert!(holdall::verify(&made, &Default::default()).unwrap().is_sound());
+
+    // One file, and in another type.
+    let one = OpenOptions::new().open_arrays(folder.join("layers/0/w.npy")).unwrap();
+    let options = Convert::new(WriteOptions::new().with_overwrite(true)).with_dtype(FloatType::F16);
+    assert_eq!(convert(&one, &out, &options).unwrap().cast, 1);
+    assert_eq!(holdall::open(&out).unwrap().tensor("w").unwrap().dtype(), Some(DType::F16));
+}
+
+#[test]
+fn what_cannot_be_opened_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let fails = |name: &str| OpenOptions::new().open_arrays(dir.path().join(name)).unwrap_err();
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    assert_eq!(fails("empty").code(), "npy/none");
+    assert_eq!(fails("gone.npy").kind(), ErrorKind::Io);
+    std::fs::write(dir.path().join("text.npy"), "hello, world").unwrap();
+    assert_eq!(fails("text.npy").code(), "npy/magic");
+    std::fs::write(dir.path().join("nothing.npy"), "").unwrap();
+    assert_eq!(fails("nothing.npy").kind(), ErrorKind::Malformed);
+    let whole = npy::header(DType::F32, None, &[2, 2]).unwrap();
+    std::fs::write(dir.path().join("short.npy"), [&whole[..], &[0; 15]].concat()).unwrap();
+    let e = fails("short.npy");
+    assert_eq!(e.kind(), ErrorKind::Malformed, "{e}");
+    let fortran = String::from_utf8_lossy(&whole).replace("False, ", "True,  ");
+    let mut fortran: Vec<u8> =
+        fortran.chars().map(|c| if c == '\u{fffd}' { 0x93 } else { c as u8 }).collect();
+    fortran.extend([0; 16]);
+    std::fs::write(dir.path().join("fortran.npy"), fortran).unwrap();
+    assert_eq!(fails("fortran.npy").code(), "npy/order");
+    // A dot and a folder may come to the same name.
+    let twice = dir.path().join("twice");
+    write(&twice.join("a.b.npy"), DType::U8, None, &[1], &[1]);
+    write(&twice.join("a/b.npy"), DType::U8, None, &[1], &[1]);
+    assert_eq!(fails("twice").kind(), ErrorKind::Malformed);
+}
