@@ -28,14 +28,24 @@ pub(crate) fn walk(index: &Index, len: u64) {
         assert_eq!(index.position(t.name()), Some(at), "{:?} is found by its name", t.name());
         assert_eq!(element_count(t.shape()), Some(t.count()));
         for c in t.components() {
+            let stated = index.stated().len() as u64;
+            let (len, room) = match c.stored.is_stated() {
+                true => (stated, 0..stated),
+                false => (len, room.clone()),
+            };
             assert!(c.stored.start <= c.stored.end && c.stored.end <= len, "{c:?}");
             let inside = room.start <= c.stored.start && c.stored.end <= room.end;
             assert!(inside || c.stored.is_empty(), "{c:?} is not inside {room:?}");
             assert_eq!(t.component(&c.role).as_ref(), Some(&c), "the role is its own");
         }
+        if let Some(e) = t.fault() {
+            assert!(e.tensor() == Some(t.name()) && t.components().len() == 0, "{e}");
+        }
         let _ = TensorSpec::of(&t);
         check_json(t.attributes());
     }
+    assert_eq!(index.faults().len() > 0, index.clone().sound().is_err());
+    assert!(index.claimed().iter().all(|extent| extent.is_stated() || extent.end <= len));
     check_json(index.attributes());
     for warning in index.warnings() {
         assert!(warning.count > 0 && !warning.to_string().is_empty());
