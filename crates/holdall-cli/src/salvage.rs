@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::writing;
 use clap::Args;
 use holdall::plain::ToPlain as _;
-use holdall::{EncodeOptions, FileSink, SalvageReport, WriteOptions, fields};
+use holdall::{FileSink, SalvageReport, WriteOptions, fields};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -45,15 +45,8 @@ const SHOWN: usize = 20;
 /// Salvages one file.
 pub(crate) fn run(session: &Session, args: &SalvageArgs) -> Result<Status, Failure> {
     FileSink::check(&args.output, args.force)?;
-    let mut write =
-        WriteOptions::new().with_work(session.work("salvaging")).with_overwrite(args.force);
-    if let Some(to) = &args.to {
-        let (format, version) = writing::target(to)?;
-        write = write.with_format(format);
-        if let Some(version) = version {
-            write = write.with_encode(EncodeOptions::new().with_version(version));
-        }
-    }
+    let write = WriteOptions::new().with_work(session.work("salvaging"));
+    let write = writing::in_format(write.with_overwrite(args.force), args.to.as_deref())?;
     let options = input::options_for(session, &args.input);
     let report = holdall::salvage(&args.input, &args.output, write, &options)?;
     if session.json() {

@@ -46,20 +46,24 @@ impl Writing {
         to: Option<&str>,
         force: bool,
     ) -> Result<WriteOptions, Failure> {
-        let out = self.options(work).with_overwrite(force);
-        let Some(to) = to else { return Ok(out) };
-        let (format, version) = target(to)?;
-        let out = out.with_format(format);
-        Ok(match version {
-            Some(version) => out.with_encode(EncodeOptions::new().with_version(version)),
-            None => out,
-        })
+        in_format(self.options(work).with_overwrite(force), to)
     }
 
     /// Whether an encoding was asked for, rather than the one each component has.
     pub(crate) fn has_encoding(&self) -> bool {
         self.encoding.is_some()
     }
+}
+
+/// The options with the format and version that were asked for, if any were.
+pub(crate) fn in_format(out: WriteOptions, to: Option<&str>) -> Result<WriteOptions, Failure> {
+    let Some(to) = to else { return Ok(out) };
+    let (format, version) = target(to)?;
+    let out = out.with_format(format);
+    Ok(match version {
+        Some(version) => out.with_encode(EncodeOptions::new().with_version(version)),
+        None => out,
+    })
 }
 
 /// `--encoding`.

@@ -88,11 +88,16 @@ pub fn salvage(
     }
     let report =
         convert(&file, target, &Convert::new(target_of(&file, target, write)).with_select(select))?;
-    let whole = refused.as_ref().map_or(file.index().source_len(), |_| len_of(path, &file));
+    let read_len = file.index().source_len();
+    // Of a file of which a part was read, the whole is in the file system.
+    let source_len = match refused {
+        Some(_) => path.metadata().map_or(read_len, |meta| meta.len()),
+        None => read_len,
+    };
     Ok(SalvageReport {
         refused,
-        source_len: whole,
-        read_len: file.index().source_len(),
+        source_len,
+        read_len,
         tensors: report.tensors,
         left_out: wrong.errors,
         left_out_count: wrong.tensors.len() as u64,
@@ -113,10 +118,6 @@ fn target_of(file: &File, target: &Path, write: WriteOptions) -> WriteOptions {
         write.encode.version = version_to_write(file);
     }
     write
-}
-
-fn len_of(path: &Path, file: &File) -> u64 {
-    path.metadata().map_or(file.index().source_len(), |meta| meta.len())
 }
 
 /// The file at `path`, which does not open as it is.
