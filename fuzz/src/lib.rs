@@ -58,6 +58,14 @@ pub static TARGETS: &[Target] = &[
         runs: 200_000,
     },
     Target {
+        name: "decode_gguf",
+        run: decode_gguf::run,
+        seeds: &["corpus/accept/gguf", "corpus/reject/gguf"],
+        of_file: whole,
+        form: Form::Bytes,
+        runs: 200_000,
+    },
+    Target {
         name: "decode_safetensors",
         run: decode_safetensors::run,
         seeds: &["corpus/accept/safetensors", "corpus/reject/safetensors"],

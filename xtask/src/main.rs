@@ -17,6 +17,8 @@ mod wasm;
 // Files that break a rule on being opened: the tables that the formats' own tests go through.
 #[path = "../../crates/holdall-core/tests/carton_files/mod.rs"]
 mod carton_files;
+#[path = "../../crates/holdall-core/tests/gguf_files/mod.rs"]
+mod gguf_files;
 #[path = "../../crates/holdall-core/tests/metatensor_files/mod.rs"]
 mod metatensor_files;
 #[path = "../../crates/holdall-core/tests/safetensors_files/mod.rs"]

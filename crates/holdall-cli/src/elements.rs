@@ -1,8 +1,10 @@
 //! Some elements of a tensor, reading no more than holds them.
 
 use crate::exit::Failure;
+use holdall::layout::Computed;
+use holdall::layout::blocks::Blocks;
 use holdall::layout::dense::Dense;
-use holdall::{Bytes, Component, DType, LogicalType, Result, Tensor};
+use holdall::{Bytes, Component, DType, Layout, LogicalType, Result, Role, Tensor};
 use std::ops::Range;
 
 /// Elements `ranges` of one component, in row-major order; ranges rise and do not overlap.
@@ -22,17 +24,33 @@ pub(crate) fn of_component(
     ranges.iter().zip(all).map(dense).collect()
 }
 
-/// Elements `ranges` of a quantized tensor, as f32.
-pub(crate) fn of_quantized(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
-    let view = tensor.quantized()?;
-    let one = |range: &Range<u64>| {
+/// Elements `ranges` of a tensor whose layout computes them, as f32.
+pub(crate) fn of_computed(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
+    let decode = |view: &dyn Computed, range: Range<u64>| {
         // What is shown is little.
         let mut out = vec![0f32; (range.end - range.start) as usize];
-        view.dequantize_range(range.clone(), &mut out)?;
+        view.dequantize_range(range, &mut out)?;
         let bytes: Vec<u8> = out.iter().flat_map(|x| x.to_le_bytes()).collect();
         Ok(Dense::new(DType::F32, None, [out.len() as u64], bytes))
     };
-    ranges.iter().map(one).collect()
+    let Layout::Blocks(of) = tensor.layout() else {
+        let view = tensor.computed()?;
+        return ranges.iter().map(|range| decode(&*view, range.clone())).collect();
+    };
+    // Blocks stand alone: those that hold the elements are enough.
+    let blocks = |range: &Range<u64>| range.start / of.elements..range.end.div_ceil(of.elements);
+    let stored: Vec<Range<u64>> = ranges
+        .iter()
+        .map(|range| blocks(range).start * of.bytes..blocks(range).end * of.bytes)
+        .collect();
+    let read = tensor.bytes_ranges(&Role::Data, &stored)?;
+    let one = |(range, bytes): (&Range<u64>, Bytes)| {
+        let (first, count) = (blocks(range).start * of.elements, range.end - range.start);
+        let shape = [(blocks(range).end * of.elements) - first];
+        let start = range.start - first;
+        decode(&Blocks::new(of, &shape, bytes)?, start..start + count)
+    };
+    ranges.iter().zip(read).map(one).collect()
 }
 
 /// Hands the decoded bytes `range` of a component to `sink`, in pieces of whole elements. Its digest is

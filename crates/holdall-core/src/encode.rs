@@ -160,6 +160,11 @@ pub trait Encode: Send {
     /// Whether components may carry a digest of that algorithm.
     fn can_digest(&self, algorithm: crate::model::Algorithm) -> bool;
 
+    /// Whether components may share the bytes of others. Where not, each is written.
+    fn can_share(&self) -> bool {
+        true
+    }
+
     /// Checks that the format can hold these attributes and this tensor.
     ///
     /// # Errors

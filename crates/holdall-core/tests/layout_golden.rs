@@ -2,6 +2,7 @@
 
 use half::f16;
 use holdall_core::codec::zstd::Stream;
+use holdall_core::layout::Computed as _;
 use holdall_core::layout::dense::Dense;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};

@@ -1,6 +1,7 @@
 //! Quantized groups: against packers written as GPTQ's and AWQ's are, and every length that is wrong.
 
 use half::f16;
+use holdall_core::layout::Computed as _;
 use holdall_core::layout::Decoded;
 use holdall_core::layout::quantized::{Quantized, QuantizedParts};
 use holdall_core::{Attributes, DType, Error, Limits, LogicalType, Value};

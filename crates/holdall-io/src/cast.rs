@@ -204,7 +204,7 @@ fn not_cast(tensor: &Tensor, spec: &TensorSpec, to: FloatType) -> holdall_core::
     };
     let e = NOT_CAST.broken(what).in_tensor(tensor.name()).in_source(tensor.file().name());
     let dense = [Layout::SparseCsr, Layout::SparseCoo, Layout::PackedCsr, Layout::PackedCoo];
-    match dense.contains(&spec.layout) || spec.layout == Layout::QuantizedGroup {
+    match dense.contains(&spec.layout) || spec.layout.is_computed() {
         true => e.with_remedy(Remedy::MakeDense),
         false => e,
     }

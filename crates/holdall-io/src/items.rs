@@ -147,7 +147,7 @@ pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> 
     let mut slots: Vec<Option<Item>> = items.drain(..).map(Some).collect();
     let mut items: Vec<Item> =
         places.drain(..).filter_map(|i| slots.get_mut(i).and_then(Option::take)).collect();
-    if sharing == Sharing::Copy {
+    if sharing == Sharing::Copy || !encoder.can_share() {
         return Ok(items);
     }
     let mut seen: HashMap<Content, Vec<(usize, usize)>> = HashMap::new();

@@ -5,6 +5,8 @@ use crate::file::Tensor;
 use holdall_core::error::Shown as _;
 #[cfg(feature = "carton")]
 use holdall_core::formats::carton;
+use holdall_core::layout::Computed;
+use holdall_core::layout::blocks::Blocks;
 use holdall_core::layout::dense::{Dense, row_range};
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};
@@ -82,6 +84,27 @@ impl Tensor {
         view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
     }
 
+    /// A tensor in ggml's blocks.
+    ///
+    /// # Errors
+    /// Misuse for another layout; as [`Tensor::bytes`].
+    pub fn blocks(&self) -> Result<Blocks> {
+        self.sound()?;
+        let view = Blocks::of(self.info(), |role| self.bytes(role));
+        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
+    }
+
+    /// The elements of a tensor whose layout [computes](Layout::is_computed) them.
+    ///
+    /// # Errors
+    /// As [`Tensor::quantized`] and [`Tensor::blocks`].
+    pub fn computed(&self) -> Result<Box<dyn Computed>> {
+        Ok(match self.layout() {
+            Layout::Blocks(_) => Box::new(self.blocks()?),
+            _ => Box::new(self.quantized()?),
+        })
+    }
+
     /// The tensor as a dense one, whatever its layout: sparse ones with their zeros, quantized ones
     /// as f32.
     ///
@@ -96,7 +119,7 @@ impl Tensor {
             Layout::Dense => self.dense(),
             Layout::SparseCsr | Layout::PackedCsr => self.csr()?.to_dense(limits).map_err(placed),
             Layout::SparseCoo | Layout::PackedCoo => self.coo()?.to_dense(limits).map_err(placed),
-            Layout::QuantizedGroup => self.quantized()?.to_dense(limits).map_err(placed),
+            layout if layout.is_computed() => self.computed()?.to_dense(limits).map_err(placed),
             Layout::Records | Layout::Blob => {
                 let layout = self.layout();
                 Err(placed(UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` has no elements"))))

@@ -7,6 +7,7 @@
 //! A test runs it, and compares every snippet in the docs with these functions.
 #![allow(dead_code)] // The test that includes this file calls `run` itself.
 
+use holdall::layout::Computed as _;
 use holdall::source::{ByteSource, MemorySource};
 use holdall::{
     Cancel, Cast, Check, Convert, DType, DiffOptions, Edit, EncodeOptions, ErrorKind, FloatType,

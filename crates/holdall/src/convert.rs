@@ -372,15 +372,15 @@ fn report(file: &File, items: &[Item], target_len: u64) -> ConvertReport {
 
 /// How a tensor will be written, and from what.
 fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item> {
-    if options.dense && (is_sparse(tensor) || *tensor.layout() == Layout::QuantizedGroup) {
+    if options.dense && (is_sparse(tensor) || tensor.layout().is_computed()) {
         return dense_item(tensor);
     }
     forms.item(tensor)
 }
 
 fn dense_item(tensor: &Tensor) -> Result<Item> {
-    let quantized = *tensor.layout() == Layout::QuantizedGroup;
-    let (dtype, logical) = match (quantized, tensor.dtype()) {
+    let is_computed = tensor.layout().is_computed();
+    let (dtype, logical) = match (is_computed, tensor.dtype()) {
         (true, _) | (_, None) => (DType::F32, None),
         (false, Some(dtype)) => (dtype, tensor.logical_type()),
     };
@@ -399,7 +399,7 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
             (c.logical_type, c.decoded_len) = (Some(t), len);
         }
     }
-    if !quantized {
+    if !is_computed {
         spec.attributes = tensor.attributes().clone();
     }
     let tensor = tensor.clone();

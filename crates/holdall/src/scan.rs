@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 use holdall_core::codec::zstd::{FRAME_LEN, SeekTable, check_decoded_len};
+use holdall_core::layout::Computed;
 use holdall_core::layout::dense::Dense;
-use holdall_core::layout::quantized::Quantized;
 use holdall_core::read::Access;
 use holdall_core::{ByteOrder, Component, DType, Encoding, Result};
 use holdall_io::Tensor;
@@ -29,7 +29,7 @@ enum Place {
     File(Box<InFile>),
     Memory(Bytes),
     /// Computed when asked for, as f32.
-    Quantized(Box<Quantized>),
+    Computed(Box<dyn Computed>),
 }
 
 struct InFile {
@@ -79,12 +79,12 @@ impl Elements {
         Elements { of, count, place: Place::Memory(bytes) }
     }
 
-    /// What a quantized tensor stands for.
-    pub(crate) fn quantized(quantized: Quantized) -> Elements {
+    /// Those of a tensor whose layout computes them.
+    pub(crate) fn computed(computed: Box<dyn Computed>) -> Elements {
         Elements {
             of: ElementType::new(DType::F32, None),
-            count: Some(quantized.count()),
-            place: Place::Quantized(Box::new(quantized)),
+            count: Some(computed.count()),
+            place: Place::Computed(computed),
         }
     }
 
@@ -92,7 +92,7 @@ impl Elements {
     pub(crate) fn is_random(&self) -> bool {
         match &self.place {
             Place::File(f) => f.component.encoding == Encoding::Raw || f.table.is_some(),
-            Place::Memory(_) | Place::Quantized(_) => true,
+            Place::Memory(_) | Place::Computed(_) => true,
         }
     }
 
@@ -102,7 +102,7 @@ impl Elements {
             Place::File(f) => {
                 f.is_remote() && checked_algorithm(&f.component, f.tensor.file().check()).is_some()
             }
-            Place::Memory(_) | Place::Quantized(_) => false,
+            Place::Memory(_) | Place::Computed(_) => false,
         }
     }
 
@@ -125,7 +125,7 @@ impl Elements {
         let bytes = self.of.len_of(range.start)..self.of.len_of(range.end);
         match &self.place {
             Place::Memory(all) => work(&all[bytes.start as usize..bytes.end as usize]),
-            Place::Quantized(q) => {
+            Place::Computed(q) => {
                 let mut values = vec![0f32; (range.end - range.start) as usize];
                 q.dequantize_range(range, &mut values)?;
                 memory.clear();

@@ -169,7 +169,7 @@ fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
             });
             sparse(tensor, coo.values().clone(), &mut places)?
         }
-        Layout::QuantizedGroup => (Elements::quantized(tensor.quantized()?), 0),
+        layout if layout.is_computed() => (Elements::computed(tensor.computed()?), 0),
         // Says that the layout is not known.
         _ => (Elements::held(tensor.to_dense()?), 0),
     })

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Codes of warnings, which are in no table of rules.
-const WARNINGS: [&str; 27] = [
+const WARNINGS: [&str; 29] = [
     warnings::VERSION,
     warnings::ALIGNMENT,
     warnings::UNKNOWN_DIGEST,
@@ -19,6 +19,8 @@ const WARNINGS: [&str; 27] = [
     "index/logical-type",
     "http/validator",
     "safetensors/restore",
+    "gguf/restore",
+    "gguf/big-endian",
     "metatensor/restore",
     "metatensor/unknown-key",
     "metatensor/values-unchecked",

@@ -2,6 +2,7 @@
 
 mod make;
 
+use holdall::layout::Computed as _;
 use holdall::{DType, ErrorKind, Io, Layout, LogicalType, OpenOptions, Role, Value};
 use make::{coo, csr, dense, f32s, file, part, tensor, u64s};
 

@@ -5,6 +5,7 @@ pub mod assembly;
 pub mod carton_texts;
 pub mod cbor;
 pub mod decode_carton;
+pub mod decode_gguf;
 pub mod decode_metatensor;
 pub mod decode_safetensors;
 pub mod decode_ztensor;

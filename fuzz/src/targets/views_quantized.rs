@@ -2,6 +2,7 @@
 
 use crate::limits;
 use crate::take::{Put, Take};
+use holdall::layout::Computed as _;
 use holdall::layout::Decoded;
 use holdall::layout::quantized::{Quantized, QuantizedParts};
 use holdall::{Attributes, Bytes, DType, Layout, Role, Value};

@@ -50,7 +50,13 @@ impl Sums {
             for c in tensor.components() {
                 let decoded = c.decoded_len.unwrap_or(0);
                 sums.components += 1;
-                sums.add_type(component_type(&c), decoded);
+                sums.add_type(
+                    match tensor.layout() {
+                        Layout::Blocks(of) => of.as_str().into(),
+                        _ => component_type(&c),
+                    },
+                    decoded,
+                );
                 if let Some(digest) = &c.digest {
                     sums.add_digest(digest);
                 }

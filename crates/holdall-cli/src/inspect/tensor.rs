@@ -83,6 +83,7 @@ fn dtype_line(tensor: &Tensor) -> String {
     let own = tensor_type(tensor);
     match (tensor.logical_type(), tensor.dtype()) {
         _ if matches!(tensor.layout(), Layout::Records | Layout::Blob) => own.into_owned(),
+        _ if matches!(tensor.layout(), Layout::Blocks(_)) => format!("{own}, in blocks"),
         (Some(_), Some(dtype)) => format!("{own}, stored as {dtype}"),
         _ => own.into_owned(),
     }
@@ -134,7 +135,7 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
     }
     let shown = match tensor.layout() {
         Layout::Dense => dense(tensor, components),
-        Layout::QuantizedGroup => quantized(tensor),
+        layout if layout.is_computed() => computed(tensor),
         Layout::SparseCsr | Layout::PackedCsr => csr(tensor),
         Layout::SparseCoo | Layout::PackedCoo => coo(tensor),
         Layout::Records => records(tensor),
@@ -167,9 +168,9 @@ fn dense(tensor: &Tensor, components: &[Component]) -> Result<String> {
     preview.render(&parts)
 }
 
-fn quantized(tensor: &Tensor) -> Result<String> {
+fn computed(tensor: &Tensor) -> Result<String> {
     let preview = Preview::new(tensor.shape());
-    let parts = elements::of_quantized(tensor, &preview.ranges())?;
+    let parts = elements::of_computed(tensor, &preview.ranges())?;
     Ok(format!("dequantized\n{}", preview.render(&parts)?))
 }
 

@@ -10,8 +10,12 @@
 pub mod carton;
 #[cfg(any(feature = "metatensor", feature = "safetensors"))]
 mod element;
-#[cfg(any(feature = "metatensor", feature = "safetensors"))]
+#[cfg(feature = "gguf")]
+pub mod gguf;
+#[cfg(any(feature = "metatensor", feature = "safetensors", feature = "gguf"))]
 mod header;
+#[cfg(any(feature = "safetensors", feature = "gguf"))]
+mod kept;
 #[cfg(feature = "metatensor")]
 pub mod metatensor;
 #[cfg(feature = "safetensors")]
@@ -74,6 +78,8 @@ pub static FORMATS: &[&Format] = &[
     // Before safetensors, whose files start in the same way.
     #[cfg(feature = "metatensor")]
     &metatensor::FORMAT,
+    #[cfg(feature = "gguf")]
+    &gguf::FORMAT,
     #[cfg(feature = "safetensors")]
     &safetensors::FORMAT,
     // Last, because it looks at the end of a file too.

@@ -4,14 +4,19 @@
 //! sits above this crate. A view can be had only by way of its checks, so what it hands out never
 //! reaches outside its bytes or its shape.
 
+pub mod blocks;
 pub mod cast;
 pub mod dense;
 pub mod float;
 pub mod quantized;
 pub mod sparse;
 
+use crate::error::Result;
+use crate::limits::Limits;
 use crate::model::{DType, LogicalType};
 use bytes::Bytes;
+use std::fmt::Debug;
+use std::ops::Range;
 
 /// The decoded bytes of one component, and what they are.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +34,78 @@ impl Decoded {
     pub fn new(dtype: DType, bytes: impl Into<Bytes>) -> Decoded {
         Decoded { dtype, logical_type: None, bytes: bytes.into() }
     }
+}
+
+/// A tensor whose elements are worked out of what is stored: groups, blocks.
+pub trait Computed: Debug + Send + Sync {
+    /// Dimensions, in elements.
+    fn shape(&self) -> &[u64];
+
+    /// Elements: the product of the shape.
+    fn count(&self) -> u64;
+
+    /// Elements `elements` of the row-major order, into `out`, without other memory.
+    ///
+    /// # Errors
+    /// [`ROWS`] for elements outside the tensor; [`LENGTH`] when `out` is not as long as the range.
+    fn dequantize_range(&self, elements: Range<u64>, out: &mut [f32]) -> Result<()>;
+
+    /// All elements in row-major order.
+    ///
+    /// # Errors
+    /// None that a view leaves possible, but memory: [`DENSE_LIMIT`].
+    fn dequantize(&self) -> Result<Vec<f32>> {
+        let mut out = Vec::new();
+        // Bounded by what is in memory: an element has at least a bit there.
+        let count = usize::try_from(self.count()).unwrap_or(usize::MAX);
+        if out.try_reserve_exact(count).is_err() {
+            return Err(DENSE_LIMIT.broken(format!("there is no memory for {count} elements")));
+        }
+        out.resize(count, 0.0);
+        self.dequantize_range(0..self.count(), &mut out)?;
+        Ok(out)
+    }
+
+    /// The tensor as dense `f32`.
+    ///
+    /// # Errors
+    /// [`DENSE_LIMIT`].
+    fn to_dense(&self, limits: &Limits) -> Result<dense::Dense> {
+        let (most, count) = (limits.decoded_len, self.count());
+        if count.checked_mul(4).is_none_or(|len| len > most) {
+            let message = format!("{count} elements of f32, at most {most} bytes");
+            return Err(DENSE_LIMIT.broken(message));
+        }
+        let values = self.dequantize()?;
+        let bytes = if cfg!(target_endian = "little") {
+            Bytes::from_owner(FloatBytes(values))
+        } else {
+            values.iter().flat_map(|x| x.to_le_bytes()).collect()
+        };
+        Ok(dense::Dense::new(DType::F32, None, self.shape().to_vec(), bytes))
+    }
+}
+
+/// Floats in memory as the bytes they are.
+struct FloatBytes(Vec<f32>);
+
+impl AsRef<[u8]> for FloatBytes {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::must_cast_slice(&self.0)
+    }
+}
+
+/// Checks that `elements` are inside of a tensor of `count`, and fill `out`.
+fn check_room(count: u64, elements: &Range<u64>, out: &[f32]) -> Result<()> {
+    let Range { start, end } = *elements;
+    if start > end || end > count {
+        return Err(ROWS.broken(format!("elements {start}..{end} of {count}")));
+    }
+    if out.len() as u64 != end - start {
+        let message = format!("{} elements do not fill a slice of {}", end - start, out.len());
+        return Err(LENGTH.broken(message));
+    }
+    Ok(())
 }
 
 crate::error::rules! {
@@ -70,6 +147,10 @@ crate::error::rules! {
     /// Elements whose size is not known.
     pub ELEMENT_SIZE: Unsupported "layout/element-size"
         "The bits of an element are known, and whole bytes where elements are addressed one by one.";
+    /// A number that a quantized type cannot take.
+    pub NOT_FINITE: Misuse "layout/not-finite"
+        "Numbers that become quantized ones are finite, and their scale fits the type it has."
+        remedies [LeaveOut];
     /// A dense copy would be too large.
     pub DENSE_LIMIT: Limit "layout/dense-limit"
         "A dense copy of a sparse or quantized tensor takes at most `Limits::decoded_len` bytes.";

@@ -33,8 +33,8 @@ crate::error::rules! {
         "The product of a shape, and the bytes it takes, fit in 64 bits.";
     /// Shape and dtype say one size, the component another.
     pub SIZE: Malformed "index/size"
-        "A dense component holds exactly product(shape) elements of its dtype, and the `entries` of \
-         a blob 16 bytes for each.";
+        "A dense component holds exactly product(shape) elements of its dtype, one of blocks \
+         exactly those of its rows, and the `entries` of a blob 16 bytes for each.";
     /// A layout's component is missing.
     pub MISSING_COMPONENT: Malformed "index/missing-component"
         "A tensor has every component that its layout is made of.";
@@ -500,6 +500,10 @@ impl IndexBuilder {
                     self.blame_last(e).in_component(role)
                 })
             }
+            (Layout::Blocks(of), Role::Data) => of.stored_len(dims).map(Some).ok_or_else(|| {
+                let message = format!("rows of shape {dims:?} are not whole blocks of {of}");
+                self.blame_last(SIZE.broken(message)).in_component(role)
+            }),
             (Layout::SparseCsr, Role::Indptr) => Ok(dims
                 .first()
                 .and_then(|rows| rows.checked_add(1)?.checked_mul(row.dtype.width()))),
@@ -527,13 +531,18 @@ impl IndexBuilder {
             return Ok(());
         };
         let layout = &inner.layouts[inner.tensors[last].layout as usize];
-        if found == expected || !matches!(layout, Layout::Dense | Layout::Blob) {
+        if found == expected || !matches!(layout, Layout::Dense | Layout::Blocks(_) | Layout::Blob)
+        {
             return Ok(());
         }
-        let (dims, dtype) = (inner.dims(last), row.dtype);
+        let dims = inner.dims(last);
+        let of: &dyn std::fmt::Display = match layout {
+            Layout::Blocks(of) => of,
+            _ => &row.dtype,
+        };
         let e = SIZE
             .broken(format!(
-                "shape {dims:?} of {dtype} takes {expected} bytes, the component has {found}"
+                "shape {dims:?} of {of} takes {expected} bytes, the component has {found}"
             ))
             .at(row.offset..row.offset + row.stored_len);
         let role = inner.roles[row.role as usize].clone();
@@ -639,7 +648,7 @@ fn check_expansion(encoding: Encoding, stored_len: u64, decoded_len: u64) -> Res
 /// The components without which a layout means nothing.
 pub(crate) fn required_roles(layout: &Layout) -> &'static [Role] {
     match layout {
-        Layout::Dense | Layout::PackedCsr | Layout::PackedCoo => &[Role::Data],
+        Layout::Dense | Layout::PackedCsr | Layout::PackedCoo | Layout::Blocks(_) => &[Role::Data],
         Layout::SparseCsr => &[Role::Values, Role::Indices, Role::Indptr],
         Layout::SparseCoo => &[Role::Values, Role::Coords],
         // `zeros` may be left out by symmetric quantization, and real files do.

@@ -1,6 +1,7 @@
 //! The vocabulary: what any tensor file contains, whatever its format.
 
 pub mod attributes;
+pub mod block;
 pub mod builder;
 mod digest;
 mod dtype;
@@ -10,6 +11,7 @@ mod shape;
 mod tensor;
 
 pub use attributes::{Attributes, Value};
+pub use block::BlockType;
 pub use builder::IndexBuilder;
 pub use digest::{Algorithm, Digest, Hasher, crc32c, crc32c_combine};
 pub use dtype::{ByteOrder, DType, Encoding, LogicalType};

@@ -1,17 +1,20 @@
 //! A tensor's parts: its layout and its components.
 
+use super::block::BlockType;
 use super::{ByteOrder, DType, Digest, Encoding, LogicalType};
 use crate::read::Extent;
 use std::fmt;
 use std::sync::Arc;
 
 macro_rules! open_names {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }
+        $($(#[$wdoc:meta])* or $wide:ident($of:ty) by $find:path)?) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
+            $($(#[$wdoc])* $wide($of),)?
             /// A name this version gives no meaning to; kept as it is.
             Other(Arc<str>),
         }
@@ -21,6 +24,7 @@ macro_rules! open_names {
             pub fn as_str(&self) -> &str {
                 match self {
                     $($name::$variant => $text,)*
+                    $($name::$wide(of) => of.layout,)?
                     $name::Other(text) => text,
                 }
             }
@@ -29,7 +33,12 @@ macro_rules! open_names {
             pub fn from_name(name: &str) -> $name {
                 match name {
                     $($text => $name::$variant,)*
-                    other => $name::Other(other.into()),
+                    other => {
+                        $(if let Some(of) = $find(other) {
+                            return $name::$wide(of);
+                        })?
+                        $name::Other(other.into())
+                    }
                 }
             }
         }
@@ -63,6 +72,8 @@ open_names! {
         /// `entries`, each an offset and a length, and the bytes that they point at, `blob_data`.
         Blob = "blob",
     }
+    /// ggml's blocks of that type, one component, `data`: `gguf.q4_k`.
+    or Blocks(&'static BlockType) by BlockType::by_layout
 }
 
 open_names! {
@@ -88,6 +99,13 @@ open_names! {
         Entries = "entries",
         /// Bytes that entries point at: a heap.
         BlobData = "blob_data",
+    }
+}
+
+impl Layout {
+    /// Whether its elements are worked out of what is stored, as `f32`: groups and blocks.
+    pub fn is_computed(&self) -> bool {
+        matches!(self, Layout::QuantizedGroup | Layout::Blocks(_))
     }
 }
 

@@ -245,12 +245,12 @@ class Tensor:
         return self._array(buffer, 0, tuple(shape), dtype).copy()
 
     def dequantize(self) -> "np.ndarray[Any, Any]":
-        """A quantized tensor as float32, of its shape.
+        """A quantized tensor, in groups or in blocks of GGUF, as float32, of its shape.
 
         Raises:
             Misuse: another layout.
         """
-        if self.layout != "quantized_group":
+        if self.layout != "quantized_group" and not self.layout.startswith("gguf."):
             raise self._misuse(f"its layout is {self.layout}, not quantized_group", None)
         return self.to_dense()
 

@@ -242,7 +242,7 @@ impl Context<'_> {
                     return Ok(());
                 }
             }
-            (Layout::QuantizedGroup, Layout::QuantizedGroup) => {
+            (x, y) if x.is_computed() && x == y => {
                 found.components = self.components(kept, pair)?;
                 if found.components.is_empty() && found.attributes.is_empty() {
                     return Ok(());
@@ -388,7 +388,7 @@ fn stored(tensor: &Tensor, role: &Role) -> Result<Elements> {
 fn elements(tensor: &Tensor) -> Result<Elements> {
     Ok(match tensor.layout() {
         Layout::Dense => stored(tensor, &Role::Data)?,
-        Layout::QuantizedGroup => Elements::quantized(tensor.quantized()?),
+        layout if layout.is_computed() => Elements::computed(tensor.computed()?),
         // Says so when the layout is not known.
         _ => Elements::held(tensor.to_dense()?),
     })

@@ -5,25 +5,19 @@ use super::decode::component;
 use crate::error::hash::HashMap;
 use crate::error::{Result, Shown as _};
 use crate::formats::element::ElementType;
+use crate::formats::kept::{
+    self, ATTRIBUTES, PREFIX, TENSOR_ATTRIBUTES, TensorAttributes, object, read_tensor_attributes,
+};
 use crate::limits::Limits;
 use crate::model::{Attributes, IndexBuilder, Layout, Value};
-use holdall_json::{DUPLICATE_KEY, Reader, duplicate, write_string};
+use holdall_json::{Reader, duplicate, write_string};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Keys that start like this are ours.
-pub(super) const PREFIX: &str = "holdall.";
-/// The file's attributes that are not text.
-pub(super) const ATTRIBUTES: &str = "holdall.attributes";
-/// The attributes of tensors.
-pub(super) const TENSOR_ATTRIBUTES: &str = "holdall.tensor_attributes";
 /// Tensors that share the bytes of another.
 pub(super) const ALIASES: &str = "holdall.aliases";
 
 const OURS: [&str; 3] = [ATTRIBUTES, TENSOR_ATTRIBUTES, ALIASES];
-
-/// Levels of JSON that one level of an attribute value may take: a map is `{"$map":[[key,value]]}`.
-const JSON_LEVELS: usize = 3;
 
 /// The pairs of `__metadata__` in the file's order, keys unique.
 #[derive(Debug, Default)]
@@ -42,7 +36,7 @@ impl Metadata {
 pub(super) struct Restore {
     metadata: Metadata,
     attributes: Option<Attributes>,
-    tensor_attributes: Option<HashMap<String, Attributes>>,
+    tensor_attributes: Option<TensorAttributes>,
     aliases: Option<Aliases>,
     /// Text under one of our keys that is not of our form.
     odd: Vec<(&'static str, String)>,
@@ -64,7 +58,7 @@ struct First {
 
 impl Restore {
     pub(super) fn new(metadata: Metadata, limits: &Limits) -> Restore {
-        let depth = limits.depth.saturating_mul(JSON_LEVELS).saturating_add(2);
+        let depth = kept::depth(limits);
         let mut odd = Vec::new();
         let find = |wanted: &'static str| metadata.pairs.iter().find(|(k, _)| k == wanted);
         let mut keep = |key: &'static str, why: String| odd.push((key, why));
@@ -160,7 +154,7 @@ impl Aliases {
     fn add(
         self,
         builder: &mut IndexBuilder,
-        attributes: &mut Option<HashMap<String, Attributes>>,
+        attributes: &mut Option<TensorAttributes>,
     ) -> Result<()> {
         for (alias, first) in &self.pairs {
             let Some(Some(first)) = self.firsts.get(first) else { continue };
@@ -182,22 +176,6 @@ fn without_clash(read: Attributes, metadata: &Metadata) -> Result<Attributes, St
         Some(key) => Err(format!("`{}` is there as text too", key.shown())),
         None => Ok(read),
     }
-}
-
-fn read_tensor_attributes(text: &str, depth: usize) -> Result<HashMap<String, Attributes>> {
-    let mut reader = Reader::new(text.as_bytes(), 0, depth)?;
-    let mut scratch = String::new();
-    let mut all = HashMap::default();
-    reader.begin_object()?;
-    while let Some(name) = reader.next_key(&mut scratch)? {
-        let name = name.to_owned();
-        let attributes = Attributes::read_json(&mut reader)?;
-        if let Some(_first) = all.insert(name, attributes) {
-            return Err(DUPLICATE_KEY.broken("a tensor appears twice"));
-        }
-    }
-    reader.end()?;
-    Ok(all)
 }
 
 fn read_aliases(text: &str) -> Result<Aliases, String> {
@@ -257,33 +235,26 @@ impl<'a> Said<'a> {
 
     /// Appends `"__metadata__":{…}`, keys sorted, unless there is nothing to say.
     pub(super) fn write(&self, out: &mut String) {
-        let attributes = object(&self.attributes, |value, out| value.write_json(out));
-        let of_tensors = object(&self.tensor_attributes, |own, out| out.push_str(&own.to_json()));
-        let aliases = object(&self.aliases, |first, out| write_string(first, out));
+        let attributes = object(self.attributes.iter().map(|(k, v)| (*k, *v)), |value, out| {
+            value.write_json(out)
+        });
+        let of_tensors =
+            object(self.tensor_attributes.iter().map(|(k, v)| (*k, *v)), |own, out| {
+                out.push_str(&own.to_json())
+            });
+        let aliases = object(self.aliases.iter().map(|(k, v)| (*k, *v)), |first, out| {
+            write_string(first, out)
+        });
         let mut all: BTreeMap<&str, &str> = self.text.clone();
         let ours =
             [(ATTRIBUTES, &attributes), (TENSOR_ATTRIBUTES, &of_tensors), (ALIASES, &aliases)];
         all.extend(ours.iter().filter_map(|(key, text)| Some((*key, text.as_deref()?))));
-        if let Some(metadata) = object(&all, |text, out| write_string(text, out)) {
+        if let Some(metadata) =
+            object(all.iter().map(|(k, v)| (*k, *v)), |text, out| write_string(text, out))
+        {
             write_string(METADATA_KEY, out);
             out.push(':');
             out.push_str(&metadata);
         }
     }
-}
-
-/// The JSON object of these pairs; `None` when there are none.
-fn object<T>(pairs: &BTreeMap<&str, T>, write: impl Fn(&T, &mut String)) -> Option<String> {
-    if pairs.is_empty() {
-        return None;
-    }
-    let mut out = String::new();
-    for (key, value) in pairs {
-        out.push(if out.is_empty() { '{' } else { ',' });
-        write_string(key, &mut out);
-        out.push(':');
-        write(value, &mut out);
-    }
-    out.push('}');
-    Some(out)
 }

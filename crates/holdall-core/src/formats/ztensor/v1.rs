@@ -419,14 +419,9 @@ pub(super) fn indexes(layout: &Layout, role: &str) -> bool {
 
 /// The layout of that name. 0.1's packed layouts are not of 1.x.
 pub(super) fn layout_of(name: &str) -> Layout {
-    match name {
-        "dense" => Layout::Dense,
-        "sparse_csr" => Layout::SparseCsr,
-        "sparse_coo" => Layout::SparseCoo,
-        "quantized_group" => Layout::QuantizedGroup,
-        "records" => Layout::Records,
-        "blob" => Layout::Blob,
-        other => Layout::Other(other.into()),
+    match Layout::from_name(name) {
+        Layout::PackedCsr | Layout::PackedCoo => Layout::Other(name.into()),
+        layout => layout,
     }
 }
 

@@ -34,9 +34,8 @@ mod packing;
 
 pub use packing::Packing;
 
-use super::dense::Dense;
 use super::float::into_f32;
-use super::{DENSE_LIMIT, Decoded, LENGTH, ROWS, WRONG_LAYOUT};
+use super::{Computed, Decoded, LENGTH, WRONG_LAYOUT, check_room};
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{Attributes, DType, Layout, Role, TensorInfo, Value, element_count};
@@ -198,16 +197,6 @@ impl Quantized {
         Ok(Quantized { shape: shape.to_vec(), count, packed, groups, scales, zeros })
     }
 
-    /// Dimensions, in elements.
-    pub fn shape(&self) -> &[u64] {
-        &self.shape
-    }
-
-    /// Elements: the product of the shape.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
     /// How elements lie in words.
     pub fn packing(&self) -> &Packing {
         self.packed.packing()
@@ -216,73 +205,6 @@ impl Quantized {
     /// The scale of each group.
     pub fn scales(&self) -> &[f32] {
         &self.scales
-    }
-
-    /// All elements in row-major order.
-    ///
-    /// # Errors
-    /// None that [`Quantized::new`] leaves possible, but memory: [`DENSE_LIMIT`].
-    pub fn dequantize(&self) -> Result<Vec<f32>> {
-        let mut out = Vec::new();
-        // Bounded by what is in memory: an element has at least a bit there.
-        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
-        if out.try_reserve_exact(count).is_err() {
-            return Err(DENSE_LIMIT.broken(format!("there is no memory for {count} elements")));
-        }
-        out.resize(count, 0.0);
-        self.dequantize_range(0..self.count, &mut out)?;
-        Ok(out)
-    }
-
-    /// Elements `elements` of the row-major order, into `out`, without other memory.
-    ///
-    /// # Errors
-    /// [`ROWS`] for elements outside the tensor; [`LENGTH`] when `out` is not as long as the range.
-    pub fn dequantize_range(&self, elements: Range<u64>, out: &mut [f32]) -> Result<()> {
-        if elements.start > elements.end || elements.end > self.count {
-            let (start, end) = (elements.start, elements.end);
-            return Err(ROWS.broken(format!("elements {start}..{end} of {}", self.count)));
-        }
-        if out.len() as u64 != elements.end - elements.start {
-            let wanted = elements.end - elements.start;
-            let message = format!("{wanted} elements do not fill a slice of {}", out.len());
-            return Err(LENGTH.broken(message));
-        }
-        let mut at = elements.start;
-        let mut left = out;
-        while !left.is_empty() {
-            // A run inside one group, or one row.
-            let run = match &self.groups {
-                Groups::Flat { size } => size - at % size,
-                Groups::Rows { columns, .. } => columns - at % columns,
-            };
-            let run = usize::try_from(run).unwrap_or(usize::MAX).min(left.len());
-            let (now, later) = left.split_at_mut(run);
-            self.packed.unpack(at, now);
-            self.scale(at, now);
-            at += run as u64;
-            left = later;
-        }
-        Ok(())
-    }
-
-    /// The tensor as dense `f32`.
-    ///
-    /// # Errors
-    /// [`DENSE_LIMIT`].
-    pub fn to_dense(&self, limits: &Limits) -> Result<Dense> {
-        let most = limits.decoded_len;
-        if self.count.checked_mul(4).is_none_or(|len| len > most) {
-            let message = format!("{} elements of f32, at most {most} bytes", self.count);
-            return Err(DENSE_LIMIT.broken(message));
-        }
-        let values = self.dequantize()?;
-        let bytes = if cfg!(target_endian = "little") {
-            Bytes::from_owner(FloatBytes(values))
-        } else {
-            values.iter().flat_map(|x| x.to_le_bytes()).collect()
-        };
-        Ok(Dense::new(DType::F32, None, self.shape.clone(), bytes))
     }
 
     /// Turns packed numbers, of one group or one row, into elements.
@@ -319,12 +241,33 @@ impl Quantized {
     }
 }
 
-/// Floats in memory as the bytes they are.
-struct FloatBytes(Vec<f32>);
+impl Computed for Quantized {
+    fn shape(&self) -> &[u64] {
+        &self.shape
+    }
 
-impl AsRef<[u8]> for FloatBytes {
-    fn as_ref(&self) -> &[u8] {
-        bytemuck::must_cast_slice(&self.0)
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn dequantize_range(&self, elements: Range<u64>, out: &mut [f32]) -> Result<()> {
+        check_room(self.count, &elements, out)?;
+        let mut at = elements.start;
+        let mut left = out;
+        while !left.is_empty() {
+            // A run inside one group, or one row.
+            let run = match &self.groups {
+                Groups::Flat { size } => size - at % size,
+                Groups::Rows { columns, .. } => columns - at % columns,
+            };
+            let run = usize::try_from(run).unwrap_or(usize::MAX).min(left.len());
+            let (now, later) = left.split_at_mut(run);
+            self.packed.unpack(at, now);
+            self.scale(at, now);
+            at += run as u64;
+            left = later;
+        }
+        Ok(())
     }
 }
 

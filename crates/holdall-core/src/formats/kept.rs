@@ -1,0 +1,102 @@
+//! What formats whose headers hold little keep as text: attributes that they have no place for.
+
+use crate::error::hash::HashMap;
+use crate::error::{Result, Shown as _};
+use crate::limits::Limits;
+use crate::model::Attributes;
+#[cfg(feature = "gguf")]
+use crate::model::Value;
+use holdall_json::{DUPLICATE_KEY, Reader, write_string};
+
+/// Keys that start like this are ours.
+pub(super) const PREFIX: &str = "holdall.";
+/// The file's attributes that the format cannot hold.
+pub(super) const ATTRIBUTES: &str = "holdall.attributes";
+/// The attributes of tensors.
+pub(super) const TENSOR_ATTRIBUTES: &str = "holdall.tensor_attributes";
+
+/// Levels of JSON that one level of an attribute value may take: a map is `{"$map":[[key,value]]}`.
+const JSON_LEVELS: usize = 3;
+
+/// The attributes of tensors by their names.
+pub(super) type TensorAttributes = HashMap<String, Attributes>;
+
+/// How deep the text may be.
+pub(super) fn depth(limits: &Limits) -> usize {
+    limits.depth.saturating_mul(JSON_LEVELS).saturating_add(2)
+}
+
+/// What stands under [`TENSOR_ATTRIBUTES`].
+pub(super) fn read_tensor_attributes(text: &str, depth: usize) -> Result<TensorAttributes> {
+    let mut reader = Reader::new(text.as_bytes(), 0, depth)?;
+    let mut scratch = String::new();
+    let mut all = HashMap::default();
+    reader.begin_object()?;
+    while let Some(name) = reader.next_key(&mut scratch)? {
+        let name = name.to_owned();
+        let attributes = Attributes::read_json(&mut reader)?;
+        if let Some(_first) = all.insert(name, attributes) {
+            return Err(DUPLICATE_KEY.broken("a tensor appears twice"));
+        }
+    }
+    reader.end()?;
+    Ok(all)
+}
+
+/// The JSON object of these pairs; `None` when there are none.
+pub(super) fn object<'a, T>(
+    pairs: impl IntoIterator<Item = (&'a str, T)>,
+    write: impl Fn(T, &mut String),
+) -> Option<String> {
+    let mut out = String::new();
+    for (key, value) in pairs {
+        out.push(if out.is_empty() { '{' } else { ',' });
+        write_string(key, &mut out);
+        out.push(':');
+        write(value, &mut out);
+    }
+    (!out.is_empty()).then(|| {
+        out.push('}');
+        out
+    })
+}
+
+/// Turns what is kept as text back: attributes of the file into `all`, those of tensors into `of_tensors`. Tells `odd`
+/// of text that is not of the form, which stays.
+#[cfg(feature = "gguf")]
+pub(super) fn restore(
+    mut all: Attributes,
+    limits: &Limits,
+    of_tensors: &mut TensorAttributes,
+    mut odd: impl FnMut(&'static str, String),
+) -> Attributes {
+    let depth = depth(limits);
+    if let Some(Value::Text(text)) = all.get(TENSOR_ATTRIBUTES) {
+        match read_tensor_attributes(text, depth) {
+            Ok(read) => {
+                *of_tensors = read;
+                all.remove(TENSOR_ATTRIBUTES);
+            }
+            Err(e) => odd(TENSOR_ATTRIBUTES, e.to_string()),
+        }
+    }
+    let Some(Value::Text(text)) = all.get(ATTRIBUTES) else { return all };
+    let read = Attributes::from_json(text, depth).map_err(|e| e.to_string());
+    let read = read.and_then(|read| {
+        let twice = read.iter().find(|(key, _)| all.get(key).is_some());
+        match twice.map(|(key, _)| format!("`{}` has a value of its own", key.shown())) {
+            Some(why) => Err(why),
+            None => Ok(read),
+        }
+    });
+    match read {
+        Ok(read) => {
+            all.remove(ATTRIBUTES);
+            for (key, value) in read.iter() {
+                all.push(key, value.clone());
+            }
+        }
+        Err(why) => odd(ATTRIBUTES, why),
+    }
+    all
+}

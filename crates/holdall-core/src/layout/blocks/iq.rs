@@ -1,0 +1,164 @@
+//! Blocks of 256 elements, whose neighbours are lines of a grid, with signs apart.
+
+use super::grids;
+use super::{half_at, u16_at, u32_at};
+
+/// Lines of a grid with `BITS` bits for each of its numbers, spelled out.
+const fn lines<const LINES: usize, const N: usize>(
+    packed: &[u16; LINES],
+    bits: usize,
+    values: &[i8],
+) -> [[i8; N]; LINES] {
+    let mut out = [[0; N]; LINES];
+    let mut at = 0;
+    while at < LINES {
+        let mut k = 0;
+        while k < N {
+            out[at][k] = values[(packed[at] >> (bits * k)) as usize & ((1 << bits) - 1)];
+            k += 1;
+        }
+        at += 1;
+    }
+    out
+}
+
+const OF_2: [i8; 3] = [8, 25, 43];
+static IQ2_XXS: [[i8; 8]; 256] = lines(&grids::IQ2_XXS, 2, &OF_2);
+static IQ2_XS: [[i8; 8]; 512] = lines(&grids::IQ2_XS, 2, &OF_2);
+static IQ2_S: [[i8; 8]; 1024] = lines(&grids::IQ2_S, 2, &OF_2);
+static IQ3_XXS: [[i8; 4]; 256] = lines(&grids::IQ3_XXS, 3, &[4, 12, 20, 28, 36, 44, 52, 62]);
+static IQ3_S: [[i8; 4]; 512] = lines(&grids::IQ3_S, 3, &[1, 3, 5, 7, 9, 11, 13, 15]);
+static IQ1: [[i8; 8]; 2048] = lines(&grids::IQ1, 2, &[-1, 0, 1]);
+
+/// Seven signs, and the eighth that makes the number of minus signs even.
+#[inline(always)]
+fn signs_of(seven: u32) -> u8 {
+    let seven = seven as u8 & 127;
+    seven | ((seven.count_ones() as u8 & 1) << 7)
+}
+
+/// d times the numbers of a line, negative where its bit of `signs` is set.
+#[inline(always)]
+fn signed(d: f32, line: &[i8], signs: u32, out: &mut [f32]) {
+    for (j, (x, v)) in out.iter_mut().zip(line).enumerate() {
+        let value = d * f32::from(*v);
+        *x = if signs >> j & 1 == 1 { -value } else { value };
+    }
+}
+
+/// d·(s + ½)/4 for each 32, whose signs are four times seven bits.
+pub(super) fn iq2_xxs(b: &[u8; 66], out: &mut [f32; 256]) {
+    let d = half_at(b, 0);
+    let (groups, _) = out.as_chunks_mut::<32>();
+    for (i, group) in groups.iter_mut().enumerate() {
+        let at = 2 + 8 * i;
+        let rest = u32_at(b, at + 4);
+        let d = d * (0.5 + (rest >> 28) as f32) * 0.25;
+        for (l, out) in group.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            let line = &IQ2_XXS[usize::from(b[at + l])];
+            signed(d, line, signs_of(rest >> (7 * l)).into(), out);
+        }
+    }
+}
+
+/// The scale of 16 elements: four bits of the byte of 32.
+#[inline(always)]
+fn of_16(d: f32, byte: u8, second: bool) -> f32 {
+    let scale = if second { byte >> 4 } else { byte & 15 };
+    d * (0.5 + f32::from(scale)) * 0.25
+}
+
+/// d·(s + ½)/4 for each 16; lines and signs together in a u16.
+pub(super) fn iq2_xs(b: &[u8; 74], out: &mut [f32; 256]) {
+    let d = half_at(b, 0);
+    let (groups, _) = out.as_chunks_mut::<8>();
+    for (i, out) in groups.iter_mut().enumerate() {
+        let q = u16_at(b, 2 + 2 * i);
+        let d = of_16(d, b[66 + i / 4], i / 2 % 2 == 1);
+        signed(d, &IQ2_XS[usize::from(q & 511)], signs_of(u32::from(q >> 9)).into(), out);
+    }
+}
+
+/// d·(s + ½)/4 for each 16; a byte of signs for each line, the highest bits of its number apart.
+pub(super) fn iq2_s(b: &[u8; 82], out: &mut [f32; 256]) {
+    let d = half_at(b, 0);
+    let (groups, _) = out.as_chunks_mut::<8>();
+    for (i, out) in groups.iter_mut().enumerate() {
+        let high = b[66 + i / 4] >> (2 * (i % 4)) & 3;
+        let d = of_16(d, b[74 + i / 4], i / 2 % 2 == 1);
+        let line = usize::from(b[2 + i]) | usize::from(high) << 8;
+        signed(d, &IQ2_S[line], b[34 + i].into(), out);
+    }
+}
+
+/// d·(s + ½)/2 for each 32, whose signs are four times seven bits.
+pub(super) fn iq3_xxs(b: &[u8; 98], out: &mut [f32; 256]) {
+    let d = half_at(b, 0);
+    let (groups, _) = out.as_chunks_mut::<32>();
+    for (i, group) in groups.iter_mut().enumerate() {
+        let rest = u32_at(b, 66 + 4 * i);
+        let d = d * (0.5 + (rest >> 28) as f32) * 0.5;
+        for (l, out) in group.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let line = &IQ3_XXS[usize::from(b[2 + 8 * i + l])];
+            let signs = signs_of(rest >> (7 * (l / 2))) >> (4 * (l % 2));
+            signed(d, line, signs.into(), out);
+        }
+    }
+}
+
+/// d·(2s + 1) for each 32; a bit of signs for each element, the highest bits of lines apart.
+pub(super) fn iq3_s(b: &[u8; 110], out: &mut [f32; 256]) {
+    let d = half_at(b, 0);
+    let (groups, _) = out.as_chunks_mut::<32>();
+    for (i, group) in groups.iter_mut().enumerate() {
+        let scale = b[106 + i / 2] >> (4 * (i % 2)) & 15;
+        let d = d * f32::from(1 + 2 * scale);
+        for (l, out) in group.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let high = b[66 + i] >> l & 1;
+            let line = usize::from(b[2 + 8 * i + l]) | usize::from(high) << 8;
+            let signs = b[74 + 4 * i + l / 2] >> (4 * (l % 2));
+            signed(d, &IQ3_S[line], signs.into(), out);
+        }
+    }
+}
+
+/// d times the numbers of a line, each an eighth more or less.
+#[inline(always)]
+fn shifted(d: f32, line: usize, down: bool, out: &mut [f32; 8]) {
+    let delta = if down { -0.125 } else { 0.125 };
+    for (x, v) in out.iter_mut().zip(&IQ1[line & 2047]) {
+        *x = d * (f32::from(*v) + delta);
+    }
+}
+
+/// d·(2s + 1) for each 32.
+pub(super) fn iq1_s(b: &[u8; 50], out: &mut [f32; 256]) {
+    let d = half_at(b, 0);
+    let (groups, _) = out.as_chunks_mut::<8>();
+    for (i, out) in groups.iter_mut().enumerate() {
+        let high = u16_at(b, 34 + 2 * (i / 4));
+        let d = d * f32::from(2 * (high >> 12 & 7) + 1);
+        let line = usize::from(b[2 + i]) | usize::from(high >> (3 * (i % 4)) & 7) << 8;
+        shifted(d, line, high & 0x8000 != 0, out);
+    }
+}
+
+/// The f16 whose bits stand, four each, at the top of four numbers.
+#[inline(always)]
+fn spread_half(b: &[u8; 56]) -> f32 {
+    let part = |i: usize| (u16_at(b, 48 + 2 * i) >> 12) << (4 * i);
+    half::f16::from_bits(part(0) | part(1) | part(2) | part(3)).to_f32()
+}
+
+/// d·(2s + 1) for each 16; d stands in the top bits of the scales.
+pub(super) fn iq1_m(b: &[u8; 56], out: &mut [f32; 256]) {
+    let d = spread_half(b);
+    let (groups, _) = out.as_chunks_mut::<8>();
+    for (i, out) in groups.iter_mut().enumerate() {
+        let scales = u16_at(b, 48 + 2 * (i / 8));
+        let d = d * f32::from(2 * (scales >> (3 * (i / 2 % 4)) & 7) + 1);
+        let high = b[32 + i / 2] >> (4 * (i % 2));
+        let line = usize::from(b[i]) | usize::from(high & 7) << 8;
+        shifted(d, line, high & 8 != 0, out);
+    }
+}

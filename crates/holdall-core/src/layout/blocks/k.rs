@@ -1,0 +1,134 @@
+//! Blocks of 256 elements: scales of groups in a few bits, themselves scaled; and ternary ones.
+
+use super::half_at;
+
+/// Two bits each: d·s·q − m·t, with 4 bits of s and t for each 16.
+pub(super) fn q2_k(b: &[u8; 84], out: &mut [f32; 256]) {
+    let (d, min) = (half_at(b, 80), half_at(b, 82));
+    let (groups, _) = out.as_chunks_mut::<16>();
+    for (i, group) in groups.iter_mut().enumerate() {
+        let (scale, offset) = (d * f32::from(b[i] & 15), min * f32::from(b[i] >> 4));
+        // Of 128 elements each, 32 bytes hold the lowest bits of the first 32, then the next bits.
+        let (start, shift) = (16 + 32 * (i / 8) + 16 * (i % 2), 2 * (i / 2 % 4));
+        for (x, q) in group.iter_mut().zip(&b[start..start + 16]) {
+            *x = scale * f32::from(q >> shift & 3) - offset;
+        }
+    }
+}
+
+/// Three bits each: d·(s − 32)·(q − 4), with 6 bits of s for each 16 and the highest bits of q apart.
+pub(super) fn q3_k(b: &[u8; 110], out: &mut [f32; 256]) {
+    let d = half_at(b, 108);
+    let (groups, _) = out.as_chunks_mut::<16>();
+    for (i, group) in groups.iter_mut().enumerate() {
+        let low = b[96 + i % 8] >> (4 * (i / 8)) & 15;
+        let high = b[104 + i % 4] >> (2 * (i / 4)) & 3;
+        let scale = d * f32::from((low | high << 4) as i8 - 32);
+        let (start, shift) = (32 + 32 * (i / 8) + 16 * (i % 2), 2 * (i / 2 % 4));
+        let (mask, bit) = (16 * (i % 2), i / 2);
+        let bits = b[start..start + 16].iter().zip(&b[mask..mask + 16]);
+        for (x, (q, high)) in group.iter_mut().zip(bits) {
+            let q = (q >> shift & 3) as i8 - 4 * (1 - (high >> bit & 1) as i8);
+            *x = scale * f32::from(q);
+        }
+    }
+}
+
+/// Scale and offset number `i` of the eight that 12 bytes hold, 6 bits each.
+#[inline(always)]
+fn six_bits(b: &[u8], i: usize) -> (f32, f32) {
+    let (scale, offset) = if i < 4 {
+        (b[i] & 63, b[i + 4] & 63)
+    } else {
+        let high = |at: usize| (b[at] >> 6) << 4;
+        (b[i + 4] & 15 | high(i - 4), b[i + 4] >> 4 | high(i))
+    };
+    (f32::from(scale), f32::from(offset))
+}
+
+/// Four bits each: d·s·q − m·t, with 6 bits of s and t for each 32.
+pub(super) fn q4_k(b: &[u8; 144], out: &mut [f32; 256]) {
+    let (d, min) = (half_at(b, 0), half_at(b, 2));
+    let (groups, _) = out.as_chunks_mut::<32>();
+    for (i, group) in groups.iter_mut().enumerate() {
+        let (scale, offset) = six_bits(&b[4..16], i);
+        let (scale, offset) = (d * scale, min * offset);
+        let (start, shift) = (16 + 32 * (i / 2), 4 * (i % 2));
+        for (x, q) in group.iter_mut().zip(&b[start..start + 32]) {
+            *x = scale * f32::from(q >> shift & 15) - offset;
+        }
+    }
+}
+
+/// Five bits each, as [`q4_k`], the fifth bits apart.
+pub(super) fn q5_k(b: &[u8; 176], out: &mut [f32; 256]) {
+    let (d, min) = (half_at(b, 0), half_at(b, 2));
+    let (groups, _) = out.as_chunks_mut::<32>();
+    for (i, group) in groups.iter_mut().enumerate() {
+        let (scale, offset) = six_bits(&b[4..16], i);
+        let (scale, offset) = (d * scale, min * offset);
+        let (start, shift) = (48 + 32 * (i / 2), 4 * (i % 2));
+        let bits = b[start..start + 32].iter().zip(&b[16..48]);
+        for (x, (q, high)) in group.iter_mut().zip(bits) {
+            *x = scale * f32::from(q >> shift & 15 | (high >> i & 1) << 4) - offset;
+        }
+    }
+}
+
+/// Six bits each: d·s·(q − 32), with 8 bits of s for each 16.
+pub(super) fn q6_k(b: &[u8; 210], out: &mut [f32; 256]) {
+    let d = half_at(b, 208);
+    let (groups, _) = out.as_chunks_mut::<16>();
+    for (i, group) in groups.iter_mut().enumerate() {
+        let scale = d * f32::from(b[192 + i] as i8);
+        // Of 128 elements each: 64 bytes hold the low nibbles of the first 64, then the high ones.
+        let (half, of_half) = (i / 8, i % 8);
+        let (low, low_shift) = (64 * half + 16 * (of_half % 4), 4 * (of_half / 4));
+        let (high, shift) = (128 + 32 * half + 16 * (i % 2), 2 * (of_half / 2));
+        let bits = b[low..low + 16].iter().zip(&b[high..high + 16]);
+        for (x, (q, high)) in group.iter_mut().zip(bits) {
+            let q = (q >> low_shift & 15 | (high >> shift & 3) << 4) as i8 - 32;
+            *x = scale * f32::from(q);
+        }
+    }
+}
+
+/// d·q, where d is an f32. The sums after the elements are for products of vectors.
+pub(super) fn q8_k(b: &[u8; 292], out: &mut [f32; 256]) {
+    let d = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+    out.iter_mut().zip(&b[4..260]).for_each(|(x, q)| *x = d * f32::from(*q as i8));
+}
+
+/// d times −1, 0 or 1: five to a byte, which is a fraction of 256 whose digits of base three they are.
+pub(super) fn tq1_0(b: &[u8; 54], out: &mut [f32; 256]) {
+    let d = half_at(b, 52);
+    let digit = |q: u8, power: u8| {
+        let q = q.wrapping_mul(power);
+        d * f32::from(((u16::from(q) * 3) >> 8) as i8 - 1)
+    };
+    let mut at = 0;
+    for (bytes, powers) in [
+        (&b[..32], &[1u8, 3, 9, 27, 81][..]),
+        (&b[32..48], &[1, 3, 9, 27, 81]),
+        (&b[48..52], &[1, 3, 9, 27]),
+    ] {
+        for power in powers {
+            for q in bytes {
+                out[at] = digit(*q, *power);
+                at += 1;
+            }
+        }
+    }
+}
+
+/// d times −1, 0 or 1: four to a byte.
+pub(super) fn tq2_0(b: &[u8; 66], out: &mut [f32; 256]) {
+    let d = half_at(b, 64);
+    let (groups, _) = out.as_chunks_mut::<32>();
+    for (i, group) in groups.iter_mut().enumerate() {
+        let (start, shift) = (32 * (i / 4), 2 * (i % 4));
+        for (x, q) in group.iter_mut().zip(&b[start..start + 32]) {
+            *x = d * f32::from((q >> shift & 3) as i8 - 1);
+        }
+    }
+}

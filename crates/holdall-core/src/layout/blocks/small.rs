@@ -1,0 +1,133 @@
+//! Blocks of 32 to 128 elements: a scale, and a few bits for each.
+
+use super::{half_at, u16_at, u32_at};
+
+/// What four bits of IQ4_NL and IQ4_XS stand for.
+pub(super) static IQ4: [i8; 16] =
+    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+
+/// What four bits of MXFP4 and NVFP4 stand for: E2M1, doubled.
+pub(super) static E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// Low nibbles are the first half of the elements, high ones the second.
+#[inline(always)]
+fn nibbles<const N: usize>(bytes: &[u8], out: &mut [f32; N], value: impl Fn(u8) -> f32) {
+    let (low, high) = out.split_at_mut(N / 2);
+    for ((low, high), b) in low.iter_mut().zip(high).zip(bytes) {
+        *low = value(b & 15);
+        *high = value(b >> 4);
+    }
+}
+
+/// As [`nibbles`], with bit `j` of `high` above the nibble of element `j`.
+#[inline(always)]
+fn five_bits(bytes: &[u8], high: u32, out: &mut [f32; 32], value: impl Fn(i32) -> f32) {
+    for j in 0..16 {
+        let (a, b) = (high >> j & 1, high >> (j + 16) & 1);
+        out[j] = value((u32::from(bytes[j] & 15) | a << 4) as i32);
+        out[j + 16] = value((u32::from(bytes[j] >> 4) | b << 4) as i32);
+    }
+}
+
+/// d·(q − 8).
+pub(super) fn q4_0(b: &[u8; 18], out: &mut [f32; 32]) {
+    let d = half_at(b, 0);
+    nibbles(&b[2..], out, |q| d * f32::from(q as i8 - 8));
+}
+
+/// d·q + m.
+pub(super) fn q4_1(b: &[u8; 20], out: &mut [f32; 32]) {
+    let (d, m) = (half_at(b, 0), half_at(b, 2));
+    nibbles(&b[4..], out, |q| d * f32::from(q) + m);
+}
+
+/// d·(q − 16), the fifth bits apart.
+pub(super) fn q5_0(b: &[u8; 22], out: &mut [f32; 32]) {
+    let d = half_at(b, 0);
+    five_bits(&b[6..], u32_at(b, 2), out, |q| d * (q - 16) as f32);
+}
+
+/// d·q + m, the fifth bits apart.
+pub(super) fn q5_1(b: &[u8; 24], out: &mut [f32; 32]) {
+    let (d, m) = (half_at(b, 0), half_at(b, 2));
+    five_bits(&b[8..], u32_at(b, 4), out, |q| d * q as f32 + m);
+}
+
+/// d·q.
+pub(super) fn q8_0(b: &[u8; 34], out: &mut [f32; 32]) {
+    let d = half_at(b, 0);
+    out.iter_mut().zip(&b[2..]).for_each(|(x, q)| *x = f32::from(*q as i8) * d);
+}
+
+/// d·q. The second f16 is d times the sum of all q: for products of vectors, not for values.
+pub(super) fn q8_1(b: &[u8; 36], out: &mut [f32; 32]) {
+    let d = half_at(b, 0);
+    out.iter_mut().zip(&b[4..]).for_each(|(x, q)| *x = f32::from(*q as i8) * d);
+}
+
+/// d times one of 16 values.
+pub(super) fn iq4_nl(b: &[u8; 18], out: &mut [f32; 32]) {
+    let d = half_at(b, 0);
+    nibbles(&b[2..], out, |q| d * f32::from(IQ4[q as usize & 15]));
+}
+
+/// Half of 2^(e − 127), which makes up for the doubled values.
+pub(super) fn half_of_e8m0(e: u8) -> f32 {
+    f32::from_bits(match e {
+        0 | 1 => 0x0020_0000 << e,
+        e => u32::from(e - 1) << 23,
+    })
+}
+
+/// OCP's MX: E2M1 times a power of two.
+pub(super) fn mxfp4(b: &[u8; 17], out: &mut [f32; 32]) {
+    let d = half_of_e8m0(b[0]);
+    nibbles(&b[1..], out, |q| d * f32::from(E2M1[q as usize & 15]));
+}
+
+/// Half of an E4M3 without its sign; 0x7F is 0 too.
+fn half_of_e4m3(x: u8) -> f32 {
+    let (exponent, mantissa) = (i32::from(x >> 3 & 15), f32::from(x & 7));
+    match (x, exponent) {
+        (0 | 0x7f, _) => 0.0,
+        (_, 0) => mantissa * 2f32.powi(-9) * 0.5,
+        _ => (1.0 + mantissa / 8.0) * 2f32.powi(exponent - 7) * 0.5,
+    }
+}
+
+/// E2M1 times a scale for each 16.
+pub(super) fn nvfp4(b: &[u8; 36], out: &mut [f32; 64]) {
+    let (groups, _) = out.as_chunks_mut::<16>();
+    for (i, group) in groups.iter_mut().enumerate() {
+        let d = half_of_e4m3(b[i]);
+        nibbles(&b[4 + 8 * i..], group, |q| d * f32::from(E2M1[q as usize & 15]));
+    }
+}
+
+/// d or −d, a bit each, the first lowest.
+pub(super) fn q1_0(b: &[u8; 18], out: &mut [f32; 128]) {
+    let d = half_at(b, 0);
+    for (j, x) in out.iter_mut().enumerate() {
+        *x = if b[2 + j / 8] >> (j % 8) & 1 == 1 { d } else { -d };
+    }
+}
+
+/// d·(q − 1), two bits each, the first lowest.
+pub(super) fn q2_0(b: &[u8; 18], out: &mut [f32; 64]) {
+    let d = half_at(b, 0);
+    for (j, x) in out.iter_mut().enumerate() {
+        *x = f32::from((b[2 + j / 4] >> (2 * (j % 4)) & 3) as i8 - 1) * d;
+    }
+}
+
+/// d·s·v: six bits of each scale in two places, values as in IQ4_NL.
+pub(super) fn iq4_xs(b: &[u8; 136], out: &mut [f32; 256]) {
+    let (d, high) = (half_at(b, 0), u16_at(b, 2));
+    let (groups, _) = out.as_chunks_mut::<32>();
+    for (i, group) in groups.iter_mut().enumerate() {
+        let low = b[4 + i / 2] >> (4 * (i % 2)) & 15;
+        let scale = (low | ((high >> (2 * i) & 3) as u8) << 4) as i8 - 32;
+        let d = d * f32::from(scale);
+        nibbles(&b[8 + 16 * i..], group, |q| d * f32::from(IQ4[q as usize & 15]));
+    }
+}

@@ -1,0 +1,86 @@
+//! ggml's block types: so many elements in so many bytes, with scales of their own.
+
+use std::fmt;
+
+/// A type whose elements are stored in blocks. Two are the same when their ids are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BlockType {
+    /// Its number in GGUF.
+    pub id: u32,
+    /// The name of its layout: `gguf.q4_k`.
+    pub layout: &'static str,
+    /// Elements of a block: neighbours in the last dimension.
+    pub elements: u64,
+    /// Bytes of a block.
+    pub bytes: u64,
+}
+
+/// All of them. The numbers between are of types that ggml took back, and of plain elements.
+#[rustfmt::skip]
+pub static BLOCK_TYPES: [BlockType; 27] = [
+    BlockType { id: 2, layout: "gguf.q4_0", elements: 32, bytes: 18 },
+    BlockType { id: 3, layout: "gguf.q4_1", elements: 32, bytes: 20 },
+    BlockType { id: 6, layout: "gguf.q5_0", elements: 32, bytes: 22 },
+    BlockType { id: 7, layout: "gguf.q5_1", elements: 32, bytes: 24 },
+    BlockType { id: 8, layout: "gguf.q8_0", elements: 32, bytes: 34 },
+    BlockType { id: 9, layout: "gguf.q8_1", elements: 32, bytes: 36 },
+    BlockType { id: 10, layout: "gguf.q2_k", elements: 256, bytes: 84 },
+    BlockType { id: 11, layout: "gguf.q3_k", elements: 256, bytes: 110 },
+    BlockType { id: 12, layout: "gguf.q4_k", elements: 256, bytes: 144 },
+    BlockType { id: 13, layout: "gguf.q5_k", elements: 256, bytes: 176 },
+    BlockType { id: 14, layout: "gguf.q6_k", elements: 256, bytes: 210 },
+    BlockType { id: 15, layout: "gguf.q8_k", elements: 256, bytes: 292 },
+    BlockType { id: 16, layout: "gguf.iq2_xxs", elements: 256, bytes: 66 },
+    BlockType { id: 17, layout: "gguf.iq2_xs", elements: 256, bytes: 74 },
+    BlockType { id: 18, layout: "gguf.iq3_xxs", elements: 256, bytes: 98 },
+    BlockType { id: 19, layout: "gguf.iq1_s", elements: 256, bytes: 50 },
+    BlockType { id: 20, layout: "gguf.iq4_nl", elements: 32, bytes: 18 },
+    BlockType { id: 21, layout: "gguf.iq3_s", elements: 256, bytes: 110 },
+    BlockType { id: 22, layout: "gguf.iq2_s", elements: 256, bytes: 82 },
+    BlockType { id: 23, layout: "gguf.iq4_xs", elements: 256, bytes: 136 },
+    BlockType { id: 29, layout: "gguf.iq1_m", elements: 256, bytes: 56 },
+    BlockType { id: 34, layout: "gguf.tq1_0", elements: 256, bytes: 54 },
+    BlockType { id: 35, layout: "gguf.tq2_0", elements: 256, bytes: 66 },
+    BlockType { id: 39, layout: "gguf.mxfp4", elements: 32, bytes: 17 },
+    BlockType { id: 40, layout: "gguf.nvfp4", elements: 64, bytes: 36 },
+    BlockType { id: 41, layout: "gguf.q1_0", elements: 128, bytes: 18 },
+    BlockType { id: 42, layout: "gguf.q2_0", elements: 64, bytes: 18 },
+];
+
+impl BlockType {
+    /// The type of that number in GGUF.
+    pub fn by_id(id: u32) -> Option<&'static BlockType> {
+        BLOCK_TYPES.iter().find(|t| t.id == id)
+    }
+
+    /// The type whose layout has that name.
+    pub fn by_layout(name: &str) -> Option<&'static BlockType> {
+        BLOCK_TYPES.iter().find(|t| t.layout == name)
+    }
+
+    /// The type of that name, with `gguf.` before it or without, in any case: `Q4_K`.
+    pub fn by_name(name: &str) -> Option<&'static BlockType> {
+        let name = name.to_ascii_lowercase();
+        BLOCK_TYPES.iter().find(|t| t.layout == name || t.as_str() == name)
+    }
+
+    /// Its name: `q4_k`.
+    pub fn as_str(&self) -> &'static str {
+        self.layout.strip_prefix("gguf.").unwrap_or(self.layout)
+    }
+
+    /// Bytes of a tensor of that shape. `None` where its rows are not whole blocks, or it passes 2^64.
+    pub fn stored_len(&self, shape: &[u64]) -> Option<u64> {
+        let row = shape.last().copied().unwrap_or(1);
+        if !row.is_multiple_of(self.elements) {
+            return None;
+        }
+        (super::element_count(shape)? / self.elements).checked_mul(self.bytes)
+    }
+}
+
+impl fmt::Display for BlockType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
