@@ -162,7 +162,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("gguf.rows.q4_k", entry(b"w", &[128, 2], 12, 0)),
         ("gguf.rows.scalar", entry(b"w", &[], 8, 0)),
         ("gguf.rows.product", entry(b"w", &[1 << 32, 1 << 31], 24, 0)),
-        ("gguf.rows.overflow", entry(b"w", &[1 << 62, 1 << 62], 0, 0)),
+        ("index.shape-overflow.product", entry(b"w", &[1 << 62, 1 << 62], 0, 0)),
         ("gguf.offset.gap", two(64)),
         ("gguf.offset.same", two(0)),
         ("gguf.offset.unpadded", two(16)),

@@ -9,6 +9,7 @@ use crate::error::hash::HashSet;
 use crate::error::{Error, Result, Shown as _};
 use crate::formats::kept;
 use crate::limits::Limits;
+use crate::model::builder::{SHAPE_OVERFLOW, TOO_MANY_TENSORS};
 use crate::model::{
     Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Role, Value, element_count,
 };
@@ -73,7 +74,7 @@ fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Cou
         return Err(HEADER_BOUNDS.broken(message).at(8..24));
     }
     if tensors > limits.tensors {
-        return Err(crate::model::builder::TOO_MANY_TENSORS
+        return Err(TOO_MANY_TENSORS
             .broken(format!("{tensors} tensors, at most {}", limits.tensors))
             .at(8..16));
     }
@@ -135,8 +136,7 @@ impl File<'_> {
         let end = head.cursor.position();
         let data = end.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
         // Bytes past the end of the file are found below, where more can be said about them.
-        let mut builder =
-            IndexBuilder::new("gguf", number, self.len, data.min(u64::MAX)..u64::MAX, self.limits);
+        let mut builder = IndexBuilder::new("gguf", number, self.len, data..u64::MAX, self.limits);
         if !version.is_empty() {
             builder.warn("gguf/big-endian", None, None, || {
                 "the file is big-endian; what is written from it is little-endian".into()
@@ -327,8 +327,12 @@ fn element(entry: &Entry<'_>) -> Result<(Element, u64)> {
         }
         Element::Blocks(of) => of.stored_len(&entry.shape),
     };
-    let few = element_count(&entry.shape).is_some_and(|count| count < i64::MAX as u64);
-    match len.filter(|_| few) {
+    let Some(count) = element_count(&entry.shape) else {
+        return Err(
+            SHAPE_OVERFLOW.broken(format!("the product of shape {:?} passes 2^64", entry.shape))
+        );
+    };
+    match len.filter(|_| count < i64::MAX as u64) {
         Some(len) => Ok((found, len)),
         None => {
             let shape = &entry.shape;
