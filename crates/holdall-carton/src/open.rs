@@ -75,7 +75,8 @@ impl OpenOptions {
     }
 
     /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
-    /// range requests, see [`holdall_io::http`]. `PACKAGE!/PATH` is a file inside a package.
+    /// range requests, see [`holdall_io::http`]. `PACKAGE!/PATH` is a file inside a package. A model of several files is
+    /// opened as one: see [`holdall_io::OpenOptions::open`].
     ///
     /// # Errors
     /// As [`open`].
@@ -119,14 +120,6 @@ impl OpenOptions {
         name: impl Into<String>,
     ) -> Result<File> {
         self.files.open_index(index, sources, name)
-    }
-
-    /// Opens an `.npy` file, or a folder of them: see [`holdall_io::OpenOptions::open_arrays`].
-    ///
-    /// # Errors
-    /// As that.
-    pub fn open_arrays(&self, path: impl AsRef<Path>) -> Result<File> {
-        self.files.open_arrays(path)
     }
 }
 

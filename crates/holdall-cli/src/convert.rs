@@ -129,10 +129,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if !to_stdout {
         FileSink::check(&args.output, args.force)?;
     }
-    let file = match holdall::are_arrays(&args.input) {
-        true => input::options(session).open_arrays(&args.input)?,
-        false => input::open(session, &args.input)?,
-    };
+    let file = input::open(session, &args.input)?;
     let options = with_schema(session, args, &target, &file, options)?;
     if args.dry_run {
         let (specs, report) = holdall::convert::plan(&file, &args.output, &options)?;

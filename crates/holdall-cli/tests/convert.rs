@@ -477,5 +477,5 @@ fn arrays_and_folders_of_them_are_converted() {
     let empty = path(&dir, "empty");
     std::fs::create_dir(&empty).unwrap();
     let error = holdall(["convert", &empty, &out, "-f", "--json"]).error();
-    assert_eq!((&error["code"], &error["source"]), (&json!("npy/none"), &json!(empty)));
+    assert_eq!((&error["code"], &error["source"]), (&json!("shards/no-model"), &json!(empty)));
 }

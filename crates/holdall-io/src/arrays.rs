@@ -1,6 +1,6 @@
 //! `.npy` files and folders of them, opened as a file of tensors.
 
-use crate::error::{NO_ARRAYS, NPY_ORDER, io};
+use crate::error::{NO_MODEL, NPY_ORDER, io};
 use crate::file::File;
 use crate::open::OpenOptions;
 use crate::source::{ByteSource, FileSource, Terms};
@@ -22,8 +22,7 @@ impl OpenOptions {
     /// # Errors
     /// Io; what is wrong with a header; Unsupported, where the first dimension varies fastest; NotFound, for a folder
     /// with no such file.
-    pub fn open_arrays(&self, path: impl AsRef<Path>) -> Result<File> {
-        let path = path.as_ref();
+    pub(crate) fn open_arrays(&self, path: &Path) -> Result<File> {
         let mut found = Vec::new();
         if path.is_dir() {
             collect(path, "", 0, &mut found)?;
@@ -68,8 +67,8 @@ impl OpenOptions {
         }
         let shown = path.display().to_string();
         let Some(builder) = builder else {
-            return Err(NO_ARRAYS
-                .broken("the folder has no file that ends with .npy")
+            return Err(NO_MODEL
+                .broken("the folder has no file of tensors, no index of them, and no `.npy` file")
                 .in_source(shown));
         };
         let index = builder.finish().and_then(|index| index.sound());
@@ -77,15 +76,8 @@ impl OpenOptions {
     }
 }
 
-/// Whether a path is one for [`OpenOptions::open_arrays`]: an `.npy` file, or a folder that is no package.
-pub fn are_arrays(path: &Path) -> bool {
-    match path.is_dir() {
-        true => !path.join("carton.toml").exists(),
-        false => is_npy(path) && path.is_file(),
-    }
-}
-
-fn is_npy(path: &Path) -> bool {
+/// Whether a file of that name is an array.
+pub(crate) fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
 }
 

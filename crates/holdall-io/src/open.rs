@@ -126,12 +126,21 @@ impl OpenOptions {
     }
 
     /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
-    /// range requests, see [`crate::http`].
+    /// range requests, see [`crate::http`]. A model of several files is opened as one: a folder with an index file (`*.index.json`)
+    /// or with one file of tensors, such an index file, the first part of a split GGUF file.
     ///
     /// # Errors
     /// As [`open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
+        match self.open_model(path)? {
+            Some(file) => Ok(file),
+            None => self.open_one(path).and_then(|file| self.with_parts(file, path)),
+        }
+    }
+
+    /// Opens one file, whatever it is a part of.
+    fn open_one(&self, path: &Path) -> Result<File> {
         if let Some(url) = crate::http::is_url(path) {
             let (source, name) = self.remote(url)?;
             return self.decode(source, name, Io::Read);
@@ -246,15 +255,20 @@ impl OpenOptions {
         Ok(File::new(index, sources, limits, self.check, self.io, io, name))
     }
 
+    /// An index, where its faults are kept or there are none.
+    pub(crate) fn judged(&self, index: Index) -> Result<Index> {
+        match self.faults {
+            Faults::Keep => Ok(index),
+            Faults::Refuse => index.sound(),
+        }
+    }
+
     /// The file that `source` has, under that name in errors; `io` is what [`Io::Auto`] came to.
     ///
     /// # Errors
     /// As [`open`].
     pub fn decode(&self, source: Arc<dyn ByteSource>, name: String, io: Io) -> Result<File> {
-        let index = index(&*source, &self.limits).and_then(|index| match self.faults {
-            Faults::Keep => Ok(index),
-            Faults::Refuse => index.sound(),
-        });
+        let index = index(&*source, &self.limits).and_then(|index| self.judged(index));
         let index = index.map_err(|e| e.in_source(&name))?;
         let sources = Sources::new(vec![source], &index);
         Ok(File::new(index, sources, self.limits.clone(), self.check, self.io, io, name))
@@ -327,7 +341,7 @@ pub fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result<()> {
 }
 
 /// Decodes the index of what `source` holds, fetching what the decoder asks for.
-fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
+pub(crate) fn index(source: &dyn ByteSource, limits: &Limits) -> Result<Index> {
     let mut window = Window::new(source.len());
     fetch_ends(source, &mut window)?;
     fetched(source, &mut window, |window| formats::decode(window, limits))

@@ -123,17 +123,6 @@ impl NativeFile {
         py.detach(|| options.open_bytes(data, name)).raise(py).map(NativeFile::new)
     }
 
-    /// Opens an `.npy` file or a folder of them; nothing where the path is neither.
-    #[staticmethod]
-    #[pyo3(signature = (path))]
-    fn open_arrays(py: Python<'_>, path: PathBuf) -> PyResult<Option<NativeFile>> {
-        if !holdall::are_arrays(&path) {
-            return Ok(None);
-        }
-        let options = holdall::OpenOptions::new();
-        run_apart(py, u64::MAX, move || options.open_arrays(path)).map(|f| Some(NativeFile::new(f)))
-    }
-
     /// What is wrong with the tensor of that number, as an exception; nothing where it can be read.
     fn fault<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
         let fault = self.tensor(py, at)?.sound().err();

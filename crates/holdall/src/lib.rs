@@ -57,8 +57,9 @@ pub use holdall_io::select;
 pub use holdall_io::{
     Access, ByteSource, Cancel, Check, Durability, ElementType, Faults, File, FileSink, Io,
     LoadOptions, Loaded, LoadedMemory, LoadedTensor, Number, Pieces, Place, Sink, StreamSink,
-    Tensor, Terms, Work, WriteOptions, Writer, are_arrays,
+    Tensor, Terms, Work, WriteOptions, Writer,
     group::{Group, groups},
+    is_model_folder,
     items::Sharing,
     select::{Cast, Glob, Rename, Select},
 };

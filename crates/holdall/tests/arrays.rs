@@ -1,8 +1,8 @@
 //! `.npy` files and folders of them, as what is converted.
 
 use holdall::{
-    Convert, DType, ErrorKind, FloatType, LogicalType, OpenOptions, Role, WriteOptions, are_arrays,
-    convert, npy,
+    Convert, DType, ErrorKind, FloatType, LogicalType, OpenOptions, Role, WriteOptions, convert,
+    npy,
 };
 use std::path::Path;
 
@@ -32,8 +32,7 @@ fn a_folder_of_arrays_is_converted_under_the_names_of_its_files() {
     std::fs::write(folder.join("big.npy"), big).unwrap();
     std::fs::write(folder.join("README.txt"), "not an array").unwrap();
 
-    assert!(are_arrays(&folder) && are_arrays(&folder.join("c.npy")));
-    let file = OpenOptions::new().open_arrays(&folder).unwrap();
+    let file = OpenOptions::new().open(&folder).unwrap();
     let mut names: Vec<&str> = file.names().collect();
     names.sort_unstable();
     assert_eq!(names, ["big", "c", "ids", "layers.0.w", "none", "scalar"]);
@@ -49,7 +48,7 @@ fn a_folder_of_arrays_is_converted_under_the_names_of_its_files() {
     assert!(holdall::verify(&made, &Default::default()).unwrap().is_sound());
 
     // One file, and in another type.
-    let one = OpenOptions::new().open_arrays(folder.join("layers/0/w.npy")).unwrap();
+    let one = OpenOptions::new().open(folder.join("layers/0/w.npy")).unwrap();
     let options = Convert::new(WriteOptions::new().with_overwrite(true)).with_dtype(FloatType::F16);
     assert_eq!(convert(&one, &out, &options).unwrap().cast, 1);
     assert_eq!(holdall::open(&out).unwrap().tensor("w").unwrap().dtype(), Some(DType::F16));
@@ -58,9 +57,9 @@ fn a_folder_of_arrays_is_converted_under_the_names_of_its_files() {
 #[test]
 fn what_cannot_be_opened_is_said() {
     let dir = tempfile::tempdir().unwrap();
-    let fails = |name: &str| OpenOptions::new().open_arrays(dir.path().join(name)).unwrap_err();
+    let fails = |name: &str| OpenOptions::new().open(dir.path().join(name)).unwrap_err();
     std::fs::create_dir(dir.path().join("empty")).unwrap();
-    assert_eq!(fails("empty").code(), "npy/none");
+    assert_eq!(fails("empty").code(), "shards/no-model");
     assert_eq!(fails("gone.npy").kind(), ErrorKind::Io);
     std::fs::write(dir.path().join("text.npy"), "hello, world").unwrap();
     assert_eq!(fails("text.npy").code(), "npy/magic");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Codes of warnings, which are in no table of rules.
-const WARNINGS: [&str; 29] = [
+const WARNINGS: [&str; 31] = [
     warnings::VERSION,
     warnings::ALIGNMENT,
     warnings::UNKNOWN_DIGEST,
@@ -20,6 +20,8 @@ const WARNINGS: [&str; 29] = [
     "http/validator",
     "safetensors/restore",
     "gguf/restore",
+    "shards/extra",
+    "shards/total-size",
     "gguf/big-endian",
     "metatensor/restore",
     "metatensor/unknown-key",

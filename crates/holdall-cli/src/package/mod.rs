@@ -67,7 +67,7 @@ fn is_package(path: &Path) -> bool {
     }
     let Ok(meta) = path.metadata() else { return false };
     if meta.is_dir() {
-        return true;
+        return !holdall::is_model_folder(path);
     }
     let mut first = [0; 4];
     let mut read =

@@ -223,6 +223,55 @@ impl IndexBuilder {
         Ok(())
     }
 
+    /// Adds tensors of another file, those whose names `keep` takes, with a source of their own; and what is odd about it.
+    /// Its attributes are not taken.
+    ///
+    /// # Errors
+    /// As [`IndexBuilder::tensor`] and [`IndexBuilder::component`].
+    pub fn absorb(&mut self, file: &Index, keep: impl Fn(&str) -> bool) -> Result<()> {
+        let sources = file.0.sources.iter();
+        let numbers: Vec<u32> =
+            sources.map(|(len, data)| self.source(*len, data.clone())).collect::<Result<_>>()?;
+        let number =
+            |stored: Extent| numbers.get(stored.source as usize).copied().unwrap_or(u32::MAX);
+        for t in file.tensors().filter(|t| keep(t.name())) {
+            self.tensor(t.name(), t.shape(), t.layout().clone())?;
+            self.tensor_attributes(t.attributes().clone());
+            if let Some(e) = t.fault() {
+                self.fault(e);
+            }
+            for mut c in t.components() {
+                c.stored = match c.stored.is_stated() {
+                    true => {
+                        let range = c.stored.start as usize..c.stored.end as usize;
+                        self.stated(file.stated().get(range).unwrap_or_default())
+                    }
+                    false => Extent { source: number(c.stored), ..c.stored },
+                };
+                self.component(c).map_err(|e| e.in_tensor(t.name()))?;
+            }
+        }
+        for claimed in file.claimed() {
+            self.inner.claimed.push(Extent { source: number(*claimed), ..*claimed });
+        }
+        self.inner.warnings.extend_from_slice(file.warnings());
+        for what in file.unkept() {
+            self.unkept(|| what.clone());
+        }
+        Ok(())
+    }
+
+    /// An index of files to [absorb](IndexBuilder::absorb): none so far.
+    pub fn of_files(
+        format: &'static str,
+        version: impl Into<String>,
+        limits: &Limits,
+    ) -> IndexBuilder {
+        let mut builder = IndexBuilder::new(format, version, 0, 0..0, limits);
+        builder.inner.sources.clear();
+        builder
+    }
+
     /// Notes that the tensor added last cannot be read, and why. The first reason counts. Its components are given up, but
     /// for the bytes that they take.
     pub fn fault(&mut self, e: Error) {

@@ -137,10 +137,6 @@ def convert(
         "dtypes": _casts(dtype),
         "saturate": bool(saturate),
     }
-    if isinstance(source, (str, os.PathLike)):
-        arrays = _holdall.File.open_arrays(source)
-        if arrays is not None:
-            source = File(arrays, os.fsdecode(source))
     with _opened(source) as file, listening(progress) as listener:
         return ConvertReport._of(file._native.convert(target, writing, converting, listener))
 

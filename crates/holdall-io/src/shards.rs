@@ -1,0 +1,376 @@
+//! Models of several files, opened as one: folders, index files that say which tensor is in which file, and the parts of a
+//! split GGUF file.
+
+use crate::arrays::is_npy;
+use crate::error::{
+    NO_MODEL, SHARD_INDEX, SHARD_MISSING, SHARD_OUTSIDE, SHARD_TENSOR, SPLIT, io as failed,
+};
+use crate::file::File;
+use crate::open::{OpenOptions, index};
+use crate::source::{ByteSource, FileSource};
+use holdall_core::error::Shown as _;
+use holdall_core::error::hash::{HashMap, HashSet};
+use holdall_core::model::Warning;
+use holdall_core::{FORMATS, Index, IndexBuilder, Result, Value};
+use holdall_json::{Reader, Token};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the names of index files end in.
+const INDEX: &str = ".index.json";
+/// The most bytes of an index file.
+const MAX_INDEX: u64 = 10 << 20;
+/// The index files that are looked for first, of those in a folder.
+const FIRST: [&str; 2] =
+    ["model.safetensors.index.json", "diffusion_pytorch_model.safetensors.index.json"];
+
+/// Where the files of a model are.
+enum Home {
+    Folder(PathBuf),
+    /// An address, up to the last `/`.
+    Web(String),
+}
+
+/// A file of a model: where its bytes come from, and what it contains.
+struct Shard {
+    name: String,
+    source: Arc<dyn ByteSource>,
+    index: Index,
+}
+
+/// Whether a folder holds a model: an index file, or files of tensors.
+pub fn is_model_folder(path: &Path) -> bool {
+    path.is_dir()
+        && !path.join("carton.toml").exists()
+        && files(path)
+            .is_ok_and(|all| all.iter().any(|name| name.ends_with(INDEX) || is_tensors(name)))
+}
+
+/// Whether a file of that name is one of tensors, in a format that is known.
+fn is_tensors(name: &str) -> bool {
+    let extension = Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or_default();
+    FORMATS.iter().any(|f| {
+        f.id != "carton" && f.extensions.contains(&extension.to_ascii_lowercase().as_str())
+    })
+}
+
+/// The names of the files in a folder, sorted.
+fn files(folder: &Path) -> Result<Vec<String>> {
+    let place = |e| failed(e, "reading the folder").in_source(folder.display());
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(place)? {
+        let entry = entry.map_err(place)?;
+        if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_file()) {
+            all.push(name);
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+impl OpenOptions {
+    /// The model of several files that `path` names: a folder, or an index file; nothing where it names neither.
+    pub(crate) fn open_model(&self, path: &Path) -> Result<Option<File>> {
+        if let Some(url) = crate::http::is_url(path) {
+            let address = url.split(['?', '#']).next().unwrap_or_default();
+            let Some((base, name)) =
+                address.rsplit_once('/').filter(|(_, name)| name.ends_with(INDEX))
+            else {
+                return Ok(None);
+            };
+            let (source, shown) = self.remote(url)?;
+            let home = Home::Web(format!("{base}/"));
+            return self.of_index(&home, name, &*source, shown).map(Some);
+        }
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.ends_with(INDEX) && path.is_file() {
+            let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+            return self.of_file(Home::Folder(folder), name, path.display().to_string()).map(Some);
+        }
+        match path.is_dir() {
+            true => self.open_folder(path).map(Some),
+            false if is_npy(path) => self.open_arrays(path).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn open_folder(&self, folder: &Path) -> Result<File> {
+        let all = files(folder)?;
+        let shown = folder.display().to_string();
+        let indices: Vec<&String> = all.iter().filter(|name| name.ends_with(INDEX)).collect();
+        let first = FIRST.iter().find(|first| indices.iter().any(|name| name == *first));
+        let chosen = match (first, indices.as_slice()) {
+            (Some(first), _) => Some(*first),
+            (None, [one]) => Some(one.as_str()),
+            (None, _) => None,
+        };
+        if let Some(name) = chosen {
+            return self.of_file(Home::Folder(folder.to_owned()), name, shown);
+        }
+        let tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
+        match tensors.as_slice() {
+            [one] => self.open(folder.join(one)),
+            [first, ..]
+                if parts_of(first).is_some_and(|(stem, ..)| {
+                    tensors.iter().all(|name| parts_of(name).is_some_and(|(own, ..)| own == stem))
+                }) =>
+            {
+                self.open(folder.join(first))
+            }
+            // Which may be in folders of it.
+            [] => self.open_arrays(folder),
+            many => {
+                let names: Vec<_> =
+                    many.iter().take(4).map(|name| format!("`{}`", name.shown())).collect();
+                let more = if many.len() > 4 { ", …" } else { "" };
+                let message = format!(
+                    "the folder has {} files of tensors, and no index that makes them one model: {}{more}",
+                    many.len(),
+                    names.join(", ")
+                );
+                Err(NO_MODEL.broken(message).in_source(shown))
+            }
+        }
+    }
+
+    fn of_file(&self, home: Home, name: &str, shown: String) -> Result<File> {
+        let Home::Folder(folder) = &home else { unreachable!("of the file system") };
+        let path = folder.join(name);
+        let source = FileSource::open(&path).map_err(|e| e.in_source(path.display()))?;
+        self.of_index(&home, name, &source, shown)
+    }
+
+    /// The model that an index file describes.
+    fn of_index(
+        &self,
+        home: &Home,
+        name: &str,
+        source: &dyn ByteSource,
+        shown: String,
+    ) -> Result<File> {
+        let place = |e: holdall_core::Error| e.in_source(name);
+        let len = source.len();
+        if len > MAX_INDEX {
+            let message = format!("it has {len} bytes, at most {MAX_INDEX}");
+            return Err(place(SHARD_INDEX.broken(message)));
+        }
+        let map = Map::read(&source.read_range(0..len).map_err(place)?).map_err(place)?;
+        let mut shards = Vec::new();
+        for file in &map.files {
+            shards.push(self.shard(home, file)?);
+        }
+        let mut warnings = Vec::new();
+        let mut found = HashSet::default();
+        let mut total = 0u64;
+        for shard in &shards {
+            for t in shard.index.tensors() {
+                match map.tensors.get(t.name()) {
+                    Some(file) if *file == shard.name => {
+                        total = total.saturating_add(t.stored_len());
+                        found.insert(t.name().to_owned());
+                    }
+                    Some(_) => {}
+                    None => warnings.push(
+                        Warning::new(
+                            "shards/extra",
+                            format!("`{name}` does not name it, `{}` has it", shard.name),
+                        )
+                        .in_tensor(t.name()),
+                    ),
+                }
+            }
+        }
+        let missing = map.tensors.iter().filter(|(tensor, _)| !found.contains(*tensor)).min();
+        if let Some((tensor, file)) = missing {
+            let message = format!("`{}` should have it, and has not", file.shown());
+            return Err(place(SHARD_TENSOR.broken(message).in_tensor(tensor)));
+        }
+        if let Some(said) = map.total.filter(|said| *said != total) {
+            let message =
+                format!("`{name}` says that all tensors have {said} bytes, they have {total}");
+            warnings.push(Warning::new("shards/total-size", message));
+        }
+        let keep = |shard: &Shard, tensor: &str| {
+            map.tensors.get(tensor).is_none_or(|file| *file == shard.name)
+        };
+        self.joined(shards, keep, warnings, shown)
+    }
+
+    /// A file of a model.
+    fn shard(&self, home: &Home, name: &str) -> Result<Shard> {
+        let (source, shown) = match home {
+            Home::Web(base) => self.remote(&format!("{base}{name}"))?,
+            Home::Folder(folder) => {
+                let path = folder.join(name);
+                let shown = path.display().to_string();
+                if !path.is_file() {
+                    let message = format!("`{}` is not there", name.shown());
+                    return Err(SHARD_MISSING.broken(message).in_source(folder.display()));
+                }
+                let file = FileSource::open(&path).map_err(|e| e.in_source(&shown))?;
+                (self.source(file).map_err(|e| e.in_source(&shown))?.0, shown)
+            }
+        };
+        let index = index(&*source, self.limits()).map_err(|e| e.in_source(shown))?;
+        Ok(Shard { name: name.to_owned(), source, index })
+    }
+
+    /// Files as one.
+    fn joined(
+        &self,
+        shards: Vec<Shard>,
+        keep: impl Fn(&Shard, &str) -> bool,
+        warnings: Vec<Warning>,
+        shown: String,
+    ) -> Result<File> {
+        let (format, version) = shards
+            .first()
+            .map_or(("", String::new()), |s| (s.index.format(), s.index.version().to_owned()));
+        let mut builder = IndexBuilder::of_files(format, version, self.limits());
+        for shard in &shards {
+            let taken = builder.absorb(&shard.index, |tensor| keep(shard, tensor));
+            taken.map_err(|e| e.in_source(&shard.name))?;
+        }
+        if let Some(first) = shards.first() {
+            builder.attributes(first.index.attributes().clone());
+        }
+        warnings.into_iter().for_each(|warning| builder.add_warning(warning));
+        let index = builder.finish().and_then(|index| self.judged(index));
+        let sources = shards.into_iter().map(|shard| shard.source).collect();
+        self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)
+    }
+
+    /// All parts of a split GGUF file, whose first part is open.
+    pub(crate) fn with_parts(&self, first: File, path: &Path) -> Result<File> {
+        let number = |index: &Index, key: &str| {
+            index
+                .attributes()
+                .get(key)
+                .and_then(Value::as_integer)
+                .and_then(|n| u32::try_from(n).ok())
+        };
+        let count = number(first.index(), "split.count").unwrap_or(1);
+        let is_first = number(first.index(), "split.no") == Some(0);
+        if first.format() != "gguf" || count < 2 || !is_first {
+            return Ok(first);
+        }
+        let shown = first.name().to_owned();
+        let blame = |message: String| SPLIT.broken(message).in_source(&shown);
+        let own = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some((stem, ..)) = parts_of(own).filter(|(_, no, of)| (*no, *of) == (1, count)) else {
+            return Err(blame(format!("it says that it is part 1 of {count}, its name does not")));
+        };
+        let home = match crate::http::is_url(path) {
+            Some(url) => Home::Web(
+                url.rsplit_once('/').map_or(String::new(), |(base, _)| format!("{base}/")),
+            ),
+            None => Home::Folder(path.parent().unwrap_or(Path::new("")).to_owned()),
+        };
+        let sources = first.all_sources().to_vec();
+        let index = first.index().clone();
+        let mut shards: Vec<Shard> = sources
+            .into_iter()
+            .map(|source| Shard { name: own.to_owned(), source, index: index.clone() })
+            .collect();
+        for no in 1..count {
+            let name = format!("{stem}-{:05}-of-{count:05}.gguf", no + 1);
+            let shard = self.shard(&home, &name)?;
+            let said = (number(&shard.index, "split.no"), number(&shard.index, "split.count"));
+            if said != (Some(no), Some(count)) {
+                return Err(blame(format!(
+                    "`{name}` does not say that it is part {} of {count}",
+                    no + 1
+                )));
+            }
+            shards.push(shard);
+        }
+        let total: usize = shards.iter().map(|shard| shard.index.len()).sum();
+        if let Some(said) =
+            number(&index, "split.tensors.count").filter(|said| *said as usize != total)
+        {
+            return Err(blame(format!("all parts should have {said} tensors, they have {total}")));
+        }
+        self.joined(shards, |_, _| true, Vec::new(), shown)
+    }
+}
+
+/// `STEM-00001-of-00003.gguf`: stem, number and count.
+fn parts_of(name: &str) -> Option<(&str, u32, u32)> {
+    let (stem, count) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
+    let (stem, number) = stem.rsplit_once('-')?;
+    let read = |text: &str| (text.len() == 5).then(|| text.parse().ok()).flatten();
+    Some((stem, read(number)?, read(count)?))
+}
+
+/// What an index file says.
+#[derive(Default)]
+struct Map {
+    /// The file of each tensor.
+    tensors: HashMap<String, String>,
+    /// The files, sorted.
+    files: Vec<String>,
+    /// The bytes of all tensors.
+    total: Option<u64>,
+}
+
+impl Map {
+    fn read(text: &[u8]) -> Result<Map> {
+        let wrong = |message: &str| SHARD_INDEX.broken(message.to_owned());
+        let mut reader = Reader::new(text, 0, 16).map_err(|e| e.under(&SHARD_INDEX))?;
+        let mut map = Map::default();
+        let mut read = || -> Result<bool> {
+            let (mut key, mut name, mut file) = (String::new(), String::new(), String::new());
+            let mut has_map = false;
+            reader.begin_object()?;
+            while let Some(field) = reader.next_key(&mut key)? {
+                match field {
+                    "weight_map" => {
+                        has_map = true;
+                        reader.begin_object()?;
+                        while let Some(tensor) = reader.next_key(&mut name)? {
+                            let file = reader.string(&mut file)?;
+                            if map.tensors.insert(tensor.to_owned(), file.to_owned()).is_some() {
+                                return Err(
+                                    wrong("`weight_map` names a tensor twice").in_tensor(tensor)
+                                );
+                            }
+                        }
+                    }
+                    "metadata" if reader.peek()? == Token::Object => {
+                        reader.begin_object()?;
+                        while let Some(field) = reader.next_key(&mut name)? {
+                            match (field, reader.peek()?) {
+                                ("total_size", Token::Number) => {
+                                    // Some writers have a float there.
+                                    map.total = reader.number()?.text.parse().ok();
+                                }
+                                _ => reader.skip()?,
+                            }
+                        }
+                    }
+                    _ => reader.skip()?,
+                }
+            }
+            reader.end()?;
+            Ok(has_map)
+        };
+        if !read().map_err(|e| e.under(&SHARD_INDEX))? {
+            return Err(wrong("there is no `weight_map`"));
+        }
+        let mut all: Vec<String> =
+            map.tensors.values().collect::<HashSet<_>>().into_iter().cloned().collect();
+        all.sort();
+        for file in &all {
+            let is_inside = !file.is_empty()
+                && !file.starts_with('/')
+                && !file.contains(['\\', ':', '\0'])
+                && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
+            if !is_inside {
+                let message = format!("`{}` is not the path of a file beside it", file.shown());
+                return Err(SHARD_OUTSIDE.broken(message));
+            }
+        }
+        map.files = all;
+        Ok(map)
+    }
+}

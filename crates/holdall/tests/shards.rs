@@ -1,0 +1,150 @@
+//! Models of several files open as one.
+
+use holdall::{
+    Attributes, Convert, DType, Io, OpenOptions, TensorSpec, Value, WriteOptions, Writer, convert,
+    verify,
+};
+use std::path::Path;
+
+/// Writes a file of tensors of f32 that are filled with a number.
+fn write(path: &Path, tensors: &[(&str, u64, f32)], attributes: &[(&str, Value)]) {
+    let mut all = Attributes::new();
+    attributes.iter().for_each(|(key, value)| all.push(*key, value.clone()));
+    let options = WriteOptions::new().with_attributes(all).with_overwrite(true);
+    let mut writer = Writer::create(path, &options).unwrap();
+    let specs: Vec<TensorSpec> =
+        tensors.iter().map(|(name, n, _)| TensorSpec::dense(*name, DType::F32, [*n])).collect();
+    writer.declare(&specs).unwrap();
+    for (spec, (_, n, x)) in specs.into_iter().zip(tensors) {
+        writer.add(spec, &[&x.to_le_bytes().repeat(*n as usize)]).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// A folder with two shards and their index.
+fn model(folder: &Path, map: &str) {
+    write(&folder.join("model-00001-of-00002.safetensors"), &[("a", 4, 1.0), ("b.w", 2, 2.0)], &[]);
+    write(&folder.join("model-00002-of-00002.safetensors"), &[("c", 3, 3.0)], &[]);
+    std::fs::write(folder.join("model.safetensors.index.json"), map).unwrap();
+    std::fs::write(folder.join("config.json"), "{}").unwrap();
+}
+
+const MAP: &str = r#"{"metadata": {"total_size": 36}, "weight_map": {
+    "a": "model-00001-of-00002.safetensors", "b.w": "model-00001-of-00002.safetensors",
+    "c": "model-00002-of-00002.safetensors"}}"#;
+
+fn values(file: &holdall::File, name: &str) -> Vec<f32> {
+    file.tensor(name).unwrap().dense().unwrap().to_f32().unwrap()
+}
+
+#[test]
+fn a_folder_with_an_index_is_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    model(dir.path(), MAP);
+    for io in [Io::Map, Io::Read] {
+        for path in [dir.path().to_owned(), dir.path().join("model.safetensors.index.json")] {
+            let file = OpenOptions::new().with_io(io).open(&path).unwrap();
+            assert_eq!(file.names().collect::<Vec<_>>(), ["a", "b.w", "c"]);
+            assert_eq!((file.format(), file.index().warnings()), ("safetensors", &[][..]));
+            assert_eq!(values(&file, "a"), [1.0; 4]);
+            assert_eq!(values(&file, "b.w"), [2.0; 2]);
+            assert_eq!(values(&file, "c"), [3.0; 3]);
+            assert_eq!(file.load_all().unwrap().len(), 3);
+            assert!(verify(&file, &Default::default()).unwrap().is_sound());
+            let out = dir.path().join("out").with_extension("zt");
+            convert(&file, &out, &Convert::new(WriteOptions::new().with_overwrite(true))).unwrap();
+            assert_eq!(values(&holdall::open(&out).unwrap(), "c"), [3.0; 3]);
+            std::fs::remove_file(out).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_index_that_does_not_fit_is_refused_or_told_of() {
+    let fails = |map: &str| -> Result<Vec<&str>, &str> {
+        let dir = tempfile::tempdir().unwrap();
+        model(dir.path(), map);
+        let file = holdall::open(dir.path());
+        file.map_err(|e| e.code())
+            .map(|file| file.index().warnings().iter().map(|w| w.code).collect::<Vec<_>>())
+    };
+    assert_eq!(fails(MAP), Ok(vec![]));
+    assert_eq!(fails(""), Err("shards/index"));
+    assert_eq!(fails("{}"), Err("shards/index"));
+    assert_eq!(fails(r#"{"weight_map": []}"#), Err("shards/index"));
+    assert_eq!(fails(r#"{"weight_map": {"a": "x", "a": "x"}}"#), Err("shards/index"));
+    assert_eq!(fails(&MAP.replace("\"c\":", "\"d\":")), Err("shards/tensor"));
+    assert_eq!(fails(&MAP.replace("00002-of-00002", "00003-of-00002")), Err("shards/missing"));
+    for bad in
+        ["../model", "/model", "C:model", "a/../../model", "a\\\\model", "./model", "", "a//b"]
+    {
+        assert_eq!(
+            fails(&MAP.replace("model-00002-of-00002.safetensors", bad)),
+            Err("shards/outside"),
+            "{bad}"
+        );
+    }
+    assert_eq!(fails(&MAP.replace("36", "37")), Ok(vec!["shards/total-size"]));
+    assert_eq!(fails(&MAP.replace("36", "36.0")), Ok(vec![]));
+    let without =
+        MAP.replace(r#""a": "model-00001-of-00002.safetensors", "#, "").replace("36", "20");
+    assert_eq!(fails(&without), Ok(vec!["shards/extra"]));
+    // In another shard than the index says.
+    let moved = MAP.replace("\"c\": \"model-00002", "\"c\": \"model-00001");
+    assert_eq!(fails(&moved), Err("shards/tensor"));
+    let dir = tempfile::tempdir().unwrap();
+    model(dir.path(), MAP);
+    std::fs::write(dir.path().join("model-00002-of-00002.safetensors"), "cut").unwrap();
+    let e = holdall::open(dir.path()).unwrap_err();
+    assert!(e.to_string().contains("model-00002-of-00002.safetensors"), "{e}");
+}
+
+#[test]
+fn a_folder_is_what_is_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let fails = || holdall::open(dir.path()).map_err(|e| e.code()).map(|file| file.len());
+    assert_eq!(fails(), Err("shards/no-model"));
+    write(&dir.path().join("one.safetensors"), &[("a", 4, 1.0)], &[]);
+    assert_eq!(fails(), Ok(1));
+    write(&dir.path().join("two.zt"), &[("a", 4, 1.0), ("b", 1, 0.0)], &[]);
+    assert_eq!(fails(), Err("shards/no-model"));
+    // A model of more than one precision has an index for each: the plain one counts.
+    model(dir.path(), MAP);
+    std::fs::write(dir.path().join("model.fp16.safetensors.index.json"), "{}").unwrap();
+    assert_eq!(fails(), Ok(3));
+}
+
+#[test]
+fn parts_of_a_gguf_file_are_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = |no: u32| dir.path().join(format!("m-{no:05}-of-00003.gguf"));
+    let int = |n: u32| Value::Integer(n.into());
+    let part = |no: u32, tensors: &[(&str, u64, f32)], total: u32| {
+        let split = [
+            ("split.no", int(no)),
+            ("split.count", int(3)),
+            ("split.tensors.count", int(total)),
+            ("general.architecture", Value::Text("llama".into())),
+        ];
+        write(&name(no + 1), tensors, &split[..if no == 0 { 4 } else { 3 }]);
+    };
+    part(0, &[], 3);
+    part(1, &[("a", 4, 1.0), ("b", 2, 2.0)], 3);
+    let e = holdall::open(name(1)).unwrap_err();
+    assert_eq!(e.code(), "shards/missing");
+    part(2, &[("c", 3, 3.0)], 3);
+    for path in [name(1), dir.path().to_owned()] {
+        let file = holdall::open(path).unwrap();
+        assert_eq!((file.len(), values(&file, "c")), (3, vec![3.0; 3]));
+        assert!(file.index().attributes().get("general.architecture").is_some());
+    }
+    assert_eq!(holdall::open(name(2)).unwrap().len(), 2, "a later part is itself");
+    part(0, &[], 4);
+    assert_eq!(holdall::open(name(1)).unwrap_err().code(), "shards/split");
+    part(0, &[], 3);
+    std::fs::copy(name(2), name(3)).unwrap();
+    assert_eq!(holdall::open(name(1)).unwrap_err().code(), "shards/split");
+    let other = dir.path().join("renamed.gguf");
+    std::fs::rename(name(1), &other).unwrap();
+    assert_eq!(holdall::open(other).unwrap_err().code(), "shards/split");
+}
