@@ -101,6 +101,11 @@ pub(crate) struct Global {
     #[arg(long = "limit", global = true, value_name = "NAME=N", value_parser = limit, help_heading = GLOBAL)]
     pub(crate) limits: Vec<Limit>,
 
+    /// Leave out what a pickle would import and is not known, in place of refusing the file; nothing of it is run
+    /// either way
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) skip_unknown: bool,
+
     /// Allow what files on the web may not do by themselves: http (not only https), private-hosts
     /// (loopback, private and link-local networks); may be given again
     #[cfg(feature = "http")]
@@ -125,6 +130,7 @@ impl Global {
     /// The caps of the library after the changes asked for.
     pub(crate) fn limits(&self) -> Limits {
         let mut out = Limits::default();
+        out.skip_unknown = self.skip_unknown;
         for limit in &self.limits {
             let n = limit.value;
             let small = usize::try_from(n).unwrap_or(usize::MAX);

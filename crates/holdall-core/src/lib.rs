@@ -47,14 +47,17 @@ static TABLES: &[&[&Rule]] = &[
     read::RULES,
     layout::sparse::RULES,
     layout::quantized::RULES,
+    layout::strided::RULES,
     wire::cbor::RULES,
     wire::npy::RULES,
     #[cfg(feature = "carton")]
     wire::protobuf::RULES,
     #[cfg(feature = "carton")]
     wire::toml::RULES,
-    #[cfg(feature = "carton")]
+    #[cfg(any(feature = "carton", feature = "pytorch"))]
     wire::zip::RULES,
+    #[cfg(feature = "pytorch")]
+    wire::pickle::RULES,
     formats::RULES,
     #[cfg(feature = "carton")]
     formats::carton::onnx::RULES,

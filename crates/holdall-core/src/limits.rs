@@ -38,6 +38,8 @@ pub struct Limits {
     /// Whether a file may have more or less data than its header describes: a tensor of which bytes are missing has a
     /// [fault](crate::TensorInfo::fault) then. For taking what is sound out of a damaged file.
     pub salvage: bool,
+    /// Whether values of a pickle that are not in the list of what is known are left out. Without it they are refused.
+    pub skip_unknown: bool,
 }
 
 impl Limits {
@@ -67,6 +69,7 @@ impl Default for Limits {
             fetched_len: 64 << 30,
             zstd_window_log: 27,
             salvage: false,
+            skip_unknown: false,
         }
     }
 }

@@ -91,6 +91,8 @@ remedies! {
     MakeDense "make_dense";
     /// Take what is sound out of a damaged file.
     Salvage "salvage";
+    /// Leave out what is not known.
+    SkipUnknown "skip_unknown";
     /// Leave tensors out.
     LeaveOut "leave_out";
     /// Write storage elements without their logical types.
@@ -183,6 +185,7 @@ impl fmt::Display for Remedy {
             Remedy::MakeDense => {
                 "`Convert::with_dense` writes sparse and quantized tensors as dense ones"
             }
+            Remedy::SkipUnknown => "`Limits::skip_unknown` leaves it out",
             Remedy::Salvage => "`holdall::salvage` takes out what is sound",
             Remedy::LeaveOut => "`Convert::with_select` leaves tensors out",
             Remedy::DropLogicalTypes => {

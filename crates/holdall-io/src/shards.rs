@@ -54,6 +54,13 @@ fn is_tensors(name: &str) -> bool {
     })
 }
 
+/// Whether it is one of PyTorch's, by its name.
+fn is_pickle(name: &str) -> bool {
+    let pytorch = FORMATS.iter().find(|f| f.id == "pytorch");
+    let extension = Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or_default();
+    pytorch.is_some_and(|f| f.extensions.contains(&extension))
+}
+
 /// The names of the files in a folder, sorted.
 fn files(folder: &Path) -> Result<Vec<String>> {
     let place = |e| failed(e, "reading the folder").in_source(folder.display());
@@ -107,7 +114,11 @@ impl OpenOptions {
         if let Some(name) = chosen {
             return self.of_file(Home::Folder(folder.to_owned()), name, shown);
         }
-        let tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
+        let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
+        // Many models have their weights in pickles besides, and other things than weights too.
+        if tensors.iter().any(|name| !is_pickle(name)) {
+            tensors.retain(|name| !is_pickle(name));
+        }
         match tensors.as_slice() {
             [one] => self.open(folder.join(one)),
             [first, ..]

@@ -10,6 +10,7 @@ use holdall_core::layout::blocks::Blocks;
 use holdall_core::layout::dense::{Dense, row_range};
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};
+use holdall_core::layout::strided;
 use holdall_core::{Error, Layout, Result, Role};
 use std::ops::Range;
 
@@ -120,6 +121,10 @@ impl Tensor {
             Layout::SparseCsr | Layout::PackedCsr => self.csr()?.to_dense(limits).map_err(placed),
             Layout::SparseCoo | Layout::PackedCoo => self.coo()?.to_dense(limits).map_err(placed),
             layout if layout.is_computed() => self.computed()?.to_dense(limits).map_err(placed),
+            Layout::Strided => {
+                let get = |role: &Role| self.bytes(role);
+                strided::to_dense(self.info(), get, limits).map_err(placed)
+            }
             Layout::Records | Layout::Blob => {
                 let layout = self.layout();
                 Err(placed(UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` has no elements"))))

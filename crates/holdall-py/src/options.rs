@@ -46,10 +46,11 @@ pub(crate) fn open(
             "attribute_values" => held.attribute_values = value,
             "decoded_len" => held.decoded_len = value,
             "expansion" => held.expansion = value,
+            "skip_unknown" => held.skip_unknown = value != 0,
             "zstd_window_log" => held.zstd_window_log = u32::try_from(value)?,
             other => {
                 let known = "manifest_len, header_len, tensors, rank, depth, schema_nodes, \
-                             attribute_values, decoded_len, expansion, zstd_window_log";
+                             attribute_values, decoded_len, expansion, zstd_window_log, skip_unknown";
                 return Err(unknown(py, "a limit", other, known));
             }
         }

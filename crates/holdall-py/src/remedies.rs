@@ -32,6 +32,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::DefaultEncoding => "leave encoding out, or write zTensor, which has it",
         Remedy::DefaultDigest => "leave digest out, or write zTensor, which has it",
         Remedy::MakeDense => "dense=True writes sparse and quantized tensors as dense ones",
+        Remedy::SkipUnknown => "limits={\"skip_unknown\": True} leaves it out",
         Remedy::Salvage => "holdall.salvage takes out what is sound",
         Remedy::LeaveOut => "exclude leaves tensors out",
         Remedy::DropLogicalTypes => {

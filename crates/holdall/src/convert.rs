@@ -372,7 +372,8 @@ fn report(file: &File, items: &[Item], target_len: u64) -> ConvertReport {
 
 /// How a tensor will be written, and from what.
 fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item> {
-    if options.dense && (is_sparse(tensor) || tensor.layout().is_computed()) {
+    let may_be = options.dense && (is_sparse(tensor) || tensor.layout().is_computed());
+    if may_be || *tensor.layout() == Layout::Strided {
         return dense_item(tensor);
     }
     forms.item(tensor)

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Codes of warnings, which are in no table of rules.
-const WARNINGS: [&str; 31] = [
+const WARNINGS: [&str; 32] = [
     warnings::VERSION,
     warnings::ALIGNMENT,
     warnings::UNKNOWN_DIGEST,
@@ -20,6 +20,7 @@ const WARNINGS: [&str; 31] = [
     "http/validator",
     "safetensors/restore",
     "gguf/restore",
+    "pytorch/left-out",
     "shards/extra",
     "shards/total-size",
     "gguf/big-endian",

@@ -69,6 +69,10 @@ fn all() -> Vec<Made> {
     let mut all: Vec<Made> = of_rules
         .map(|(name, bytes)| Made::new(format!("reject/ztensor/{name}.zt"), bytes))
         .collect();
+    let of_pytorch = crate::pytorch_files::rejects().into_iter();
+    all.extend(
+        of_pytorch.map(|(name, bytes)| Made::new(format!("reject/pytorch/{name}.pt"), bytes)),
+    );
     let of_gguf = crate::gguf_files::rejects().into_iter();
     all.extend(of_gguf.map(|(name, bytes)| Made::new(format!("reject/gguf/{name}.gguf"), bytes)));
     all.extend(

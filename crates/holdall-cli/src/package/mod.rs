@@ -72,7 +72,14 @@ fn is_package(path: &Path) -> bool {
     let mut first = [0; 4];
     let mut read =
         |path| std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
-    meta.is_file() && read(path).is_ok() && is_zip(&first)
+    meta.is_file() && read(path).is_ok() && is_zip(&first) && !is_other(path)
+}
+
+/// Whether a zip is a file of tensors that is no package: other formats are zips too. What cannot be read is a package, to
+/// say why.
+fn is_other(path: &Path) -> bool {
+    let id = holdall::formats::carton::FORMAT.id;
+    holdall::open(path).is_ok_and(|file| file.format() != id)
 }
 
 /// A declared shape as people read it: `[batch, 3, *]`.

@@ -18,6 +18,8 @@ mod header;
 mod kept;
 #[cfg(feature = "metatensor")]
 pub mod metatensor;
+#[cfg(feature = "pytorch")]
+pub mod pytorch;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
 #[cfg(feature = "ztensor")]
@@ -82,6 +84,8 @@ pub static FORMATS: &[&Format] = &[
     &gguf::FORMAT,
     #[cfg(feature = "safetensors")]
     &safetensors::FORMAT,
+    #[cfg(feature = "pytorch")]
+    &pytorch::FORMAT,
     // Last, because it looks at the end of a file too.
     #[cfg(feature = "carton")]
     &carton::FORMAT,

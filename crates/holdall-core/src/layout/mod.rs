@@ -10,6 +10,7 @@ pub mod dense;
 pub mod float;
 pub mod quantized;
 pub mod sparse;
+pub mod strided;
 
 use crate::error::Result;
 use crate::limits::Limits;

@@ -82,6 +82,8 @@ pub struct IndexBuilder {
     stated: Vec<u8>,
     /// Whether names came in strictly rising bytewise order so far.
     sorted: bool,
+    /// Whether components may overlap in part.
+    has_views: bool,
     role_ids: Interner<Role>,
     layout_ids: Interner<Layout>,
     logical_ids: Interner<LogicalType>,
@@ -107,10 +109,17 @@ impl IndexBuilder {
             limits: limits.clone(),
             stated: Vec::new(),
             sorted: true,
+            has_views: false,
             role_ids: Interner::default(),
             layout_ids: Interner::default(),
             logical_ids: Interner::default(),
         }
+    }
+
+    /// For files whose tensors are views of what they share: components may overlap in part.
+    pub fn with_views(mut self) -> IndexBuilder {
+        self.has_views = true;
+        self
     }
 
     /// Adds another source, of `len` bytes, whose components must lie inside `data`; its number, by which
@@ -441,7 +450,9 @@ impl IndexBuilder {
     pub fn finish(mut self) -> Result<Index> {
         self.close_tensor();
         self.check_names()?;
-        self.check_overlaps()?;
+        if !self.has_views {
+            self.check_overlaps()?;
+        }
         self.inner.stated = self.stated.into();
         Ok(Index(Arc::new(self.inner)))
     }
@@ -697,7 +708,11 @@ fn check_expansion(encoding: Encoding, stored_len: u64, decoded_len: u64) -> Res
 /// The components without which a layout means nothing.
 pub(crate) fn required_roles(layout: &Layout) -> &'static [Role] {
     match layout {
-        Layout::Dense | Layout::PackedCsr | Layout::PackedCoo | Layout::Blocks(_) => &[Role::Data],
+        Layout::Dense
+        | Layout::PackedCsr
+        | Layout::PackedCoo
+        | Layout::Blocks(_)
+        | Layout::Strided => &[Role::Data],
         Layout::SparseCsr => &[Role::Values, Role::Indices, Role::Indptr],
         Layout::SparseCoo => &[Role::Values, Role::Coords],
         // `zeros` may be left out by symmetric quantization, and real files do.

@@ -71,6 +71,8 @@ open_names! {
         Records = "records",
         /// `entries`, each an offset and a length, and the bytes that they point at, `blob_data`.
         Blob = "blob",
+        /// A view of bytes that are not row by row: one component, `data`, and the attribute `strides`, in elements.
+        Strided = "strided",
     }
     /// ggml's blocks of that type, one component, `data`: `gguf.q4_k`.
     or Blocks(&'static BlockType) by BlockType::by_layout

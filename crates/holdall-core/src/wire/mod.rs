@@ -10,9 +10,11 @@
 pub mod cbor;
 pub mod cursor;
 pub mod npy;
+#[cfg(feature = "pytorch")]
+pub mod pickle;
 #[cfg(feature = "carton")]
 pub mod protobuf;
 #[cfg(feature = "carton")]
 pub mod toml;
-#[cfg(feature = "carton")]
+#[cfg(any(feature = "carton", feature = "pytorch"))]
 pub mod zip;

@@ -203,8 +203,11 @@ pub fn read(bytes: &[u8]) -> Result<Header> {
     Ok(Header { dtype, logical_type, byte_order, fortran_order, shape, len })
 }
 
-/// The type that NumPy calls `descr`.
-fn element(descr: &str) -> Result<(DType, Option<LogicalType>, ByteOrder)> {
+/// The type that NumPy calls `descr`: `<f4`.
+///
+/// # Errors
+/// [`DTYPE`].
+pub fn element(descr: &str) -> Result<(DType, Option<LogicalType>, ByteOrder)> {
     let unknown = || DTYPE.broken(format!("elements of type '{}'", descr.shown()));
     let (order, name) = descr.split_at_checked(1).ok_or_else(unknown)?;
     let (dtype, logical_type) = match name {

@@ -65,7 +65,7 @@ fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Resul
         Layout::SparseCoo | Layout::PackedCoo => (tensor.coo().map(drop), &counts.sparse),
         Layout::QuantizedGroup => (tensor.quantized().map(drop), &counts.quantized),
         // All that can be wrong with blocks is their length, which opening checks.
-        Layout::Blocks(_) => return Ok(()),
+        Layout::Blocks(_) | Layout::Strided => return Ok(()),
         Layout::Records => (check_records(tensor), &counts.records),
         Layout::Blob => (check_blob(tensor), &counts.blobs),
         other => {

@@ -253,7 +253,7 @@ impl<'a> Head<'a> {
             Err(e) => return Some(Err(e)),
         };
         let (Type::One(kind) | Type::Array(kind)) = of;
-        if count > self.cursor.remaining() / kind.width() as u64 {
+        if count.saturating_mul(kind.width() as u64) > self.cursor.remaining() {
             return None;
         }
         match left.checked_sub(count) {

@@ -249,9 +249,7 @@ impl<'a> Said<'a> {
         let ours =
             [(ATTRIBUTES, &attributes), (TENSOR_ATTRIBUTES, &of_tensors), (ALIASES, &aliases)];
         all.extend(ours.iter().filter_map(|(key, text)| Some((*key, text.as_deref()?))));
-        if let Some(metadata) =
-            object(all.iter().map(|(k, v)| (*k, *v)), |text, out| write_string(text, out))
-        {
+        if let Some(metadata) = object(all.iter().map(|(k, v)| (*k, *v)), write_string) {
             write_string(METADATA_KEY, out);
             out.push(':');
             out.push_str(&metadata);

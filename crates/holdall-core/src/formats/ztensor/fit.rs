@@ -86,6 +86,8 @@ fn check_layout(version: Version, layout: &Layout) -> Result<()> {
         Layout::SparseCsr | Layout::SparseCoo => version != Version::V0_1,
         Layout::QuantizedGroup => version == Version::V1_2,
         Layout::Blocks(_) => version != Version::V0_1,
+        // Made dense on the way.
+        Layout::Strided => false,
         // They mean nothing without their schema, an attribute of the tensor.
         Layout::Records | Layout::Blob => version == Version::V1_2,
         // A name that would be read back as a layout with a meaning is not an unknown one.

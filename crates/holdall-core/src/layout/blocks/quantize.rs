@@ -134,7 +134,7 @@ fn tq1_0(block: &[f32], most: f32, out: &mut Vec<u8>) {
                 // A byte has five digits of base three, the last run of bytes four.
                 number = number * 3 + u16::from(digits.get(k * width + i).copied().unwrap_or(0));
             }
-            out.push(((number * 256 + 242) / 243) as u8);
+            out.push((number * 256).div_ceil(243) as u8);
         }
     }
     half(most, out);

@@ -1,0 +1,419 @@
+//! The index of a file: what its pickle describes, and where the storages are.
+
+use super::object::{Objects, Storage, Tensor, View};
+use super::walk::{Content, Walk};
+use super::{BYTE_ORDER, COMPRESSED, LEGACY, STORAGE, VIEW};
+use crate::error::hash::HashMap;
+use crate::error::{Result, Shown as _};
+use crate::limits::Limits;
+use crate::model::{
+    Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, LogicalType,
+    Role, Value, element_count,
+};
+use crate::read::Extent;
+use crate::window::{Stop, Window};
+use crate::wire::pickle::{self, Graph, Id, Node};
+use crate::wire::zip::{Directory, Entry, Method};
+use std::ops::Range;
+
+/// How files of before 1.6 start: a pickle of a number.
+const MAGIC: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
+/// Bytes that are looked at first for the pickles of those, and by which power of two a look grows.
+const FIRST: u64 = 256 << 10;
+const GROWTH: u32 = 3;
+
+/// Whether this is a file of before 1.6, or a zip with a pickle in its top folder.
+pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
+    let head = window.head(MAGIC.len() as u64)?;
+    if &*head == MAGIC {
+        return Ok(true);
+    }
+    if !head.starts_with(b"PK\x03\x04") {
+        return Ok(false);
+    }
+    match Directory::read(window, &Limits::default()) {
+        Ok(directory) => Ok(top(&directory).is_some()),
+        // Whoever can say what is wrong with a zip will.
+        Err(Stop::Fail(_)) => Ok(false),
+        Err(need) => Err(need),
+    }
+}
+
+/// The folder that has the pickle: `archive/`.
+fn top(directory: &Directory) -> Option<&str> {
+    let of = |entry: Entry<'_>| entry.name().strip_suffix("data.pkl").map(|top| top.len());
+    let entry = directory.entries().find(|entry| {
+        of(*entry).is_some_and(|len| {
+            entry
+                .name()
+                .get(..len)
+                .is_some_and(|top| top.ends_with('/') && top.matches('/').count() == 1)
+        })
+    })?;
+    entry.name().strip_suffix("data.pkl")
+}
+
+/// What the file in `window` contains.
+pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let head = window.head(MAGIC.len() as u64)?;
+    if &*head == MAGIC { legacy(window, limits) } else { zipped(window, limits) }
+}
+
+fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let directory = Directory::read(window, limits)?;
+    let Some(top) = top(&directory) else {
+        return Err(STORAGE.broken("the zip has no `data.pkl`").into());
+    };
+    let get = |name: &str| directory.get(&format!("{top}{name}"));
+    let texts: Vec<Entry<'_>> = [get("data.pkl"), get("byteorder")].into_iter().flatten().collect();
+    let limits_of_text = Limits { text_len: limits.header_len, ..limits.clone() };
+    let mut contents = directory.contents(&texts, window, &limits_of_text)?.into_iter();
+    let text = contents.next().unwrap_or_default();
+    let order = match contents.next().as_deref() {
+        None | Some(b"little") => ByteOrder::Little,
+        Some(b"big") => ByteOrder::Big,
+        Some(_) => {
+            return Err(BYTE_ORDER.broken("`byteorder` is neither `little` nor `big`").into());
+        }
+    };
+    let at = directory.data(
+        texts.first().copied().ok_or_else(|| STORAGE.broken("there is no pickle"))?,
+        window,
+    )?;
+    let read = pickle::read(&text, at.start, limits.attribute_values)?;
+    let Some((graph, root, _)) = read else {
+        return Err(pickle::BROKEN.broken("the pickle ends before its end").at(at).into());
+    };
+    let content = content(&graph, root, limits)?;
+    // Each storage once, all of their places in one go.
+    let mut keys: HashMap<&str, usize> = HashMap::default();
+    let mut entries = Vec::new();
+    for storage in storages(&content) {
+        if keys.contains_key(storage.key.as_str()) {
+            continue;
+        }
+        let Some(entry) = get(&format!("data/{}", storage.key)) else {
+            let message = format!("the zip has no storage `{}`", storage.key.shown());
+            return Err(STORAGE.broken(message).into());
+        };
+        if entry.method() != Method::Stored {
+            let message = format!("the storage `{}` is compressed", entry.name().shown());
+            return Err(COMPRESSED.broken(message).into());
+        }
+        keys.insert(&storage.key, entries.len());
+        entries.push(entry);
+    }
+    let places = directory.data_of_all(&entries, window)?;
+    let find = |key: &str| keys.get(key).and_then(|at| places.get(*at)).cloned();
+    Ok(build(&content, window.len(), directory.place().start, order, limits, find)?)
+}
+
+/// Five pickles, then the storages.
+fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let most = window.len().min(limits.header_len);
+    let mut len = FIRST.min(most);
+    let (graph, root, keys, end) = loop {
+        let bytes = window.head(len)?;
+        match pickles(&bytes, limits)? {
+            Some(found) => break found,
+            None if len == most => {
+                return Err(LEGACY.broken("the file ends inside of its pickles").at(0..len).into());
+            }
+            None => len = len.saturating_mul(1 << GROWTH).min(most),
+        }
+    };
+    let content = content(&graph, root, limits)?;
+    // Where a storage is follows from the lengths of those before it, so all of them are needed.
+    let mut widths: HashMap<String, u64> = HashMap::default();
+    for pid in graph.persistent() {
+        let storage = super::object::storage(&graph, pid)?;
+        let width = storage.element.as_ref().map_or(1, |element| element.width());
+        widths.insert(storage.key, width);
+    }
+    let mut places: HashMap<String, Range<u64>> = HashMap::default();
+    let mut at = end;
+    for key in keys {
+        let Some(width) = widths.get(&key) else {
+            let message = format!("nothing says what the storage `{}` has", key.shown());
+            return Err(STORAGE.broken(message).into());
+        };
+        let start = at.saturating_add(8);
+        if start > window.len() {
+            return Err(STORAGE.broken("the file ends before its last storage").at(at..at).into());
+        }
+        let count = window.bytes(at..start)?;
+        let count = count.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let Some(stop) = count.checked_mul(*width).and_then(|len| start.checked_add(len)) else {
+            return Err(STORAGE
+                .broken(format!("a storage of {count} elements"))
+                .at(at..start)
+                .into());
+        };
+        if stop > window.len() {
+            let message = format!("the storage `{}` passes the end of the file", key.shown());
+            return Err(STORAGE.broken(message).at(at..start).into());
+        }
+        places.insert(key, start..stop);
+        at = stop;
+    }
+    let find = |key: &str| places.get(key).cloned();
+    Ok(build(&content, window.len(), window.len(), ByteOrder::Little, limits, find)?)
+}
+
+/// The value, the keys of the storages in their order, and where the pickles end.
+type Legacy = (Graph, Id, Vec<String>, u64);
+
+fn pickles(bytes: &[u8], limits: &Limits) -> Result<Option<Legacy>> {
+    let mut at = 0u64;
+    let mut found = Vec::new();
+    for _ in 0..5 {
+        let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+        let Some((graph, root, len)) = pickle::read(rest, at, limits.attribute_values)? else {
+            return Ok(None);
+        };
+        at = at.saturating_add(len);
+        found.push((graph, root));
+    }
+    let Ok([_, version, machine, (graph, root), keys]) = <[(Graph, Id); 5]>::try_from(found) else {
+        return Ok(None);
+    };
+    if version.0.integer(version.1) != Some(1001) {
+        return Err(LEGACY.broken("the second pickle is not the number 1001"));
+    }
+    let says_big = match machine.0.get(machine.1) {
+        Node::Dict(pairs) => pairs.iter().any(|(key, value)| {
+            machine.0.text(*key) == Some("little_endian")
+                && matches!(machine.0.get(*value), Node::Bool(false))
+        }),
+        _ => return Err(LEGACY.broken("the third pickle is not a dict")),
+    };
+    if says_big {
+        return Err(LEGACY.broken("it was written on a big-endian machine"));
+    }
+    let names =
+        keys.0.items(keys.1).ok_or_else(|| LEGACY.broken("the fifth pickle is not a list"))?;
+    let names: Option<Vec<String>> =
+        names.iter().map(|id| keys.0.text(*id).map(str::to_owned)).collect();
+    let names = names.ok_or_else(|| LEGACY.broken("the keys of storages are not texts"))?;
+    Ok(Some((graph, root, names, at)))
+}
+
+fn content(graph: &Graph, root: Id, limits: &Limits) -> Result<Content> {
+    let objects = Objects { graph, skips: limits.skip_unknown, depth: limits.depth };
+    Walk::new(objects, limits.attribute_values).all(root)
+}
+
+fn views(tensor: &Tensor) -> Vec<&View> {
+    match tensor {
+        Tensor::Dense(view) | Tensor::Quantized(view, _) => vec![view],
+        Tensor::Coo { coords, values, .. } => vec![coords, values],
+        Tensor::Csr { indptr, indices, values, .. } => vec![indptr, indices, values],
+        Tensor::Array { .. } | Tensor::Missing(..) => Vec::new(),
+    }
+}
+
+fn storages(content: &Content) -> impl Iterator<Item = &Storage> {
+    content.tensors.iter().flat_map(|(_, tensor)| views(tensor)).map(|view| &view.storage)
+}
+
+/// `end` is where storages must end, `find` tells where one is.
+fn build(
+    content: &Content,
+    len: u64,
+    end: u64,
+    order: ByteOrder,
+    limits: &Limits,
+    find: impl Fn(&str) -> Option<Range<u64>>,
+) -> Result<Index> {
+    let mut builder = IndexBuilder::new("pytorch", "", len, 0..end, limits).with_views();
+    let mut attributes = Attributes::new();
+    for (key, value) in &content.attributes {
+        if attributes.get(key).is_none() {
+            attributes.push(key.clone(), value.clone());
+        }
+    }
+    builder.attributes(attributes);
+    for (name, what) in &content.left_out {
+        builder.unkept(|| format!("`{}`, which is `{what}`", name.shown()));
+        builder.warn("pytorch/left-out", None, None, || {
+            format!("`{}` is left out: it is `{what}`", name.shown()).into()
+        });
+    }
+    let places = Places { order, find: &find };
+    let mut types: HashMap<&str, &Storage> = HashMap::default();
+    for storage in storages(content) {
+        let first = types.entry(&storage.key).or_insert(storage);
+        if first.len != storage.len || first.element != storage.element {
+            let message =
+                format!("the storage `{}` is said to be of two kinds", storage.key.shown());
+            return Err(STORAGE.broken(message));
+        }
+    }
+    for (name, tensor) in &content.tensors {
+        places.add(name, tensor, &mut builder).map_err(|e| e.in_tensor(name))?;
+    }
+    builder.finish()
+}
+
+struct Places<'a> {
+    order: ByteOrder,
+    find: &'a dyn Fn(&str) -> Option<Range<u64>>,
+}
+
+impl Places<'_> {
+    fn add(&self, name: &str, tensor: &Tensor, builder: &mut IndexBuilder) -> Result<()> {
+        let mut attributes = Attributes::new();
+        match tensor {
+            Tensor::Dense(view) | Tensor::Quantized(view, _) => {
+                if let Tensor::Quantized(_, said) = tensor {
+                    said.iter().for_each(|(key, value)| attributes.push(*key, value.clone()));
+                }
+                let component = self.component(Role::Data, view)?;
+                let layout = match is_row_major(&view.shape, &view.strides) {
+                    true => Layout::Dense,
+                    false => {
+                        attributes.push("strides", numbers(&view.strides));
+                        Layout::Strided
+                    }
+                };
+                builder.tensor(name, &view.shape, layout)?;
+                builder.tensor_attributes(attributes);
+                builder.component(component)
+            }
+            Tensor::Coo { shape, coords, values } => {
+                builder.tensor(name, shape, Layout::SparseCoo)?;
+                builder.component(self.whole(Role::Coords, coords)?)?;
+                builder.component(self.whole(Role::Values, values)?)
+            }
+            Tensor::Csr { shape, indptr, indices, values } => {
+                builder.tensor(name, shape, Layout::SparseCsr)?;
+                builder.component(self.whole(Role::Indptr, indptr)?)?;
+                builder.component(self.whole(Role::Indices, indices)?)?;
+                builder.component(self.whole(Role::Values, values)?)
+            }
+            Tensor::Array { shape, element, order, is_fortran, bytes } => {
+                let is_strided = *is_fortran && shape.iter().filter(|n| **n > 1).count() > 1;
+                let layout = if is_strided { Layout::Strided } else { Layout::Dense };
+                builder.tensor(name, shape, layout)?;
+                if is_strided {
+                    let strides = shape.iter().scan(1u64, |step, n| {
+                        let own = *step;
+                        *step = step.saturating_mul(*n);
+                        Some(own)
+                    });
+                    attributes.push("strides", numbers(&strides.collect::<Vec<_>>()));
+                    builder.tensor_attributes(attributes);
+                }
+                // Stated bytes are little-endian.
+                let mut bytes = bytes.clone();
+                if *order == ByteOrder::Big {
+                    let width = usize::try_from(element.dtype.width()).unwrap_or(1);
+                    bytes.chunks_exact_mut(width.max(1)).for_each(<[u8]>::reverse);
+                }
+                let stored = builder.stated(&bytes);
+                builder.component(component(
+                    Role::Data,
+                    element.dtype,
+                    element.logical.clone(),
+                    ByteOrder::Little,
+                    stored,
+                ))
+            }
+            Tensor::Missing(shape, e) => {
+                builder.tensor(name, shape, Layout::Dense)?;
+                builder.fault(e.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// A component that is all of a view, row by row.
+    fn whole(&self, role: Role, view: &View) -> Result<Component> {
+        if !is_row_major(&view.shape, &view.strides) {
+            let message = "a part of a sparse tensor is not row by row";
+            return Err(VIEW.broken(message).in_component(role));
+        }
+        self.component(role, view)
+    }
+
+    /// The bytes from the first element of a view to its last.
+    fn component(&self, role: Role, view: &View) -> Result<Component> {
+        let storage = &view.storage;
+        let Some(place) = (self.find)(&storage.key) else {
+            return Err(STORAGE.broken(format!("there is no storage `{}`", storage.key.shown())));
+        };
+        let unit = storage.element.as_ref().map_or(1, |element| element.width());
+        let said = storage.len.checked_mul(unit);
+        if said.is_none_or(|said| said > place.end.saturating_sub(place.start)) {
+            let message = format!(
+                "the storage `{}` should have {} elements of {unit} bytes, it has {} bytes",
+                storage.key.shown(),
+                storage.len,
+                place.end.saturating_sub(place.start)
+            );
+            return Err(STORAGE.broken(message).at(place));
+        }
+        let width = view.element.width();
+        let outside = || {
+            let message = format!(
+                "shape {:?} with strides {:?} from element {} on is not inside of {} bytes",
+                view.shape,
+                view.strides,
+                view.offset,
+                said.unwrap_or_default()
+            );
+            VIEW.broken(message).at(place.clone())
+        };
+        let count = element_count(&view.shape).ok_or_else(outside)?;
+        let span = match count {
+            0 => Some(0),
+            _ => view.shape.iter().zip(&view.strides).try_fold(1u64, |span, (n, stride)| {
+                span.checked_add(n.checked_sub(1)?.checked_mul(*stride)?)
+            }),
+        };
+        let first = view.offset.checked_mul(width).zip(storage.start.checked_mul(unit));
+        let first = first.and_then(|(offset, start)| offset.checked_add(start));
+        let range = first.zip(span.and_then(|span| span.checked_mul(width)));
+        let range = range.and_then(|(start, len)| Some(start..start.checked_add(len)?));
+        let range =
+            range.filter(|range| said.is_some_and(|said| range.end <= said)).ok_or_else(outside)?;
+        let start = place.start.saturating_add(range.start);
+        let stored = start..place.start.saturating_add(range.end);
+        let View { element, .. } = view;
+        Ok(component(role, element.dtype, element.logical.clone(), self.order, stored.into()))
+    }
+}
+
+fn component(
+    role: Role,
+    dtype: DType,
+    logical_type: impl Into<Option<LogicalType>>,
+    byte_order: ByteOrder,
+    stored: Extent,
+) -> Component {
+    Component {
+        role,
+        dtype,
+        logical_type: logical_type.into(),
+        encoding: Encoding::Raw,
+        byte_order,
+        stored,
+        decoded_len: Some(stored.len()),
+        digest: None,
+    }
+}
+
+/// Whether elements lie row by row, each behind the one before.
+fn is_row_major(shape: &[u64], strides: &[u64]) -> bool {
+    let mut step = 1u64;
+    shape.contains(&0)
+        || shape.iter().zip(strides).rev().all(|(n, stride)| {
+            let fits = *n == 1 || *stride == step;
+            step = step.saturating_mul(*n);
+            fits
+        })
+}
+
+fn numbers(all: &[u64]) -> Value {
+    Value::Array(all.iter().map(|n| Value::Integer((*n).into())).collect())
+}

@@ -1,0 +1,96 @@
+//! PyTorch: what `torch.save` writes, read without running any of it.
+//!
+//! # What
+//! A pickle, which describes a value (dicts of tensors, as a rule), and storages, which hold the elements. The pickle is
+//! read as data ([`crate::wire::pickle`]): nothing is imported and nothing is called, and what it would call must be in a short list.
+//!
+//! # Layout
+//! ```text
+//! since 1.6      a zip with one top folder: data.pkl, byteorder, version, and data/0, data/1, …: the storages
+//! before         five pickles: a number, a version, a dict about the machine, the value, a list of keys; then for each key
+//!                i64 how many elements, and they
+//! ```
+//! A tensor is a view of a storage: an offset, a shape and strides, in elements.
+//!
+//! # Specification
+//! There is none: `docs/spec/pytorch.md` says what torch 2.15 writes and what its `weights_only` reads. By [`RULES`].
+//!
+//! # Support
+//! Reads tensors at any depth of dicts, lists and tuples, under their keys with dots between; parameters; views, of which those that are
+//! not row by row have the layout `strided`; tensors that share a storage; sparse tensors (COO, CSR); quantized ones, as integers
+//! with their scales in attributes; NumPy arrays and scalars. All other values are attributes of the file. Does not write.
+//!
+//! # Deviations
+//! torch reads NumPy's values only without `weights_only`. It reads compressed and cut storages of mapped files as whatever
+//! lies there; both are refused here. A hook, a subclass and the state of an object that is not a value are passed over.
+//!
+//! # Untrusted input
+//! A global that is not in the list, an opcode that is not: refused, named. The number of values, and of steps over values that
+//! are shared, is bounded by [`Limits::attribute_values`], and nesting by [`Limits::depth`]. Views are held against their
+//! storages, storages against the file.
+//!
+//! [`Limits::attribute_values`]: crate::Limits::attribute_values
+//! [`Limits::depth`]: crate::Limits::depth
+
+mod decode;
+mod dtype;
+mod object;
+mod walk;
+
+use super::Format;
+
+/// PyTorch.
+pub static FORMAT: Format = Format {
+    id: "pytorch",
+    name: "PyTorch",
+    extensions: &["pt", "pth", "ckpt", "bin"],
+    reads: &[],
+    versions: &[],
+    detect: decode::detect,
+    decode: decode::decode,
+    encode: None,
+    ends_in_manifest: false,
+    footer: None,
+    aligns: false,
+    has_schema: false,
+    gaps: None,
+    padding: None,
+    rules: RULES,
+};
+
+crate::error::rules! {
+    /// Every rule of the format.
+    pub static RULES;
+
+    /// Something that would run.
+    pub GLOBAL: Unsupported "pytorch/global"
+        "A pickle names nothing to import but what tensors and plain values are made of."
+        remedies [SkipUnknown];
+    /// A known call with arguments that are not its own.
+    pub CALL: Malformed "pytorch/call"
+        "What a pickle calls has the arguments that torch writes for it.";
+    /// Nesting.
+    pub DEPTH: Limit "pytorch/depth" "Values nest at most `Limits::depth` deep.";
+    /// Too many steps.
+    pub TOO_MANY: Limit "pytorch/too-many-values"
+        "To go through all values, shared ones each time, takes at most `Limits::attribute_values` steps.";
+    /// A key that gives no name.
+    pub KEY: Unsupported "pytorch/key" "Keys on the way to a tensor are texts, integers or truth values.";
+    /// An element type that is not known.
+    pub DTYPE: Unsupported "pytorch/dtype" "Storages are of an element type that is known.";
+    /// A storage that is not as it should be.
+    pub STORAGE: Malformed "pytorch/storage"
+        "Every storage is in the file, as long as the pickle says, and of one type.";
+    /// A storage that is compressed.
+    pub COMPRESSED: Unsupported "pytorch/compressed" "The entries of storages are stored as they are.";
+    /// A view outside of its storage.
+    pub VIEW: Malformed "pytorch/view"
+        "A tensor lies inside its storage: offset, shape and strides are as many as there are dimensions, and not negative.";
+    /// A tensor without elements of its own.
+    pub NO_ELEMENTS: Unsupported "pytorch/no-elements" "A tensor has a storage in the file.";
+    /// The order of bytes.
+    pub BYTE_ORDER: Malformed "pytorch/byte-order" "The order of bytes is `little` or `big`.";
+    /// The start of a file of before 1.6.
+    pub LEGACY: Malformed "pytorch/legacy"
+        "A file of before torch 1.6 is five pickles, each of what torch writes there, and storages.";
+}

@@ -1,0 +1,491 @@
+//! What the values of a pickle are: tensors, containers, plain values. What a pickle would call is looked up in a list here,
+//! and nowhere else.
+
+use super::dtype::{Element, is_dtype};
+use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS};
+use crate::error::{Error, Result, Shown as _};
+use crate::model::{ByteOrder, Value};
+use crate::wire::npy;
+use crate::wire::pickle::{Graph, Id, Node};
+
+/// A storage, as a pickle names it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Storage {
+    pub(super) key: String,
+    /// `None` of one without a type, whose length is in bytes.
+    pub(super) element: Option<Element>,
+    /// Elements, or bytes.
+    pub(super) len: u64,
+    /// Where it begins in the storage of that key, in elements: a view, in files of before 1.6.
+    pub(super) start: u64,
+}
+
+/// A view of a storage.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct View {
+    pub(super) storage: Storage,
+    pub(super) element: Element,
+    /// In elements.
+    pub(super) offset: u64,
+    pub(super) shape: Vec<u64>,
+    pub(super) strides: Vec<u64>,
+}
+
+/// A tensor.
+#[derive(Debug, Clone)]
+pub(super) enum Tensor {
+    Dense(View),
+    /// With what its numbers mean, for attributes.
+    Quantized(View, Vec<(&'static str, Value)>),
+    Coo {
+        shape: Vec<u64>,
+        coords: View,
+        values: View,
+    },
+    Csr {
+        shape: Vec<u64>,
+        indptr: View,
+        indices: View,
+        values: View,
+    },
+    /// An array whose bytes stand in the pickle.
+    Array {
+        shape: Vec<u64>,
+        element: Element,
+        order: ByteOrder,
+        is_fortran: bool,
+        bytes: Vec<u8>,
+    },
+    /// Listed, but not there: why.
+    Missing(Vec<u64>, Error),
+}
+
+/// What a value is.
+#[derive(Debug)]
+pub(super) enum Thing<'g> {
+    Tensor(Box<Tensor>),
+    Dict(&'g [(Id, Id)]),
+    List(&'g [Id]),
+    Plain(Value),
+    /// What the list does not have, where that is left out.
+    Unknown(String),
+}
+
+/// Reads the values of a graph.
+pub(super) struct Objects<'g> {
+    pub(super) graph: &'g Graph,
+    /// Whether what is not in the list is left out.
+    pub(super) skips: bool,
+    pub(super) depth: usize,
+}
+
+impl<'g> Objects<'g> {
+    /// What value `id` is.
+    ///
+    /// # Errors
+    /// [`GLOBAL`], [`CALL`], [`DTYPE`].
+    pub(super) fn get(&self, id: Id) -> Result<Thing<'g>> {
+        self.at(id, 0)
+    }
+
+    fn at(&self, id: Id, depth: usize) -> Result<Thing<'g>> {
+        if depth > self.depth {
+            return Err(DEPTH.broken(format!("calls nest more than {} deep", self.depth)));
+        }
+        Ok(match self.graph.get(id) {
+            Node::None => Thing::Plain(Value::Null),
+            Node::Bool(b) => Thing::Plain(Value::Bool(*b)),
+            Node::Integer(n) => Thing::Plain(integer(*n)),
+            Node::Float(x) => Thing::Plain(Value::Float(*x)),
+            Node::Text(text) => Thing::Plain(Value::Text(text.clone())),
+            Node::Bytes(bytes) => Thing::Plain(Value::Bytes(bytes.clone())),
+            Node::Tuple(items) | Node::List(items) | Node::Set(items) => Thing::List(items),
+            Node::Dict(pairs) => Thing::Dict(pairs),
+            Node::Global(module, name) => match (module.as_str(), name.as_str()) {
+                ("torch", name) if is_dtype(name) || name.starts_with("per_") => {
+                    Thing::Plain(Value::Text(format!("torch.{name}")))
+                }
+                _ => self.unknown(module, name)?,
+            },
+            Node::Persistent(_) => {
+                return Err(CALL.broken("a storage stands where a value should"));
+            }
+            Node::Built(of, state) => self.built(*of, *state, depth.saturating_add(1))?,
+            Node::Call(of, arguments) => match self.graph.get(*of) {
+                Node::Global(module, name) => {
+                    let items = self.graph.items(*arguments).unwrap_or_default();
+                    self.called(module, name, items, depth.saturating_add(1))?
+                }
+                // A call of what a call gives: of something that is not known, then.
+                _ => match self.at(*of, depth.saturating_add(1))? {
+                    Thing::Unknown(what) => Thing::Unknown(what),
+                    _ => return Err(CALL.broken("a value is called")),
+                },
+            },
+        })
+    }
+
+    fn unknown(&self, module: &str, name: &str) -> Result<Thing<'g>> {
+        let what = format!("{}.{}", module.shown(), name.shown());
+        match self.skips {
+            true => Ok(Thing::Unknown(what)),
+            false => Err(GLOBAL.broken(format!("the pickle would import `{what}`"))),
+        }
+    }
+
+    fn called(&self, module: &str, name: &str, args: &'g [Id], depth: usize) -> Result<Thing<'g>> {
+        let wrong =
+            || CALL.broken(format!("`{module}.{name}` has other arguments than torch writes"));
+        let tensor = |tensor| Ok(Thing::Tensor(Box::new(tensor)));
+        match (module, name, args) {
+            (
+                "torch._utils",
+                "_rebuild_tensor" | "_rebuild_tensor_v2",
+                [storage, offset, shape, strides, ..],
+            ) => {
+                let storage = self.storage(*storage)?;
+                let element = storage.element.clone().ok_or_else(wrong)?;
+                let view =
+                    self.view(storage, element, *offset, *shape, *strides).ok_or_else(wrong)?;
+                if let Some(flag) = args.get(6).and_then(|id| self.flag(*id)) {
+                    let message =
+                        format!("its elements are `{flag}` only when they are read by torch");
+                    return tensor(Tensor::Missing(view.shape, NO_ELEMENTS.broken(message)));
+                }
+                tensor(Tensor::Dense(view))
+            }
+            (
+                "torch._utils",
+                "_rebuild_tensor_v3",
+                [storage, offset, shape, strides, _, _, dtype, ..],
+            ) => {
+                let storage = self.storage(*storage)?;
+                let element = self.dtype(*dtype)?;
+                let view =
+                    self.view(storage, element, *offset, *shape, *strides).ok_or_else(wrong)?;
+                tensor(Tensor::Dense(view))
+            }
+            (
+                "torch._utils",
+                "_rebuild_parameter" | "_rebuild_parameter_with_state",
+                [data, ..],
+            ) => self.at(*data, depth),
+            ("torch.nn.parameter", "Parameter", [data, ..]) => self.at(*data, depth),
+            ("torch._tensor", "_rebuild_from_type_v2", [of, class, arguments, ..]) => {
+                // A subclass of tensors may give its elements another meaning.
+                match (self.graph.get(*of), self.graph.get(*class)) {
+                    (Node::Global(module, name), Node::Global(of, class))
+                        if matches!(
+                            (of.as_str(), class.as_str()),
+                            ("torch", "Tensor") | ("torch.nn.parameter", "Parameter")
+                        ) =>
+                    {
+                        let items = self.graph.items(*arguments).ok_or_else(wrong)?;
+                        self.called(module, name, items, depth)
+                    }
+                    (_, Node::Global(of, class)) => self.unknown(of, class),
+                    _ => Err(wrong()),
+                }
+            }
+            ("torch._utils", "_rebuild_sparse_tensor", [layout, data, ..]) => {
+                let sparse = self.sparse(*layout, *data, depth)?.ok_or_else(wrong)?;
+                tensor(sparse)
+            }
+            (
+                "torch._utils",
+                "_rebuild_qtensor",
+                [storage, offset, shape, strides, quantizer, ..],
+            ) => {
+                let storage = self.storage(*storage)?;
+                let element = storage.element.clone().ok_or_else(wrong)?;
+                let view =
+                    self.view(storage, element, *offset, *shape, *strides).ok_or_else(wrong)?;
+                let said = self.quantizer(*quantizer).ok_or_else(wrong)?;
+                tensor(Tensor::Quantized(view, said))
+            }
+            ("torch._utils", "_rebuild_meta_tensor_no_storage", [_, shape, ..]) => {
+                let shape = self.numbers(*shape).ok_or_else(wrong)?;
+                let e = NO_ELEMENTS
+                    .broken("it was saved on the device `meta`, which holds no elements");
+                tensor(Tensor::Missing(shape, e))
+            }
+            ("torch.serialization", "_get_layout", [layout]) => self.at(*layout, depth),
+            ("torch", "Size", [items]) => {
+                Ok(Thing::List(self.graph.items(*items).ok_or_else(wrong)?))
+            }
+            ("torch", "device", [first, rest @ ..]) => {
+                let kind = self.graph.text(*first).ok_or_else(wrong)?;
+                let number = rest.first().and_then(|id| self.graph.integer(*id));
+                let text = number.map_or(kind.to_owned(), |number| format!("{kind}:{number}"));
+                Ok(Thing::Plain(Value::Text(text)))
+            }
+            ("_codecs", "encode", [text, ..]) => {
+                let bytes = self.latin(*text).ok_or_else(wrong)?;
+                Ok(Thing::Plain(Value::Bytes(bytes)))
+            }
+            ("builtins" | "__builtin__", "bytearray", _) => match args {
+                [] => Ok(Thing::Plain(Value::Bytes(Vec::new()))),
+                [bytes] => match self.at(*bytes, depth)? {
+                    Thing::Plain(Value::Bytes(bytes)) => Ok(Thing::Plain(Value::Bytes(bytes))),
+                    _ => Err(wrong()),
+                },
+                [text, _] => {
+                    self.latin(*text).map(|b| Thing::Plain(Value::Bytes(b))).ok_or_else(wrong)
+                }
+                _ => Err(wrong()),
+            },
+            ("builtins" | "__builtin__", "complex", [real, imaginary]) => {
+                let part = |id: Id| match self.graph.get(id) {
+                    Node::Float(x) => Some(Value::Float(*x)),
+                    _ => None,
+                };
+                let parts = part(*real).zip(part(*imaginary)).ok_or_else(wrong)?;
+                Ok(Thing::Plain(Value::Array(vec![parts.0, parts.1])))
+            }
+            ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar", [dtype, bytes]) => {
+                let (element, order) = self.numpy_dtype(*dtype).ok_or_else(wrong)?;
+                let Thing::Plain(Value::Bytes(mut bytes)) = self.at(*bytes, depth)? else {
+                    return Err(wrong());
+                };
+                if order == ByteOrder::Big {
+                    bytes.reverse();
+                }
+                number(&element, &bytes).map(Thing::Plain).ok_or_else(wrong)
+            }
+            _ => self.unknown(module, name),
+        }
+    }
+
+    /// An object that is given a state: an array of NumPy; of the others the state says nothing about values.
+    fn built(&self, of: Id, state: Id, depth: usize) -> Result<Thing<'g>> {
+        if let Node::Call(function, _) = self.graph.get(of)
+            && let Node::Global(module, name) = self.graph.get(*function)
+            && matches!(module.as_str(), "numpy.core.multiarray" | "numpy._core.multiarray")
+            && name == "_reconstruct"
+        {
+            let wrong = || CALL.broken("the state of an array is not as NumPy writes it");
+            let Some([_, shape, dtype, is_fortran, bytes]) = self.graph.items(state) else {
+                return Err(wrong());
+            };
+            let shape = self.numbers(*shape).ok_or_else(wrong)?;
+            let Some((element, order)) = self.numpy_dtype(*dtype) else {
+                let e = DTYPE.broken("its elements are not numbers");
+                return Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e))));
+            };
+            let is_fortran = matches!(self.graph.get(*is_fortran), Node::Bool(true));
+            let Thing::Plain(Value::Bytes(bytes)) = self.at(*bytes, depth)? else {
+                return Err(wrong());
+            };
+            return Ok(Thing::Tensor(Box::new(Tensor::Array {
+                shape,
+                element,
+                order,
+                is_fortran,
+                bytes,
+            })));
+        }
+        self.at(of, depth)
+    }
+
+    fn storage(&self, id: Id) -> Result<Storage> {
+        let wrong = || CALL.broken("a storage is not named as torch does");
+        let Node::Persistent(pid) = self.graph.get(id) else { return Err(wrong()) };
+        storage(self.graph, *pid)
+    }
+
+    fn view(
+        &self,
+        storage: Storage,
+        element: Element,
+        offset: Id,
+        shape: Id,
+        strides: Id,
+    ) -> Option<View> {
+        let offset = self.graph.integer(offset).and_then(|n| u64::try_from(n).ok())?;
+        let (shape, strides) = (self.numbers(shape)?, self.numbers(strides)?);
+        (shape.len() == strides.len()).then_some(View { storage, element, offset, shape, strides })
+    }
+
+    /// The numbers of a tuple, none negative.
+    fn numbers(&self, id: Id) -> Option<Vec<u64>> {
+        let items = match self.graph.get(id) {
+            // `torch.Size` of them.
+            Node::Call(_, arguments) => match self.graph.items(*arguments)? {
+                [items] => self.graph.items(*items)?,
+                _ => return None,
+            },
+            _ => self.graph.items(id)?,
+        };
+        items.iter().map(|id| u64::try_from(self.graph.integer(*id)?).ok()).collect()
+    }
+
+    fn dtype(&self, id: Id) -> Result<Element> {
+        let name = match self.graph.get(id) {
+            Node::Global(module, name) if module == "torch" => name.as_str(),
+            _ => return Err(CALL.broken("a dtype is not one of torch")),
+        };
+        Element::of_dtype(name).ok_or_else(|| {
+            DTYPE.broken(format!("elements of type `{}` are not read", name.shown()))
+        })
+    }
+
+    /// What the last argument of a tensor says of its elements.
+    fn flag(&self, id: Id) -> Option<&'static str> {
+        let Node::Dict(pairs) = self.graph.get(id) else { return None };
+        let is_set = |name: &str| {
+            pairs.iter().any(|(key, value)| {
+                self.graph.text(*key) == Some(name)
+                    && matches!(self.graph.get(*value), Node::Bool(true))
+            })
+        };
+        ["conj", "neg"].into_iter().find(|name| is_set(name))
+    }
+
+    fn sparse(&self, layout: Id, data: Id, depth: usize) -> Result<Option<Tensor>> {
+        let layout = match self.at(layout, depth)? {
+            Thing::Plain(Value::Text(layout)) => layout,
+            _ => return Ok(None),
+        };
+        let items = self.graph.items(data).unwrap_or_default();
+        let view = |id: Id| match self.at(id, depth)? {
+            Thing::Tensor(tensor) => match *tensor {
+                Tensor::Dense(view) => Ok(Some(view)),
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        };
+        Ok(match (layout.as_str(), items) {
+            ("torch.sparse_coo", [coords, values, shape, ..]) => {
+                let parts = view(*coords)?.zip(view(*values)?).zip(self.numbers(*shape));
+                parts.map(|((coords, values), shape)| Tensor::Coo { shape, coords, values })
+            }
+            ("torch.sparse_csr", [indptr, indices, values, shape, ..]) => {
+                let parts = view(*indptr)?.zip(view(*indices)?).zip(view(*values)?);
+                parts.zip(self.numbers(*shape)).map(|(((indptr, indices), values), shape)| {
+                    Tensor::Csr { shape, indptr, indices, values }
+                })
+            }
+            (other, _) => {
+                let e =
+                    DTYPE.broken(format!("tensors of the layout `{}` are not read", other.shown()));
+                Some(Tensor::Missing(Vec::new(), e))
+            }
+        })
+    }
+
+    fn quantizer(&self, id: Id) -> Option<Vec<(&'static str, Value)>> {
+        let items = self.graph.items(id)?;
+        let scheme = match self.graph.get(*items.first()?) {
+            Node::Global(_, name) => Value::Text(format!("torch.{name}")),
+            _ => return None,
+        };
+        let mut said = vec![("torch.qscheme", scheme)];
+        if let [_, scale, zero] = items
+            && let (Node::Float(scale), Some(zero)) =
+                (self.graph.get(*scale), self.graph.integer(*zero))
+        {
+            said.push(("scale", Value::Float(*scale)));
+            said.push(("zero_point", Value::Integer(zero)));
+        }
+        Some(said)
+    }
+
+    /// Text whose characters are bytes: how protocol 2 has bytes.
+    fn latin(&self, id: Id) -> Option<Vec<u8>> {
+        self.graph.text(id)?.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect()
+    }
+
+    /// `numpy.dtype('f4', False, True)` and its state, whose second item is the order of bytes.
+    fn numpy_dtype(&self, id: Id) -> Option<(Element, ByteOrder)> {
+        let (of, order) = match self.graph.get(id) {
+            Node::Built(of, state) => {
+                (*of, self.graph.items(*state)?.get(1).and_then(|id| self.graph.text(*id)))
+            }
+            _ => (id, None),
+        };
+        let Node::Call(function, arguments) = self.graph.get(of) else { return None };
+        match self.graph.get(*function) {
+            Node::Global(module, name) if module == "numpy" && name == "dtype" => {}
+            _ => return None,
+        }
+        let name = self.graph.text(*self.graph.items(*arguments)?.first()?)?;
+        let order = order.filter(|order| matches!(*order, "<" | ">" | "|" | "=")).unwrap_or("<");
+        let order = if order == "=" { "<" } else { order };
+        let order = if name.ends_with('1') { "|" } else { order };
+        let (dtype, logical, order) = npy::element(&format!("{order}{name}")).ok()?;
+        Some((Element { dtype, logical }, order))
+    }
+}
+
+/// The storage that a persistent id names.
+pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
+    let wrong = || CALL.broken("a storage is not named as torch does");
+    let Some([kind, class, key, _, len, rest @ ..]) = graph.items(pid) else { return Err(wrong()) };
+    if graph.text(*kind) != Some("storage") {
+        return Err(wrong());
+    }
+    let class = match graph.get(*class) {
+        Node::Global(module, name)
+            if matches!(module.as_str(), "torch" | "torch.cuda" | "torch.storage") =>
+        {
+            name
+        }
+        _ => return Err(wrong()),
+    };
+    let element = match class.as_str() {
+        "UntypedStorage" | "TypedStorage" => None,
+        name => Some(Element::of_storage(name).ok_or_else(|| {
+            DTYPE.broken(format!("storages of type `{}` are not read", name.shown()))
+        })?),
+    };
+    let mut key = graph.text(*key).ok_or_else(wrong)?.to_owned();
+    let mut len = graph.integer(*len).and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)?;
+    let mut start = 0;
+    if let Some([own, offset, size]) = rest.first().and_then(|id| graph.items(*id)) {
+        // What is kept is the storage that this one is a view of; `key` is of that.
+        let number = |id: Id| graph.integer(id).and_then(|n| u64::try_from(n).ok());
+        start = number(*offset).ok_or_else(wrong)?;
+        let size = number(*size).ok_or_else(wrong)?;
+        len = len.max(start.checked_add(size).ok_or_else(wrong)?);
+        let _ = own;
+    }
+    key.shrink_to_fit();
+    Ok(Storage { key, element, len, start })
+}
+
+/// An integer; one beyond 64 bits as CBOR has it, a tag and bytes.
+fn integer(n: i128) -> Value {
+    if (-(1 << 64)..1 << 64).contains(&n) {
+        return Value::Integer(n);
+    }
+    let (tag, size) = if n < 0 { (3, !n) } else { (2, n) };
+    let bytes = size.to_be_bytes();
+    let first = bytes.iter().position(|b| *b != 0).unwrap_or_default();
+    Value::Tag(tag, Box::new(Value::Bytes(bytes.get(first..).unwrap_or_default().to_vec())))
+}
+
+/// The number that the bytes of an element are.
+fn number(element: &Element, bytes: &[u8]) -> Option<Value> {
+    if element.logical.is_some() || bytes.len() as u64 != element.width() {
+        return None;
+    }
+    let dense = crate::layout::dense::Dense::new(element.dtype, None, [], bytes.to_vec());
+    use crate::model::DType;
+    Some(match element.dtype {
+        DType::F64 => Value::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
+        DType::F32 | DType::F16 | DType::Bf16 => {
+            Value::Float(f64::from(*dense.to_f32().ok()?.first()?))
+        }
+        DType::Bool => Value::Bool(*bytes.first()? != 0),
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => {
+            let mut wide = [0; 16];
+            wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
+            Value::Integer(i128::from_le_bytes(wide))
+        }
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => {
+            let mut wide = [if bytes.last()? & 0x80 != 0 { 0xff } else { 0 }; 16];
+            wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
+            Value::Integer(i128::from_le_bytes(wide))
+        }
+    })
+}

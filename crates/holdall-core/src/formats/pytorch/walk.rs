@@ -1,0 +1,160 @@
+//! Through all values: tensors under dotted names, the others as attributes.
+
+use super::object::{Objects, Tensor, Thing};
+use super::{DEPTH, KEY, TOO_MANY};
+use crate::error::Result;
+use crate::model::Value;
+use crate::wire::pickle::{Id, Node};
+
+/// The name of a tensor that stands alone.
+const ALONE: &str = "data";
+
+/// What a file contains, in its order.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    pub(super) tensors: Vec<(String, Tensor)>,
+    pub(super) attributes: Vec<(String, Value)>,
+    /// What was left out: where, and what it was.
+    pub(super) left_out: Vec<(String, String)>,
+}
+
+pub(super) struct Walk<'g> {
+    objects: Objects<'g>,
+    content: Content,
+    /// Steps that may be taken.
+    most: u64,
+}
+
+/// What a value is made of.
+enum Seen {
+    /// Tensors, which are in the content now, and perhaps other values.
+    Tensors,
+    /// A value without tensors.
+    Plain(Value),
+    /// Nothing that is kept.
+    Nothing,
+}
+
+impl<'g> Walk<'g> {
+    pub(super) fn new(objects: Objects<'g>, most: u64) -> Walk<'g> {
+        Walk { objects, content: Content::default(), most }
+    }
+
+    /// All that `root` contains.
+    ///
+    /// # Errors
+    /// [`DEPTH`], [`TOO_MANY`], [`KEY`]; as [`Objects::get`].
+    pub(super) fn all(mut self, root: Id) -> Result<Content> {
+        let steps = self.objects.graph.steps(root);
+        if steps > self.most {
+            let message = match steps {
+                u64::MAX => {
+                    "a value is made of itself, or of others too many times over".to_owned()
+                }
+                steps => format!(
+                    "it takes {steps} steps to go through all values, at most {}",
+                    self.most
+                ),
+            };
+            return Err(TOO_MANY.broken(message));
+        }
+        let seen = self.value(root, "", 0)?;
+        if let Seen::Plain(value) = seen {
+            match value {
+                Value::Map(pairs) => {
+                    for (key, value) in pairs {
+                        let key = key.as_text().map_or_else(|| key.to_json(), str::to_owned);
+                        self.content.attributes.push((key, value));
+                    }
+                }
+                value => self.content.attributes.push((ALONE.to_owned(), value)),
+            }
+        }
+        Ok(self.content)
+    }
+
+    fn value(&mut self, id: Id, name: &str, depth: usize) -> Result<Seen> {
+        if depth > self.objects.depth {
+            let message = format!("`{name}` nests more than {} deep", self.objects.depth);
+            return Err(DEPTH.broken(message));
+        }
+        let placed = |e: crate::error::Error| match name {
+            "" => e,
+            name => e.within(format!("at `{name}`")),
+        };
+        match self.objects.get(id).map_err(placed)? {
+            Thing::Tensor(tensor) => {
+                let name = if name.is_empty() { ALONE } else { name };
+                self.content.tensors.push((name.to_owned(), *tensor));
+                Ok(Seen::Tensors)
+            }
+            Thing::Plain(value) => Ok(Seen::Plain(value)),
+            Thing::Unknown(what) => {
+                self.content.left_out.push((name.to_owned(), what));
+                Ok(Seen::Nothing)
+            }
+            Thing::List(items) => {
+                let items =
+                    items.iter().enumerate().map(|(at, id)| (Ok(at.to_string()), Value::Null, *id));
+                self.many(items.collect(), name, depth, |pairs| {
+                    Value::Array(pairs.into_iter().map(|(_, value)| value).collect())
+                })
+            }
+            Thing::Dict(pairs) => {
+                let pairs = pairs.iter().map(|(key, id)| {
+                    let (name, key) = self.key(*key);
+                    (name, key, *id)
+                });
+                self.many(pairs.collect(), name, depth, Value::Map)
+            }
+        }
+    }
+
+    /// Values of a container: each under its own name where there are tensors among them, else all in one.
+    fn many(
+        &mut self,
+        items: Vec<(Result<String>, Value, Id)>,
+        name: &str,
+        depth: usize,
+        join: impl FnOnce(Vec<(Value, Value)>) -> Value,
+    ) -> Result<Seen> {
+        let mut plain = Vec::new();
+        let (mut any, mut lost) = (false, false);
+        for (own, key, id) in items {
+            let of = own.as_deref().unwrap_or("?");
+            let full = if name.is_empty() { of.to_owned() } else { format!("{name}.{of}") };
+            match self.value(id, &full, depth.saturating_add(1))? {
+                Seen::Tensors => {
+                    own?;
+                    any = true;
+                }
+                Seen::Plain(value) => plain.push((full, key, value)),
+                Seen::Nothing => lost = true,
+            }
+        }
+        if any || lost {
+            let named = plain.into_iter().map(|(full, _, value)| (full, value));
+            self.content.attributes.extend(named);
+            return Ok(if any { Seen::Tensors } else { Seen::Nothing });
+        }
+        Ok(Seen::Plain(join(plain.into_iter().map(|(_, key, value)| (key, value)).collect())))
+    }
+
+    /// The key of a dict as part of a name, and as a value.
+    fn key(&self, id: Id) -> (Result<String>, Value) {
+        match self.objects.graph.get(id) {
+            Node::Text(text) => (Ok(text.clone()), Value::Text(text.clone())),
+            Node::Integer(n) => (Ok(n.to_string()), Value::Integer(*n)),
+            Node::Bool(b) => (Ok(b.to_string()), Value::Bool(*b)),
+            _ => {
+                let e =
+                    KEY.broken("a key on the way to a tensor is no text, integer or truth value");
+                let value = match self.objects.get(id) {
+                    Ok(Thing::Plain(value)) => value,
+                    _ => Value::Null,
+                };
+                (Err(e), value)
+            }
+        }
+    }
+}

@@ -1,0 +1,511 @@
+//! Python's pickles, read as data: nothing is imported, nothing is called. A machine of a few opcodes builds a graph of
+//! values; where a pickle would call something, the graph says what and with which arguments.
+//!
+//! Every opcode makes at most one node, so a pickle takes memory in proportion to its length, and the count of nodes is
+//! bounded besides. Shared values are shared nodes: whoever walks the graph counts its steps.
+
+use super::cursor::Cursor;
+use crate::error::hash::{HashMap, HashSet};
+use crate::error::{Error, Result, Shown as _};
+
+crate::error::rules! {
+    /// Rules of pickles.
+    pub static RULES;
+
+    /// Bytes that are no pickle.
+    pub BROKEN: Malformed "pickle/broken"
+        "A pickle is a run of whole opcodes that ends with STOP, and each finds on the stack what it works on.";
+    /// An opcode that is not read.
+    pub OPCODE: Unsupported "pickle/opcode"
+        "A pickle is made of the opcodes with which tensors and plain values are written.";
+    /// Too many values.
+    pub TOO_MANY: Limit "pickle/too-many-values"
+        "A pickle makes at most `Limits::attribute_values` values.";
+}
+
+/// A value, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Id(u32);
+
+/// What a value is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Node {
+    /// `None`.
+    None,
+    /// `True` or `False`.
+    Bool(bool),
+    /// An `int`.
+    Integer(i128),
+    /// A `float`.
+    Float(f64),
+    /// A `str`.
+    Text(String),
+    /// `bytes`, and where they stand in the pickle.
+    Bytes(Vec<u8>),
+    /// A `tuple`.
+    Tuple(Vec<Id>),
+    /// A `list`.
+    List(Vec<Id>),
+    /// A `set`.
+    Set(Vec<Id>),
+    /// A `dict`, in its order; a key that comes again replaces its value for whoever looks it up from the end.
+    Dict(Vec<(Id, Id)>),
+    /// Something to be imported: a module, and a name in it.
+    Global(String, String),
+    /// What a global would make of arguments.
+    Call(Id, Id),
+    /// An object that would be given a state.
+    Built(Id, Id),
+    /// What the writer keeps elsewhere, by what it calls it: a storage.
+    Persistent(Id),
+}
+
+/// The values of a pickle.
+#[derive(Debug, Default)]
+pub struct Graph {
+    nodes: Vec<Node>,
+}
+
+impl Graph {
+    /// A value.
+    pub fn get(&self, id: Id) -> &Node {
+        // Every id comes from `Graph::add`.
+        self.nodes.get(id.0 as usize).unwrap_or(&Node::None)
+    }
+
+    /// The items of a tuple or list.
+    pub fn items(&self, id: Id) -> Option<&[Id]> {
+        match self.get(id) {
+            Node::Tuple(items) | Node::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The text of a `str`.
+    pub fn text(&self, id: Id) -> Option<&str> {
+        match self.get(id) {
+            Node::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number of an `int`.
+    pub fn integer(&self, id: Id) -> Option<i128> {
+        match self.get(id) {
+            Node::Integer(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// What a value is made of.
+    fn parts(&self, id: Id) -> Vec<Id> {
+        match self.get(id) {
+            Node::Tuple(items) | Node::List(items) | Node::Set(items) => items.clone(),
+            Node::Dict(pairs) => pairs.iter().flat_map(|(key, value)| [*key, *value]).collect(),
+            Node::Call(a, b) | Node::Built(a, b) => vec![*a, *b],
+            Node::Persistent(a) => vec![*a],
+            _ => Vec::new(),
+        }
+    }
+
+    /// How many steps it takes to go through a value and all that it is made of, shared values each time: `u64::MAX` where
+    /// one is made of itself. Takes a step for each value once.
+    pub fn steps(&self, root: Id) -> u64 {
+        let mut known: HashMap<Id, u64> = HashMap::default();
+        // A value is looked at before its parts, and after them.
+        let mut stack = vec![(root, false)];
+        let mut open = HashSet::default();
+        while let Some((id, is_after)) = stack.pop() {
+            if known.contains_key(&id) {
+                continue;
+            }
+            let parts = self.parts(id);
+            if is_after {
+                let of = |part: &Id| known.get(part).copied().unwrap_or_default();
+                let steps = parts.iter().map(of).fold(1, u64::saturating_add);
+                open.remove(&id);
+                known.insert(id, steps);
+                continue;
+            }
+            if !open.insert(id) {
+                return u64::MAX;
+            }
+            stack.push((id, true));
+            for part in parts {
+                if open.contains(&part) {
+                    return u64::MAX;
+                }
+                if !known.contains_key(&part) {
+                    stack.push((part, false));
+                }
+            }
+        }
+        known.get(&root).copied().unwrap_or_default()
+    }
+
+    /// What every storage is called.
+    pub fn persistent(&self) -> impl Iterator<Item = Id> {
+        self.nodes.iter().filter_map(|node| match node {
+            Node::Persistent(id) => Some(*id),
+            _ => None,
+        })
+    }
+
+    /// Every global that is named, and how often.
+    pub fn globals(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.nodes.iter().filter_map(|node| match node {
+            Node::Global(module, name) => Some((module.as_str(), name.as_str())),
+            _ => None,
+        })
+    }
+}
+
+/// What is on the stack.
+#[derive(Clone, Copy)]
+enum Item {
+    Value(Id),
+    Mark,
+}
+
+struct Machine<'a> {
+    graph: Graph,
+    stack: Vec<Item>,
+    memo: HashMap<u64, Id>,
+    cursor: Cursor<'a>,
+    /// Where the pickle starts in the file.
+    base: u64,
+    most: u64,
+}
+
+/// The value of a pickle at the start of `bytes`, its graph, and how many bytes it has. `None` where the bytes end before it
+/// does. `base` is where the bytes are in the file, `most` how many values there may be.
+///
+/// # Errors
+/// [`BROKEN`], [`OPCODE`], [`TOO_MANY`].
+pub fn read(bytes: &[u8], base: u64, most: u64) -> Result<Option<(Graph, Id, u64)>> {
+    let cursor = Cursor::new(bytes);
+    let (graph, stack, memo) = (Graph::default(), Vec::new(), HashMap::default());
+    let mut machine = Machine { graph, stack, memo, cursor, base, most };
+    loop {
+        let at = machine.cursor.position();
+        let Some(opcode) = machine.cursor.u8() else { return Ok(None) };
+        if opcode == b'.' {
+            let root = machine.pop()?;
+            return Ok(Some((machine.graph, root, machine.cursor.position())));
+        }
+        match machine.step(opcode) {
+            Some(done) => done.map_err(|e| {
+                e.at(base.saturating_add(at)..base.saturating_add(machine.cursor.position()))
+            })?,
+            None => return Ok(None),
+        }
+    }
+}
+
+impl<'a> Machine<'a> {
+    fn broken(&self, message: impl Into<String>) -> Error {
+        let here = self.base.saturating_add(self.cursor.position());
+        BROKEN.broken(message.into()).at(here.saturating_sub(1)..here)
+    }
+
+    fn add(&mut self, node: Node) -> Result<Id> {
+        let count = self.graph.nodes.len();
+        if count as u64 >= self.most {
+            return Err(TOO_MANY.broken(format!("there are more than {} values", self.most)));
+        }
+        let id =
+            u32::try_from(count).map_err(|_| TOO_MANY.broken("there are more than 2^32 values"))?;
+        self.graph.nodes.push(node);
+        Ok(Id(id))
+    }
+
+    fn push(&mut self, node: Node) -> Result<()> {
+        let id = self.add(node)?;
+        self.stack.push(Item::Value(id));
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Result<Id> {
+        match self.stack.pop() {
+            Some(Item::Value(id)) => Ok(id),
+            _ => Err(self.broken("an opcode finds nothing on the stack")),
+        }
+    }
+
+    fn top(&self) -> Result<Id> {
+        match self.stack.last() {
+            Some(Item::Value(id)) => Ok(*id),
+            _ => Err(self.broken("an opcode finds nothing on the stack")),
+        }
+    }
+
+    /// What is above the last mark, which goes too.
+    fn pop_mark(&mut self) -> Result<Vec<Id>> {
+        let mark = self.stack.iter().rposition(|item| matches!(item, Item::Mark));
+        let Some(mark) = mark else {
+            return Err(self.broken("there is no mark on the stack"));
+        };
+        let items = self.stack.drain(mark..).filter_map(|item| match item {
+            Item::Value(id) => Some(id),
+            Item::Mark => None,
+        });
+        Ok(items.collect())
+    }
+
+    fn set_items(&mut self, items: &[Id]) -> Result<()> {
+        let (pairs, odd) = items.as_chunks::<2>();
+        let to = self.top()?;
+        let target = self.target(to);
+        match self.graph.nodes.get_mut(target) {
+            Some(Node::Dict(own)) if odd.is_empty() => {
+                own.extend(pairs.iter().map(|[key, value]| (*key, *value)));
+                Ok(())
+            }
+            // The items of an object that is not known are lost with it.
+            Some(Node::Call(..) | Node::Built(..)) if odd.is_empty() => Ok(()),
+            _ => Err(self.broken("pairs are added to what is no dict")),
+        }
+    }
+
+    fn append(&mut self, items: &[Id]) -> Result<()> {
+        let to = self.top()?;
+        let target = self.target(to);
+        match self.graph.nodes.get_mut(target) {
+            Some(Node::List(own) | Node::Set(own)) => {
+                own.extend_from_slice(items);
+                Ok(())
+            }
+            Some(Node::Call(..) | Node::Built(..)) => Ok(()),
+            _ => Err(self.broken("items are added to what is no list")),
+        }
+    }
+
+    /// The place of the value that an object stands for: of one that was built, what was built.
+    fn target(&self, id: Id) -> usize {
+        match self.graph.get(id) {
+            Node::Built(of, _) => of.0 as usize,
+            _ => id.0 as usize,
+        }
+    }
+
+    fn line(&mut self) -> Option<&'a [u8]> {
+        let mut ahead = self.cursor.clone();
+        let mut len = 0u64;
+        while ahead.u8()? != b'\n' {
+            len = len.saturating_add(1);
+        }
+        let line = self.cursor.take(len)?;
+        self.cursor.u8()?;
+        Some(line)
+    }
+
+    fn text(&self, bytes: &[u8]) -> Result<String> {
+        // Python writes lone surrogates too; what is not UTF-8 is no name of anything here.
+        String::from_utf8(bytes.to_vec()).map_err(|_| self.broken("text is not UTF-8"))
+    }
+
+    fn long(&self, bytes: &[u8]) -> Result<i128> {
+        let mut wide = [if bytes.last().is_some_and(|b| b & 0x80 != 0) { 0xff } else { 0 }; 16];
+        match wide.get_mut(..bytes.len()) {
+            Some(low) => low.copy_from_slice(bytes),
+            None => return Err(OPCODE.broken(format!("an integer of {} bytes", bytes.len()))),
+        }
+        Ok(i128::from_le_bytes(wide))
+    }
+
+    fn memoize(&mut self, at: u64) -> Result<()> {
+        let id = self.top()?;
+        self.memo.insert(at, id);
+        Ok(())
+    }
+
+    fn recall(&mut self, at: u64) -> Result<()> {
+        let id = self.memo.get(&at).copied();
+        let id = id.ok_or_else(|| self.broken(format!("nothing is remembered under {at}")))?;
+        self.stack.push(Item::Value(id));
+        Ok(())
+    }
+
+    fn global(&mut self, module: String, name: String) -> Result<()> {
+        self.push(Node::Global(module, name))
+    }
+
+    /// The container that a call of its type makes: to those items are added afterwards.
+    fn container(&self, of: Id, arguments: Id) -> Option<Node> {
+        let Node::Global(module, name) = self.graph.get(of) else { return None };
+        let arguments = match self.graph.get(arguments) {
+            Node::Tuple(arguments) => arguments.as_slice(),
+            _ => return None,
+        };
+        let items = match arguments {
+            [] => &[],
+            [one] => self.graph.items(*one)?,
+            _ => return None,
+        };
+        match (module.as_str(), name.as_str()) {
+            ("collections", "OrderedDict" | "Counter") => {
+                let pair = |id: &Id| match self.graph.items(*id)? {
+                    [key, value] => Some((*key, *value)),
+                    _ => None,
+                };
+                items.iter().map(pair).collect::<Option<Vec<_>>>().map(Node::Dict)
+            }
+            ("builtins" | "__builtin__", "set" | "frozenset") => Some(Node::Set(items.to_vec())),
+            _ => None,
+        }
+    }
+
+    /// Carries out an opcode; `None` where the bytes end inside of it.
+    fn step(&mut self, opcode: u8) -> Option<Result<()>> {
+        let c = &mut self.cursor;
+        Some(match opcode {
+            // PROTO, FRAME: nothing to do.
+            0x80 => {
+                let version = c.u8()?;
+                if version > 5 {
+                    return Some(Err(
+                        OPCODE.broken(format!("the protocol is {version}, at most 5"))
+                    ));
+                }
+                Ok(())
+            }
+            0x95 => c.u64_le().map(|_| Ok(()))?,
+            b'(' => {
+                self.stack.push(Item::Mark);
+                Ok(())
+            }
+            b'0' => match self.stack.pop() {
+                Some(_) => Ok(()),
+                None => Err(self.broken("an opcode finds nothing on the stack")),
+            },
+            b'1' => self.pop_mark().map(drop),
+            b'2' => self.top().map(|id| self.stack.push(Item::Value(id))),
+            b'N' => self.push(Node::None),
+            0x88 => self.push(Node::Bool(true)),
+            0x89 => self.push(Node::Bool(false)),
+            b'K' => {
+                let n = c.u8()?;
+                self.push(Node::Integer(n.into()))
+            }
+            b'M' => {
+                let n = c.u16_le()?;
+                self.push(Node::Integer(n.into()))
+            }
+            b'J' => {
+                let n = c.array().map(i32::from_le_bytes)?;
+                self.push(Node::Integer(n.into()))
+            }
+            0x8a => {
+                let len = c.u8()?;
+                let bytes = c.take(len.into())?;
+                self.long(bytes).and_then(|n| self.push(Node::Integer(n)))
+            }
+            b'G' => {
+                let x = c.array().map(f64::from_be_bytes)?;
+                self.push(Node::Float(x))
+            }
+            b'X' | 0x8c | 0x8d => {
+                let len = match opcode {
+                    b'X' => c.u32_le()?.into(),
+                    0x8c => c.u8()?.into(),
+                    _ => c.u64_le()?,
+                };
+                let bytes = c.take(len)?;
+                self.text(bytes).and_then(|text| self.push(Node::Text(text)))
+            }
+            b'C' | b'B' | 0x8e => {
+                let len = match opcode {
+                    b'C' => c.u8()?.into(),
+                    b'B' => c.u32_le()?.into(),
+                    _ => c.u64_le()?,
+                };
+                let bytes = c.take(len)?.to_vec();
+                self.push(Node::Bytes(bytes))
+            }
+            // `str` of Python 2.
+            b'U' | b'T' => {
+                let len = match opcode {
+                    b'U' => c.u8()?.into(),
+                    _ => c.u32_le()?.into(),
+                };
+                let bytes = c.take(len)?;
+                match std::str::from_utf8(bytes) {
+                    Ok(text) => self.push(Node::Text(text.to_owned())),
+                    Err(_) => self.push(Node::Bytes(bytes.to_vec())),
+                }
+            }
+            b')' => self.push(Node::Tuple(Vec::new())),
+            b']' => self.push(Node::List(Vec::new())),
+            b'}' => self.push(Node::Dict(Vec::new())),
+            0x8f => self.push(Node::Set(Vec::new())),
+            b't' => self.pop_mark().and_then(|items| self.push(Node::Tuple(items))),
+            b'l' => self.pop_mark().and_then(|items| self.push(Node::List(items))),
+            0x91 => self.pop_mark().and_then(|items| self.push(Node::Set(items))),
+            0x85..=0x87 => {
+                let count = usize::from(opcode.saturating_sub(0x84));
+                let items: Result<Vec<Id>> = (0..count).map(|_| self.pop()).collect();
+                items.and_then(|mut items| {
+                    items.reverse();
+                    self.push(Node::Tuple(items))
+                })
+            }
+            b'd' => self.pop_mark().and_then(|items| {
+                self.push(Node::Dict(Vec::new()))?;
+                self.set_items(&items)
+            }),
+            b's' => (|| {
+                let (value, key) = (self.pop()?, self.pop()?);
+                self.set_items(&[key, value])
+            })(),
+            b'u' => self.pop_mark().and_then(|items| self.set_items(&items)),
+            b'a' => self.pop().and_then(|item| self.append(&[item])),
+            b'e' | 0x90 => self.pop_mark().and_then(|items| self.append(&items)),
+            b'q' => {
+                let at = c.u8()?;
+                self.memoize(at.into())
+            }
+            b'r' => {
+                let at = c.u32_le()?;
+                self.memoize(at.into())
+            }
+            0x94 => self.memoize(self.memo.len() as u64),
+            b'h' => {
+                let at = c.u8()?;
+                self.recall(at.into())
+            }
+            b'j' => {
+                let at = c.u32_le()?;
+                self.recall(at.into())
+            }
+            b'c' => {
+                let (module, name) = (self.line()?, self.line()?);
+                self.text(module)
+                    .and_then(|module| Ok((module, self.text(name)?)))
+                    .and_then(|(module, name)| self.global(module, name))
+            }
+            0x93 => (|| {
+                let (name, module) = (self.pop()?, self.pop()?);
+                let of = |id| self.graph.text(id).map(str::to_owned);
+                match of(module).zip(of(name)) {
+                    Some((module, name)) => self.global(module, name),
+                    None => Err(self.broken("what is to be imported is not named by text")),
+                }
+            })(),
+            b'R' | 0x81 => (|| {
+                let (arguments, of) = (self.pop()?, self.pop()?);
+                let made = self.container(of, arguments).unwrap_or(Node::Call(of, arguments));
+                self.push(made)
+            })(),
+            b'b' => (|| {
+                let (state, of) = (self.pop()?, self.pop()?);
+                self.push(Node::Built(of, state))
+            })(),
+            b'Q' => self.pop().and_then(|id| self.push(Node::Persistent(id))),
+            other => {
+                let shown = [other];
+                let shown = shown.escape_ascii().to_string();
+                Err(OPCODE.broken(format!("the opcode `{}` is not read", shown.shown())))
+            }
+        })
+    }
+}

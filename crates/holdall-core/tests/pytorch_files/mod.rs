@@ -1,0 +1,150 @@
+//! PyTorch files made byte by byte, and those that break a rule each.
+#![allow(dead_code)] // Each user takes some of it.
+
+/// The CRC-32 of zips.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, b| {
+        (0..8).fold(crc ^ u32::from(*b), |crc, _| {
+            (crc >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(crc & 1))
+        })
+    })
+}
+
+/// A zip of stored entries.
+pub(crate) fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let (mut out, mut directory) = (Vec::new(), Vec::new());
+    for (name, bytes) in entries {
+        let crc = crc32(bytes);
+        let fixed = |out: &mut Vec<u8>| {
+            out.extend([0, 0, 0, 0, 0, 0, 0, 0]);
+            out.extend(crc.to_le_bytes());
+            out.extend(
+                [(bytes.len() as u32).to_le_bytes(), (bytes.len() as u32).to_le_bytes()].concat(),
+            );
+            out.extend((name.len() as u16).to_le_bytes());
+            out.extend([0, 0]);
+        };
+        let at = out.len() as u32;
+        directory.extend(b"PK\x01\x02\x14\x00\x14\x00");
+        fixed(&mut directory);
+        directory.extend([0; 10]);
+        directory.extend(at.to_le_bytes());
+        directory.extend(name.as_bytes());
+        out.extend(b"PK\x03\x04\x14\x00");
+        fixed(&mut out);
+        out.extend(name.as_bytes());
+        out.extend(*bytes);
+    }
+    let (at, len, count) = (out.len() as u32, directory.len() as u32, entries.len() as u16);
+    out.extend(directory);
+    out.extend(b"PK\x05\x06\0\0\0\0");
+    out.extend([count.to_le_bytes(), count.to_le_bytes()].concat());
+    out.extend([len.to_le_bytes(), at.to_le_bytes()].concat());
+    out.extend([0, 0]);
+    out
+}
+
+/// A file of this pickle and a storage `0` of 16 bytes.
+pub(crate) fn file_of(pickle: &[u8]) -> Vec<u8> {
+    zip(&[("a/data.pkl", pickle), ("a/version", b"3\n"), ("a/data/0", &[1; 16])])
+}
+
+/// `{'w': tensor}` of so many f32, this offset, shape and strides.
+pub(crate) fn tensor(storage: &[u8], offset: u8, shape: &[u8], strides: &[u8]) -> Vec<u8> {
+    let numbers = |all: &[u8]| {
+        let items: Vec<u8> = all.iter().flat_map(|n| [b'K', *n]).collect();
+        [b"(".to_vec(), items, b"t".to_vec()].concat()
+    };
+    [
+        b"\x80\x02}X\x01\0\0\0w".to_vec(),
+        b"ctorch._utils\n_rebuild_tensor_v2\n(".to_vec(),
+        storage.to_vec(),
+        vec![b'K', offset],
+        numbers(shape),
+        numbers(strides),
+        b"\x89)tRs.".to_vec(),
+    ]
+    .concat()
+}
+
+pub(crate) fn storage(class: &str, key: &str, len: u8) -> Vec<u8> {
+    let text = |text: &str| {
+        [b"X".to_vec(), (text.len() as u32).to_le_bytes().to_vec(), text.as_bytes().to_vec()]
+            .concat()
+    };
+    [
+        b"(".to_vec(),
+        text("storage"),
+        format!("ctorch\n{class}\n").into_bytes(),
+        text(key),
+        text("cpu"),
+        vec![b'K', len],
+        b"tQ".to_vec(),
+    ]
+    .concat()
+}
+
+/// Files by `area.what.case`, which is their name in the corpus.
+pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
+    let float = storage("FloatStorage", "0", 4);
+    let view =
+        |offset, shape: &[u8], strides: &[u8]| file_of(&tensor(&float, offset, shape, strides));
+    let of = |class, key, len| file_of(&tensor(&storage(class, key, len), 0, &[1], &[1]));
+    let sound = tensor(&float, 0, &[4], &[1]);
+    let mut flagged = sound[..sound.len() - 4].to_vec();
+    flagged.extend(b"}X\x04\0\0\0conj\x88stRs.");
+    let old = |rest: &[u8]| [&b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."[..], rest].concat();
+    let mut method = zip(&[("a/data.pkl", &sound), ("a/data/0", &[1; 16])]);
+    let name = method.windows(8).position(|w| w == b"a/data/0").unwrap();
+    method[name - 22] = 8;
+    let name = method.windows(8).rposition(|w| w == b"a/data/0").unwrap();
+    method[name - 36] = 8;
+    let deep = [vec![b']'; 500], vec![b'a'; 499], b".".to_vec()].concat();
+    let mut bomb = b"\x80\x02]q\0".to_vec();
+    for i in 0..60u8 {
+        bomb.extend([b'(', b'h', i, b'h', i, b'l', b'q', i + 1]);
+    }
+    bomb.push(b'.');
+    let key = |key: &[u8]| {
+        let mut file = b"\x80\x02}".to_vec();
+        file.extend(key);
+        file.extend(&sound[9..]);
+        file_of(&file)
+    };
+    vec![
+        ("pickle.broken.empty", file_of(b"")),
+        ("pickle.broken.no-end", file_of(b"\x80\x02}")),
+        ("pickle.broken.no-mark", file_of(b"t.")),
+        ("pickle.broken.memo", file_of(b"h\x05.")),
+        ("pickle.broken.utf8", file_of(b"X\x01\0\0\0\xff.")),
+        ("pickle.opcode.inst", file_of(b"(ios\nsystem\n.")),
+        ("pickle.opcode.ext", file_of(b"\x82\x01.")),
+        ("pickle.opcode.protocol", file_of(b"\x80\x09.")),
+        ("pytorch.global.system", file_of(b"\x80\x02cos\nsystem\nX\x02\0\0\0ls\x85R.")),
+        ("pytorch.global.stack", file_of(b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02ls\x85R.")),
+        (
+            "pytorch.global.dotted",
+            file_of(b"\x80\x02ctorch._utils\n_rebuild_tensor_v2.__globals__\n)R."),
+        ),
+        ("pytorch.call.strides", view(0, &[4], &[1, 1])),
+        ("pytorch.call.storage", file_of(b"\x80\x02K\x01Q.")),
+        ("pytorch.depth.lists", file_of(&deep)),
+        ("pytorch.too-many-values.shared", file_of(&bomb)),
+        ("pytorch.key.none", key(b"N")),
+        ("pytorch.dtype.storage", of("QUInt4x2Storage", "0", 4)),
+        ("pytorch.storage.none", of("FloatStorage", "1", 4)),
+        ("pytorch.storage.short", of("FloatStorage", "0", 5)),
+        ("pytorch.compressed.method", method),
+        ("pytorch.view.one-more", view(0, &[5], &[1])),
+        ("pytorch.view.offset", view(4, &[1], &[1])),
+        ("pytorch.view.strides", view(0, &[2, 2], &[3, 1])),
+        ("pytorch.no-elements.conj", file_of(&flagged)),
+        (
+            "pytorch.byte-order.middle",
+            zip(&[("a/data.pkl", &sound), ("a/byteorder", b"middle"), ("a/data/0", &[1; 16])]),
+        ),
+        ("pytorch.legacy.cut", old(b"")),
+        ("pytorch.legacy.version", old(b"K\x01.}.}.].")),
+        ("pytorch.legacy.keys", old(b"M\xe9\x03.}.}.}.")),
+    ]
+}

@@ -1,0 +1,295 @@
+//! PyTorch's files: what torch wrote is read as it is, and nothing that a pickle asks for is run.
+
+#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
+mod pytorch_files;
+
+use holdall::{Convert, ErrorKind, Limits, OpenOptions, Value, WriteOptions, convert, verify};
+use pytorch_files::{file_of, rejects, storage, tensor, zip};
+use std::path::PathBuf;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept/pytorch")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut hasher = holdall_core::model::Hasher::new(holdall::Algorithm::Sha256);
+    hasher.update(bytes);
+    hasher.finish().to_string().trim_start_matches("sha256:").to_owned()
+}
+
+/// Every tensor of every file that torch wrote has torch's elements, also after a conversion.
+#[test]
+fn files_of_torch_have_its_elements() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "pt") {
+            continue;
+        }
+        files += 1;
+        let expected = std::fs::read(format!("{}.expect.json", path.display())).unwrap();
+        let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
+        let file = holdall::open(&path).unwrap();
+        let wanted = expected["tensors"].as_array().unwrap();
+        assert_eq!(file.len(), wanted.len(), "{}", path.display());
+        let target = dir.path().join("out.zt");
+        let options = Convert::new(WriteOptions::new().with_overwrite(true)).with_dense();
+        convert(&file, &target, &options).unwrap();
+        let converted = holdall::open(&target).unwrap();
+        for wanted in wanted {
+            let name = wanted["name"].as_str().unwrap();
+            for (which, file) in [("read", &file), ("converted", &converted)] {
+                let tensor = file.tensor(name).unwrap();
+                let dense = tensor.to_dense().unwrap();
+                let dtype = match dense.logical_type() {
+                    Some(t) => t.as_str().to_owned(),
+                    None => dense.dtype().to_string(),
+                };
+                assert_eq!(dtype, wanted["dtype"], "{name} {which}");
+                assert_eq!(serde_json::json!(dense.shape()), wanted["shape"], "{name} {which}");
+                let sum = hex(&dense.into_bytes());
+                assert_eq!(sum, wanted["dense_sha256"], "{} {name} {which}", path.display());
+            }
+        }
+        assert!(verify(&file, &Default::default()).unwrap().is_sound(), "{}", path.display());
+    }
+    assert_eq!(files, 9);
+}
+
+#[test]
+fn other_values_are_attributes() {
+    let file = holdall::open(folder().join("torch_checkpoint.pt")).unwrap();
+    let get = |key: &str| file.index().attributes().get(key).map(Value::to_json);
+    let is = |key: &str, json: &str| assert_eq!(get(key).as_deref(), Some(json), "{key}");
+    is("epoch", "7");
+    is("name", "\"näme\"");
+    is("flags", "[true,null,2.5]");
+    is("size", "[1,2]");
+    is("dtype", "\"torch.bfloat16\"");
+    is("device", "\"cuda:1\"");
+    is("bytes", "{\"$bytes\":\"00ff\"}");
+    is("set", "[3]");
+    assert!(
+        get("optimizer.param_groups").unwrap().contains("\"lr\":0.001"),
+        "{:?}",
+        get("optimizer.param_groups")
+    );
+    assert!(file.tensor("optimizer.state.0.exp_avg").is_ok());
+    assert!(file.tensor("model.1.running_mean").is_ok());
+    let numpy = holdall::open(folder().join("torch_numpy.pt")).unwrap();
+    let get = |key: &str| numpy.index().attributes().get(key).cloned();
+    assert_eq!((get("s"), get("i")), (Some(Value::Float(1.5)), Some(Value::Integer(-3))));
+    let quantized = holdall::open(folder().join("torch_quantized.pt")).unwrap();
+    let q = quantized.tensor("q").unwrap();
+    assert_eq!(q.attributes().get("scale"), Some(&Value::Float(0.1)));
+    assert_eq!(q.attributes().get("zero_point"), Some(&Value::Integer(3)));
+}
+
+/// Tensors that share a storage take its bytes once.
+#[test]
+fn tied_tensors_are_tied() {
+    let file = holdall::open(folder().join("torch_state.pt")).unwrap();
+    let place = |name: &str| file.tensor(name).unwrap().components().next().unwrap().stored;
+    assert_eq!(place("lin.weight"), place("tied"));
+    assert_eq!(file.tensor("t").unwrap().layout().as_str(), "strided");
+    assert_eq!(file.tensor("row").unwrap().layout().as_str(), "dense");
+}
+
+fn open(bytes: Vec<u8>) -> holdall::Result<holdall::File> {
+    OpenOptions::new().open_bytes(bytes, "made.pt")
+}
+
+fn code(bytes: Vec<u8>) -> &'static str {
+    match open(bytes).and_then(|file| file.load_all().map(drop)) {
+        Ok(()) => "",
+        Err(e) => {
+            assert_ne!(e.kind(), ErrorKind::Io, "{e}");
+            e.code()
+        }
+    }
+}
+
+#[test]
+fn every_reject_fails_with_its_code() {
+    for (name, bytes) in rejects() {
+        let mut parts = name.split('.');
+        let wanted = format!("{}/{}", parts.next().unwrap(), parts.next().unwrap());
+        assert_eq!(code(bytes), wanted, "{name}");
+    }
+}
+
+#[test]
+fn views_stay_inside_their_storages() {
+    let float = storage("FloatStorage", "0", 4);
+    let of = |offset, shape: &[u8], strides: &[u8]| {
+        code(file_of(&tensor(&float, offset, shape, strides)))
+    };
+    assert_eq!(of(0, &[4], &[1]), "");
+    assert_eq!(of(0, &[2, 2], &[2, 1]), "");
+    assert_eq!(of(3, &[], &[]), "");
+    assert_eq!(of(0, &[2, 2], &[1, 2]), "");
+    assert_eq!(of(4, &[0], &[1]), "");
+    assert_eq!(of(0, &[5], &[1]), "pytorch/view");
+    assert_eq!(of(1, &[4], &[1]), "pytorch/view");
+    assert_eq!(of(4, &[], &[]), "pytorch/view");
+    assert_eq!(of(0, &[2, 2], &[3, 1]), "pytorch/view");
+    assert_eq!(of(0, &[4], &[1, 1]), "pytorch/call");
+    let of = |class, key, len| code(file_of(&tensor(&storage(class, key, len), 0, &[1], &[1])));
+    assert_eq!(of("FloatStorage", "0", 5), "pytorch/storage");
+    assert_eq!(of("FloatStorage", "1", 4), "pytorch/storage");
+    assert_eq!(of("DoubleStorage", "0", 2), "");
+    assert_eq!(of("DoubleStorage", "0", 3), "pytorch/storage");
+    assert_eq!(of("QUInt4x2Storage", "0", 3), "pytorch/dtype");
+    assert_eq!(of("OddStorage", "0", 3), "pytorch/dtype");
+}
+
+/// Every way to name something that would run.
+#[test]
+fn nothing_is_run() {
+    let marker = tempfile::tempdir().unwrap().path().join("ran");
+    let command = format!("touch {}", marker.display());
+    let short = |text: &str| [vec![0x8c, text.len() as u8], text.as_bytes().to_vec()].concat();
+    let text = |text: &str| {
+        [b"X".to_vec(), (text.len() as u32).to_le_bytes().to_vec(), text.as_bytes().to_vec()]
+            .concat()
+    };
+    let all = [
+        [b"\x80\x02cos\nsystem\n(".to_vec(), text(&command), b"tR.".to_vec()].concat(),
+        [
+            b"\x80\x04".to_vec(),
+            short("os"),
+            short("system"),
+            b"\x93".to_vec(),
+            text(&command),
+            b"\x85R.".to_vec(),
+        ]
+        .concat(),
+        b"\x80\x02cbuiltins\neval\nX\x01\0\0\x001\x85R.".to_vec(),
+        b"\x80\x02c__builtin__\ngetattr\n.".to_vec(),
+        b"\x80\x02ctorch\nload\n)R.".to_vec(),
+        b"\x80\x02ctorch._utils\n_rebuild_tensor_v2.__globals__\n)R.".to_vec(),
+        b"\x80\x02ctorch.serialization\nload\n)\x81.".to_vec(),
+        b"\x80\x02cnn\nModule\n)\x81}b.".to_vec(),
+        b"\x80\x02ccollections\nOrderedDict\n(cos\nsystem\ntR.".to_vec(),
+    ];
+    for pickle in &all {
+        assert_eq!(code(file_of(pickle)), "pytorch/global", "{}", pickle.escape_ascii());
+        let e = open(file_of(pickle)).unwrap_err();
+        assert!(e.to_string().contains("would import"), "{e}");
+        // Left out where that is asked for, and said.
+        let mut limits = Limits::default();
+        limits.skip_unknown = true;
+        let file =
+            OpenOptions::new().with_limits(limits).open_bytes(file_of(pickle), "made.pt").unwrap();
+        assert_eq!(file.index().warnings().first().map(|w| w.code), Some("pytorch/left-out"));
+    }
+    for opcode in [
+        b"(ios\nsystem\n.".to_vec(),
+        b"\x82\x01.".to_vec(),
+        b"(o.".to_vec(),
+        b"\x97.".to_vec(),
+        b"I1\n.".to_vec(),
+    ] {
+        assert_eq!(code(file_of(&opcode)), "pickle/opcode", "{}", opcode.escape_ascii());
+    }
+    assert!(!marker.exists());
+}
+
+#[test]
+fn broken_pickles_are_refused() {
+    let cases: [(&[u8], &str); 12] = [
+        (b"", "pickle/broken"),
+        (b"\x80\x02}", "pickle/broken"),
+        (b"\x80\x02.", "pickle/broken"),
+        (b"\x80\x06.", "pickle/opcode"),
+        (b"K\x01K\x02s.", "pickle/broken"),
+        (b"t.", "pickle/broken"),
+        (b"h\x05.", "pickle/broken"),
+        (b"X\xff\xff\xff\xffabc.", "pickle/broken"),
+        (b"X\x01\0\0\0\xff.", "pickle/broken"),
+        (b"\x8a\xff.", "pickle/broken"),
+        (b"(K\x01u.", "pickle/broken"),
+        (b"ctorch\nFloatStorage\n.", "pytorch/global"),
+    ];
+    for (pickle, wanted) in cases {
+        assert_eq!(code(file_of(pickle)), wanted, "{}", pickle.escape_ascii());
+    }
+    // Lists of two of the list before: 2^60 paths, in a few bytes.
+    let mut bomb = b"\x80\x02]q\0".to_vec();
+    for i in 0..60u8 {
+        bomb.extend([b'(', b'h', i, b'h', i, b'l', b'q', i + 1]);
+    }
+    bomb.push(b'.');
+    assert_eq!(code(file_of(&bomb)), "pytorch/too-many-values");
+    let deep = [vec![b']'; 5000], vec![b'a'; 4999], b".".to_vec()].concat();
+    assert_eq!(code(file_of(&deep)), "pytorch/depth");
+    let itself = b"\x80\x02]q\0h\0a.".to_vec();
+    assert!(matches!(code(file_of(&itself)), "pytorch/depth" | "pytorch/too-many-values"));
+    let many = [vec![b'N'; 1001], b".".to_vec()].concat();
+    let mut limits = Limits::default();
+    limits.attribute_values = 1000;
+    let e =
+        OpenOptions::new().with_limits(limits).open_bytes(file_of(&many), "made.pt").unwrap_err();
+    assert_eq!(e.code(), "pickle/too-many-values");
+}
+
+#[test]
+fn zips_that_do_not_fit_are_refused() {
+    let float = tensor(&storage("FloatStorage", "0", 4), 0, &[4], &[1]);
+    let with = |order: &'static [u8]| {
+        zip(&[
+            ("a/data.pkl", &float),
+            ("a/byteorder", order),
+            ("a/data/0", &[0, 0, 0x80, 0x3f, 0x3f, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        ])
+    };
+    let first =
+        |order| open(with(order)).unwrap().tensor("w").unwrap().dense().unwrap().to_f32().unwrap();
+    assert_eq!(first(b"little")[0], 1.0);
+    assert_eq!(first(b"big")[1], 1.0);
+    assert_eq!(code(with(b"middle")), "pytorch/byte-order");
+    assert_eq!(code(zip(&[("data.pkl", &float)])), "format/unknown", "not in a folder");
+    assert_eq!(code(zip(&[("a/b/data.pkl", &float)])), "format/unknown");
+    let mut deflated = std::fs::read(folder().join("torch_alone.pt")).unwrap();
+    // The method of every entry in the directory and before it: Deflate.
+    for at in 0..deflated.len() - 12 {
+        if deflated[at..].starts_with(b"PK\x03\x04")
+            && deflated[at + 30..].starts_with(b"torch_alone/data/0")
+        {
+            deflated[at + 8] = 8;
+        }
+        if deflated[at..].starts_with(b"PK\x01\x02")
+            && deflated[at + 46..].starts_with(b"torch_alone/data/0")
+        {
+            deflated[at + 10] = 8;
+        }
+    }
+    assert_eq!(code(deflated), "pytorch/compressed");
+}
+
+/// Files of before 1.6, cut at every byte.
+#[test]
+fn old_files_may_be_cut_anywhere() {
+    let whole = std::fs::read(folder().join("torch_state-legacy.pt")).unwrap();
+    assert_eq!(code(whole.clone()), "");
+    for len in (1..whole.len()).step_by(7) {
+        let code = code(whole[..len].to_vec());
+        assert!(
+            code.starts_with("pytorch/")
+                || code.starts_with("pickle/")
+                || code.starts_with("format/"),
+            "{len}: {code}"
+        );
+    }
+    let mut huge = whole.clone();
+    let at = whole.len() - 100;
+    huge[at..at + 8].fill(0xff);
+    assert_ne!(code(huge), "io/failed");
+    assert_eq!(code(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.".to_vec()), "pytorch/legacy");
+    assert_eq!(
+        code(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.K\x01.}.}.].".to_vec()),
+        "pytorch/legacy"
+    );
+    assert_eq!(code(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.M\xe9\x03.}.}.].".to_vec()), "");
+}
