@@ -67,7 +67,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "HOW", default_value = "keep", hide_possible_values = true)]
     share: Share,
 
-    /// Write sparse tensors with their zeros and quantized ones as f32
+    /// Write sparse tensors with their zeros, quantized ones as f32, and those of layouts that --layouts describes
     #[arg(long)]
     dense: bool,
 

@@ -47,11 +47,11 @@ static TABLES: &[&[&Rule]] = &[
     read::RULES,
     layout::sparse::RULES,
     layout::quantized::RULES,
+    layout::described::RULES,
     wire::cbor::RULES,
     wire::npy::RULES,
     #[cfg(feature = "carton")]
     wire::protobuf::RULES,
-    #[cfg(feature = "carton")]
     wire::toml::RULES,
     #[cfg(feature = "carton")]
     wire::zip::RULES,

@@ -37,7 +37,7 @@ pub use executor::Pieces;
 pub use file::{File, Tensor};
 pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
 pub use number::{ElementType, Number};
-pub use open::{Check, Faults, Io, Open, OpenOptions, fetch_ends, open};
+pub use open::{Check, Faults, Io, Open, OpenOptions, fetch_ends, open, read_layouts};
 pub use sink::{Durability, FileSink, Sink, StreamSink};
 pub use source::{Access, ByteSource, Terms};
 pub use verdict::{Strictness, Verdict};

@@ -81,7 +81,8 @@ impl Convert {
         self
     }
 
-    /// Writes sparse tensors with their zeros and quantized ones as f32. Each is held in memory whole
+    /// Writes sparse tensors with their zeros, quantized ones as f32, and those of described layouts as the type that
+    /// their description says. Each is held in memory whole
     /// while it is written.
     pub fn with_dense(mut self) -> Convert {
         self.dense = true;
@@ -259,6 +260,9 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         }
         match encoder.check_tensor(&item.spec) {
             Ok(()) => items.push(item),
+            Err(e) if tensor.description().is_some() => {
+                refused.push(e.with_remedy(Remedy::MakeDense));
+            }
             Err(e) => refused.push(e),
         }
     }
@@ -372,17 +376,20 @@ fn report(file: &File, items: &[Item], target_len: u64) -> ConvertReport {
 
 /// How a tensor will be written, and from what.
 fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item> {
-    if options.dense && (is_sparse(tensor) || *tensor.layout() == Layout::QuantizedGroup) {
+    let has_elements =
+        || *tensor.layout() == Layout::QuantizedGroup || tensor.description().is_some();
+    if options.dense && (is_sparse(tensor) || has_elements()) {
         return dense_item(tensor);
     }
     forms.item(tensor)
 }
 
 fn dense_item(tensor: &Tensor) -> Result<Item> {
-    let quantized = *tensor.layout() == Layout::QuantizedGroup;
-    let (dtype, logical) = match (quantized, tensor.dtype()) {
-        (true, _) | (_, None) => (DType::F32, None),
-        (false, Some(dtype)) => (dtype, tensor.logical_type()),
+    let sparse = is_sparse(tensor);
+    let (dtype, logical) = match (tensor.description(), tensor.dtype()) {
+        (Some(described), _) => (described.dtype().dtype(), described.dtype().logical_type()),
+        (None, Some(dtype)) if sparse => (dtype, tensor.logical_type()),
+        _ => (DType::F32, None),
     };
     let most = tensor.file().limits().decoded_len;
     if tensor.count().checked_mul(dtype.width()).is_none_or(|len| len > most) {
@@ -399,7 +406,7 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
             (c.logical_type, c.decoded_len) = (Some(t), len);
         }
     }
-    if !quantized {
+    if sparse {
         spec.attributes = tensor.attributes().clone();
     }
     let tensor = tensor.clone();

@@ -38,6 +38,7 @@ pub use edit::{Edit, EditReport, compact, compact_with};
 #[cfg(feature = "carton")]
 pub use holdall_carton::{OpenOptions, open};
 pub use holdall_core::layout::cast::{FloatType, Overflow};
+pub use holdall_core::layout::described::Layouts;
 /// Headers of `.npy` files.
 pub use holdall_core::wire::npy;
 pub use holdall_core::{
@@ -60,6 +61,7 @@ pub use holdall_io::{
     Tensor, Terms, Work, WriteOptions, Writer, are_arrays,
     group::{Group, groups},
     items::Sharing,
+    read_layouts,
     select::{Cast, Glob, Rename, Select},
 };
 #[cfg(not(feature = "carton"))]

@@ -101,7 +101,7 @@ const HELD: u64 = 64 << 20;
 /// allows it.
 ///
 /// The values are gone through twice, the second time for the histogram. Dense tensors of any type:
-/// of complex ones the magnitudes. Sparse tensors are held in memory; of quantized ones, the packed form. Digests are not checked.
+/// of complex ones the magnitudes. Sparse tensors are held in memory; of quantized and described ones, the stored form. Digests are not checked.
 ///
 /// # Errors
 /// Unsupported for a layout or a logical type that is not known; as [`Tensor::bytes`], [`Tensor::csr`],
@@ -170,6 +170,7 @@ fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
             sparse(tensor, coo.values().clone(), &mut places)?
         }
         Layout::QuantizedGroup => (Elements::quantized(tensor.quantized()?), 0),
+        _ if tensor.description().is_some() => (Elements::described(tensor)?, 0),
         // Says that the layout is not known.
         _ => (Elements::held(tensor.to_dense()?), 0),
     })

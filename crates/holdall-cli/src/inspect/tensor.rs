@@ -128,7 +128,7 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
             | Layout::PackedCsr
             | Layout::SparseCoo
             | Layout::PackedCoo
-    );
+    ) || tensor.description().is_some();
     if is_read_whole {
         components.iter().try_for_each(|c| tensor.check_digest(&c.role))?;
     }
@@ -139,6 +139,7 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
         Layout::SparseCoo | Layout::PackedCoo => coo(tensor),
         Layout::Records => records(tensor),
         Layout::Blob => blob(tensor),
+        _ if tensor.description().is_some() => described(tensor),
         _ => of_package(tensor),
     };
     match shown {
@@ -171,6 +172,14 @@ fn quantized(tensor: &Tensor) -> Result<String> {
     let preview = Preview::new(tensor.shape());
     let parts = elements::of_quantized(tensor, &preview.ranges())?;
     Ok(format!("dequantized\n{}", preview.render(&parts)?))
+}
+
+fn described(tensor: &Tensor) -> Result<String> {
+    let preview = Preview::new(tensor.shape());
+    let parts = elements::of_described(tensor, &preview.ranges())?;
+    let about = tensor.description().and_then(|d| d.about.as_deref()).map(printable);
+    let about = about.map_or(String::new(), |about| format!(": {about}"));
+    Ok(format!("as described{about}\n{}", preview.render(&parts)?))
 }
 
 fn csr(tensor: &Tensor) -> Result<String> {

@@ -12,7 +12,6 @@ pub mod cursor;
 pub mod npy;
 #[cfg(feature = "carton")]
 pub mod protobuf;
-#[cfg(feature = "carton")]
 pub mod toml;
 #[cfg(feature = "carton")]
 pub mod zip;

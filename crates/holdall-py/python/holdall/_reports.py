@@ -123,6 +123,7 @@ class VerifyReport(Verified):
     #: Tensors of each layout whose components fit their shape or schema.
     sparse: int
     quantized: int
+    described: int
     records: int
     blobs: int
     #: What is wrong: the first 1000.

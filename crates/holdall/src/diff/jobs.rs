@@ -258,6 +258,13 @@ impl Context<'_> {
             }
             (Layout::Other(x), Layout::Other(y)) if x == y => {
                 found.components = self.components(kept, pair)?;
+                if a.description().is_some() && b.description().is_some() {
+                    if found.components.is_empty() && found.attributes.is_empty() {
+                        return Ok(());
+                    }
+                    let (x, y) = (elements(a)?, elements(b)?);
+                    found.values = Some(self.through(kept, pair, &x, &y)?.report(by_place));
+                }
                 return Ok(());
             }
             _ => {}
@@ -389,6 +396,7 @@ fn elements(tensor: &Tensor) -> Result<Elements> {
     Ok(match tensor.layout() {
         Layout::Dense => stored(tensor, &Role::Data)?,
         Layout::QuantizedGroup => Elements::quantized(tensor.quantized()?),
+        _ if tensor.description().is_some() => Elements::described(tensor)?,
         // Says so when the layout is not known.
         _ => Elements::held(tensor.to_dense()?),
     })

@@ -67,7 +67,7 @@ impl ToPlain for VerifyReport {
             sound: self.is_sound(),
             verdict: self.verdict().as_str(),
             tensors, components, stored_len, read_len,
-            decoded, bools, sparse, quantized, records, blobs,
+            decoded, bools, sparse, quantized, described, records, blobs,
             digests: Plain::map(self.digests.iter().map(|(a, count)| (a.as_str(), *count))),
             finding_count, findings, unverified, warnings,
         )
