@@ -8,6 +8,7 @@
 
 mod arrays;
 pub mod buffer;
+mod by_name;
 mod cast;
 mod compress;
 mod copy;

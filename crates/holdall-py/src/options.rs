@@ -5,7 +5,7 @@ use crate::value;
 use holdall::convert::Convert;
 use holdall::{
     Algorithm, Cast, Check, Durability, EncodeOptions, Io, Layouts, Limits, OpenOptions, Overflow,
-    Rename, Select, Sharing, Work, WriteOptions, formats,
+    Reform, Rename, Select, Sharing, Work, WriteOptions, formats,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -186,6 +186,9 @@ impl Writing<'_> {
         let casts = how.dtypes.iter().map(|rule| Cast::new(rule));
         let casts = casts.collect::<holdall::Result<Vec<_>>>();
         convert = convert.with_dtypes(casts.map_err(|e| crate::errors::raise(py, &e))?);
+        let forms = how.forms.iter().map(|rule| Reform::new(rule));
+        let forms = forms.collect::<holdall::Result<Vec<_>>>();
+        convert = convert.with_forms(forms.map_err(|e| crate::errors::raise(py, &e))?);
         if how.saturate {
             convert = convert.with_overflow(Overflow::Saturate);
         }
@@ -216,5 +219,6 @@ pub(crate) struct Converting {
     raw_types: bool,
     drop_attributes: bool,
     dtypes: Vec<String>,
+    forms: Vec<String>,
     saturate: bool,
 }

@@ -37,6 +37,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("metatensor/layout", WRITING),
     ("metatensor/logical-type", WRITING),
     ("metatensor/schema-fit", WRITING),
+    ("quantized/not-finite", WRITING),
     ("safetensors/alias", WRITING),
     ("safetensors/components", WRITING),
     ("safetensors/encoding", WRITING),

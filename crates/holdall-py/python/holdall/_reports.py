@@ -16,6 +16,7 @@ __all__ = [
     "Unverified",
     "ConvertReport",
     "Overflowed",
+    "Reformed",
     "Diff",
     "TensorDiff",
     "ValueDiff",
@@ -151,6 +152,22 @@ class Overflowed:
 
 
 @dataclass(frozen=True)
+class Reformed:
+    """A tensor that was made sparse or quantized."""
+
+    #: Its name in the target.
+    name: str
+    #: What it became: ``"csr"``, ``"coo"``, ``"group:4:128"``.
+    form: str
+    #: Bytes that it decoded to in the source, and does in the target.
+    from_len: int
+    len: int
+    #: Of a quantized one: the greatest distance of an element from what is read now, and the root mean square of them.
+    max_error: Optional[float]
+    rms_error: Optional[float]
+
+
+@dataclass(frozen=True)
 class ConvertReport:
     """What a conversion did."""
 
@@ -168,11 +185,14 @@ class ConvertReport:
     #: Numbers of these that were beyond what the type holds, and the tensors they are in.
     overflowed: int
     overflows: list[Overflowed]
+    #: Tensors that were made sparse or quantized.
+    reformed: list[Reformed]
 
     @classmethod
     def _of(cls, said: Said) -> ConvertReport:
         overflows = [Overflowed(o["name"], o["from"], o["to"], o["count"]) for o in said["overflows"]]
-        return made(cls, said, overflows=overflows)
+        reformed = [Reformed(**r) for r in said["reformed"]]
+        return made(cls, said, overflows=overflows, reformed=reformed)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ use crate::fields;
 use crate::records::BuildReport;
 use crate::stats::{Histogram, Measure, Stats};
 use crate::verify::{Unverified, VerifyReport};
-use crate::{ConvertReport, Diff, EditReport, File, SalvageReport};
+use crate::{ConvertReport, Diff, EditReport, File, Reformed, SalvageReport};
 use holdall_core::{Component, ComponentSpec, Format, Layout, TensorSpec};
 use holdall_io::number::ElementType;
 use std::borrow::Cow;
@@ -84,6 +84,7 @@ impl ToPlain for ConvertReport {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self =>
             tensors, shared, decoded_len, source_len, target_len, left_behind, cast, overflowed, overflows,
+            reformed,
         )
     }
 }
@@ -91,6 +92,12 @@ impl ToPlain for ConvertReport {
 impl ToPlain for Overflowed {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self => name, from: self.from.to_string(), to: self.to.as_str(), count)
+    }
+}
+
+impl ToPlain for Reformed {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => name, form: self.form.to_string(), from_len, len, max_error, rms_error)
     }
 }
 
