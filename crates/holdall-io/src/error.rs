@@ -113,6 +113,10 @@ holdall_core::error::rules! {
     pub UNKEPT: Unsupported "edit/unkept"
         "A file that is written again says nothing that this version does not know."
         hint "convert it to another file, which leaves that out and says so";
+    /// An attribute that says how to read what is there.
+    pub NEEDED: Misuse "edit/needed-attribute"
+        "An attribute without which its tensor cannot be read is not taken away."
+        hint "give it another value, or remove the tensor";
     /// An edit that the file or its format does not allow.
     pub CANNOT_EDIT: Misuse "edit/cannot"
         "An edit names tensors that exist, and gives them names that are free.";

@@ -185,6 +185,19 @@ impl Elements {
     }
 }
 
+/// Compares a tensor with its digests, where all of it will be read out of a file at hand: from far away that is done on
+/// the way.
+///
+/// # Errors
+/// The tensor's fault; Io, Integrity.
+pub(crate) fn check_digests(tensor: &Tensor) -> Result<()> {
+    tensor.sound()?;
+    if tensor.file().sources().terms().is_remote() {
+        return Ok(());
+    }
+    tensor.components().try_for_each(|c| tensor.check_digest(&c.role))
+}
+
 impl InFile {
     fn with<T>(
         &self,

@@ -101,12 +101,14 @@ const HELD: u64 = 64 << 20;
 /// allows it.
 ///
 /// The values are gone through twice, the second time for the histogram. Dense tensors of any type:
-/// of complex ones the magnitudes. Sparse tensors are held in memory; of quantized and described ones, the stored form. Digests are not checked.
+/// of complex ones the magnitudes. Sparse tensors are held in memory; of quantized and described ones, the stored form. Digests are
+/// checked as those of a load are: all of the tensor is read.
 ///
 /// # Errors
 /// Unsupported for a layout or a logical type that is not known; as [`Tensor::bytes`], [`Tensor::csr`],
 /// [`Tensor::coo`], [`Tensor::quantized`]; Malformed for `bool` bytes above 1.
 pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
+    crate::scan::check_digests(tensor)?;
     let (elements, implied) = elements(tensor)?;
     let passes = if options.bins > 0 { 2 } else { 1 };
     options.work.begin(elements.len().unwrap_or(0).saturating_mul(passes));

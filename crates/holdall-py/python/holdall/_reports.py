@@ -97,7 +97,7 @@ class Verified:
     findings: list[HoldallError]
 
     def __bool__(self) -> bool:
-        return self.verdict != "bad"
+        return self.verdict == "sound"
 
     def raise_if_bad(self) -> None:
         """Raises the first finding, if there is one: :class:`Integrity` or :class:`Malformed`, mostly."""
@@ -107,7 +107,8 @@ class Verified:
 
 @dataclass(frozen=True)
 class VerifyReport(Verified):
-    """What a verification did, found, and could not do. True where nothing is wrong."""
+    """What a verification did, found, and could not do. True where the file is sound: where nothing is wrong, and nothing was
+    in the way of checks that there are."""
 
     #: ``"sound"``, ``"incomplete"`` or ``"bad"``.
     verdict: str
@@ -206,6 +207,8 @@ class SalvageReport:
     read_len: int
     #: Tensors that were taken.
     tensors: int
+    #: Files that were taken, of a package.
+    files: int
     #: What is wrong with those that were not: the first 1000.
     left_out: list[HoldallError]
     left_out_count: int

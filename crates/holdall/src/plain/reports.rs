@@ -104,7 +104,7 @@ impl ToPlain for Reformed {
 impl ToPlain for SalvageReport {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self =>
-            refused: self.refused.as_ref(), source_len, read_len, tensors, left_out, left_out_count,
+            refused: self.refused.as_ref(), source_len, read_len, tensors, files, left_out, left_out_count,
             unchecked, target_len,
         )
     }
