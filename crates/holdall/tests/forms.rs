@@ -249,7 +249,7 @@ fn any_matrix_survives() {
     };
     for round in 0..60 {
         let (rows, columns) = (next() % 9, next() % 9);
-        let one = |n: u64| if n % 4 == 0 { (n >> 8) as u8 } else { 0 };
+        let one = |n: u64| if n.is_multiple_of(4) { (n >> 8) as u8 } else { 0 };
         let bytes: Vec<u8> = (0..rows * columns * 2).map(|_| one(next())).collect();
         let made = dense("w", &[rows, columns], part(Role::Data, DType::F16, bytes.clone()));
         let rule = if round % 2 == 0 { "w=csr" } else { "w=coo" };

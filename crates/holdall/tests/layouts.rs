@@ -209,7 +209,7 @@ one = { shape = ["n - 3"] }
     let made = |shape: &[u64], parts: Vec<make::Part>| tensor("w", shape, other("x"), parts);
     let sound = made(&[4], vec![data(), one(1)]);
     assert_eq!(
-        opened(&[sound.clone()], "ztensor@1.2.0", text)
+        opened(std::slice::from_ref(&sound), "ztensor@1.2.0", text)
             .tensor("w")
             .unwrap()
             .to_dense()

@@ -242,7 +242,8 @@ fn in_a_line(package: &holdall::carton::Package, outer: &Tensor, name: &str) -> 
     if *tensor.layout() == Layout::Dense
         && let Some(c) = tensor.components().next()
     {
-        let parts = elements::of_component(&tensor, &c, &[0..tensor.count().min(LINE_VALUES)])?;
+        let first = 0..tensor.count().min(LINE_VALUES);
+        let parts = elements::of_component(&tensor, &c, std::slice::from_ref(&first))?;
         let texts = texts(&parts)?.concat().join(" ");
         let more = if tensor.count() > LINE_VALUES { " …" } else { "" };
         return Ok(format!("{} {shape}  {texts}{more}", tensor_type(&tensor)));

@@ -49,7 +49,7 @@ pub struct Format {
     pub ends_in_manifest: bool,
     /// Where a file may have ended before, among some of its bytes, the last first: a file whose end was lost may have
     /// an older one.
-    pub old_ends: Option<fn(&[u8]) -> Vec<OldEnd>>,
+    pub old_ends: Option<FindOldEnds>,
     /// Whether components start where a caller wants them aligned to.
     pub aligns: bool,
     /// Whether a file has a schema.
@@ -63,6 +63,9 @@ pub struct Format {
     /// Every rule its decoder and encoder can find broken.
     pub rules: &'static [&'static Rule],
 }
+
+/// Finds them.
+pub type FindOldEnds = fn(&[u8]) -> Vec<OldEnd>;
 
 /// A place where a file may have ended, as far as the bytes before it tell.
 #[derive(Debug, Clone, Copy)]

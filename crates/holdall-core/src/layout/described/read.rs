@@ -3,12 +3,12 @@
 use super::expression::{Expression, Items, Name, is_function, is_word, parse};
 use super::part::{First, Number, Part, Stored};
 use super::{DESCRIPTION, TAKEN};
+use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _, list};
 use crate::layout::cast::FloatType;
 use crate::limits::Limits;
 use crate::model::{DType, Layout, LogicalType, Role};
 use crate::wire::toml::{DeTable, DeValue, Spanned, line, parse_placed};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Layouts that have no meaning by themselves, by name, and what they mean.
@@ -142,7 +142,8 @@ fn description(mut table: Table<'_>, limits: &Limits) -> Result<Description> {
             FloatType::from_name(name).ok_or_else(wrong)?
         }
     };
-    let mut sizes = Names(HashMap::from([("count".to_owned(), Name::Count)]));
+    let mut sizes = Names(HashMap::default());
+    sizes.0.insert("count".to_owned(), Name::Count);
     let dimensions = match table.take("shape") {
         None => None,
         Some(e) => {
