@@ -202,6 +202,14 @@ pub static TARGETS: &[Target] = &[
         runs: 200_000,
     },
     Target {
+        name: "views_described",
+        run: views_described::run,
+        seeds: &["fuzz/seeds/layouts"],
+        of_file: views_described::seeds,
+        form: Form::Bytes,
+        runs: 200_000,
+    },
+    Target {
         name: "schema_layout",
         run: schema_layout::run,
         seeds: VECTORS,

@@ -9,6 +9,7 @@ mod folder;
 mod folder_sink;
 mod inferred;
 pub mod links;
+mod mend;
 mod open;
 mod origin;
 mod pack;
@@ -25,6 +26,7 @@ pub use holdall_core::formats::carton::{
 };
 pub use holdall_io::Strictness;
 pub use inferred::Inferred;
+pub use mend::{Mended, is_zip, mend};
 pub use open::{OpenOptions, open};
 pub use pack::{Content, Follow, PackReport, Packer, Packing, Prepared, Recipe, package_path};
 pub use package::{Package, PackageFile, Place};

@@ -3,6 +3,7 @@
 use crate::package::split;
 use crate::{Fetcher, Package};
 use bytes::Bytes;
+use holdall_core::layout::described::Layouts;
 use holdall_core::{Index, Limits, Result};
 use holdall_io::{ByteSource, Check, Faults, File, Io, Open};
 use std::fmt;
@@ -55,6 +56,12 @@ impl OpenOptions {
     /// Holds the file to these limits.
     pub fn with_limits(self, limits: Limits) -> OpenOptions {
         OpenOptions { files: self.files.with_limits(limits), ..self }
+    }
+
+    /// Gives layouts that have no meaning by themselves the one that these descriptions say; see
+    /// [`holdall_io::read_layouts`].
+    pub fn with_layouts(self, layouts: impl Into<Arc<Layouts>>) -> OpenOptions {
+        OpenOptions { files: self.files.with_layouts(layouts), ..self }
     }
 
     /// Opens addresses on the web under this policy.

@@ -5,6 +5,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use holdall::{Io, Limits, Select};
 use std::num::NonZero;
+use std::path::PathBuf;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -105,6 +106,10 @@ pub(crate) struct Global {
     /// either way
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) skip_unknown: bool,
+
+    /// What layouts mean that have no meaning by themselves: a description (TOML); may be given again
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
+    pub(crate) layouts: Vec<PathBuf>,
 
     /// Allow what files on the web may not do by themselves: http (not only https), private-hosts
     /// (loopback, private and link-local networks); may be given again

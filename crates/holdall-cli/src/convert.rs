@@ -15,8 +15,8 @@ use holdall::fields;
 use holdall::plain::ToPlain as _;
 use holdall::schema::{Reading, SCHEMA_ATTRIBUTE};
 use holdall::{
-    Cast, Convert, ConvertReport, EncodeOptions, File, FileSink, Format, Overflow, Rename, Sharing,
-    TensorSpec, Value, formats,
+    Cast, Convert, ConvertReport, EncodeOptions, File, FileSink, Format, Overflow, Reform, Rename,
+    Sharing, TensorSpec, Value, formats,
 };
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
   holdall convert model.zt small.zt --encoding zstd:9            compressed, on all cores
   holdall convert model.zt old.zt --to ztensor@1.0               for an older reader
   holdall convert model.zt half.zt --dtype bf16 --dtype '*.norm.*=f32'
+  holdall convert model.zt small.zt --quantize 'layers.*=group:4:128'
   holdall convert in.zt out.zt -s 'encoder.*' --rename 'encoder.*=*'
   holdall convert model.safetensors model.mt --schema s.json     under a schema of your own
   holdall convert arrays/ model.safetensors                      a folder of .npy files
@@ -67,7 +68,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "HOW", default_value = "keep", hide_possible_values = true)]
     share: Share,
 
-    /// Write sparse tensors with their zeros and quantized ones as f32
+    /// Write sparse tensors with their zeros, quantized ones as f32, and those of layouts that --layouts describes
     #[arg(long)]
     dense: bool,
 
@@ -79,6 +80,16 @@ pub(crate) struct ConvertArgs {
     /// With --dtype: what is beyond the largest number of a type becomes that, not infinite or NaN
     #[arg(long, requires = "dtype")]
     saturate: bool,
+
+    /// Write tensors as sparse ones where that is smaller: csr (matrices), coo, or `keep`; with GLOB= those whose name
+    /// matches only; may be given again
+    #[arg(long, value_name = "[GLOB=]FORM")]
+    sparse: Vec<String>,
+
+    /// Quantize floats of two dimensions and more, as group:4:128: 4 bits, groups of 128 (-1: of a row), or `keep`; with
+    /// GLOB= those whose name matches only; may be given again
+    #[arg(long, value_name = "[GLOB=]FORM")]
+    quantize: Vec<String>,
 
     /// Write types that the target does not have as the plain elements they are stored as
     #[arg(long)]
@@ -145,6 +156,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if to_stdout {
         // Standard output has the file in it.
         session.note(summary(&args.output, &target, &report));
+        errors(session, &report);
         overflows(session, args, &report);
     } else if session.json() {
         let text = report_json(&file, args, &target, &report, None);
@@ -155,6 +167,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         for what in &report.left_behind {
             session.note(format!("left behind, because it is not known here: {}", printable(what)));
         }
+        errors(session, &report);
         overflows(session, args, &report);
     }
     Ok(Status::Fine)
@@ -197,6 +210,7 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
         });
     let casts = args.dtype.iter().map(|r| Cast::new(r)).collect::<holdall::Result<Vec<_>>>()?;
     options = options.with_dtypes(casts);
+    options = options.with_forms(forms(args)?);
     if args.saturate {
         options = options.with_overflow(Overflow::Saturate);
     }
@@ -211,6 +225,23 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
         }
     }
     Ok((Target { format, version }, options))
+}
+
+/// The forms that tensors are written in.
+fn forms(args: &ConvertArgs) -> holdall::Result<Vec<Reform>> {
+    let sparse = args.sparse.iter().map(|rule| (rule, true));
+    let all = sparse.chain(args.quantize.iter().map(|rule| (rule, false)));
+    all.map(|(rule, sparse)| {
+        let read = Reform::new(rule)?;
+        match read.to() {
+            Some(form) if form.is_sparse() != sparse => {
+                let other = if sparse { "--quantize" } else { "--sparse" };
+                Err(ARGUMENTS.broken(format!("`{form}` is for `{other}`")))
+            }
+            _ => Ok(read),
+        }
+    })
+    .collect()
 }
 
 /// The schema that the user wants to be written, as the attribute that it travels in.
@@ -264,10 +295,35 @@ fn summary(output: &Path, target: &Target, report: &ConvertReport) -> String {
     if report.cast > 0 {
         text.push_str(&format!(", {} converted", count(report.cast, "tensor")));
     }
+    for (what, sparse) in [("made sparse", true), ("quantized", false)] {
+        let n = report.reformed.iter().filter(|r| r.form.is_sparse() == sparse).count();
+        if n > 0 {
+            text.push_str(&format!(", {} {what}", count(n as u64, "tensor")));
+        }
+    }
     if report.shared > 0 {
         text.push_str(&format!(", {} shared", count(report.shared, "component")));
     }
     text
+}
+
+/// Tells how far quantized elements are from what they were.
+fn errors(session: &Session, report: &ConvertReport) {
+    const SHOWN: usize = 8;
+    let all: Vec<_> =
+        report.reformed.iter().filter_map(|r| Some((r, r.max_error?, r.rms_error?))).collect();
+    for (r, max, rms) in all.iter().take(SHOWN) {
+        let (name, from, to) = (escape(&r.name), Size(r.from_len), Size(r.len));
+        session.note(format!(
+            "`{name}`: {}, {from} → {to}, error at most {max:.3e}, RMS {rms:.3e}",
+            r.form
+        ));
+    }
+    let rest = all.len().saturating_sub(SHOWN);
+    if rest > 0 {
+        let max = all.iter().map(|(_, max, _)| *max).fold(0.0, f64::max);
+        session.note(format!("{rest} more were quantized; the error of none is above {max:.3e}"));
+    }
 }
 
 /// Tells of the numbers that a new type could not hold.

@@ -53,6 +53,19 @@ pub(crate) fn of_computed(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<
     ranges.iter().zip(read).map(one).collect()
 }
 
+/// Elements `ranges` of a tensor of a described layout, as the type that its description says.
+pub(crate) fn of_described(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
+    let view = tensor.described()?;
+    let of = view.dtype();
+    let one = |range: &Range<u64>| {
+        let mut out = Vec::new();
+        view.elements(range.clone(), &mut out)?;
+        Ok(Dense::new(of.dtype(), of.logical_type(), [range.end - range.start], out))
+    };
+    let all: Result<_> = ranges.iter().map(one).collect();
+    all.map_err(|e| e.in_tensor(tensor.name()).in_source(tensor.file().name()))
+}
+
 /// Hands the decoded bytes `range` of a component to `sink`, in pieces of whole elements. Its digest is
 /// checked when the range is the whole.
 pub(crate) fn stream(

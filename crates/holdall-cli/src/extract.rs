@@ -54,7 +54,7 @@ pub(crate) struct ExtractArgs {
     #[arg(long, value_name = "A..B", value_parser = rows, allow_hyphen_values = true)]
     rows: Option<Rows>,
 
-    /// Sparse tensors with their zeros, quantized ones as f32
+    /// Sparse tensors with their zeros, quantized ones as f32, and those of layouts that --layouts describes
     #[arg(long)]
     dense: bool,
 

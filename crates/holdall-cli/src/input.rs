@@ -70,6 +70,7 @@ pub(crate) fn standard(session: &Session) -> Result<Standard, Failure> {
 pub(crate) fn options(session: &Session) -> OpenOptions {
     let options =
         OpenOptions::new().with_io(session.global.io.into()).with_limits(session.global.limits());
+    let options = options.with_layouts(session.layouts());
     #[cfg(feature = "http")]
     let options = options.with_policy(policy(session));
     #[cfg(all(feature = "http", feature = "carton"))]

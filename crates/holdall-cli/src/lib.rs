@@ -56,7 +56,8 @@ pub fn run(args: Vec<OsString>) -> u8 {
         Err(e) => return exit::usage(&e, &early),
     };
     let session = Session::new(cli.global);
-    match dispatch(&session, cli.command).and_then(|status| session.finish().map(|()| status)) {
+    let done = session.read_layouts().and_then(|()| dispatch(&session, cli.command));
+    match done.and_then(|status| session.finish().map(|()| status)) {
         Ok(status) => status.into(),
         Err(Failure::Closed) => 0,
         Err(Failure::Told(code)) => code,

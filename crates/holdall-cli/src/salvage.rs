@@ -65,7 +65,7 @@ fn text(session: &Session, args: &SalvageArgs, report: &SalvageReport) -> Result
     if let Some(e) = &report.refused {
         writeln!(out, "{} {}", paint.on("damaged:", Style::Bad), printable(&e.to_string()))?;
     }
-    if report.read_len < report.source_len {
+    if report.read_len < report.source_len && report.files == 0 {
         let (read, all) = (Size(report.read_len), Size(report.source_len));
         writeln!(out, "read up to an older end of the file: {read} of {all}")?;
     }
@@ -75,14 +75,17 @@ fn text(session: &Session, args: &SalvageArgs, report: &SalvageReport) -> Result
     let shown = report.left_out.len().min(SHOWN) as u64;
     let more = report.left_out_count.saturating_sub(shown);
     if more > 0 {
-        let more = count(more, "more tensor");
+        let more = count(more, if report.files > 0 { "more thing" } else { "more tensor" });
         writeln!(out, "{} {more}, which --json lists", paint.on("left out:", Style::Bad))?;
     }
     if session.global.quiet {
         return Ok(());
     }
     let target = paint.on(escape(&args.output.display().to_string()), Style::Title);
-    let taken = count(report.tensors, "tensor");
+    let taken = match report.files {
+        0 => count(report.tensors, "tensor"),
+        files => count(files, "file"),
+    };
     writeln!(out, "{target}: {taken} taken, {} left out", Grouped(report.left_out_count))?;
     if report.unchecked > 0 {
         let components = count(report.unchecked, "component");

@@ -5,9 +5,10 @@ use crate::exit::{self, Failure};
 use crate::input::Standard;
 use crate::output::style::{Paint, Style};
 use crate::progress::Bar;
-use holdall::Work;
+use holdall::{Layouts, Work};
 use std::cell::{OnceCell, RefCell, RefMut};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::sync::Arc;
 
 /// One run of the command.
 pub(crate) struct Session {
@@ -19,6 +20,7 @@ pub(crate) struct Session {
     width: Option<usize>,
     /// Standard input, once somebody asked for it.
     pub(crate) standard: OnceCell<Standard>,
+    layouts: OnceCell<Arc<Layouts>>,
 }
 
 impl Session {
@@ -34,8 +36,25 @@ impl Session {
             out: RefCell::new(BufWriter::with_capacity(64 << 10, stdout)),
             width,
             standard: OnceCell::new(),
+            layouts: OnceCell::new(),
             global,
         }
+    }
+
+    /// Reads the descriptions of layouts that were given, before anything is opened.
+    pub(crate) fn read_layouts(&self) -> Result<(), Failure> {
+        let mut all = Layouts::new();
+        for path in &self.global.layouts {
+            let more = holdall::read_layouts(path, &self.global.limits())?;
+            all.extend(more).map_err(|e| e.in_source(path.display()))?;
+        }
+        let _ = self.layouts.set(Arc::new(all));
+        Ok(())
+    }
+
+    /// What layouts mean that have no meaning by themselves.
+    pub(crate) fn layouts(&self) -> Arc<Layouts> {
+        self.layouts.get().cloned().unwrap_or_default()
     }
 
     /// Standard output, buffered.

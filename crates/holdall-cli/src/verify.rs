@@ -153,6 +153,10 @@ fn lines(report: &VerifyReport) -> Vec<(&'static str, String)> {
         let tensors = count(report.quantized, "tensor");
         out.push(("quantized", format!("{tensors} with components that fit the shape")));
     }
+    if report.described > 0 {
+        let tensors = count(report.described, "tensor");
+        out.push(("described", format!("{tensors} with a value for every element")));
+    }
     if report.records > 0 {
         let tensors = count(report.records, "tensor");
         out.push(("records", format!("{tensors} with records of their schema")));

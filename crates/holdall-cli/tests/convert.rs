@@ -223,7 +223,7 @@ fn refusals_are_sentences_that_do_not_repeat_themselves() {
     assert_eq!(message, expected);
     let expected = "`--to ztensor@1.2` keeps them; \
         `--drop-attributes` leaves out what cannot be kept; \
-        `--dense` writes sparse and quantized tensors as dense ones; \
+        `--dense` writes sparse, quantized and described tensors as dense ones; \
         `--exclude` leaves tensors out";
     assert_eq!(hint, expected);
 
@@ -478,4 +478,38 @@ fn arrays_and_folders_of_them_are_converted() {
     std::fs::create_dir(&empty).unwrap();
     let error = holdall(["convert", &empty, &out, "-f", "--json"]).error();
     assert_eq!((&error["code"], &error["source"]), (&json!("shards/no-model"), &json!(empty)));
+}
+
+#[test]
+fn tensors_become_sparse_and_quantized_and_the_error_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = accept("../../examples/tiny.zt");
+    let (out, back) = (path(&dir, "out.zt"), path(&dir, "back.zt"));
+    let args = ["--quantize", "layers.0.*=group:4:8", "--sparse", "causal_mask=coo"];
+    let ran = holdall([&["convert", &source, &out][..], &args].concat()).ends_with(0);
+    assert!(ran.err.contains("1 tensor made sparse"), "{}", ran.err);
+    assert!(ran.err.contains("`layers.0.attn.k.weight`: group:4:8, 512 B → "), "{}", ran.err);
+    assert!(ran.err.contains("error at most"), "{}", ran.err);
+    let ran = holdall([&["convert", &source, &out, "-f", "--json"][..], &args].concat());
+    let report = ran.ends_with(0).json();
+    let reformed = report["reformed"].as_array().unwrap();
+    let of = |name: &str| reformed.iter().find(|r| r["name"] == name).unwrap();
+    let (mask, k) = (of("causal_mask"), of("layers.0.attn.k.weight"));
+    assert_eq!((&mask["form"], &mask["max_error"]), (&json!("coo"), &Json::Null));
+    assert_eq!((&k["form"], &k["from_len"]), (&json!("group:4:8"), &json!(512)));
+    assert!(!reformed.iter().any(|r| r["name"] == "layers.0.norm.weight"), "one dimension");
+    // What is read now is no further from what was there than the report says, and by one element just as far.
+    holdall(["convert", &out, &back, "--dense"]).ends_with(0);
+    let diff = holdall(["diff", "--json", &source, &back, "-s", "layers.0.attn.k.weight"]).json();
+    let max = diff["changed"][0]["values"]["max_abs"].as_f64().unwrap();
+    assert_eq!(Some(max), k["max_error"].as_f64());
+    let same = holdall(["diff", "--json", &source, &back, "-s", "causal_mask"]).json();
+    assert_eq!(same["values_agree"], true);
+    let plan = holdall([&["convert", &source, &out, "-f", "-n", "--json"][..], &args].concat());
+    let plan = plan.ends_with(0).json();
+    assert_eq!(plan["reformed"].as_array().unwrap().len(), reformed.len());
+    let e = holdall(["convert", &source, &out, "-f", "--sparse", "group:4:8"]).ends_with(2);
+    assert!(e.err.contains("is for `--quantize`"), "{}", e.err);
+    let e = holdall(["convert", &source, &out, "-f", "--quantize", "bsr"]).ends_with(2);
+    assert!(e.err.contains("[convert/form-rule]"), "{}", e.err);
 }

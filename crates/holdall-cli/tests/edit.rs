@@ -278,3 +278,25 @@ fn a_name_longer_than_a_pattern_may_be_is_itself() {
     let error = holdall(["inspect", &file.path, "--json", "-s", &pattern]).ends_with(2).error();
     assert_eq!(error["code"], "select/pattern");
 }
+
+#[test]
+fn attributes_that_a_tensor_is_read_with_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tiny.zt").to_str().unwrap().to_owned();
+    std::fs::copy(accept("../../examples/tiny.zt"), &path).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    for key in ["bits", "group_size"] {
+        let tensor = ["--tensor", "experts.gate.weight", "--json"];
+        let error =
+            holdall([&["edit", &path, "unset", key][..], &tensor].concat()).ends_with(2).error();
+        assert_eq!(error["code"], "edit/needed-attribute", "{error}");
+        assert_eq!(error["tensor"], "experts.gate.weight");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    // Others go, and a value may be another.
+    let of = ["--tensor", "experts.gate.weight"];
+    holdall([&["edit", &path, "unset", "packing"][..], &of].concat()).ends_with(0);
+    holdall([&["edit", &path, "set", "group_size=16", "--type", "int"][..], &of].concat())
+        .ends_with(0);
+    holdall(["verify", &path]).ends_with(0);
+}

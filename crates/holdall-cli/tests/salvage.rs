@@ -40,3 +40,24 @@ fn what_is_taken_and_what_is_left_out() {
     holdall(["salvage", &path("junk.zt"), &path("x.zt")]).ends_with(4);
     assert!(!dir.path().join("x.zt").exists());
 }
+
+#[test]
+fn a_package_without_its_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let whole = accept("carton/made-full.carton");
+    let bytes = std::fs::read(&whole).unwrap();
+    let (cut, out) = (path("cut.carton"), path("out.carton"));
+    std::fs::write(&cut, &bytes[..bytes.len() - 22]).unwrap();
+    let text = holdall(["salvage", &cut, &out]).ends_with(1).out;
+    assert!(text.contains("[zip/end]") && text.contains(" files taken, 0 left out"), "{text}");
+    let same = holdall(["diff", &whole, &out, "--json"]).ends_with(0).json();
+    assert_eq!(same["same"], json!(true), "{same}");
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let report = holdall(["salvage", &cut, &out, "--force", "--json"]).ends_with(1).json();
+    assert!(
+        report["files"].as_u64().unwrap() > 0 && report["left_out_count"].as_u64().unwrap() > 0
+    );
+    let error = holdall(["salvage", &cut, &path("out.zt"), "--json"]).ends_with(2).error();
+    assert_eq!(error["code"], "write/extension");
+}

@@ -48,11 +48,11 @@ static TABLES: &[&[&Rule]] = &[
     layout::sparse::RULES,
     layout::quantized::RULES,
     layout::strided::RULES,
+    layout::described::RULES,
     wire::cbor::RULES,
     wire::npy::RULES,
     #[cfg(feature = "carton")]
     wire::protobuf::RULES,
-    #[cfg(feature = "carton")]
     wire::toml::RULES,
     #[cfg(any(feature = "carton", feature = "pytorch"))]
     wire::zip::RULES,

@@ -12,7 +12,7 @@ pub struct Limits {
     /// Bytes of a safetensors or Metatensor header (the formats' own cap), or of a zip's directory.
     pub header_len: u64,
     /// Bytes of each text in a package: a carton's `carton.toml`, `MANIFEST`, `LINKS` and
-    /// `tensor_data/index.toml`.
+    /// `tensor_data/index.toml`. Also those of a description of layouts.
     pub text_len: u64,
     /// Entries of a zip, or files of a package.
     pub files: u64,

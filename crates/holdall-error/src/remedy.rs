@@ -133,6 +133,8 @@ remedies! {
     DeclareTensors "declare_tensors";
     /// Give the file a schema.
     GiveSchema "give_schema";
+    /// Open the file with a description of the layout.
+    DescribeLayout "describe_layout";
 }
 
 impl Remedy {
@@ -183,7 +185,7 @@ impl fmt::Display for Remedy {
             Remedy::DefaultEncoding => "leave `with_zstd` out, or write zTensor, which has it",
             Remedy::DefaultDigest => "leave `with_digest` out, or write zTensor, which has it",
             Remedy::MakeDense => {
-                "`Convert::with_dense` writes sparse and quantized tensors as dense ones"
+                "`Convert::with_dense` writes sparse, quantized and described tensors as dense ones"
             }
             Remedy::SkipUnknown => "`Limits::skip_unknown` leaves it out",
             Remedy::Salvage => "`holdall::salvage` takes out what is sound",
@@ -216,6 +218,7 @@ impl fmt::Display for Remedy {
                 "`as_slice::<[f32; 2]>` or `to_vec::<[f64; 2]>` gives both parts"
             }
             Remedy::DeclareTensors => "call `Writer::declare` with all tensors",
+            Remedy::DescribeLayout => "`OpenOptions::with_layouts` takes a description of the layout",
             Remedy::GiveSchema => "give the file a schema with `with_schema`, or the kind itself",
         })
     }

@@ -7,7 +7,7 @@ use crate::glob::Glob;
 use crate::items::{Feed, Item, Keep};
 use crate::number::{Class, ElementType};
 use crate::open::Check;
-use crate::select::matches_nothing;
+use crate::select::ByName;
 use crate::sink::Sink;
 use crate::work::Work;
 use crate::writer::Writer;
@@ -55,26 +55,17 @@ impl Cast {
     }
 }
 
-/// Rules about element types: the first that has a pattern and matches counts, else the one that has none.
+/// Rules about element types.
 #[derive(Debug, Clone, Default)]
 pub struct Casts {
-    rules: Vec<Cast>,
+    rules: ByName<Option<FloatType>>,
     overflow: Overflow,
-}
-
-/// What a rule wants of a tensor.
-#[derive(Debug, Clone, Copy)]
-struct Wanted {
-    /// The type of its elements.
-    to: FloatType,
-    /// Whether the rule has its name and no pattern.
-    by_name: bool,
 }
 
 impl Casts {
     /// Adds rules after those that are there.
     pub fn extend(&mut self, rules: impl IntoIterator<Item = Cast>) {
-        self.rules.extend(rules);
+        rules.into_iter().for_each(|rule| self.rules.push(rule.glob, rule.to));
     }
 
     /// What becomes of numbers beyond the largest.
@@ -87,30 +78,11 @@ impl Casts {
     /// # Errors
     /// Misuse; NotFound.
     pub fn check(&self, file: &File) -> Result<()> {
-        let mut all = self.rules.iter().filter(|r| r.glob.is_none());
-        if let (Some(one), Some(other)) = (all.next(), all.next()) {
-            let name = |r: &Cast| r.to.map_or("keep", FloatType::as_str);
-            return Err(CAST_RULE.broken(format!(
-                "`{}` and `{}` are both given for all tensors",
-                name(one),
-                name(other)
-            )));
-        }
-        for glob in self.rules.iter().filter_map(|r| r.glob.as_ref()) {
-            if !file.names().any(|name| glob.matches(name)) {
-                return Err(matches_nothing(glob, file));
-            }
-        }
-        Ok(())
-    }
-
-    /// What is wanted of the tensor of that name, if anything.
-    fn of(&self, name: &str) -> Option<Wanted> {
-        let matches = |r: &&Cast| r.glob.as_ref().is_some_and(|g| g.matches(name));
-        let rule = self.rules.iter().find(matches);
-        let rule = rule.or_else(|| self.rules.iter().find(|r| r.glob.is_none()))?;
-        let is_name = |g: &Glob| g.as_name() == Some(name) || g.as_str() == name;
-        Some(Wanted { to: rule.to?, by_name: rule.glob.as_ref().is_some_and(is_name) })
+        let name = |to: &Option<FloatType>| to.map_or("keep", FloatType::as_str);
+        self.rules.check(file, |one, other| {
+            let (one, other) = (name(one), name(other));
+            CAST_RULE.broken(format!("`{one}` and `{other}` are both given for all tensors"))
+        })
     }
 
     /// Makes the item one of the type that a rule wants, where it is dense and of floats of 8 bits and more; others,
@@ -120,7 +92,7 @@ impl Casts {
     /// # Errors
     /// [`NOT_CAST`] for a tensor that is named and has no floats.
     pub fn apply(&self, tensor: &Tensor, item: &mut Item) -> Result<Option<CastCount>> {
-        let Some(Wanted { to, by_name }) = self.of(tensor.name()) else { return Ok(None) };
+        let Some((Some(to), by_name)) = self.rules.of(tensor.name()) else { return Ok(None) };
         let from = of_dense(&item.spec).filter(|from| match by_name {
             true => from.class() == Class::Float && from.is_known(),
             false => FloatType::of(from.dtype, from.logical_type.as_ref()).is_some(),

@@ -95,6 +95,15 @@ holdall_core::error::rules! {
     pub NOT_CAST: Misuse "convert/not-cast"
         "A tensor that is named to be converted to another float type is dense and of floats."
         hint "a pattern in place of the name takes those of its tensors that are";
+    /// A rule about the form of tensors.
+    pub FORM_RULE: Misuse "convert/form-rule"
+        "Forms that tensors are written in are given as `FORM`, once, or as `PATTERN=FORM`, each `csr`, `coo`, \
+         `group:BITS:SIZE` or `keep`.";
+    /// A tensor that does not get another form.
+    pub NOT_FORMED: Misuse "convert/not-formed"
+        "A tensor that is named to become sparse has elements of whole bytes, and two dimensions for `csr`; one to \
+         become quantized has floats."
+        hint "a pattern in place of the name takes those of its tensors that can";
     /// The target format cannot hold something.
     pub CANNOT_HOLD: Unsupported "convert/cannot-hold"
         "The target format can hold every tensor and attribute that is written to it.";
@@ -122,6 +131,10 @@ holdall_core::error::rules! {
     pub UNKEPT: Unsupported "edit/unkept"
         "A file that is written again says nothing that this version does not know."
         hint "convert it to another file, which leaves that out and says so";
+    /// An attribute that says how to read what is there.
+    pub NEEDED: Misuse "edit/needed-attribute"
+        "An attribute without which its tensor cannot be read is not taken away."
+        hint "give it another value, or remove the tensor";
     /// An edit that the file or its format does not allow.
     pub CANNOT_EDIT: Misuse "edit/cannot"
         "An edit names tensors that exist, and gives them names that are free.";

@@ -4,10 +4,11 @@ use crate::buffer::Buffer;
 use crate::error::{NO_COMPONENT, NOT_FOUND};
 use crate::executor::{Pieces, Sources};
 use crate::load::{LoadOptions, Loaded, LoadedMemory};
-use crate::open::{Check, Io};
+use crate::open::{Check, Io, OpenOptions};
 use crate::source::ByteSource;
 use bytes::Bytes;
 use holdall_core::error::{Shown as _, list};
+use holdall_core::layout::described::Layouts;
 use holdall_core::{
     Attributes, Component, Error, Index, Limits, Plan, Remedy, Result, Role, TensorInfo, Warning,
 };
@@ -22,9 +23,7 @@ pub struct File(Arc<Inner>);
 struct Inner {
     index: Index,
     sources: Sources,
-    limits: Limits,
-    check: Check,
-    wanted_io: Io,
+    options: OpenOptions,
     io: Io,
     name: String,
     warnings: Vec<Warning>,
@@ -34,9 +33,7 @@ impl File {
     pub(crate) fn new(
         index: Index,
         sources: Sources,
-        limits: Limits,
-        check: Check,
-        wanted_io: Io,
+        options: &OpenOptions,
         io: Io,
         name: String,
     ) -> File {
@@ -47,7 +44,8 @@ impl File {
                 None => warnings.push(warning),
             }
         }
-        File(Arc::new(Inner { index, sources, limits, check, wanted_io, io, name, warnings }))
+        let options = options.clone();
+        File(Arc::new(Inner { index, sources, options, io, name, warnings }))
     }
 
     /// The table of contents.
@@ -92,17 +90,22 @@ impl File {
 
     /// How the caller asked for its bytes to be fetched.
     pub(crate) fn wanted_io(&self) -> Io {
-        self.0.wanted_io
+        self.0.options.io()
     }
 
     /// The digests checked when components are read.
     pub fn check(&self) -> Check {
-        self.0.check
+        self.0.options.check()
     }
 
     /// The limits it is held to.
     pub fn limits(&self) -> &Limits {
-        &self.0.limits
+        self.0.options.limits()
+    }
+
+    /// What layouts mean that have no meaning by themselves.
+    pub fn layouts(&self) -> &Arc<Layouts> {
+        self.0.options.layouts()
     }
 
     /// A number that two open files share only when they are clones of each other.

@@ -6,7 +6,9 @@ use crate::file::File;
 use crate::lock::Stamp;
 use crate::source::{Access, ByteSource, FileSource, MapSource, MemorySource, fetched, read_now};
 use bytes::Bytes;
+use holdall_core::layout::described::Layouts;
 use holdall_core::{Index, Limits, Result, Window, formats};
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,6 +77,7 @@ pub struct OpenOptions {
     check: Check,
     limits: Limits,
     faults: Faults,
+    layouts: Arc<Layouts>,
     #[cfg(feature = "http")]
     policy: crate::http::Policy,
 }
@@ -106,6 +109,12 @@ impl OpenOptions {
     /// Holds the file to these limits.
     pub fn with_limits(mut self, limits: Limits) -> OpenOptions {
         self.limits = limits;
+        self
+    }
+
+    /// Gives layouts that have no meaning by themselves the one that these descriptions say; see [`read_layouts`].
+    pub fn with_layouts(mut self, layouts: impl Into<Arc<Layouts>>) -> OpenOptions {
+        self.layouts = layouts.into();
         self
     }
 
@@ -202,6 +211,16 @@ impl OpenOptions {
         Ok((source, io))
     }
 
+    /// How the caller wants bytes to be fetched.
+    pub(crate) fn io(&self) -> Io {
+        self.io
+    }
+
+    /// What layouts mean that have no meaning by themselves.
+    pub(crate) fn layouts(&self) -> &Arc<Layouts> {
+        &self.layouts
+    }
+
     /// Which digests are checked.
     pub fn check(&self) -> Check {
         self.check
@@ -250,9 +269,8 @@ impl OpenOptions {
             let message = format!("the index spans sources of {said:?} bytes, there are {found:?}");
             return Err(SOURCES.broken(message).in_source(name));
         }
-        let (limits, io) = (self.limits.clone(), Io::Read);
         let sources = Sources::new(sources, &index);
-        Ok(File::new(index, sources, limits, self.check, self.io, io, name))
+        Ok(File::new(index, sources, self, Io::Read, name))
     }
 
     /// An index, where its faults are kept or there are none.
@@ -271,8 +289,23 @@ impl OpenOptions {
         let index = index(&*source, &self.limits).and_then(|index| self.judged(index));
         let index = index.map_err(|e| e.in_source(&name))?;
         let sources = Sources::new(vec![source], &index);
-        Ok(File::new(index, sources, self.limits.clone(), self.check, self.io, io, name))
+        Ok(File::new(index, sources, self, io, name))
     }
+}
+
+/// The descriptions of layouts in a file, for [`OpenOptions::with_layouts`].
+///
+/// # Errors
+/// Io; what is wrong with it: `docs/spec/layouts.md`.
+pub fn read_layouts(path: impl AsRef<Path>, limits: &Limits) -> Result<Layouts> {
+    let path = path.as_ref();
+    let named = |e: holdall_core::Error| e.in_source(path.display());
+    let failed = |e| named(io(e, "reading"));
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    // One byte more than may be there, so that what is too long is found to be.
+    file.take(limits.text_len.saturating_add(1)).read_to_end(&mut text).map_err(failed)?;
+    Layouts::parse(&text, limits).map_err(named)
 }
 
 /// What opens files: [`OpenOptions`], and whoever knows more places that a file can be in.

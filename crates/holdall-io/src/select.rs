@@ -1,5 +1,6 @@
 //! Choosing tensors by name.
 
+pub use crate::by_name::ByName;
 pub use crate::cast::{Cast, CastCount, Casts};
 pub use crate::glob::Glob;
 pub use crate::rename::Rename;

@@ -8,11 +8,13 @@ use holdall_core::formats::carton;
 use holdall_core::layout::Computed;
 use holdall_core::layout::blocks::Blocks;
 use holdall_core::layout::dense::{Dense, row_range};
+use holdall_core::layout::described::{Described, Description};
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};
 use holdall_core::layout::strided;
-use holdall_core::{Error, Layout, Result, Role};
+use holdall_core::{Error, Layout, Remedy, Result, Role};
 use std::ops::Range;
+use std::sync::Arc;
 
 impl Tensor {
     /// A dense tensor's elements.
@@ -106,8 +108,27 @@ impl Tensor {
         })
     }
 
+    /// What the file was opened to take its layout for, where that has no meaning by itself.
+    pub fn description(&self) -> Option<&Arc<Description>> {
+        match self.layout() {
+            Layout::Other(name) => self.file().layouts().get(name),
+            _ => None,
+        }
+    }
+
+    /// A tensor of a layout that the file was opened with a [description](Tensor::description) of.
+    ///
+    /// # Errors
+    /// Misuse for another layout, Malformed for components that do not fit the description; as [`Tensor::bytes`].
+    pub fn described(&self) -> Result<Described> {
+        self.sound()?;
+        let get = |role: &Role| self.bytes(role);
+        let view = Described::of(self.info(), self.file().layouts(), self.file().limits(), get);
+        view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
+    }
+
     /// The tensor as a dense one, whatever its layout: sparse ones with their zeros, quantized ones
-    /// as f32.
+    /// as f32, described ones as the type that their description says.
     ///
     /// # Errors
     /// As the view of its layout; Unsupported for a layout not known; Limit for a dense size above
@@ -129,6 +150,7 @@ impl Tensor {
                 let layout = self.layout();
                 Err(placed(UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` has no elements"))))
             }
+            _ if self.description().is_some() => self.described()?.to_dense().map_err(placed),
             other => Err(placed(self.no_elements(other))),
         }
     }
@@ -142,7 +164,10 @@ impl Tensor {
                 .with_hint("what it is made of is a value of the package, and read as one"),
             None => {
                 let layout = layout.as_str().shown();
-                UNKNOWN_LAYOUT.broken(format!("its layout `{layout}` is not known"))
+                UNKNOWN_LAYOUT
+                    .broken(format!("its layout `{layout}` is not known"))
+                    .with_hint("its components can be read one by one, as bytes")
+                    .with_remedy(Remedy::DescribeLayout)
             }
         }
     }

@@ -87,7 +87,7 @@ fn faults(strict: bool) -> Faults {
 impl NativeFile {
     /// Opens a file of the file system.
     #[staticmethod]
-    #[pyo3(signature = (path, io, check, limits, strict, allow, offline))]
+    #[pyo3(signature = (path, io, check, limits, strict, allow, offline, layouts))]
     #[allow(clippy::too_many_arguments)]
     fn open(
         py: Python<'_>,
@@ -98,8 +98,10 @@ impl NativeFile {
         strict: bool,
         allow: Vec<String>,
         offline: bool,
+        layouts: Vec<PathBuf>,
     ) -> PyResult<NativeFile> {
         let options = options::open(py, io, check, limits)?.with_faults(faults(strict));
+        let options = options::described(py, options, layouts)?;
         #[cfg(feature = "carton")]
         let options = crate::remote::Remote::of(py, &allow, offline)?.apply(options, &path);
         #[cfg(not(feature = "carton"))]
@@ -109,7 +111,7 @@ impl NativeFile {
 
     /// Opens a file that is in memory.
     #[staticmethod]
-    #[pyo3(signature = (data, name, check, limits, strict))]
+    #[pyo3(signature = (data, name, check, limits, strict, layouts))]
     fn open_bytes(
         py: Python<'_>,
         data: PyBackedBytes,
@@ -117,10 +119,17 @@ impl NativeFile {
         check: &str,
         limits: Option<&Bound<'_, PyDict>>,
         strict: bool,
+        layouts: Vec<PathBuf>,
     ) -> PyResult<NativeFile> {
         let options = options::open(py, "auto", check, limits)?.with_faults(faults(strict));
+        let options = options::described(py, options, layouts)?;
         let data = Bytes::from_owner(data);
         py.detach(|| options.open_bytes(data, name)).raise(py).map(NativeFile::new)
+    }
+
+    /// Whether the tensor of that number has a layout that is described.
+    fn is_described(&self, py: Python<'_>, at: usize) -> PyResult<bool> {
+        Ok(self.tensor(py, at)?.description().is_some())
     }
 
     /// What is wrong with the tensor of that number, as an exception; nothing where it can be read.

@@ -4,11 +4,12 @@ use crate::errors::misuse;
 use crate::value;
 use holdall::convert::Convert;
 use holdall::{
-    Algorithm, Cast, Check, Durability, EncodeOptions, Io, Limits, OpenOptions, Overflow, Rename,
-    Select, Sharing, Work, WriteOptions, formats,
+    Algorithm, Cast, Check, Durability, EncodeOptions, Io, Layouts, Limits, OpenOptions, Overflow,
+    Reform, Rename, Select, Sharing, Work, WriteOptions, formats,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use std::path::PathBuf;
 
 #[cold]
 fn unknown(py: Python<'_>, what: &str, found: &str, known: &str) -> PyErr {
@@ -56,6 +57,24 @@ pub(crate) fn open(
         }
     }
     Ok(OpenOptions::new().with_io(io).with_check(check_of(py, check)?).with_limits(held))
+}
+
+/// The options with what these files say that layouts mean.
+pub(crate) fn described(
+    py: Python<'_>,
+    options: OpenOptions,
+    paths: Vec<PathBuf>,
+) -> PyResult<OpenOptions> {
+    if paths.is_empty() {
+        return Ok(options);
+    }
+    let mut all = Layouts::new();
+    for path in paths {
+        let more = holdall::read_layouts(&path, options.limits());
+        let added = more.and_then(|more| all.extend(more));
+        added.map_err(|e| crate::errors::raise(py, &e.in_source(path.display())))?;
+    }
+    Ok(options.with_layouts(all))
 }
 
 /// Which digests are checked.
@@ -168,6 +187,9 @@ impl Writing<'_> {
         let casts = how.dtypes.iter().map(|rule| Cast::new(rule));
         let casts = casts.collect::<holdall::Result<Vec<_>>>();
         convert = convert.with_dtypes(casts.map_err(|e| crate::errors::raise(py, &e))?);
+        let forms = how.forms.iter().map(|rule| Reform::new(rule));
+        let forms = forms.collect::<holdall::Result<Vec<_>>>();
+        convert = convert.with_forms(forms.map_err(|e| crate::errors::raise(py, &e))?);
         if how.saturate {
             convert = convert.with_overflow(Overflow::Saturate);
         }
@@ -198,5 +220,6 @@ pub(crate) struct Converting {
     raw_types: bool,
     drop_attributes: bool,
     dtypes: Vec<String>,
+    forms: Vec<String>,
     saturate: bool,
 }

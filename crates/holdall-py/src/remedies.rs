@@ -31,7 +31,9 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::StoreRaw => "store it as it is: encoding=\"raw\", digest=\"none\"",
         Remedy::DefaultEncoding => "leave encoding out, or write zTensor, which has it",
         Remedy::DefaultDigest => "leave digest out, or write zTensor, which has it",
-        Remedy::MakeDense => "dense=True writes sparse and quantized tensors as dense ones",
+        Remedy::MakeDense => {
+            "dense=True writes sparse, quantized and described tensors as dense ones"
+        }
         Remedy::SkipUnknown => "limits={\"skip_unknown\": True} leaves it out",
         Remedy::Salvage => "holdall.salvage takes out what is sound",
         Remedy::LeaveOut => "exclude leaves tensors out",
@@ -62,6 +64,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::UseStreams => {
             "read it yourself, and pass the bytes or an object with read or write"
         }
+        Remedy::DescribeLayout => "open it with layouts=, a description of the layout",
         Remedy::ReadArray => "give the records one by one",
         // What only the command and Rust can do.
         Remedy::NullIsAbsent

@@ -46,7 +46,7 @@ def test_accepted(path):
                 assert file.nbytes == len(data)
                 assert file.sha256 in (None, hashlib.sha256(data).hexdigest())
             report = package.verify()
-            assert report and report.verdict in ("sound", "incomplete")
+            assert report.verdict in ("sound", "incomplete") and not report.findings
             assert (report.verdict == "incomplete") == (report.linked > 0)
             assert repr(package) and package._repr_html_()
             if not report.linked:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import holdall
+from conftest import ROOT
 from holdall.safetensors import safe_open
 
 
@@ -41,7 +42,7 @@ def test_reading_it_raises_what_is_wrong() -> None:
                 read()
             assert e.value.code == "safetensors/dtype" and e.value.tensor == "bad"
         assert sorted(f.load(["a", "z"])) == ["a", "z"]
-        assert f.verify().verdict == "incomplete"
+        assert f.verify().verdict == "incomplete" and not f.verify()
         assert f.verify(exclude=["bad"]).verdict == "sound"
 
 
@@ -77,3 +78,14 @@ def test_what_is_sound_is_taken_out_of_a_damaged_file(tmp_path) -> None:
     with pytest.raises(holdall.HoldallError):
         holdall.salvage(source, target, overwrite=True)
     np.testing.assert_array_equal(holdall.load(target)["a"], [1, 2])
+
+
+def test_a_package_without_its_directory_gets_one(tmp_path) -> None:
+    source, target = tmp_path / "cut.carton", tmp_path / "out.carton"
+    whole = ROOT / "corpus/accept/carton/made-full.carton"
+    source.write_bytes(whole.read_bytes()[:-22])
+    report = holdall.salvage(source, target)
+    assert report.files > 0 and report.left_out_count == 0 and not report.is_whole
+    with holdall.carton.open(whole) as a, holdall.carton.open(target) as b:
+        assert a.hash == b.hash
+        assert b.verify().verdict == a.verify().verdict

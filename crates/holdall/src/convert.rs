@@ -4,6 +4,7 @@ mod schema;
 
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
+use crate::form::{Form, Forming, Reform, Reformed, Reforms};
 use crate::repack::{SparseForms, is_sparse};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
@@ -36,6 +37,7 @@ pub struct Convert {
     drop_attributes: bool,
     attributes: Option<Attributes>,
     casts: Casts,
+    reforms: Reforms,
 }
 
 impl Convert {
@@ -53,6 +55,7 @@ impl Convert {
             drop_attributes: false,
             attributes: None,
             casts: Casts::default(),
+            reforms: Reforms::default(),
         }
     }
 
@@ -81,10 +84,26 @@ impl Convert {
         self
     }
 
-    /// Writes sparse tensors with their zeros and quantized ones as f32. Each is held in memory whole
+    /// Writes sparse tensors with their zeros, quantized ones as f32, and those of described layouts as the type that
+    /// their description says. Each is held in memory whole
     /// while it is written.
     pub fn with_dense(mut self) -> Convert {
         self.dense = true;
+        self
+    }
+
+    /// Writes tensors in this form: sparse where that is smaller, quantized where they are floats of two dimensions and
+    /// more; others, and tensors that [`Convert::with_forms`] has a pattern for, are left alone. Each is held in memory whole
+    /// while it is written. What became of them, and the error that quantizing makes, is in the report.
+    pub fn with_form(self, to: Form) -> Convert {
+        self.with_forms([Reform::all(to)])
+    }
+
+    /// Writes tensors in the forms that these rules say: the first whose pattern matches the name that a tensor has in
+    /// the source counts, else the one without a pattern. Patterns pass over what [`Convert::with_form`] leaves
+    /// alone; a tensor that is named gets the form, or is refused.
+    pub fn with_forms(mut self, rules: impl IntoIterator<Item = Reform>) -> Convert {
+        self.reforms.extend(rules);
         self
     }
 
@@ -136,7 +155,7 @@ impl Convert {
 }
 
 /// What a conversion did.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ConvertReport {
     /// Tensors written.
@@ -159,6 +178,8 @@ pub struct ConvertReport {
     pub overflowed: u64,
     /// In which tensors they are.
     pub overflows: Vec<Overflowed>,
+    /// Tensors that were made sparse or quantized; of a dry run, without the errors.
+    pub reformed: Vec<Reformed>,
 }
 
 /// A tensor of which numbers overflowed when they were rounded into another type.
@@ -205,9 +226,10 @@ pub fn plan(
     path: impl AsRef<Path>,
     options: &Convert,
 ) -> Result<(Vec<TensorSpec>, ConvertReport)> {
-    let Prepared { items, casts, .. } = prepare(file, path.as_ref(), options)?;
+    let Prepared { items, casts, forming, .. } = prepare(file, path.as_ref(), options)?;
     let mut report = report(file, &items, 0);
     report.cast = casts.len() as u64;
+    report.reformed = forming.into_iter().map(|(name, of)| of.told(name)).collect();
     Ok((items.into_iter().map(|i| i.spec).collect(), report))
 }
 
@@ -217,6 +239,8 @@ struct Prepared {
     write: WriteOptions,
     /// Which of them become another type, by their names in the target.
     casts: Vec<(String, CastCount)>,
+    /// Which of them get another form.
+    forming: Vec<(String, Forming)>,
 }
 
 /// Decides everything, and refuses what cannot be done.
@@ -232,9 +256,11 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         write.attributes = write.attributes.iter().filter_map(alone).collect();
     }
     options.casts.check(file)?;
+    options.reforms.check(file)?;
     let forms = SparseForms::of(&*encoder);
     let mut items = Vec::new();
     let mut casts = Vec::new();
+    let mut forming = Vec::new();
     let mut refused: Vec<Error> = Vec::new();
     let mut tensors = options.select.of(file)?;
     // Bytes are read from front to back.
@@ -244,12 +270,18 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
             refused.push(e.with_remedy(Remedy::LeaveOut));
             continue;
         }
-        let mut item = item(&tensor, &forms, options)?;
+        let (mut item, formed) = match options.reforms.item(&tensor, &forms)? {
+            Some((item, formed)) => (item, Some(formed)),
+            None => (item(&tensor, &forms, options)?, None),
+        };
         if let Some(name) = options.renames.iter().find_map(|r| r.apply(tensor.name())) {
             item.spec.name = name;
         }
         if let Some(count) = options.casts.apply(&tensor, &mut item)? {
             casts.push((item.spec.name.clone(), count));
+        }
+        if let Some(formed) = formed {
+            forming.push((item.spec.name.clone(), formed));
         }
         if options.drop_attributes {
             drop_tensor_attributes(&mut item.spec, &*encoder);
@@ -259,6 +291,9 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         }
         match encoder.check_tensor(&item.spec) {
             Ok(()) => items.push(item),
+            Err(e) if tensor.description().is_some() => {
+                refused.push(e.with_remedy(Remedy::MakeDense));
+            }
             Err(e) => refused.push(e),
         }
     }
@@ -268,7 +303,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         items.iter_mut().for_each(|item| item.keep = Keep::Encoding);
     }
     let items = items::arrange(items, &*encoder, options.sharing)?;
-    Ok(Prepared { items, encoder, write, casts })
+    Ok(Prepared { items, encoder, write, casts, forming })
 }
 
 /// One error for all that the target cannot hold.
@@ -332,7 +367,7 @@ fn reasons<'e>(all: impl Iterator<Item = &'e Error>) -> String {
 fn run<S: Sink>(
     file: &File,
     sink: S,
-    Prepared { items, encoder, write, casts }: Prepared,
+    Prepared { items, encoder, write, casts, forming }: Prepared,
 ) -> Result<(ConvertReport, S::Done)> {
     let mut report = report(file, &items, 0);
     write.work.begin(report.decoded_len);
@@ -350,6 +385,7 @@ fn run<S: Sink>(
         report.overflowed += count;
         report.overflows.push(Overflowed { name, from: cast.from, to: cast.to, count });
     }
+    report.reformed = forming.into_iter().map(|(name, of)| of.told(name)).collect();
     Ok((report, done))
 }
 
@@ -367,13 +403,15 @@ fn report(file: &File, items: &[Item], target_len: u64) -> ConvertReport {
         cast: 0,
         overflowed: 0,
         overflows: Vec::new(),
+        reformed: Vec::new(),
     }
 }
 
 /// How a tensor will be written, and from what.
 fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item> {
-    let may_be = options.dense && (is_sparse(tensor) || tensor.layout().is_computed());
-    if may_be || *tensor.layout() == Layout::Strided {
+    let has_elements =
+        || is_sparse(tensor) || tensor.layout().is_computed() || tensor.description().is_some();
+    if *tensor.layout() == Layout::Strided || (options.dense && has_elements()) {
         return dense_item(tensor);
     }
     forms.item(tensor)
@@ -381,9 +419,10 @@ fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item>
 
 fn dense_item(tensor: &Tensor) -> Result<Item> {
     let is_computed = tensor.layout().is_computed();
-    let (dtype, logical) = match (is_computed, tensor.dtype()) {
-        (true, _) | (_, None) => (DType::F32, None),
-        (false, Some(dtype)) => (dtype, tensor.logical_type()),
+    let (dtype, logical) = match (tensor.description(), tensor.dtype()) {
+        (Some(described), _) => (described.dtype().dtype(), described.dtype().logical_type()),
+        (None, Some(dtype)) if !is_computed => (dtype, tensor.logical_type()),
+        _ => (DType::F32, None),
     };
     let most = tensor.file().limits().decoded_len;
     if tensor.count().checked_mul(dtype.width()).is_none_or(|len| len > most) {
@@ -400,8 +439,11 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
             (c.logical_type, c.decoded_len) = (Some(t), len);
         }
     }
-    if !is_computed {
+    if !is_computed && tensor.description().is_none() {
         spec.attributes = tensor.attributes().clone();
+        if *tensor.layout() == Layout::Strided {
+            spec.attributes.remove("strides");
+        }
     }
     let tensor = tensor.clone();
     let make = move || -> Result<Bytes> { Ok(tensor.to_dense()?.into_bytes()) };

@@ -19,14 +19,15 @@ use crate::OpenOptions;
 use crate::repack::SparseForms;
 use bytes::Bytes;
 use holdall_core::error::{Shown as _, list};
-use holdall_core::{Attributes, Error, Format, Remedy, Result, TensorSpec, Value, formats};
-use holdall_io::error::{CANNOT_EDIT, NO_ATTRIBUTE, NOT_FOUND, UNKEPT};
+use holdall_core::{Attributes, Error, Format, Layout, Remedy, Result, TensorSpec, Value, formats};
+use holdall_io::error::{CANNOT_EDIT, NEEDED, NO_ATTRIBUTE, NOT_FOUND, UNKEPT};
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
 use holdall_io::lock::{self, Stamp};
 use holdall_io::select::nearest;
 use holdall_io::sink::FileSink;
 use holdall_io::{File, Tensor};
 use holdall_io::{WriteOptions, Writer};
+use holdall_schema::KIND_ATTRIBUTE;
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -150,8 +151,15 @@ impl Edit {
     /// Takes an attribute of a tensor away.
     ///
     /// # Errors
-    /// NotFound.
+    /// NotFound; Misuse for one without which the tensor cannot be read.
     pub fn unset_tensor_attribute(&mut self, tensor: &str, key: &str) -> Result<()> {
+        let spec = &self.entry(tensor)?.spec;
+        if needed(&spec.layout).contains(&key) && spec.attributes.get(key).is_some() {
+            let (key, layout) = (key.shown(), spec.layout.as_str().shown());
+            let e =
+                NEEDED.broken(format!("`{key}` says how a tensor of layout `{layout}` is read"));
+            return Err(e.in_tensor(tensor).in_source(self.path.display()));
+        }
         self.changed = true;
         match self.entry(tensor)?.spec.attributes.remove(key) {
             Some(_) => Ok(()),
@@ -434,6 +442,15 @@ fn alignment(file: &File) -> Option<u64> {
     let align = 1u64 << bits.trailing_zeros().min(16);
     let aligns = formats::by_name(file.format()).is_some_and(|format| format.aligns);
     (aligns && offsets.len() > 1 && align > 64).then_some(align)
+}
+
+/// The attributes without which a tensor of that layout cannot be read.
+fn needed(layout: &Layout) -> &'static [&'static str] {
+    match layout {
+        Layout::QuantizedGroup => &["bits", "group_size"],
+        Layout::Records | Layout::Blob => &[KIND_ATTRIBUTE],
+        _ => &[],
+    }
 }
 
 #[cold]

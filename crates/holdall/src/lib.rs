@@ -19,6 +19,7 @@ pub mod carton;
 pub mod convert;
 pub mod diff;
 pub mod edit;
+mod form;
 pub mod http;
 #[cfg(target_os = "linux")]
 mod in_place;
@@ -35,9 +36,11 @@ pub mod verify;
 pub use convert::{Convert, ConvertReport, convert, convert_to};
 pub use diff::{Diff, DiffOptions, diff};
 pub use edit::{Edit, EditReport, compact, compact_with};
+pub use form::{Form, Reform, Reformed};
 #[cfg(feature = "carton")]
 pub use holdall_carton::{OpenOptions, open};
 pub use holdall_core::layout::cast::{FloatType, Overflow};
+pub use holdall_core::layout::described::Layouts;
 /// Headers of `.npy` files.
 pub use holdall_core::wire::npy;
 pub use holdall_core::{
@@ -61,6 +64,7 @@ pub use holdall_io::{
     group::{Group, groups},
     is_model_folder,
     items::Sharing,
+    read_layouts,
     select::{Cast, Glob, Rename, Select},
 };
 #[cfg(not(feature = "carton"))]

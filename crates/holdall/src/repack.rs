@@ -52,6 +52,11 @@ impl SparseForms {
         items::as_it_is(tensor)
     }
 
+    /// Whether zTensor 0.1's one-component forms are the ones that the target has.
+    pub(crate) fn packed(&self) -> bool {
+        self.packed
+    }
+
     /// Whether the target has a tensor in the form that it has.
     pub(crate) fn has(&self, tensor: &Tensor) -> bool {
         let packed = matches!(tensor.layout(), Layout::PackedCsr | Layout::PackedCoo);
@@ -147,6 +152,6 @@ fn values(dense: &Dense) -> Bytes {
     dense.bytes().clone()
 }
 
-fn little_endian(indices: &[u64]) -> Bytes {
+pub(crate) fn little_endian(indices: &[u64]) -> Bytes {
     indices.iter().flat_map(|i| i.to_le_bytes()).collect()
 }

@@ -3,13 +3,16 @@
 //! A file that opens gives up all tensors but those that verification finds something wrong with. One that does not
 //! open is tried in two more ways, in this order: as a file of which the data was cut short or grew (its header says
 //! which tensors are all there), and as one of which the end was lost, by an older end of the same file further up
-//! (what an append that was cut off leaves behind). Names, types and shapes come from the file or not at all.
+//! (what an append that was cut off leaves behind). A zip without a directory gets one, of what the headers of its entries
+//! say. Names, types and shapes come from the file or not at all.
 
 use crate::OpenOptions;
 use crate::convert::{Convert, convert};
 use crate::edit::version_to_write;
 use crate::verify::broken;
 use holdall_core::{Error, ErrorKind, FORMATS, Limits, Result};
+#[cfg(feature = "carton")]
+use holdall_io::error::EXTENSION;
 use holdall_io::error::NOTHING_SOUND;
 use holdall_io::select::Select;
 use holdall_io::source::{ByteSource, FileSource, SliceSource};
@@ -19,6 +22,13 @@ use std::sync::Arc;
 
 /// Bytes that are searched for an older end at a time.
 const STEP: u64 = 4 << 20;
+/// The most bytes that tell an end.
+const END_LEN: u64 = 16;
+/// Bytes that tell whether a table of contents may begin.
+const HEAD_LEN: u64 = 16;
+/// What is wrong that is told, and not only counted.
+#[cfg(feature = "carton")]
+const MOST_TOLD: usize = 1000;
 /// Older ends that are tried.
 const MOST_ENDS: usize = 256;
 
@@ -34,6 +44,8 @@ pub struct SalvageReport {
     pub read_len: u64,
     /// Tensors that were taken.
     pub tensors: u64,
+    /// Files that were taken, of a package.
+    pub files: u64,
     /// What is wrong with those that were not: the first 1000.
     pub left_out: Vec<Error>,
     /// How many were not.
@@ -68,6 +80,10 @@ pub fn salvage(
         Err(e) if matches!(e.kind(), ErrorKind::Io | ErrorKind::Misuse) => return Err(e),
         Err(e) => match opened(path, options)? {
             Some(file) => (file, Some(e)),
+            #[cfg(feature = "carton")]
+            None if holdall_carton::is_zip(path)? => {
+                return package(path, target, write, options, e);
+            }
             None => {
                 return Err(e
                     .without_advice()
@@ -99,10 +115,44 @@ pub fn salvage(
         source_len,
         read_len,
         tensors: report.tensors,
+        files: 0,
         left_out: wrong.errors,
         left_out_count: wrong.tensors.len() as u64,
         unchecked: wrong.unchecked,
         target_len: report.target_len,
+    })
+}
+
+/// What is sound of the zip at `path`, which has no directory that can be read, as a zip.
+#[cfg(feature = "carton")]
+fn package(
+    path: &Path,
+    target: &Path,
+    write: WriteOptions,
+    options: &OpenOptions,
+    refused: Error,
+) -> Result<SalvageReport> {
+    if let Ok(format) = write.format_for(target)
+        && format.encode.is_some()
+    {
+        let name = format.name;
+        return Err(EXTENSION
+            .broken(format!("what is taken out of a zip is a zip, and not {name}"))
+            .with_hint("give it the extension `.carton`, or none")
+            .in_source(target.display()));
+    }
+    let mended = holdall_carton::mend(path, target, &write, options)?;
+    let left_out_count = mended.lost.len() as u64;
+    Ok(SalvageReport {
+        refused: Some(refused),
+        source_len: mended.source_len,
+        read_len: mended.read_len,
+        tensors: 0,
+        files: mended.files,
+        left_out: mended.lost.into_iter().take(MOST_TOLD).collect(),
+        left_out_count,
+        unchecked: 0,
+        target_len: mended.target_len,
     })
 }
 
@@ -138,19 +188,28 @@ fn older(path: &Path, options: &OpenOptions) -> Result<Option<File>> {
         Ok(file) => Arc::new(file),
         Err(_) => return Ok(None),
     };
-    let marks: Vec<&[u8]> = FORMATS.iter().filter_map(|format| format.footer).collect();
-    let longest = marks.iter().map(|mark| mark.len()).max().unwrap_or(0) as u64;
+    let finders: Vec<_> = FORMATS.iter().filter_map(|format| format.old_ends).collect();
     let (mut upto, mut tried) = (whole.len(), 0);
-    while upto > 0 && longest > 0 {
+    while upto > 0 && !finders.is_empty() {
         let start = upto.saturating_sub(STEP);
-        // An end may reach into what was searched before.
-        let bytes = whole.read_range(start..whole.len().min(upto + longest - 1))?;
-        for at in (0..bytes.len()).rev() {
-            let Some(mark) = marks.iter().find(|mark| bytes[at..].starts_with(mark)) else {
+        // What an end is told by may reach into what was searched before.
+        let bytes = whole.read_range(start..whole.len().min(upto + END_LEN))?;
+        let mut ends: Vec<_> = finders.iter().flat_map(|find| find(&bytes)).collect();
+        ends.sort_by_key(|end| std::cmp::Reverse(end.at));
+        for old in ends {
+            let end = start + old.at as u64;
+            let Some(begin) = end.checked_sub(old.back) else { continue };
+            // Those that end behind what is searched now were tried before.
+            if end == whole.len() || (end > upto + END_LEN / 2 && upto < whole.len()) {
                 continue;
+            }
+            let head = begin..end.min(begin + HEAD_LEN);
+            // Mostly in what was read for the search.
+            let begins = match begin.checked_sub(start) {
+                Some(at) => (old.begins)(&bytes[at as usize..(head.end - start) as usize]),
+                None => (old.begins)(&whole.read_range(head)?),
             };
-            let end = start + (at + mark.len()) as u64;
-            if at as u64 >= upto - start || end == whole.len() {
+            if !begins {
                 continue;
             }
             if tried == MOST_ENDS {
@@ -158,7 +217,9 @@ fn older(path: &Path, options: &OpenOptions) -> Result<Option<File>> {
             }
             tried += 1;
             let part = SliceSource::new(whole.clone(), 0..end)?;
-            if let Ok(file) = options.open_source(Arc::new(part), name.clone()) {
+            if let Ok(file) = options.open_source(Arc::new(part), name.clone())
+                && !file.is_empty()
+            {
                 return Ok(Some(file));
             }
         }

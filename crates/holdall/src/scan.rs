@@ -8,6 +8,7 @@ use bytes::Bytes;
 use holdall_core::codec::zstd::{FRAME_LEN, SeekTable, check_decoded_len};
 use holdall_core::layout::Computed;
 use holdall_core::layout::dense::Dense;
+use holdall_core::layout::described::Described;
 use holdall_core::read::Access;
 use holdall_core::{ByteOrder, Component, DType, Encoding, Result};
 use holdall_io::Tensor;
@@ -30,6 +31,8 @@ enum Place {
     Memory(Bytes),
     /// Computed when asked for, as f32.
     Computed(Box<dyn Computed>),
+    /// The same, as the type that its description says.
+    Described(Box<(Tensor, Described)>),
 }
 
 struct InFile {
@@ -88,11 +91,25 @@ impl Elements {
         }
     }
 
+    /// What a tensor of a described layout stands for.
+    ///
+    /// # Errors
+    /// As [`Tensor::described`].
+    pub(crate) fn described(tensor: &Tensor) -> Result<Elements> {
+        let described = tensor.described()?;
+        let of = described.dtype();
+        Ok(Elements {
+            of: ElementType::new(of.dtype(), of.logical_type()),
+            count: Some(described.count()),
+            place: Place::Described(Box::new((tensor.clone(), described))),
+        })
+    }
+
     /// Whether any range can be had without what lies before it.
     pub(crate) fn is_random(&self) -> bool {
         match &self.place {
             Place::File(f) => f.component.encoding == Encoding::Raw || f.table.is_some(),
-            Place::Memory(_) | Place::Computed(_) => true,
+            Place::Memory(_) | Place::Computed(_) | Place::Described(_) => true,
         }
     }
 
@@ -102,7 +119,7 @@ impl Elements {
             Place::File(f) => {
                 f.is_remote() && checked_algorithm(&f.component, f.tensor.file().check()).is_some()
             }
-            Place::Memory(_) | Place::Computed(_) => false,
+            Place::Memory(_) | Place::Computed(_) | Place::Described(_) => false,
         }
     }
 
@@ -132,6 +149,14 @@ impl Elements {
                 memory.extend(values.iter().flat_map(|x| x.to_le_bytes()));
                 work(memory)
             }
+            Place::Described(both) => {
+                let (tensor, described) = &**both;
+                memory.clear();
+                described
+                    .elements(range, memory)
+                    .map_err(|e| e.in_tensor(tensor.name()).in_source(tensor.file().name()))?;
+                work(memory)
+            }
             Place::File(f) => f.with(bytes, memory, work),
         }
     }
@@ -158,6 +183,19 @@ impl Elements {
             _ => 0,
         }
     }
+}
+
+/// Compares a tensor with its digests, where all of it will be read out of a file at hand: from far away that is done on
+/// the way.
+///
+/// # Errors
+/// The tensor's fault; Io, Integrity.
+pub(crate) fn check_digests(tensor: &Tensor) -> Result<()> {
+    tensor.sound()?;
+    if tensor.file().sources().terms().is_remote() {
+        return Ok(());
+    }
+    tensor.components().try_for_each(|c| tensor.check_digest(&c.role))
 }
 
 impl InFile {

@@ -101,12 +101,14 @@ const HELD: u64 = 64 << 20;
 /// allows it.
 ///
 /// The values are gone through twice, the second time for the histogram. Dense tensors of any type:
-/// of complex ones the magnitudes. Sparse tensors are held in memory; of quantized ones, the packed form. Digests are not checked.
+/// of complex ones the magnitudes. Sparse tensors are held in memory; of quantized and described ones, the stored form. Digests are
+/// checked as those of a load are: all of the tensor is read.
 ///
 /// # Errors
 /// Unsupported for a layout or a logical type that is not known; as [`Tensor::bytes`], [`Tensor::csr`],
 /// [`Tensor::coo`], [`Tensor::quantized`]; Malformed for `bool` bytes above 1.
 pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
+    crate::scan::check_digests(tensor)?;
     let (elements, implied) = elements(tensor)?;
     let passes = if options.bins > 0 { 2 } else { 1 };
     options.work.begin(elements.len().unwrap_or(0).saturating_mul(passes));
@@ -170,6 +172,7 @@ fn elements(tensor: &Tensor) -> Result<(Elements, u64)> {
             sparse(tensor, coo.values().clone(), &mut places)?
         }
         layout if layout.is_computed() => (Elements::computed(tensor.computed()?), 0),
+        _ if tensor.description().is_some() => (Elements::described(tensor)?, 0),
         // Says that the layout is not known.
         _ => (Elements::held(tensor.to_dense()?), 0),
     })

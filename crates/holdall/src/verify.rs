@@ -77,6 +77,8 @@ pub struct VerifyReport {
     pub sparse: u64,
     /// Quantized tensors whose components fit their shape and parameters.
     pub quantized: u64,
+    /// Tensors of described layouts whose every element has a value.
+    pub described: u64,
     /// Tensors of records whose every record is one of their schema.
     pub records: u64,
     /// Blobs whose every entry lies inside, and is what it should be.

@@ -70,6 +70,11 @@ fn sha256_is_checked_where_all_of_a_component_is_read() {
                     assert_eq!(code(found.map(drop)), Err("file/digest"), "{zstd} {threads}");
                 }
             }
+            // In statistics, whether the values are gone through once or twice.
+            for bins in [0, 16] {
+                let options = holdall::StatsOptions::new().with_bins(bins);
+                assert_eq!(code(holdall::stats(&w, &options).map(drop)), Err("file/digest"));
+            }
             // Unless it is not wanted, or only some of it is read.
             for check in [Check::Off, Check::Fast] {
                 let options = LoadOptions::new().with_check(check);

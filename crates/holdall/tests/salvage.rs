@@ -116,6 +116,22 @@ fn an_older_end_of_a_file_whose_end_was_lost() {
     let dir = Folder::new();
     let older = bytes_of("ztensor@1.2.0", &Attributes::new(), &tensors());
     // An append that was cut off: new bytes after the old end, and no new one.
+    for version in ["ztensor@0.1.0", "ztensor@1.0"] {
+        let older = bytes_of(version, &Attributes::new(), &tensors());
+        for added in [1usize, 8, 5000, 5 << 20] {
+            let mut bytes = older.clone();
+            // Numbers that could be lengths of a manifest among them.
+            bytes.extend((0..added as u64 / 8).flat_map(|at| (at % 3000).to_le_bytes()));
+            bytes.extend((0..added % 8).map(|at| at as u8));
+            let (from, to) = (dir.damaged(&bytes), dir.path(&format!("{version}-{added}.zt")));
+            let report = take(&from, &to).unwrap();
+            has(&to, &[0, 1, 2, 3, 4, 5, 6, 7]);
+            assert_eq!(
+                (report.read_len, report.source_len),
+                (older.len() as u64, bytes.len() as u64)
+            );
+        }
+    }
     for added in [1usize, 8, 5000, 5 << 20] {
         let mut bytes = older.clone();
         bytes.extend((0..added).map(|at| (at * 7) as u8));
@@ -193,4 +209,147 @@ fn an_edit_in_place_that_is_damaged_falls_back_to_what_was_before() {
     let to = dir.path("out.zt");
     assert!(take(&path, &to).unwrap().is_whole());
     has(&to, &[0, 1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[cfg(feature = "carton")]
+mod zips {
+    use super::*;
+    use bytes::Bytes;
+    use holdall::carton::{Content, Description, Package, Packer};
+
+    /// A package of several files, one of them compressed.
+    fn package() -> Vec<u8> {
+        let mut description = Description::default();
+        description.runner.name = "noop".into();
+        description.runner.framework_version = "=1.0.0".into();
+        description.runner.compat_version = 1;
+        let dir = Folder::new();
+        let path = dir.path("m.carton");
+        let file = |n: u8| Content::Bytes(Bytes::from(vec![n; 3000 + usize::from(n)]));
+        Packer::new(description)
+            .with_file("model/a.bin", file(1))
+            .with_file("model/b.bin", file(2))
+            .with_file("model/ü.bin", file(3))
+            .write(&path, false)
+            .unwrap();
+        std::fs::read(path).unwrap()
+    }
+
+    /// Where each entry's header is, and where its bytes end.
+    fn places(zip: &[u8]) -> Vec<(String, usize, usize)> {
+        use holdall_core::Window;
+        use holdall_core::wire::zip::Directory;
+        let window = Window::whole(Bytes::copy_from_slice(zip));
+        let directory = Directory::read(&window, &holdall::Limits::default()).ok().unwrap();
+        let mut out: Vec<_> = directory
+            .entries()
+            .map(|e| {
+                let data = directory.data(e, &window).ok().unwrap();
+                (e.name().to_owned(), directory.header(e).start as usize, data.end as usize)
+            })
+            .collect();
+        out.sort_by_key(|(_, start, _)| *start);
+        out
+    }
+
+    fn lost(report: &SalvageReport) -> Vec<(&'static str, String)> {
+        report.left_out.iter().map(|e| (e.code(), e.message().to_owned())).collect()
+    }
+
+    #[test]
+    fn a_package_whose_directory_was_lost_is_whole_again() {
+        let dir = Folder::new();
+        let zip = package();
+        let end = places(&zip).last().unwrap().2;
+        for cut in [end, end + 1, end + 4, zip.len() - 22, zip.len() - 1] {
+            let (from, to) = (dir.damaged(&zip[..cut]), dir.path(&format!("{cut}.carton")));
+            let report = take(&from, &to).unwrap();
+            let files = places(&zip).len() as u64;
+            assert_eq!(report.files, files, "{:?}", lost(&report));
+            // What comes after the last entry is lost, and says nothing that is not known.
+            assert!(report.left_out.iter().all(|e| e.code() == "zip/local-header"), "{report:?}");
+            assert!(report.refused.is_some() && !report.is_whole());
+            let package = Package::open(&to).unwrap();
+            let verified = package.verify(&holdall::carton::PackageVerifyOptions::new()).unwrap();
+            assert_eq!(verified.finding_count, 0, "{verified:?}");
+            assert_eq!(package.read("model/ü.bin").unwrap(), vec![3; 3003]);
+            let whole = dir.path("whole.carton");
+            std::fs::write(&whole, &zip).unwrap();
+            assert_eq!(package.hash(), Package::open(&whole).unwrap().hash());
+        }
+    }
+
+    #[test]
+    fn what_is_cut_short_or_changed_is_said_and_left_out() {
+        let dir = Folder::new();
+        let zip = package();
+        let places = places(&zip);
+        for (number, (name, start, end)) in places.iter().enumerate().skip(1) {
+            for cut in [start + 10, end - 1] {
+                let (from, to) = (dir.damaged(&zip[..cut]), dir.path(&format!("{cut}.carton")));
+                let report = take(&from, &to).unwrap();
+                assert_eq!(report.files, number as u64, "{name}");
+                assert!(report.left_out_count > 0 && !report.is_whole());
+                assert!(report.left_out.iter().all(|e| e.source_name().is_some()), "{report:?}");
+            }
+        }
+        let (_, start, end) = places.iter().find(|(name, ..)| name == "model/b.bin").unwrap();
+        let mut bytes = zip[..zip.len() - 1].to_vec();
+        bytes[end - 100] ^= 1;
+        let (from, to) = (dir.damaged(&bytes), dir.path("changed.carton"));
+        let report = take(&from, &to).unwrap();
+        assert_eq!(report.files, places.len() as u64 - 1);
+        let found = lost(&report);
+        assert!(
+            found.iter().any(|(code, text)| *code == "zip/crc32" && text.contains("model/b.bin")),
+            "{found:?}"
+        );
+        assert!(
+            found
+                .iter()
+                .any(|(code, text)| *code == "carton/missing-file" && text.contains("model/b.bin")),
+            "{found:?}"
+        );
+        // A length that is put behind the bytes is not looked for.
+        let mut bytes = zip[..zip.len() - 1].to_vec();
+        bytes[start + 6] |= 8;
+        let (from, to) = (dir.damaged(&bytes), dir.path("deferred.carton"));
+        let report = take(&from, &to).unwrap();
+        assert!(lost(&report).iter().any(|(code, _)| *code == "zip/descriptor"));
+        // Nothing but the first header: nothing to take, nothing written.
+        let (from, to) = (dir.damaged(&zip[..20]), dir.path("none.carton"));
+        assert_eq!(take(&from, &to).unwrap_err().code(), "salvage/nothing-sound");
+        assert!(!to.exists());
+        // A zip does not become a file of tensors.
+        let (from, to) = (dir.damaged(&zip[..zip.len() - 1]), dir.path("out.zt"));
+        assert_eq!(take(&from, &to).unwrap_err().code(), "write/extension");
+        assert!(!to.exists());
+    }
+
+    /// Whatever is left of packages of every writer: an error, or a zip whose entries can be read.
+    #[test]
+    fn any_beginning_of_any_package_is_survived() {
+        use holdall_core::Window;
+        use holdall_core::wire::zip::Directory;
+        let dir = Folder::new();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept/carton");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|e| e != "carton") {
+                continue;
+            }
+            let zip = std::fs::read(&path).unwrap();
+            for cut in (1..12).map(|n| zip.len() * n / 12).chain([zip.len() - 1, zip.len() - 22]) {
+                let (from, to) = (dir.damaged(&zip[..cut]), dir.path("out.carton"));
+                let write = WriteOptions::new().with_overwrite(true);
+                if salvage(&from, &to, write, &OpenOptions::new()).is_err() {
+                    continue;
+                }
+                let window = Window::whole(std::fs::read(&to).unwrap().into());
+                let directory = Directory::read(&window, &holdall::Limits::default());
+                let directory = directory.unwrap_or_else(|e| panic!("{path:?} {cut}: {e:?}"));
+                assert!(directory.entries().all(|e| directory.data(e, &window).is_ok()));
+            }
+        }
+    }
 }

@@ -22,6 +22,7 @@ pub mod runner_frames;
 pub mod schema_evolution;
 pub mod schema_layout;
 pub mod views_dense;
+pub mod views_described;
 pub mod views_quantized;
 pub mod views_sparse;
 pub mod windowed;

@@ -129,7 +129,7 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
             | Layout::PackedCsr
             | Layout::SparseCoo
             | Layout::PackedCoo
-    );
+    ) || tensor.description().is_some();
     if is_read_whole {
         components.iter().try_for_each(|c| tensor.check_digest(&c.role))?;
     }
@@ -140,6 +140,7 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
         Layout::SparseCoo | Layout::PackedCoo => coo(tensor),
         Layout::Records => records(tensor),
         Layout::Blob => blob(tensor),
+        _ if tensor.description().is_some() => described(tensor),
         _ => of_package(tensor),
     };
     match shown {
@@ -172,6 +173,14 @@ fn computed(tensor: &Tensor) -> Result<String> {
     let preview = Preview::new(tensor.shape());
     let parts = elements::of_computed(tensor, &preview.ranges())?;
     Ok(format!("dequantized\n{}", preview.render(&parts)?))
+}
+
+fn described(tensor: &Tensor) -> Result<String> {
+    let preview = Preview::new(tensor.shape());
+    let parts = elements::of_described(tensor, &preview.ranges())?;
+    let about = tensor.description().and_then(|d| d.about.as_deref()).map(printable);
+    let about = about.map_or(String::new(), |about| format!(": {about}"));
+    Ok(format!("as described{about}\n{}", preview.render(&parts)?))
 }
 
 fn csr(tensor: &Tensor) -> Result<String> {
@@ -207,8 +216,11 @@ fn of_package(tensor: &Tensor) -> Result<String> {
     let Some(package) = Package::of_file(tensor.file())? else { return Ok(UNKNOWN.to_owned()) };
     let row = package.tensors().iter().find(|row| row.name == tensor.name());
     if let Some(TensorKind::Nested { inner }) = row.map(|row| &row.kind) {
-        let names = numbered(inner.len() as u64, |at| Ok(inner[at as usize].clone()))?;
-        return Ok(format!("{what} of\n{names}"));
+        let lines = numbered(inner.len() as u64, |at| {
+            let name = &inner[at as usize];
+            Ok(format!("{name}  {}", in_a_line(&package, tensor, name)?))
+        })?;
+        return Ok(format!("{what} of\n{lines}"));
     }
     if tensor.components().len() == 0 {
         return Ok(format!("no values to show: it is {what}"));
@@ -221,6 +233,39 @@ fn of_package(tensor: &Tensor) -> Result<String> {
         _ => Ok(format!("no values to show: it is {what}")),
     }
 }
+
+/// A tensor inside a nested one: its type and shape, and as much of its values as a line has room for.
+#[cfg(feature = "carton")]
+fn in_a_line(package: &holdall::carton::Package, outer: &Tensor, name: &str) -> Result<String> {
+    use holdall::carton::TensorValue;
+    let tensor = outer.file().tensor(name)?;
+    let shape = shape(tensor.shape());
+    if *tensor.layout() == Layout::Dense
+        && let Some(c) = tensor.components().next()
+    {
+        let first = 0..tensor.count().min(LINE_VALUES);
+        let parts = elements::of_component(&tensor, &c, std::slice::from_ref(&first))?;
+        let texts = texts(&parts)?.concat().join(" ");
+        let more = if tensor.count() > LINE_VALUES { " …" } else { "" };
+        return Ok(format!("{} {shape}  {texts}{more}", tensor_type(&tensor)));
+    }
+    if tensor.components().len() == 0 {
+        return Ok(tensor.of_package().unwrap_or_default().to_owned());
+    }
+    match package.value(name)? {
+        TensorValue::Strings { data, .. } => {
+            let some = data.iter().take(LINE_VALUES as usize);
+            let texts: Vec<String> = some.map(|text| format!("{text:?}")).collect();
+            let more = if data.len() as u64 > LINE_VALUES { " …" } else { "" };
+            Ok(format!("string {shape}  {}{more}", texts.join(" ")))
+        }
+        _ => Ok(tensor.of_package().unwrap_or_default().to_owned()),
+    }
+}
+
+/// Values of a tensor that is shown in one line.
+#[cfg(feature = "carton")]
+const LINE_VALUES: u64 = 8;
 
 #[cfg(not(feature = "carton"))]
 fn of_package(_: &Tensor) -> Result<String> {

@@ -37,7 +37,9 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::StoreRaw => "store it as it is: `--encoding raw --digest none`",
         Remedy::DefaultEncoding => "leave `--encoding` out, or write zTensor, which has it",
         Remedy::DefaultDigest => "leave `--digest` out, or write zTensor, which has it",
-        Remedy::MakeDense => "`--dense` writes sparse and quantized tensors as dense ones",
+        Remedy::MakeDense => {
+            "`--dense` writes sparse, quantized and described tensors as dense ones"
+        }
         Remedy::SkipUnknown => "`--skip-unknown` leaves it out",
         Remedy::Salvage => "`holdall salvage` takes out what is sound",
         Remedy::LeaveOut => "`--exclude` leaves tensors out",
@@ -70,6 +72,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
             "`--null-absent` takes `null` for an optional member as its absence"
         }
         Remedy::ReadArray => "records in one array are read with `--form json`",
+        Remedy::DescribeLayout => "`--layouts FILE` takes a description of the layout",
         // What only a program can do.
         Remedy::CopyElements | Remedy::ReadPairs | Remedy::DeclareTensors | Remedy::GiveSchema => {
             return None;

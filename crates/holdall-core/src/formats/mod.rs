@@ -53,9 +53,9 @@ pub struct Format {
     pub encode: Option<NewEncoder>,
     /// Whether what tells its contents is at the very end, so that a file can be edited in place.
     pub ends_in_manifest: bool,
-    /// What its files end in, where that marks an end that can be looked for: a file whose end was lost may have an
-    /// older one.
-    pub footer: Option<&'static [u8]>,
+    /// Where a file may have ended before, among some of its bytes, the last first: a file whose end was lost may have
+    /// an older one.
+    pub old_ends: Option<FindOldEnds>,
     /// Whether components start where a caller wants them aligned to.
     pub aligns: bool,
     /// Whether a file has a schema.
@@ -68,6 +68,20 @@ pub struct Format {
     pub padding: Option<fn(version: &str) -> Option<&'static str>>,
     /// Every rule its decoder and encoder can find broken.
     pub rules: &'static [&'static Rule],
+}
+
+/// Finds them.
+pub type FindOldEnds = fn(&[u8]) -> Vec<OldEnd>;
+
+/// A place where a file may have ended, as far as the bytes before it tell.
+#[derive(Debug, Clone, Copy)]
+pub struct OldEnd {
+    /// Bytes before it of those that were looked at.
+    pub at: usize,
+    /// Bytes from what would be its table of contents to it.
+    pub back: u64,
+    /// Whether a table of contents may begin with such bytes; of 8 at least.
+    pub begins: fn(&[u8]) -> bool,
 }
 
 /// Makes an encoder for one file.

@@ -1,4 +1,4 @@
-//! What components mean together: dense elements, sparse matrices, quantized groups.
+//! What components mean together: dense elements, sparse matrices, quantized groups, and what descriptions say.
 //!
 //! These are views over decoded bytes, little-endian and in memory; whoever fetched and decoded them
 //! sits above this crate. A view can be had only by way of its checks, so what it hands out never
@@ -7,6 +7,7 @@
 pub mod blocks;
 pub mod cast;
 pub mod dense;
+pub mod described;
 pub mod float;
 pub mod quantized;
 pub mod sparse;

@@ -14,7 +14,6 @@ pub mod npy;
 pub mod pickle;
 #[cfg(feature = "carton")]
 pub mod protobuf;
-#[cfg(feature = "carton")]
 pub mod toml;
 #[cfg(any(feature = "carton", feature = "pytorch"))]
 pub mod zip;

@@ -1,9 +1,10 @@
 //! TOML under limits. The parser is the `toml` crate, which refuses duplicate keys; here its input is
 //! checked against lengths, nesting and counts first, because it builds everything in memory.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::Limits;
-pub use ::toml::{Table, Value};
+pub use ::toml::de::{DeTable, DeValue};
+pub use ::toml::{Spanned, Table, Value};
 
 crate::error::rules! {
     /// Rules of TOML.
@@ -35,6 +36,36 @@ const COUNT_MAX: u64 = 1 << 20;
 /// # Errors
 /// [`LEN`], [`BROKEN`], [`DEPTH`], [`TOO_MANY_VALUES`].
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Table> {
+    let text = measured(bytes, limits)?;
+    text.parse::<Table>().map_err(|e| broken(text, &e))
+}
+
+/// As [`parse`]; every key and value with its place in the text, which [`line`] makes a line.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_placed<'t>(bytes: &'t [u8], limits: &Limits) -> Result<(&'t str, DeTable<'t>)> {
+    let text = measured(bytes, limits)?;
+    let table = DeTable::parse(text).map_err(|e| broken(text, &e))?;
+    Ok((text, table.into_inner()))
+}
+
+/// The line, from 1 on, that byte `at` of the text is in.
+pub fn line(text: &str, at: usize) -> usize {
+    let before = text.as_bytes().get(..at.min(text.len())).unwrap_or_default();
+    before.iter().filter(|&&b| b == b'\n').count().saturating_add(1)
+}
+
+#[cold]
+fn broken(text: &str, e: &::toml::de::Error) -> Error {
+    let line = line(text, e.span().map_or(0, |span| span.start));
+    // The parser says what it expected on lines of its own.
+    let said = e.message().lines().collect::<Vec<_>>().join("; ");
+    BROKEN.broken(format!("line {line}: {said}"))
+}
+
+/// The text, once it is known to be short, flat and small enough to be parsed.
+fn measured<'t>(bytes: &'t [u8], limits: &Limits) -> Result<&'t str> {
     let (len, most) = (bytes.len() as u64, limits.text_len);
     if len > most {
         return Err(LEN.broken(format!("{len} bytes, at most {most}")));
@@ -42,14 +73,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Table> {
     let text = std::str::from_utf8(bytes)
         .map_err(|e| BROKEN.broken(format!("byte {} is not UTF-8", e.valid_up_to())))?;
     measure(bytes, limits)?;
-    text.parse::<Table>().map_err(|e| {
-        let at = e.span().map_or(0, |span| span.start.min(bytes.len()));
-        let before = bytes.get(..at).unwrap_or_default();
-        let line = before.iter().filter(|&&b| b == b'\n').count().saturating_add(1);
-        // The parser says what it expected on lines of its own.
-        let said = e.message().lines().collect::<Vec<_>>().join("; ");
-        BROKEN.broken(format!("line {line}: {said}"))
-    })
+    Ok(text)
 }
 
 /// What the text nests and counts, without building any of it. Strings and comments are told from the

@@ -128,7 +128,7 @@ class PackReport:
 
 @dataclass(frozen=True)
 class PackageReport(Verified):
-    """What verifying a package found, and could not do. True where nothing is wrong."""
+    """What verifying a package found, and could not do. True where the verdict is ``"sound"``."""
 
     #: ``"sound"``, ``"incomplete"`` or ``"bad"``.
     verdict: str

@@ -35,6 +35,7 @@ def open(
     strict: bool = False,
     allow: Iterable[Allow] = (),
     offline: bool = False,
+    layouts: Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]] = (),
     name: Optional[str] = None,
 ) -> "File":
     """Opens a tensor file of any format that Holdall reads. Only its table of contents is read.
@@ -53,6 +54,8 @@ def open(
         strict: Whether a file with a tensor that cannot be read is refused.
         allow: What addresses may do besides https to public hosts: ``"http"``, ``"private-hosts"``.
         offline: Whether a file that a package only links to comes from the cache alone, rather than being fetched.
+        layouts: Files that say what layouts mean which have no meaning by themselves; one or several (TOML, see
+            ``docs/spec/layouts.md``). Tensors of such layouts have values then: :meth:`Tensor.to_dense`, statistics.
         name: Name for a source without a path, for messages.
 
     Raises:
@@ -61,11 +64,12 @@ def open(
         Malformed, Limit: what its format finds wrong.
     """
     caps = dict(limits) if limits is not None else None
+    described = [layouts] if isinstance(layouts, (str, os.PathLike)) else list(layouts)
     if isinstance(source, (str, os.PathLike)):
-        native = _holdall.File.open(source, io, check, caps, bool(strict), allowed(allow), bool(offline))
+        native = _holdall.File.open(source, io, check, caps, bool(strict), allowed(allow), bool(offline), described)
         return File(native, os.fsdecode(source))
     data, name = in_memory(source, name)
-    return File(_holdall.File.open_bytes(data, name, check, caps, bool(strict)), name)
+    return File(_holdall.File.open_bytes(data, name, check, caps, bool(strict), described), name)
 
 
 def in_memory(source: Source, name: Optional[str]) -> tuple[bytes, str]:

@@ -12,6 +12,7 @@ from ._file import Check, File, Io, Source, _globs, open
 from ._progress import Progress, listening
 from ._reports import ConvertReport, Diff, SalvageReport, Stats, VerifyReport
 from ._write import Digest, Encoding, Target, _dtype_name, _writing
+from .errors import Misuse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,6 +96,8 @@ def convert(
     drop_attributes: bool = False,
     dtype: Any = None,
     saturate: bool = False,
+    sparse: Union[None, Literal["csr", "coo"], Mapping[str, str]] = None,
+    quantize: Union[None, str, Mapping[str, str]] = None,
     attributes: Optional[Mapping[str, Any]] = None,
     overwrite: bool = True,
     sync: bool = True,
@@ -119,6 +122,10 @@ def convert(
             ``{"*.norm.*": "keep", "*": "bf16"}``. A tensor that is named, not by a pattern, and has no floats is
             refused.
         saturate: Whether numbers beyond the largest of ``dtype`` become that, not infinite or NaN.
+        sparse: Writes tensors as sparse ones where that is smaller: ``"csr"`` (matrices) or ``"coo"``; or one for each
+            pattern, as with ``dtype``. A tensor that is named becomes sparse, or is refused.
+        quantize: Quantizes floats of two dimensions and more: ``"group:4:128"`` is 4 bits in groups of 128 (-1: of a row); or
+            one for each pattern. The error that this makes is in the report: :attr:`ConvertReport.reformed`.
         attributes: The target's attributes in place of the source's.
 
     Raises:
@@ -136,6 +143,7 @@ def convert(
         "drop_attributes": bool(drop_attributes),
         "dtypes": _casts(dtype),
         "saturate": bool(saturate),
+        "forms": [*_forms(sparse, "sparse", ("csr", "coo")), *_forms(quantize, "quantize", ("group:",))],
     }
     with _opened(source) as file, listening(progress) as listener:
         return ConvertReport._of(file._native.convert(target, writing, converting, listener))
@@ -166,6 +174,18 @@ def _casts(dtype: Any) -> list[str]:
     if isinstance(dtype, Mapping):
         return [f"{pattern}={spelled(of)}" for pattern, of in dtype.items()]
     return [spelled(dtype)]
+
+
+def _forms(forms: Any, what: str, begins: tuple[str, ...]) -> list[str]:
+    """Rules about forms as the native half reads them."""
+    if forms is None:
+        return []
+    rules = list(forms.items()) if isinstance(forms, Mapping) else [(None, forms)]
+    for _, form in rules:
+        if not isinstance(form, str) or not (form == "keep" or form.startswith(begins)):
+            known = " or ".join(f'"{word}…"' if word.endswith(":") else f'"{word}"' for word in begins)
+            raise Misuse(f"{what} is {known}, not {form!r}", code="python/option", kind="misuse")
+    return [form if pattern is None else f"{pattern}={form}" for pattern, form in rules]
 
 
 def salvage(

@@ -16,6 +16,7 @@ __all__ = [
     "Unverified",
     "ConvertReport",
     "Overflowed",
+    "Reformed",
     "Diff",
     "TensorDiff",
     "ValueDiff",
@@ -96,7 +97,7 @@ class Verified:
     findings: list[HoldallError]
 
     def __bool__(self) -> bool:
-        return self.verdict != "bad"
+        return self.verdict == "sound"
 
     def raise_if_bad(self) -> None:
         """Raises the first finding, if there is one: :class:`Integrity` or :class:`Malformed`, mostly."""
@@ -106,7 +107,8 @@ class Verified:
 
 @dataclass(frozen=True)
 class VerifyReport(Verified):
-    """What a verification did, found, and could not do. True where nothing is wrong."""
+    """What a verification did, found, and could not do. True where the file is sound: where nothing is wrong, and nothing was
+    in the way of checks that there are."""
 
     #: ``"sound"``, ``"incomplete"`` or ``"bad"``.
     verdict: str
@@ -123,6 +125,7 @@ class VerifyReport(Verified):
     #: Tensors of each layout whose components fit their shape or schema.
     sparse: int
     quantized: int
+    described: int
     records: int
     blobs: int
     #: What is wrong: the first 1000.
@@ -150,6 +153,22 @@ class Overflowed:
 
 
 @dataclass(frozen=True)
+class Reformed:
+    """A tensor that was made sparse or quantized."""
+
+    #: Its name in the target.
+    name: str
+    #: What it became: ``"csr"``, ``"coo"``, ``"group:4:128"``.
+    form: str
+    #: Bytes that it decoded to in the source, and does in the target.
+    from_len: int
+    len: int
+    #: Of a quantized one: the greatest distance of an element from what is read now, and the root mean square of them.
+    max_error: Optional[float]
+    rms_error: Optional[float]
+
+
+@dataclass(frozen=True)
 class ConvertReport:
     """What a conversion did."""
 
@@ -167,11 +186,14 @@ class ConvertReport:
     #: Numbers of these that were beyond what the type holds, and the tensors they are in.
     overflowed: int
     overflows: list[Overflowed]
+    #: Tensors that were made sparse or quantized.
+    reformed: list[Reformed]
 
     @classmethod
     def _of(cls, said: Said) -> ConvertReport:
         overflows = [Overflowed(o["name"], o["from"], o["to"], o["count"]) for o in said["overflows"]]
-        return made(cls, said, overflows=overflows)
+        reformed = [Reformed(**r) for r in said["reformed"]]
+        return made(cls, said, overflows=overflows, reformed=reformed)
 
 
 @dataclass(frozen=True)
@@ -185,6 +207,8 @@ class SalvageReport:
     read_len: int
     #: Tensors that were taken.
     tensors: int
+    #: Files that were taken, of a package.
+    files: int
     #: What is wrong with those that were not: the first 1000.
     left_out: list[HoldallError]
     left_out_count: int

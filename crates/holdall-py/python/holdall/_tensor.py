@@ -223,7 +223,8 @@ class Tensor:
         return tensor(buffer, start, self.shape, self.dtype, device)
 
     def to_dense(self) -> "np.ndarray[Any, Any]":
-        """A dense copy, writable, whatever the layout: sparse with their zeros, quantized as float32.
+        """A dense copy, writable, whatever the layout: sparse with their zeros, quantized as float32, others as the
+        description says that the file was opened with (``layouts``).
 
         Raises:
             Malformed: indices outside the shape.
@@ -245,12 +246,18 @@ class Tensor:
         return self._array(buffer, 0, tuple(shape), dtype).copy()
 
     def dequantize(self) -> "np.ndarray[Any, Any]":
-        """A quantized tensor, in groups or in blocks of GGUF, as float32, of its shape.
+        """A quantized tensor, in groups or in blocks of GGUF, as float32, of its shape; one of a described layout as its
+        description says.
+
 
         Raises:
             Misuse: another layout.
         """
-        if self.layout != "quantized_group" and not self.layout.startswith("gguf."):
+        if not (
+            self.layout == "quantized_group"
+            or self.layout.startswith("gguf.")
+            or self._native().is_described(self._at)
+        ):
             raise self._misuse(f"its layout is {self.layout}, not quantized_group", None)
         return self.to_dense()
 

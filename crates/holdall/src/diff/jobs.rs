@@ -3,7 +3,7 @@
 use super::structure::{Pair, family};
 use super::values::{Compare, Scratch, Side, Tally, unravel};
 use super::{ComponentDiff, DiffOptions, TensorDiff};
-use crate::scan::{Elements, step};
+use crate::scan::{Elements, check_digests, step};
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::{Component, Error, ErrorKind, Layout, Result, Role};
 use holdall_io::Tensor;
@@ -166,7 +166,7 @@ impl Context<'_> {
     fn run(&self, kept: &mut Kept, job: Job) -> Result<()> {
         match job {
             Job::Pairs(pairs) => pairs.into_iter().try_for_each(|at| self.pair(kept, at)),
-            Job::Digests(at) => check_digests(&self.pairs[at]),
+            Job::Digests(at) => both_digests(&self.pairs[at]),
             Job::Piece { big, range } => self.piece(kept, &self.big[big], range),
         }
     }
@@ -201,7 +201,7 @@ impl Context<'_> {
         if let Some(e) = pair.fault() {
             found.incomparable = Some(e);
         } else if found.shapes.is_none() {
-            match check_digests(pair).and_then(|()| self.values(kept, pair, &mut found)) {
+            match both_digests(pair).and_then(|()| self.values(kept, pair, &mut found)) {
                 Ok(()) => {}
                 Err(e) if is_beyond_us(&e) => found.incomparable = Some(e),
                 Err(e) => return Err(e),
@@ -258,6 +258,13 @@ impl Context<'_> {
             }
             (Layout::Other(x), Layout::Other(y)) if x == y => {
                 found.components = self.components(kept, pair)?;
+                if a.description().is_some() && b.description().is_some() {
+                    if found.components.is_empty() && found.attributes.is_empty() {
+                        return Ok(());
+                    }
+                    let (x, y) = (elements(a)?, elements(b)?);
+                    found.values = Some(self.through(kept, pair, &x, &y)?.report(by_place));
+                }
                 return Ok(());
             }
             _ => {}
@@ -346,14 +353,9 @@ impl Context<'_> {
     }
 }
 
-/// Compares both tensors with their digests, of files at hand: all of them is read. Far away it is done on the way.
-fn check_digests(pair: &Pair) -> Result<()> {
-    for tensor in [&pair.a, &pair.b] {
-        if !tensor.file().sources().terms().is_remote() {
-            tensor.components().try_for_each(|c| tensor.check_digest(&c.role))?;
-        }
-    }
-    Ok(())
+/// Compares both tensors with their digests.
+fn both_digests(pair: &Pair) -> Result<()> {
+    [&pair.a, &pair.b].into_iter().try_for_each(check_digests)
 }
 
 /// Whether an error is not a fault of the files: a limit, or this version, is in the way.
@@ -389,6 +391,7 @@ fn elements(tensor: &Tensor) -> Result<Elements> {
     Ok(match tensor.layout() {
         Layout::Dense => stored(tensor, &Role::Data)?,
         layout if layout.is_computed() => Elements::computed(tensor.computed()?),
+        _ if tensor.description().is_some() => Elements::described(tensor)?,
         // Says so when the layout is not known.
         _ => Elements::held(tensor.to_dense()?),
     })

@@ -7,7 +7,7 @@ use crate::fields;
 use crate::records::BuildReport;
 use crate::stats::{Histogram, Measure, Stats};
 use crate::verify::{Unverified, VerifyReport};
-use crate::{ConvertReport, Diff, EditReport, File, SalvageReport};
+use crate::{ConvertReport, Diff, EditReport, File, Reformed, SalvageReport};
 use holdall_core::{Component, ComponentSpec, Format, Layout, TensorSpec};
 use holdall_io::number::ElementType;
 use std::borrow::Cow;
@@ -67,7 +67,7 @@ impl ToPlain for VerifyReport {
             sound: self.is_sound(),
             verdict: self.verdict().as_str(),
             tensors, components, stored_len, read_len,
-            decoded, bools, sparse, quantized, records, blobs,
+            decoded, bools, sparse, quantized, described, records, blobs,
             digests: Plain::map(self.digests.iter().map(|(a, count)| (a.as_str(), *count))),
             finding_count, findings, unverified, warnings,
         )
@@ -84,6 +84,7 @@ impl ToPlain for ConvertReport {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self =>
             tensors, shared, decoded_len, source_len, target_len, left_behind, cast, overflowed, overflows,
+            reformed,
         )
     }
 }
@@ -94,10 +95,16 @@ impl ToPlain for Overflowed {
     }
 }
 
+impl ToPlain for Reformed {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => name, form: self.form.to_string(), from_len, len, max_error, rms_error)
+    }
+}
+
 impl ToPlain for SalvageReport {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self =>
-            refused: self.refused.as_ref(), source_len, read_len, tensors, left_out, left_out_count,
+            refused: self.refused.as_ref(), source_len, read_len, tensors, files, left_out, left_out_count,
             unchecked, target_len,
         )
     }

@@ -34,6 +34,7 @@ pub(super) fn check<'a>(
     )?;
     report.sparse += counts.sparse.into_inner();
     report.quantized += counts.quantized.into_inner();
+    report.described += counts.described.into_inner();
     report.records += counts.records.into_inner();
     report.blobs += counts.blobs.into_inner();
     report.read_len += counts.read_len.into_inner();
@@ -53,6 +54,7 @@ fn own_len(tensor: &Tensor, seen: &mut HashSet<Extent>) -> u64 {
 struct Counts {
     sparse: AtomicU64,
     quantized: AtomicU64,
+    described: AtomicU64,
     records: AtomicU64,
     blobs: AtomicU64,
     /// Bytes that were read for these alone.
@@ -68,6 +70,9 @@ fn check_one(tensor: &Tensor, len: u64, state: &State, counts: &Counts) -> Resul
         Layout::Blocks(_) | Layout::Strided => return Ok(()),
         Layout::Records => (check_records(tensor), &counts.records),
         Layout::Blob => (check_blob(tensor), &counts.blobs),
+        _ if tensor.description().is_some() => {
+            (tensor.described().and_then(|view| view.check()), &counts.described)
+        }
         other => {
             let (at, name) = (tensor.position(), tensor.name());
             state.skip(at, Reason::UnknownLayout, name, None, || {

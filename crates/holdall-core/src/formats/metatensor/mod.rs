@@ -87,7 +87,7 @@ pub static FORMAT: Format = Format {
     decode: decode::decode,
     encode: Some(encode::encoder),
     ends_in_manifest: false,
-    footer: None,
+    old_ends: None,
     aligns: true,
     has_schema: true,
     gaps: Some(&GAP_BYTES),

@@ -50,7 +50,7 @@ pub static FORMAT: Format = Format {
     decode: decode::decode,
     encode: None,
     ends_in_manifest: false,
-    footer: None,
+    old_ends: None,
     aligns: false,
     has_schema: false,
     gaps: None,

@@ -76,7 +76,7 @@ pub static FORMAT: Format = Format {
     decode: decode::decode,
     encode: Some(encode::encoder),
     ends_in_manifest: false,
-    footer: None,
+    old_ends: None,
     aligns: false,
     has_schema: false,
     gaps: None,

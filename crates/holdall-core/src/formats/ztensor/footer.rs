@@ -2,6 +2,7 @@
 
 use super::rules::*;
 use crate::error::{Error, Rule};
+use crate::formats::OldEnd;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use std::ops::Range;
@@ -83,6 +84,46 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Footer, Stop> {
         return Err(fail(&MANIFEST_LEN, message, window));
     }
     Ok(Footer { generation, manifest: start..end })
+}
+
+/// Where a file may have ended: after the length of a manifest, and after a magic number behind such a length.
+pub(super) fn old_ends(bytes: &[u8]) -> Vec<OldEnd> {
+    let mut out = Vec::new();
+    let longest = Limits::default().manifest_len;
+    for (start, word) in bytes.windows(8).enumerate().rev() {
+        // Most words are no such length: those above 2^32 are told apart by half of them.
+        let Some((low, [0, 0, 0, 0])) = word.split_first_chunk::<4>() else { continue };
+        let len = u64::from(u32::from_le_bytes(*low));
+        if len == 0 || len > longest {
+            continue;
+        }
+        let at = start.saturating_add(8);
+        let rest = bytes.get(at..).unwrap_or_default();
+        if rest.starts_with(MAGIC_1) {
+            let (at, back) = (at.saturating_add(8), len.saturating_add(16));
+            out.push(OldEnd { at, back, begins: begins_manifest });
+        }
+        out.push(OldEnd { at, back: len.saturating_add(8), begins: begins_manifest });
+    }
+    out
+}
+
+/// Whether a manifest may begin so: a map with a text for its first key, or an array of maps, not empty.
+fn begins_manifest(bytes: &[u8]) -> bool {
+    let skip = |head: u8, of: u8| match head.checked_sub(of) {
+        Some(1..=23 | 31) => Some(1),
+        Some(size @ 24..=27) => Some(1usize.saturating_add(1 << size.saturating_sub(24))),
+        _ => None,
+    };
+    let map = |bytes: &[u8]| {
+        let key = bytes.first().and_then(|head| bytes.get(skip(*head, 0xa0)?));
+        key.is_some_and(|key| matches!(key, 0x60..=0x7b))
+    };
+    let Some(&head) = bytes.first() else { return false };
+    match skip(head, 0x80) {
+        Some(len) => bytes.get(len).is_some_and(|head| skip(*head, 0xa0).is_some()),
+        None => map(bytes),
+    }
 }
 
 /// The error for the container of another generation, with its version where the file tells.

@@ -89,7 +89,7 @@ pub static FORMAT: Format = Format {
     decode,
     encode: Some(encode::encoder),
     ends_in_manifest: true,
-    footer: Some(footer::MAGIC_1),
+    old_ends: Some(footer::old_ends),
     aligns: true,
     has_schema: false,
     gaps: None,

@@ -30,8 +30,10 @@
 //! zero points less 1: `zero_offset` = 1). Without `zeros` the zero point is 2^(bits - 1), or 0 where `q` is
 //! signed; `sym` = false says that there must be some.
 
+mod make;
 mod packing;
 
+pub use make::{Grouping, Made};
 pub use packing::Packing;
 
 use super::float::into_f32;
@@ -70,6 +72,10 @@ crate::error::rules! {
     /// Zero points that are missing or of a type that is none.
     pub ZEROS: Malformed "quantized/zeros"
         "Zero points are floats or integers, and there when quantization is not symmetric.";
+    /// Elements that no quantized ones stand for.
+    pub NOT_FINITE: Unsupported "quantized/not-finite"
+        "Elements are quantized where all of them are finite numbers of `f32`."
+        hint "a rule that keeps this tensor as it is leaves it out";
     /// A row's group that is not there.
     pub GROUP_INDEX: Malformed "quantized/group-index"
         "`g_idx` is one integer for each row, each the number of a group, and groups run down the \

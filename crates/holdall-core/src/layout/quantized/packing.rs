@@ -4,6 +4,7 @@ use super::{COUNTS, FIT, PACKING};
 use crate::error::{Error, Result, Shown as _};
 use crate::model::DType;
 use bytes::Bytes;
+use std::fmt;
 
 /// Where element `i` of a word stands in AutoAWQ's order.
 const AWQ_SLOTS: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
@@ -51,6 +52,25 @@ impl Packing {
             return Err(FIT.broken(message));
         }
         Ok(Packing { word, ..self.clone() })
+    }
+
+    /// The words of these elements, which follow one another.
+    pub(super) fn pack(&self, elements: &[u8]) -> Vec<u8> {
+        let per_block = usize::try_from(self.elements).unwrap_or(usize::MAX).max(1);
+        // A few words; checked when the packing was made.
+        let block_len = (self.words * self.word.width()) as usize;
+        let mut out = vec![0u8; elements.len().div_ceil(per_block) * block_len];
+        for (block, to) in elements.chunks(per_block).zip(out.chunks_mut(block_len.max(1))) {
+            for (slot, q) in (0u64..).zip(block) {
+                let bit = self.bit(slot);
+                let (byte, shift) = ((bit / 8) as usize, bit % 8);
+                let both = u16::from(*q) << shift;
+                for (to, part) in to.iter_mut().skip(byte).zip(both.to_le_bytes()) {
+                    *to |= part;
+                }
+            }
+        }
+        out
     }
 
     fn checked(self) -> Result<Packing> {
@@ -130,6 +150,18 @@ impl Packing {
     fn number(&self, q: u32) -> f32 {
         let q = q & self.mask();
         if self.is_signed() { f32::from(q as u8 as i8) } else { q as f32 }
+    }
+}
+
+/// The name that the attribute `packing` has.
+impl fmt::Display for Packing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Packing { elements, words, word, .. } = self;
+        let order = if self.is_awq { "_awq" } else { "" };
+        match words {
+            1 => write!(f, "{elements}_per_{word}{order}"),
+            words => write!(f, "{elements}_per_{words}_{word}{order}"),
+        }
     }
 }
 

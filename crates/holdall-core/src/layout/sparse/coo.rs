@@ -1,7 +1,8 @@
 //! Coordinates.
 
 use super::{
-    COUNTS, INDEX_BOUNDS, Indices, PACKED, component, scatter, value_width, values_of, wrong_layout,
+    COUNTS, INDEX_BOUNDS, Indices, PACKED, component, scatter, stored_of, value_width, values_of,
+    wrong_layout,
 };
 use crate::error::Result;
 use crate::layout::Decoded;
@@ -118,6 +119,26 @@ impl Coo {
         }
         let values = Decoded { bytes: values.into(), ..data };
         Coo::checked(shape, Indices::owned(coords), values).map_err(|e| e.in_component(Role::Data))
+    }
+
+    /// The elements of a dense tensor that are not zero: all bits count, so that a negative zero is kept.
+    ///
+    /// # Errors
+    /// [`ELEMENT_SIZE`](crate::layout::ELEMENT_SIZE) for elements below 8 bits;
+    /// [`LENGTH`](crate::layout::LENGTH).
+    pub fn from_dense(dense: &Dense) -> Result<Coo> {
+        let shape = dense.shape().to_vec();
+        let (places, values) = stored_of(dense)?;
+        let count = places.len();
+        let mut coords = vec![0; count * shape.len()];
+        for (number, &place) in places.iter().enumerate() {
+            let mut rest = place;
+            for (d, size) in shape.iter().enumerate().rev() {
+                coords[d * count + number] = rest % size;
+                rest /= size;
+            }
+        }
+        Ok(Coo { shape, coords: Indices::owned(coords), values, count })
     }
 
     /// The bytes that [`Coo::from_packed`] reads.

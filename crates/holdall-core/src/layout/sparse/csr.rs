@@ -2,11 +2,11 @@
 
 use super::{
     COUNTS, INDEX_BOUNDS, INDPTR_END, INDPTR_ORDER, INDPTR_START, Indices, PACKED, RANK, component,
-    scatter, split_packed, value_width, values_of, wrong_layout,
+    scatter, split_packed, stored_of, value_width, values_of, wrong_layout,
 };
 use crate::error::Result;
-use crate::layout::Decoded;
 use crate::layout::dense::Dense;
+use crate::layout::{DENSE_LIMIT, Decoded};
 use crate::limits::Limits;
 use crate::model::{DType, Layout, Role, TensorInfo};
 use bytes::Bytes;
@@ -120,6 +120,33 @@ impl Csr {
             Decoded { bytes: values, ..data },
             limits,
         )
+    }
+
+    /// The elements of a dense matrix that are not zero: all bits count, so that a negative zero is kept.
+    ///
+    /// # Errors
+    /// [`RANK`]; [`ELEMENT_SIZE`](crate::layout::ELEMENT_SIZE) for elements below 8 bits;
+    /// [`LENGTH`](crate::layout::LENGTH); [`DENSE_LIMIT`] for more rows than there is room for pointers.
+    pub fn from_dense(dense: &Dense, limits: &Limits) -> Result<Csr> {
+        let &[rows, columns] = dense.shape() else {
+            return Err(RANK.broken(format!("{} dimensions", dense.shape().len())));
+        };
+        let (mut indices, values) = stored_of(dense)?;
+        // A pointer for each row takes room; rows without columns can be as many as they like.
+        let most = limits.decoded_len;
+        if rows.checked_mul(8).is_none_or(|len| len >= most) {
+            return Err(DENSE_LIMIT.broken(format!("{rows} row pointers, at most {most} bytes")));
+        }
+        let mut indptr = vec![0];
+        let mut upto = 0;
+        for row in 1..=rows {
+            let rest = indices.get(upto..).unwrap_or_default();
+            upto += rest.iter().take_while(|place| **place < row * columns).count();
+            indptr.push(upto as u64);
+        }
+        indices.iter_mut().for_each(|place| *place %= columns.max(1));
+        let (indptr, indices) = (Indices::owned(indptr), Indices::owned(indices));
+        Ok(Csr { shape: [rows, columns], indptr, indices, values })
     }
 
     /// The bytes that [`Csr::from_packed`] reads.

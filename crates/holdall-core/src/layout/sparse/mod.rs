@@ -97,6 +97,27 @@ fn values_of(values: Decoded) -> Result<(Dense, usize)> {
     Ok((Dense::new(values.dtype, values.logical_type, shape, values.bytes), count))
 }
 
+/// The elements of a dense tensor that are not all zero bits, by their places, and how many elements there are.
+fn stored_of(dense: &Dense) -> Result<(Vec<u64>, Dense)> {
+    let width = value_width(dense.dtype(), dense.logical_type())?;
+    let count = element_count(dense.shape());
+    let bytes = dense.bytes();
+    if count.and_then(|n| n.checked_mul(width as u64)) != Some(bytes.len() as u64) {
+        let (shape, len) = (dense.shape(), bytes.len());
+        return Err(LENGTH.broken(format!("shape {shape:?} of {width}-byte values, {len} bytes")));
+    }
+    let (mut places, mut values) = (Vec::new(), Vec::new());
+    for (place, value) in (0u64..).zip(bytes.chunks_exact(width)) {
+        // A negative zero has a bit.
+        if value.iter().any(|b| *b != 0) {
+            places.push(place);
+            values.extend_from_slice(value);
+        }
+    }
+    let shape = vec![places.len() as u64];
+    Ok((places, Dense::new(dense.dtype(), dense.logical_type().cloned(), shape, values)))
+}
+
 /// Zeros for every element of `shape`.
 fn zeros(shape: &[u64], width: usize, limits: &Limits) -> Result<Vec<u8>> {
     let len = element_count(shape).and_then(|n| n.checked_mul(width as u64));

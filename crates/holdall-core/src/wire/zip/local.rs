@@ -99,18 +99,18 @@ pub(super) fn data(entry: Entry<'_>, window: &Window) -> Result<Range<u64>, Stop
 }
 
 /// The fixed fields of a header.
-struct Header {
-    flags: u16,
-    method: u16,
-    crc32: u32,
+pub(super) struct Header {
+    pub(super) flags: u16,
+    pub(super) method: u16,
+    pub(super) crc32: u32,
     stored_len: u32,
     decoded_len: u32,
-    name_len: u16,
-    extra_len: u16,
+    pub(super) name_len: u16,
+    pub(super) extra_len: u16,
 }
 
 impl Header {
-    fn read(bytes: &[u8]) -> Option<Header> {
+    pub(super) fn read(bytes: &[u8]) -> Option<Header> {
         let mut c = Cursor::new(bytes);
         if c.array::<4>()? != *SIGNATURE {
             return None;
@@ -131,7 +131,7 @@ impl Header {
 
     /// Decoded and stored length. Extra fields are read only where they must be: tools that align put
     /// padding there that is none.
-    fn lens(&self, extra: &[u8]) -> Result<(u64, u64), Stop> {
+    pub(super) fn lens(&self, extra: &[u8]) -> Result<(u64, u64), Stop> {
         let is_full = |len: u32| u64::from(len) == super::extra::FULL;
         if !is_full(self.decoded_len) && !is_full(self.stored_len) {
             return Ok((self.decoded_len.into(), self.stored_len.into()));

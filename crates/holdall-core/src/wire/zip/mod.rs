@@ -23,6 +23,7 @@ mod extra;
 mod local;
 mod read;
 mod rules;
+pub mod walk;
 pub mod write;
 
 pub use rules::*;

@@ -1,0 +1,308 @@
+//! The text of an expression, read into a tree.
+//!
+//! ```text
+//! expression = operand { operator operand }       | & << >> + - * / // %, loosest first
+//! operand    = "-" operand | number | name | name "[" expression { "," expression } "]"
+//!            | function "(" expression { "," expression } ")" | "(" expression ")"
+//! ```
+
+use super::EXPRESSION;
+use crate::error::{Error, Result, Shown as _, list};
+
+/// The most numbers, names and operations of one expression.
+const MOST_NODES: usize = 256;
+/// How deep parentheses, subscripts and signs are nested.
+const MOST_DEEP: usize = 32;
+
+/// An expression whose names are resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Expression {
+    Whole(i64),
+    Real(f64),
+    /// The place of an element in a dimension.
+    Index(usize),
+    /// How long a dimension is.
+    Dimension(usize),
+    /// How many elements the tensor has.
+    Count,
+    Attribute(usize),
+    Item(Items, Vec<Expression>),
+    Call(Function, Vec<Expression>),
+    Binary(Operator, Box<[Expression; 2]>),
+    Negate(Box<Expression>),
+}
+
+/// What has elements that expressions take by their number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Items {
+    Component(usize),
+    Table(usize),
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Name {
+    Index(usize),
+    Dimension(usize),
+    Count,
+    Attribute(usize),
+    /// Elements, and how many subscripts they take.
+    Items(Items, usize),
+}
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal $number:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) enum $name {
+            $($variant,)*
+        }
+
+        impl $name {
+            const ALL: &[($name, &str, usize)] = &[$(($name::$variant, $text, $number)),*];
+
+            /// As it is written.
+            pub(super) fn as_str(self) -> &'static str {
+                match self {
+                    $($name::$variant => $text,)*
+                }
+            }
+        }
+    };
+}
+
+words! {
+    /// Operators and how tightly they bind.
+    Operator {
+        Or = "|" 1,
+        And = "&" 2,
+        ShiftLeft = "<<" 3,
+        ShiftRight = ">>" 3,
+        Add = "+" 4,
+        Subtract = "-" 4,
+        FloorDivide = "//" 5,
+        Multiply = "*" 5,
+        Divide = "/" 5,
+        Remainder = "%" 5,
+    }
+}
+
+words! {
+    /// Functions and how many arguments they take.
+    Function {
+        Min = "min" 2,
+        Max = "max" 2,
+        Abs = "abs" 1,
+        Exp2 = "exp2" 1,
+    }
+}
+
+/// Whether names may not be this one: it is that of a function.
+pub(super) fn is_function(name: &str) -> bool {
+    Function::ALL.iter().any(|(_, text, _)| *text == name)
+}
+
+/// Whether it is a word that a name can be: letters, digits and `_`, no digit first.
+pub(super) fn is_word(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.chars().all(is_part) && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+}
+
+/// Reads an expression; `resolve` knows its names.
+///
+/// # Errors
+/// [`EXPRESSION`].
+pub(super) fn parse(text: &str, resolve: &dyn Fn(&str) -> Option<Name>) -> Result<Expression> {
+    let mut parser = Parser { text, at: 0, nodes: 0, deep: 0, resolve };
+    let all = parser.expression(0)?;
+    match parser.peek() {
+        None => Ok(all),
+        Some(found) => Err(parser.fail(format!("`{found}` is not expected here"))),
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+    nodes: usize,
+    deep: usize,
+    resolve: &'t dyn Fn(&str) -> Option<Name>,
+}
+
+impl Parser<'_> {
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// The next character that is no space.
+    fn peek(&mut self) -> Option<char> {
+        let rest = self.rest();
+        let skipped = rest.len().saturating_sub(rest.trim_start().len());
+        self.at = self.at.saturating_add(skipped);
+        self.rest().chars().next()
+    }
+
+    fn take(&mut self, wanted: char) -> bool {
+        let found = self.peek() == Some(wanted);
+        if found {
+            self.at = self.at.saturating_add(wanted.len_utf8());
+        }
+        found
+    }
+
+    fn expect(&mut self, wanted: char) -> Result<()> {
+        if self.take(wanted) {
+            return Ok(());
+        }
+        let found = self.peek().map_or("the end".to_owned(), |c| format!("`{}`", c.escape_debug()));
+        Err(self.fail(format!("`{wanted}` is expected, not {found}")))
+    }
+
+    #[cold]
+    fn fail(&self, what: String) -> Error {
+        let place = self.text.get(..self.at).unwrap_or(self.text).chars().count();
+        EXPRESSION.broken(format!("`{}`, character {place}: {what}", self.text.shown()))
+    }
+
+    fn node(&mut self) -> Result<()> {
+        self.nodes = self.nodes.saturating_add(1);
+        if self.nodes > MOST_NODES {
+            return Err(self.fail(format!("there are more than {MOST_NODES} parts")));
+        }
+        Ok(())
+    }
+
+    /// Operands joined by operators that bind at least as tightly as `least`.
+    fn expression(&mut self, least: usize) -> Result<Expression> {
+        self.deep = self.deep.saturating_add(1);
+        if self.deep > MOST_DEEP {
+            return Err(self.fail(format!("it is nested more than {MOST_DEEP} deep")));
+        }
+        let mut left = self.operand()?;
+        while let Some((operator, binds)) = self.operator().filter(|(_, binds)| *binds >= least) {
+            self.node()?;
+            self.at = self.at.saturating_add(operator.as_str().len());
+            let right = self.expression(binds.saturating_add(1))?;
+            left = Expression::Binary(operator, Box::new([left, right]));
+        }
+        self.deep = self.deep.saturating_sub(1);
+        Ok(left)
+    }
+
+    /// The operator that comes next, which stays where it is.
+    fn operator(&mut self) -> Option<(Operator, usize)> {
+        self.peek()?;
+        let rest = self.rest();
+        let all = Operator::ALL.iter();
+        let found = all.filter(|(_, text, _)| rest.starts_with(text));
+        found.max_by_key(|(_, text, _)| text.len()).map(|(operator, _, binds)| (*operator, *binds))
+    }
+
+    fn operand(&mut self) -> Result<Expression> {
+        self.node()?;
+        match self.peek() {
+            Some('-') => {
+                self.at = self.at.saturating_add(1);
+                self.deep = self.deep.saturating_add(1);
+                if self.deep > MOST_DEEP {
+                    return Err(self.fail(format!("it is nested more than {MOST_DEEP} deep")));
+                }
+                let of = self.operand()?;
+                self.deep = self.deep.saturating_sub(1);
+                Ok(Expression::Negate(Box::new(of)))
+            }
+            Some('(') => {
+                self.at = self.at.saturating_add(1);
+                let inside = self.expression(0)?;
+                self.expect(')')?;
+                Ok(inside)
+            }
+            Some(c) if c.is_ascii_digit() || c == '.' => self.number(),
+            Some(c) if c.is_ascii_alphabetic() || c == '_' => self.named(),
+            Some(c) => Err(self.fail(format!("`{}` is no number and no name", c.escape_debug()))),
+            None => Err(self.fail("a number or a name is missing at the end".to_owned())),
+        }
+    }
+
+    fn number(&mut self) -> Result<Expression> {
+        let rest = self.rest();
+        let mut end = 0;
+        let mut before = ' ';
+        for c in rest.chars() {
+            let is_sign = matches!(c, '+' | '-') && matches!(before, 'e' | 'E');
+            if !(c.is_ascii_alphanumeric() || c == '.' || is_sign) {
+                break;
+            }
+            before = c;
+            end += c.len_utf8();
+        }
+        let text = rest.get(..end).unwrap_or_default();
+        let number = match text.bytes().all(|b| b.is_ascii_digit()) {
+            true => text.parse().ok().map(Expression::Whole),
+            false => text.parse().ok().filter(|x: &f64| x.is_finite()).map(Expression::Real),
+        };
+        let Some(number) = number else {
+            return Err(self.fail(format!("`{}` is no number that can be held", text.shown())));
+        };
+        self.at = self.at.saturating_add(end);
+        Ok(number)
+    }
+
+    fn named(&mut self) -> Result<Expression> {
+        let rest = self.rest();
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let name = rest.get(..end).unwrap_or_default().to_owned();
+        let function = Function::ALL.iter().find(|(_, text, _)| *text == name);
+        if let Some((function, _, takes)) = function {
+            self.at = self.at.saturating_add(end);
+            self.expect('(')?;
+            let arguments = self.several(')')?;
+            self.counted(&name, "argument", arguments.len(), *takes)?;
+            return Ok(Expression::Call(*function, arguments));
+        }
+        let Some(found) = (self.resolve)(&name) else {
+            let functions = list(Function::ALL.iter().map(|(_, text, _)| format!("`{text}`")));
+            return Err(self.fail(format!(
+                "`{name}` is no name of the description, and no function ({functions})"
+            )));
+        };
+        self.at = self.at.saturating_add(end);
+        Ok(match found {
+            Name::Index(at) => Expression::Index(at),
+            Name::Dimension(at) => Expression::Dimension(at),
+            Name::Count => Expression::Count,
+            Name::Attribute(at) => Expression::Attribute(at),
+            Name::Items(items, takes) => {
+                // One alone needs no subscript.
+                let subscripts = match takes {
+                    0 => Vec::new(),
+                    _ => {
+                        self.expect('[')?;
+                        self.several(']')?
+                    }
+                };
+                self.counted(&name, "subscript", subscripts.len(), takes)?;
+                Expression::Item(items, subscripts)
+            }
+        })
+    }
+
+    /// Expressions between commas, up to the bracket that closes them.
+    fn several(&mut self, close: char) -> Result<Vec<Expression>> {
+        let mut all = vec![self.expression(0)?];
+        while self.take(',') {
+            all.push(self.expression(0)?);
+        }
+        self.expect(close)?;
+        Ok(all)
+    }
+
+    fn counted(&self, name: &str, what: &str, found: usize, takes: usize) -> Result<()> {
+        if found == takes {
+            return Ok(());
+        }
+        let s = if takes == 1 { "" } else { "s" };
+        Err(self.fail(format!("`{name}` takes {takes} {what}{s}, not {found}")))
+    }
+}

@@ -1,0 +1,303 @@
+//! Layouts that a description teaches: which components there are, how they fit, and how the value of an element is
+//! computed from theirs.
+//!
+//! A description is text (`docs/spec/layouts.md` has all of it):
+//!
+//! ```toml
+//! [layouts.quantized_4bit]
+//! shape = ["rows", "columns"]
+//! index = ["row", "column"]
+//! value = "(data[row, column] - zero_point[row]) * scale[row]"
+//!
+//! [layouts.quantized_4bit.components]
+//! data = { bits = 4, shape = ["rows", "columns"] }
+//! scale = { read_as = "f32", shape = ["rows"] }
+//! zero_point = { read_as = "f32", shape = ["rows"] }
+//! ```
+//!
+//! An expression ends with a number or an error, whatever bytes it meets: there are no loops in it, its size is bounded,
+//! and a dense copy of the tensor takes no more than the limits allow.
+
+mod compute;
+mod expression;
+mod part;
+mod read;
+
+pub use read::{Description, Layouts};
+
+use super::cast::{FloatType, Overflow, round_f64};
+use super::dense::Dense;
+use super::{DENSE_LIMIT, LENGTH, ROWS, WRONG_LAYOUT};
+use crate::error::{Result, Shown as _, list};
+use crate::limits::Limits;
+use crate::model::{Attributes, LogicalType, Role, TensorInfo, Value, element_count};
+use bytes::Bytes;
+use compute::{Column, Places, Scope, nowhere};
+use part::{Number, Part, Stored};
+use std::ops::Range;
+use std::sync::Arc;
+
+crate::error::rules! {
+    /// The rules of this module.
+    pub static RULES;
+
+    /// A description that cannot be read.
+    pub DESCRIPTION: Malformed "layouts/description"
+        "A description of layouts has the keys that are known, with values of their kinds.";
+    /// An expression that cannot be read.
+    pub EXPRESSION: Malformed "layouts/expression"
+        "An expression is made of numbers, names of its description, the operations that are known, and no more than \
+         256 of them.";
+    /// A description of what needs none, or the second of one layout.
+    pub TAKEN: Malformed "layouts/taken"
+        "A layout is described once, and not where it has a meaning already.";
+    /// A tensor that is not as its layout is described.
+    pub FIT: Malformed "layouts/fit"
+        "A tensor of a described layout has the dimensions, attributes and components of its description.";
+    /// An element without a value.
+    pub VALUE: Malformed "layouts/value"
+        "Subscripts lie inside what they are of, whole numbers are below 2^63, and nothing is divided by zero.";
+}
+
+/// Elements that are computed at a time.
+const STEP: usize = 4096;
+
+/// A tensor of a described layout: its components are there and have the lengths that they should have.
+#[derive(Debug, Clone)]
+pub struct Described {
+    description: Arc<Description>,
+    shape: Vec<u64>,
+    count: u64,
+    scope: Scope,
+}
+
+impl Described {
+    /// The view of a tensor whose layout `layouts` describes, and whose decoded components `get` hands out.
+    ///
+    /// # Errors
+    /// [`WRONG_LAYOUT`] where it is not described; what `get` fails with; [`FIT`]; [`DENSE_LIMIT`] where a dense copy would
+    /// take more than the limits allow.
+    pub fn of(
+        info: &TensorInfo,
+        layouts: &Layouts,
+        limits: &Limits,
+        get: impl Fn(&Role) -> Result<Bytes>,
+    ) -> Result<Described> {
+        let layout = info.layout().as_str();
+        let Some(description) = layouts.get(layout) else {
+            let layout = layout.shown();
+            return Err(
+                WRONG_LAYOUT.broken(format!("the layout is `{layout}`, which is not described"))
+            );
+        };
+        let described = Described::new(info, description.clone(), limits, get);
+        described.map_err(|e| match e.code() {
+            code if code == FIT.code => e.within(format!("as `{}` is described", layout.shown())),
+            _ => e,
+        })
+    }
+
+    fn new(
+        info: &TensorInfo,
+        description: Arc<Description>,
+        limits: &Limits,
+        get: impl Fn(&Role) -> Result<Bytes>,
+    ) -> Result<Described> {
+        let shape = info.shape().to_vec();
+        let count = element_count(&shape)
+            .ok_or_else(|| LENGTH.broken(format!("shape {shape:?} passes 2^64 elements")))?;
+        let most = limits.decoded_len;
+        if count.checked_mul(description.dtype.dtype().width()).is_none_or(|len| len > most) {
+            let message =
+                format!("{count} elements of {}, at most {most} bytes", description.dtype);
+            return Err(DENSE_LIMIT.broken(message));
+        }
+        let whole = |n: u64| {
+            let message = || FIT.broken(format!("shape {shape:?} is not below 2^63"));
+            i64::try_from(n).map_err(|_| message())
+        };
+        let dimensions = match &description.dimensions {
+            None => Vec::new(),
+            Some(names) if names.len() == shape.len() => {
+                shape.iter().map(|d| whole(*d)).collect::<Result<_>>()?
+            }
+            Some(names) => {
+                let message = format!("shape {shape:?} has not {} dimensions", names.len());
+                return Err(FIT.broken(message));
+            }
+        };
+        let mut scope = Scope { dimensions, count: whole(count)?, ..Scope::default() };
+        for wanted in &description.attributes {
+            let found = number_of(info.attributes(), &wanted.name)?.or(wanted.default);
+            let missing = || FIT.broken(format!("there is no attribute `{}`", wanted.name.shown()));
+            scope.attributes.push(found.ok_or_else(missing)?);
+        }
+        scope.tables.clone_from(&description.tables);
+        let known = |role: &Role| description.components.iter().any(|c| c.role == *role);
+        if let Some(c) = info.components().find(|c| !known(&c.role)) {
+            let role = c.role.as_str().shown();
+            return Err(FIT
+                .broken(format!("there is a component `{role}` more"))
+                .in_component(&c.role));
+        }
+        for wanted in &description.components {
+            let part = component(info, wanted, &scope, &get);
+            scope.components.push(part.map_err(|e| e.in_component(&wanted.role))?);
+        }
+        Ok(Described { description, shape, count, scope })
+    }
+
+    /// Dimensions, in elements.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Elements: the product of the shape.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> FloatType {
+        self.description.dtype
+    }
+
+    /// Appends elements `elements` of the row-major order to `out`, as little-endian elements of
+    /// [`Described::dtype`]. Each is computed in `f64` and rounded once.
+    ///
+    /// # Errors
+    /// [`ROWS`] for elements outside the tensor; [`VALUE`].
+    pub fn elements(&self, elements: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
+        if elements.start > elements.end || elements.end > self.count {
+            let (start, end) = (elements.start, elements.end);
+            return Err(ROWS.broken(format!("elements {start}..{end} of {}", self.count)));
+        }
+        let mut first = elements.start;
+        while first < elements.end {
+            let len = usize::try_from(elements.end - first).unwrap_or(STEP).min(STEP);
+            let values = self.scope.compute(&self.description.value, &self.places(first, len))?;
+            round_f64(&values.into_reals(), self.dtype(), Overflow::Infinite, out);
+            first += len as u64;
+        }
+        Ok(())
+    }
+
+    /// Computes every element, and keeps none.
+    ///
+    /// # Errors
+    /// [`VALUE`].
+    pub fn check(&self) -> Result<()> {
+        let mut out = Vec::new();
+        let mut first = 0;
+        while first < self.count {
+            let end = self.count.min(first.saturating_add(STEP as u64));
+            out.clear();
+            self.elements(first..end, &mut out)?;
+            first = end;
+        }
+        Ok(())
+    }
+
+    /// The tensor as a dense one.
+    ///
+    /// # Errors
+    /// [`VALUE`]; [`DENSE_LIMIT`] without memory.
+    pub fn to_dense(&self) -> Result<Dense> {
+        let dtype = self.dtype();
+        // Found to be below the limit.
+        let len = usize::try_from(self.count.saturating_mul(dtype.dtype().width()));
+        let mut out = Vec::new();
+        if len.is_err() || out.try_reserve_exact(len.unwrap_or(0)).is_err() {
+            let message = format!("there is no memory for {} elements", self.count);
+            return Err(DENSE_LIMIT.broken(message));
+        }
+        self.elements(0..self.count, &mut out)?;
+        Ok(Dense::new(dtype.dtype(), dtype.logical_type(), self.shape.clone(), out))
+    }
+
+    /// Where `len` elements from number `first` on are.
+    fn places(&self, first: u64, len: usize) -> Places {
+        if self.description.dimensions.is_none() {
+            // Below 2^63: the count is.
+            let all = (first..first.saturating_add(len as u64)).map(|at| at as i64).collect();
+            return Places { first, len, indices: vec![all] };
+        }
+        let mut indices = vec![Vec::with_capacity(len); self.shape.len()];
+        let mut at: Vec<u64> = vec![0; self.shape.len()];
+        let mut rest = first;
+        for (place, size) in at.iter_mut().zip(&self.shape).rev() {
+            *place = rest.checked_rem(*size).unwrap_or_default();
+            rest = rest.checked_div(*size).unwrap_or_default();
+        }
+        for _ in 0..len {
+            for (all, place) in indices.iter_mut().zip(&at) {
+                all.push(*place as i64);
+            }
+            for (place, size) in at.iter_mut().zip(&self.shape).rev() {
+                *place += 1;
+                if *place < *size {
+                    break;
+                }
+                *place = 0;
+            }
+        }
+        Places { first, len, indices }
+    }
+}
+
+/// The elements of a component, or what stands in for one that is not there.
+fn component(
+    info: &TensorInfo,
+    wanted: &read::Component,
+    scope: &Scope,
+    get: &impl Fn(&Role) -> Result<Bytes>,
+) -> Result<Part> {
+    let name = wanted.role.as_str();
+    let mut shape = Vec::new();
+    for (number, size) in wanted.shape.iter().enumerate() {
+        let found = scope.compute(size, &nowhere()).map_err(|e| e.under(&FIT))?;
+        match found {
+            Column::Whole(all) if all.first().is_some_and(|n| *n >= 0) => shape.extend(all),
+            _ => {
+                let message =
+                    format!("dimension {number} of its shape is no whole number from 0 on");
+                return Err(FIT.broken(message));
+            }
+        }
+    }
+    let Some(c) = info.component(&wanted.role) else {
+        return match wanted.default {
+            Some(number) => Ok(Part::same(name, shape, number)),
+            None => Err(FIT.broken(format!("there is no component `{}`", name.shown()))),
+        };
+    };
+    if !wanted.dtypes.is_empty() && !wanted.dtypes.contains(&c.dtype) {
+        let known = list(wanted.dtypes.iter().map(|d| d.as_str()));
+        return Err(FIT.broken(format!("its elements are {}, not {known}", c.dtype)));
+    }
+    let stored = match &wanted.stored {
+        Some(stored) => stored.clone(),
+        None => Stored::Typed(c.dtype, c.logical_type.clone()),
+    };
+    if let Stored::Typed(_, Some(LogicalType::Other(name))) = &stored {
+        return Err(FIT.broken(format!("logical type `{}` is not known", name.shown())));
+    }
+    Part::new(name, shape, &stored, c.dtype.width(), get(&wanted.role)?)
+}
+
+/// An attribute that is a number, as text too: some formats have no other attributes.
+fn number_of(attributes: &Attributes, key: &str) -> Result<Option<Number>> {
+    let found = match attributes.get(key) {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Bool(is)) => Some(Number::Whole(i64::from(*is))),
+        Some(Value::Integer(n)) => i64::try_from(*n).ok().map(Number::Whole),
+        Some(Value::Float(x)) => Some(Number::Real(*x)),
+        Some(Value::Text(text)) => {
+            let whole = text.parse().ok().map(Number::Whole);
+            whole.or_else(|| text.parse().ok().map(Number::Real))
+        }
+        Some(_) => None,
+    };
+    let not = || FIT.broken(format!("the attribute `{}` is no number", key.shown()));
+    found.ok_or_else(not).map(Some)
+}

@@ -1,0 +1,290 @@
+//! Elements of a component or a table, taken by their number.
+
+use super::FIT;
+use super::compute::Column;
+use crate::error::{Result, Shown as _};
+use crate::layout::float::decode_f64;
+use crate::model::{DType, LogicalType};
+use bytes::Bytes;
+use half::{bf16, f16};
+
+/// A number of an attribute, a table, or in place of a component that is not there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Number {
+    Whole(i64),
+    Real(f64),
+}
+
+/// Numbers in memory, in as many dimensions as expressions give subscripts.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    name: String,
+    shape: Vec<i64>,
+    of: Of,
+}
+
+#[derive(Debug, Clone)]
+enum Of {
+    /// Whole numbers of so many bits, one after the other.
+    Bits {
+        bytes: Bytes,
+        bits: u32,
+        signed: bool,
+        first: First,
+    },
+    /// Floats of whole bytes.
+    Floats {
+        bytes: Bytes,
+        dtype: DType,
+    },
+    /// Small floats: what each pattern of bits stands for.
+    Coded {
+        bytes: Bytes,
+        bits: u32,
+        values: Vec<f64>,
+    },
+    Table(Vec<Number>),
+    /// All the same.
+    Same(Number),
+}
+
+/// Which of the elements that lie in one byte comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum First {
+    /// The one in the low bits.
+    #[default]
+    Low,
+    /// The one in the high bits.
+    High,
+}
+
+/// How the elements of a component lie in its bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Stored {
+    /// As elements of a type.
+    Typed(DType, Option<LogicalType>),
+    /// As whole numbers of so many bits.
+    Bits { bits: u32, signed: bool, first: First },
+}
+
+impl Part {
+    /// Elements of a component: as many as its shape says.
+    ///
+    /// # Errors
+    /// [`FIT`], where its bytes are others than those take, or their type is no number.
+    pub(super) fn new(
+        name: &str,
+        shape: Vec<i64>,
+        stored: &Stored,
+        unit: u64,
+        bytes: Bytes,
+    ) -> Result<Part> {
+        let bits = match stored {
+            Stored::Bits { bits, .. } => u64::from(*bits),
+            Stored::Typed(dtype, None) => dtype.width() * 8,
+            Stored::Typed(_, Some(logical)) => logical.bits().unwrap_or(0),
+        };
+        let count = shape.iter().try_fold(1u64, |n, d| n.checked_mul(u64::try_from(*d).ok()?));
+        let len = count.and_then(|n| n.checked_mul(bits)).map(|bits| bits.div_ceil(8));
+        // Words may have bits left at the end of the last.
+        let whole = len.and_then(|len| len.checked_next_multiple_of(unit.max(1)));
+        let found = bytes.len() as u64;
+        if len != Some(found) && whole != Some(found) {
+            let len = len.map_or("more than 2^64".to_owned(), |len| len.to_string());
+            return Err(FIT.broken(format!(
+                "elements of {bits} bits in the shape {shape:?} take {len} bytes, there are {found}"
+            )));
+        }
+        let of = match stored {
+            Stored::Bits { bits, signed, first } => {
+                Of::Bits { bytes, bits: *bits, signed: *signed, first: *first }
+            }
+            Stored::Typed(dtype @ (DType::F64 | DType::F32 | DType::F16 | DType::Bf16), None) => {
+                Of::Floats { bytes, dtype: *dtype }
+            }
+            Stored::Typed(dtype, None) => {
+                let signed = matches!(dtype, DType::I64 | DType::I32 | DType::I16 | DType::I8);
+                Of::Bits { bytes, bits: bits as u32, signed, first: First::Low }
+            }
+            Stored::Typed(dtype, Some(logical)) => {
+                let values = patterns(*dtype, logical)?;
+                Of::Coded { bytes, bits: bits as u32, values }
+            }
+        };
+        Ok(Part { name: name.to_owned(), shape, of })
+    }
+
+    /// A table of a description.
+    pub(super) fn table(name: &str, all: Vec<Number>) -> Part {
+        let len = i64::try_from(all.len()).unwrap_or(i64::MAX);
+        Part { name: name.to_owned(), shape: vec![len], of: Of::Table(all) }
+    }
+
+    /// What stands in for a component that is not there.
+    pub(super) fn same(name: &str, shape: Vec<i64>, number: Number) -> Part {
+        Part { name: name.to_owned(), shape, of: Of::Same(number) }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn shape(&self) -> &[i64] {
+        &self.shape
+    }
+
+    /// The elements of these numbers, each inside; or which of them is none, and why.
+    pub(super) fn take(&self, places: &[i64]) -> Result<Column, (usize, String)> {
+        let place = |at: &i64| usize::try_from(*at).unwrap_or_default();
+        match &self.of {
+            Of::Same(Number::Whole(n)) => Ok(Column::Whole(vec![*n; places.len()])),
+            Of::Same(Number::Real(x)) => Ok(Column::Real(vec![*x; places.len()])),
+            Of::Table(all) => {
+                let number = |at: &i64| all.get(place(at)).copied().unwrap_or(Number::Whole(0));
+                if all.iter().all(|n| matches!(n, Number::Whole(_))) {
+                    let whole = |n| if let Number::Whole(n) = n { n } else { 0 };
+                    return Ok(Column::Whole(places.iter().map(|at| whole(number(at))).collect()));
+                }
+                let real = |n| match n {
+                    Number::Whole(n) => n as f64,
+                    Number::Real(x) => x,
+                };
+                Ok(Column::Real(places.iter().map(|at| real(number(at))).collect()))
+            }
+            Of::Floats { bytes, dtype } => {
+                let width = dtype.width() as usize;
+                let mut out = Vec::with_capacity(places.len());
+                for at in places {
+                    let start = place(at).saturating_mul(width);
+                    let one = bytes.get(start..start.saturating_add(width)).unwrap_or_default();
+                    out.push(float(*dtype, one));
+                }
+                Ok(Column::Real(out))
+            }
+            Of::Coded { bytes, bits, values } => {
+                let pattern = |at: &i64| bits_at(bytes, place(at), *bits);
+                let value = |at| values.get(pattern(at) as usize).copied().unwrap_or(f64::NAN);
+                Ok(Column::Real(places.iter().map(value).collect()))
+            }
+            Of::Bits { bytes, bits, signed, first } => {
+                let mut out = Vec::with_capacity(places.len());
+                for (number, at) in places.iter().enumerate() {
+                    let at = match first {
+                        First::Low => place(at),
+                        // The other way round within each byte.
+                        First::High => place(at) ^ (8 / *bits).saturating_sub(1) as usize,
+                    };
+                    let pattern = bits_at(bytes, at, *bits);
+                    let unused = 64u32.saturating_sub(*bits);
+                    let n = match signed {
+                        true => ((pattern << unused) as i64) >> unused,
+                        false => i64::try_from(pattern).map_err(|_| {
+                            let message = format!("`{}` is {pattern}, above 2^63 - 1", self.name);
+                            (number, message)
+                        })?,
+                    };
+                    out.push(n);
+                }
+                Ok(Column::Whole(out))
+            }
+        }
+    }
+}
+
+/// Element number `at` of elements of 1 to 32, or of 64 bits, low bits first. What is outside is 0.
+fn bits_at(bytes: &[u8], at: usize, bits: u32) -> u64 {
+    let bit = (at as u64).saturating_mul(u64::from(bits));
+    let start = usize::try_from(bit / 8).unwrap_or(usize::MAX);
+    let rest = bytes.get(start..).unwrap_or_default();
+    let word = match rest.first_chunk::<8>() {
+        Some(word) => u64::from_le_bytes(*word),
+        None => {
+            let mut word = [0; 8];
+            word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+            u64::from_le_bytes(word)
+        }
+    };
+    let unused = 64u32.saturating_sub(bits);
+    (word >> (bit % 8)) << unused >> unused
+}
+
+/// One float of that type; 0 of too few bytes.
+fn float(dtype: DType, bytes: &[u8]) -> f64 {
+    let found = match dtype {
+        DType::F64 => bytes.first_chunk().map(|b| f64::from_le_bytes(*b)),
+        DType::F32 => bytes.first_chunk().map(|b| f64::from(f32::from_le_bytes(*b))),
+        DType::F16 => bytes.first_chunk().map(|b| f16::from_le_bytes(*b).to_f64()),
+        _ => bytes.first_chunk().map(|b| bf16::from_le_bytes(*b).to_f64()),
+    };
+    found.unwrap_or_default()
+}
+
+/// What each pattern of a small float stands for.
+fn patterns(dtype: DType, logical: &LogicalType) -> Result<Vec<f64>> {
+    let name = logical.as_str().shown();
+    let none = || FIT.broken(format!("elements of {name} are not one number each"));
+    let (bits, len) = match logical.bits() {
+        Some(8) => (8, 1),
+        Some(6) => (6, 3),
+        Some(4) => (4, 1),
+        _ => return Err(none()),
+    };
+    let mut out = Vec::new();
+    for pattern in 0..=u8::MAX >> (8 - bits) {
+        let mut bytes = vec![0u8; len];
+        if let Some(first) = bytes.first_mut() {
+            *first = pattern;
+        }
+        let mut value = None;
+        decode_f64(dtype, Some(logical), &bytes, |all| value = value.or(all.first().copied()))?;
+        out.push(value.ok_or_else(none)?);
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn taken(stored: Stored, count: i64, bytes: &'static [u8]) -> Column {
+        let part = Part::new("p", vec![count], &stored, 1, Bytes::from_static(bytes)).unwrap();
+        part.take(&(0..count).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn bits_come_in_either_order_and_run_over_bytes() {
+        let bits = |bits, signed, first| Stored::Bits { bits, signed, first };
+        let four = &[0x21, 0x43, 0x0f];
+        assert_eq!(taken(bits(4, false, First::Low), 5, four), Column::Whole(vec![1, 2, 3, 4, 15]));
+        assert_eq!(taken(bits(4, false, First::High), 5, four), Column::Whole(vec![2, 1, 4, 3, 0]));
+        assert_eq!(taken(bits(4, true, First::Low), 5, four), Column::Whole(vec![1, 2, 3, 4, -1]));
+        // 1, 2, 3, 4 and 5 of three bits: 101 100 011 010 001.
+        assert_eq!(
+            taken(bits(3, false, First::Low), 5, &[0b1101_0001, 0b0101_1000]),
+            Column::Whole(vec![1, 2, 3, 4, 5])
+        );
+        assert_eq!(taken(bits(32, true, First::Low), 1, &[0xff; 4]), Column::Whole(vec![-1]));
+        assert_eq!(taken(Stored::Typed(DType::I64, None), 1, &[0xfe; 8]).into_reals().len(), 1);
+    }
+
+    #[test]
+    fn types_are_read_as_elsewhere() {
+        let typed = |dtype, logical: Option<LogicalType>| Stored::Typed(dtype, logical);
+        assert_eq!(taken(typed(DType::Bf16, None), 1, &[0x80, 0x3f]), Column::Real(vec![1.0]));
+        let f8 = Some(LogicalType::F8E4M3Fn);
+        assert_eq!(taken(typed(DType::U8, f8), 2, &[0x38, 0xb8]), Column::Real(vec![1.0, -1.0]));
+        let f4 = Some(LogicalType::F4E2M1);
+        assert_eq!(
+            taken(typed(DType::U8, f4), 3, &[0x21, 0x07]),
+            Column::Real(vec![0.5, 1.0, 6.0])
+        );
+        let part = Part::new("p", vec![1], &typed(DType::U64, None), 8, vec![0xff; 8].into());
+        assert!(part.unwrap().take(&[0]).is_err());
+        let part =
+            |stored, bytes: usize| Part::new("p", vec![3], &stored, 1, vec![0; bytes].into());
+        assert_eq!(part(typed(DType::F32, None), 11).unwrap_err().code(), "layouts/fit");
+        let complex = Some(LogicalType::Complex64);
+        assert_eq!(part(typed(DType::F32, complex), 24).unwrap_err().code(), "layouts/fit");
+    }
+}

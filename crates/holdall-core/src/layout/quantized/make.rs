@@ -1,0 +1,178 @@
+//! Floats made quantized groups.
+//!
+//! Each group of neighbours gets the scale and the zero point with which its least and its greatest element, and 0, are
+//! represented: `scale = (greatest - least) / (2^bits - 1)`, `zero = round(-least / scale)`. An element becomes
+//! the `q` nearest to `element / scale + zero`. Computed in `f64`, rounded to nearest, ties to even.
+
+use super::{ATTRIBUTE, BITS, NOT_FINITE, Packing, Quantized, QuantizedParts};
+use crate::error::Result;
+use crate::layout::Computed as _;
+use crate::layout::dense::Dense;
+use crate::layout::float::decode_f64;
+use crate::layout::{DENSE_LIMIT, Decoded, LENGTH};
+use crate::limits::Limits;
+use crate::model::{Attributes, DType, Value, element_count};
+
+/// How elements are put into groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grouping {
+    bits: u32,
+    /// `None` for one group a row.
+    size: Option<u64>,
+}
+
+/// A tensor that was quantized.
+#[derive(Debug, Clone)]
+pub struct Made {
+    /// Its components.
+    pub parts: QuantizedParts,
+    /// The greatest distance of an element from what stands for it.
+    pub max_error: f64,
+    /// The root of the mean of their squares.
+    pub rms_error: f64,
+}
+
+impl Grouping {
+    /// Elements of `bits` bits, 1 to 8; groups of `size` in row-major order, or of a row each where there is no size.
+    ///
+    /// # Errors
+    /// [`BITS`]; [`ATTRIBUTE`] for a size of 0.
+    pub fn new(bits: u32, size: Option<u64>) -> Result<Grouping> {
+        if !(1..=8).contains(&bits) {
+            return Err(
+                BITS.broken(format!("elements of {bits} bits are not known, only of 1 to 8"))
+            );
+        }
+        match size {
+            Some(size) if size == 0 || i64::try_from(size).is_err() => {
+                Err(ATTRIBUTE.broken(format!("`group_size` is {size}")))
+            }
+            size => Ok(Grouping { bits, size }),
+        }
+    }
+
+    /// Bits of an element.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Elements of a group; `None` for a row.
+    pub fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    /// How elements lie in words.
+    ///
+    /// # Errors
+    /// None: the bits are known.
+    pub fn packing(&self) -> Result<Packing> {
+        Packing::new(self.bits, None, false, WORD)
+    }
+
+    /// The attributes in which a tensor says so, in place of those among `attributes` that would say something else.
+    ///
+    /// # Errors
+    /// As [`Grouping::packing`].
+    pub fn attributes(&self, attributes: &Attributes) -> Result<Attributes> {
+        const OWN: [&str; 8] =
+            ["bits", "group_size", "packing", "axis", "pack_axis", "order", "zero_offset", "sym"];
+        let others = attributes.iter().filter(|(key, _)| !OWN.contains(key));
+        let mut out: Attributes =
+            others.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+        out.set("bits", Value::Integer(self.bits.into()));
+        out.set("group_size", Value::Integer(self.size.map_or(-1, i128::from)));
+        out.set("packing", Value::Text(self.packing()?.to_string()));
+        Ok(out)
+    }
+
+    /// Bytes of the components of a tensor of that shape: words, scales, zero points.
+    ///
+    /// # Errors
+    /// [`LENGTH`] beyond 2^64.
+    pub fn lens(&self, shape: &[u64]) -> Result<[u64; 3]> {
+        let packing = self.packing()?;
+        let sizes = element_count(shape).and_then(|count| {
+            let words = count.div_ceil(packing.elements()).checked_mul(packing.words())?;
+            let groups = count.div_ceil(self.size_in(shape));
+            Some([words.checked_mul(WORD.width())?, groups.checked_mul(4)?, groups])
+        });
+        sizes.ok_or_else(|| LENGTH.broken(format!("shape {shape:?} takes more than 2^64 bytes")))
+    }
+
+    fn size_in(&self, shape: &[u64]) -> u64 {
+        self.size.unwrap_or(shape.last().copied().unwrap_or(1)).max(1)
+    }
+
+    /// The tensor, quantized, and the error that this makes, as whoever reads it finds it.
+    ///
+    /// # Errors
+    /// [`NOT_FINITE`]; what [`Dense::to_f32`] fails with; [`DENSE_LIMIT`].
+    pub fn quantize(&self, dense: &Dense, limits: &Limits) -> Result<Made> {
+        let values = dense.to_f32()?;
+        if let Some(at) = values.iter().position(|x| !x.is_finite()) {
+            return Err(NOT_FINITE.broken(format!("element {at} is {} as f32", values[at])));
+        }
+        let [words, scales, zeros] = self.lens(dense.shape())?;
+        if words.max(scales).max(zeros) > limits.decoded_len {
+            let most = limits.decoded_len;
+            return Err(DENSE_LIMIT.broken(format!("{words} bytes of words, at most {most}")));
+        }
+        let size = usize::try_from(self.size_in(dense.shape())).unwrap_or(usize::MAX);
+        let top = f64::from((1u32 << self.bits) - 1);
+        let mut q = vec![0u8; values.len()];
+        let (mut scales, mut zeros) = (Vec::new(), Vec::new());
+        for (group, q) in values.chunks(size).zip(q.chunks_mut(size)) {
+            let low = group.iter().copied().fold(0f32, f32::min);
+            let high = group.iter().copied().fold(0f32, f32::max);
+            let spread = (f64::from(high) - f64::from(low)) / top;
+            // Beyond what an f32 holds for one bit alone; below it nothing is left to tell apart.
+            let scale = (spread as f32).min(f32::MAX);
+            let scale = if scale > 0.0 { scale } else { 1.0 };
+            let zero = (-f64::from(low) / f64::from(scale)).round_ties_even().clamp(0.0, top);
+            for (x, q) in group.iter().zip(q) {
+                let nearest = (f64::from(*x) / f64::from(scale)).round_ties_even() + zero;
+                *q = nearest.clamp(0.0, top) as u8;
+            }
+            scales.extend_from_slice(&scale.to_le_bytes());
+            zeros.push(zero as u8);
+        }
+        let packed_weight = Decoded::new(WORD, self.packing()?.pack(&q));
+        drop(q);
+        let scales = Decoded::new(DType::F32, scales);
+        let zeros = Some(Decoded::new(DType::U8, zeros));
+        let parts = QuantizedParts { packed_weight, scales, zeros, g_idx: None };
+        let attributes = self.attributes(&Attributes::new())?;
+        let view = Quantized::new(dense.shape(), &attributes, parts.clone())?;
+        let (max_error, rms_error) = errors(dense, &view)?;
+        Ok(Made { parts, max_error, rms_error })
+    }
+}
+
+/// The words of what is made.
+const WORD: DType = DType::I32;
+
+/// How far what is read is from what there was: the greatest distance, and the root of the mean square.
+fn errors(dense: &Dense, view: &Quantized) -> Result<(f64, f64)> {
+    let (mut at, mut most, mut squares) = (0u64, 0f64, 0f64);
+    let mut read = Vec::new();
+    let mut failed = None;
+    decode_f64(dense.dtype(), dense.logical_type(), dense.bytes(), |values| {
+        let left = usize::try_from(view.count().saturating_sub(at)).unwrap_or(usize::MAX);
+        let values = values.get(..left).unwrap_or(values);
+        let end = at + values.len() as u64;
+        read.resize(values.len(), 0f32);
+        if let Err(e) = view.dequantize_range(at..end, &mut read) {
+            failed.get_or_insert(e);
+        }
+        for (x, y) in values.iter().zip(&read) {
+            let error = (x - f64::from(*y)).abs();
+            most = most.max(error);
+            squares += error * error;
+        }
+        at = end;
+    })?;
+    match failed {
+        Some(e) => Err(e),
+        None => Ok((most, (squares / view.count().max(1) as f64).sqrt())),
+    }
+}

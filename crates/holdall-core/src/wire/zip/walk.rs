@@ -1,0 +1,108 @@
+//! Entries by their own headers, for a zip whose directory was lost.
+//!
+//! An entry's header has its name and, where its writer knew them beforehand, its lengths; the next header stands behind
+//! its bytes. That is believed as far as it goes: where a length is missing or no header follows, the way ends. Headers
+//! are never looked for, because files in a zip may be zips.
+
+use super::central::flags;
+use super::local::{Header, LEN};
+use super::rules::*;
+use super::write;
+use super::{EntryKind, Method};
+use crate::error::{Error, Shown as _};
+use crate::window::{Stop, Window};
+use crate::wire::cursor::Cursor;
+use std::ops::Range;
+
+/// What is at a place of a zip.
+#[derive(Debug)]
+pub enum Step {
+    /// An entry.
+    Entry {
+        /// What its header says of it.
+        entry: write::Entry,
+        /// Where its stored bytes are; what comes next begins at their end.
+        data: Range<u64>,
+    },
+    /// An entry that cannot be had, and what comes next.
+    Lost {
+        /// What is wrong with it.
+        error: Error,
+        /// Where the next header is; `None` where nothing tells.
+        next: Option<u64>,
+    },
+    /// The directory, or the end of it.
+    Directory,
+}
+
+/// What begins at byte `at` of the zip in `window`.
+///
+/// # Errors
+/// What the window needs.
+pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
+    let lost = |rule: &'static crate::error::Rule, what: String, next| Step::Lost {
+        error: rule.broken(what).at(at..at.saturating_add(4)),
+        next,
+    };
+    let left = window.len().saturating_sub(at);
+    let head = window.bytes(at..at.saturating_add(left.min(LEN)))?;
+    if [&b"PK\x01\x02"[..], b"PK\x05\x06", b"PK\x06\x06"].iter().any(|mark| head.starts_with(mark))
+    {
+        return Ok(Step::Directory);
+    }
+    let Some(header) = Header::read(&head) else {
+        let what = if left < LEN { "the file ends" } else { "there is no header of an entry" };
+        let what = format!("{what} at byte {at}, and nothing tells what follows");
+        return Ok(lost(&LOCAL_HEADER, what, None));
+    };
+    let name_at = at.saturating_add(LEN);
+    let data_at =
+        name_at.saturating_add(header.name_len.into()).saturating_add(header.extra_len.into());
+    if data_at > window.len() {
+        return Ok(lost(&LOCAL_HEADER, "the file ends in the header of an entry".into(), None));
+    }
+    let bytes = window.bytes(name_at..data_at)?;
+    let mut rest = Cursor::new(&bytes);
+    let name = rest.take(header.name_len.into()).unwrap_or_default();
+    let extra = rest.take(header.extra_len.into()).unwrap_or_default();
+    let shown = name.escape_ascii().to_string();
+    let of = |what: &str| format!("entry `{}`: {what}", shown.as_str().shown());
+    if header.flags & flags::DEFERRED != 0 {
+        let what = of("its length is not in its header, so nothing tells where its bytes end");
+        return Ok(lost(&DESCRIPTOR, what, None));
+    }
+    let (len, stored_len) = match header.lens(extra) {
+        Ok(lens) => lens,
+        Err(Stop::Fail(error)) => return Ok(Step::Lost { error, next: None }),
+        Err(need) => return Err(need),
+    };
+    let data = data_at..data_at.saturating_add(stored_len);
+    if data.end > window.len() {
+        let missing = data.end.saturating_sub(window.len());
+        return Ok(lost(&BOUNDS, of(&format!("its last {missing} bytes are missing")), None));
+    }
+    let next = Some(data.end);
+    let is_ascii = name.is_ascii() || header.flags & flags::UTF8 != 0;
+    let name = match std::str::from_utf8(name) {
+        Ok(name) if !name.is_empty() && !name.contains('\0') && is_ascii => name.to_owned(),
+        _ => return Ok(lost(&NAME, of("its name is no text"), next)),
+    };
+    if header.flags & (flags::ENCRYPTED | flags::STRONGLY | flags::MASKED) != 0 {
+        return Ok(lost(&ENCRYPTED, of("it is encrypted"), next));
+    }
+    let method = match header.method {
+        0 => Method::Stored,
+        8 => Method::Deflate,
+        93 => Method::Zstd,
+        other => return Ok(lost(&METHOD, of(&format!("its method is number {other}")), next)),
+    };
+    let is_short = method == Method::Stored && len != stored_len;
+    if is_short || len > method.encoding().most_decoded(stored_len) {
+        let what = format!("{stored_len} bytes ({method}) cannot decode to {len}");
+        return Ok(lost(&LENGTH, of(&what), next));
+    }
+    let kind = if name.ends_with('/') { EntryKind::Folder } else { EntryKind::File };
+    let crc = header.crc32;
+    let entry = write::Entry { name, kind, method, crc, stored_len, len, offset: at };
+    Ok(Step::Entry { entry, data })
+}

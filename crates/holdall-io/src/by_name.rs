@@ -1,0 +1,51 @@
+//! Something said of tensors by their names.
+
+use crate::file::File;
+use crate::glob::Glob;
+use crate::select::matches_nothing;
+use holdall_core::{Error, Result};
+
+/// What is said of all tensors, or of those whose names match a [`Glob`]: the first that has a pattern and matches counts,
+/// else the one that has none.
+#[derive(Debug, Clone)]
+pub struct ByName<T>(Vec<(Option<Glob>, T)>);
+
+impl<T> Default for ByName<T> {
+    fn default() -> ByName<T> {
+        ByName(Vec::new())
+    }
+}
+
+impl<T: Copy> ByName<T> {
+    /// Adds what is said of the names that `glob` matches, or of all, after what is there.
+    pub fn push(&mut self, glob: Option<Glob>, says: T) {
+        self.0.push((glob, says));
+    }
+
+    /// That one thing at most is said of all, and that each pattern matches a tensor; `twice` is the error where two are.
+    ///
+    /// # Errors
+    /// What `twice` gives; NotFound.
+    pub fn check(&self, file: &File, twice: impl Fn(&T, &T) -> Error) -> Result<()> {
+        let mut of_all = self.0.iter().filter(|(glob, _)| glob.is_none());
+        if let (Some((_, one)), Some((_, other))) = (of_all.next(), of_all.next()) {
+            return Err(twice(one, other));
+        }
+        for glob in self.0.iter().filter_map(|(glob, _)| glob.as_ref()) {
+            if !file.names().any(|name| glob.matches(name)) {
+                return Err(matches_nothing(glob, file));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is said of the tensor of that name, and whether by its name and no pattern.
+    pub fn of(&self, name: &str) -> Option<(T, bool)> {
+        let matches =
+            |(glob, _): &&(Option<Glob>, T)| glob.as_ref().is_some_and(|g| g.matches(name));
+        let found = self.0.iter().find(matches);
+        let (glob, says) = found.or_else(|| self.0.iter().find(|(glob, _)| glob.is_none()))?;
+        let is_name = |g: &Glob| g.as_name() == Some(name) || g.as_str() == name;
+        Some((*says, glob.as_ref().is_some_and(is_name)))
+    }
+}

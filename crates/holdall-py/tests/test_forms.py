@@ -1,0 +1,45 @@
+"""Dense tensors made sparse or quantized on their way into another file."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import holdall
+
+
+def test_matrices_become_sparse_and_come_back(tmp_path: Path) -> None:
+    few = np.zeros((20, 30), np.float32)
+    few[3, 4], few[19, 29], few[0, 0] = 1.5, -2.0, -0.0
+    holdall.save(tmp_path / "a.zt", {"few": few, "full": np.ones((2, 2), np.float32)})
+    report = holdall.convert(tmp_path / "a.zt", tmp_path / "b.zt", sparse="csr")
+    assert [(r.name, r.form, r.max_error) for r in report.reformed] == [("few", "csr", None)]
+    with holdall.open(tmp_path / "b.zt") as file:
+        assert (file["few"].layout, file["full"].layout) == ("sparse_csr", "dense")
+        assert file["few"].to_dense().tobytes() == few.tobytes()
+    report = holdall.convert(tmp_path / "a.zt", tmp_path / "c.zt", sparse={"full": "coo"})
+    assert [r.name for r in report.reformed] == ["full"]
+
+
+def test_the_error_that_quantizing_makes_is_that_of_what_is_read(tmp_path: Path) -> None:
+    w = np.random.default_rng(0).normal(size=(64, 96)).astype(np.float32)
+    holdall.save(tmp_path / "a.zt", {"w": w, "norm": w[0].copy()})
+    report = holdall.convert(tmp_path / "a.zt", tmp_path / "b.zt", quantize="group:4:32")
+    (told,) = report.reformed
+    read = holdall.load(tmp_path / "b.zt", ["w"], dense=True)["w"]
+    error = np.abs(w.astype(np.float64) - read.astype(np.float64))
+    assert told.max_error == error.max()
+    assert told.rms_error is not None and np.isclose(told.rms_error, np.sqrt(np.mean(error**2)), rtol=1e-12)
+    assert (told.name, told.form, told.from_len) == ("w", "group:4:32", w.nbytes)
+    assert told.len < w.nbytes / 6
+
+
+def test_wrong_forms_are_refused(tmp_path: Path) -> None:
+    holdall.save(tmp_path / "a.zt", {"ids": np.zeros((2, 2), np.int32)})
+    for how in ({"sparse": "group:4:32"}, {"quantize": "csr"}, {"sparse": 3}):
+        with pytest.raises(holdall.Misuse):
+            holdall.convert(tmp_path / "a.zt", tmp_path / "b.zt", **how)  # type: ignore[arg-type]
+    with pytest.raises(holdall.Misuse) as e:
+        holdall.convert(tmp_path / "a.zt", tmp_path / "b.zt", quantize={"ids": "group:4:32"})
+    assert e.value.code == "convert/not-formed"
+    assert not (tmp_path / "b.zt").exists()

@@ -1,0 +1,397 @@
+//! Tensors written in another form: sparse ones and quantized ones, made of dense elements.
+
+use crate::repack::{SparseForms, is_sparse, little_endian};
+use bytes::Bytes;
+use holdall_core::error::Shown as _;
+use holdall_core::layout::cast::FloatType;
+use holdall_core::layout::dense::Dense;
+use holdall_core::layout::quantized::Grouping;
+use holdall_core::layout::sparse::{Coo, Csr};
+use holdall_core::{
+    Attributes, ComponentSpec, DType, Error, Layout, LogicalType, Result, Role, TensorSpec,
+};
+use holdall_io::error::{FORM_RULE, NOT_FORMED};
+use holdall_io::items::{Feed, Item, Keep};
+use holdall_io::number::{Class, ElementType};
+use holdall_io::select::{ByName, Glob};
+use holdall_io::{File, Tensor};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A form that a tensor can be written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Form {
+    /// Sparse, by compressed rows.
+    Csr,
+    /// Sparse, by coordinates.
+    Coo,
+    /// Quantized, in groups.
+    Group(Grouping),
+}
+
+/// `csr`, `coo`, `group:4:128`, `group:4:-1` for a group of each row.
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Form::Csr => f.write_str("csr"),
+            Form::Coo => f.write_str("coo"),
+            Form::Group(of) => match of.size() {
+                Some(size) => write!(f, "group:{}:{size}", of.bits()),
+                None => write!(f, "group:{}:-1", of.bits()),
+            },
+        }
+    }
+}
+
+impl Form {
+    /// The form of that name.
+    ///
+    /// # Errors
+    /// Misuse for another name; Unsupported and Malformed for bits and sizes that cannot be.
+    pub fn new(name: &str) -> Result<Form> {
+        match name {
+            "csr" => return Ok(Form::Csr),
+            "coo" => return Ok(Form::Coo),
+            _ => {}
+        }
+        let parts = name.strip_prefix("group:").and_then(|rest| rest.split_once(':'));
+        let parsed = parts.and_then(|(bits, size)| {
+            let size = if size == "-1" { None } else { Some(size.parse().ok()?) };
+            Some((bits.parse().ok()?, size))
+        });
+        let Some((bits, size)) = parsed else {
+            let name = name.shown();
+            return Err(
+                FORM_RULE.broken(format!("`{name}` is no form: csr, coo, group:4:128 or keep"))
+            );
+        };
+        Ok(Form::Group(Grouping::new(bits, size)?))
+    }
+
+    /// Whether it is a sparse one.
+    pub fn is_sparse(self) -> bool {
+        matches!(self, Form::Csr | Form::Coo)
+    }
+}
+
+/// One rule about the form that tensors are written in: `FORM` for all, or `PATTERN=FORM` for those whose names match the
+/// [`Glob`]. FORM is a [`Form`] by its name, or `keep`.
+#[derive(Debug, Clone)]
+pub struct Reform {
+    glob: Option<Glob>,
+    /// None where tensors stay what they are.
+    to: Option<Form>,
+}
+
+impl Reform {
+    /// Reads a rule. What is before the last `=` is the pattern.
+    ///
+    /// # Errors
+    /// As [`Form::new`]; Misuse for a pattern that cannot be read.
+    pub fn new(rule: &str) -> Result<Reform> {
+        let (glob, name) = match rule.rsplit_once('=') {
+            Some((glob, name)) => (Some(Glob::new(glob)?), name),
+            None => (None, rule),
+        };
+        let to = if name == "keep" { None } else { Some(Form::new(name)?) };
+        Ok(Reform { glob, to })
+    }
+
+    /// All tensors that no other rule is about.
+    pub fn all(to: Form) -> Reform {
+        Reform { glob: None, to: Some(to) }
+    }
+
+    /// The form; none where tensors stay what they are.
+    pub fn to(&self) -> Option<Form> {
+        self.to
+    }
+}
+
+/// A tensor that was written in another form.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Reformed {
+    /// Its name in the target.
+    pub name: String,
+    /// What it became.
+    pub form: Form,
+    /// Bytes that it decoded to in the source.
+    pub from_len: u64,
+    /// Bytes that it decodes to in the target.
+    pub len: u64,
+    /// Of a quantized one, the greatest distance of an element from what is read now.
+    pub max_error: Option<f64>,
+    /// The root of the mean of the squares of those distances.
+    pub rms_error: Option<f64>,
+}
+
+/// Rules about forms.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reforms(ByName<Option<Form>>);
+
+/// A tensor on its way into another form, and the error that this makes, once it is written.
+pub(crate) struct Forming {
+    form: Form,
+    from_len: u64,
+    len: u64,
+    errors: Arc<Mutex<Option<(f64, f64)>>>,
+}
+
+impl Forming {
+    /// What is told of it.
+    pub(crate) fn told(&self, name: String) -> Reformed {
+        let errors = *self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        Reformed {
+            name,
+            form: self.form,
+            from_len: self.from_len,
+            len: self.len,
+            max_error: errors.map(|(max, _)| max),
+            rms_error: errors.map(|(_, rms)| rms),
+        }
+    }
+}
+
+impl Reforms {
+    pub(crate) fn extend(&mut self, rules: impl IntoIterator<Item = Reform>) {
+        rules.into_iter().for_each(|rule| self.0.push(rule.glob, rule.to));
+    }
+
+    /// That one rule at most is for all, and that each pattern matches a tensor.
+    pub(crate) fn check(&self, file: &File) -> Result<()> {
+        let name = |form: &Option<Form>| form.map_or("keep".to_owned(), |form| form.to_string());
+        self.0.check(file, |one, other| {
+            let (one, other) = (name(one), name(other));
+            FORM_RULE.broken(format!("`{one}` and `{other}` are both given for all tensors"))
+        })
+    }
+
+    /// The tensor in the form that a rule wants, if one does. Patterns take dense tensors and sparse ones of another form:
+    /// to be sparse those that get smaller by it, to be quantized those of two dimensions and more and of floats. A
+    /// tensor that is named is taken whatever its layout.
+    pub(crate) fn item(
+        &self,
+        tensor: &Tensor,
+        has: &SparseForms,
+    ) -> Result<Option<(Item, Forming)>> {
+        let Some((Some(form), by_name)) = self.0.of(tensor.name()) else { return Ok(None) };
+        if is_of(tensor, form) {
+            return Ok(None);
+        }
+        let simple = *tensor.layout() == Layout::Dense || is_sparse(tensor);
+        let suits = match by_name {
+            true => true,
+            false => simple && dense_type(tensor).is_some_and(|of| suits(tensor, form, &of)),
+        };
+        if !suits {
+            return Ok(None);
+        }
+        let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
+        let Some(of) = dense_type(tensor).filter(|of| can(tensor, form, of)) else {
+            return Err(placed(not_formed(tensor, form)));
+        };
+        let made = match form {
+            Form::Group(grouping) => quantized(tensor, grouping).map_err(placed)?,
+            _ => sparse(tensor, form, &of, has, by_name)?,
+        };
+        let Some((item, errors)) = made else { return Ok(None) };
+        let lens = tensor.components().map(|c| c.decoded_len.unwrap_or(c.stored_len()));
+        let from_len = lens.fold(0u64, u64::saturating_add);
+        let len = item.spec.components.iter().fold(0u64, |n, c| n.saturating_add(c.decoded_len));
+        Ok(Some((item, Forming { form, from_len, len, errors })))
+    }
+}
+
+/// Whether it has that form already.
+fn is_of(tensor: &Tensor, form: Form) -> bool {
+    match tensor.layout() {
+        Layout::SparseCsr | Layout::PackedCsr => form == Form::Csr,
+        Layout::SparseCoo | Layout::PackedCoo => form == Form::Coo,
+        _ => false,
+    }
+}
+
+/// What the elements of its dense form are; none of a layout that has none.
+fn dense_type(tensor: &Tensor) -> Option<ElementType> {
+    if let Some(described) = tensor.description() {
+        return Some(ElementType::new(described.dtype().dtype(), described.dtype().logical_type()));
+    }
+    match tensor.layout() {
+        Layout::QuantizedGroup => Some(ElementType::new(DType::F32, None)),
+        Layout::Dense => Some(ElementType::new(tensor.dtype()?, tensor.logical_type())),
+        _ if is_sparse(tensor) => Some(ElementType::new(tensor.dtype()?, tensor.logical_type())),
+        _ => None,
+    }
+}
+
+/// Whether it can have that form.
+fn can(tensor: &Tensor, form: Form, of: &ElementType) -> bool {
+    match form {
+        Form::Csr => tensor.shape().len() == 2 && of.is_known() && of.bits() >= 8,
+        Form::Coo => of.is_known() && of.bits() >= 8,
+        Form::Group(_) => of.is_known() && of.class() == Class::Float,
+    }
+}
+
+/// Whether a pattern takes it.
+fn suits(tensor: &Tensor, form: Form, of: &ElementType) -> bool {
+    let is_quantizable = || {
+        let is_float = FloatType::of(of.dtype, of.logical_type.as_ref()).is_some();
+        is_float && tensor.shape().len() >= 2 && tensor.count() > 0
+    };
+    can(tensor, form, of) && (form.is_sparse() || is_quantizable())
+}
+
+#[cold]
+fn not_formed(tensor: &Tensor, form: Form) -> Error {
+    let layout = tensor.layout().as_str().shown();
+    let what = match dense_type(tensor) {
+        None => format!("a tensor of layout `{layout}` has no elements to write as {form}"),
+        Some(of) => format!("{of} of shape {:?} is not written as {form}", tensor.shape()),
+    };
+    NOT_FORMED.broken(what)
+}
+
+/// An item, and where the error that it makes will be.
+type Made = (Item, Arc<Mutex<Option<(f64, f64)>>>);
+
+fn sparse(
+    tensor: &Tensor,
+    form: Form,
+    of: &ElementType,
+    has: &SparseForms,
+    by_name: bool,
+) -> Result<Option<Made>> {
+    let dense = tensor.to_dense()?;
+    let before = dense.bytes().len();
+    let (parts, layout) = sparse_parts(tensor, form, dense, has.packed())?;
+    let after: usize = parts.iter().map(Bytes::len).sum();
+    if !by_name && after >= before && *tensor.layout() == Layout::Dense {
+        return Ok(None);
+    }
+    let roles: &[Role] = match (has.packed(), form) {
+        (true, _) => &[Role::Data],
+        (false, Form::Csr) => &[Role::Values, Role::Indices, Role::Indptr],
+        (false, _) => &[Role::Values, Role::Coords],
+    };
+    let types = roles.iter().map(|role| match role {
+        Role::Values | Role::Data => (of.dtype, of.logical_type.clone()),
+        _ => (DType::U64, None),
+    });
+    let specs = roles
+        .iter()
+        .zip(types)
+        .zip(&parts)
+        .map(|((role, (dtype, logical)), part)| spec(role, dtype, logical, part.len() as u64));
+    let components = specs.collect();
+    let attributes = match tensor.layout() {
+        Layout::Dense => tensor.attributes().clone(),
+        _ if is_sparse(tensor) => tensor.attributes().clone(),
+        // Those of a quantized tensor say how to read what is not there any more.
+        _ => Attributes::new(),
+    };
+    let packed = has.packed();
+    let (from, count) = (tensor.clone(), parts.len());
+    drop(parts);
+    // Found again when it is written: one tensor at a time is in memory.
+    let make = move || sparse_parts(&from, form, from.to_dense()?, packed).map(|(parts, _)| parts);
+    let item = item(tensor, layout, attributes, components, feeds(count, make));
+    Ok(Some((item, Arc::default())))
+}
+
+fn sparse_parts(
+    tensor: &Tensor,
+    form: Form,
+    dense: Dense,
+    packed: bool,
+) -> Result<(Vec<Bytes>, Layout)> {
+    let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
+    if form == Form::Csr {
+        let view = Csr::from_dense(&dense, tensor.file().limits()).map_err(placed)?;
+        drop(dense);
+        return Ok(match packed {
+            true => (vec![view.to_packed().into()], Layout::PackedCsr),
+            false => {
+                let values = view.values().bytes().clone();
+                let (indices, indptr) = (view.indices(), view.indptr());
+                let parts = vec![values, little_endian(indices), little_endian(indptr)];
+                (parts, Layout::SparseCsr)
+            }
+        });
+    }
+    let view = Coo::from_dense(&dense).map_err(placed)?;
+    drop(dense);
+    Ok(match packed {
+        true => (vec![view.to_packed().into()], Layout::PackedCoo),
+        false => {
+            let values = view.values().bytes().clone();
+            (vec![values, little_endian(view.indices().as_slice())], Layout::SparseCoo)
+        }
+    })
+}
+
+fn quantized(tensor: &Tensor, grouping: Grouping) -> Result<Option<Made>> {
+    let [words, scales, zeros] = grouping.lens(tensor.shape())?;
+    let components = vec![
+        spec(&Role::PackedWeight, DType::I32, None, words),
+        spec(&Role::Scales, DType::F32, None, scales),
+        spec(&Role::Zeros, DType::U8, None, zeros),
+    ];
+    let attributes = grouping.attributes(tensor.attributes())?;
+    let errors: Arc<Mutex<Option<(f64, f64)>>> = Arc::default();
+    let (from, told) = (tensor.clone(), errors.clone());
+    let make = move || {
+        let placed = |e: Error| e.in_tensor(from.name()).in_source(from.file().name());
+        let made = grouping.quantize(&from.to_dense()?, from.file().limits()).map_err(placed)?;
+        let both = Some((made.max_error, made.rms_error));
+        *told.lock().unwrap_or_else(PoisonError::into_inner) = both;
+        let zeros = made.parts.zeros.map(|zeros| zeros.bytes).unwrap_or_default();
+        Ok(vec![made.parts.packed_weight.bytes, made.parts.scales.bytes, zeros])
+    };
+    let feeds = feeds(components.len(), make);
+    Ok(Some((item(tensor, Layout::QuantizedGroup, attributes, components, feeds), errors)))
+}
+
+fn spec(role: &Role, dtype: DType, logical: Option<LogicalType>, len: u64) -> ComponentSpec {
+    let mut spec = ComponentSpec::new(role.clone(), dtype, len);
+    spec.logical_type = logical;
+    spec
+}
+
+fn item(
+    tensor: &Tensor,
+    layout: Layout,
+    attributes: Attributes,
+    components: Vec<ComponentSpec>,
+    feeds: Vec<Feed>,
+) -> Item {
+    let (name, shape) = (tensor.name().to_owned(), tensor.shape().to_vec());
+    let spec = TensorSpec { name, shape, layout, attributes, components };
+    Item { spec, feeds, keep: Keep::Nothing }
+}
+
+/// Feeds of components that are made at once, when the turn of the first of them comes.
+fn feeds(count: usize, make: impl FnOnce() -> Result<Vec<Bytes>> + Send + 'static) -> Vec<Feed> {
+    enum Parts<M> {
+        Later(M),
+        There(Vec<Bytes>),
+    }
+    let parts = Arc::new(Mutex::new(Some(Parts::Later(make))));
+    let one = |at: usize| {
+        let parts = parts.clone();
+        Feed::Made(Box::new(move || {
+            let mut held = parts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = match held.take() {
+                Some(Parts::Later(make)) => make()?,
+                Some(Parts::There(all)) => all,
+                None => Vec::new(),
+            };
+            let own = all.get_mut(at).map(std::mem::take).unwrap_or_default();
+            *held = Some(Parts::There(all));
+            Ok(own)
+        }))
+    };
+    (0..count).map(one).collect()
+}

@@ -1,0 +1,261 @@
+//! Dense tensors made sparse or quantized on their way into another file.
+
+mod make;
+
+use holdall::{
+    Attributes, Convert, ConvertReport, DType, File, Form, Layout, LogicalType, Reform, Role,
+    Value, VerifyOptions, WriteOptions, diff, verify,
+};
+use make::{Made, bytes_of, dense, f32s, open, part};
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn convert(
+        &self,
+        made: &[Made],
+        to: &str,
+        rules: &[&str],
+    ) -> holdall::Result<(File, ConvertReport)> {
+        let rules =
+            rules.iter().map(|rule| Reform::new(rule)).collect::<holdall::Result<Vec<_>>>()?;
+        let mut write = WriteOptions::new().with_overwrite(true);
+        let (name, version) = to.split_once('@').unwrap_or((to, ""));
+        if !version.is_empty() {
+            write.encode.version = Some(version.to_owned());
+        }
+        let path = self.0.path().join(format!("out.{name}"));
+        let file = open(bytes_of("ztensor@1.2.0", &Attributes::new(), made));
+        let report = holdall::convert(&file, &path, &Convert::new(write).with_forms(rules))?;
+        let out = holdall::open(path)?;
+        assert!(verify(&out, &VerifyOptions::new()).unwrap().is_sound());
+        Ok((out, report))
+    }
+
+    fn fails(&self, made: &[Made], to: &str, rules: &[&str]) -> &'static str {
+        self.convert(made, to, rules).map(drop).unwrap_err().code()
+    }
+}
+
+/// A matrix of which one element in seven is not zero; one of them a negative zero.
+fn few() -> Vec<u8> {
+    let one = |at: u32| match at {
+        14 => -0.0,
+        at if at % 7 == 0 => at as f32 - 50.0,
+        _ => 0.0,
+    };
+    f32s(&(0..120).map(one).collect::<Vec<_>>())
+}
+
+fn matrix() -> Made {
+    dense("few", &[10, 12], part(Role::Data, DType::F32, few()))
+}
+
+#[test]
+fn sparse_tensors_come_back_bit_for_bit() {
+    let dir = Folder::new();
+    for (to, form, layout) in [
+        ("zt", "csr", Layout::SparseCsr),
+        ("zt", "coo", Layout::SparseCoo),
+        ("zt@1.0", "csr", Layout::SparseCsr),
+        ("zt@0.1", "csr", Layout::PackedCsr),
+        ("zt@0.1", "coo", Layout::PackedCoo),
+    ] {
+        let (out, report) = dir.convert(&[matrix()], to, &[&format!("few={form}")]).unwrap();
+        let tensor = out.tensor("few").unwrap();
+        assert_eq!(tensor.layout(), &layout, "{to} {form}");
+        assert_eq!(tensor.to_dense().unwrap().into_bytes(), few(), "{to} {form}");
+        let told = &report.reformed[0];
+        assert_eq!((told.name.as_str(), told.form.to_string().as_str()), ("few", form));
+        assert_eq!((told.from_len, told.max_error, told.rms_error), (480, None, None));
+        let len: u64 = tensor.components().map(|c| c.decoded_len.unwrap()).sum();
+        assert_eq!(told.len, len);
+    }
+    // From one form into the other.
+    let (out, _) = dir.convert(&[matrix()], "zt", &["csr"]).unwrap();
+    let path = dir.0.path().join("other.zt");
+    let options = Convert::new(WriteOptions::new()).with_form(Form::Coo);
+    holdall::convert(&out, &path, &options).unwrap();
+    let other = holdall::open(path).unwrap();
+    assert_eq!(other.tensor("few").unwrap().layout(), &Layout::SparseCoo);
+    assert!(diff(&out, &other, &holdall::DiffOptions::new()).unwrap().values_agree());
+}
+
+#[test]
+fn elements_of_every_type_become_sparse() {
+    let dir = Folder::new();
+    let one =
+        |name: &str, dtype: DType, logical: Option<LogicalType>, width: usize, shape: &[u64]| {
+            let count = shape.iter().product::<u64>() as usize;
+            let mut bytes = vec![0u8; count * width];
+            bytes[width] = 1;
+            let mut data = part(Role::Data, dtype, bytes);
+            if let Some(logical) = logical {
+                data = data.logical(logical);
+            }
+            dense(name, shape, data)
+        };
+    let all = [
+        one("bool", DType::Bool, None, 1, &[3, 40]),
+        one("i64", DType::I64, None, 8, &[40, 3]),
+        one("f8", DType::U8, Some(LogicalType::F8E4M3Fn), 1, &[3, 50]),
+        one("complex", DType::F32, Some(LogicalType::Complex64), 8, &[3, 20]),
+        one("long", DType::F64, None, 8, &[300]),
+        one("deep", DType::Bf16, None, 2, &[2, 30, 2, 2]),
+    ];
+    let source = open(bytes_of("ztensor@1.2.0", &Attributes::new(), &all));
+    let (out, report) = dir.convert(&all, "zt", &["coo"]).unwrap();
+    assert_eq!(report.reformed.len(), 6, "{report:?}");
+    for tensor in source.tensors() {
+        let found = out.tensor(tensor.name()).unwrap();
+        assert_eq!(found.layout(), &Layout::SparseCoo);
+        assert_eq!(found.to_dense().unwrap(), tensor.dense().unwrap(), "{}", tensor.name());
+    }
+    // By rows only matrices do, by a pattern.
+    let (out, _) = dir.convert(&all, "zt", &["csr"]).unwrap();
+    assert_eq!(out.tensor("long").unwrap().layout(), &Layout::Dense);
+    assert_eq!(out.tensor("complex").unwrap().layout(), &Layout::SparseCsr);
+}
+
+#[test]
+fn patterns_take_what_gets_smaller_and_names_take_all() {
+    let dir = Folder::new();
+    let full = dense("full", &[2, 2], part(Role::Data, DType::F32, f32s(&[1.0, 2.0, 3.0, 4.0])));
+    let half =
+        dense("half", &[2], part(Role::Data, DType::U8, vec![1]).logical(LogicalType::F4E2M1));
+    let row = dense("row", &[4], part(Role::Data, DType::F32, f32s(&[0.0, 0.0, 1.0, 0.0])));
+    let all = [full, half, row, matrix()];
+    let layout = |file: &File, name: &str| file.tensor(name).unwrap().layout().clone();
+    let (out, report) = dir.convert(&all, "zt", &["csr"]).unwrap();
+    assert_eq!(report.reformed.len(), 1);
+    assert_eq!(layout(&out, "full"), Layout::Dense);
+    assert_eq!(layout(&out, "few"), Layout::SparseCsr);
+    let (out, _) = dir.convert(&all, "zt", &["full=csr", "few=keep", "csr"]).unwrap();
+    assert_eq!((layout(&out, "full"), layout(&out, "few")), (Layout::SparseCsr, Layout::Dense));
+    assert_eq!(dir.fails(&all, "zt", &["half=coo"]), "convert/not-formed");
+    assert_eq!(dir.fails(&all, "zt", &["row=csr"]), "convert/not-formed");
+    assert_eq!(dir.fails(&all, "zt", &["csr", "coo"]), "convert/form-rule");
+    assert_eq!(dir.fails(&all, "zt", &["none.*=csr"]), "select/nothing");
+    for rule in ["bsr", "group", "group:4", "group:x:1", "group:4:1:2", "group:4:-2", "group:4:"] {
+        assert_eq!(Reform::new(rule).unwrap_err().code(), "convert/form-rule", "{rule}");
+    }
+    assert_eq!(Reform::new("group:9:1").unwrap_err().code(), "quantized/bits");
+    assert_eq!(Reform::new("group:4:0").unwrap_err().code(), "quantized/attribute");
+    // What cannot be held is refused before anything is written.
+    assert_eq!(dir.fails(&all, "safetensors", &["few=csr"]), "safetensors/layout");
+}
+
+fn values(count: u32) -> Vec<f32> {
+    (0..count).map(|at| ((at * 7919 + 13) % 1009) as f32 / 100.0 - 3.0).collect()
+}
+
+#[test]
+fn the_error_that_is_told_is_that_of_what_is_read() {
+    let dir = Folder::new();
+    let all = values(24 * 50);
+    for bits in 1..=8u32 {
+        for size in ["-1", "1", "7", "32", "5000"] {
+            let made = dense("w", &[24, 50], part(Role::Data, DType::F32, f32s(&all)));
+            let made = made.attribute("note", Value::Text("kept".into()));
+            let made = made.attribute("axis", Value::Integer(0));
+            let form = format!("group:{bits}:{size}");
+            let (out, report) = dir.convert(&[made], "zt", &[&form]).unwrap();
+            let w = out.tensor("w").unwrap();
+            assert_eq!(w.layout(), &Layout::QuantizedGroup);
+            assert_eq!(w.attributes().get("note"), Some(&Value::Text("kept".into())));
+            assert_eq!(w.attributes().get("axis"), None, "it would say how to read what is new");
+            let read = w.to_dense().unwrap().to_vec::<f32>().unwrap();
+            let errors = all.iter().zip(&read).map(|(x, y)| (f64::from(*x) - f64::from(*y)).abs());
+            let (mut max, mut squares) = (0f64, 0f64);
+            for e in errors {
+                max = max.max(e);
+                squares += e * e;
+            }
+            let told = &report.reformed[0];
+            assert_eq!(told.form.to_string(), form);
+            assert_eq!(told.max_error, Some(max), "{form}");
+            assert_eq!(told.rms_error, Some((squares / all.len() as f64).sqrt()), "{form}");
+            // No further from any than half a step, and the rounding of the scale.
+            let step = 10.1 / f64::from((1u32 << bits) - 1);
+            assert!(max <= step * 1.01, "{form}: {max} of {step}");
+            let len: u64 = w.components().map(|c| c.decoded_len.unwrap()).sum();
+            assert_eq!(told.len, len);
+        }
+    }
+}
+
+#[test]
+fn groups_of_one_are_near_exact_and_zeros_stay_zeros() {
+    let dir = Folder::new();
+    let one = |values: &[f32], form: &str| {
+        let data = part(Role::Data, DType::F32, f32s(values));
+        let made = dense("w", &[1, values.len() as u64], data);
+        let (out, report) = dir.convert(&[made], "zt", &[form]).unwrap();
+        let told = report.reformed[0].max_error.unwrap();
+        (out.tensor("w").unwrap().to_dense().unwrap().to_vec::<f32>().unwrap(), told)
+    };
+    assert_eq!(one(&[0.0, 0.0, -0.0], "group:4:128"), (vec![0.0; 3], 0.0));
+    assert_eq!(one(&[15.0, 7.0, 0.0], "group:4:128"), (vec![15.0, 7.0, 0.0], 0.0));
+    assert_eq!(one(&[-8.0, 7.0, 0.0], "group:4:128"), (vec![-8.0, 7.0, 0.0], 0.0));
+    // What an f32 can just hold.
+    let (read, told) = one(&[f32::MAX, f32::MIN], "group:1:2");
+    assert!(read.iter().all(|x| x.is_finite()) && told.is_finite(), "{read:?}");
+    let tiny = f32::from_bits(1);
+    assert_eq!(one(&[tiny, 0.0], "group:8:2"), (vec![0.0, 0.0], f64::from(tiny)));
+}
+
+#[test]
+fn patterns_quantize_matrices_of_floats() {
+    let dir = Folder::new();
+    let w = dense("w", &[4, 8], part(Role::Data, DType::F32, f32s(&values(32))));
+    let norm = dense("norm", &[8], part(Role::Data, DType::F32, f32s(&values(8))));
+    let ids = dense("ids", &[2, 2], part(Role::Data, DType::I32, vec![0; 16]));
+    let all = [w.clone(), norm.clone(), ids];
+    let (out, report) = dir.convert(&all, "zt", &["group:4:8"]).unwrap();
+    assert_eq!(report.reformed.len(), 1);
+    assert_eq!(out.tensor("norm").unwrap().layout(), &Layout::Dense);
+    let (out, _) = dir.convert(&all, "zt", &["norm=group:8:8"]).unwrap();
+    assert_eq!(out.tensor("norm").unwrap().layout(), &Layout::QuantizedGroup);
+    assert_eq!(dir.fails(&all, "zt", &["ids=group:4:8"]), "convert/not-formed");
+    let nan = dense("nan", &[1, 2], part(Role::Data, DType::F32, f32s(&[1.0, f32::NAN])));
+    assert_eq!(dir.fails(&[nan], "zt", &["group:4:8"]), "quantized/not-finite");
+    let big = [1e300f64, 0.0].map(f64::to_le_bytes).concat();
+    let big = dense("big", &[1, 2], part(Role::Data, DType::F64, big));
+    assert_eq!(dir.fails(&[big], "zt", &["group:4:8"]), "quantized/not-finite");
+    // What was quantized is written as it was asked for, and dense again.
+    let path = dir.0.path().join("back.safetensors");
+    holdall::convert(&out, &path, &Convert::new(WriteOptions::new()).with_dense()).unwrap();
+    assert_eq!(holdall::open(path).unwrap().tensor("norm").unwrap().layout(), &Layout::Dense);
+    // A dry run says which, and no error.
+    let file = open(bytes_of("ztensor@1.2.0", &Attributes::new(), &all));
+    let options = Convert::new(WriteOptions::new()).with_form(Form::new("group:4:8").unwrap());
+    let (_, plan) = holdall::convert::plan(&file, dir.0.path().join("x.zt"), &options).unwrap();
+    assert_eq!(plan.reformed.len(), 1);
+    assert_eq!(plan.reformed[0].max_error, None);
+}
+
+/// Any matrix of halves is the same after it was sparse.
+#[test]
+fn any_matrix_survives() {
+    let dir = Folder::new();
+    let mut state = 1u64;
+    let mut next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state >> 33
+    };
+    for round in 0..60 {
+        let (rows, columns) = (next() % 9, next() % 9);
+        let one = |n: u64| if n.is_multiple_of(4) { (n >> 8) as u8 } else { 0 };
+        let bytes: Vec<u8> = (0..rows * columns * 2).map(|_| one(next())).collect();
+        let made = dense("w", &[rows, columns], part(Role::Data, DType::F16, bytes.clone()));
+        let rule = if round % 2 == 0 { "w=csr" } else { "w=coo" };
+        let (out, _) = dir.convert(&[made], "zt", &[rule]).unwrap();
+        let read = out.tensor("w").unwrap().to_dense().unwrap();
+        assert_eq!(read.shape(), &[rows, columns]);
+        assert_eq!(read.into_bytes(), bytes);
+    }
+}
