@@ -8,7 +8,6 @@
 
 #[cfg(feature = "carton")]
 pub mod carton;
-#[cfg(any(feature = "metatensor", feature = "safetensors"))]
 mod element;
 #[cfg(any(feature = "metatensor", feature = "safetensors"))]
 mod header;
@@ -18,6 +17,8 @@ pub mod metatensor;
 pub mod safetensors;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
+
+pub use element::{schema_dtype, stored_as};
 
 use crate::encode::{Encode, EncodeOptions};
 use crate::error::{Error, Result, Rule};

@@ -16,6 +16,9 @@ from .errors import HoldallError, NotFound, Unsupported
 if TYPE_CHECKING:
     import numpy as np
 
+    from ._evolution import Converter
+    from ._rows import Schema
+
 __all__ = ["open", "File", "Source"]
 
 Io = Literal["auto", "map", "read", "direct"]
@@ -36,6 +39,10 @@ def open(
     allow: Iterable[Allow] = (),
     offline: bool = False,
     name: Optional[str] = None,
+    schema: "Optional[Schema]" = None,
+    dataset: Optional[str] = None,
+    rename: Optional[Mapping[str, str]] = None,
+    converters: "Optional[Mapping[str, Converter]]" = None,
 ) -> "File":
     """Opens a tensor file of any format that Holdall reads. Only its table of contents is read.
 
@@ -54,6 +61,9 @@ def open(
         allow: What addresses may do besides https to public hosts: ``"http"``, ``"private-hosts"``.
         offline: Whether a file that a package only links to comes from the cache alone, rather than being fetched.
         name: Name for a source without a path, for messages.
+        schema: The schema to read it under, of a record or of the whole file: tensors and records are made as they are
+            read, as :func:`holdall.schema.migrate` would write them. What the schema does not have is passed over.
+        dataset, rename, converters: ``path``, ``rename`` and ``converters`` of :func:`holdall.schema.migrate`.
 
     Raises:
         MissingFile, Io: it cannot be read.
@@ -63,9 +73,19 @@ def open(
     caps = dict(limits) if limits is not None else None
     if isinstance(source, (str, os.PathLike)):
         native = _holdall.File.open(source, io, check, caps, bool(strict), allowed(allow), bool(offline))
-        return File(native, os.fsdecode(source))
-    data, name = in_memory(source, name)
-    return File(_holdall.File.open_bytes(data, name, check, caps, bool(strict)), name)
+        file = File(native, os.fsdecode(source))
+    else:
+        data, name = in_memory(source, name)
+        file = File(_holdall.File.open_bytes(data, name, check, caps, bool(strict)), name)
+    if schema is None:
+        if dataset is not None or rename or converters:
+            raise TypeError("dataset, rename and converters are said about a schema, which is not given")
+        return file
+    from ._evolution import evolution
+    from ._rows import schema as given
+
+    how = evolution(file, dataset, rename, converters, True)
+    return File(_holdall.schema_view(file._native, given(schema), how), file.name)
 
 
 def in_memory(source: Source, name: Optional[str]) -> tuple[bytes, str]:

@@ -33,7 +33,7 @@ use holdall_schema::{
     Segment, record_kind,
 };
 use serde_json::Value;
-use spool::Spool;
+pub(crate) use spool::Spool;
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -83,7 +83,7 @@ pub struct Part {
     name: String,
     layout: &'static str,
     count: u64,
-    components: Vec<(&'static str, DType, Spool)>,
+    pub(crate) components: Vec<(&'static str, DType, Spool)>,
 }
 
 impl Build {
@@ -264,6 +264,14 @@ impl Build {
         self.push(item)
     }
 
+    /// The same, as what `spec` says: another name, and another shape of as many elements.
+    pub(crate) fn copy_under(&mut self, tensor: &Tensor, spec: &TensorSpec) -> Result<()> {
+        let mut item = as_it_is(tensor)?;
+        spec.name.clone_into(&mut item.spec.name);
+        spec.shape.clone_into(&mut item.spec.shape);
+        self.push(item)
+    }
+
     /// Checks that what it has so far could stand in a file under its schema, whatever its format.
     ///
     /// # Errors
@@ -350,7 +358,7 @@ impl Build {
 }
 
 /// A tensor of that layout without components.
-fn spec(name: &str, layout: &str, count: u64, kind: String) -> TensorSpec {
+pub(crate) fn spec(name: &str, layout: &str, count: u64, kind: String) -> TensorSpec {
     let kind = (KIND_ATTRIBUTE.to_owned(), Attribute::Text(kind));
     TensorSpec {
         name: name.to_owned(),

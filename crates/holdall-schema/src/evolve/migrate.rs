@@ -1,6 +1,7 @@
 //! A resolution at work on records.
 
 use super::convert::{Convert, Converters, Part};
+use super::keep::Kept;
 use super::number::widen;
 use super::plan::{Items, MemberPlan, Plan, PlanId, Run, Step, VariantPlan};
 use super::resolve::Resolution;
@@ -21,6 +22,8 @@ pub struct Migrator<'r> {
     resolution: &'r Resolution,
     converters: Vec<&'r dyn Convert>,
     spare: Vec<Vec<u8>>,
+    /// Where entries stay as they are.
+    pub(super) kept: Option<&'r Kept>,
 }
 
 impl std::fmt::Debug for Migrator<'_> {
@@ -41,7 +44,7 @@ impl Resolution {
             })
         };
         let converters = self.converters.iter().map(find).collect::<Result<_>>()?;
-        Ok(Migrator { resolution: self, converters, spare: Vec::new() })
+        Ok(Migrator { resolution: self, converters, spare: Vec::new(), kept: None })
     }
 }
 
@@ -78,8 +81,27 @@ impl Migrator<'_> {
             heap,
             out_heap,
             left: most,
+            kept: self.kept,
         };
         run.value(plan.top, record, out).map_err(Fail::into_error)
+    }
+
+    /// The bytes of a default, whose entries point into `out_heap`.
+    pub(super) fn filling(&mut self, place: usize, out_heap: &mut dyn Heap) -> Result<Vec<u8>> {
+        let resolution = self.resolution;
+        let len = resolution.fillings.get(place).map_or(0, |filling| filling.bytes.len());
+        let mut out = vec![0; len];
+        let mut run = Work {
+            resolution,
+            converters: &self.converters,
+            spare: &mut self.spare,
+            heap: &[],
+            out_heap,
+            left: resolution.decoded_len,
+            kept: None,
+        };
+        run.fill(place, &mut out).map_err(Fail::into_error)?;
+        Ok(out)
     }
 }
 
@@ -92,6 +114,7 @@ struct Work<'w> {
     out_heap: &'w mut dyn Heap,
     /// Bytes of heaps that may still be touched.
     left: u64,
+    kept: Option<&'w Kept>,
 }
 
 impl Work<'_> {
@@ -111,6 +134,7 @@ impl Work<'_> {
                 };
                 put_place(*to, *place, out);
             }
+            Plan::Entry | Plan::Variable { .. } if self.kept.is_some() => copy(bytes, out),
             Plan::Entry => {
                 let found = Entry::from_bytes(le(bytes)).bytes(self.heap)?;
                 self.touch(found.len() as u64)?;
@@ -173,6 +197,10 @@ impl Work<'_> {
     fn fill(&mut self, default: usize, out: &mut [u8]) -> Outcome<()> {
         let resolution = self.resolution;
         let Some(filling) = resolution.fillings.get(default) else { return Ok(()) };
+        if let Some(bytes) = self.kept.and_then(|kept| kept.fillings.get(default)) {
+            copy(bytes, out);
+            return Ok(());
+        }
         let heap = std::mem::replace(&mut self.heap, &filling.heap);
         let result = self.value(filling.plan, &filling.bytes, out);
         self.heap = heap;
