@@ -1,7 +1,8 @@
 //! Whether records fit a schema: rows that people have, and what is in a file.
 
 use super::TensorRecords as _;
-use super::migrate::tensors::{Flat, missing};
+use super::migrate::missing::missing;
+use super::migrate::tensors::Flat;
 use super::reread::Reread;
 use super::rows::{Fill, FillOptions, Rows};
 use super::rules::{NO_METATENSOR, UNKNOWN_LEN, WHICH_DATASET};
@@ -239,7 +240,7 @@ fn header(file: &File, schema: &Document, limits: &SchemaLimits) -> Result<Resul
         }
     }
     match missing(schema, specs.iter().map(|spec| spec.name.clone()), limits) {
-        Ok((filled, _)) => specs.extend(filled.into_iter().map(|flat| flat.spec)),
+        Ok(lacking) => specs.extend(lacking.filled.into_iter().map(|flat| flat.spec)),
         Err(e) => return Ok(Err(e)),
     }
     fits(&specs, file.attributes(), &schema.json)
@@ -260,7 +261,7 @@ fn migrated(spec: &mut TensorSpec, kind: &Document, ty: TypeId) -> Result<()> {
 }
 
 /// Whether tensors and attributes could stand in one file under a schema.
-pub(super) fn fits(
+pub(crate) fn fits(
     specs: &[TensorSpec],
     attributes: &Attributes,
     schema: &serde_json::Value,

@@ -33,7 +33,7 @@ fn model(extension: &str) -> (TempDir, File) {
         build.tensor(spec, &[&bytes(values)]).unwrap();
     };
     add("w1", &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-    add("enc.w", &[4], &[1.003_906_25, 1.011_718_75, -0.1, f32::INFINITY]);
+    add("enc.w", &[4], &[257.0 / 256.0, 259.0 / 256.0, -0.1, f32::INFINITY]);
     add("enc.b", &[2], &[0.25, 0.5]);
     add("old", &[1], &[9.0]);
     build.finish().unwrap();

@@ -31,7 +31,7 @@ def evolution(
     Raises:
         TypeError: a converter that is neither a text nor a function.
     """
-    given = []
+    given: list[tuple[str, tuple[Any, Any]]] = []
     for at, by in (converters or {}).items():
         if isinstance(by, str):
             given.append((at, (by, None)))

@@ -2,8 +2,11 @@
 
 use super::tensors::TensorPart;
 use holdall_core::Result;
+use holdall_core::model::element_count;
 use holdall_schema::evolve::rules::NO_CONVERTER;
-use holdall_schema::{Chain, Converters, Encoder, Heap, Kind, Part, Schema, SchemaLimits};
+use holdall_schema::{
+    Chain, Converters, Encoder, Heap, Kind, Part, Scalar, Schema, SchemaLimits, TensorType,
+};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -79,17 +82,31 @@ impl Conversion {
         let (conversion, limits) = (self.clone(), limits.clone());
         let (writer, reader) = (Arc::clone(writer), Arc::clone(reader));
         converters.with(name, move |from: Part<'_>, to: &mut [u8], heap: &mut dyn Heap| {
-            if let (Some(chain), Kind::Scalar(a), Kind::Scalar(b)) =
-                (&conversion.chain, &writer.ty(from.from).kind, &reader.ty(from.to).kind)
-                && chain.takes(*a, *b)
+            let kinds = (&writer.ty(from.from).kind, &reader.ty(from.to).kind);
+            if let Some(chain) = &conversion.chain
+                && let Some((a, b)) = numbers(kinds, chain)
+                && chain.takes(a, b)
             {
-                return chain.elements(0, (*a, from.bytes), (*b, to));
+                return chain.elements(0, (a, from.bytes), (b, to));
             }
             let value = writer.record_value(from.from, from.bytes, from.heap, &limits)?;
             let value = conversion.value(value)?;
             let mut heap = heap;
             Encoder::new(&reader, from.to, &limits)?.value(&value, to, &mut heap)
         })
+    }
+}
+
+/// The kinds of number that both sides are made of: one, or as many in a tensor.
+fn numbers((from, to): (&Kind, &Kind), chain: &Chain) -> Option<(Scalar, Scalar)> {
+    match (from, to) {
+        (Kind::Scalar(a), Kind::Scalar(b)) => Some((*a, *b)),
+        (Kind::Tensor(a), Kind::Tensor(b)) => {
+            let count = |t: &TensorType| element_count(&t.known_shape()?);
+            let is_same = a.shape == b.shape || (chain.reshapes() && count(a)? == count(b)?);
+            is_same.then_some((a.dtype?.scalar()?, b.dtype?.scalar()?))
+        }
+        _ => None,
     }
 }
 

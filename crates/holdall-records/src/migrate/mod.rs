@@ -1,6 +1,8 @@
 //! The records and the tensors of a file written anew under another schema, or read under it.
 
 mod conversion;
+mod elements;
+pub(crate) mod missing;
 mod plan;
 mod prepare;
 pub(crate) mod tensors;

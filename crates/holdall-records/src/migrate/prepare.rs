@@ -1,13 +1,16 @@
 //! What becomes of each tensor of a file: decided before anything is written.
 
 use super::conversion::Conversion;
-use super::tensors::{Flat, missing, shown, shown_spec};
+use super::missing::missing;
+use super::tensors::{Flat, shown, shown_spec};
 use super::{Migration, within};
+use crate::build::spec;
+use crate::check::fits;
 use crate::rules::WHICH_DATASET;
 use crate::schemas::schema_of_dataset;
-use crate::{Records, TensorRecords as _, choose};
+use crate::{HEAP, RECORDS, Records, TensorRecords as _, choose};
 use holdall_core::error::Shown as _;
-use holdall_core::{Error, Layout, Result};
+use holdall_core::{ComponentSpec, DType, Error, Layout, Result, Role, TensorSpec};
 use holdall_io::error::SAME_NAME;
 use holdall_io::items::spec_of;
 use holdall_io::{File, Tensor};
@@ -117,10 +120,11 @@ impl Migration {
             let names = out.works.iter().map(|work| work.target().to_owned());
             let names: Vec<String> =
                 names.chain(datasets.iter().map(|(_, target, _)| target.clone())).collect();
-            let (filled, absent) = missing(&self.schema, names.into_iter(), &self.limits)
+            let lacking = missing(&self.schema, names.into_iter(), &self.limits)
                 .map_err(|e| e.in_source(file.name()))?;
-            out.works.extend(filled.into_iter().map(|flat| Work::Flat(Box::new(flat))));
-            let absent = absent.into_iter().map(|(path, to)| (path.to_string(), shown(&to)));
+            out.works.extend(lacking.filled.into_iter().map(|flat| Work::Flat(Box::new(flat))));
+            let absent =
+                lacking.absent.into_iter().map(|(path, to)| (path.to_string(), shown(&to)));
             out.absent = absent.collect();
         }
         for (shift, (at, (tensor, target, to))) in places.into_iter().zip(datasets).enumerate() {
@@ -128,6 +132,11 @@ impl Migration {
             let placed = |e: Error| e.in_tensor(&*name).in_source(file.name());
             let job = self.job(&tensor, target, to, &mut options).map_err(placed)?;
             out.works.insert(at + shift, Work::Records(Box::new(job)));
+        }
+        if let (true, Some(specs)) = (is_whole, out.specs()?) {
+            let (_, attributes) = self.attributes(file, &out);
+            fits(&specs, &attributes, &self.schema.json)?
+                .map_err(|e| e.in_source(&self.schema.name))?;
         }
         Ok(out)
     }
@@ -261,6 +270,22 @@ impl Migration {
 }
 
 impl Prepared {
+    /// What there will be; nothing where only decoding it says how long it is.
+    fn specs(&self) -> Result<Option<Vec<TensorSpec>>> {
+        let mut specs = Vec::with_capacity(self.works.len());
+        for work in &self.works {
+            specs.push(match work {
+                Work::Flat(flat) => flat.spec.clone(),
+                Work::Records(job) => job.spec(0)?,
+                Work::Copied(tensor, target) => match TensorSpec::of(tensor.sound()?.info()) {
+                    Some(spec) => TensorSpec { name: target.clone(), ..spec },
+                    None => return Ok(None),
+                },
+            });
+        }
+        Ok(Some(specs))
+    }
+
     /// Its datasets to be migrated.
     pub(super) fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.works.iter().filter_map(|work| match work {
@@ -282,6 +307,23 @@ impl Work {
 }
 
 impl Job {
+    /// The dataset as it will be, with so many bytes in its heap if it has one.
+    pub(super) fn spec(&self, heap_len: u64) -> Result<TensorSpec> {
+        let schema = &self.to.schema;
+        let Some(ty) = schema.record() else {
+            return Err(WHICH_DATASET.broken("this is not the schema of a record"));
+        };
+        let count = self.records.len();
+        let mut spec = spec(&self.target, RECORDS, count, self.to.json.to_string());
+        let len = count.saturating_mul(schema.extent(ty)?.stride);
+        spec.components.push(ComponentSpec::new(Role::Data, DType::U8, len));
+        if schema.ty(ty).heap_align.is_some() {
+            let role = Role::from_name(HEAP);
+            spec.components.push(ComponentSpec::new(role, DType::U8, heap_len));
+        }
+        Ok(spec)
+    }
+
     /// What holds the new records against the keywords of their schema, where it may say more than the old one.
     pub(super) fn checker(
         &self,

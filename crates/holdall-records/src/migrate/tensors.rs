@@ -1,20 +1,15 @@
 //! Flat tensors on their way to another schema: what becomes of each, and its bytes.
 
 use super::conversion::{Conversion, TensorFn};
+use super::elements::{Elements, Reader};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::{schema_dtype, stored_as};
-use holdall_core::layout::cast::{Caster, FloatType, Overflow};
 use holdall_core::model::element_count;
-use holdall_core::{Encoding, Error, Layout, Result, Role, TensorSpec};
+use holdall_core::{Error, Layout, Result, Role, TensorSpec};
 use holdall_io::Tensor;
-use holdall_schema::evolve::rules::{NO_CONVERTER, NO_DEFAULT, VALUE};
-use holdall_schema::rules::TOO_LARGE;
-use holdall_schema::{
-    Chain, Dim, Document, Filled, Node, NodeId, Path, Presence, Root, Scalar, SchemaLimits,
-    Segment, TensorDType, TensorType,
-};
-use std::collections::BTreeSet;
+use holdall_schema::evolve::rules::{NO_CONVERTER, VALUE};
+use holdall_schema::{Chain, Dim, Filled, TensorDType, TensorType};
 use std::io::Read;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -49,21 +44,10 @@ pub(super) enum How {
     Filled(Arc<Filled>),
 }
 
-/// The elements of a tensor, made others.
-#[derive(Clone)]
-pub(super) struct Elements {
-    tensor: Tensor,
-    chain: Chain,
-    from: (TensorDType, Scalar),
-    pub(super) to: (TensorDType, Scalar),
-    /// Whether each becomes one of a wider type.
-    pub(super) widens: bool,
-    /// All bytes of the old one, where ranges of them cannot be had.
-    whole: OnceLock<Bytes>,
-}
-
 /// Bytes of a tensor that are made at a time.
-const PIECE: usize = 4 << 20;
+const PIECE: u64 = 4 << 20;
+/// What makes elements those of a wider type.
+const WIDEN: &str = "cast";
 
 impl Flat {
     /// What a tensor of the file is under the new schema, which has `to` at its place.
@@ -94,6 +78,8 @@ impl Flat {
                 }
             };
         };
+        // Also where nothing but decoding it would say how long it is.
+        set_type(&mut spec, from);
         let wanted = to.dtype.unwrap_or(from);
         let wrong = || {
             let old = show(Some(from), &spec.shape);
@@ -113,14 +99,15 @@ impl Flat {
                     .with_hint("the converter `reshape` takes its elements in the new shape"));
             }
         }
+        let made_of = |chain: Chain| {
+            Elements::new(tensor, chain, from, wanted).map(|made| How::Elements(Box::new(made)))
+        };
         let how = match (chain, conversion.and_then(|c| c.tensors.as_ref())) {
             (None, None) if conversion.is_some() => {
                 return Err(NO_CONVERTER.broken("a converter of records was given a tensor"));
             }
             (None, None) if wanted == from => return Ok(same(spec)),
-            (None, None) if from.widens_to(wanted) => {
-                elements(tensor, WIDEN.parse()?, from, wanted)
-            }
+            (None, None) if from.widens_to(wanted) => made_of(WIDEN.parse()?),
             (None, None) => {
                 return Err(
                     wrong().with_hint("the converter `cast` rounds numbers into another type")
@@ -132,7 +119,7 @@ impl Flat {
             (Some(chain), _) if chain.is_cast() && wanted == from => {
                 Some(How::Same(tensor.clone()))
             }
-            (Some(chain), _) => elements(tensor, chain.clone(), from, wanted),
+            (Some(chain), _) => made_of(chain.clone()),
         };
         let Some(how) = how else {
             let by = conversion.map_or("", Conversion::name).shown();
@@ -148,7 +135,7 @@ impl Flat {
     pub(super) fn tensor(&self) -> Option<&Tensor> {
         match &self.how {
             How::Same(tensor) | How::Made(tensor, ..) => Some(tensor),
-            How::Elements(elements) => Some(&elements.tensor),
+            How::Elements(elements) => Some(elements.tensor()),
             How::Filled(_) => None,
         }
     }
@@ -197,231 +184,23 @@ impl Flat {
     /// All of its bytes, in order.
     pub(super) fn reader(&self) -> Result<Box<dyn Read + Send>> {
         let tensor = self.tensor().cloned();
-        let mut left = match &self.how {
-            How::Elements(elements) => {
-                let pieces = elements.tensor.pieces(&Role::Data)?;
-                let source = Source::Elements(elements.clone(), pieces, Vec::new(), 0);
-                return Ok(Box::new(Reader { source, piece: Bytes::new(), tensor }));
-            }
-            _ => 0..self.spec.components.first().map_or(0, |c| c.decoded_len),
-        };
+        if let How::Elements(elements) = &self.how {
+            let all = Elements::clone(elements).all()?;
+            return Ok(Box::new(Reader::new(all, tensor)));
+        }
         let flat = self.clone();
+        let mut left = 0..self.spec.components.first().map_or(0, |c| c.decoded_len);
         let next = move || {
-            let range = left.start..left.end.min(left.start + PIECE as u64);
+            let range = left.start..left.end.min(left.start + PIECE);
             left.start = range.end;
-            (!range.is_empty()).then(|| flat.range(range))
+            (!range.is_empty()).then(|| flat.range(range)).transpose()
         };
-        let source = Source::Ranges(Box::new(next));
-        Ok(Box::new(Reader { source, piece: Bytes::new(), tensor }))
+        Ok(Box::new(Reader::new(Box::new(next), tensor)))
     }
-}
-
-/// What makes elements those of a wider type.
-const WIDEN: &str = "cast";
-
-fn elements(tensor: &Tensor, chain: Chain, from: TensorDType, to: TensorDType) -> Option<How> {
-    let widens = from.widens_to(to) && chain.is_cast();
-    let (from, to) = ((from, from.scalar()?), (to, to.scalar()?));
-    if !chain.takes(from.1, to.1) && !widens {
-        return None;
-    }
-    let whole = OnceLock::new();
-    let tensor = tensor.clone();
-    Some(How::Elements(Box::new(Elements { tensor, chain, from, to, widens, whole })))
-}
-
-impl Elements {
-    /// The converter that makes them.
-    pub(super) fn name(&self) -> &str {
-        self.chain.as_str()
-    }
-
-    fn range(&self, range: Range<u64>) -> Result<Bytes> {
-        let (old, new) = (u64::from(self.from.1.size()), u64::from(self.to.1.size()));
-        let (first, end) = (range.start / new, range.end.div_ceil(new));
-        let bytes = self.old_bytes(first * old..end * old)?;
-        let mut out = Vec::new();
-        self.convert(first, &bytes, &mut out)?;
-        let start = range.start - first * new;
-        slice(&out.into(), start..start + (range.end - range.start))
-    }
-
-    fn old_bytes(&self, range: Range<u64>) -> Result<Bytes> {
-        let is_raw = |c: holdall_core::Component| c.encoding == Encoding::Raw;
-        if self.tensor.component(&Role::Data).is_some_and(is_raw) {
-            return self.tensor.bytes_range(&Role::Data, range);
-        }
-        let whole = match self.whole.get() {
-            Some(whole) => whole,
-            None => {
-                let whole = self.tensor.bytes(&Role::Data)?;
-                self.whole.get_or_init(|| whole)
-            }
-        };
-        slice(whole, range)
-    }
-
-    /// Appends what elements become; `bytes` are whole ones, of which the first has that number.
-    fn convert(&self, first: u64, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let count = bytes.len() / self.from.1.size().max(1) as usize;
-        let stored = (stored_as(self.from.0), stored_as(self.to.0));
-        let float = |(dtype, logical): &(_, Option<_>)| FloatType::of(*dtype, logical.as_ref());
-        if let (true, Some(_), Some(to)) =
-            (self.chain.is_cast(), float(&stored.0), float(&stored.1))
-        {
-            let beyond =
-                if self.chain.saturates() { Overflow::Saturate } else { Overflow::Infinite };
-            let (dtype, logical) = stored.0;
-            let mut caster = Caster::new(dtype, logical, count as u64, to, beyond);
-            caster.push(bytes, out)?;
-            let lost = caster.finish(out)?;
-            if lost > 0 && !self.chain.saturates() {
-                let message = format!("{lost} numbers or more are beyond what {} holds", self.to.0);
-                let e = VALUE.broken(message);
-                return Err(e.with_hint("`cast(saturate)` makes them the nearest there is"));
-            }
-            return Ok(());
-        }
-        let start = out.len();
-        out.resize(start + count * self.to.1.size() as usize, 0);
-        self.chain.elements(first, (self.from.1, bytes), (self.to.1, &mut out[start..]))
-    }
-}
-
-/// Bytes of a flat tensor, one after the other.
-struct Reader {
-    source: Source,
-    piece: Bytes,
-    tensor: Option<Tensor>,
-}
-
-enum Source {
-    Ranges(Box<dyn FnMut() -> Option<Result<Bytes>> + Send>),
-    /// The pieces of the old tensor, the start of an element whose end has not come, and elements so far.
-    Elements(Box<Elements>, holdall_io::Pieces, Vec<u8>, u64),
-}
-
-impl Source {
-    fn next(&mut self) -> Result<Option<Bytes>> {
-        let (elements, pieces, begun, done) = match self {
-            Source::Ranges(next) => return next().transpose(),
-            Source::Elements(elements, pieces, begun, done) => (elements, pieces, begun, done),
-        };
-        let width = elements.from.1.size().max(1) as usize;
-        loop {
-            let Some(piece) = pieces.next() else { return Ok(None) };
-            begun.extend_from_slice(&piece?);
-            let whole = begun.len() - begun.len() % width;
-            if whole == 0 {
-                continue;
-            }
-            let mut out = Vec::new();
-            elements.convert(*done, &begun[..whole], &mut out)?;
-            begun.drain(..whole);
-            *done += (whole / width) as u64;
-            return Ok(Some(out.into()));
-        }
-    }
-}
-
-impl Read for Reader {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        while self.piece.is_empty() {
-            let next = self.source.next().map_err(|e| match &self.tensor {
-                Some(tensor) => e.in_tensor(tensor.name()).in_source(tensor.file().name()),
-                None => e,
-            });
-            match next.map_err(std::io::Error::other)? {
-                Some(piece) => self.piece = piece,
-                None => return Ok(0),
-            }
-        }
-        let count = out.len().min(self.piece.len());
-        out[..count].copy_from_slice(&self.piece.split_to(count));
-        Ok(count)
-    }
-}
-
-/// The tensors that the schema has and a file lacks, whose tensors stand at `present` under it: those that a
-/// `default` makes, and the paths of those that are absent.
-///
-/// # Errors
-/// `evolve/no-default`; the rules that a default breaks.
-pub(crate) fn missing(
-    schema: &Document,
-    present: impl Iterator<Item = String>,
-    limits: &SchemaLimits,
-) -> Result<(Vec<Flat>, Vec<(Path, TensorType)>)> {
-    let path = |name: String| {
-        name.parse().unwrap_or_else(|_| Path(vec![Segment::Name(name.as_str().into())]))
-    };
-    let present: BTreeSet<Path> = present.map(path).collect();
-    let mut walk =
-        Missing { schema, present, limits, left: limits.nodes, filled: vec![], absent: vec![] };
-    if let Root::References(root) = schema.schema.root() {
-        walk.below(root, &Path::root()).map_err(|e| e.in_source(&schema.name))?;
-    }
-    Ok((walk.filled, walk.absent))
-}
-
-struct Missing<'m> {
-    schema: &'m Document,
-    present: BTreeSet<Path>,
-    limits: &'m SchemaLimits,
-    left: u64,
-    filled: Vec<Flat>,
-    absent: Vec<(Path, TensorType)>,
-}
-
-impl Missing<'_> {
-    fn below(&mut self, id: NodeId, at: &Path) -> Result<()> {
-        let Node::Object(object) = self.schema.schema.node(id) else { return Ok(()) };
-        for property in &object.properties {
-            self.left = self.left.checked_sub(1).ok_or_else(|| {
-                TOO_LARGE.broken(format!("a schema with more than {} paths", self.limits.nodes))
-            })?;
-            let path = at.then(Segment::Name(Arc::clone(&property.name)));
-            let next = self.present.range(&path..).next();
-            let is_there = next.is_some_and(|p| p.0.starts_with(&path.0));
-            match self.schema.schema.node(property.node) {
-                Node::Object(_) if is_there || property.presence == Presence::Required => {
-                    self.below(property.node, &path)?;
-                }
-                Node::Flat { tensor, .. } if !is_there => {
-                    match (&property.default, property.presence) {
-                        (Some(value), _) => {
-                            let filled = tensor.filled(value, self.limits);
-                            let filled = filled.map_err(|e| e.in_tensor(path.to_string()))?;
-                            self.filled.push(default(&path, filled));
-                        }
-                        (None, Presence::Optional) => self.absent.push((path, tensor.clone())),
-                        (None, Presence::Required) => {
-                            let message = format!(
-                                "the file has no tensor `{}`, which is {} without a default",
-                                path.to_string().shown(),
-                                shown(tensor)
-                            );
-                            return Err(NO_DEFAULT.broken(message));
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The tensor that a default is.
-fn default(path: &Path, filled: Filled) -> Flat {
-    let (dtype, _) = stored_as(filled.dtype);
-    let mut spec = TensorSpec::dense(path.to_string(), dtype, filled.shape.clone());
-    set_type(&mut spec, filled.dtype);
-    Flat { spec, how: How::Filled(Arc::new(filled)) }
 }
 
 /// Makes the one component that of elements of a type.
-fn set_type(spec: &mut TensorSpec, to: TensorDType) {
+pub(super) fn set_type(spec: &mut TensorSpec, to: TensorDType) {
     let bits = element_count(&spec.shape).and_then(|n| n.checked_mul(to.bits()));
     if let Some(data) = spec.components.first_mut() {
         (data.dtype, data.logical_type) = stored_as(to);
@@ -441,7 +220,7 @@ fn shape_for(old: &[u64], to: &TensorType) -> Option<Vec<u64>> {
     dims.iter().enumerate().map(dim).collect()
 }
 
-fn slice(whole: &Bytes, range: Range<u64>) -> Result<Bytes> {
+pub(super) fn slice(whole: &Bytes, range: Range<u64>) -> Result<Bytes> {
     if range.start > range.end || range.end > whole.len() as u64 {
         return Err(outside(&range, whole.len()));
     }

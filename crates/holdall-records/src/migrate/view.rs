@@ -7,12 +7,12 @@
 use super::Migration;
 use super::prepare::{Job, Work};
 use super::tensors::Flat;
-use crate::build::{DatasetWriter, Part, Spool, spec};
-use crate::{HEAP, RECORDS, Records};
+use crate::Records;
+use crate::build::{DatasetWriter, Part, Spool};
 use bytes::Bytes;
 use holdall_core::{
-    Component, ComponentSpec, DType, Encoding, Error, Format, Result, Role, Stored, TensorSpec,
-    Value as Attribute, formats,
+    Component, Encoding, Error, Format, Result, Role, Stored, TensorSpec, Value as Attribute,
+    formats,
 };
 use holdall_io::items::as_it_is;
 use holdall_io::source::{Access, ByteSource, Terms};
@@ -104,44 +104,26 @@ impl Migration {
 
     fn records(&self, job: Job) -> Result<(TensorSpec, Vec<From>)> {
         let (records, schema) = (&job.records, &job.to.schema);
-        let Some(ty) = schema.record() else {
-            return Ok((spec("", RECORDS, 0, "".into()), vec![]));
-        };
-        let (count, stride) = (records.len(), schema.extent(ty)?.stride);
-        let mut spec = spec(&job.target, RECORDS, count, job.to.json.to_string());
-        let has_heap = schema.ty(ty).heap_align.is_some();
-        let mut add = |role, len| {
-            spec.components.push(ComponentSpec::new(Role::from_name(role), DType::U8, len));
-        };
         let is_at_hand =
             records.heap().is_some() || !job.resolution.converts_heap(records.schema());
         if job.resolution.keeps_heap(schema) && is_at_hand {
-            let heap = records.clone();
-            let old_heap = heap.0.heap.len();
-            let kept = job.resolution.kept(old_heap, &job.converters)?;
-            let mut parts = Vec::new();
-            add("data", count.saturating_mul(stride));
+            let kept = job.resolution.kept(records.0.heap.len(), &job.converters)?;
             let tail = Bytes::from(kept.tail.clone());
+            let spec = job.spec(records.0.heap.len().saturating_add(tail.len() as u64))?;
+            let stride = spec.components[0].decoded_len.checked_div(records.len()).unwrap_or(0);
             let Job { records, resolution, converters, .. } = job;
+            let heap = From::Heap(records.clone(), tail);
             let each = Each { records, resolution, converters, kept, stride };
-            parts.push(From::Records(Box::new(each)));
-            if has_heap {
-                add(HEAP, old_heap.saturating_add(tail.len() as u64));
-                parts.push(From::Heap(heap, tail));
-            }
-            return Ok((spec, parts));
+            return Ok((spec, vec![From::Records(Box::new(each)), heap]));
         }
         let (folder, work) = (std::env::temp_dir(), holdall_io::Work::new());
-        let mut writer =
-            DatasetWriter::new(&job.target, &job.to.json, &folder, &self.limits, &work)?;
+        let (name, kind, count) = (&job.target, &job.to.json, records.len());
+        let mut writer = DatasetWriter::new(name, kind, &folder, &self.limits, &work)?;
         writer.migrate(records, 0..count, &job.resolution, &job.converters)?;
-        let Part { components, .. } = Part::from(writer);
-        let mut parts = Vec::new();
-        for (role, _, spool) in components {
-            add(role, spool.len());
-            parts.push(From::Spooled(Mutex::new(spool)));
-        }
-        Ok((spec, parts))
+        let spools: Vec<Spool> =
+            Part::from(writer).components.into_iter().map(|(_, _, spool)| spool).collect();
+        let spec = job.spec(spools.get(1).map_or(0, Spool::len))?;
+        Ok((spec, spools.into_iter().map(|spool| From::Spooled(Mutex::new(spool))).collect()))
     }
 }
 
@@ -229,7 +211,8 @@ impl holdall_schema::Heap for Nothing {
 /// Where everything of a file lies: what is before its components, those, and what is after them.
 struct Laid {
     head: Bytes,
-    components: Vec<Range<u64>>,
+    /// By tensor, as they were given.
+    components: Vec<Vec<Range<u64>>>,
     end: u64,
     tail: Bytes,
 }
@@ -260,7 +243,7 @@ fn laid_out(
         }
     }
     let tail = encoder.finish(end)?;
-    Ok(Some(Laid { head, components: placed.into_iter().flatten().collect(), end, tail }))
+    Ok(Some(Laid { head, components: placed, end, tail }))
 }
 
 /// The bytes of a file that is nowhere.
@@ -274,7 +257,10 @@ struct View {
 impl View {
     fn new(mut laid: Laid, sources: Vec<Vec<From>>, file: &File) -> View {
         let ranges = std::mem::take(&mut laid.components);
-        let mut runs: Vec<_> = ranges.into_iter().zip(sources.into_iter().flatten()).collect();
+        let mut runs = Vec::new();
+        for (ranges, sources) in ranges.into_iter().zip(sources) {
+            runs.extend(ranges.into_iter().zip(sources));
+        }
         runs.retain(|(range, _)| !range.is_empty());
         runs.sort_by_key(|(range, _)| range.start);
         let mut terms = file.all_sources().first().map_or(Terms::DISK, |source| source.terms());

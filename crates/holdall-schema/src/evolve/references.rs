@@ -182,20 +182,10 @@ impl<'s> Walk<'s> {
     }
 
     fn added(&mut self, property: &'s Property, sites: Sites<'s>) -> Result<Local> {
-        let is_filled = match (property.presence, &property.default) {
-            (Presence::Optional, None) => true,
-            // A tensor is made of a default even where it may be absent.
-            (Presence::Optional, Some(_)) => {
-                !self.is_flat(property.node) || self.is_filled(property, sites)?
-            }
-            (Presence::Required, _) => self.is_filled(property, sites)?,
-        };
+        let is_filled =
+            property.presence == Presence::Optional || self.is_filled(property, sites)?;
         let verdict = if is_filled { Verdict::Compatible } else { Verdict::NeedsDefault };
         Ok(Local::new(What::Added, verdict).new_text(show_property(self.new, property)))
-    }
-
-    fn is_flat(&self, id: NodeId) -> bool {
-        matches!(node(self.new, id), Some(Node::Flat { .. }))
     }
 
     /// Whether a property of the new schema is there in a file that lacks it: plain JSON or a tensor with a `default`,

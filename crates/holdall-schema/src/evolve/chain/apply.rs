@@ -13,8 +13,8 @@ impl Step {
                 let found = pairs.iter().find(|(old, _)| match &value {
                     Value::String(text) => *text == old.text,
                     other => {
-                        *other == old.value
-                            || Exact::of(other).is_some_and(|a| Exact::of(&old.value) == Some(a))
+                        let numbers = (Exact::of(other), Exact::of(&old.value));
+                        *other == old.value || matches!(numbers, (Some(a), Some(b)) if a.is_same(b))
                     }
                 });
                 let made = found.map(|(_, new)| new).or(rest.as_ref()).cloned();

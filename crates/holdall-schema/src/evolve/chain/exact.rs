@@ -132,7 +132,7 @@ impl Exact {
         }
     }
 
-    fn is_same(self, other: Exact) -> bool {
+    pub(super) fn is_same(self, other: Exact) -> bool {
         match (self, other) {
             (Exact::Int(a), Exact::Int(b)) => a == b,
             (a, b) => a.float() == b.float() || (a.float().is_nan() && b.float().is_nan()),
