@@ -1,5 +1,6 @@
 //! Models and datasets under another schema: written anew, read as they are, and planned.
 
+use holdall::convert::{Convert, convert};
 use holdall::records::{Build, Conversion, Migration, MigrationPlan, check_file};
 use holdall::schema::{Document, Done, Reading, SchemaLimits};
 use holdall::{DType, File, OpenOptions, Role, TensorRecords as _, TensorSpec, Work, WriteOptions};
@@ -96,12 +97,38 @@ fn models_get_defaults_are_cast_widened_reshaped_renamed_and_dropped() {
         }
         let view = migration().view(&old).unwrap();
         check_model(&view);
+        let packed = folder.path().join("packed.zt");
+        let options = Convert::new(replacing().with_zstd(3)).with_encoding();
+        convert(&old, &packed, &options).unwrap();
+        check_model(&migration().view(&OpenOptions::new().open(&packed).unwrap()).unwrap());
         assert_eq!(
             view.tensor("up").unwrap().rows(2..5).unwrap().to_f32().unwrap()[..],
             [6.0, 8.0, 10.0]
         );
         let loaded = view.load_all().unwrap();
         drop(loaded);
+    }
+}
+
+#[test]
+fn tied_tensors_stay_tied() {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tiny.zt");
+    let weight = json!({"properties": {"weight": tensor("F32", &[64, 16])}});
+    let schema = json!({"properties": {"embed": weight, "lm_head": weight}});
+    let old = OpenOptions::new().open(tiny).unwrap();
+    let migration = Migration::new(document(&schema, Reading::File)).with_drop();
+    for to in ["mt", "zt"] {
+        let path = folder.path().join(format!("new.{to}"));
+        let report = migration.run(&old, &path, &replacing()).unwrap();
+        assert!(report.target_len < 64 * 16 * 4 * 2, "{}", report.target_len);
+        let new = OpenOptions::new().open(&path).unwrap();
+        assert_eq!(data(&new, "embed.weight"), data(&new, "lm_head.weight"));
+        let wanted = old.tensor("embed.weight").unwrap().dense().unwrap().to_f32().unwrap();
+        assert_eq!(
+            new.tensor("lm_head.weight").unwrap().dense().unwrap().to_f32().unwrap(),
+            wanted
+        );
     }
 }
 
@@ -317,6 +344,13 @@ fn records_are_migrated_and_read_under_a_new_schema_alike() {
             check_records(&OpenOptions::new().open(&path).unwrap(), sizes);
             let view = of_records(sizes).view(&old).unwrap();
             check_records(&view, sizes);
+            let far = OpenOptions::new().with_io(holdall::Io::Read).open(old.name()).unwrap();
+            check_records(&of_records(sizes).view(&far).unwrap(), sizes);
+            let packed = folder.path().join("packed.zt");
+            let options = Convert::new(replacing().with_zstd(3)).with_encoding();
+            convert(&old, &packed, &options).unwrap();
+            let packed = OpenOptions::new().open(&packed).unwrap();
+            check_records(&of_records(sizes).view(&packed).unwrap(), sizes);
             // The whole view may be written, as any file.
             let loaded = view.tensor("set").unwrap().records().unwrap().loaded().unwrap();
             let last = loaded.record(99).unwrap().to_value().unwrap();

@@ -242,8 +242,7 @@ impl Build {
         spec: TensorSpec,
         from: impl Read + Send + 'static,
     ) -> Result<()> {
-        let feeds = vec![Feed::Reader(Box::new(from))];
-        self.push(Item { spec, feeds, keep: Keep::Nothing })
+        self.fed(spec, Feed::Reader(Box::new(from)))
     }
 
     /// Takes a tensor, a dataset or a blob of an open file as it is.
@@ -264,7 +263,12 @@ impl Build {
         self.push(item)
     }
 
-    /// The same, as what `spec` says: another name, and another shape of as many elements.
+    /// Takes a tensor of one component, which comes from an open file in another form.
+    pub(crate) fn fed(&mut self, spec: TensorSpec, feed: Feed) -> Result<()> {
+        self.push(Item { spec, feeds: vec![feed], keep: Keep::Nothing })
+    }
+
+    /// As [`Build::copy`], as what `spec` says: another name, and another shape of as many elements.
     pub(crate) fn copy_under(&mut self, tensor: &Tensor, spec: &TensorSpec) -> Result<()> {
         let mut item = as_it_is(tensor)?;
         spec.name.clone_into(&mut item.spec.name);

@@ -4,8 +4,9 @@ use super::tensors::slice;
 use bytes::Bytes;
 use holdall_core::formats::stored_as;
 use holdall_core::layout::cast::{Caster, FloatType, Overflow};
-use holdall_core::{Encoding, Result, Role};
+use holdall_core::{Encoding, Error, Result, Role};
 use holdall_io::Tensor;
+use holdall_io::items::Feed;
 use holdall_schema::evolve::rules::VALUE;
 use holdall_schema::{Chain, Scalar, TensorDType};
 use std::io::Read;
@@ -48,6 +49,16 @@ impl Elements {
     /// The converter that makes them.
     pub(super) fn name(&self) -> &str {
         self.chain.as_str()
+    }
+
+    /// The same, told to a writer, where floats become floats and none may be beyond them.
+    pub(super) fn cast(&self) -> Option<Feed> {
+        if !self.chain.is_cast() || self.chain.saturates() {
+            return None;
+        }
+        let (dtype, logical) = stored_as(self.to.0);
+        let to = FloatType::of(dtype, logical.as_ref())?;
+        Feed::cast(&self.tensor, self.tensor.component(&Role::Data)?, to, beyond)
     }
 
     /// All of them, as the old ones come.
@@ -107,16 +118,14 @@ impl Elements {
         if let (true, Some(_), Some(to)) =
             (self.chain.is_cast(), float(&stored.0), float(&stored.1))
         {
-            let beyond =
+            let overflow =
                 if self.chain.saturates() { Overflow::Saturate } else { Overflow::Infinite };
             let (dtype, logical) = stored.0;
-            let mut caster = Caster::new(dtype, logical, count as u64, to, beyond);
+            let mut caster = Caster::new(dtype, logical, count as u64, to, overflow);
             caster.push(bytes, out)?;
             let lost = caster.finish(out)?;
             if lost > 0 && !self.chain.saturates() {
-                let message = format!("{lost} numbers or more are beyond what {} holds", self.to.0);
-                let e = VALUE.broken(message);
-                return Err(e.with_hint("`cast(saturate)` makes them the nearest there is"));
+                return Err(beyond(lost, to));
             }
             return Ok(());
         }
@@ -124,6 +133,13 @@ impl Elements {
         out.resize(start + count * self.to.1.size() as usize, 0);
         self.chain.elements(first, (self.from.1, bytes), (self.to.1, &mut out[start..]))
     }
+}
+
+/// The error for numbers that are beyond those of a type.
+#[cold]
+fn beyond(lost: u64, to: FloatType) -> Error {
+    let e = VALUE.broken(format!("{lost} or more numbers are beyond what {to} holds"));
+    e.with_hint("`cast(saturate)` makes them the nearest there is")
 }
 
 /// What gives bytes piece by piece, and nothing at the end.

@@ -150,7 +150,7 @@ impl Migration {
                 Work::Copied(tensor, target) => build.copy_as(tensor, target)?,
                 Work::Flat(flat) => match &flat.how {
                     How::Same(tensor) => build.copy_under(tensor, &flat.spec)?,
-                    _ => build.tensor_from(flat.spec.clone(), flat.reader()?)?,
+                    _ => build.fed(flat.spec.clone(), flat.feed()?)?,
                 },
                 Work::Records(job) => {
                     let dataset = build.dataset_of(&job.target, &job.to.json)?;

@@ -8,6 +8,7 @@ use holdall_core::formats::{schema_dtype, stored_as};
 use holdall_core::model::element_count;
 use holdall_core::{Error, Layout, Result, Role, TensorSpec};
 use holdall_io::Tensor;
+use holdall_io::items::Feed;
 use holdall_schema::evolve::rules::{NO_CONVERTER, VALUE};
 use holdall_schema::{Chain, Dim, Filled, TensorDType, TensorType};
 use std::io::Read;
@@ -181,8 +182,19 @@ impl Flat {
         Ok(made.into())
     }
 
+    /// Where a writer has its bytes from. Of floats that are only rounded it knows what they are, so that tensors which
+    /// share their bytes do so still.
+    pub(super) fn feed(&self) -> Result<Feed> {
+        if let How::Elements(elements) = &self.how
+            && let Some(feed) = elements.cast()
+        {
+            return Ok(feed);
+        }
+        Ok(Feed::Reader(self.reader()?))
+    }
+
     /// All of its bytes, in order.
-    pub(super) fn reader(&self) -> Result<Box<dyn Read + Send>> {
+    fn reader(&self) -> Result<Box<dyn Read + Send>> {
         let tensor = self.tensor().cloned();
         if let How::Elements(elements) = &self.how {
             let all = Elements::clone(elements).all()?;

@@ -9,7 +9,9 @@ use super::plan::{Items, Plan, PlanId, Step};
 use super::resolve::Resolution;
 use crate::error::Result;
 use crate::kinds::Kind;
-use crate::record::Heap;
+use crate::record::number::le;
+use crate::record::rules::ENTRY_BOUNDS;
+use crate::record::{Entry, Heap};
 use crate::schema::Schema;
 
 /// What defaults are, where they stand after an old heap.
@@ -17,6 +19,8 @@ use crate::schema::Schema;
 pub struct Kept {
     /// The bytes of each default.
     pub(super) fillings: Vec<Vec<u8>>,
+    /// Bytes of the old heap.
+    before: u64,
     /// What comes after the bytes of the old heap.
     pub tail: Vec<u8>,
 }
@@ -87,7 +91,25 @@ impl Resolution {
         for place in 0..self.fillings.len() {
             fillings.push(migrator.filling(place, &mut tail)?);
         }
-        Ok(Kept { fillings, tail: tail.bytes })
+        Ok(Kept { fillings, before: len, tail: tail.bytes })
+    }
+}
+
+impl Kept {
+    /// Copies an entry, which must not reach what comes after the old heap.
+    pub(super) fn entry(&self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
+        let Entry { offset, len } = Entry::from_bytes(le(bytes));
+        if offset.checked_add(len).is_none_or(|end| end > self.before) {
+            let before = self.before;
+            let message = format!(
+                "an entry of {len} bytes at offset {offset} leaves its heap of {before} bytes"
+            );
+            return Err(ENTRY_BOUNDS.broken(message));
+        }
+        for (slot, byte) in out.iter_mut().zip(bytes) {
+            *slot = *byte;
+        }
+        Ok(())
     }
 }
 

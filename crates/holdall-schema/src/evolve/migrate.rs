@@ -122,6 +122,9 @@ impl Work<'_> {
     fn value(&mut self, plan: PlanId, bytes: &[u8], out: &mut [u8]) -> Outcome<()> {
         let resolution = self.resolution;
         let Some(plan) = resolution.plans.get(plan.0) else { return Ok(()) };
+        if let (Some(kept), Plan::Entry | Plan::Variable { .. }) = (self.kept, plan) {
+            return Ok(kept.entry(bytes, out)?);
+        }
         match plan {
             Plan::Copy => copy(bytes, out),
             Plan::Widen(from, to) => widen(*from, bytes, *to, out),
@@ -134,7 +137,6 @@ impl Work<'_> {
                 };
                 put_place(*to, *place, out);
             }
-            Plan::Entry | Plan::Variable { .. } if self.kept.is_some() => copy(bytes, out),
             Plan::Entry => {
                 let found = Entry::from_bytes(le(bytes)).bytes(self.heap)?;
                 self.touch(found.len() as u64)?;
