@@ -65,10 +65,13 @@ fn check(document: &str) {
     let path = root().join(document);
     let Ok(text) = std::fs::read_to_string(&path) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let mut files: Vec<String> =
-        ["examples/tiny.zt", "corpus/reject/ztensor/index.overlap.in-part.zt"]
-            .map(str::to_owned)
-            .to_vec();
+    let mut files: Vec<String> = [
+        "examples/tiny.zt",
+        "examples/tiny2.json",
+        "corpus/reject/ztensor/index.overlap.in-part.zt",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     let folders = ["examples/photos", "examples/photos/files", "examples/xor"];
     for photos in folders.into_iter().chain(["examples/xor/model", "examples/xor/tensor_data"]) {
         for entry in std::fs::read_dir(root().join(photos)).unwrap() {

@@ -14,7 +14,7 @@ use crate::writer::Writer;
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::cast::{Caster, FloatType, Overflow};
-use holdall_core::{Component, Layout, Remedy, Result, TensorSpec};
+use holdall_core::{Component, Error, Layout, Remedy, Result, TensorSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -121,7 +121,14 @@ impl Casts {
         let cast = |feed: Feed| match feed {
             Feed::Component(feed) => {
                 let (tensor, component) = *feed;
-                Feed::Cast(Box::new(Casting { tensor, component, to, caster, overflowed: counter }))
+                Feed::Cast(Box::new(Casting {
+                    tensor,
+                    component,
+                    to,
+                    caster,
+                    overflowed: counter,
+                    refused: None,
+                }))
             }
             Feed::Made(make) => Feed::Made(Box::new(move || {
                 let mut out = Vec::new();
@@ -166,7 +173,7 @@ fn of_dense(spec: &TensorSpec) -> Option<ElementType> {
 }
 
 #[cold]
-fn not_cast(tensor: &Tensor, spec: &TensorSpec, to: FloatType) -> holdall_core::Error {
+fn not_cast(tensor: &Tensor, spec: &TensorSpec, to: FloatType) -> Error {
     let what = match of_dense(spec) {
         Some(of) => format!("elements of {of} are not converted to {to}"),
         None => {
@@ -189,6 +196,28 @@ pub struct Casting {
     pub(crate) to: FloatType,
     caster: Caster,
     overflowed: Arc<AtomicU64>,
+    /// What is said where numbers overflow that may not.
+    refused: Option<fn(u64, FloatType) -> Error>,
+}
+
+impl Feed {
+    /// The elements of a component, floats of a type that is known, rounded into another. `refused` is the error for numbers
+    /// that are beyond it; it comes when all are written. `None` for other elements.
+    pub fn cast(
+        tensor: &Tensor,
+        component: Component,
+        to: FloatType,
+        refused: fn(u64, FloatType) -> Error,
+    ) -> Option<Feed> {
+        let logical = component.logical_type.as_ref();
+        FloatType::of(component.dtype, logical)?;
+        let count = component.decoded_len? / component.dtype.width();
+        let (dtype, logical) = (component.dtype, logical.cloned());
+        let caster = Caster::new(dtype, logical, count, to, Overflow::Infinite);
+        let (tensor, overflowed) = (tensor.clone(), Arc::default());
+        let refused = Some(refused);
+        Some(Feed::Cast(Box::new(Casting { tensor, component, to, caster, overflowed, refused })))
+    }
 }
 
 impl Casting {
@@ -213,7 +242,13 @@ impl Casting {
             work.advance(piece.len() as u64)?;
         }
         self.overflowed.store(pieces.overflowed, Ordering::Relaxed);
-        Ok(())
+        match self.refused {
+            Some(refused) if pieces.overflowed > 0 => {
+                let e = refused(pieces.overflowed, self.to);
+                Err(self.tensor.place(e, &self.component))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

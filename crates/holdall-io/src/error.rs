@@ -143,8 +143,12 @@ holdall_core::error::rules! {
         "A damaged file that is salvaged has at least one sound tensor.";
 }
 
-/// An operating system error that happened while doing `what`.
+/// An operating system error that happened while doing `what`. An error of ours that came through the standard library
+/// is what it was.
 #[cold]
 pub fn io(e: std::io::Error, what: impl Display) -> Error {
+    if let Some(own) = e.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+        return own.clone();
+    }
     IO.broken(what.to_string()).because(e)
 }

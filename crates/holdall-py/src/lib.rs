@@ -11,6 +11,7 @@ mod errors;
 mod file;
 mod kinds;
 mod memory;
+mod migrate;
 #[cfg(feature = "carton")]
 mod model;
 mod options;
@@ -55,6 +56,8 @@ mod _holdall {
     use super::file::salvage;
     #[pymodule_export]
     use super::memory::Buffer;
+    #[pymodule_export]
+    use super::migrate::{schema_migrate, schema_plan, schema_view};
     #[cfg(feature = "carton")]
     #[pymodule_export]
     use super::model::NativeModel;
@@ -75,9 +78,7 @@ mod _holdall {
     #[pymodule_export]
     use super::save::save;
     #[pymodule_export]
-    use super::schemas::{
-        build, schema_check, schema_diff, schema_infer, schema_layout, schema_migrate,
-    };
+    use super::schemas::{build, schema_check, schema_diff, schema_infer, schema_layout};
     #[pymodule_export]
     use super::writer::NativeWriter;
 

@@ -1,4 +1,4 @@
-//! Schemas of records: made, laid out, compared, checked; and files of records, built and migrated.
+//! Schemas of records: made, laid out, compared, checked; and files of records, built.
 
 use crate::errors::{Raise, misuse, raise};
 use crate::file::NativeFile;
@@ -7,7 +7,7 @@ use crate::work::run_with;
 use holdall::convert;
 use holdall::diff::diff_schemas;
 use holdall::records::{
-    self, Build, CheckReport, FillOptions, Form, Migration, Rows, RowsOptions, SchemaOrFile, Where,
+    self, Build, CheckReport, FillOptions, Form, Rows, RowsOptions, SchemaOrFile, Where,
 };
 use holdall::schema::record::{Null, Unknown};
 use holdall::schema::{Base, Bump, Document, InferOptions, Path, Reading, Symbols, There, Width};
@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 /// What a schema is given as: what it is, and that.
-type Given<'py> = (String, Bound<'py, PyAny>);
+pub(crate) type Given<'py> = (String, Bound<'py, PyAny>);
 
 /// What stands for a schema that was given as a dict, in errors.
 const SCHEMA: &str = "<schema>";
@@ -43,7 +43,7 @@ fn given(py: Python<'_>, (what, value): &Given<'_>, reading: Reading) -> PyResul
 }
 
 /// A schema, or that of a tensor file.
-fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyResult<Document> {
+pub(crate) fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyResult<Document> {
     match given(py, of, reading)? {
         SchemaOrFile::Schema(schema) => Ok(*schema),
         SchemaOrFile::File(file) => py.detach(|| convert::schema(&file)).raise(py),
@@ -325,45 +325,6 @@ fn report_of<'py>(py: Python<'py>, report: &CheckReport) -> PyResult<Bound<'py, 
     d.set_item("records", report.records)?;
     d.set_item("finding_count", report.found)?;
     d.set_item("findings", findings)?;
-    Ok(d)
-}
-
-/// Writes the records of a file under another schema.
-#[pyfunction]
-#[pyo3(signature = (file, schema, to, path, renames, drop, writing, progress))]
-#[allow(clippy::too_many_arguments)] // Keywords of one Python function.
-pub(crate) fn schema_migrate<'py>(
-    py: Python<'py>,
-    file: &NativeFile,
-    schema: Given<'py>,
-    to: PathBuf,
-    path: Option<String>,
-    renames: Vec<(String, String)>,
-    drop: bool,
-    writing: Writing<'py>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let file = file.get(py)?;
-    let options = writing.options(py)?;
-    let mut migration = Migration::new(document(py, &schema, Reading::ByContent)?);
-    if let Some(path) = path {
-        migration = migration.with_dataset(path);
-    }
-    for (new, old) in renames {
-        migration = migration.with_rename(new, old);
-    }
-    if drop {
-        migration = migration.with_drop();
-    }
-    let report = run_with(py, u64::MAX, writing.threads, progress, |work| {
-        let options = options.with_work(work.clone());
-        migration.with_work(work).run(&file, to, &options)
-    })?;
-    let d = PyDict::new(py);
-    d.set_item("records", report.records)?;
-    d.set_item("tensors", report.tensors)?;
-    d.set_item("dropped", report.dropped)?;
-    d.set_item("nbytes", report.target_len)?;
     Ok(d)
 }
 

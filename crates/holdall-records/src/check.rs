@@ -1,6 +1,8 @@
 //! Whether records fit a schema: rows that people have, and what is in a file.
 
 use super::TensorRecords as _;
+use super::migrate::missing::missing;
+use super::migrate::tensors::Flat;
 use super::reread::Reread;
 use super::rows::{Fill, FillOptions, Rows};
 use super::rules::{NO_METATENSOR, UNKNOWN_LEN, WHICH_DATASET};
@@ -12,7 +14,7 @@ use holdall_core::{
 use holdall_io::File;
 use holdall_io::Work;
 use holdall_schema::{
-    Checker, Converters, Document, KIND_ATTRIBUTE, Resolution, ResolveOptions, Root,
+    Checker, Converters, Document, KIND_ATTRIBUTE, Node, Resolution, ResolveOptions, Root,
     SCHEMA_ATTRIBUTE, SchemaLimits, TypeId, resolve,
 };
 
@@ -211,11 +213,21 @@ fn resolved(
     Ok((ty, resolve(records.schema(), records.ty(), &kind.schema, ty, &options)?))
 }
 
-/// Whether the tensors of a file could stand under that schema, asked of what would write them so. Datasets are
-/// taken as what a migration makes of them.
+/// Whether the tensors of a file could stand under that schema, asked of what would write them so. They are
+/// taken as what a migration makes of them, which is told nothing.
 fn header(file: &File, schema: &Document, limits: &SchemaLimits) -> Result<Result<()>> {
     let mut specs = Vec::new();
     for tensor in file.tensors() {
+        if let (Layout::Dense, Ok(id)) = (tensor.layout(), schema.place(tensor.name()))
+            && let Node::Flat { tensor: to, .. } = schema.schema.node(id)
+            && tensor.sound().is_ok()
+        {
+            match Flat::new(&tensor, tensor.name(), to, None) {
+                Ok(flat) => specs.push(flat.spec),
+                Err(e) => return Ok(Err(e.in_tensor(tensor.name()))),
+            }
+            continue;
+        }
         specs.push(TensorSpec::of(tensor.info()).ok_or_else(|| {
             let e = UNKNOWN_LEN.broken("only decoding it says how long it is");
             e.in_tensor(tensor.name()).in_source(file.name())
@@ -226,6 +238,10 @@ fn header(file: &File, schema: &Document, limits: &SchemaLimits) -> Result<Resul
         {
             migrated(spec, &kind, ty)?;
         }
+    }
+    match missing(schema, specs.iter().map(|spec| spec.name.clone()), limits) {
+        Ok(lacking) => specs.extend(lacking.filled.into_iter().map(|flat| flat.spec)),
+        Err(e) => return Ok(Err(e)),
     }
     fits(&specs, file.attributes(), &schema.json)
 }
@@ -245,7 +261,7 @@ fn migrated(spec: &mut TensorSpec, kind: &Document, ty: TypeId) -> Result<()> {
 }
 
 /// Whether tensors and attributes could stand in one file under a schema.
-pub(super) fn fits(
+pub(crate) fn fits(
     specs: &[TensorSpec],
     attributes: &Attributes,
     schema: &serde_json::Value,

@@ -52,7 +52,7 @@ pub use column::Column;
 pub use each::Iter;
 pub use holdall_schema::{Accessor, ReadScalar, Typed};
 pub use infer::infer;
-pub use migrate::{Migration, MigrationReport};
+pub use migrate::{Conversion, Migration, MigrationPlan, MigrationReport, PlanStep, TensorPart};
 pub use outline::{RecordLayout, SchemaLayout, layout};
 pub use query::{Columns, Condition, Query, Sample};
 pub use ragged::Ragged;

@@ -42,8 +42,8 @@ use check::is_value;
 pub use document::{Document, Reading, record_kind};
 pub use dtype::TensorDType;
 pub use evolve::{
-    Bump, Change, Convert, Converters, Migrator, Part, Resolution, ResolveOptions, Side, Verdict,
-    What, by_value, changes_json, diff, resolve,
+    Bump, Chain, Change, Convert, Converters, Done, Filled, Kept, MemberStep, Migrator, Part,
+    Resolution, ResolveOptions, Side, Verdict, What, by_value, changes_json, diff, resolve,
 };
 pub use extent::Symbols;
 pub use holdall_error as error;

@@ -4,6 +4,7 @@ use crate::error::{Result, Shown as _, list};
 use crate::extent::{Symbols, get, sized};
 use crate::kinds::{Content, Dim, Len, TensorType, Type, TypeId};
 use crate::rules::OPEN_SHAPE;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// A place where `tensors` has a reference, or something that leads to one, in its [`Schema`].
@@ -111,6 +112,8 @@ pub struct Property {
     pub node: NodeId,
     /// Whether it must be there.
     pub presence: Presence,
+    /// The `default` of the schema.
+    pub default: Option<Arc<Value>>,
 }
 
 /// Whether a member must be there.

@@ -8,8 +8,8 @@
 //! A test runs it, and compares the snippets of `docs/rust.md` with these functions.
 #![allow(dead_code)] // The test that includes this file calls `run` itself.
 
-use holdall::records::Build;
-use holdall::schema::{Converters, ResolveOptions, SchemaLimits, by_value};
+use holdall::records::{Build, Conversion, Migration};
+use holdall::schema::{Converters, Document, Reading, ResolveOptions, SchemaLimits, by_value};
 use holdall::{TensorRecords as _, WriteOptions};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -29,7 +29,8 @@ pub(crate) fn run(folder: &Path, count: u64) -> holdall::Result<()> {
     build(&path, count)?;
     sample(&path)?;
     filter(&path, &dogs)?;
-    migrate(&path, &new)
+    migrate(&path, &new)?;
+    read(&path)
 }
 
 /// What a record is made of.
@@ -155,5 +156,30 @@ fn migrate(path: &Path, new: &Path) -> holdall::Result<()> {
     assert_eq!(migrated.len(), records.len());
     let first = migrated.record(0)?.to_value()?;
     assert_eq!((&first["title"], &first["stars"]), (&json!("A picture of class 0"), &json!(3)));
+    Ok(())
+}
+
+/// Reads the dataset as a program has it that wants numbers of 16 bits, and no captions.
+fn read(path: &Path) -> holdall::Result<()> {
+    let schema = json!({
+        "TypeDef:Struct": ["label", "score", "source"],
+        "required": ["label", "score", "source"],
+        "properties": {
+            "label": {"TypeDef:Uint8": true},
+            "score": {"TypeDef:BFloat16": true, "default": 0},
+            "source": {"TypeDef:String": true, "default": "made up"}
+        }
+    });
+
+    let new = Document::new(schema, "new", Reading::Record, &SchemaLimits::default())?;
+    let migration = Migration::new(new)
+        .with_converter("label", "cast".parse::<Conversion>()?)
+        .with_converter("score", "scale(10)|cast".parse::<Conversion>()?)
+        .with_drop();
+    for step in migration.plan(&holdall::open(path)?)?.steps {
+        println!("{step}");
+    }
+    let view = migration.view(&holdall::open(path)?)?;
+    println!("{}", view.tensor("train")?.records()?.record(7)?.to_json()?);
     Ok(())
 }

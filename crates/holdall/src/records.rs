@@ -24,11 +24,12 @@ pub use holdall_derive::Record;
 pub use holdall_records::derive;
 pub use holdall_records::{
     Accessor, Blob, BlobElement, BlobWriter, Build, BuildReport, CheckReport, Column, Columns,
-    Condition, DatasetWriter, FillOptions, Finding, Form, Iter, Migration, MigrationReport, Part,
-    Query, Ragged, ReadScalar, Record, RecordLayout, Records, Rows, RowsOptions, Sample,
-    SchemaLayout, SchemaOrFile, TensorRecords, Texts, Typed, Where, check_file, check_rows,
-    check_schema, dataset, dataset_or_blob, infer, is_binary, layout, query, rules,
-    schema_of_dataset, schema_of_file, schema_of_tensor,
+    Condition, Conversion, DatasetWriter, FillOptions, Finding, Form, Iter, Migration,
+    MigrationPlan, MigrationReport, Part, PlanStep, Query, Ragged, ReadScalar, Record,
+    RecordLayout, Records, Rows, RowsOptions, Sample, SchemaLayout, SchemaOrFile, TensorPart,
+    TensorRecords, Texts, Typed, Where, check_file, check_rows, check_schema, dataset,
+    dataset_or_blob, infer, is_binary, layout, query, rules, schema_of_dataset, schema_of_file,
+    schema_of_tensor,
 };
 #[cfg(feature = "derive")]
 pub use holdall_records::{FromRecord, Structs};

@@ -8,7 +8,7 @@
 use holdall::diff::diff_schemas;
 use holdall::records::{Build, Migration, SchemaOrFile, check_file};
 use holdall::schema::{Document, Reading, SchemaLimits, Verdict};
-use holdall::{File, OpenOptions, Work, WriteOptions};
+use holdall::{DType, File, OpenOptions, TensorSpec, Work, WriteOptions};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -366,6 +366,152 @@ fn compatible_is_what_checks_and_migrates() {
             let new_file = OpenOptions::new().open(&target).unwrap();
             let again = check(&new_file, &new);
             assert!(again.is_sound(), "{seed}: {:?}", again.findings);
+        } else {
+            other += 1;
+        }
+    }
+    assert!(compatible > 60 && other > 60, "{compatible} compatible, {other} not");
+}
+
+/// A model's schema before and after, and the tensors that a file has of it: by chance.
+fn model(dice: &mut Dice) -> (Value, Value, Vec<TensorSpec>) {
+    let (mut old, mut new) = (Map::new(), Map::new());
+    let mut specs = Vec::new();
+    let mut required = (Vec::new(), Vec::new());
+    let dtypes =
+        [DType::F32, DType::F64, DType::F16, DType::Bf16, DType::I8, DType::U8, DType::I32];
+    let named = |dtype: DType| dtype.as_str().to_uppercase();
+    let node = |dtype: DType, shape: Value| json!({"TypeDef:Tensor": {"dtype": named(dtype), "shape": shape}});
+    for at in 0..1 + dice.below(3) {
+        let name = format!("t{at}");
+        let dtype = dice.pick(&dtypes);
+        let to = if dice.below(3) == 0 { dice.pick(&dtypes) } else { dtype };
+        let shape = match dice.below(9) {
+            0 => json!([3, 2]),
+            1 => json!([null, 3]),
+            2 => json!([6]),
+            _ => json!([2, 3]),
+        };
+        old.insert(name.clone(), node(dtype, json!([2, 3])));
+        let (was_required, is_required) = (dice.below(2) == 0, dice.below(2) == 0);
+        // A file that lacks what it may lack, and one that does not.
+        if was_required || dice.below(2) == 0 {
+            specs.push(TensorSpec::dense(name.as_str(), dtype, [2, 3]));
+        }
+        let mut after = node(to, shape);
+        match dice.below(6) {
+            0 => after["default"] = json!(1),
+            1 => after["default"] = json!({"data": [0, 1, 2, 3, 4, 5]}),
+            2 => after["default"] = json!({"data": [0]}),
+            3 => after["default"] = json!(1000),
+            _ => {}
+        }
+        if dice.below(12) > 0 {
+            new.insert(name.clone(), after);
+            required.1.extend(is_required.then(|| name.clone()));
+        }
+        required.0.extend(was_required.then_some(name));
+    }
+    let mut added = node(DType::U8, json!([2]));
+    match dice.below(8) {
+        0 => drop(new.insert("a".into(), added)),
+        1 => {
+            added["default"] = json!({"data": [7, 8]});
+            let inner = json!({"properties": {"b": added}, "required": ["b"]});
+            new.insert("a".into(), inner);
+            required.1.push("a".into());
+        }
+        2 => {
+            new.insert("a".into(), json!({"properties": {"b": added}}));
+            required.1.push("a".into());
+        }
+        _ => {}
+    }
+    specs.push(TensorSpec::dense("z", DType::U8, [1]));
+    old.insert("z".into(), node(DType::U8, json!([1])));
+    new.insert("z".into(), node(DType::U8, json!([1])));
+    let whole = |properties, required| json!({"properties": properties, "required": required, "additionalProperties": false});
+    (whole(old, required.0), whole(new, required.1), specs)
+}
+
+#[test]
+fn compatible_models_are_what_checks_migrates_and_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = SchemaLimits::default();
+    let (mut compatible, mut other) = (0, 0);
+    for seed in 1..=400u64 {
+        let mut dice = Dice(seed.wrapping_mul(0xd134_2543_de82_ef95));
+        let (before, after, mut specs) = model(&mut dice);
+        let (old, new) = (document(&before, Reading::File), document(&after, Reading::File));
+        let side = |d: &Document| SchemaOrFile::Schema(Box::new(d.clone()));
+        let changes = diff_schemas(side(&old), side(&new), None, &limits).unwrap().changes;
+        let is_compatible = changes.iter().all(|c| c.verdict == Verdict::Compatible);
+        // What is not compatible shows in some file: in that which has all, or in that which has the least.
+        let mut outcomes = Vec::new();
+        for all in [true, false] {
+            if all {
+                for (name, kind) in before["properties"].as_object().unwrap() {
+                    if name != "z" && !specs.iter().any(|s| s.name == *name) {
+                        let dtype =
+                            kind["TypeDef:Tensor"]["dtype"].as_str().unwrap().to_lowercase();
+                        let dtype = DType::from_name(&dtype).unwrap();
+                        specs.push(TensorSpec::dense(name.as_str(), dtype, [2, 3]));
+                    }
+                }
+            } else {
+                let required = before["required"].as_array().unwrap();
+                specs.retain(|s| {
+                    s.name == "z" || required.iter().any(|name| *name == s.name.as_str())
+                });
+            }
+            let extension = if seed % 2 == 0 { "mt" } else { "zt" };
+            let path = folder.path().join(format!("{seed}-{all}.{extension}"));
+            let mut build = Build::create(&path, &WriteOptions::new()).unwrap();
+            if extension == "mt" {
+                build = build.with_schema(&old.json).unwrap();
+            }
+            for spec in &specs {
+                let len = spec.components[0].decoded_len as usize;
+                let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
+                build.tensor(spec.clone(), &[&bytes]).unwrap();
+            }
+            build.finish().unwrap();
+            let file = OpenOptions::new().open(&path).unwrap();
+            let check = |file: &File, schema| {
+                check_file(file, schema, None, &limits, &Work::new()).unwrap()
+            };
+            assert!(check(&file, &old).is_sound(), "{seed}: {:?}", check(&file, &old).findings);
+            let checked = check(&file, &new);
+            let target = folder.path().join(format!("{seed}-{all}-new.mt"));
+            let migration = Migration::new(new.clone());
+            let migrated = migration.run(&file, &target, &WriteOptions::new());
+            let told = format!(
+                "{seed} {all}: {changes:?}\nchecked: {:?}\nmigrated: {migrated:?}\n{before}\n{after}",
+                checked.findings
+            );
+            assert_eq!(checked.is_sound(), migrated.is_ok(), "{told}");
+            assert_eq!(migration.plan(&file).is_ok(), migrated.is_ok(), "{told}");
+            outcomes.push(migrated.is_ok());
+            if migrated.is_err() {
+                continue;
+            }
+            let written = OpenOptions::new().open(&target).unwrap();
+            assert!(check(&written, &new).is_sound(), "{told}");
+            let view = migration.view(&file).unwrap();
+            assert_eq!(view.len(), written.len(), "{told}");
+            for tensor in written.tensors() {
+                let own = view.tensor(tensor.name()).unwrap();
+                let bytes = |t: &holdall::Tensor| t.bytes(&holdall::Role::Data).unwrap();
+                assert_eq!(bytes(&own), bytes(&tensor), "{told}");
+            }
+        }
+        assert_eq!(
+            is_compatible,
+            outcomes.iter().all(|ok| *ok),
+            "{seed} {outcomes:?}: {changes:?}\n{before}\n{after}"
+        );
+        if is_compatible {
+            compatible += 1;
         } else {
             other += 1;
         }

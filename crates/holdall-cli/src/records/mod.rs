@@ -7,12 +7,15 @@ use crate::exit::{Failure, Status};
 use crate::extract::{Rows, rows};
 use crate::input;
 use crate::output::text::count;
+use crate::schema::evolution::Evolution;
+use crate::schema::read;
 use crate::session::Session;
 use clap::Args;
-use holdall::TensorRecords as _;
-use holdall::records::{self, Sample};
+use holdall::records::{self, Migration, Sample};
+use holdall::schema::Reading;
+use holdall::{File, TensorRecords as _};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use write::Output;
 
 /// Show the records of a file: by place, by column, by condition, by chance
@@ -23,9 +26,12 @@ use write::Output;
   holdall records train.mt --columns id,at.lat --csv       two columns of all records
   holdall records train.mt --where 'label=cat' --where 'stars>=4' --columns id,caption
   holdall records train.mt --sample 5 --seed 1 --json      five by chance, the same ones each time
+  holdall records old.mt --schema new.json --rename text=caption    as a new schema has them
 
 A record is found by its place, without reading those before it. Conditions are MEMBER=VALUE, !=,
 <, <=, > and >=; a MEMBER alone asks whether it is there, !MEMBER whether it is not. All of them hold.
+With --schema records are made as they are read, as `holdall schema migrate` would write them, and what
+the schema does not have is passed over.
 --json writes a JSON value on each line, --csv a table with names in its first line.")]
 pub(crate) struct RecordsArgs {
     /// A file, or `-` for standard input
@@ -35,6 +41,13 @@ pub(crate) struct RecordsArgs {
     /// The dataset or blob [default: the only one]
     #[arg(short, long, value_name = "PATH")]
     path: Option<String>,
+
+    /// Read the file under this schema: of a record, or of a whole file
+    #[arg(long, value_name = "SCHEMA")]
+    schema: Option<PathBuf>,
+
+    #[command(flatten)]
+    evolution: Evolution,
 
     /// Only records A to B (not included), as 0..64, ..64 or 64..
     #[arg(long, value_name = "A..B", value_parser = rows, allow_hyphen_values = true)]
@@ -73,7 +86,12 @@ const TABLE_COLUMNS: usize = 64;
 
 /// Shows them.
 pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failure> {
+    input::check_once([&args.file].into_iter().chain(&args.schema))?;
     let file = input::open(session, &args.file)?;
+    let file = match &args.schema {
+        Some(schema) => under(session, args, &file, schema)?,
+        None => file,
+    };
     let tensor = records::dataset_or_blob(&file, args.path.as_deref())?;
     if tensor.layout().as_str() == "blob" {
         return blob::run(session, args, &tensor.blob()?);
@@ -100,6 +118,21 @@ pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failu
         output.record(session, &record?, &columns)?;
     }
     output.finish(session, &count(records.len(), "record"))
+}
+
+/// The file as it is under another schema.
+fn under(
+    session: &Session,
+    args: &RecordsArgs,
+    file: &File,
+    schema: &Path,
+) -> Result<File, Failure> {
+    let schema = read::schema(session, schema, Reading::ByContent)?;
+    let mut migration = Migration::new(schema).with_limits(session.global.limits().of_schemas());
+    if let Some(path) = args.path.as_deref().filter(|path| file.index().get(path).is_some()) {
+        migration = migration.with_dataset(path);
+    }
+    Ok(args.evolution.apply(migration)?.view(file)?)
 }
 
 impl RecordsArgs {

@@ -1,6 +1,7 @@
 //! `holdall schema migrate`.
 
-use super::read;
+use super::evolution::Evolution;
+use super::{plan, read};
 use crate::exit::{Failure, Status};
 use crate::input;
 use crate::output::as_json;
@@ -14,7 +15,7 @@ use holdall::schema::Reading;
 use holdall::schema::evolve::rules::DROPS_MEMBER;
 use holdall::{Error, File};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Write a file anew under another schema: its records, or the tensors of a model
 #[derive(Debug, Args)]
@@ -23,9 +24,22 @@ use std::path::PathBuf;
   holdall schema migrate old.mt new.json -o new.mt --rename text=caption
   holdall schema migrate old.mt new.json -o new.mt --drop           leave out what is no longer there
   holdall schema migrate model.mt whole.json -o new.mt --rename up.weight=w1 --drop
+  holdall schema migrate model.mt half.json -o half.mt --convert 'encoder.w=cast'
+  holdall schema migrate old.mt new.json --dry-run                  what it would do
 
-Numbers widen, values of enums and variants of unions match by name, and members that are new take
-their default or are absent; `holdall schema diff` says beforehand what it comes to. Nothing is left
+Converters make what does not follow by itself; `|` puts one after the other:
+  cast                  another type of number: floats are rounded to nearest, ties to even;
+                        what is beyond it is refused, by cast(saturate) the nearest there is
+  round  scale(K)  offset(K)  clamp(MIN,MAX)         numbers
+  map(OLD=NEW,…)        numbers, texts, values of enums; *=NEW is for all others
+  parse  text           text to a number, anything to text
+  split(SEP)  join(SEP) text to a list of texts, and back; join(SEP,MEMBER,…) of a struct
+  member(NAME)          a member of the struct around, for a member that the file does not have
+  const(VALUE)          the same for all
+  reshape               a tensor of another shape of as many elements
+
+Numbers widen, values of enums and variants of unions match by name, and members and tensors that are
+new take their default or are absent; `holdall schema diff` says beforehand what it comes to. Nothing is left
 out unless --drop says so. Everything else in the file stays as it is. Records go through one by one:
 memory does not grow with the file.")]
 pub(crate) struct MigrateArgs {
@@ -38,17 +52,19 @@ pub(crate) struct MigrateArgs {
     schema: PathBuf,
 
     /// The file to write
-    #[arg(short, long, value_name = "OUT")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "OUT", required_unless_present = "dry_run")]
+    output: Option<PathBuf>,
+
+    /// Show what would be done, and write nothing
+    #[arg(long)]
+    dry_run: bool,
 
     /// The dataset that a record's schema is for [default: the only one]
     #[arg(short, long, value_name = "PATH")]
     path: Option<String>,
 
-    /// The member that is NEW in the new schema is OLD in the file, in the same struct, or so is a tensor;
-    /// may be given again
-    #[arg(long, value_name = "NEW=OLD", value_parser = rename)]
-    rename: Vec<(String, String)>,
+    #[command(flatten)]
+    evolution: Evolution,
 
     /// Leave out members, and tensors, that the new schema does not have
     #[arg(long)]
@@ -66,33 +82,36 @@ pub(crate) struct MigrateArgs {
     writing: Writing,
 }
 
-fn rename(text: &str) -> Result<(String, String), String> {
-    let (new, old) = text.split_once('=').ok_or("write NEW=OLD, for example text=caption")?;
-    Ok((new.to_owned(), old.to_owned()))
-}
-
 /// Migrates.
 pub(crate) fn run(session: &Session, args: &MigrateArgs) -> Result<Status, Failure> {
     input::check_once([&args.file, &args.schema])?;
-    writing::check_is_file(&args.output)?;
+    if let Some(output) = &args.output {
+        writing::check_is_file(output)?;
+    }
     let file = input::open(session, &args.file)?;
     let schema = read::schema(session, &args.schema, Reading::ByContent)?;
-    let options =
-        args.writing.of_records(session.work("writing"), args.to.as_deref(), args.force)?;
     let mut migration = Migration::new(schema).with_limits(session.global.limits().of_schemas());
     if let Some(path) = &args.path {
         migration = migration.with_dataset(path);
     }
-    for (new, old) in &args.rename {
-        migration = migration.with_rename(new, old);
-    }
+    migration = args.evolution.apply(migration)?;
     if args.drop {
         migration = migration.with_drop();
     }
+    let output = match &args.output {
+        Some(output) if !args.dry_run => output,
+        _ => {
+            let plan = migration.plan(&file).map_err(advised)?;
+            plan::show(session, &file, &input::shown(&args.schema), &plan)?;
+            return Ok(Status::Fine);
+        }
+    };
+    let options =
+        args.writing.of_records(session.work("writing"), args.to.as_deref(), args.force)?;
     let migration = migration.with_work(session.work("migrating"));
-    let migrated = migration.run(&file, &args.output, &options);
+    let migrated = migration.run(&file, output, &options);
     drop((migration, options));
-    tell(session, &file, args, &migrated.map_err(advised)?)?;
+    tell(session, &file, output, &migrated.map_err(advised)?)?;
     Ok(Status::Fine)
 }
 
@@ -107,10 +126,10 @@ fn advised(e: Error) -> Error {
 fn tell(
     session: &Session,
     file: &File,
-    args: &MigrateArgs,
+    output: &Path,
     report: &MigrationReport,
 ) -> Result<(), Failure> {
-    let target = args.output.display().to_string();
+    let target = output.display().to_string();
     if session.json() {
         let fields = fields! {
             source: file.name(),

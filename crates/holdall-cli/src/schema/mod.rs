@@ -3,9 +3,11 @@
 
 mod check;
 mod diff;
+pub(crate) mod evolution;
 mod infer;
 mod layout;
 mod migrate;
+mod plan;
 pub(crate) mod read;
 mod show;
 

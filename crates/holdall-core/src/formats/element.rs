@@ -7,9 +7,9 @@ use holdall_schema::TensorDType as T;
 #[derive(Debug)]
 pub(super) struct ElementType {
     /// Its name in a header.
+    #[cfg(any(feature = "metatensor", feature = "safetensors"))]
     pub(super) name: &'static str,
     /// As schemas have it.
-    #[cfg(feature = "metatensor")]
     pub(super) named: T,
     pub(super) dtype: DType,
     pub(super) logical_type: Option<LogicalType>,
@@ -29,8 +29,8 @@ impl ElementType {
 
     const fn new(named: T, dtype: DType, logical_type: Option<LogicalType>) -> ElementType {
         ElementType {
+            #[cfg(any(feature = "metatensor", feature = "safetensors"))]
             name: named.as_str(),
-            #[cfg(feature = "metatensor")]
             named,
             dtype,
             logical_type,
@@ -73,12 +73,26 @@ pub(super) static ELEMENT_TYPES: [ElementType; 22] = [
     ElementType::plain(T::U64, DType::U64),
 ];
 
+/// What schemas call such elements, if they have a name for them.
+pub fn schema_dtype(dtype: DType, logical: Option<&LogicalType>) -> Option<T> {
+    let same = |t: &&ElementType| t.dtype == dtype && t.logical_type.as_ref() == logical;
+    ELEMENT_TYPES.iter().find(same).map(|t| t.named)
+}
+
+/// How elements of a schema's type are stored, and what they mean beyond that.
+pub fn stored_as(named: T) -> (DType, Option<LogicalType>) {
+    let found = ELEMENT_TYPES.iter().find(|t| t.named == named);
+    found.map_or((DType::U8, None), |t| (t.dtype, t.logical_type.clone()))
+}
+
 /// The element type of that name in a header.
+#[cfg(any(feature = "metatensor", feature = "safetensors"))]
 pub(super) fn by_name(name: &str) -> Option<&'static ElementType> {
     ELEMENT_TYPES.iter().find(|t| t.name == name)
 }
 
 /// The element type that says the same.
+#[cfg(any(feature = "metatensor", feature = "safetensors"))]
 pub(super) fn by_meaning(
     dtype: DType,
     logical: Option<&LogicalType>,

@@ -8,7 +8,6 @@
 
 #[cfg(feature = "carton")]
 pub mod carton;
-#[cfg(any(feature = "metatensor", feature = "safetensors"))]
 mod element;
 #[cfg(feature = "gguf")]
 pub mod gguf;
@@ -24,6 +23,8 @@ pub mod pytorch;
 pub mod safetensors;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
+
+pub use element::{schema_dtype, stored_as};
 
 use crate::encode::{Encode, EncodeOptions};
 use crate::error::{Error, Result, Rule};

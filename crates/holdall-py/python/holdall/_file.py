@@ -16,6 +16,9 @@ from .errors import HoldallError, NotFound, Unsupported
 if TYPE_CHECKING:
     import numpy as np
 
+    from ._evolution import Converter
+    from ._rows import Schema
+
 __all__ = ["open", "File", "Source"]
 
 Io = Literal["auto", "map", "read", "direct"]
@@ -37,6 +40,10 @@ def open(
     offline: bool = False,
     layouts: Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]] = (),
     name: Optional[str] = None,
+    schema: "Optional[Schema]" = None,
+    dataset: Optional[str] = None,
+    rename: Optional[Mapping[str, str]] = None,
+    converters: "Optional[Mapping[str, Converter]]" = None,
 ) -> "File":
     """Opens a tensor file of any format that Holdall reads. Only its table of contents is read.
 
@@ -57,6 +64,9 @@ def open(
         layouts: Files that say what layouts mean which have no meaning by themselves; one or several (TOML, see
             ``docs/spec/layouts.md``). Tensors of such layouts have values then: :meth:`Tensor.to_dense`, statistics.
         name: Name for a source without a path, for messages.
+        schema: The schema to read it under, of a record or of the whole file: tensors and records are made as they are
+            read, as :func:`holdall.schema.migrate` would write them. What the schema does not have is passed over.
+        dataset, rename, converters: ``path``, ``rename`` and ``converters`` of :func:`holdall.schema.migrate`.
 
     Raises:
         MissingFile, Io: it cannot be read.
@@ -67,9 +77,19 @@ def open(
     described = [layouts] if isinstance(layouts, (str, os.PathLike)) else list(layouts)
     if isinstance(source, (str, os.PathLike)):
         native = _holdall.File.open(source, io, check, caps, bool(strict), allowed(allow), bool(offline), described)
-        return File(native, os.fsdecode(source))
-    data, name = in_memory(source, name)
-    return File(_holdall.File.open_bytes(data, name, check, caps, bool(strict), described), name)
+        file = File(native, os.fsdecode(source))
+    else:
+        data, name = in_memory(source, name)
+        file = File(_holdall.File.open_bytes(data, name, check, caps, bool(strict), described), name)
+    if schema is None:
+        if dataset is not None or rename or converters:
+            raise TypeError("dataset, rename and converters are said about a schema, which is not given")
+        return file
+    from ._evolution import evolution
+    from ._rows import schema as given
+
+    how = evolution(file, dataset, rename, converters, True)
+    return File(_holdall.schema_view(file._native, given(schema), how), file.name)
 
 
 def in_memory(source: Source, name: Optional[str]) -> tuple[bytes, str]:

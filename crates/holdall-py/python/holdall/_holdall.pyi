@@ -8,7 +8,7 @@ from .errors import HoldallError
 __all__ = [
     "Blob", "Buffer", "File", "Model", "Package", "Records", "Writer", "__version__", "build", "command", "fetch",
     "formats", "pack", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "schema_check", "schema_diff",
-    "schema_infer", "schema_layout", "schema_migrate", "shrink", "type_name",
+    "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view", "shrink", "type_name",
 ]  # fmt: skip
 __version__: str
 
@@ -58,12 +58,12 @@ def schema_migrate(
     file: File,
     schema: _Given,
     to: Any,
-    path: Optional[str],
-    renames: list[tuple[str, str]],
-    drop: bool,
+    evolution: dict[str, Any],
     writing: dict[str, Any],
     progress: _Progress,
 ) -> dict[str, Any]: ...
+def schema_plan(file: File, schema: _Given, evolution: dict[str, Any]) -> dict[str, Any]: ...
+def schema_view(file: File, schema: _Given, evolution: dict[str, Any]) -> File: ...
 def build(
     to: Any,
     schema: Optional[_Given],

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Optional, Union
 
 from . import _holdall
+from ._evolution import Converter, evolution
 from ._file import File, Source
 from ._operations import _opened
 from ._progress import Progress, listening
@@ -32,13 +33,16 @@ __all__ = [
     "CheckReport",
     "Finding",
     "LayoutRow",
+    "MigrationPlan",
     "MigrationReport",
+    "PlanStep",
     "SchemaDiff",
     "check",
     "diff",
     "infer",
     "layout",
     "migrate",
+    "plan",
 ]
 
 
@@ -137,6 +141,37 @@ class MigrationReport:
     dropped: tuple[str, ...]
     #: Bytes of the file that was written.
     nbytes: int
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """What becomes of one tensor, or one member of records, in a migration."""
+
+    #: What is done: ``"renamed"``, ``"widened"``, ``"converted"``, ``"default"``, ``"absent"`` or ``"dropped"``.
+    step: str
+    #: Its path in the old file, and in the new one; ``None`` where it is not there.
+    source: Optional[str]
+    target: Optional[str]
+    #: What it was and will be, in short: ``"F32 [2, 3]"``.
+    old: Optional[str]
+    new: Optional[str]
+    #: The converter that makes it.
+    by: Optional[str]
+    #: Whether numbers are rounded: to nearest, ties to even.
+    rounds: bool
+
+
+@dataclass(frozen=True)
+class MigrationPlan:
+    """What a migration would do."""
+
+    #: What becomes of tensors and members that do not stay as they are.
+    steps: tuple[PlanStep, ...]
+    #: Records that would be written under the new schema.
+    records: int
+    #: Tensors, datasets and blobs of the new file, and those of them that stay as they are.
+    tensors: int
+    unchanged: int
 
 
 def infer(
@@ -241,6 +276,33 @@ def diff(old: Schema, new: Schema, *, path: Optional[str] = None) -> SchemaDiff:
     return SchemaDiff(tuple(Change(*change[:5], tuple(change[5])) for change in changes), bump)
 
 
+def plan(
+    source: Union[Source, File],
+    schema: Schema,
+    *,
+    path: Optional[str] = None,
+    rename: Optional[Mapping[str, str]] = None,
+    converters: Optional[Mapping[str, Converter]] = None,
+    drop: bool = False,
+) -> MigrationPlan:
+    """Says what :func:`migrate` would do, tensor by tensor and member by member. Nothing is written, and no function is
+    called.
+
+    Args:
+        source, schema, path, rename, converters, drop: as of :func:`migrate`.
+
+    Raises:
+        What :func:`migrate` raises, but for what only the values of the file show.
+    """
+    with _opened(source) as file:
+        how = evolution(file, path, rename, converters, drop)
+        found = _holdall.schema_plan(file._native, _schema(schema), how)
+    steps = tuple(
+        PlanStep(s["step"], s["from"], s["to"], s["old"], s["new"], s["by"], s["rounds"]) for s in found["steps"]
+    )
+    return MigrationPlan(steps, found["records"], found["tensors"], found["unchanged"])
+
+
 def migrate(
     source: Union[Source, File],
     schema: Schema,
@@ -248,6 +310,7 @@ def migrate(
     *,
     path: Optional[str] = None,
     rename: Optional[Mapping[str, str]] = None,
+    converters: Optional[Mapping[str, Converter]] = None,
     drop: bool = False,
     format: Optional[str] = None,
     version: Optional[str] = None,
@@ -259,10 +322,10 @@ def migrate(
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> MigrationReport:
-    """Writes a file anew under another schema: its records under that, and everything else in it as it is.
+    """Writes a file anew under another schema: its records, and its tensors.
 
-    Numbers widen, members match by name, and members that are new take their default or are absent. Memory does not
-    grow with the file.
+    Numbers widen, members and tensors match by name, and those that are new take their default or are absent. Memory
+    does not grow with the file.
 
     Args:
         source: What :func:`holdall.open` takes, or an open file.
@@ -271,15 +334,19 @@ def migrate(
         path: The dataset that a record's schema is for; the only one unless said.
         rename: New names of members, each with the old one: ``{"caption": "text"}``; under the schema of a whole file
             those of tensors, too.
+        converters: What makes members and tensors that do not follow by themselves, by their paths under the new
+            schema: ``{"label": "map(cat=0, dog=1)", "enc.w": "cast", "points[].x": lambda x: 2 * x}``. Names are
+            those of ``holdall schema migrate --help``, and ``|`` puts one after the other. A function is given the
+            value as Python has JSON, or the tensor as an array, and gives the new one.
         drop: Whether members and tensors that the new schema does not have are left out.
 
     Raises:
-        Misuse: something would be left out (``evolve/drops-member``). Unsupported: no value follows from the old one.
+        Misuse: something would be left out (``evolve/drops-member``), a value does not follow from the old one
+            (``evolve/no-converter``), or is none of the new schema (``evolve/value``).
+        Whatever a converter raises.
     """
     writing = _writing(format, version, None, encoding, level, digest, None, overwrite, sync, threads)
-    renames = list((rename or {}).items())
     with _opened(source) as file, listening(progress) as listener:
-        found = _holdall.schema_migrate(
-            file._native, _schema(schema), os.fspath(target), path, renames, bool(drop), writing, listener
-        )
+        how = evolution(file, path, rename, converters, drop)
+        found = _holdall.schema_migrate(file._native, _schema(schema), os.fspath(target), how, writing, listener)
     return MigrationReport(found["records"], found["tensors"], tuple(found["dropped"]), found["nbytes"])

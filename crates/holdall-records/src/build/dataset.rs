@@ -40,7 +40,7 @@ pub struct DatasetWriter {
 }
 
 impl DatasetWriter {
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &str,
         kind: &Value,
         folder: &Path,

@@ -33,7 +33,7 @@ use holdall_schema::{
     Segment, record_kind,
 };
 use serde_json::Value;
-use spool::Spool;
+pub(crate) use spool::Spool;
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -83,7 +83,7 @@ pub struct Part {
     name: String,
     layout: &'static str,
     count: u64,
-    components: Vec<(&'static str, DType, Spool)>,
+    pub(crate) components: Vec<(&'static str, DType, Spool)>,
 }
 
 impl Build {
@@ -242,8 +242,7 @@ impl Build {
         spec: TensorSpec,
         from: impl Read + Send + 'static,
     ) -> Result<()> {
-        let feeds = vec![Feed::Reader(Box::new(from))];
-        self.push(Item { spec, feeds, keep: Keep::Nothing })
+        self.fed(spec, Feed::Reader(Box::new(from)))
     }
 
     /// Takes a tensor, a dataset or a blob of an open file as it is.
@@ -261,6 +260,19 @@ impl Build {
     pub fn copy_as(&mut self, tensor: &Tensor, name: &str) -> Result<()> {
         let mut item = as_it_is(tensor)?;
         name.clone_into(&mut item.spec.name);
+        self.push(item)
+    }
+
+    /// Takes a tensor of one component, which comes from an open file in another form.
+    pub(crate) fn fed(&mut self, spec: TensorSpec, feed: Feed) -> Result<()> {
+        self.push(Item { spec, feeds: vec![feed], keep: Keep::Nothing })
+    }
+
+    /// As [`Build::copy`], as what `spec` says: another name, and another shape of as many elements.
+    pub(crate) fn copy_under(&mut self, tensor: &Tensor, spec: &TensorSpec) -> Result<()> {
+        let mut item = as_it_is(tensor)?;
+        spec.name.clone_into(&mut item.spec.name);
+        spec.shape.clone_into(&mut item.spec.shape);
         self.push(item)
     }
 
@@ -350,7 +362,7 @@ impl Build {
 }
 
 /// A tensor of that layout without components.
-fn spec(name: &str, layout: &str, count: u64, kind: String) -> TensorSpec {
+pub(crate) fn spec(name: &str, layout: &str, count: u64, kind: String) -> TensorSpec {
     let kind = (KIND_ATTRIBUTE.to_owned(), Attribute::Text(kind));
     TensorSpec {
         name: name.to_owned(),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const BUFFER: usize = 1 << 20;
 
 /// Bytes that grow.
-pub(super) struct Spool {
+pub(crate) struct Spool {
     folder: PathBuf,
     file: Option<File>,
     /// Bytes in the file.
@@ -27,7 +27,7 @@ impl Spool {
         Spool { folder: folder.to_owned(), file: None, flushed: 0, buffer: Vec::new() }
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.flushed + self.buffer.len() as u64
     }
 
@@ -89,6 +89,22 @@ impl Spool {
         file.write_all(bytes).map_err(failed)?;
         self.flushed += bytes.len() as u64;
         Ok(())
+    }
+
+    /// A range of the bytes, which lies inside.
+    pub(crate) fn range(&mut self, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
+        let mut out = vec![0; range.end.saturating_sub(range.start) as usize];
+        let in_file = self.flushed.saturating_sub(range.start).min(out.len() as u64) as usize;
+        let (on_disk, rest) = out.split_at_mut(in_file);
+        if let (Some(file), false) = (&mut self.file, on_disk.is_empty()) {
+            let read = file.seek(SeekFrom::Start(range.start));
+            read.and_then(|_| file.read_exact(on_disk))
+                .map_err(|e| io(e, "reading a temporary file"))?;
+        }
+        let from = range.start.saturating_sub(self.flushed) as usize;
+        let buffered = self.buffer.get(from..).unwrap_or_default();
+        rest.iter_mut().zip(buffered).for_each(|(slot, byte)| *slot = *byte);
+        Ok(out)
     }
 
     /// All the bytes, from the first.

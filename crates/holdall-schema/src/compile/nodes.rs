@@ -124,7 +124,8 @@ impl<'v> Compiler<'v> {
             self.need_kind(member.schema, &place)?;
             let node = self.node(member.schema, &place, depth.saturating_add(1))?;
             let presence = if member.is_required { Presence::Required } else { Presence::Optional };
-            properties.push(Property { name: member.name.into(), node, presence });
+            let default = self.defs.resolve(member.schema)?.default.map(|d| self.default(d));
+            properties.push(Property { name: member.name.into(), node, presence, default });
         }
         if properties.iter().all(|p| self.leads(p.node) == Leads::Nowhere) {
             return self.value_node(node, at, depth);
@@ -139,7 +140,9 @@ impl<'v> Compiler<'v> {
             for (name, schema) in schemas {
                 let id = self.node(schema, &at.member("properties", name), below)?;
                 let name = Arc::from(name.as_str());
-                properties.push(Property { name, node: id, presence: Presence::Optional });
+                let default = self.defs.resolve(schema)?.default.map(|d| self.default(d));
+                let presence = Presence::Optional;
+                properties.push(Property { name, node: id, presence, default });
             }
         }
         let additional = match node.get("additionalProperties") {

@@ -153,7 +153,7 @@ impl<'v> Compiler<'v> {
         Ok(Kind::Struct(Struct { members, presence_len: optional.div_ceil(8), sorted, next }))
     }
 
-    fn default(&mut self, value: &'v Value) -> Arc<Value> {
+    pub(super) fn default(&mut self, value: &'v Value) -> Arc<Value> {
         let address = std::ptr::from_ref(value).addr();
         Arc::clone(self.known_defaults.entry(address).or_insert_with(|| Arc::new(value.clone())))
     }

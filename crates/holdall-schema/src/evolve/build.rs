@@ -4,6 +4,7 @@ use super::plan::{Filling, Items, Plan, PlanId, Run, VariantPlan};
 use super::resolve::ResolveOptions;
 use super::rules::NO_CONVERTER;
 use super::show;
+use super::told::{Done, Local, MemberStep, Told};
 use super::widen::is_widening;
 use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _};
@@ -52,13 +53,6 @@ impl At {
     }
 }
 
-/// What a plan leaves out.
-#[derive(Clone, Default)]
-pub(super) struct Dropped {
-    pub(super) names: Vec<Arc<str>>,
-    below: Vec<(Segment, PlanId)>,
-}
-
 pub(super) struct Build<'b> {
     writer: &'b Schema,
     pub(super) reader: &'b Schema,
@@ -66,8 +60,8 @@ pub(super) struct Build<'b> {
     pub(super) plans: Vec<Plan>,
     /// Plans that no option is about.
     known: HashMap<(Source, TypeId, TypeId), PlanId>,
-    /// Those that leave something out, by their place.
-    dropped: HashMap<usize, Dropped>,
+    /// What is told of those that do not only copy, by their place.
+    pub(super) told: HashMap<usize, Told>,
     pub(super) fillings: Vec<Filling>,
     /// Bytes of all defaults.
     pub(super) filled: u64,
@@ -91,7 +85,7 @@ impl<'b> Build<'b> {
             options,
             plans: Vec::new(),
             known: HashMap::default(),
-            dropped: HashMap::default(),
+            told: HashMap::default(),
             fillings: Vec::new(),
             filled: 0,
             converters: Vec::new(),
@@ -101,13 +95,13 @@ impl<'b> Build<'b> {
         }
     }
 
-    /// The plan of a whole record, and what it leaves out.
-    pub(super) fn top(&mut self, from: TypeId, to: TypeId) -> Result<(PlanId, Vec<Path>)> {
+    /// The plan of a whole record, and what it does.
+    pub(super) fn top(&mut self, from: TypeId, to: TypeId) -> Result<(PlanId, Vec<MemberStep>)> {
         let top = self.plan(Source::Writer, from, to, &mut At::default())?;
         self.check_used()?;
-        let mut dropped = Vec::new();
-        self.expand(top, &mut Vec::new(), &mut dropped)?;
-        Ok((top, dropped))
+        let mut steps = Vec::new();
+        self.expand(top, &mut Default::default(), &mut steps)?;
+        Ok((top, steps))
     }
 
     pub(super) fn schema(&self, source: Source) -> &'b Schema {
@@ -141,18 +135,24 @@ impl<'b> Build<'b> {
         if is_plain && let Some(known) = self.known.get(&(source, from, to)) {
             return Ok(*known);
         }
-        let mut dropped = Dropped::default();
+        let mut told = Told::default();
         let plan = match self.converter(source, at) {
-            Some(converter) => Plan::Convert { converter, from, to },
-            None => self.build(source, from, to, at, &mut dropped)?,
+            Some(converter) => {
+                let done = Local::new(Done::Converted, Some(None), Some(None));
+                let sides = (show::ty(self.schema(source), from), show::ty(self.reader, to));
+                let by = self.converters.get(converter).cloned();
+                told.push(done.sides(Some(sides.0), Some(sides.1)).by(by));
+                Plan::Convert { converter, from, to }
+            }
+            None => self.build(source, from, to, at, &mut told)?,
         };
         // What a plan goes through in memory has a size that fits it.
         in_memory(self.schema(source).extent(from)?.stride)?;
         in_memory(self.reader.extent(to)?.stride)?;
         let id = PlanId(self.plans.len());
         self.plans.push(plan);
-        if !(dropped.names.is_empty() && dropped.below.is_empty()) {
-            self.dropped.insert(id.0, dropped);
+        if !told.is_empty() {
+            self.told.insert(id.0, told);
         }
         if is_plain {
             self.known.insert((source, from, to), id);
@@ -166,13 +166,17 @@ impl<'b> Build<'b> {
         from: TypeId,
         to: TypeId,
         at: &mut At,
-        dropped: &mut Dropped,
+        told: &mut Told,
     ) -> Result<Plan> {
         let schema = self.schema(source);
         let (a, b) = (get(&schema.types, from)?, get(&self.reader.types, to)?);
         Ok(match (&a.kind, &b.kind) {
             (Kind::Scalar(a), Kind::Scalar(b)) if a == b => Plan::Copy,
-            (Kind::Scalar(a), Kind::Scalar(b)) if is_widening(*a, *b) => Plan::Widen(*a, *b),
+            (Kind::Scalar(a), Kind::Scalar(b)) if is_widening(*a, *b) => {
+                let done = Local::new(Done::Widened, Some(None), Some(None));
+                told.push(done.sides(Some(a.as_str().into()), Some(b.as_str().into())));
+                Plan::Widen(*a, *b)
+            }
             (Kind::Enum(a), Kind::Enum(b)) => {
                 // Values are far cheaper to look at than paths.
                 self.steps(a.values.len() / 16)?;
@@ -186,13 +190,11 @@ impl<'b> Build<'b> {
             {
                 Plan::Copy
             }
-            (Kind::Array(a), Kind::Array(b)) => {
-                self.array(source, (from, a), (to, b), at, dropped)?
-            }
+            (Kind::Array(a), Kind::Array(b)) => self.array(source, (from, a), (to, b), at, told)?,
             (Kind::Struct(a), Kind::Struct(b)) => {
-                Plan::Struct(self.members(source, (from, a), b, at, dropped)?)
+                Plan::Struct(self.members(source, (from, a), b, at, told)?)
             }
-            (Kind::Union(a), Kind::Union(b)) => self.union(source, a, b, at, dropped)?,
+            (Kind::Union(a), Kind::Union(b)) => self.union(source, a, b, at, told)?,
             _ => return Err(self.no_converter(source, from, to, at)),
         })
     }
@@ -203,7 +205,7 @@ impl<'b> Build<'b> {
         (from, a): (TypeId, &Array),
         (to, b): (TypeId, &Array),
         at: &mut At,
-        dropped: &mut Dropped,
+        told: &mut Told,
     ) -> Result<Plan> {
         let is_same = match (a.len, b.len) {
             (Len::Fixed(m), Len::Fixed(n)) => m == n,
@@ -217,7 +219,7 @@ impl<'b> Build<'b> {
         let extents = (schema.extent(a.items)?, self.reader.extent(b.items)?);
         let plan =
             at.inside(Segment::Each, Segment::Each, |at| self.plan(source, a.items, b.items, at))?;
-        self.note(dropped, Segment::Each, plan);
+        self.note(told, Segment::Each, Segment::Each, plan);
         let (x, y) = extents;
         let is_whole = matches!(self.plans.get(plan.0), Some(Plan::Copy))
             && x.size == x.stride
@@ -238,7 +240,7 @@ impl<'b> Build<'b> {
         from: &Union,
         to: &Union,
         at: &mut At,
-        dropped: &mut Dropped,
+        told: &mut Told,
     ) -> Result<Plan> {
         let mut variants = Vec::with_capacity(from.variants.len());
         let schema = self.schema(source);
@@ -260,7 +262,7 @@ impl<'b> Build<'b> {
             let plan = at.inside(key.clone(), key.clone(), |at| {
                 self.plan(source, variant.ty, after.ty, at)
             })?;
-            self.note(dropped, key, plan);
+            self.note(told, key.clone(), key, plan);
             variants.push(VariantPlan {
                 key: Arc::clone(&variant.key),
                 // The number of nodes is bounded below 2^31.
@@ -271,29 +273,6 @@ impl<'b> Build<'b> {
             });
         }
         Ok(Plan::Union { from: from.width, to: to.width, variants })
-    }
-
-    /// Notes that what a step leads to leaves something out.
-    pub(super) fn note(&self, dropped: &mut Dropped, step: Segment, plan: PlanId) {
-        if self.dropped.contains_key(&plan.0) {
-            dropped.below.push((step, plan));
-        }
-    }
-
-    /// Everything noted leads to a member that is left out, so no more is walked than told.
-    fn expand(&mut self, plan: PlanId, path: &mut Vec<Segment>, out: &mut Vec<Path>) -> Result<()> {
-        let Some(dropped) = self.dropped.get(&plan.0) else { return Ok(()) };
-        let Dropped { names, below } = dropped.clone();
-        for (step, plan) in below {
-            path.push(step);
-            self.expand(plan, path, out)?;
-            path.pop();
-        }
-        for name in names {
-            self.steps(1)?;
-            out.push(Path(path.iter().cloned().chain([Segment::Name(name)]).collect()));
-        }
-        Ok(())
     }
 
     /// Whether an option is about a path of the reader's, or something below it.

@@ -1,9 +1,10 @@
 //! Members of structs in a resolution: by name, by another name, by default, or not at all.
 
-use super::build::{At, Build, Dropped, Source};
+use super::build::{At, Build, Source};
 use super::plan::{Filling, MemberPlan, Plan, PlanId, Step};
 use super::rules::NO_DEFAULT;
 use super::show;
+use super::told::{Done, Local, Told};
 use crate::error::Result;
 use crate::extent::in_memory;
 use crate::kinds::{Member, Struct, TypeId};
@@ -21,7 +22,7 @@ impl Build<'_> {
         (struct_type, from): (TypeId, &Struct),
         to: &Struct,
         at: &mut At,
-        dropped: &mut Dropped,
+        told: &mut Told,
     ) -> Result<Vec<Step>> {
         let mut steps = Vec::with_capacity(to.members.len());
         self.steps(from.members.len() / 16)?;
@@ -34,7 +35,7 @@ impl Build<'_> {
             at.to.pop();
             let Some(place) = before? else {
                 let step = at.inside(name.clone(), name, |at| {
-                    self.only_reader(source, (struct_type, size), member, at)
+                    self.only_reader(source, (struct_type, size), member, at, told)
                 })?;
                 steps.extend(step);
                 continue;
@@ -61,7 +62,11 @@ impl Build<'_> {
                 };
                 Ok((plan, missing))
             })?;
-            self.note(dropped, old, plan);
+            if before.name != member.name {
+                let way = |name: &Arc<str>| Some(Some(Segment::Name(Arc::clone(name))));
+                told.push(Local::new(Done::Renamed, way(&before.name), way(&member.name)));
+            }
+            self.note(told, old, Segment::Name(Arc::clone(&member.name)), plan);
             let (from, to) =
                 (place_of(self.schema(source), before)?, place_of(self.reader, member)?);
             let is_plain = before.presence.is_none() && member.presence.is_none();
@@ -79,8 +84,11 @@ impl Build<'_> {
                 missing,
             }));
         }
-        let left = from.members.iter().zip(taken).filter(|(_, taken)| !taken);
-        dropped.names.extend(left.map(|(m, _)| Arc::clone(&m.name)));
+        for (member, _) in from.members.iter().zip(taken).filter(|(_, taken)| !taken) {
+            let way = Some(Some(Segment::Name(Arc::clone(&member.name))));
+            let old = show::ty(self.schema(source), member.ty);
+            told.push(Local::new(Done::Dropped, way, None).sides(Some(old), None));
+        }
         Ok(steps)
     }
 
@@ -116,13 +124,22 @@ impl Build<'_> {
         (struct_type, size): (TypeId, usize),
         member: &Member,
         at: &mut At,
+        told: &mut Told,
     ) -> Result<Option<Step>> {
         self.steps(1)?;
         let to = place_of(self.reader, member)?;
         let (name, bit) = (Arc::clone(&member.name), member.presence);
+        let new = show::ty(self.reader, member.ty);
+        let tell = |what, from, by| {
+            let new = new.clone();
+            let to = Some(Some(Segment::Name(Arc::clone(&member.name))));
+            Local::new(what, from, to).sides(None, Some(new)).by(by)
+        };
         if let Some(converter) = self.converter(source, at) {
             let plan = PlanId(self.plans.len());
             self.plans.push(Plan::Convert { converter, from: struct_type, to: member.ty });
+            // It is given the struct around.
+            told.push(tell(Done::Converted, Some(None), self.converters.get(converter).cloned()));
             return Ok(Some(Step::Member(MemberPlan {
                 name,
                 from: 0..size,
@@ -135,12 +152,14 @@ impl Build<'_> {
         }
         if member.default.is_some() {
             let default = self.fill(member, at)?;
+            told.push(tell(Done::Default, None, None));
             return Ok(Some(Step::Fill { name, to, bit, default }));
         }
         if bit.is_some() {
+            told.push(tell(Done::Absent, None, None));
             return Ok(None);
         }
-        let ty = show::ty(self.reader, member.ty);
+        let ty = new;
         let path = show::path(&at.path());
         let message = format!("the file has no {path}, which is {ty} without a default");
         Err(NO_DEFAULT.broken(message))

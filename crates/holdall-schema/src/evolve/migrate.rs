@@ -1,6 +1,7 @@
 //! A resolution at work on records.
 
 use super::convert::{Convert, Converters, Part};
+use super::keep::Kept;
 use super::number::widen;
 use super::plan::{Items, MemberPlan, Plan, PlanId, Run, Step, VariantPlan};
 use super::resolve::Resolution;
@@ -21,6 +22,8 @@ pub struct Migrator<'r> {
     resolution: &'r Resolution,
     converters: Vec<&'r dyn Convert>,
     spare: Vec<Vec<u8>>,
+    /// Where entries stay as they are.
+    pub(super) kept: Option<&'r Kept>,
 }
 
 impl std::fmt::Debug for Migrator<'_> {
@@ -41,7 +44,7 @@ impl Resolution {
             })
         };
         let converters = self.converters.iter().map(find).collect::<Result<_>>()?;
-        Ok(Migrator { resolution: self, converters, spare: Vec::new() })
+        Ok(Migrator { resolution: self, converters, spare: Vec::new(), kept: None })
     }
 }
 
@@ -78,8 +81,27 @@ impl Migrator<'_> {
             heap,
             out_heap,
             left: most,
+            kept: self.kept,
         };
         run.value(plan.top, record, out).map_err(Fail::into_error)
+    }
+
+    /// The bytes of a default, whose entries point into `out_heap`.
+    pub(super) fn filling(&mut self, place: usize, out_heap: &mut dyn Heap) -> Result<Vec<u8>> {
+        let resolution = self.resolution;
+        let len = resolution.fillings.get(place).map_or(0, |filling| filling.bytes.len());
+        let mut out = vec![0; len];
+        let mut run = Work {
+            resolution,
+            converters: &self.converters,
+            spare: &mut self.spare,
+            heap: &[],
+            out_heap,
+            left: resolution.decoded_len,
+            kept: None,
+        };
+        run.fill(place, &mut out).map_err(Fail::into_error)?;
+        Ok(out)
     }
 }
 
@@ -92,6 +114,7 @@ struct Work<'w> {
     out_heap: &'w mut dyn Heap,
     /// Bytes of heaps that may still be touched.
     left: u64,
+    kept: Option<&'w Kept>,
 }
 
 impl Work<'_> {
@@ -99,6 +122,9 @@ impl Work<'_> {
     fn value(&mut self, plan: PlanId, bytes: &[u8], out: &mut [u8]) -> Outcome<()> {
         let resolution = self.resolution;
         let Some(plan) = resolution.plans.get(plan.0) else { return Ok(()) };
+        if let (Some(kept), Plan::Entry | Plan::Variable { .. }) = (self.kept, plan) {
+            return Ok(kept.entry(bytes, out)?);
+        }
         match plan {
             Plan::Copy => copy(bytes, out),
             Plan::Widen(from, to) => widen(*from, bytes, *to, out),
@@ -173,6 +199,10 @@ impl Work<'_> {
     fn fill(&mut self, default: usize, out: &mut [u8]) -> Outcome<()> {
         let resolution = self.resolution;
         let Some(filling) = resolution.fillings.get(default) else { return Ok(()) };
+        if let Some(bytes) = self.kept.and_then(|kept| kept.fillings.get(default)) {
+            copy(bytes, out);
+            return Ok(());
+        }
         let heap = std::mem::replace(&mut self.heap, &filling.heap);
         let result = self.value(filling.plan, &filling.bytes, out);
         self.heap = heap;

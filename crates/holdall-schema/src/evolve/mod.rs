@@ -2,9 +2,11 @@
 
 mod assertions;
 mod build;
+mod chain;
 mod change;
 mod convert;
 mod diff;
+mod keep;
 mod keywords;
 mod members;
 mod migrate;
@@ -14,11 +16,17 @@ mod references;
 mod resolve;
 pub mod rules;
 mod show;
+mod tensor;
+mod told;
 mod types;
 mod widen;
 
+pub use chain::Chain;
 pub use change::{Bump, Change, Verdict, What, changes_json};
 pub use convert::{Convert, Converters, Part, by_value};
 pub use diff::{Side, diff};
+pub use keep::Kept;
 pub use migrate::Migrator;
 pub use resolve::{Resolution, ResolveOptions, resolve};
+pub use tensor::Filled;
+pub use told::{Done, MemberStep};

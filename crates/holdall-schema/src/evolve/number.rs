@@ -48,7 +48,7 @@ fn integer(from: Scalar, bytes: &[u8]) -> u64 {
 
 /// The number as a double, which holds all values of the kinds that widen.
 #[inline]
-fn float_of(from: Scalar, bytes: &[u8]) -> f64 {
+pub(super) fn float_of(from: Scalar, bytes: &[u8]) -> f64 {
     match from {
         Scalar::Int8 => i8::from_le_bytes(le(bytes)).into(),
         Scalar::Int16 => i16::from_le_bytes(le(bytes)).into(),
@@ -65,12 +65,12 @@ fn float_of(from: Scalar, bytes: &[u8]) -> f64 {
     }
 }
 
-fn double(x: f64) -> f64 {
+pub(super) fn double(x: f64) -> f64 {
     if x.is_nan() { f64::from_bits(NAN_64) } else { x }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the number is one of a narrower kind")]
-fn single(x: f64) -> f32 {
+#[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest, if it is not one")]
+pub(super) fn single(x: f64) -> f32 {
     if x.is_nan() { f32::from_bits(NAN_32) } else { x as f32 }
 }
 

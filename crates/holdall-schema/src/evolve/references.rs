@@ -4,7 +4,7 @@ use super::change::{Verdict, What};
 use super::diff::{Found, Local, Pair, Sites, Walk};
 use super::keywords::Seen;
 use super::show;
-use super::types::presence;
+use super::types::{presence, reshaped};
 use crate::error::Result;
 use crate::error::hash::HashSet;
 use crate::extent::get;
@@ -45,7 +45,7 @@ impl<'s> Walk<'s> {
             |change: Local| change.sides(show::node(self.old, a), show::node(self.new, b)).entry();
         match (a, b) {
             (Node::Flat { tensor: a, align: x }, Node::Flat { tensor: b, align: y }) => {
-                self.tensors(&mut out, a, b);
+                self.tensors(&mut out, a, b, reshaped);
                 aligns(&mut out, *x, *y);
                 self.keywords.compare(&mut out, nodes, Seen::Nowhere, &mut self.budget)?;
             }
@@ -110,12 +110,14 @@ impl<'s> Walk<'s> {
                 }
                 (None, Additional::Forbidden | Additional::Anything) => {
                     self.budget.take(1)?;
-                    out.push(self.added(property, sites).at(step).entry());
+                    let added = self.added(property, sites)?;
+                    out.push(added.at(step).entry());
                     continue;
                 }
             };
             let required = required.sides(&property.name);
-            presence(out, &step, required, self.default(property, sites));
+            let is_filled = required == (false, true) && self.is_filled(property, sites)?;
+            presence(out, &step, required, is_filled);
             self.node_at(out, step, (before, property.node), sites)?;
         }
         for property in old.properties.iter().filter(|p| new.property(&p.name).is_none()) {
@@ -179,17 +181,46 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    fn added(&self, property: &Property, sites: Sites<'s>) -> Local {
-        let is_filled = property.presence == Presence::Optional || self.default(property, sites);
+    fn added(&mut self, property: &'s Property, sites: Sites<'s>) -> Result<Local> {
+        let is_filled =
+            property.presence == Presence::Optional || self.is_filled(property, sites)?;
         let verdict = if is_filled { Verdict::Compatible } else { Verdict::NeedsDefault };
-        Local::new(What::Added, verdict).new_text(show_property(self.new, property))
+        Ok(Local::new(What::Added, verdict).new_text(show_property(self.new, property)))
     }
 
-    /// Whether a property of the new schema is plain JSON with a `default`.
-    fn default(&self, property: &Property, sites: Sites<'s>) -> bool {
-        let is_plain = matches!(node(self.new, property.node), Some(Node::Plain { .. }));
-        let has = |site: Option<&Value>| site.is_some_and(|s| s.get("default").is_some());
-        is_plain && (has(sites.new) || has(self.keywords.resolve(sites).new))
+    /// Whether a property of the new schema is there in a file that lacks it: plain JSON or a tensor with a `default`,
+    /// or an object in which there is one, and all that is required is.
+    fn is_filled(&mut self, property: &'s Property, sites: Sites<'s>) -> Result<bool> {
+        self.budget.take(1)?;
+        Ok(match node(self.new, property.node) {
+            Some(Node::Plain { .. }) => {
+                let has = |site: Option<&Value>| site.is_some_and(|s| s.get("default").is_some());
+                has(sites.new) || has(self.keywords.resolve(sites).new)
+            }
+            Some(Node::Flat { tensor, .. }) => match &property.default {
+                Some(value) => tensor.filled(value, &self.limits).is_ok(),
+                None => false,
+            },
+            Some(Node::Object(object)) => {
+                if let Some(known) = self.filled.get(&property.node) {
+                    return Ok(*known);
+                }
+                let below = self.keywords.resolve(sites).below("properties");
+                let (mut any, mut all) = (false, object.required_others.is_empty());
+                for inner in &object.properties {
+                    let is_filled = self.is_filled(inner, below.below(&inner.name))?;
+                    any |= is_filled && self.is_flat_or_object(inner.node);
+                    all &= is_filled || inner.presence == Presence::Optional;
+                }
+                self.filled.insert(property.node, any && all);
+                any && all
+            }
+            _ => false,
+        })
+    }
+
+    fn is_flat_or_object(&self, id: NodeId) -> bool {
+        matches!(node(self.new, id), Some(Node::Flat { .. } | Node::Object(_)))
     }
 }
 

@@ -4,6 +4,7 @@ use super::build::Build;
 use super::plan::{Filling, Plan, PlanId};
 use super::rules::DROPS_MEMBER;
 use super::show;
+use super::told::{Done, MemberStep};
 use crate::error::Result;
 use crate::extent::in_memory;
 use crate::kinds::TypeId;
@@ -59,6 +60,7 @@ pub struct Resolution {
     pub(super) converters: Vec<Arc<str>>,
     pub(super) decoded_len: u64,
     dropped: Vec<Path>,
+    steps: Vec<MemberStep>,
 }
 
 impl Resolution {
@@ -75,6 +77,11 @@ impl Resolution {
     /// What only the writer has, as paths of its records.
     pub fn dropped(&self) -> &[Path] {
         &self.dropped
+    }
+
+    /// What is done with members that do not stay as they are, those inside others first.
+    pub fn steps(&self) -> &[MemberStep] {
+        &self.steps
     }
 
     /// The names of the converters that are needed.
@@ -135,7 +142,9 @@ pub fn resolve(
     options: &ResolveOptions,
 ) -> Result<Resolution> {
     let mut build = Build::new(writer, reader, options);
-    let (top, dropped) = build.top(from, to)?;
+    let (top, steps) = build.top(from, to)?;
+    let dropped = steps.iter().filter(|s| s.what == Done::Dropped);
+    let dropped = dropped.filter_map(|s| s.from.clone()).collect();
     Ok(Resolution {
         from_size: in_memory(writer.extent(from)?.size)?,
         to_size: in_memory(reader.extent(to)?.size)?,
@@ -145,5 +154,6 @@ pub fn resolve(
         converters: build.converters,
         decoded_len: options.limits.decoded_len,
         dropped,
+        steps,
     })
 }

@@ -13,6 +13,15 @@ crate::error::rules! {
     pub NO_CONVERTER: Misuse "evolve/no-converter"
         "What a file has is what the schema it is read with has, or widens to it, or has a \
          converter.";
+    /// A converter that there is not.
+    pub CONVERTER: Misuse "evolve/converter"
+        "A converter is one of those that have a name, with the arguments that it takes."
+        hint "`cast`, `round`, `scale(K)`, `offset(K)`, `clamp(MIN,MAX)`, `map(OLD=NEW,…)`, `parse`, \
+              `text`, `split(SEP)`, `join(SEP)`, `member(NAME)`, `const(VALUE)`, `reshape`; several \
+              with `|` between them";
+    /// A value that a converter does not take, or that the new schema does not hold.
+    pub VALUE: Misuse "evolve/value"
+        "A converter is given values that it takes, and gives values that the new schema holds.";
     /// A member that would be lost.
     pub DROPS_MEMBER: Misuse "evolve/drops-member"
         "A migration leaves out members of a file only when told to.";

@@ -246,19 +246,31 @@ impl<'s> Walk<'s> {
             t.dtype.is_some() && t.shape.as_ref().is_some_and(|s| s.iter().all(is_known))
         };
         let from = out.len();
-        self.tensors(out, old, new);
-        if !known(new) {
-            // Only once the caller gives a number for each symbol can it be told.
+        self.tensors(out, old, new, |_, _| Verdict::Breaking);
+        // Here elements do not widen by themselves; and only once the caller gives a number for each symbol can
+        // it be told.
+        if !known(new) || old.dtype != new.dtype {
             out.iter_mut().skip(from).for_each(|entry| entry.at_least(Verdict::NeedsConverter));
         }
     }
 
-    /// Compares what may be in a tensor: any dtype and any shape hold all others.
-    pub(super) fn tensors(&mut self, out: &mut Found, old: &TensorType, new: &TensorType) {
+    /// Compares what may be in a tensor: any dtype and any shape hold all others. `other` says what a shape means that
+    /// does not hold the old one.
+    pub(super) fn tensors(
+        &mut self,
+        out: &mut Found,
+        old: &TensorType,
+        new: &TensorType,
+        other: fn(&TensorType, &TensorType) -> Verdict,
+    ) {
         let sides = |change: Local| change.sides(show::tensor(old), show::tensor(new)).entry();
         if old.dtype != new.dtype {
-            let is_any = new.dtype.is_none();
-            let verdict = if is_any { Verdict::Compatible } else { Verdict::NeedsConverter };
+            let holds = match (old.dtype, new.dtype) {
+                (_, None) => true,
+                (Some(from), Some(to)) => from.widens_to(to),
+                (None, Some(_)) => false,
+            };
+            let verdict = if holds { Verdict::Compatible } else { Verdict::NeedsConverter };
             out.push(sides(Local::new(What::DType, verdict)));
         }
         let verdict = match (&old.shape, &new.shape) {
@@ -272,10 +284,10 @@ impl<'s> Walk<'s> {
                 match holds {
                     true if a == b => return,
                     true => Verdict::Compatible,
-                    false => Verdict::Breaking,
+                    false => other(old, new),
                 }
             }
-            _ => Verdict::Breaking,
+            _ => other(old, new),
         };
         out.push(sides(Local::new(What::Shape, verdict)));
     }
@@ -295,6 +307,17 @@ impl<'s> Walk<'s> {
             },
             (a, b) => a == b,
         }
+    }
+}
+
+/// What another shape of a flat tensor means: of as many elements it can be asked for by name.
+pub(super) fn reshaped(old: &TensorType, new: &TensorType) -> Verdict {
+    let count = |t: &TensorType| {
+        t.known_shape()?.iter().try_fold(1u64, |count, dim| count.checked_mul(*dim))
+    };
+    match (count(old), count(new)) {
+        (Some(a), Some(b)) if a == b => Verdict::NeedsConverter,
+        _ => Verdict::Breaking,
     }
 }
 

@@ -109,6 +109,16 @@ impl SmallFloat {
         (code <= self.largest).then_some(code)
     }
 
+    /// The largest finite number.
+    pub(crate) fn largest(self) -> f64 {
+        self.number(self.largest)
+    }
+
+    /// Whether it has infinities.
+    pub(crate) const fn has_infinities(self) -> bool {
+        self.infinity.is_some()
+    }
+
     /// The number that a code stands for.
     pub(crate) fn number(self, code: u32) -> f64 {
         let (sign, code) = match self.sign {

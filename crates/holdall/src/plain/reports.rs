@@ -4,7 +4,7 @@ use super::{Plain, ToPlain};
 use crate::convert::Overflowed;
 use crate::diff::{AttributeDiff, ComponentDiff, Differing, TensorDiff, ValueDiff};
 use crate::fields;
-use crate::records::BuildReport;
+use crate::records::{BuildReport, MigrationPlan, PlanStep};
 use crate::stats::{Histogram, Measure, Stats};
 use crate::verify::{Unverified, VerifyReport};
 use crate::{ConvertReport, Diff, EditReport, File, Reformed, SalvageReport};
@@ -58,6 +58,18 @@ impl ToPlain for ComponentSpec {
             decoded_len,
             shares: self.shares.as_ref().map(|s| s.tensor.as_str()),
         )
+    }
+}
+
+impl ToPlain for MigrationPlan {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => records, tensors, unchanged, steps: Plain::list(&self.steps))
+    }
+}
+
+impl ToPlain for PlanStep {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => step: self.what.as_str(), from, to, old, new, by, rounds)
     }
 }
 

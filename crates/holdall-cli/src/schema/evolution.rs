@@ -1,0 +1,42 @@
+//! What two schemas do not say themselves: what was called what, and what makes what.
+
+use crate::exit::Failure;
+use clap::Args;
+use holdall::records::{Conversion, Migration};
+
+/// Renames and converters.
+#[derive(Debug, Args)]
+pub(crate) struct Evolution {
+    /// The member that is NEW in the new schema is OLD in the file, in the same struct, or so is a tensor;
+    /// may be given again
+    #[arg(long, value_name = "NEW=OLD", value_parser = rename, requires = "schema")]
+    rename: Vec<(String, String)>,
+
+    /// The member, or the tensor, at PATH of the new schema is made by a converter, as 'w=cast' or
+    /// 'size=split(x)'; may be given again
+    #[arg(long, value_name = "PATH=NAME(ARGS)", value_parser = convert, requires = "schema")]
+    convert: Vec<(String, String)>,
+}
+
+impl Evolution {
+    /// Tells a migration.
+    pub(crate) fn apply(&self, mut migration: Migration) -> Result<Migration, Failure> {
+        for (new, old) in &self.rename {
+            migration = migration.with_rename(new, old);
+        }
+        for (path, by) in &self.convert {
+            migration = migration.with_converter(path, by.parse::<Conversion>()?);
+        }
+        Ok(migration)
+    }
+}
+
+fn rename(text: &str) -> Result<(String, String), String> {
+    let (new, old) = text.split_once('=').ok_or("write NEW=OLD, for example text=caption")?;
+    Ok((new.to_owned(), old.to_owned()))
+}
+
+fn convert(text: &str) -> Result<(String, String), String> {
+    let (path, by) = text.split_once('=').ok_or("write PATH=NAME(ARGS), for example w=cast")?;
+    Ok((path.to_owned(), by.to_owned()))
+}

@@ -1,0 +1,74 @@
+"""What people bring to files of another schema, for the native half: renames, and converters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+from ._arrays import PACKED, numpy_dtype
+from ._file import File
+from ._rows import _json
+from ._tensor import Tensor
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: What makes one member, or one tensor, of a new schema: converters by their names (``"scale(2)|cast"``), or a function
+#: of the value, or of the tensor as an array.
+Converter = Union[str, Callable[[Any], Any]]
+
+
+def evolution(
+    file: File,
+    path: Optional[str],
+    rename: Optional[Mapping[str, str]],
+    converters: Optional[Mapping[str, Converter]],
+    drop: bool,
+) -> dict[str, Any]:
+    """Options for the native half.
+
+    Raises:
+        TypeError: a converter that is neither a text nor a function.
+    """
+    given: list[tuple[str, tuple[Any, Any]]] = []
+    for at, by in (converters or {}).items():
+        if isinstance(by, str):
+            given.append((at, (by, None)))
+        elif callable(by):
+            given.append((at, (None, (_of_values(by), _of_tensors(by, file)))))
+        else:
+            raise TypeError(f"a converter is a text or a function, not {type(by).__name__}")
+    renames = list((rename or {}).items())
+    return {"path": path, "renames": renames, "converters": given, "drop": bool(drop)}
+
+
+def _of_values(by: Callable[[Any], Any]) -> Callable[[str], str]:
+    """A function of the JSON text of a value."""
+
+    def call(text: str) -> str:
+        return _json(by(json.loads(text, object_hook=_float)))
+
+    return call
+
+
+def _float(value: dict[str, Any]) -> Any:
+    """A float that JSON has not."""
+    return float(value["$float"]) if value.keys() == {"$float"} else value
+
+
+def _of_tensors(by: Callable[[Any], Any], file: File) -> Callable[[str, str, list[int]], bytes]:
+    """A function of the name of a tensor in the file, and the dtype and shape that are wanted."""
+
+    def call(name: str, dtype: str, shape: list[int]) -> bytes:
+        import numpy as np
+
+        tensor: Tensor = file[name]
+        made: np.ndarray[Any, Any] = np.asarray(by(tensor.numpy()))
+        wanted = numpy_dtype(dtype)
+        if made.dtype != wanted or made.shape != tuple(shape) or dtype in PACKED:
+            got = f"{made.dtype} {list(made.shape)}"
+            raise TypeError(f"the converter of {name!r} gives {dtype} {shape}, not {got}")
+        return np.ascontiguousarray(made, wanted).tobytes()
+
+    return call

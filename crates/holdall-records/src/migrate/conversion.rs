@@ -1,0 +1,133 @@
+//! Converters as a migration is given them: by name, or functions of the caller's.
+
+use super::tensors::TensorPart;
+use holdall_core::Result;
+use holdall_core::model::element_count;
+use holdall_schema::evolve::rules::NO_CONVERTER;
+use holdall_schema::{
+    Chain, Converters, Encoder, Heap, Kind, Part, Scalar, Schema, SchemaLimits, TensorType,
+};
+use serde_json::Value;
+use std::fmt;
+use std::sync::Arc;
+
+/// What makes a member, or a tensor, of the new schema from that of the old: converters by their
+/// [names](Chain), or functions.
+///
+/// ```
+/// use holdall_records::Conversion;
+/// let names: Conversion = "split(\" \")".parse()?;
+/// let upper = Conversion::values(|value| {
+///     Ok(value.as_str().unwrap_or_default().to_uppercase().into())
+/// });
+/// # drop((names, upper));
+/// # Ok::<(), holdall_core::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Conversion {
+    pub(super) chain: Option<Chain>,
+    values: Option<Arc<ValueFn>>,
+    pub(super) tensors: Option<Arc<TensorFn>>,
+}
+
+type ValueFn = dyn Fn(Value) -> Result<Value> + Send + Sync;
+pub(super) type TensorFn = dyn Fn(TensorPart<'_>) -> Result<Vec<u8>> + Send + Sync;
+
+impl Conversion {
+    /// A function of the JSON of a member's values.
+    pub fn values(change: impl Fn(Value) -> Result<Value> + Send + Sync + 'static) -> Conversion {
+        Conversion { values: Some(Arc::new(change)), ..Conversion::default() }
+    }
+
+    /// A function that gives the bytes of a tensor.
+    pub fn tensors(
+        change: impl Fn(TensorPart<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
+    ) -> Conversion {
+        Conversion { tensors: Some(Arc::new(change)), ..Conversion::default() }
+    }
+
+    /// With another function for tensors, where it is not known beforehand what stands at the path.
+    pub fn or_tensors(
+        mut self,
+        change: impl Fn(TensorPart<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
+    ) -> Conversion {
+        self.tensors = Some(Arc::new(change));
+        self
+    }
+
+    /// What a plan calls it.
+    pub fn name(&self) -> &str {
+        self.chain.as_ref().map_or("a function", Chain::as_str)
+    }
+
+    /// What the JSON of a value becomes.
+    fn value(&self, value: Value) -> Result<Value> {
+        match (&self.chain, &self.values) {
+            (Some(chain), _) => chain.value(value),
+            (None, Some(change)) => change(value),
+            (None, None) => {
+                Err(NO_CONVERTER.broken("a converter of tensors was given a member of records"))
+            }
+        }
+    }
+
+    /// As a converter of records, added under a name to others.
+    pub(super) fn add_to(
+        &self,
+        converters: Converters<'static>,
+        name: &str,
+        (writer, reader): (&Arc<Schema>, &Arc<Schema>),
+        limits: &SchemaLimits,
+    ) -> Converters<'static> {
+        let (conversion, limits) = (self.clone(), limits.clone());
+        let (writer, reader) = (Arc::clone(writer), Arc::clone(reader));
+        converters.with(name, move |from: Part<'_>, to: &mut [u8], heap: &mut dyn Heap| {
+            let kinds = (&writer.ty(from.from).kind, &reader.ty(from.to).kind);
+            if let Some(chain) = &conversion.chain
+                && let Some((a, b)) = numbers(kinds, chain)
+                && chain.takes(a, b)
+            {
+                return chain.elements(0, (a, from.bytes), (b, to));
+            }
+            let value = writer.record_value(from.from, from.bytes, from.heap, &limits)?;
+            let value = conversion.value(value)?;
+            let mut heap = heap;
+            Encoder::new(&reader, from.to, &limits)?.value(&value, to, &mut heap)
+        })
+    }
+}
+
+/// The kinds of number that both sides are made of: one, or as many in a tensor.
+fn numbers((from, to): (&Kind, &Kind), chain: &Chain) -> Option<(Scalar, Scalar)> {
+    match (from, to) {
+        (Kind::Scalar(a), Kind::Scalar(b)) => Some((*a, *b)),
+        (Kind::Tensor(a), Kind::Tensor(b)) => {
+            let count = |t: &TensorType| element_count(&t.known_shape()?);
+            let is_same = a.shape == b.shape || (chain.reshapes() && count(a)? == count(b)?);
+            is_same.then_some((a.dtype?.scalar()?, b.dtype?.scalar()?))
+        }
+        _ => None,
+    }
+}
+
+impl From<Chain> for Conversion {
+    fn from(chain: Chain) -> Conversion {
+        Conversion { chain: Some(chain), ..Conversion::default() }
+    }
+}
+
+impl std::str::FromStr for Conversion {
+    type Err = holdall_core::Error;
+
+    /// # Errors
+    /// `evolve/converter`.
+    fn from_str(text: &str) -> Result<Conversion> {
+        Ok(text.parse::<Chain>()?.into())
+    }
+}
+
+impl fmt::Debug for Conversion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Conversion").field(&self.name()).finish()
+    }
+}

@@ -1,0 +1,162 @@
+//! What a migration is going to do, told before it runs.
+
+use super::prepare::{Prepared, Work};
+use super::tensors::{How, shown_spec};
+use holdall_core::error::Shown as _;
+use holdall_io::items::spec_of;
+use holdall_schema::{Done, MemberStep, Scalar, TensorDType};
+
+/// What a [`Migration`](super::Migration) is going to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MigrationPlan {
+    /// What becomes of tensors, and of members of records, that do not stay as they are.
+    pub steps: Vec<PlanStep>,
+    /// Records that will be written under the new schema.
+    pub records: u64,
+    /// Tensors, datasets and blobs of the new file.
+    pub tensors: u64,
+    /// Those of them that stay as they are, their names too.
+    pub unchanged: u64,
+}
+
+/// What becomes of one tensor, or one member of records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlanStep {
+    /// What is done.
+    pub what: Done,
+    /// Its path in the old file, if it is there: `encoder.weight`, `points[].x`.
+    pub from: Option<String>,
+    /// Its path in the new one, if it will be there.
+    pub to: Option<String>,
+    /// What it was, in short: `F32 [2, 3]`.
+    pub old: Option<String>,
+    /// What it will be, in short.
+    pub new: Option<String>,
+    /// The converter that makes it.
+    pub by: Option<String>,
+    /// Whether numbers are rounded: to nearest, ties to even.
+    pub rounds: bool,
+}
+
+impl MigrationPlan {
+    /// The plan of what was prepared.
+    pub(super) fn of(prepared: &Prepared) -> MigrationPlan {
+        let mut plan =
+            MigrationPlan { tensors: prepared.works.len() as u64, ..MigrationPlan::default() };
+        for work in &prepared.works {
+            let before = plan.steps.len();
+            match work {
+                Work::Copied(tensor, target) => {
+                    plan.renamed(tensor.name(), target);
+                }
+                Work::Flat(flat) => plan.flat(flat),
+                Work::Records(job) => {
+                    plan.records += job.records.len();
+                    plan.renamed(&job.name, &job.target);
+                    let steps = job.resolution.steps();
+                    plan.steps.extend(steps.iter().map(|s| member(s, &job.name, &job.target)));
+                }
+            }
+            plan.unchanged += u64::from(plan.steps.len() == before);
+        }
+        for (path, new) in &prepared.absent {
+            plan.steps
+                .push(PlanStep { new: Some(new.clone()), ..step(Done::Absent, None, Some(path)) });
+        }
+        for (path, old) in &prepared.dropped {
+            plan.steps.push(PlanStep { old: old.clone(), ..step(Done::Dropped, Some(path), None) });
+        }
+        plan
+    }
+
+    fn renamed(&mut self, from: &str, to: &str) {
+        if from != to {
+            self.steps.push(step(Done::Renamed, Some(from), Some(to)));
+        }
+    }
+
+    fn flat(&mut self, flat: &super::tensors::Flat) {
+        let to = flat.spec.name.as_str();
+        let from = flat.tensor();
+        if let Some(tensor) = from {
+            self.renamed(tensor.name(), to);
+        }
+        let old = from.map(|tensor| shown_spec(&spec_of(tensor)));
+        let new = flat.shown();
+        let (what, by) = match &flat.how {
+            How::Same(_) if old.as_ref() == Some(&new) => return,
+            How::Same(_) => (Done::Converted, Some("reshape")),
+            How::Elements(elements) if elements.widens => (Done::Widened, None),
+            How::Elements(elements) => (Done::Converted, Some(elements.name())),
+            How::Made(..) => (Done::Converted, Some("a function")),
+            How::Filled(_) => (Done::Default, None),
+        };
+        let rounds = by.is_some() && rounds(old.as_deref(), Some(&new));
+        let from = from.map(|tensor| tensor.name());
+        let step = step(what, from, Some(to));
+        let by = by.map(str::to_owned);
+        self.steps.push(PlanStep { old, new: Some(new), by, rounds, ..step });
+    }
+}
+
+fn step(what: Done, from: Option<&str>, to: Option<&str>) -> PlanStep {
+    let owned = |path: Option<&str>| path.map(str::to_owned);
+    let (from, to) = (owned(from), owned(to));
+    PlanStep { what, from, to, old: None, new: None, by: None, rounds: false }
+}
+
+/// A step of records, with the name of their dataset before each path.
+fn member(of: &MemberStep, name: &str, target: &str) -> PlanStep {
+    let path = |dataset: &str, path: &holdall_schema::Path| match path.is_root() {
+        true => format!("{dataset}[]"),
+        false => format!("{dataset}[].{path}"),
+    };
+    let (old, new) = (of.old.as_deref(), of.new.as_deref());
+    PlanStep {
+        what: of.what,
+        from: of.from.as_ref().map(|p| path(name, p)),
+        to: of.to.as_ref().map(|p| path(target, p)),
+        old: old.map(str::to_owned),
+        new: new.map(str::to_owned),
+        by: of.by.as_deref().map(|by| by.to_owned()),
+        rounds: of.what == Done::Converted && rounds(old, new),
+    }
+}
+
+/// Whether numbers of one type, which a text begins with, may have to be rounded to be of another.
+fn rounds(old: Option<&str>, new: Option<&str>) -> bool {
+    let scalar = |text: Option<&str>| {
+        let name = text?.split(' ').next()?;
+        Scalar::from_name(name).or_else(|| TensorDType::from_name(name)?.scalar())
+    };
+    let (Some(from), Some(to)) = (scalar(old), scalar(new)) else { return false };
+    to.json_type() == "number" && from != to && !from.widens_to(to)
+}
+
+/// `widened w: F32 [2], now F64 [2]`.
+impl std::fmt::Display for PlanStep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.what.as_str())?;
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) if from != to => {
+                write!(f, " {}, now {}", from.shown(), to.shown())?;
+            }
+            (Some(one), _) | (None, Some(one)) => write!(f, " {}", one.shown())?,
+            (None, None) => {}
+        }
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => write!(f, ": {old}, now {new}")?,
+            (Some(one), None) | (None, Some(one)) => write!(f, ": {one}")?,
+            (None, None) => {}
+        }
+        if let Some(by) = &self.by {
+            write!(f, " by {}", by.shown())?;
+        }
+        if self.rounds {
+            f.write_str(", rounded to nearest, ties to even")?;
+        }
+        Ok(())
+    }
+}

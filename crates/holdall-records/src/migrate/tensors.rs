@@ -1,0 +1,269 @@
+//! Flat tensors on their way to another schema: what becomes of each, and its bytes.
+
+use super::conversion::{Conversion, TensorFn};
+use super::elements::{Elements, Reader};
+use bytes::Bytes;
+use holdall_core::error::Shown as _;
+use holdall_core::formats::{schema_dtype, stored_as};
+use holdall_core::model::element_count;
+use holdall_core::{Error, Layout, Result, Role, TensorSpec};
+use holdall_io::Tensor;
+use holdall_io::items::Feed;
+use holdall_schema::evolve::rules::{NO_CONVERTER, VALUE};
+use holdall_schema::{Chain, Dim, Filled, TensorDType, TensorType};
+use std::io::Read;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// A tensor of the old file, to become one of the new schema.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct TensorPart<'a> {
+    /// The tensor as the file has it.
+    pub tensor: &'a Tensor,
+    /// What is wanted: its shape, and the type of its elements.
+    pub to: &'a TensorSpec,
+}
+
+/// A flat tensor of the new file.
+#[derive(Clone)]
+pub(crate) struct Flat {
+    pub(crate) spec: TensorSpec,
+    pub(super) how: How,
+}
+
+/// Where the bytes of a tensor come from.
+#[derive(Clone)]
+pub(super) enum How {
+    /// Those of the old one, as they are.
+    Same(Tensor),
+    /// Those of the old one, element by element.
+    Elements(Box<Elements>),
+    /// What the caller makes of the old one.
+    Made(Tensor, Arc<TensorFn>, OnceLock<Bytes>),
+    /// A default.
+    Filled(Arc<Filled>),
+}
+
+/// Bytes of a tensor that are made at a time.
+const PIECE: u64 = 4 << 20;
+/// What makes elements those of a wider type.
+const WIDEN: &str = "cast";
+
+impl Flat {
+    /// What a tensor of the file is under the new schema, which has `to` at its place.
+    ///
+    /// # Errors
+    /// `evolve/no-converter`.
+    pub(crate) fn new(
+        tensor: &Tensor,
+        target: &str,
+        to: &TensorType,
+        conversion: Option<&Conversion>,
+    ) -> Result<Flat> {
+        let mut spec = holdall_io::items::spec_of(tensor.sound()?);
+        target.clone_into(&mut spec.name);
+        let same = |spec: TensorSpec| Flat { spec, how: How::Same(tensor.clone()) };
+        let named = match &spec.components[..] {
+            [data] if spec.layout == Layout::Dense => {
+                schema_dtype(data.dtype, data.logical_type.as_ref())
+            }
+            _ => None,
+        };
+        let Some(from) = named else {
+            return match conversion {
+                // Whether the schema has a place for it is asked later.
+                None => Ok(same(spec)),
+                Some(_) => {
+                    Err(NO_CONVERTER.broken("it is not a dense tensor of a type with a name"))
+                }
+            };
+        };
+        // Also where nothing but decoding it would say how long it is.
+        set_type(&mut spec, from);
+        let wanted = to.dtype.unwrap_or(from);
+        let wrong = || {
+            let old = show(Some(from), &spec.shape);
+            NO_CONVERTER
+                .broken(format!("it is {old} in the file, and {} for the reader", shown(to)))
+        };
+        let chain = conversion.and_then(|c| c.chain.as_ref());
+        let Some(shape) = shape_for(&spec.shape, to) else { return Err(wrong()) };
+        let is_moved = shape != spec.shape;
+        if is_moved && conversion.is_none_or(|c| c.tensors.is_none()) {
+            let is_asked = chain.is_some_and(Chain::reshapes);
+            if element_count(&shape) != element_count(&spec.shape) {
+                return Err(wrong());
+            }
+            if !is_asked {
+                return Err(wrong()
+                    .with_hint("the converter `reshape` takes its elements in the new shape"));
+            }
+        }
+        let made_of = |chain: Chain| {
+            Elements::new(tensor, chain, from, wanted).map(|made| How::Elements(Box::new(made)))
+        };
+        let how = match (chain, conversion.and_then(|c| c.tensors.as_ref())) {
+            (None, None) if conversion.is_some() => {
+                return Err(NO_CONVERTER.broken("a converter of records was given a tensor"));
+            }
+            (None, None) if wanted == from => return Ok(same(spec)),
+            (None, None) if from.widens_to(wanted) => made_of(WIDEN.parse()?),
+            (None, None) => {
+                return Err(
+                    wrong().with_hint("the converter `cast` rounds numbers into another type")
+                );
+            }
+            (None, Some(change)) => {
+                Some(How::Made(tensor.clone(), Arc::clone(change), OnceLock::new()))
+            }
+            (Some(chain), _) if chain.is_cast() && wanted == from => {
+                Some(How::Same(tensor.clone()))
+            }
+            (Some(chain), _) => made_of(chain.clone()),
+        };
+        let Some(how) = how else {
+            let by = conversion.map_or("", Conversion::name).shown();
+            let message = format!("`{by}` does not make elements of {wanted} from those of {from}");
+            return Err(NO_CONVERTER.broken(message));
+        };
+        spec.shape = shape;
+        set_type(&mut spec, wanted);
+        Ok(Flat { spec, how })
+    }
+
+    /// Where it comes from, if it is not a default.
+    pub(super) fn tensor(&self) -> Option<&Tensor> {
+        match &self.how {
+            How::Same(tensor) | How::Made(tensor, ..) => Some(tensor),
+            How::Elements(elements) => Some(elements.tensor()),
+            How::Filled(_) => None,
+        }
+    }
+
+    /// What it is, in short.
+    pub(super) fn shown(&self) -> String {
+        shown_spec(&self.spec)
+    }
+
+    /// A range of its bytes.
+    pub(super) fn range(&self, range: Range<u64>) -> Result<Bytes> {
+        match &self.how {
+            How::Same(tensor) => tensor.bytes_range(&Role::Data, range),
+            How::Elements(elements) => elements.range(range),
+            How::Made(_, _, known) => {
+                let whole = match known.get() {
+                    Some(whole) => whole,
+                    None => {
+                        let made = self.made()?;
+                        known.get_or_init(|| made)
+                    }
+                };
+                slice(whole, range)
+            }
+            How::Filled(filled) => {
+                let mut out = vec![0; (range.end - range.start) as usize];
+                filled.read(range.start, &mut out);
+                Ok(out.into())
+            }
+        }
+    }
+
+    fn made(&self) -> Result<Bytes> {
+        let How::Made(tensor, change, _) = &self.how else { return Ok(Bytes::new()) };
+        let made = change(TensorPart { tensor, to: &self.spec })?;
+        let wanted = self.spec.components.first().map_or(0, |c| c.decoded_len);
+        if made.len() as u64 != wanted {
+            let new = self.shown();
+            let message =
+                format!("the converter gave {} bytes for {new}, which takes {wanted}", made.len());
+            return Err(VALUE.broken(message).in_tensor(tensor.name()));
+        }
+        Ok(made.into())
+    }
+
+    /// Where a writer has its bytes from. Of floats that are only rounded it knows what they are, so that tensors which
+    /// share their bytes do so still.
+    pub(super) fn feed(&self) -> Result<Feed> {
+        if let How::Elements(elements) = &self.how
+            && let Some(feed) = elements.cast()
+        {
+            return Ok(feed);
+        }
+        Ok(Feed::Reader(self.reader()?))
+    }
+
+    /// All of its bytes, in order.
+    fn reader(&self) -> Result<Box<dyn Read + Send>> {
+        let tensor = self.tensor().cloned();
+        if let How::Elements(elements) = &self.how {
+            let all = Elements::clone(elements).all()?;
+            return Ok(Box::new(Reader::new(all, tensor)));
+        }
+        let flat = self.clone();
+        let mut left = 0..self.spec.components.first().map_or(0, |c| c.decoded_len);
+        let next = move || {
+            let range = left.start..left.end.min(left.start + PIECE);
+            left.start = range.end;
+            (!range.is_empty()).then(|| flat.range(range)).transpose()
+        };
+        Ok(Box::new(Reader::new(Box::new(next), tensor)))
+    }
+}
+
+/// Makes the one component that of elements of a type.
+pub(super) fn set_type(spec: &mut TensorSpec, to: TensorDType) {
+    let bits = element_count(&spec.shape).and_then(|n| n.checked_mul(to.bits()));
+    if let Some(data) = spec.components.first_mut() {
+        (data.dtype, data.logical_type) = stored_as(to);
+        data.decoded_len = bits.unwrap_or(u64::MAX) / 8;
+    }
+}
+
+/// The shape that a tensor has under a schema; what may be any stays as it is.
+fn shape_for(old: &[u64], to: &TensorType) -> Option<Vec<u64>> {
+    let Some(dims) = &to.shape else { return Some(old.to_vec()) };
+    let is_same_rank = dims.len() == old.len();
+    let dim = |(at, dim): (usize, &Dim)| match dim {
+        Dim::Known(n) => Some(*n),
+        Dim::Any | Dim::Symbol(_) if is_same_rank => old.get(at).copied(),
+        Dim::Any | Dim::Symbol(_) => None,
+    };
+    dims.iter().enumerate().map(dim).collect()
+}
+
+pub(super) fn slice(whole: &Bytes, range: Range<u64>) -> Result<Bytes> {
+    if range.start > range.end || range.end > whole.len() as u64 {
+        return Err(outside(&range, whole.len()));
+    }
+    Ok(whole.slice(range.start as usize..range.end as usize))
+}
+
+#[cold]
+fn outside(range: &Range<u64>, len: usize) -> Error {
+    let rule = &holdall_core::window::OUTSIDE;
+    rule.broken(format!("bytes {}..{} of {len}", range.start, range.end))
+}
+
+/// `F32 [2, 3]`.
+pub(super) fn shown_spec(spec: &TensorSpec) -> String {
+    let named = spec.components.first();
+    let named = named.and_then(|c| schema_dtype(c.dtype, c.logical_type.as_ref()));
+    show(named, &spec.shape)
+}
+
+fn show(dtype: Option<TensorDType>, shape: &[u64]) -> String {
+    format!("{} {shape:?}", dtype.map_or("Tensor", TensorDType::as_str))
+}
+
+/// `F32 [2, n]`.
+pub(super) fn shown(to: &TensorType) -> String {
+    let dims = to.shape.iter().flatten().map(|dim| match dim {
+        Dim::Known(n) => n.to_string(),
+        Dim::Any => "null".to_owned(),
+        Dim::Symbol(name) => name.shown().to_string(),
+    });
+    let dims: Vec<String> = dims.collect();
+    let dtype = to.dtype.map_or("Tensor", TensorDType::as_str);
+    if to.shape.is_none() { dtype.to_owned() } else { format!("{dtype} [{}]", dims.join(", ")) }
+}

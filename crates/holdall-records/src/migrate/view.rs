@@ -1,0 +1,317 @@
+//! A file read under another schema: the file that a migration would write, made of the old one as it is read.
+//!
+//! Nothing of it is kept but its index. A range of it is made of what it comes from: records one by one, elements
+//! one by one. The heap of a dataset stays where it is, and what defaults point at comes after it. Only where a heap
+//! would have to be made anew are the records made once, when the file is opened, and wait on the disk.
+
+use super::Migration;
+use super::prepare::{Job, Work};
+use super::tensors::Flat;
+use crate::Records;
+use crate::build::{DatasetWriter, Part, Spool};
+use bytes::Bytes;
+use holdall_core::{
+    Component, Encoding, Error, Format, Result, Role, Stored, TensorSpec, Value as Attribute,
+    formats,
+};
+use holdall_io::items::as_it_is;
+use holdall_io::source::{Access, ByteSource, Terms};
+use holdall_io::{File, OpenOptions, Tensor};
+use holdall_schema::{Converters, Kept, Resolution, SCHEMA_ATTRIBUTE};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+impl Migration {
+    /// The file as it is under the new schema, without being written: tensors and records are made as they are read. What
+    /// the schema does not have is passed over. Standard keywords are not looked at, as in any file that is read.
+    ///
+    /// ```no_run
+    /// # fn main() -> holdall_core::Result<()> {
+    /// # use holdall_schema::{Document, Reading, SchemaLimits};
+    /// # let new = Document::parse(b"{}", "new.json", Reading::ByContent, &SchemaLimits::default())?;
+    /// use holdall_records::{Migration, TensorRecords as _};
+    /// let file = Migration::new(new).view(&holdall_io::open("old.mt")?)?;
+    /// let records = file.tensor("samples")?.records()?;
+    /// # drop(records);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Migration::plan`]; Unsupported where no format holds what comes out of it; Io.
+    pub fn view(&self, file: &File) -> Result<File> {
+        let migration = self.clone().with_drop();
+        let prepared = migration.prepare(file)?;
+        let (schema, mut attributes) = migration.attributes(file, &prepared);
+        if let Some(schema) = &schema {
+            attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(schema.to_string()));
+        }
+        let mut specs = Vec::new();
+        let mut sources = Vec::new();
+        for work in prepared.works {
+            let (spec, parts) = migration.parts(work, file)?;
+            specs.push(spec);
+            sources.push(parts);
+        }
+        let own = formats::by_name(file.format()).filter(|format| format.encode.is_some());
+        let all = own.into_iter().chain(formats::FORMATS.iter().copied());
+        let mut refused = None;
+        for format in all {
+            match laid_out(format, &attributes, &specs) {
+                Ok(Some(laid)) => {
+                    let view = View::new(laid, sources, file);
+                    let options = OpenOptions::new().with_limits(file.limits().clone());
+                    return options.open_source(Arc::new(view), file.name());
+                }
+                Ok(None) => {}
+                // What the file's own format says is nearest.
+                Err(e) => refused = refused.or(Some(e)),
+            }
+        }
+        let none = || crate::rules::NO_METATENSOR.broken("this build writes no format");
+        Err(refused.unwrap_or_else(none).in_source(file.name()))
+    }
+
+    /// What a tensor of the view is, and where the bytes of each component come from.
+    fn parts(&self, work: Work, file: &File) -> Result<(TensorSpec, Vec<From>)> {
+        match work {
+            Work::Copied(tensor, target) => {
+                let mut spec = as_it_is(&tensor)?.spec;
+                spec.name = target;
+                let same = |c: Component| From::Same(tensor.clone(), c.role);
+                let parts = tensor.components().map(same).collect();
+                Ok((spec, parts))
+            }
+            Work::Flat(flat) => {
+                let parts = match flat.spec.components.len() {
+                    1 => vec![From::Flat(flat.clone())],
+                    _ => {
+                        let tensor = flat.tensor().cloned();
+                        let roles = flat.spec.components.iter().map(|c| c.role.clone());
+                        let same = |role| tensor.clone().map(|tensor| From::Same(tensor, role));
+                        roles.filter_map(same).collect()
+                    }
+                };
+                Ok((flat.spec, parts))
+            }
+            Work::Records(job) => {
+                let name = job.name.clone();
+                let made = self.records(*job);
+                made.map_err(|e| e.in_tensor(name).in_source(file.name()))
+            }
+        }
+    }
+
+    fn records(&self, job: Job) -> Result<(TensorSpec, Vec<From>)> {
+        let (records, schema) = (&job.records, &job.to.schema);
+        let is_at_hand =
+            records.heap().is_some() || !job.resolution.converts_heap(records.schema());
+        if job.resolution.keeps_heap(schema) && is_at_hand {
+            let kept = job.resolution.kept(records.0.heap.len(), &job.converters)?;
+            let tail = Bytes::from(kept.tail.clone());
+            let spec = job.spec(records.0.heap.len().saturating_add(tail.len() as u64))?;
+            let stride = spec.components[0].decoded_len.checked_div(records.len()).unwrap_or(0);
+            let Job { records, resolution, converters, .. } = job;
+            let heap = From::Heap(records.clone(), tail);
+            let each = Each { records, resolution, converters, kept, stride };
+            return Ok((spec, vec![From::Records(Box::new(each)), heap]));
+        }
+        let (folder, work) = (std::env::temp_dir(), holdall_io::Work::new());
+        let (name, kind, count) = (&job.target, &job.to.json, records.len());
+        let mut writer = DatasetWriter::new(name, kind, &folder, &self.limits, &work)?;
+        writer.migrate(records, 0..count, &job.resolution, &job.converters)?;
+        let spools: Vec<Spool> =
+            Part::from(writer).components.into_iter().map(|(_, _, spool)| spool).collect();
+        let spec = job.spec(spools.get(1).map_or(0, Spool::len))?;
+        Ok((spec, spools.into_iter().map(|spool| From::Spooled(Mutex::new(spool))).collect()))
+    }
+}
+
+/// Where the bytes of a component come from.
+enum From {
+    Same(Tensor, Role),
+    Flat(Box<Flat>),
+    Records(Box<Each>),
+    /// The heap of records, and what comes after it.
+    Heap(Records, Bytes),
+    Spooled(Mutex<Spool>),
+}
+
+/// Records made one by one.
+struct Each {
+    records: Records,
+    resolution: Resolution,
+    converters: Converters<'static>,
+    kept: Kept,
+    stride: u64,
+}
+
+impl From {
+    fn range(&self, range: Range<u64>) -> Result<Bytes> {
+        match self {
+            From::Same(tensor, role) => tensor.bytes_range(role, range),
+            From::Flat(flat) => flat.range(range).map_err(|e| match flat.tensor() {
+                Some(tensor) => e.in_tensor(tensor.name()).in_source(tensor.file().name()),
+                None => e,
+            }),
+            From::Records(each) => each.range(range),
+            From::Heap(records, tail) => {
+                let old = &records.0.heap;
+                let (start, end) = (range.start.min(old.len()), range.end.min(old.len()));
+                let after = |at: u64| at.saturating_sub(old.len()).min(tail.len() as u64) as usize;
+                let rest = tail.slice(after(range.start)..after(range.end));
+                if start == end {
+                    return Ok(rest);
+                }
+                let first = old.shared(start..end)?;
+                if rest.is_empty() {
+                    return Ok(first);
+                }
+                Ok([&*first, &*rest].concat().into())
+            }
+            From::Spooled(spool) => {
+                let mut spool = spool.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(spool.range(range)?.into())
+            }
+        }
+    }
+}
+
+impl Each {
+    fn range(&self, range: Range<u64>) -> Result<Bytes> {
+        let (first, end) = (range.start / self.stride, range.end.div_ceil(self.stride));
+        let (old_stride, new_stride) = (self.records.0.stride, self.stride as usize);
+        let old = self.records.run(first..end)?;
+        let mut out = vec![0; (end - first) as usize * new_stride];
+        let heap = self.records.heap().unwrap_or_default();
+        let placed = |e: Error, at: usize| self.records.in_record(e, first + at as u64);
+        let mut migrator = self.resolution.migrator(&self.converters)?.over(&self.kept);
+        let (from, to) = (self.resolution.from_size(), self.resolution.to_size());
+        let slots = out.chunks_exact_mut(new_stride);
+        for (at, (record, slot)) in old.chunks_exact(old_stride).zip(slots).enumerate() {
+            // Sizes are no more than strides.
+            let (record, slot) = (&record[..from], &mut slot[..to]);
+            migrator.record(record, heap, slot, &mut Nothing).map_err(|e| placed(e, at))?;
+        }
+        let start = (range.start - first * self.stride) as usize;
+        Ok(Bytes::from(out).slice(start..start + (range.end - range.start) as usize))
+    }
+}
+
+/// A heap that nothing is added to, because entries stay.
+struct Nothing;
+
+impl holdall_schema::Heap for Nothing {
+    fn append(&mut self, bytes: &[u8], _: u32) -> Result<u64> {
+        let rule = &holdall_schema::evolve::rules::VALUE;
+        Err(rule.broken(format!("{} bytes for a heap that stays as it is", bytes.len())))
+    }
+}
+
+/// Where everything of a file lies: what is before its components, those, and what is after them.
+struct Laid {
+    head: Bytes,
+    /// By tensor, as they were given.
+    components: Vec<Vec<Range<u64>>>,
+    end: u64,
+    tail: Bytes,
+}
+
+/// Where a format puts tensors; `None` where it is not written.
+fn laid_out(
+    format: &'static Format,
+    attributes: &holdall_core::Attributes,
+    specs: &[TensorSpec],
+) -> Result<Option<Laid>> {
+    let Some(encode) = format.encode else { return Ok(None) };
+    let mut encoder = encode(&holdall_core::EncodeOptions::new())?;
+    encoder.check_attributes(attributes)?;
+    specs.iter().try_for_each(|spec| encoder.check_tensor(spec))?;
+    let order = encoder.order(specs);
+    let ordered: Vec<TensorSpec> = order.iter().map(|at| specs[*at].clone()).collect();
+    let head = encoder.begin(attributes, &ordered)?;
+    let mut end = head.len() as u64;
+    let mut placed: Vec<Vec<Range<u64>>> = vec![Vec::new(); specs.len()];
+    for (at, spec) in order.into_iter().zip(&ordered) {
+        for (c, component) in spec.components.iter().enumerate() {
+            let start = encoder.place(end, spec, c)?;
+            let range = start..start.saturating_add(component.decoded_len);
+            end = range.end;
+            let stored = Stored { range: range.clone(), encoding: Encoding::Raw, digest: None };
+            encoder.placed(spec, c, stored)?;
+            placed[at].push(range);
+        }
+    }
+    let tail = encoder.finish(end)?;
+    Ok(Some(Laid { head, components: placed, end, tail }))
+}
+
+/// The bytes of a file that is nowhere.
+struct View {
+    laid: Laid,
+    /// Runs of bytes, in the order of their offsets, none of them empty.
+    runs: Vec<(Range<u64>, From)>,
+    terms: Terms,
+}
+
+impl View {
+    fn new(mut laid: Laid, sources: Vec<Vec<From>>, file: &File) -> View {
+        let ranges = std::mem::take(&mut laid.components);
+        let mut runs = Vec::new();
+        for (ranges, sources) in ranges.into_iter().zip(sources) {
+            runs.extend(ranges.into_iter().zip(sources));
+        }
+        runs.retain(|(range, _)| !range.is_empty());
+        runs.sort_by_key(|(range, _)| range.start);
+        let mut terms = file.all_sources().first().map_or(Terms::DISK, |source| source.terms());
+        terms.access = Access::Copied;
+        View { laid, runs, terms }
+    }
+
+    fn range(&self, range: &Range<u64>) -> Result<Bytes> {
+        if range.start > range.end || range.end > self.len() {
+            let rule = &holdall_io::source::OUTSIDE;
+            let e = rule.broken(format!("the source has {} bytes", self.len()));
+            return Err(e.at(range.clone()));
+        }
+        let first = self.runs.partition_point(|(run, _)| run.end <= range.start);
+        let runs = self.runs.get(first..).unwrap_or_default();
+        if let Some((run, from)) = runs.first()
+            && run.start <= range.start
+            && range.end <= run.end
+            && !range.is_empty()
+        {
+            return from.range(range.start - run.start..range.end - run.start);
+        }
+        let mut out = vec![0; (range.end - range.start) as usize];
+        let mut put = |at: u64, bytes: &[u8]| {
+            let start = at.max(range.start);
+            let end = (at + bytes.len() as u64).min(range.end);
+            if start < end {
+                let to = (start - range.start) as usize..(end - range.start) as usize;
+                out[to].copy_from_slice(&bytes[(start - at) as usize..(end - at) as usize]);
+            }
+        };
+        put(0, &self.laid.head);
+        put(self.laid.end, &self.laid.tail);
+        for (run, from) in runs.iter().take_while(|(run, _)| run.start < range.end) {
+            let (start, end) = (run.start.max(range.start), run.end.min(range.end));
+            put(start, &from.range(start - run.start..end - run.start)?);
+        }
+        Ok(out.into())
+    }
+}
+
+impl ByteSource for View {
+    fn len(&self) -> u64 {
+        self.laid.end.saturating_add(self.laid.tail.len() as u64)
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        ranges.iter().map(|range| self.range(range)).collect()
+    }
+
+    fn terms(&self) -> Terms {
+        self.terms
+    }
+}
