@@ -7,7 +7,7 @@ use crate::work::run_with;
 use holdall::convert;
 use holdall::diff::diff_schemas;
 use holdall::records::{
-    self, Build, CheckReport, FillOptions, Form, Migration, Rows, RowsOptions, SchemaOrFile, Where,
+    self, CheckReport, FillOptions, Form, Migration, Rows, RowsOptions, SchemaOrFile, Where,
 };
 use holdall::schema::record::{Null, Unknown};
 use holdall::schema::{Base, Bump, Document, InferOptions, Path, Reading, Symbols, There, Width};
@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 /// What a schema is given as: what it is, and that.
-type Given<'py> = (String, Bound<'py, PyAny>);
+pub(crate) type Given<'py> = (String, Bound<'py, PyAny>);
 
 /// What stands for a schema that was given as a dict, in errors.
 const SCHEMA: &str = "<schema>";
@@ -43,7 +43,7 @@ fn given(py: Python<'_>, (what, value): &Given<'_>, reading: Reading) -> PyResul
 }
 
 /// A schema, or that of a tensor file.
-fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyResult<Document> {
+pub(crate) fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyResult<Document> {
     match given(py, of, reading)? {
         SchemaOrFile::Schema(schema) => Ok(*schema),
         SchemaOrFile::File(file) => py.detach(|| convert::schema(&file)).raise(py),
@@ -51,7 +51,7 @@ fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyResult<Docume
 }
 
 /// Where rows come from: a path, or an object whose calls give lines of JSON.
-struct Source {
+pub(crate) struct Source {
     from: From,
     form: Option<Form>,
 }
@@ -62,7 +62,11 @@ enum From {
 }
 
 impl Source {
-    fn of(py: Python<'_>, (what, value): &Given<'_>, form: Option<&str>) -> PyResult<Source> {
+    pub(crate) fn of(
+        py: Python<'_>,
+        (what, value): &Given<'_>,
+        form: Option<&str>,
+    ) -> PyResult<Source> {
         let known = |name: &str| Form::ALL.iter().find(|form| form.as_str() == name).copied();
         let form = match form {
             None => None,
@@ -87,7 +91,7 @@ impl Source {
         }
     }
 
-    fn rows(self, work: Work) -> holdall::Result<Rows> {
+    pub(crate) fn rows(self, work: Work) -> holdall::Result<Rows> {
         let mut options = RowsOptions::new().with_work(work);
         if let Some(form) = self.form {
             options = options.with_form(form);
@@ -129,12 +133,12 @@ pub(crate) struct Filling {
     ignore_unknown: bool,
     null_absent: bool,
     check: bool,
-    files: Option<PathBuf>,
+    pub(crate) files: Option<PathBuf>,
     file_members: Vec<String>,
 }
 
 impl Filling {
-    fn options(self) -> FillOptions {
+    pub(crate) fn options(self) -> FillOptions {
         let mut options = FillOptions::new();
         if self.ignore_unknown {
             options = options.with_unknown(Unknown::Ignore);
@@ -364,51 +368,5 @@ pub(crate) fn schema_migrate<'py>(
     d.set_item("tensors", report.tensors)?;
     d.set_item("dropped", report.dropped)?;
     d.set_item("nbytes", report.target_len)?;
-    Ok(d)
-}
-
-/// Writes a file of records, and of the files of a folder.
-#[pyfunction]
-#[pyo3(signature = (to, schema, source, form, path, filling, dedup, blob, writing, progress))]
-#[allow(clippy::too_many_arguments)] // Keywords of one Python function.
-pub(crate) fn build<'py>(
-    py: Python<'py>,
-    to: PathBuf,
-    schema: Option<Given<'py>>,
-    source: Option<Given<'py>>,
-    form: Option<&str>,
-    path: Option<String>,
-    filling: Filling,
-    dedup: bool,
-    blob: Option<String>,
-    writing: Writing<'py>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let options = writing.options(py)?;
-    let schema = schema.map(|s| document(py, &s, Reading::ByContent)).transpose()?;
-    let source = source.map(|s| Source::of(py, &s, form)).transpose()?;
-    let folder = filling.files.clone();
-    let filling = filling.options();
-    let (records, files, built) = run_with(py, u64::MAX, writing.threads, progress, |work| {
-        let mut build = Build::create(&to, &options.with_work(work.clone()))?;
-        let (mut records, mut files) = (None, None);
-        if let (Some(schema), Some(source)) = (&schema, source) {
-            let (next, dataset) = build.dataset_for(schema, path.as_deref())?;
-            build = next;
-            let mut dataset = if dedup { dataset.with_dedup() } else { dataset };
-            dataset.fill(source.rows(work.clone())?, &filling)?;
-            records = Some((dataset.name().to_owned(), dataset.len()));
-            build.add(dataset)?;
-        }
-        if let (Some(name), Some(folder)) = (blob, folder) {
-            let count = build.add_files(&name, folder, &work)?;
-            files = Some((name, count));
-        }
-        Ok((records, files, build.finish()?))
-    })?;
-    let d = PyDict::new(py);
-    d.set_item("records", records)?;
-    d.set_item("files", files)?;
-    d.set_item("nbytes", built.target_len)?;
     Ok(d)
 }

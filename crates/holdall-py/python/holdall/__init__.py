@@ -17,6 +17,7 @@ from __future__ import annotations
 from . import carton, errors, schema
 from ._blob import Blob
 from ._build import BuildReport, build
+from ._datasets import Dataset, Runs
 from ._file import File, open
 from ._holdall import Buffer, __version__
 from ._operations import convert, diff, inspect, load, load_into, salvage, stats, verify
@@ -54,6 +55,7 @@ __all__ = [
     "BuildReport",
     "Component",
     "ConvertReport",
+    "Dataset",
     "Diff",
     "File",
     "HoldallError",
@@ -67,6 +69,7 @@ __all__ = [
     "Overflowed",
     "Ragged",
     "Records",
+    "Runs",
     "SalvageReport",
     "Selection",
     "Simple",

@@ -40,7 +40,12 @@ pub struct DatasetWriter {
 }
 
 impl DatasetWriter {
-    pub(super) fn new(
+    /// A dataset of records of that schema that belongs to no [`Build`](super::Build) yet. What does not fit memory
+    /// waits in `folder`, in files without a name.
+    ///
+    /// # Errors
+    /// The `schema/…` rules; `records/size` for records of no bytes.
+    pub fn new(
         name: &str,
         kind: &Value,
         folder: &Path,
