@@ -78,7 +78,9 @@ mod _holdall {
     #[pymodule_export]
     use super::save::save;
     #[pymodule_export]
-    use super::schemas::{schema_check, schema_diff, schema_infer, schema_layout, schema_migrate};
+    use super::schemas::{
+        schema_check, schema_code, schema_diff, schema_infer, schema_layout, schema_migrate,
+    };
     #[pymodule_export]
     use super::writer::NativeWriter;
 

@@ -9,6 +9,7 @@ use holdall::diff::diff_schemas;
 use holdall::records::{
     self, CheckReport, FillOptions, Form, Migration, Rows, RowsOptions, SchemaOrFile, Where,
 };
+use holdall::schema::code::Lang;
 use holdall::schema::record::{Null, Unknown};
 use holdall::schema::{Base, Bump, Document, InferOptions, Path, Reading, Symbols, There, Width};
 use holdall::{Limits, OpenOptions, Work};
@@ -229,6 +230,24 @@ pub(crate) fn schema_layout<'py>(
         out.append((row.path.to_string(), row.kind, base, at, optional, bit))?;
     }
     Ok(out)
+}
+
+/// Code in a language that mirrors the records that a schema is for.
+#[pyfunction]
+pub(crate) fn schema_code(
+    py: Python<'_>,
+    schema: Given<'_>,
+    lang: &str,
+    path: Option<&str>,
+    name: &str,
+) -> PyResult<String> {
+    let Some(lang) = Lang::from_name(lang) else {
+        let message = format!("lang is \"rust\", \"python\" or \"typescript\", not {lang:?}");
+        return Err(misuse(py, "python/option", &message, None));
+    };
+    let schema = document(py, &schema, Reading::ByContent)?;
+    let records = schema.records(path, &Limits::default().of_schemas()).raise(py)?;
+    records.code(name, lang).raise(py)
 }
 
 /// What changed between two schemas: for each change its path, what it is, what it means, what was and what is

@@ -1,5 +1,6 @@
 //! A schema with its JSON and where it came from, and the schemas of records inside it.
 
+use crate::code::{Lang, code};
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
@@ -89,6 +90,20 @@ impl Document {
         let json = record_kind(&self.json, &pointer).unwrap_or(Value::Null);
         let schema = Schema::compile_record(&json, limits).map_err(own)?;
         Ok((path, Document { name: self.name.clone(), json, schema }))
+    }
+
+    /// Code that mirrors a record: see [`crate::code::code`].
+    ///
+    /// # Errors
+    /// `records/which-dataset` for a schema that is not that of a record; as [`crate::code::code`].
+    pub fn code(&self, name: &str, lang: Lang) -> Result<String> {
+        let code = match self.schema.root() {
+            Root::Record(ty) => code(&self.schema, ty, name, lang),
+            Root::References(_) => {
+                Err(WHICH_DATASET.broken("this is the schema of a file: choose its dataset"))
+            }
+        };
+        code.map_err(|e| e.in_source(&self.name))
     }
 
     /// The JSON pointer of the dataset at a path of a file's schema.

@@ -16,6 +16,7 @@
 mod access;
 #[cfg(feature = "validate")]
 mod check;
+pub mod code;
 mod compile;
 mod document;
 mod dtype;
@@ -76,6 +77,6 @@ pub const KIND_ATTRIBUTE: &str = "metatensor.kind";
 
 /// Every rule of this crate.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    let own = [rules::RULES, record::rules::RULES, evolve::rules::RULES, infer::RULES];
+    let own = [rules::RULES, record::rules::RULES, evolve::rules::RULES, infer::RULES, code::RULES];
     [holdall_json::RULES].into_iter().chain(own).flatten().copied()
 }

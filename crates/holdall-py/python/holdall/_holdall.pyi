@@ -7,7 +7,8 @@ from .errors import HoldallError
 
 __all__ = [
     "Blob", "Buffer", "File", "Model", "Package", "Part", "Records", "Writer", "__version__", "build", "command",
-    "encode_records", "encode_runs", "fetch", "formats", "pack", "record_kind", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "schema_check", "schema_diff",
+    "encode_records", "encode_runs", "fetch", "formats", "pack", "record_kind", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "schema_check", "schema_code",
+    "schema_diff",
     "schema_infer", "schema_layout", "schema_migrate", "shrink", "type_name",
 ]  # fmt: skip
 __version__: str
@@ -43,6 +44,7 @@ def schema_infer(
 def schema_layout(
     schema: _Given, path: Optional[str], symbols: list[tuple[str, int]], reading: Optional[str]
 ) -> list[tuple[str, str, str, _Lies, bool, Optional[tuple[int, int]]]]: ...
+def schema_code(schema: _Given, lang: str, path: Optional[str], name: str) -> str: ...
 def schema_diff(
     old: _Given, new: _Given, path: Optional[str]
 ) -> tuple[list[tuple[str, str, str, Optional[str], Optional[str], list[str]]], str]: ...

@@ -35,6 +35,7 @@ __all__ = [
     "MigrationReport",
     "SchemaDiff",
     "check",
+    "code",
     "diff",
     "infer",
     "layout",
@@ -228,6 +229,27 @@ def check(
         found = _holdall.schema_check(_schema(schema), given, form, path, how, listener)
     findings = tuple(Finding(*finding) for finding in found.pop("findings"))
     return CheckReport(findings=findings, **found)
+
+
+def code(
+    schema: Schema,
+    lang: Literal["rust", "python", "typescript"],
+    *,
+    path: Optional[str] = None,
+    name: str = "Record",
+) -> str:
+    """Code that mirrors the records of a schema: ``#[repr(C)]`` structs of Rust, the dtype that ``records.dtype`` has with
+    comments on how everything else is read, or types of TypeScript for the records' JSON.
+
+    Args:
+        schema: The schema of a record, or of a file with a dataset: a mapping, a JSON file, or a tensor file.
+        path: Which dataset, where there are several.
+        name: What the type of a record is called; those inside are named after it and their members.
+
+    Raises:
+        Unsupported: the record is text, a union or another thing that has no fixed bytes (``schema/no-mirror``).
+    """
+    return _holdall.schema_code(_schema(schema), lang, path, name)
 
 
 def diff(old: Schema, new: Schema, *, path: Optional[str] = None) -> SchemaDiff:
