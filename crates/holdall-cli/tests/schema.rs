@@ -328,3 +328,24 @@ fn code_mirrors_the_records_of_a_schema_or_a_file() {
     assert_eq!(error["code"], "schema/no-mirror");
     holdall(["schema", "code", union, "--lang", "cobol"]).ends_with(2);
 }
+
+#[test]
+fn older_drafts_and_printed_references_are_read_or_refused_by_name() {
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/metatensor/made-printed.mt");
+    let report = holdall(["schema", "layout", file, "--json"]).ends_with(0).json();
+    assert_eq!(row(&report, "conv1.weight")["kind"], "f32 [2, 1]");
+    assert_eq!(row(&report, "texts")["kind"], "Blob bytes [2]");
+    let schema = |draft: &str, own: &str| {
+        format!(
+            r#"{{"$schema":"http://json-schema.org/draft-0{draft}/schema#","properties":{{"t":{{"TypeDef:Tensor":{{}}}},"n":{own}}}}}"#
+        )
+    };
+    let check = |text: String| holdall_with(["schema", "check", "-", "--json"], text.as_bytes());
+    check(schema("7", r#"{"const":1}"#)).ends_with(0);
+    let found = check(schema("4", r#"{"const":1}"#)).ends_with(1).json();
+    let error = &found["findings"][0];
+    assert_eq!(error["code"], "schema/draft", "{found}");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("draft 4") && message.contains("`const`"), "{message}");
+}

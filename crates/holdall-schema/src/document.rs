@@ -2,6 +2,7 @@
 
 use crate::code::{Lang, code};
 use crate::error::{Error, Result, Shown as _};
+use crate::forms::normal;
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
 use crate::rules::{UNKNOWN_PATH, WHICH_DATASET};
@@ -15,7 +16,7 @@ use serde_json::Value;
 pub struct Document {
     /// Where it came from, for errors: the path of a file.
     pub name: String,
-    /// Its JSON.
+    /// Its JSON, in the form that [`normal`](crate::normal) gives it.
     pub json: Value,
     /// What it says.
     pub schema: Schema,
@@ -61,6 +62,7 @@ impl Document {
         limits: &SchemaLimits,
     ) -> Result<Document> {
         let name = name.into();
+        let json = normal(json).map_err(|e| e.in_source(&name))?;
         let schema = compile(&json, reading, limits).map_err(|e| e.in_source(&name))?;
         Ok(Document { name, json, schema })
     }

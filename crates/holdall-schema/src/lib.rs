@@ -22,6 +22,7 @@ mod document;
 mod dtype;
 pub mod evolve;
 mod extent;
+mod forms;
 pub mod infer;
 mod kinds;
 mod layout;
@@ -47,6 +48,7 @@ pub use evolve::{
     What, by_value, changes_json, diff, resolve,
 };
 pub use extent::Symbols;
+pub use forms::normal;
 pub use holdall_error as error;
 pub use holdall_error::{Error, Result, Rule};
 pub use infer::{InferOptions, Inference, Plain, Width};

@@ -34,6 +34,9 @@ crate::error::rules! {
     pub DEPTH: Limit "schema/depth" "A schema nests at most `Limits::depth` levels deep.";
     /// Not a JSON Schema.
     pub INVALID: Malformed "schema/invalid" "A schema is a JSON Schema of draft 2020-12.";
+    /// A keyword that an older draft means something else by.
+    pub DRAFT: Malformed "schema/draft"
+        "A schema says of each thing what it says by draft 2020-12, whatever draft `$schema` names: 4, 6, 7, 2019-09 or 2020-12.";
     /// This build cannot check values.
     pub NOT_BUILT: Unsupported "schema/not-built"
         "Values are checked against the standard keywords of a schema by builds with the feature \

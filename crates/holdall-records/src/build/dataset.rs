@@ -10,7 +10,7 @@ use crate::{HEAP, RECORDS, Record, Records, open};
 use holdall_core::error::Shown as _;
 use holdall_core::{DType, Error, Result};
 use holdall_io::Work;
-use holdall_schema::{Encoder, Extent, Schema, SchemaLimits, TypeId};
+use holdall_schema::{Encoder, Extent, Schema, SchemaLimits, TypeId, normal};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::Read;
@@ -52,7 +52,8 @@ impl DatasetWriter {
         limits: &SchemaLimits,
         work: &Work,
     ) -> Result<DatasetWriter> {
-        let schema = Schema::compile_record(kind, limits)?;
+        let kind = normal(kind.clone())?;
+        let schema = Schema::compile_record(&kind, limits)?;
         let Some(ty) = schema.record() else {
             return Err(SIZE.broken("the schema is not that of a record"));
         };
@@ -63,7 +64,7 @@ impl DatasetWriter {
         };
         Ok(DatasetWriter {
             name: name.to_owned(),
-            kind: kind.clone(),
+            kind,
             schema,
             ty,
             extent,

@@ -30,7 +30,7 @@ use holdall_io::sink::{FileSink, Sink};
 use holdall_io::{Work, WriteOptions, Writer};
 use holdall_schema::{
     Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
-    Segment, record_kind,
+    Segment, normal, record_kind,
 };
 use serde_json::Value;
 use spool::Spool;
@@ -132,10 +132,11 @@ impl Build {
     /// # Errors
     /// The `schema/…` rules.
     pub fn with_schema(mut self, schema: &Value) -> Result<Build> {
-        let compiled = Schema::compile(schema, &self.limits)?;
+        let json = normal(schema.clone())?;
+        let compiled = Schema::compile(&json, &self.limits)?;
         self.options.attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(schema.to_string()));
         self.encoder.check_attributes(&self.options.attributes)?;
-        self.schema = Some((schema.clone(), compiled));
+        self.schema = Some((json, compiled));
         Ok(self)
     }
 
@@ -167,8 +168,9 @@ impl Build {
     /// # Errors
     /// The `schema/…` rules; Unsupported where the format has no datasets.
     pub fn dataset_of(&self, name: &str, kind: &Value) -> Result<DatasetWriter> {
-        self.check_format(name, RECORDS, kind)?;
-        DatasetWriter::new(name, kind, &self.folder, &self.limits, &self.options.work)
+        let kind = normal(kind.clone())?;
+        self.check_format(name, RECORDS, &kind)?;
+        DatasetWriter::new(name, &kind, &self.folder, &self.limits, &self.options.work)
             .map_err(|e| e.in_tensor(name))
     }
 
