@@ -11,12 +11,15 @@ use holdall::records::{
 };
 use holdall::schema::code::Lang;
 use holdall::schema::record::{Null, Unknown};
-use holdall::schema::{Base, Bump, Document, InferOptions, Path, Reading, Symbols, There, Width};
+use holdall::schema::{
+    Base, Bump, Document, InferOptions, Path, Reading, Symbols, There, Vocabulary, Width,
+};
 use holdall::{Limits, OpenOptions, Work};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::io::{self, Read};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a schema is given as: what it is, and that.
 pub(crate) type Given<'py> = (String, Bound<'py, PyAny>);
@@ -273,9 +276,50 @@ pub(crate) fn schema_diff<'py>(
     Ok((out, Bump::of(&found.changes).as_str()))
 }
 
+/// The first exception that a function of Python's raised where it should have said whether a value is one.
+type Raised = Arc<Mutex<Option<PyErr>>>;
+
+/// Formats and keywords of the caller's: names, and functions of JSON text that say whether a value is one.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Own {
+    formats: Vec<(String, Py<PyAny>)>,
+    keywords: Vec<(String, Py<PyAny>)>,
+}
+
+impl Own {
+    fn vocabulary(self, raised: &Raised) -> Vocabulary {
+        let mut vocabulary = Vocabulary::new();
+        for (name, check) in self.formats {
+            let raised = Arc::clone(raised);
+            let holds = move |text: &str| said(&raised, |py| check.call1(py, (text,)));
+            vocabulary = vocabulary.with_format(name, holds);
+        }
+        for (name, check) in self.keywords {
+            let raised = Arc::clone(raised);
+            vocabulary = vocabulary.with_keyword(name, move |own, value| {
+                said(&raised, |py| check.call1(py, (own.to_string(), value.to_string())))
+            });
+        }
+        vocabulary
+    }
+}
+
+/// Whether a function of Python's says so. What it raises is kept, and counts as a no.
+fn said(raised: &Raised, ask: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>) -> bool {
+    Python::attach(|py| match ask(py).and_then(|said| said.is_truthy(py)) {
+        Ok(said) => said,
+        Err(e) => {
+            raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+            false
+        }
+    })
+}
+
 /// What of a schema is not sound, and what of rows or a tensor file does not fit it.
 #[pyfunction]
-#[pyo3(signature = (schema, source, form, path, filling, progress))]
+#[pyo3(signature = (schema, source, form, path, filling, own, progress))]
+#[allow(clippy::too_many_arguments)] // Keywords of one Python function.
 pub(crate) fn schema_check<'py>(
     py: Python<'py>,
     schema: Given<'py>,
@@ -283,9 +327,12 @@ pub(crate) fn schema_check<'py>(
     form: Option<&str>,
     path: Option<String>,
     filling: Filling,
+    own: Own,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let limits = Limits::default().of_schemas();
+    let raised = Raised::default();
+    let vocabulary = own.vocabulary(&raised);
     let schema = match given(py, &schema, Reading::ByContent) {
         Ok(SchemaOrFile::Schema(schema)) => *schema,
         Ok(SchemaOrFile::File(file)) => py.detach(|| convert::schema(&file)).raise(py)?,
@@ -297,6 +344,7 @@ pub(crate) fn schema_check<'py>(
         }
         Err(e) => return Err(e),
     };
+    let schema = schema.with_vocabulary(vocabulary).raise(py)?;
     let path = path.as_deref();
     let file = match &source {
         Some((what, file)) if what == "file" => Some(file.cast::<NativeFile>()?.get().get(py)?),
@@ -330,6 +378,9 @@ pub(crate) fn schema_check<'py>(
             (None, None) => Ok(CheckReport::default()),
         }
     })?;
+    if let Some(e) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(e);
+    }
     report_of(py, &report)
 }
 

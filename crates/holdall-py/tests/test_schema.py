@@ -319,3 +319,28 @@ def test_code_is_made_of_files(built):
         with pytest.raises(holdall.HoldallError) as info:
             holdall.schema.code(schema, lang)
         assert info.value.code == code
+
+
+def test_formats_and_keywords_of_ones_own_are_checked(tmp_path):
+    kind = {
+        "TypeDef:Struct": ["code", "price"],
+        "required": ["code", "price"],
+        "properties": {
+            "code": {"TypeDef:String": True, "format": "upper"},
+            "price": {"TypeDef:Int64": True, "between": [0, 10]},
+        },
+    }
+    own = {"formats": {"upper": str.isupper}, "keywords": {"between": lambda ends, n: ends[0] <= n <= ends[1]}}
+    rows = [{"code": "A", "price": 1}, {"code": "a", "price": 1}, {"code": "B", "price": 11}]
+    assert schema.check(kind, rows)
+    report = schema.check(kind, rows, **own)
+    assert [finding.line for finding in report.findings] == [2, 3]
+    assert "`upper`" in str(report.findings[0].error) and "`between`" in str(report.findings[1].error)
+    path = tmp_path / "set.mt"
+    holdall.build(path, rows, kind)
+    assert [finding.record for finding in schema.check(kind, path, **own).findings] == [1, 2]
+    with pytest.raises(ZeroDivisionError):
+        schema.check(kind, rows, formats={"upper": lambda text: 1 / 0})
+    with pytest.raises(holdall.Misuse) as info:
+        schema.check(kind, rows, keywords={"TypeDef:Money": lambda own, value: True})
+    assert info.value.code == "schema/own-keyword"

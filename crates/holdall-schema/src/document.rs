@@ -7,6 +7,7 @@ use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
 use crate::rules::{UNKNOWN_PATH, WHICH_DATASET};
 use crate::schema::{Additional, Node, NodeId, Root, Schema};
+use crate::vocabulary::Vocabulary;
 use holdall_json::parse;
 use serde_json::Value;
 
@@ -20,6 +21,8 @@ pub struct Document {
     pub json: Value,
     /// What it says.
     pub schema: Schema,
+    /// Formats and keywords beyond the standard, for whoever checks values against it.
+    pub vocabulary: Vocabulary,
 }
 
 /// What a schema is taken for.
@@ -64,7 +67,18 @@ impl Document {
         let name = name.into();
         let json = normal(json).map_err(|e| e.in_source(&name))?;
         let schema = compile(&json, reading, limits).map_err(|e| e.in_source(&name))?;
-        Ok(Document { name, json, schema })
+        Ok(Document { name, json, schema, vocabulary: Vocabulary::default() })
+    }
+
+    /// The same, with formats and keywords of one's own, which hold where records are checked
+    /// ([`Checker`](crate::Checker)), in it and in what is taken from it.
+    ///
+    /// # Errors
+    /// `schema/own-keyword` for a keyword that means something already.
+    pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> Result<Document> {
+        vocabulary.check()?;
+        self.vocabulary = vocabulary;
+        Ok(self)
     }
 
     /// The schema of the records at a path of a file's schema, or of the one dataset there is. The schema of
@@ -91,7 +105,8 @@ impl Document {
         };
         let json = record_kind(&self.json, &pointer).unwrap_or(Value::Null);
         let schema = Schema::compile_record(&json, limits).map_err(own)?;
-        Ok((path, Document { name: self.name.clone(), json, schema }))
+        let vocabulary = self.vocabulary.clone();
+        Ok((path, Document { name: self.name.clone(), json, schema, vocabulary }))
     }
 
     /// Code that mirrors a record: see [`crate::code::code`].

@@ -35,6 +35,7 @@ pub mod rules;
 mod schema;
 #[cfg(not(feature = "validate"))]
 mod unchecked;
+mod vocabulary;
 
 pub use access::{Accessor, Column, ReadScalar, Typed};
 #[cfg(feature = "validate")]
@@ -67,6 +68,7 @@ pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, R
 pub use unchecked::Checker;
 #[cfg(not(feature = "validate"))]
 use unchecked::is_value;
+pub use vocabulary::Vocabulary;
 
 /// The attribute of a file, of any format, that has its schema as JSON text (section 7.2).
 pub const SCHEMA_ATTRIBUTE: &str = "metatensor.schema";

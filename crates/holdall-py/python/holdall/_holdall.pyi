@@ -54,6 +54,7 @@ def schema_check(
     form: Optional[str],
     path: Optional[str],
     filling: dict[str, Any],
+    own: dict[str, Any],
     progress: _Progress,
 ) -> dict[str, Any]: ...
 def schema_migrate(

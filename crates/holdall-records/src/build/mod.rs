@@ -188,13 +188,14 @@ impl Build {
         match schema.schema.root() {
             Root::Record(_) => {
                 let dataset = self.dataset_of(path.unwrap_or(RECORDS), &schema.json);
-                Ok((self, dataset.map_err(own)?))
+                let dataset = dataset.map_err(own)?.with_vocabulary(schema.vocabulary.clone());
+                Ok((self, dataset))
             }
             Root::References(_) => {
                 let (name, _) = schema.dataset(path, &self.limits)?;
                 let build = self.with_schema(&schema.json).map_err(own)?;
                 let dataset = build.dataset(&name).map_err(own)?;
-                Ok((build, dataset))
+                Ok((build, dataset.with_vocabulary(schema.vocabulary.clone())))
             }
         }
     }
