@@ -63,7 +63,7 @@ impl Vocabulary {
                 return Err(OWN_KEYWORD.broken(message));
             }
             if name.starts_with('$')
-                || ONE.iter().chain(&MANY).chain(&NAMED).chain(&TAKEN).any(|k| is_taken(&k))
+                || ONE.iter().chain(&MANY).chain(&NAMED).chain(&TAKEN).any(is_taken)
             {
                 let message = format!("`{}` means something already", name.shown());
                 return Err(OWN_KEYWORD.broken(message));

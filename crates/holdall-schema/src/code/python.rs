@@ -4,7 +4,7 @@ use super::name::Names;
 use super::{bytes, describe, is_whole, join, list, no_mirror};
 use crate::dtype::TensorDType;
 use crate::error::Result;
-use crate::kinds::{Kind, Len, Scalar, Struct, TypeId};
+use crate::kinds::{Array, Kind, Len, Scalar, Struct, TypeId};
 use crate::path::Path;
 use crate::schema::Schema;
 use std::collections::HashMap;
@@ -237,9 +237,7 @@ fn members(schema: &Schema, root: TypeId) -> (String, Vec<(String, String)>) {
         let of = literal(&path.to_string());
         let call = match kind {
             Kind::String | Kind::Enum(_) => "texts",
-            Kind::Array(array) if matches!(array.len, Len::Variable { .. }) => {
-                if is_block(schema, array.items) { "ragged" } else { "values" }
-            }
+            Kind::Array(array) if is_ragged(schema, array) => "ragged",
             Kind::Bytes | Kind::Record => "values",
             _ if is_block(schema, ty) => "column",
             _ => "values",
@@ -248,6 +246,11 @@ fn members(schema: &Schema, root: TypeId) -> (String, Vec<(String, String)>) {
         let _ = writeln!(text, "#   records.{call}({of}): {}{absent}", describe(kind));
     }
     (text, enums)
+}
+
+/// Whether an array has any number of elements that are numbers.
+fn is_ragged(schema: &Schema, array: &Array) -> bool {
+    matches!(array.len, Len::Variable { .. }) && is_block(schema, array.items)
 }
 
 /// Whether values are numbers of one shape.
