@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::kinds::{Array, Kind, Len, Scalar, Struct, TypeId};
 use crate::path::Path;
 use crate::schema::Schema;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Members that are listed in comments; schemas may have many more through `$ref`.
@@ -16,7 +16,7 @@ const LISTED: usize = 1000;
 /// See [`super::code`].
 pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     let mut all =
-        Code { schema, types: Names::default(), known: HashMap::new(), out: String::new() };
+        Code { schema, types: Names::default(), known: BTreeMap::new(), out: String::new() };
     let kind = &schema.ty(ty).kind;
     let is_struct = matches!(kind, Kind::Struct(_));
     let inner = if is_struct { name.to_owned() } else { all.types.alias(name) };
@@ -78,7 +78,7 @@ struct Made {
 struct Code<'s> {
     schema: &'s Schema,
     types: Names,
-    known: HashMap<TypeId, Made>,
+    known: BTreeMap<TypeId, Made>,
     out: String,
 }
 

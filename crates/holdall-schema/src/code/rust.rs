@@ -6,13 +6,13 @@ use crate::dtype::TensorDType;
 use crate::error::{Result, Shown as _};
 use crate::kinds::{Enum, Kind, Len, Scalar, Struct, TypeId};
 use crate::schema::Schema;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// See [`super::code`].
 pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     let mut all =
-        Code { schema, types: Names::default(), known: HashMap::new(), out: String::new() };
+        Code { schema, types: Names::default(), known: BTreeMap::new(), out: String::new() };
     let kind = &schema.ty(ty).kind;
     let is_struct = matches!(kind, Kind::Struct(_));
     let inner = if is_struct { name.to_owned() } else { all.types.alias(name) };
@@ -44,7 +44,7 @@ struct Mirror {
 struct Code<'s> {
     schema: &'s Schema,
     types: Names,
-    known: HashMap<TypeId, Mirror>,
+    known: BTreeMap<TypeId, Mirror>,
     out: String,
 }
 

@@ -5,7 +5,7 @@ use crate::dtype::TensorDType;
 use crate::error::Result;
 use crate::kinds::{Kind, Len, Scalar, Struct, TensorType, TypeId, Union};
 use crate::schema::Schema;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Elements of a fixed array that are written out as a tuple.
@@ -14,7 +14,7 @@ const TUPLE: u64 = 16;
 /// See [`super::code`].
 pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     let mut all =
-        Code { schema, types: Names::default(), known: HashMap::new(), out: String::new() };
+        Code { schema, types: Names::default(), known: BTreeMap::new(), out: String::new() };
     let is_named = matches!(schema.ty(ty).kind, Kind::Struct(_) | Kind::Union(_));
     let inner = if is_named { name.to_owned() } else { all.types.alias(name) };
     let root = all.ty(ty, &inner)?;
@@ -46,7 +46,7 @@ export type Integer = number | bigint;
 struct Code<'s> {
     schema: &'s Schema,
     types: Names,
-    known: HashMap<TypeId, String>,
+    known: BTreeMap<TypeId, String>,
     out: String,
 }
 
