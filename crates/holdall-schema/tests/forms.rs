@@ -1,6 +1,6 @@
 //! Schemas of other forms, and what they say in that of section 2.
 
-use holdall_schema::{Document, Reading, SchemaLimits, normal};
+use holdall_schema::normal;
 use serde_json::{Value, json};
 
 const D4: &str = "http://json-schema.org/draft-04/schema#";
@@ -165,6 +165,12 @@ fn printed_references_get_their_keyword() {
     let mut named = reference(json!({"$ref": "#/$defs/d"}), any.clone());
     named["$defs"] = json!({"d": f32});
     becomes(named, json!({"TypeDef:Tensor": {"dtype": "F32", "shape": null}, "$defs": {"d": f32}}));
+    // Lists without end are none, however many nodes lead to them.
+    let long = vec![json!("F32"); 1000];
+    let made = normal(reference(json!({"enum": long}), any.clone())).unwrap();
+    assert!(made.get("TypeDef:Tensor").is_none());
+    let made = normal(reference(f32.clone(), json!({"const": vec![1; 1000]}))).unwrap();
+    assert!(made.get("TypeDef:Tensor").is_none());
     // Whatever says more, or less, is plain JSON as before.
     let mut more = reference(f32.clone(), any.clone());
     more["properties"]["name"] = json!({"type": "string"});
@@ -195,6 +201,7 @@ fn printed_references_get_their_keyword() {
 #[test]
 #[cfg(feature = "validate")]
 fn keywords_of_older_drafts_hold_for_records() {
+    use holdall_schema::{Document, Reading, SchemaLimits};
     let limits = SchemaLimits::default();
     let schema = of(
         D4,

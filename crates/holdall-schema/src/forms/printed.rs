@@ -120,7 +120,8 @@ impl<'v> Names<'v> {
             return None;
         }
         if let Some(dims) = node.get("const") {
-            return dims.as_array()?.iter().all(Value::is_u64).then(|| dims.clone());
+            let all = short(dims.as_array()?)?;
+            return all.iter().all(Value::is_u64).then(|| dims.clone());
         }
         let places = node.get("prefixItems").or_else(|| node.get("items").filter(|i| i.is_array()));
         if let Some(places) = places {
@@ -131,7 +132,8 @@ impl<'v> Names<'v> {
                     None => is_number(place).then_some(Value::Null),
                 }
             };
-            return places.as_array()?.iter().map(dim).collect::<Option<Vec<_>>>().map(Value::from);
+            let all = short(places.as_array()?)?.iter().map(dim);
+            return all.collect::<Option<Vec<_>>>().map(Value::from);
         }
         if self.items(node).is_some_and(|items| !is_number(items)) {
             return None;
@@ -139,7 +141,7 @@ impl<'v> Names<'v> {
         let count = |keyword| node.get(keyword).and_then(Value::as_u64);
         match (count("minItems"), count("maxItems")) {
             (None, None) => Some(Value::Null),
-            (Some(min), Some(max)) if min == max && max <= 256 => {
+            (Some(min), Some(max)) if min == max && max <= LONGEST as u64 => {
                 Some(vec![Value::Null; usize::try_from(max).ok()?].into())
             }
             _ => None,
@@ -154,7 +156,7 @@ fn dtype_of(node: &Keywords) -> Option<Value> {
     for value in among {
         match value {
             Value::Array(values) => {
-                names.extend(values.iter().map(|v| v.get("const").unwrap_or(v)))
+                names.extend(short(values)?.iter().map(|v| v.get("const").unwrap_or(v)))
             }
             value => names.push(value),
         }
@@ -167,6 +169,13 @@ fn dtype_of(node: &Keywords) -> Option<Value> {
         [] => Some(Value::Null),
         _ => names.iter().any(|n| TensorDType::from_name(n).is_some()).then_some(Value::Null),
     }
+}
+
+/// Dtypes, and dimensions, that a reference may list: many nodes may lead to one list.
+const LONGEST: usize = 256;
+
+fn short(list: &[Value]) -> Option<&[Value]> {
+    (list.len() <= LONGEST).then_some(list)
 }
 
 fn is_array(node: &Keywords) -> bool {
