@@ -12,8 +12,9 @@ use clap::Args;
 use holdall::fields;
 use holdall::formats;
 use holdall::plain::Plain;
-use holdall::records::Build;
-use holdall::schema::{Document, Reading};
+use holdall::records::rules::WHICH_CONTENT;
+use holdall::records::{BlobWriter, Build};
+use holdall::schema::{Content, Document, Reading};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
   holdall build --schema point.json --records points.ndjson -o points.mt
   holdall build --schema photo.json --records photos.csv --files images --file-member image -o out.mt
   holdall build --files images --blob images -o images.mt      every file of a folder, with its name
+  holdall build --runs texts.ndjson --blob texts --content utf-8 -o texts.mt
   zcat big.ndjson.gz | holdall build --schema s.json --records - -o big.zt
 
 Records are lines of JSON (NDJSON), one JSON array (.json), or a table with names in its first line
@@ -45,11 +47,21 @@ pub(crate) struct BuildArgs {
     #[command(flatten)]
     files: Files,
 
-    /// Put every file of --files into a blob of this name, and their names into NAME_names
-    #[arg(long, value_name = "NAME", requires = "files")]
+    /// Make a blob of this name: of --runs, or of every file of --files, with their names in NAME_names
+    #[arg(long, value_name = "NAME")]
     blob: Option<String>,
 
-    /// How the records are written: ndjson, json, csv or tsv [default: as the extension says]
+    /// The runs of the blob, one JSON value on each line, or `-`: a string, base64, anything, or a list of
+    /// numbers, as --content says
+    #[arg(long, value_name = "FILE", requires = "blob")]
+    runs: Option<PathBuf>,
+
+    /// What the blob holds: utf-8, json, bytes, or numbers of a type such as F32 [default: as the schema says;
+    /// bytes for files]
+    #[arg(long, value_name = "CONTENT", requires = "blob", value_parser = content)]
+    content: Option<Content>,
+
+    /// How records and runs are written: ndjson, json, csv or tsv [default: as the extension says]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     form: Option<Form>,
 
@@ -87,12 +99,18 @@ pub(crate) struct BuildArgs {
 
 /// Builds.
 pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure> {
-    input::check_once(args.schema.iter().chain(&args.records))?;
+    input::check_once(args.schema.iter().chain(&args.records).chain(&args.runs))?;
     if args.records.is_none() && args.blob.is_none() {
         let e = ARGUMENTS.broken("nothing to put into the file");
-        return Err(e.with_hint("name records with `--records`, or files with `--blob`").into());
+        let hint = "name records with `--records`, or runs or files with `--blob`";
+        return Err(e.with_hint(hint).into());
     }
-    if args.files.files.is_some() && args.files.members.is_empty() && args.blob.is_none() {
+    let takes_files = args.blob.is_some() && args.runs.is_none();
+    if takes_files && args.files.files.is_none() {
+        let e = ARGUMENTS.broken("`--blob` names a blob, and nothing says what is in it");
+        return Err(e.with_hint("`--runs FILE` takes lines of JSON, `--files DIR` files").into());
+    }
+    if args.files.files.is_some() && args.files.members.is_empty() && !takes_files {
         let e =
             ARGUMENTS.broken("`--files` says where files are, and nothing says which are wanted");
         let hint = "`--file-member MEMBER` takes those that records name, `--blob NAME` all";
@@ -109,12 +127,15 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
     let mut build = Build::create(&args.output, &options)?.with_limits(limits);
     drop(options);
     let mut report = Report::default();
-    if let (Some(schema), Some(path)) = (schema, &args.records) {
-        build = dataset(session, args, build, schema, path, &mut report)?;
+    match (schema, &args.records) {
+        (Some(schema), Some(path)) => {
+            build = dataset(session, args, build, schema, path, &mut report)?;
+        }
+        (Some(schema), None) => build = build.with_schema(&schema.json)?,
+        _ => {}
     }
-    if let (Some(name), Some(folder)) = (&args.blob, &args.files.files) {
-        let count = build.add_files(name, folder, &session.work("reading"))?;
-        report.files = Some((name.clone(), count));
+    if let Some(name) = &args.blob {
+        blob(session, args, &mut build, name, &mut report)?;
     }
     let built = build.finish()?;
     report.len = built.target_len;
@@ -127,7 +148,45 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
 struct Report {
     records: Option<(String, u64)>,
     files: Option<(String, u64)>,
+    runs: Option<(String, u64)>,
     len: u64,
+}
+
+/// What a blob holds, by its name in a schema, in letters of either case.
+fn content(name: &str) -> Result<Content, String> {
+    let found = Content::from_name(&name.to_ascii_lowercase());
+    found.or_else(|| Content::from_name(&name.to_ascii_uppercase())).ok_or_else(|| {
+        "a blob holds utf-8, json, bytes, or numbers of a type such as F32 or I64".to_owned()
+    })
+}
+
+/// Adds the blob: of lines of JSON, or of files.
+fn blob(
+    session: &Session,
+    args: &BuildArgs,
+    build: &mut Build,
+    name: &str,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let dedup = |blob: BlobWriter| if args.dedup { blob.with_dedup() } else { blob };
+    let Some(path) = &args.runs else {
+        let blob = match build.blob_for(name, args.content) {
+            Err(e) if e.code() == WHICH_CONTENT.code => build.blob_of(name, Content::Bytes),
+            found => found,
+        };
+        let folder = args.files.files.as_deref().unwrap_or(Path::new("."));
+        let count = build.add_files(dedup(blob?), folder, &session.work("reading"))?;
+        report.files = Some((name.to_owned(), count));
+        return Ok(());
+    };
+    let blob = build.blob_for(name, args.content).map_err(|e| match e.code() {
+        code if code == WHICH_CONTENT.code => e.with_hint("say it with `--content`"),
+        _ => e,
+    });
+    let mut blob = dedup(blob?);
+    blob.fill(given::open(session, path, args.form, session.work("reading"))?)?;
+    report.runs = Some((name.to_owned(), blob.len()));
+    Ok(build.add(blob)?)
 }
 
 /// Adds the records.
@@ -182,6 +241,7 @@ fn tell(session: &Session, target: &Path, report: &Report) -> Result<(), Failure
             version: file.version(),
             records: part(&report.records),
             files: part(&report.files),
+            runs: part(&report.runs),
             target_len: report.len,
         };
         writeln!(session.out(), "{}", as_json(&fields))?;
@@ -197,6 +257,9 @@ fn tell(session: &Session, target: &Path, report: &Report) -> Result<(), Failure
     if let Some((path, n)) = &report.files {
         let s = if *n == 1 { "" } else { "s" };
         parts.push(format!("{} file{s} in `{}`", Grouped(*n), escape(path)));
+    }
+    if let Some((path, n)) = &report.runs {
+        parts.push(format!("{} in `{}`", count(*n, "run"), escape(path)));
     }
     parts.push(Size(report.len).to_string());
     session.note(format_args!("{}: {}", escape(&target), parts.join(", ")));

@@ -288,3 +288,56 @@ fn what_is_no_file_is_not_waited_for() {
     let error = holdall([&from[..], &["-o", &out, "--json"]].concat()).ends_with(2).error();
     assert_eq!(error["code"], "build/file-name");
 }
+
+#[test]
+fn lines_are_the_runs_of_a_blob() {
+    let folder = Folder::new();
+    let out = folder.at("runs.zt");
+    let build = |lines: &str, more: &[&str]| {
+        let args = ["build", "--runs", "-", "--blob", "b", "-o", &out, "-f", "--json"];
+        holdall_with([&args[..], more].concat(), lines.as_bytes())
+    };
+    for (content, lines) in [
+        ("utf-8", "\"a\"\n\"\"\n"),
+        ("json", "{\"a\":[1,null]}\n3\n"),
+        ("bytes", "\"AP8=\"\n\"\"\n"),
+        ("F32", "[1.5,-2.0]\n[]\n"),
+        ("i64", "[9007199254740993]\n[]\n"),
+    ] {
+        let report = build(lines, &["--content", content]).ends_with(0).json();
+        assert_eq!(report["runs"], json!({"path": "b", "count": 2}), "{content}");
+        // What `records` prints is what `--runs` takes.
+        let printed = holdall(["records", &out, "--json"]).ends_with(0).out;
+        assert_eq!(printed.replace(' ', ""), lines, "{content}");
+        holdall(["verify", &out]).ends_with(0);
+    }
+    let error = build("\"a\"\n[256]\n", &["--content", "u8"]).ends_with(2).error();
+    assert_eq!(error["code"], "record/type");
+    let error = build("[255]\n[256]\n", &["--content", "u8"]).ends_with(2).error();
+    assert!(error["message"].as_str().unwrap().starts_with("line 2: "), "{error}");
+    assert_eq!(build("[]", &[]).ends_with(2).error()["code"], "records/which-content");
+    build("[]", &["--content", "F4"]).ends_with(2);
+    let error = build("a\n1\n", &["--content", "utf-8", "--form", "csv"]).ends_with(2).error();
+    assert_eq!(error["code"], "records/content");
+    let error = holdall(["build", "--blob", "b", "-o", &out, "--json"]).ends_with(2).error();
+    assert_eq!(error["code"], "usage/arguments");
+
+    // A schema of the file says what its blobs hold, and files may be text or numbers.
+    let schema = folder.write(
+        "s.json",
+        r#"{"type": "object", "properties": {"b": {"TypeDef:Blob": {"content": "I16"}},
+            "b_names": {"TypeDef:Blob": {"content": "utf-8"}}}}"#,
+    );
+    build("[1]\n", &["--schema", &schema]).ends_with(0);
+    assert_eq!(holdall(["records", &out, "--json"]).ends_with(0).out, "[1]\n");
+    folder.write("files/a.i16", [1, 0, 2, 0]);
+    let files = folder.at("files");
+    let of_files = ["build", "--files", &files, "--blob", "b", "-o", &out, "-f", "--json"];
+    holdall([&of_files[..], &["--schema", &schema]].concat()).ends_with(0);
+    assert_eq!(holdall(["records", &out, "--path", "b", "--json"]).ends_with(0).out, "[1,2]\n");
+    let error = holdall([&of_files[..], &["--content", "i32"]].concat()).ends_with(0).json();
+    assert_eq!(error["files"], json!({"path": "b", "count": 1}));
+    let error = holdall([&of_files[..], &["--content", "i64"]].concat()).ends_with(1).error();
+    assert_eq!(error["code"], "record/entry-length");
+    assert!(error["source"].as_str().unwrap().ends_with("a.i16"), "{error}");
+}

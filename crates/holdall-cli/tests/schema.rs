@@ -299,3 +299,53 @@ fn a_layout_of_deep_paths_without_end_is_refused() {
     assert_eq!(e["code"], "schema/too-large");
     assert!(e["message"].as_str().unwrap().contains("steps"), "{e}");
 }
+
+#[test]
+fn code_mirrors_the_records_of_a_schema_or_a_file() {
+    let photos = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/photos/schema.json");
+    let rust =
+        holdall(["schema", "code", photos, "--lang", "rust", "--name", "photo"]).ends_with(0).out;
+    assert!(
+        rust.contains("pub struct Photo {") && rust.contains("pub _caption: [u8; 16],"),
+        "{rust}"
+    );
+    let python = holdall(["schema", "code", photos, "--lang", "python"]).ends_with(0).out;
+    assert!(python.contains("\nRecord = np.dtype("), "{python}");
+    let report =
+        holdall(["schema", "code", photos, "--lang", "typescript", "--json"]).ends_with(0).json();
+    assert_eq!((&report["lang"], &report["name"]), (&"typescript".into(), &"Record".into()));
+    assert!(report["code"].as_str().unwrap().contains("export interface Record {"), "{report}");
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/metatensor/made-scalars.mt");
+    let found = holdall(["schema", "code", file, "--lang", "rust"]).ends_with(0).out;
+    assert!(found.contains("half::bf16"), "{found}");
+    let flat = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/metatensor/made-flat.mt");
+    let error = holdall(["schema", "code", flat, "--lang", "rust", "--json"]).ends_with(2).error();
+    assert_eq!(error["code"], "records/which-dataset");
+    let union =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/metatensor/made-union.mt");
+    let error = holdall(["schema", "code", union, "--lang", "rust", "--json"]).ends_with(4).error();
+    assert_eq!(error["code"], "schema/no-mirror");
+    holdall(["schema", "code", union, "--lang", "cobol"]).ends_with(2);
+}
+
+#[test]
+fn older_drafts_and_printed_references_are_read_or_refused_by_name() {
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/accept/metatensor/made-printed.mt");
+    let report = holdall(["schema", "layout", file, "--json"]).ends_with(0).json();
+    assert_eq!(row(&report, "conv1.weight")["kind"], "f32 [2, 1]");
+    assert_eq!(row(&report, "texts")["kind"], "Blob bytes [2]");
+    let schema = |draft: &str, own: &str| {
+        format!(
+            r#"{{"$schema":"http://json-schema.org/draft-0{draft}/schema#","properties":{{"t":{{"TypeDef:Tensor":{{}}}},"n":{own}}}}}"#
+        )
+    };
+    let check = |text: String| holdall_with(["schema", "check", "-", "--json"], text.as_bytes());
+    check(schema("7", r#"{"const":1}"#)).ends_with(0);
+    let found = check(schema("4", r#"{"const":1}"#)).ends_with(1).json();
+    let error = &found["findings"][0];
+    assert_eq!(error["code"], "schema/draft", "{found}");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("draft 4") && message.contains("`const`"), "{message}");
+}

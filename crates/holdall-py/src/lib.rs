@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod arrays;
+mod build;
 mod decode;
 #[cfg(feature = "carton")]
 mod describe;
@@ -47,6 +48,8 @@ mod _holdall {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_export]
+    use super::build::{NativePart, build, encode_records, encode_runs, record_kind};
+    #[pymodule_export]
     use super::command;
     #[pymodule_export]
     use super::file::NativeFile;
@@ -78,7 +81,7 @@ mod _holdall {
     #[pymodule_export]
     use super::save::save;
     #[pymodule_export]
-    use super::schemas::{build, schema_check, schema_diff, schema_infer, schema_layout};
+    use super::schemas::{schema_check, schema_code, schema_diff, schema_infer, schema_layout};
     #[pymodule_export]
     use super::writer::NativeWriter;
 

@@ -7,15 +7,19 @@ use crate::work::run_with;
 use holdall::convert;
 use holdall::diff::diff_schemas;
 use holdall::records::{
-    self, Build, CheckReport, FillOptions, Form, Rows, RowsOptions, SchemaOrFile, Where,
+    self, CheckReport, FillOptions, Form, Rows, RowsOptions, SchemaOrFile, Where,
 };
+use holdall::schema::code::Lang;
 use holdall::schema::record::{Null, Unknown};
-use holdall::schema::{Base, Bump, Document, InferOptions, Path, Reading, Symbols, There, Width};
+use holdall::schema::{
+    Base, Bump, Document, InferOptions, Path, Reading, Symbols, There, Vocabulary, Width,
+};
 use holdall::{Limits, OpenOptions, Work};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::io::{self, Read};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a schema is given as: what it is, and that.
 pub(crate) type Given<'py> = (String, Bound<'py, PyAny>);
@@ -51,7 +55,7 @@ pub(crate) fn document(py: Python<'_>, of: &Given<'_>, reading: Reading) -> PyRe
 }
 
 /// Where rows come from: a path, or an object whose calls give lines of JSON.
-struct Source {
+pub(crate) struct Source {
     from: From,
     form: Option<Form>,
 }
@@ -62,7 +66,11 @@ enum From {
 }
 
 impl Source {
-    fn of(py: Python<'_>, (what, value): &Given<'_>, form: Option<&str>) -> PyResult<Source> {
+    pub(crate) fn of(
+        py: Python<'_>,
+        (what, value): &Given<'_>,
+        form: Option<&str>,
+    ) -> PyResult<Source> {
         let known = |name: &str| Form::ALL.iter().find(|form| form.as_str() == name).copied();
         let form = match form {
             None => None,
@@ -87,7 +95,7 @@ impl Source {
         }
     }
 
-    fn rows(self, work: Work) -> holdall::Result<Rows> {
+    pub(crate) fn rows(self, work: Work) -> holdall::Result<Rows> {
         let mut options = RowsOptions::new().with_work(work);
         if let Some(form) = self.form {
             options = options.with_form(form);
@@ -129,12 +137,12 @@ pub(crate) struct Filling {
     ignore_unknown: bool,
     null_absent: bool,
     check: bool,
-    files: Option<PathBuf>,
+    pub(crate) files: Option<PathBuf>,
     file_members: Vec<String>,
 }
 
 impl Filling {
-    fn options(self) -> FillOptions {
+    pub(crate) fn options(self) -> FillOptions {
         let mut options = FillOptions::new();
         if self.ignore_unknown {
             options = options.with_unknown(Unknown::Ignore);
@@ -227,6 +235,24 @@ pub(crate) fn schema_layout<'py>(
     Ok(out)
 }
 
+/// Code in a language that mirrors the records that a schema is for.
+#[pyfunction]
+pub(crate) fn schema_code(
+    py: Python<'_>,
+    schema: Given<'_>,
+    lang: &str,
+    path: Option<&str>,
+    name: &str,
+) -> PyResult<String> {
+    let Some(lang) = Lang::from_name(lang) else {
+        let message = format!("lang is \"rust\", \"python\" or \"typescript\", not {lang:?}");
+        return Err(misuse(py, "python/option", &message, None));
+    };
+    let schema = document(py, &schema, Reading::ByContent)?;
+    let records = schema.records(path, &Limits::default().of_schemas()).raise(py)?;
+    records.code(name, lang).raise(py)
+}
+
 /// What changed between two schemas: for each change its path, what it is, what it means, what was and what is
 /// there, and values; then the version step.
 #[pyfunction]
@@ -250,9 +276,50 @@ pub(crate) fn schema_diff<'py>(
     Ok((out, Bump::of(&found.changes).as_str()))
 }
 
+/// The first exception that a function of Python's raised where it should have said whether a value is one.
+type Raised = Arc<Mutex<Option<PyErr>>>;
+
+/// Formats and keywords of the caller's: names, and functions of JSON text that say whether a value is one.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Own {
+    formats: Vec<(String, Py<PyAny>)>,
+    keywords: Vec<(String, Py<PyAny>)>,
+}
+
+impl Own {
+    fn vocabulary(self, raised: &Raised) -> Vocabulary {
+        let mut vocabulary = Vocabulary::new();
+        for (name, check) in self.formats {
+            let raised = Arc::clone(raised);
+            let holds = move |text: &str| said(&raised, |py| check.call1(py, (text,)));
+            vocabulary = vocabulary.with_format(name, holds);
+        }
+        for (name, check) in self.keywords {
+            let raised = Arc::clone(raised);
+            vocabulary = vocabulary.with_keyword(name, move |own, value| {
+                said(&raised, |py| check.call1(py, (own.to_string(), value.to_string())))
+            });
+        }
+        vocabulary
+    }
+}
+
+/// Whether a function of Python's says so. What it raises is kept, and counts as a no.
+fn said(raised: &Raised, ask: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>) -> bool {
+    Python::attach(|py| match ask(py).and_then(|said| said.is_truthy(py)) {
+        Ok(said) => said,
+        Err(e) => {
+            raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+            false
+        }
+    })
+}
+
 /// What of a schema is not sound, and what of rows or a tensor file does not fit it.
 #[pyfunction]
-#[pyo3(signature = (schema, source, form, path, filling, progress))]
+#[pyo3(signature = (schema, source, form, path, filling, own, progress))]
+#[allow(clippy::too_many_arguments)] // Keywords of one Python function.
 pub(crate) fn schema_check<'py>(
     py: Python<'py>,
     schema: Given<'py>,
@@ -260,9 +327,12 @@ pub(crate) fn schema_check<'py>(
     form: Option<&str>,
     path: Option<String>,
     filling: Filling,
+    own: Own,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let limits = Limits::default().of_schemas();
+    let raised = Raised::default();
+    let vocabulary = own.vocabulary(&raised);
     let schema = match given(py, &schema, Reading::ByContent) {
         Ok(SchemaOrFile::Schema(schema)) => *schema,
         Ok(SchemaOrFile::File(file)) => py.detach(|| convert::schema(&file)).raise(py)?,
@@ -274,6 +344,7 @@ pub(crate) fn schema_check<'py>(
         }
         Err(e) => return Err(e),
     };
+    let schema = schema.with_vocabulary(vocabulary).raise(py)?;
     let path = path.as_deref();
     let file = match &source {
         Some((what, file)) if what == "file" => Some(file.cast::<NativeFile>()?.get().get(py)?),
@@ -307,6 +378,9 @@ pub(crate) fn schema_check<'py>(
             (None, None) => Ok(CheckReport::default()),
         }
     })?;
+    if let Some(e) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(e);
+    }
     report_of(py, &report)
 }
 
@@ -325,51 +399,5 @@ fn report_of<'py>(py: Python<'py>, report: &CheckReport) -> PyResult<Bound<'py, 
     d.set_item("records", report.records)?;
     d.set_item("finding_count", report.found)?;
     d.set_item("findings", findings)?;
-    Ok(d)
-}
-
-/// Writes a file of records, and of the files of a folder.
-#[pyfunction]
-#[pyo3(signature = (to, schema, source, form, path, filling, dedup, blob, writing, progress))]
-#[allow(clippy::too_many_arguments)] // Keywords of one Python function.
-pub(crate) fn build<'py>(
-    py: Python<'py>,
-    to: PathBuf,
-    schema: Option<Given<'py>>,
-    source: Option<Given<'py>>,
-    form: Option<&str>,
-    path: Option<String>,
-    filling: Filling,
-    dedup: bool,
-    blob: Option<String>,
-    writing: Writing<'py>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let options = writing.options(py)?;
-    let schema = schema.map(|s| document(py, &s, Reading::ByContent)).transpose()?;
-    let source = source.map(|s| Source::of(py, &s, form)).transpose()?;
-    let folder = filling.files.clone();
-    let filling = filling.options();
-    let (records, files, built) = run_with(py, u64::MAX, writing.threads, progress, |work| {
-        let mut build = Build::create(&to, &options.with_work(work.clone()))?;
-        let (mut records, mut files) = (None, None);
-        if let (Some(schema), Some(source)) = (&schema, source) {
-            let (next, dataset) = build.dataset_for(schema, path.as_deref())?;
-            build = next;
-            let mut dataset = if dedup { dataset.with_dedup() } else { dataset };
-            dataset.fill(source.rows(work.clone())?, &filling)?;
-            records = Some((dataset.name().to_owned(), dataset.len()));
-            build.add(dataset)?;
-        }
-        if let (Some(name), Some(folder)) = (blob, folder) {
-            let count = build.add_files(&name, folder, &work)?;
-            files = Some((name, count));
-        }
-        Ok((records, files, build.finish()?))
-    })?;
-    let d = PyDict::new(py);
-    d.set_item("records", records)?;
-    d.set_item("files", files)?;
-    d.set_item("nbytes", built.target_len)?;
     Ok(d)
 }

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import holdall
 from holdall import schema
@@ -268,3 +269,78 @@ def test_what_is_compatible_checks_and_migrates(tmp_path, built):
     assert info.value.code == "record/keyword"
     closer["properties"]["id"]["maximum"] = 99
     assert schema.check(closer, built)
+
+
+def vectors():
+    folder = ROOT / "corpus/vectors/metatensor"
+    return [v for name in ("layout", "records") for v in json.loads((folder / f"{name}.json").read_text())]
+
+
+def test_generated_dtypes_are_those_of_records():
+    """Code from the schemas of all vectors makes the dtypes that reading has."""
+    pytest.importorskip("ml_dtypes")
+    from holdall._kinds import Types
+
+    made = 0
+    for vector in vectors():
+        try:
+            types = Types(holdall._holdall.record_types(json.dumps(vector["schema"])))
+            text = holdall.schema.code(vector["schema"], "python", name="Made")
+        except holdall.HoldallError as e:
+            assert "error" in vector or e.code in ("schema/no-mirror", "schema/open-shape", "records/which-dataset")
+            continue
+        space = {}
+        exec(compile(text, vector["name"], "exec"), space)
+        if types.rows[types.root].kind == "array":  # A dataset, of which the element is mirrored.
+            continue
+        assert space["Made"] == types.dtype(), vector["name"]
+        enums = {p: types.rows[at].more[1] for p, at, _ in types.columns() if types.rows[at].kind == "enum"}
+        assert space.get("MadeEnums", {}) == enums
+        made += 1
+    assert made > 80
+
+
+def test_code_is_made_of_files(built):
+    with holdall.open(built) as f:
+        space = {}
+        text = holdall.schema.code(f, "python", name="point")
+        exec(text, space)
+        records = f["records"].records()
+        assert space["Point"] == records.dtype
+        for line in text.splitlines():
+            if line.startswith("#   records."):
+                assert eval(line.split(": ")[0].removeprefix("#   "), {"records": records}) is not None
+        assert "pub struct Record" in holdall.schema.code(records.schema, "rust")
+        assert "export interface Record" in holdall.schema.code(built, "typescript", path="records")
+    for schema, lang, code in [
+        ({"TypeDef:String": True}, "python", "schema/no-mirror"),
+        (KIND, "cobol", "python/option"),
+    ]:
+        with pytest.raises(holdall.HoldallError) as info:
+            holdall.schema.code(schema, lang)
+        assert info.value.code == code
+
+
+def test_formats_and_keywords_of_ones_own_are_checked(tmp_path):
+    kind = {
+        "TypeDef:Struct": ["code", "price"],
+        "required": ["code", "price"],
+        "properties": {
+            "code": {"TypeDef:String": True, "format": "upper"},
+            "price": {"TypeDef:Int64": True, "between": [0, 10]},
+        },
+    }
+    own = {"formats": {"upper": str.isupper}, "keywords": {"between": lambda ends, n: ends[0] <= n <= ends[1]}}
+    rows = [{"code": "A", "price": 1}, {"code": "a", "price": 1}, {"code": "B", "price": 11}]
+    assert schema.check(kind, rows)
+    report = schema.check(kind, rows, **own)
+    assert [finding.line for finding in report.findings] == [2, 3]
+    assert "`upper`" in str(report.findings[0].error) and "`between`" in str(report.findings[1].error)
+    path = tmp_path / "set.mt"
+    holdall.build(path, rows, kind)
+    assert [finding.record for finding in schema.check(kind, path, **own).findings] == [1, 2]
+    with pytest.raises(ZeroDivisionError):
+        schema.check(kind, rows, formats={"upper": lambda text: 1 / 0})
+    with pytest.raises(holdall.Misuse) as info:
+        schema.check(kind, rows, keywords={"TypeDef:Money": lambda own, value: True})
+    assert info.value.code == "schema/own-keyword"

@@ -77,7 +77,7 @@ impl CheckReport {
 /// # Errors
 /// The `schema/…` rules.
 pub fn check_schema(schema: &Document, limits: &SchemaLimits) -> Result<()> {
-    Checker::new(&schema.schema, &schema.json, limits)
+    Checker::with_vocabulary(&schema.schema, &schema.json, &schema.vocabulary, limits)
         .map(drop)
         .map_err(|e| e.in_source(&schema.name))
 }
@@ -96,7 +96,8 @@ pub fn check_rows(
     let Some(ty) = schema.schema.record() else { return Ok(report) };
     let own = |e: Error| e.in_source(&schema.name);
     let options = options.clone().with_checks();
-    let fill = Fill::new(&schema.schema, &schema.json, ty, &options, limits);
+    let vocabulary = &schema.vocabulary;
+    let fill = Fill::new(&schema.schema, &schema.json, ty, vocabulary, &options, limits);
     let mut fill = fill.map_err(own)?;
     let columns = fill.columns(&rows)?;
     while let Some((line, row)) = rows.next()? {
@@ -158,7 +159,7 @@ fn check_records(
     work: &Work,
     report: &mut CheckReport,
 ) -> Result<()> {
-    let checker = Checker::new(&kind.schema, &kind.json, limits);
+    let checker = Checker::with_vocabulary(&kind.schema, &kind.json, &kind.vocabulary, limits);
     let checker = checker.map_err(|e| e.in_source(&kind.name))?;
     let own = |e: Error| {
         let tensor = records.tensor();

@@ -7,7 +7,7 @@ use super::{HEAP, Inner, RECORDS, Records, check_layout};
 use holdall_core::{Result, Role};
 use holdall_io::Tensor;
 use holdall_json::parse;
-use holdall_schema::{KIND_ATTRIBUTE, Schema, SchemaLimits};
+use holdall_schema::{KIND_ATTRIBUTE, Schema, SchemaLimits, normal};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ pub(super) fn kind(tensor: &Tensor, limits: &SchemaLimits) -> Result<Value> {
     let Some(text) = found.as_text() else {
         return Err(KIND_RULE.broken(format!("the attribute `{KIND_ATTRIBUTE}` is not text")));
     };
-    parse(text.as_bytes(), limits.depth)
+    parse(text.as_bytes(), limits.depth).and_then(normal)
 }
 
 /// The one dimension of a dataset or a blob.

@@ -22,7 +22,11 @@ holdall_core::error::rules! {
     pub BUFFER: Misuse "records/buffer"
         "A buffer for a column has as many elements as there are records asked for.";
     /// A blob read as what it is not.
-    pub CONTENT: Misuse "records/content" "The runs of a blob are read as its content.";
+    pub CONTENT: Misuse "records/content" "The runs of a blob are written and read as its content.";
+    /// A blob of nobody knows what.
+    pub WHICH_CONTENT: Misuse "records/which-content"
+        "The runs of a new blob are `utf-8`, `json`, `bytes` or elements of a type, as the schema or \
+         the caller says.";
     /// A path under which the schema has something else.
     pub NODE: NotFound "records/node"
         "A dataset, and a blob, is written under a path at which the file's schema has one.";

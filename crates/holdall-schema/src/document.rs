@@ -1,10 +1,13 @@
 //! A schema with its JSON and where it came from, and the schemas of records inside it.
 
+use crate::code::{Lang, code};
 use crate::error::{Error, Result, Shown as _};
+use crate::forms::normal;
 use crate::limits::SchemaLimits;
 use crate::path::{Path, Segment};
 use crate::rules::{UNKNOWN_PATH, WHICH_DATASET};
 use crate::schema::{Additional, Node, NodeId, Root, Schema};
+use crate::vocabulary::Vocabulary;
 use holdall_json::parse;
 use serde_json::Value;
 
@@ -14,10 +17,12 @@ use serde_json::Value;
 pub struct Document {
     /// Where it came from, for errors: the path of a file.
     pub name: String,
-    /// Its JSON.
+    /// Its JSON, in the form that [`normal`](crate::normal) gives it.
     pub json: Value,
     /// What it says.
     pub schema: Schema,
+    /// Formats and keywords beyond the standard, for whoever checks values against it.
+    pub vocabulary: Vocabulary,
 }
 
 /// What a schema is taken for.
@@ -60,8 +65,20 @@ impl Document {
         limits: &SchemaLimits,
     ) -> Result<Document> {
         let name = name.into();
+        let json = normal(json).map_err(|e| e.in_source(&name))?;
         let schema = compile(&json, reading, limits).map_err(|e| e.in_source(&name))?;
-        Ok(Document { name, json, schema })
+        Ok(Document { name, json, schema, vocabulary: Vocabulary::default() })
+    }
+
+    /// The same, with formats and keywords of one's own, which hold where records are checked
+    /// ([`Checker`](crate::Checker)), in it and in what is taken from it.
+    ///
+    /// # Errors
+    /// `schema/own-keyword` for a keyword that means something already.
+    pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> Result<Document> {
+        vocabulary.check()?;
+        self.vocabulary = vocabulary;
+        Ok(self)
     }
 
     /// The schema of the records at a path of a file's schema, or of the one dataset there is. The schema of
@@ -88,7 +105,22 @@ impl Document {
         };
         let json = record_kind(&self.json, &pointer).unwrap_or(Value::Null);
         let schema = Schema::compile_record(&json, limits).map_err(own)?;
-        Ok((path, Document { name: self.name.clone(), json, schema }))
+        let vocabulary = self.vocabulary.clone();
+        Ok((path, Document { name: self.name.clone(), json, schema, vocabulary }))
+    }
+
+    /// Code that mirrors a record: see [`crate::code::code`].
+    ///
+    /// # Errors
+    /// `records/which-dataset` for a schema that is not that of a record; as [`crate::code::code`].
+    pub fn code(&self, name: &str, lang: Lang) -> Result<String> {
+        let code = match self.schema.root() {
+            Root::Record(ty) => code(&self.schema, ty, name, lang),
+            Root::References(_) => {
+                Err(WHICH_DATASET.broken("this is the schema of a file: choose its dataset"))
+            }
+        };
+        code.map_err(|e| e.in_source(&self.name))
     }
 
     /// The JSON pointer of the dataset at a path of a file's schema.

@@ -406,6 +406,21 @@ pub enum Content {
     Elements(TensorDType),
 }
 
+impl Content {
+    /// The content of that name in a schema: `utf-8`, `bytes`, `json`, or an element type of whole bytes.
+    pub fn from_name(name: &str) -> Option<Content> {
+        match name {
+            "utf-8" => Some(Content::Utf8),
+            "bytes" => Some(Content::Bytes),
+            "json" => Some(Content::Json),
+            name => {
+                let dtype = TensorDType::from_name(name);
+                dtype.filter(|d| d.bits().is_multiple_of(8)).map(Content::Elements)
+            }
+        }
+    }
+}
+
 impl fmt::Display for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

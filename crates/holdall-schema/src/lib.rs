@@ -16,11 +16,13 @@
 mod access;
 #[cfg(feature = "validate")]
 mod check;
+pub mod code;
 mod compile;
 mod document;
 mod dtype;
 pub mod evolve;
 mod extent;
+mod forms;
 pub mod infer;
 mod kinds;
 mod layout;
@@ -33,6 +35,7 @@ pub mod rules;
 mod schema;
 #[cfg(not(feature = "validate"))]
 mod unchecked;
+mod vocabulary;
 
 pub use access::{Accessor, Column, ReadScalar, Typed};
 #[cfg(feature = "validate")]
@@ -46,6 +49,7 @@ pub use evolve::{
     Resolution, ResolveOptions, Side, Verdict, What, by_value, changes_json, diff, resolve,
 };
 pub use extent::Symbols;
+pub use forms::normal;
 pub use holdall_error as error;
 pub use holdall_error::{Error, Result, Rule};
 pub use infer::{InferOptions, Inference, Plain, Width};
@@ -64,6 +68,7 @@ pub use schema::{Additional, Extent, Node, NodeId, Object, Presence, Property, R
 pub use unchecked::Checker;
 #[cfg(not(feature = "validate"))]
 use unchecked::is_value;
+pub use vocabulary::Vocabulary;
 
 /// The attribute of a file, of any format, that has its schema as JSON text (section 7.2).
 pub const SCHEMA_ATTRIBUTE: &str = "metatensor.schema";
@@ -76,6 +81,6 @@ pub const KIND_ATTRIBUTE: &str = "metatensor.kind";
 
 /// Every rule of this crate.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    let own = [rules::RULES, record::rules::RULES, evolve::rules::RULES, infer::RULES];
+    let own = [rules::RULES, record::rules::RULES, evolve::rules::RULES, infer::RULES, code::RULES];
     [holdall_json::RULES].into_iter().chain(own).flatten().copied()
 }

@@ -178,7 +178,7 @@ impl<'v> Defs<'v> {
 
 /// The JSON pointer to a value that is somewhere in another.
 #[cold]
-fn pointer_of(root: &Value, wanted: &Value) -> Option<String> {
+pub(crate) fn pointer_of(root: &Value, wanted: &Value) -> Option<String> {
     let mut open = vec![(root, String::new())];
     while let Some((value, at)) = open.pop() {
         if std::ptr::eq(value, wanted) {
@@ -220,7 +220,6 @@ pub(crate) fn children<'v>(keyword: &str, value: &'v Value, mut each: impl FnMut
 }
 
 /// As [`children`], to be changed.
-#[cfg(feature = "validate")]
 pub(crate) fn children_mut(
     keyword: &str,
     value: &mut Value,

@@ -34,6 +34,13 @@ crate::error::rules! {
     pub DEPTH: Limit "schema/depth" "A schema nests at most `Limits::depth` levels deep.";
     /// Not a JSON Schema.
     pub INVALID: Malformed "schema/invalid" "A schema is a JSON Schema of draft 2020-12.";
+    /// A keyword that an older draft means something else by.
+    pub DRAFT: Malformed "schema/draft"
+        "A schema says of each thing what it says by draft 2020-12, whatever draft `$schema` names: 4, 6, 7, 2019-09 or 2020-12.";
+    /// A keyword of one's own that is not.
+    pub OWN_KEYWORD: Misuse "schema/own-keyword"
+        "A keyword of one's own is none of JSON Schema's, and none of this format's."
+        hint "a kind of one's own is a keyword of another name beside a kind that has the bytes";
     /// This build cannot check values.
     pub NOT_BUILT: Unsupported "schema/not-built"
         "Values are checked against the standard keywords of a schema by builds with the feature \

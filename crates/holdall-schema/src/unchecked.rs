@@ -5,6 +5,7 @@ use crate::limits::SchemaLimits;
 use crate::refs::Defs;
 use crate::rules::NOT_BUILT;
 use crate::schema::{NodeId, Schema};
+use crate::vocabulary::Vocabulary;
 use serde_json::Value;
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -27,6 +28,19 @@ impl<'s> Checker<'s> {
     /// `schema/not-built`, always.
     pub fn new(_: &'s Schema, _: &Value, _: &SchemaLimits) -> Result<Checker<'s>> {
         Err(NOT_BUILT.broken("this build does not check standard keywords"))
+    }
+
+    /// The same, with formats and keywords of one's own.
+    ///
+    /// # Errors
+    /// `schema/not-built`, always.
+    pub fn with_vocabulary(
+        schema: &'s Schema,
+        source: &Value,
+        _: &Vocabulary,
+        limits: &SchemaLimits,
+    ) -> Result<Checker<'s>> {
+        Checker::new(schema, source, limits)
     }
 
     /// Checks the value at a plain node of a header.

@@ -2,9 +2,11 @@
 
 mod records_files;
 
-use holdall::schema::Entry;
+use holdall::records::{Build, RowsOptions};
+use holdall::schema::{Content, Entry};
 use holdall::{Blob, DType, Io, Result, TensorRecords as _, WriteOptions};
 use records_files::{Made, blob, made, open, write};
+use serde_json::json;
 
 fn everywhere(made: &Made, test: impl Fn(&Blob)) {
     for options in [WriteOptions::new(), WriteOptions::new().with_zstd(1)] {
@@ -147,4 +149,61 @@ fn tensors_that_are_no_blobs_are_refused() {
     assert_eq!(with(&|m| m.spec.attributes = kind(r#"{"TypeDef:Tensor": {}}"#)), "records/kind");
     assert_eq!(with(&|m| m.spec.attributes = kind("nothing")), "json/syntax");
     assert_eq!(with(&|m| m.spec.components[0].dtype = DType::U8), "records/size");
+}
+
+#[test]
+fn runs_are_written_from_lines_of_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.mt");
+    let round = |content: Content, lines: &'static str| -> Result<Vec<Vec<u8>>> {
+        let options = WriteOptions::new().with_overwrite(true);
+        let mut build = Build::create(&path, &options)?;
+        let mut runs = build.blob_of("set", content)?;
+        let rows = RowsOptions::new().read(lines.as_bytes(), "lines")?;
+        assert_eq!(runs.fill(rows)?, runs.len());
+        build.add(runs)?;
+        build.finish()?;
+        let blob = holdall::open(&path)?.tensor("set")?.blob()?;
+        (0..blob.len()).map(|i| blob.get(i).map(|run| run.to_vec())).collect()
+    };
+    let texts = round(Content::Utf8, "\"\\u00e4\"\n\n\"\"\n").unwrap();
+    assert_eq!(texts, ["ä".as_bytes(), b""]);
+    assert_eq!(round(Content::Bytes, "\"AP8=\"\n\"\"").unwrap(), [&[0, 255][..], b""]);
+    // The text of a value is kept as it is.
+    let json = round(Content::Json, " {\"a\": 1.50} \nnull\n").unwrap();
+    assert_eq!(json, [&b"{\"a\": 1.50}"[..], b"null"]);
+    for (dtype, line, bytes) in [
+        ("F32", "[1.5, {\"$float\": \"inf\"}]", &[0, 0, 0xc0, 0x3f, 0, 0, 0x80, 0x7f][..]),
+        ("I64", "[-1]", &[255; 8]),
+        ("BOOL", "[true, false]", &[1, 0]),
+        ("C64", "[[1, 0]]", &[0, 0, 0x80, 0x3f, 0, 0, 0, 0]),
+        ("F8_E8M0", "[1, 2]", &[127, 128]),
+        ("F8_E4M3FNUZ", "[1]", &[0x40]),
+        ("U16", "[]", &[]),
+    ] {
+        let content = Content::from_name(dtype).unwrap();
+        assert_eq!(round(content, line).unwrap(), [bytes], "{dtype}");
+    }
+    assert_eq!(Content::from_name("F4"), None);
+    let u8s = Content::from_name("U8").unwrap();
+    for (content, lines, code, at) in [
+        (Content::Utf8, "\"a\"\n1", "record/type", "line 2"),
+        (Content::Bytes, "\"a\"", "record/base64", "line 1"),
+        (Content::Json, "[1]\n[1", "json/truncated", "line 2"),
+        (Content::Json, "{\"a\":1,\"a\":2}", "record/json", "line 1"),
+        (u8s, "[1, 256]", "record/range", "line 1: `[1]`"),
+        (u8s, "3", "record/type", "line 1"),
+    ] {
+        let e = round(content, lines).unwrap_err();
+        assert_eq!((e.code(), e.source_name()), (code, Some("lines")), "{lines}");
+        assert!(e.to_string().contains(at), "{e}");
+    }
+    // What the schema of the file says of a blob counts.
+    let schema = json!({"type": "object", "required": ["t"],
+        "properties": {"t": {"TypeDef:Blob": {"content": "utf-8"}}}});
+    let options = WriteOptions::new().with_overwrite(true);
+    let build = Build::create(&path, &options).unwrap().with_schema(&schema).unwrap();
+    assert_eq!(build.blob_for("t", None).unwrap().content(), Content::Utf8);
+    assert_eq!(build.blob_for("t", Some(Content::Json)).unwrap_err().code(), "records/node");
+    assert_eq!(build.blob_for("u", None).unwrap_err().code(), "records/which-content");
 }

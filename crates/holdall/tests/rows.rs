@@ -164,3 +164,29 @@ fn tables_need_their_feature() {
     let e = options.read(Cursor::new(b"id\n1\n".to_vec()), "rows").unwrap_err();
     assert_eq!(e.code(), "records/no-tables");
 }
+
+#[test]
+fn rows_are_checked_by_formats_and_keywords_of_ones_own() {
+    use holdall::schema::{Document, Reading, SchemaLimits, Vocabulary};
+    let limits = SchemaLimits::default();
+    let kind = serde_json::json!({"TypeDef:Struct": ["n"], "required": ["n"], "properties":
+        {"n": {"TypeDef:Int32": true, "odd": true}}});
+    let own = Vocabulary::new().with_keyword("odd", |wanted, n| {
+        Some(n.as_i64().is_some_and(|n| n % 2 != 0)) == wanted.as_bool()
+    });
+    let kind = Document::new(kind, "odd.json", Reading::Record, &limits).unwrap();
+    let kind = kind.with_vocabulary(own).unwrap();
+    let rows =
+        || holdall::records::RowsOptions::new().read(&b"{\"n\": 1}\n{\"n\": 2}\n"[..], "rows");
+    let options = holdall::records::FillOptions::new();
+    let report = holdall::records::check_rows(rows().unwrap(), &kind, &options, &limits).unwrap();
+    assert_eq!((report.records, report.found), (2, 1));
+    let folder = tempfile::tempdir().unwrap();
+    let write = holdall::WriteOptions::new();
+    let build = holdall::records::Build::create(folder.path().join("n.zt"), &write).unwrap();
+    let (_build, mut set) = build.dataset_for(&kind, None).unwrap();
+    assert_eq!(set.fill(rows().unwrap(), &options).unwrap(), 2);
+    let e = set.fill(rows().unwrap(), &options.with_checks()).unwrap_err();
+    assert_eq!(e.code(), "record/keyword");
+    assert!(e.to_string().contains("line 2") && e.to_string().contains("`odd`"), "{e}");
+}

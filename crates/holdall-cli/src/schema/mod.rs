@@ -2,6 +2,7 @@
 //! what is there.
 
 mod check;
+mod code;
 mod diff;
 pub(crate) mod evolution;
 mod infer;
@@ -22,6 +23,7 @@ use clap::{Args, Subcommand};
   holdall schema check point.json points.ndjson    is the schema sound, do the records fit it
   holdall schema diff old.json new.json            can the new schema read old files
   holdall schema infer points.csv -o point.json    a schema of what is there
+  holdall schema code point.json --lang rust       structs that mirror the records
 
 A schema is JSON: `{\"TypeDef:Struct\": [\"x\", \"y\"], \"properties\": {…}}`. The specification
 (docs/spec/metatensor.md) says what may stand in one.")]
@@ -37,6 +39,7 @@ enum Action {
     Check(check::CheckArgs),
     Diff(diff::DiffArgs),
     Infer(infer::InferArgs),
+    Code(code::CodeArgs),
     Migrate(migrate::MigrateArgs),
 }
 
@@ -47,6 +50,7 @@ pub(crate) fn run(session: &Session, args: &SchemaArgs) -> Result<Status, Failur
         Action::Check(args) => check::run(session, args),
         Action::Diff(args) => diff::run(session, args),
         Action::Infer(args) => infer::run(session, args),
+        Action::Code(args) => code::run(session, args),
         Action::Migrate(args) => migrate::run(session, args),
     }
 }

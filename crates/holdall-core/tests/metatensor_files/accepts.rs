@@ -25,6 +25,9 @@ pub(crate) fn accepts() -> Vec<(&'static str, Vec<u8>)> {
         ("union", union()),
         ("inline", inline()),
         ("any-order", any_order()),
+        ("printed", printed()),
+        ("draft-4", drafted(4)),
+        ("draft-7", drafted(7)),
     ];
     all.extend(blobs());
     all
@@ -37,6 +40,68 @@ fn floats(all: &[f32]) -> Vec<u8> {
 fn one_tensor() -> Vec<u8> {
     let schema = object(&[("w", &tensor("F32", "2"))]);
     let tensors = format!(r#"{{"w":{}}}"#, flat("F32", "2", 0, 8));
+    file(&header(&schema, &tensors), &floats(&[1.0, 2.0]))
+}
+
+/// A model and texts as the concept prints their schemas: without a keyword of ours.
+fn printed() -> Vec<u8> {
+    let number = r#"{"type":"number"}"#;
+    let pair = format!(
+        r#"{{"type":"array","items":[{number},{number}],"additionalItems":false,"minItems":2,"maxItems":2}}"#
+    );
+    let reference = |dtype: &str| {
+        let shape = format!(r#"{{"type":"array","items":{number}}}"#);
+        object(&[("dtype", dtype), ("shape", &shape), ("data_offsets", &pair)])
+    };
+    let tensor = reference(r#"{"type":"string","enum":["F32","I16","U8"]}"#);
+    let layer = object(&[("weight", REF), ("bias", REF)]);
+    let entry = object(&[("offset", number), ("length", number)]);
+    let entries = format!(r#"{{"type":"array","items":{entry}}}"#);
+    let heap = reference(r#"{"const":"U8","type":"string"}"#);
+    let texts = object(&[("entries", &entries), ("blob_data", &heap)]);
+    let root = object(&[("conv1", r##"{"$ref":"#/$defs/Layer"}"##), ("texts", &texts)]);
+    let schema = format!(
+        r##"{{"$schema":"https://json-schema.org/draft/2020-12/schema","$defs":{{"TensorRef":{tensor},"Layer":{layer}}},"additionalProperties":false,{}"##,
+        &root[1..]
+    );
+    let tensors = format!(
+        r#"{{"conv1":{{"weight":{},"bias":{}}},"texts":{{"entries":{{"count":2,"data_offsets":[16,48]}},"blob_data":{}}}}}"#,
+        flat("F32", "2,1", 0, 8),
+        flat("I16", "4", 8, 16),
+        flat("U8", "3", 48, 51)
+    );
+    let mut data = floats(&[1.0, 2.0]);
+    data.extend([1, 0, 2, 0, 3, 0, 4, 0]);
+    for n in [0u64, 2, 2, 1] {
+        data.extend(n.to_le_bytes());
+    }
+    data.extend(b"hi!");
+    file(&header(&schema, &tensors), &data)
+}
+
+/// What a `$ref` of [`printed`] is.
+const REF: &str = r##"{"$ref":"#/$defs/TensorRef"}"##;
+
+/// A tensor, and plain values in the words of an older draft.
+fn drafted(draft: u8) -> Vec<u8> {
+    let bound = match draft {
+        4 => r#""minimum":0,"exclusiveMinimum":true"#,
+        _ => r#""exclusiveMinimum":0"#,
+    };
+    let pair = format!(
+        r#"{{"type":"array","items":[{{"type":"number",{bound}}},{{"type":"string"}}],"additionalItems":{{"type":"boolean"}}}}"#
+    );
+    let both = r#"{"type":"object","dependencies":{"a":["b"],"c":{"required":["a"]}}}"#;
+    let root = object(&[("w", r##"{"$ref":"#/definitions/w"}"##), ("pair", &pair), ("both", both)]);
+    let schema = format!(
+        r##"{{"$schema":"http://json-schema.org/draft-0{draft}/schema#","definitions":{{"w":{}}},{}"##,
+        tensor("F32", "2"),
+        &root[1..]
+    );
+    let tensors = format!(
+        r#"{{"w":{},"pair":[0.5,"x",true],"both":{{"a":1,"b":2}}}}"#,
+        flat("F32", "2", 0, 8)
+    );
     file(&header(&schema, &tensors), &floats(&[1.0, 2.0]))
 }
 

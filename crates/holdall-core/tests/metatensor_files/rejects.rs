@@ -333,6 +333,9 @@ fn schemas() -> Vec<Reject> {
     let schema = |name, schema: &str| text(name, &header(schema, "{}"));
     let w = |name, own: &str| schema(name, &object(&[("w", own)]));
     let item = |name, own: &str| w(name, &array(own));
+    let drafted = |name, draft: &str, own: &str| {
+        schema(name, &format!(r#"{{"$schema":"http://json-schema.org/{draft}",{own}}}"#))
+    };
     let deep = {
         let (open, close) = (r#"{"items":"#.repeat(60), "}".repeat(60));
         // Many short chains, one behind the other: each is shallow, what they lead to is not.
@@ -354,6 +357,29 @@ fn schemas() -> Vec<Reject> {
         w("schema.kind.two", r#"{"TypeDef:Int8":true,"TypeDef:Int16":true}"#),
         w("schema.kind.unknown", r#"{"TypeDef:Int12":true}"#),
         w("schema.keyword.type", r#"{"type":"string","TypeDef:Tensor":{}}"#),
+        drafted("schema.draft.const", "draft-04/schema#", r#""properties":{"a":{"const":1}}"#),
+        drafted("schema.draft.condition", "draft-06/schema", r#""if":{},"then":{}"#),
+        drafted(
+            "schema.draft.default",
+            "draft-07/schema#",
+            r##""$defs":{"w":{"TypeDef:Int8":true}},"properties":{"w":{"$ref":"#/$defs/w","default":1}}"##,
+        ),
+        drafted(
+            "schema.draft.recursive",
+            "draft/2019-09/schema",
+            r##""properties":{"a":{"$recursiveRef":"#"}}"##,
+        ),
+        drafted("schema.draft.unknown", "draft-03/schema#", r#""type":"object""#),
+        drafted(
+            "schema.draft.inside",
+            "draft-07/schema#",
+            r#""properties":{"a":{"$schema":"http://json-schema.org/draft-04/schema#"}}"#,
+        ),
+        drafted(
+            "schema.draft.twice",
+            "draft-07/schema#",
+            r#""$defs":{"a":{}},"definitions":{"a":{}}"#,
+        ),
         w("schema.align.three", r#"{"TypeDef:Tensor":{},"align":3}"#),
         w("schema.remote-ref.url", r#"{"$ref":"https://example.org/schema"}"#),
         w("schema.remote-ref.file", r##"{"$ref":"other.json#/$defs/a"}"##),

@@ -17,6 +17,7 @@ from __future__ import annotations
 from . import carton, errors, schema
 from ._blob import Blob
 from ._build import BuildReport, build
+from ._datasets import Dataset, Runs
 from ._file import File, open
 from ._holdall import Buffer, __version__
 from ._operations import convert, diff, inspect, load, load_into, salvage, stats, verify
@@ -55,6 +56,7 @@ __all__ = [
     "BuildReport",
     "Component",
     "ConvertReport",
+    "Dataset",
     "Diff",
     "File",
     "HoldallError",
@@ -69,6 +71,7 @@ __all__ = [
     "Ragged",
     "Records",
     "Reformed",
+    "Runs",
     "SalvageReport",
     "Selection",
     "Simple",

@@ -134,6 +134,17 @@ def pack(codes: "np.ndarray[Any, Any]", bits: int) -> "np.ndarray[Any, Any]":
     return np.packbits(each.reshape(-1), bitorder="little")
 
 
+def dtype_name(dtype: Any) -> str:
+    """The name of an element type: of a name itself, of NumPy's dtypes and of torch's."""
+    if isinstance(dtype, str) and (dtype in PLAIN or dtype in EXTRA):
+        return dtype
+    if type(dtype).__module__.partition(".")[0] == "torch":
+        return str(dtype).partition(".")[2]
+    import numpy as np
+
+    return name_of(np.dtype(dtype))
+
+
 class Given(NamedTuple):
     """An array about to be written."""
 

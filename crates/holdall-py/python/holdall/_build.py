@@ -9,7 +9,8 @@ from typing import Any, Optional
 
 from . import _holdall
 from ._progress import Progress, listening
-from ._rows import Form, Path, Rows, Schema, filling, rows
+from ._rows import Form, Path, Rows, Runs, Schema, content_name, filling, rows
+from ._rows import runs as _runs
 from ._rows import schema as _schema
 from ._write import Digest, Encoding, _writing
 
@@ -24,6 +25,8 @@ class BuildReport:
     records: Optional[tuple[str, int]]
     #: The name of the blob and how many files it has.
     files: Optional[tuple[str, int]]
+    #: The name of the blob and how many runs it has.
+    runs: Optional[tuple[str, int]]
     #: Bytes of the file.
     nbytes: int
 
@@ -42,6 +45,8 @@ def build(
     files: Optional[Path] = None,
     file_members: Iterable[str] = (),
     blob: Optional[str] = None,
+    runs: Optional[Runs] = None,
+    content: Any = None,
     attributes: Optional[Mapping[str, Any]] = None,
     format: Optional[str] = None,
     version: Optional[str] = None,
@@ -53,7 +58,7 @@ def build(
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> BuildReport:
-    """Makes a file of records, and of the files of a folder, in bounded memory; the disk needs room for the data twice.
+    """Makes a file of records, and of a blob of runs or files, in bounded memory; the disk needs room for the data twice.
 
     ::
 
@@ -73,7 +78,9 @@ def build(
         dedup: Whether equal texts, bytes and arrays that come near each other share their bytes.
         files: A folder that file names start from.
         file_members: Members whose bytes, or text, are those of the files that the records name there.
-        blob: Put every file of ``files`` into a blob of this name, and their names into ``NAME_names``.
+        blob: Make a blob of this name: of ``runs``, or of every file of ``files``, with their names in ``NAME_names``.
+        runs, content: The runs of the blob and what they hold: see :class:`Runs`. Without ``content``, it is what the
+            schema says, and bytes for files.
 
     Raises:
         Misuse: a record does not fit the schema, with its line and its path (``record/…``); a table whose columns do not
@@ -84,8 +91,10 @@ def build(
         raise TypeError("nothing to put into the file: give records, or blob and files")
     if records is not None and schema is None:
         raise TypeError("records need their schema: holdall.schema.infer(records) makes one")
-    if blob is not None and files is None:
-        raise TypeError("the files of a blob are those of the folder `files`, which is not given")
+    if blob is not None and files is None and runs is None:
+        raise TypeError("nothing says what is in the blob: give runs, or the folder `files`")
+    if runs is not None and (blob is None or content is None):
+        raise TypeError("runs need the name of their blob, and content, which says what they hold")
     how = filling(ignore_unknown, null_absent, check, files, file_members)
     writing = _writing(format, version, attributes, encoding, level, digest, None, overwrite, sync, threads)
     with listening(progress) as listener:
@@ -98,6 +107,8 @@ def build(
             how,
             bool(dedup),
             blob,
+            None if runs is None else _runs(runs, content),
+            None if content is None else content_name(content),
             writing,
             listener,
         )

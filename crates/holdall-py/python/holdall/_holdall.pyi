@@ -6,9 +6,10 @@ from typing import Any, Callable, Iterable, Optional, Sequence, final
 from .errors import HoldallError
 
 __all__ = [
-    "Blob", "Buffer", "File", "Model", "Package", "Records", "Writer", "__version__", "build", "command", "fetch",
-    "formats", "pack", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "schema_check", "schema_diff",
-    "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view", "shrink", "type_name",
+    "Blob", "Buffer", "File", "Model", "Package", "Part", "Records", "Writer", "__version__", "build", "command",
+    "encode_records", "encode_runs", "fetch", "formats", "pack", "record_kind", "record_types", "remedies", "salvage",
+    "sample", "sample_among", "save", "schema_check", "schema_code", "schema_diff", "schema_infer", "schema_layout",
+    "schema_migrate", "schema_plan", "schema_view", "shrink", "type_name",
 ]  # fmt: skip
 __version__: str
 
@@ -43,6 +44,7 @@ def schema_infer(
 def schema_layout(
     schema: _Given, path: Optional[str], symbols: list[tuple[str, int]], reading: Optional[str]
 ) -> list[tuple[str, str, str, _Lies, bool, Optional[tuple[int, int]]]]: ...
+def schema_code(schema: _Given, lang: str, path: Optional[str], name: str) -> str: ...
 def schema_diff(
     old: _Given, new: _Given, path: Optional[str]
 ) -> tuple[list[tuple[str, str, str, Optional[str], Optional[str], list[str]]], str]: ...
@@ -52,6 +54,7 @@ def schema_check(
     form: Optional[str],
     path: Optional[str],
     filling: dict[str, Any],
+    own: dict[str, Any],
     progress: _Progress,
 ) -> dict[str, Any]: ...
 def schema_migrate(
@@ -73,9 +76,22 @@ def build(
     filling: dict[str, Any],
     dedup: bool,
     blob: Optional[str],
+    runs: Optional[_Given],
+    content: Optional[str],
     writing: dict[str, Any],
     progress: _Progress,
 ) -> dict[str, Any]: ...
+def record_kind(schema: _Given, path: Optional[str]) -> str: ...
+def encode_records(
+    name: str,
+    kind: str,
+    source: _Given,
+    form: Optional[str],
+    filling: dict[str, Any],
+    dedup: bool,
+    folder: Any,
+) -> Part: ...
+def encode_runs(name: str, content: str, source: _Given, form: Optional[str], dedup: bool, folder: Any) -> Part: ...
 def type_name(dtype: str, logical_type: Optional[str]) -> Optional[str]: ...
 def pack(
     model: Any,
@@ -99,6 +115,11 @@ def shrink(
     progress: _Progress,
 ) -> dict[str, Any]: ...
 def fetch(package: Package, to: Any, overwrite: bool, progress: _Progress) -> dict[str, Any]: ...
+
+@final
+class Part:
+    def head(self) -> tuple[int, str, str, list[tuple[str, str, int]]]: ...
+    def read(self, component: int, most: int) -> bytes: ...
 
 @final
 class Buffer:

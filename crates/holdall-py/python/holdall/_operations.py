@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
 
 from . import _holdall
+from ._arrays import dtype_name
 from ._file import Check, File, Io, Source, _globs, open
 from ._progress import Progress, listening
 from ._reports import ConvertReport, Diff, SalvageReport, Stats, VerifyReport
-from ._write import Digest, Encoding, Target, _dtype_name, _writing
+from ._write import Digest, Encoding, Target, _writing
 from .errors import Misuse
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _casts(dtype: Any) -> list[str]:
     """Rules about element types as the native half reads them."""
 
     def spelled(of: Any) -> str:
-        name = of if isinstance(of, str) else _dtype_name(of)
+        name = of if isinstance(of, str) else dtype_name(of)
         return _CASTS.get(name, name)
 
     if dtype is None:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Callable, Literal, Optional, Union
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Union
 
+from ._arrays import dtype_name, numpy_dtype
 from ._file import File
+from ._kinds import Types
+from ._records import Ragged
+from .errors import Misuse
+
+if TYPE_CHECKING:
+    import numpy as np
 
 #: How records are written down: JSON values on lines, one JSON array, or a table with names in its first line.
 Form = Literal["ndjson", "json", "csv", "tsv"]
@@ -16,6 +25,8 @@ Form = Literal["ndjson", "json", "csv", "tsv"]
 Path = Union[str, "os.PathLike[str]"]
 #: Records as people have them: a file of them, or the records themselves, as mappings or values of JSON.
 Rows = Union[Path, Iterable[Any]]
+#: The runs of a blob: a file of them as JSON, the runs themselves, or arrays one after the other.
+Runs = Union[Path, Iterable[Any], Ragged]
 #: A schema: its JSON, a file of it, a tensor file, or an open one.
 Schema = Union[Mapping[str, Any], Path, File]
 
@@ -23,8 +34,8 @@ Schema = Union[Mapping[str, Any], Path, File]
 CHUNK = 1 << 18
 
 
-def rows(of: Rows) -> tuple[str, Any]:
-    """Rows for the native half.
+def rows(of: Rows, made: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> tuple[str, Any]:
+    """Rows for the native half; ``made`` makes those that are not in a file what they are as JSON.
 
     Raises:
         TypeError: what is neither a path nor an iterable.
@@ -33,7 +44,7 @@ def rows(of: Rows) -> tuple[str, Any]:
         return "path", os.fspath(of)
     if isinstance(of, (bytes, bytearray, memoryview, Mapping)) or not isinstance(of, Iterable):
         raise TypeError(f"records are a path or an iterable of records, not {type(of).__name__}")
-    return "lines", _lines(iter(of))
+    return "lines", _lines(made(iter(of)))
 
 
 def schema(of: Schema) -> tuple[str, Any]:
@@ -69,6 +80,147 @@ def filling(
         "files": None if files is None else os.fspath(files),
         "file_members": members,
     }
+
+
+def runs(of: Runs, content: Any) -> tuple[str, Any]:
+    """The runs of a blob for the native half.
+
+    Raises:
+        TypeError: what is neither a path nor an iterable.
+    """
+    if isinstance(of, (str, os.PathLike)):
+        return "path", os.fspath(of)
+    if isinstance(of, Ragged):
+        return "runs", _chunks((of.row(at) for at in range(len(of.offsets) - 1)), content)
+    if isinstance(of, (bytes, bytearray, memoryview, Mapping)) or not isinstance(of, Iterable):
+        raise TypeError(f"runs are a path or an iterable of runs, not {type(of).__name__}")
+    return "runs", _chunks(iter(of), content)
+
+
+def content_name(content: Any) -> str:
+    """What a blob holds, by the name that the native half knows: ``"utf-8"``, ``"json"``, ``"bytes"``, or a type."""
+    if isinstance(content, str) and content in ("utf-8", "json", "bytes"):
+        return content
+    return dtype_name(content)
+
+
+def _chunks(all: Iterator[Any], content: Any) -> Callable[[], list[Union[bytes, str]]]:
+    """A function that gives runs, some at a time: bytes as they are, or the text of their JSON."""
+    name = content_name(content)
+    made: dict[str, Callable[[Any], Union[bytes, str]]] = {"utf-8": _text, "json": _strict, "bytes": _bytes}
+    make = made.get(name) or partial(_elements, dtype=numpy_dtype(name))
+
+    def chunk() -> list[Union[bytes, str]]:
+        parts: list[Union[bytes, str]] = []
+        size = 0
+        for run in all:
+            part = make(run)
+            parts.append(part)
+            size += len(part)
+            if size >= CHUNK:
+                break
+        return parts
+
+    return chunk
+
+
+def _text(run: Any) -> bytes:
+    if not isinstance(run, str):
+        raise TypeError(f"a run of text is a str, not {type(run).__name__}")
+    return run.encode()
+
+
+def _bytes(run: Any) -> bytes:
+    if isinstance(run, str):
+        raise TypeError("a run of bytes is bytes, not str")
+    return bytes(memoryview(run))
+
+
+def _strict(run: Any) -> str:
+    return json.dumps(run, ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+def _elements(run: Any, dtype: "np.dtype[Any]") -> Union[bytes, str]:
+    """Elements as bytes where they are of that type, otherwise as the JSON of numbers, which is checked."""
+    import numpy as np
+
+    if isinstance(run, np.ma.MaskedArray):
+        raise TypeError("a run of numbers has no mask")
+    if isinstance(run, (np.ndarray, np.generic)):
+        if run.ndim != 1:
+            raise TypeError(f"a run of numbers has one dimension, not {run.ndim}")
+        if run.dtype.newbyteorder("=") == dtype.newbyteorder("="):
+            if dtype == np.bool_:
+                # Whatever is true in memory.
+                run = run.view(np.uint8) != 0
+            return bytes(run.astype(dtype).tobytes())
+    is_list = isinstance(run, Iterable) and not isinstance(run, (str, bytes, Mapping, np.ndarray))
+    return _json(list(run) if is_list else run)
+
+
+def columns(of: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Records from their columns, which are sequences of one length, or columns again for a struct.
+
+    Raises:
+        TypeError: a column is no sequence.
+        Misuse: two of them are not as long as each other.
+    """
+    found = {name: _column(name, values) for name, values in of.items()}
+    lens = {name: len(values) for name, values in found.items()}
+    for name, count in lens.items():
+        first, expected = next(iter(lens.items()))
+        if count != expected:
+            message = f"column `{name}` has {count} values, column `{first}` {expected}"
+            raise Misuse(message, code="python/shape", kind="misuse")
+    names = list(found)
+    return (dict(zip(names, row)) for row in zip(*found.values()))
+
+
+def _column(name: str, values: Any) -> list[Any]:
+    import numpy as np
+
+    if isinstance(values, Mapping):
+        return list(columns(values))
+    if isinstance(values, Ragged):
+        return [values.row(at) for at in range(len(values.offsets) - 1)]
+    if isinstance(values, np.ma.MaskedArray):
+        gone = np.ma.getmaskarray(values)
+        if gone.ndim != 1:
+            raise TypeError(f"column `{name}`: a mask has one dimension, not {gone.ndim}")
+        return [None if absent else value for value, absent in zip(values.data, gone)]
+    if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, Iterable):
+        raise TypeError(f"column `{name}` is a sequence of values, not {type(values).__name__}")
+    return list(values)
+
+
+def shaped(types: Types, all: Iterable[Any]) -> Iterable[Any]:
+    """Records with arrays where tensors belong, as the JSON of records has them."""
+    if not any(row.kind == "tensor" for row in types.rows):
+        return all
+    return (_shaped(types, types.root, value) for value in all)
+
+
+def _shaped(types: Types, at: int, value: Any) -> Any:
+    row = types.rows[at]
+    if row.kind == "tensor" and isinstance(value, Iterable) and not isinstance(value, Mapping):
+        import numpy as np
+
+        array = np.asarray(value)
+        if array.shape != row.more[1]:
+            message = f"a tensor of shape {list(row.more[1])}, not {list(array.shape)}"
+            raise Misuse(message, code="python/shape", kind="misuse")
+        return {"data": array.reshape(-1)}
+    if isinstance(value, Mapping):
+        members: list[Any] = row.more if row.kind == "struct" else []
+        if row.kind == "union":
+            discriminator, variants = row.more
+            members = [m for key, to in variants if key == value.get(discriminator) for m in types.rows[to].more]
+        out = dict(value)
+        out.update((name, _shaped(types, to, value[name])) for name, to, _, _ in members if name in value)
+        return out
+    if row.kind == "array" and isinstance(value, (list, tuple)):
+        return [_shaped(types, row.more[0], each) for each in value]
+    return value
 
 
 def _lines(all: Iterator[Any]) -> Callable[[], bytes]:
@@ -111,6 +263,10 @@ def _plain(value: Any) -> Any:
         return [value.real, value.imag]
     if isinstance(value, np.datetime64):
         return str(value.astype("datetime64[ns]")) + "Z"
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        return value.isoformat()
+    if isinstance(value, np.ndarray) and value.dtype.kind == "M":
+        return list(value)
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if isinstance(value, Mapping):

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union
 
 from . import _holdall
-from ._arrays import EXTRA, PACKED, PLAIN, Given, given, plain_name
+from ._arrays import EXTRA, PACKED, PLAIN, Given, dtype_name, given, plain_name
+from ._datasets import KIND, Component, Dataset, Runs
 from ._progress import Progress, listening
 from ._sparse import is_scipy, is_torch, parts_of_torch
 from ._structs import Rows, is_structured
@@ -22,13 +23,9 @@ __all__ = ["save", "save_bytes", "Writer", "TensorSpec"]
 Encoding = Literal["raw", "zstd"]
 Digest = Literal["none", "crc32c", "sha256"]
 Tied = Literal["auto", "share", "copy"]
-Part = Union[Given, Rows]
+Part = Union[Given, Rows, Component]
 #: What :func:`save` writes to: a path, or an object with ``write``.
 Target = Union[str, "os.PathLike[str]", Any]
-
-
-#: The attribute of a dataset that has its schema.
-KIND = "metatensor.kind"
 
 
 class TensorSpec(NamedTuple):
@@ -64,7 +61,8 @@ def save(
     Arrays are NumPy's, torch's, jax's, SciPy's and torch's sparse ones, tensors of open files, or anything with
     DLPack, ``__array__`` or the buffer protocol. Arrays that are not contiguous or are big-endian are written
     row-major and little-endian, a chunk at a time: memory beyond the arrays is about 64 MiB. Structured arrays become
-    datasets of records (zTensor, Metatensor): see :meth:`Tensor.records`.
+    datasets of records (zTensor, Metatensor), as :class:`Dataset` does of records with texts, lists, optional and union
+    members, and :class:`Runs` become blobs: see :meth:`Tensor.records` and :meth:`Tensor.blob`.
 
     Args:
         target: A path, or an object with ``write``; for the latter ``format`` is needed.
@@ -93,22 +91,24 @@ def save(
         raise Misuse(f'tied is "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
     tie = tied == "share" or (tied == "auto" and _format_of(target, format) != "safetensors")
     with listening(progress) as listener:
-        _holdall.save(target, writing, tensors.items(), _Half, tie, listener)
+        _holdall.save(target, writing, tensors.items(), _Half(target), tie, listener)
 
 
 class _Half:
     """What the native half asks for where an array is not NumPy's, or does not lie in memory as in a file."""
+
+    def __init__(self, target: Target) -> None:
+        self._folder = _folder(target)
 
     @staticmethod
     def stored_as(dtype: Any) -> Optional[str]:
         """The name of elements that lie in memory as in a file."""
         return plain_name(dtype)
 
-    @staticmethod
-    def described(name: str, value: Any) -> tuple[Any, list[tuple[Part, Any, Any]]]:
+    def described(self, name: str, value: Any) -> tuple[Any, list[tuple[Part, Any, Any]]]:
         """The spec of a tensor; and of each component its part, its array if the elements lie in memory as in a file,
         and its identity."""
-        item = _item(name, value)
+        item = _item(name, value, self._folder)
         return item.spec, [(part, part.lent, part.identity) for part in item.parts]
 
 
@@ -156,14 +156,16 @@ class Writer:
             target,
             _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads),
         )
+        self._folder = _folder(target)
 
     def declare(self, tensors: Iterable[TensorSpec]) -> None:
         """Says which dense tensors come, in their order."""
         self._native.declare([_dense_spec(TensorSpec(*t)) for t in tensors])
 
     def add(self, name: str, array: Any, attributes: Optional[Mapping[str, Any]] = None) -> None:
-        """Writes a tensor: a dense array, a sparse one of SciPy's or torch's, or the records of a structured array."""
-        self._write(_item(name, array, attributes))
+        """Writes a tensor: a dense array, a sparse one of SciPy's or torch's, the records of a structured array
+        or of a :class:`Dataset`, or :class:`Runs`."""
+        self._write(_item(name, array, self._folder, attributes))
 
     def add_csr(
         self,
@@ -294,16 +296,25 @@ class _Item:
         return (self.name, self.shape, self.layout, attributes, components)
 
 
-def _item(name: str, value: Any, attributes: Optional[Mapping[str, Any]] = None) -> _Item:
+def _folder(target: Target) -> str:
+    """Where what does not fit memory waits: beside the file."""
+    if isinstance(target, (str, os.PathLike)):
+        return os.path.dirname(os.fspath(target)) or "."
+    import tempfile
+
+    return tempfile.gettempdir()
+
+
+def _item(name: str, value: Any, folder: str, attributes: Optional[Mapping[str, Any]] = None) -> _Item:
     try:
-        return _made(name, value, attributes)
+        return _made(name, value, folder, attributes)
     except Unsupported as e:
         if e.tensor is None:
             e.tensor = name
         raise
 
 
-def _made(name: str, value: Any, attributes: Optional[Mapping[str, Any]]) -> _Item:
+def _made(name: str, value: Any, folder: str, attributes: Optional[Mapping[str, Any]]) -> _Item:
     if is_scipy(value):
         if value.format == "csr" and len(value.shape) == 2:
             parts = {"values": value.data, "indices": _words(value.indices), "indptr": _words(value.indptr)}
@@ -324,6 +335,11 @@ def _made(name: str, value: Any, attributes: Optional[Mapping[str, Any]]) -> _It
         with_kind = {**value.attributes, **(attributes or {})}
         of = [(role, given(c.numpy(), f"component {role!r}")) for role, c in value.components.items()]
         return _Item(name, value.shape, value.layout, with_kind, of)
+    if isinstance(value, (Dataset, Runs)):
+        made = value._encode(name, folder)
+        count, layout, kind, components = made.head()
+        own = [(role, Component(made, at, dtype, n)) for at, (role, dtype, n) in enumerate(components)]
+        return _Item(name, (count,), layout, {**(attributes or {}), KIND: kind}, own)
     if is_structured(value):
         rows = Rows(value, name)
         return _Item(name, rows.array.shape, "records", {**(attributes or {}), KIND: rows.kind}, [("data", rows)])
@@ -345,7 +361,7 @@ def _dense_spec(of: TensorSpec) -> Any:
     shape = tuple(int(n) for n in of.shape)
     if any(n < 0 for n in shape):
         raise Misuse("a dimension is negative", code="python/shape", kind="misuse", tensor=of.name)
-    name = _dtype_name(of.dtype)
+    name = dtype_name(of.dtype)
     count = 1
     for n in shape:
         count *= n
@@ -368,18 +384,6 @@ def _width(name: str) -> int:
 
 
 _WIDTHS = {name: _width(name) for name in PLAIN | EXTRA if name not in PACKED}
-
-
-def _dtype_name(dtype: Any) -> str:
-    if isinstance(dtype, str) and (dtype in PLAIN or dtype in EXTRA):
-        return dtype
-    if type(dtype).__module__.partition(".")[0] == "torch":
-        return str(dtype).partition(".")[2]
-    import numpy as np
-
-    from ._arrays import name_of
-
-    return name_of(np.dtype(dtype))
 
 
 def _words(indices: Any) -> "np.ndarray[Any, Any]":

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Optional, Union
 
@@ -38,6 +38,7 @@ __all__ = [
     "PlanStep",
     "SchemaDiff",
     "check",
+    "code",
     "diff",
     "infer",
     "layout",
@@ -240,6 +241,8 @@ def check(
     null_absent: bool = False,
     files: Optional[Path] = None,
     file_members: Iterable[str] = (),
+    formats: Optional[Mapping[str, Callable[[str], Any]]] = None,
+    keywords: Optional[Mapping[str, Callable[[Any, Any], Any]]] = None,
     progress: Progress = None,
 ) -> CheckReport:
     """Says whether a schema is sound, and whether records, or a tensor file and the records in it, fit it. Every record
@@ -254,15 +257,46 @@ def check(
         null_absent: ``None`` for an optional member is not a finding.
         files, file_members: The folder, and the members whose bytes or text are those of files in it that the records
             name.
+        formats: Values of ``format`` of one's own: functions that say whether a text is of them. The standard's say nothing.
+        keywords: Keywords of one's own: functions of what the schema says with them and of a value. What a function raises
+            is raised.
     """
     given = None
     if records is not None:
         given = ("file", records._native) if isinstance(records, File) else rows(records)
     how = filling(ignore_unknown, null_absent, True, files, file_members)
+    asked = [(name, _of_json(check)) for name, check in (keywords or {}).items()]
+    own = {"formats": list((formats or {}).items()), "keywords": asked}
     with listening(progress) as listener:
-        found = _holdall.schema_check(_schema(schema), given, form, path, how, listener)
+        found = _holdall.schema_check(_schema(schema), given, form, path, how, own, listener)
     findings = tuple(Finding(*finding) for finding in found.pop("findings"))
     return CheckReport(findings=findings, **found)
+
+
+def code(
+    schema: Schema,
+    lang: Literal["rust", "python", "typescript"],
+    *,
+    path: Optional[str] = None,
+    name: str = "Record",
+) -> str:
+    """Code that mirrors the records of a schema: ``#[repr(C)]`` structs of Rust, the dtype that ``records.dtype`` has with
+    comments on how everything else is read, or types of TypeScript for the records' JSON.
+
+    Args:
+        schema: The schema of a record, or of a file with a dataset: a mapping, a JSON file, or a tensor file.
+        path: Which dataset, where there are several.
+        name: What the type of a record is called; those inside are named after it and their members.
+
+    Raises:
+        Unsupported: the record is text, a union or another thing that has no fixed bytes (``schema/no-mirror``).
+    """
+    return _holdall.schema_code(_schema(schema), lang, path, name)
+
+
+def _of_json(check: Callable[[Any, Any], Any]) -> Callable[[str, str], Any]:
+    """A function of values as one of their JSON."""
+    return lambda own, value: check(json.loads(own), json.loads(value))
 
 
 def diff(old: Schema, new: Schema, *, path: Optional[str] = None) -> SchemaDiff:

@@ -4,10 +4,12 @@ use super::Part;
 use super::spool::{Spool, SpoolHeap};
 use super::window::Window;
 use crate::blob::{BlobElement, element_width};
+use crate::rows::{Row, Rows};
 use crate::rules::CONTENT;
 use crate::{BLOB, ENTRIES, HEAP};
 use holdall_core::{DType, Error, Result};
 use holdall_json::parse;
+use holdall_schema::record::encode_run;
 use holdall_schema::record::rules::{ENTRY_LENGTH, JSON, UTF8};
 use holdall_schema::{Content, Entry, Heap, SchemaLimits};
 use serde_json::Value;
@@ -17,29 +19,26 @@ use std::path::Path;
 pub struct BlobWriter {
     name: String,
     content: Content,
-    kind: String,
     limits: SchemaLimits,
     entries: Spool,
     heap: SpoolHeap,
     count: u64,
+    /// Memory for the run at hand.
+    scratch: Vec<u8>,
 }
 
 impl BlobWriter {
-    pub(super) fn new(
-        name: &str,
-        content: Content,
-        kind: String,
-        folder: &Path,
-        limits: &SchemaLimits,
-    ) -> BlobWriter {
+    /// A blob that belongs to no [`Build`](super::Build) yet. What does not fit memory waits in `folder`, in files
+    /// without a name.
+    pub fn new(name: &str, content: Content, folder: &Path, limits: &SchemaLimits) -> BlobWriter {
         BlobWriter {
             name: name.to_owned(),
             content,
-            kind,
             limits: limits.clone(),
             entries: Spool::new(folder),
             heap: SpoolHeap::new(folder),
             count: 0,
+            scratch: Vec::new(),
         }
     }
 
@@ -48,6 +47,16 @@ impl BlobWriter {
     pub fn with_dedup(mut self) -> BlobWriter {
         self.heap.window = Some(Window::default());
         self
+    }
+
+    /// Its path in the file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its runs hold.
+    pub fn content(&self) -> Content {
+        self.content
     }
 
     /// How many runs there are.
@@ -124,6 +133,37 @@ impl BlobWriter {
         self.bytes(&bytes)
     }
 
+    /// Adds a run of its JSON text: a string for text, one of base64 for bytes, any value for JSON, an array of
+    /// numbers for elements. Gives its place.
+    ///
+    /// # Errors
+    /// The rules of section 5.2, `json/…`, Io.
+    pub fn json(&mut self, json: &[u8]) -> Result<u64> {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        let made = encode_run(self.content, json, &self.limits, &mut bytes);
+        let added = made.map_err(|e| self.place(e)).and_then(|()| self.bytes(&bytes));
+        self.scratch = bytes;
+        added
+    }
+
+    /// Adds a run for each row of JSON, in order: see [`BlobWriter::json`]. Gives their number.
+    ///
+    /// # Errors
+    /// As [`BlobWriter::json`], with the number of the line; those of reading `rows`; `records/content` for a table.
+    /// Runs of the lines before have been added then.
+    pub fn fill(&mut self, mut rows: Rows) -> Result<u64> {
+        let before = self.count;
+        while let Some((line, row)) = rows.next()? {
+            let added = match row {
+                Row::Json(text) => self.json(text),
+                Row::Table(_) => Err(self.not("rows of a table")),
+            };
+            added.map_err(|e| rows.at_line(e, line))?;
+        }
+        Ok(self.count - before)
+    }
+
     fn put(&mut self, bytes: &[u8], align: u32) -> Result<()> {
         let offset = if bytes.is_empty() { 0 } else { self.heap.append(bytes, align)? };
         self.entries.append(&Entry { offset, len: bytes.len() as u64 }.to_bytes())
@@ -140,10 +180,15 @@ impl BlobWriter {
     }
 }
 
+/// The kind of a blob of that content.
+pub(super) fn kind(content: Content) -> Value {
+    serde_json::json!({"TypeDef:Blob": {"content": content.to_string()}})
+}
+
 impl From<BlobWriter> for Part {
     fn from(blob: BlobWriter) -> Part {
         Part {
-            kind: blob.kind,
+            kind: kind(blob.content).to_string(),
             name: blob.name,
             layout: BLOB,
             count: blob.count,

@@ -10,7 +10,7 @@ use crate::{HEAP, RECORDS, Record, Records, open};
 use holdall_core::error::Shown as _;
 use holdall_core::{DType, Error, Result};
 use holdall_io::Work;
-use holdall_schema::{Encoder, Extent, Schema, SchemaLimits, TypeId};
+use holdall_schema::{Encoder, Extent, Schema, SchemaLimits, TypeId, Vocabulary, normal};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::Read;
@@ -28,6 +28,8 @@ pub struct DatasetWriter {
     /// Bytes of a record, and from one to the next.
     pub(super) size: usize,
     pub(super) stride: usize,
+    /// Formats and keywords of the caller's, for rows that are checked.
+    pub(crate) vocabulary: Vocabulary,
     pub(crate) limits: SchemaLimits,
     work: Work,
     pub(super) records: Spool,
@@ -40,14 +42,20 @@ pub struct DatasetWriter {
 }
 
 impl DatasetWriter {
-    pub(crate) fn new(
+    /// A dataset of records of that schema that belongs to no [`Build`](super::Build) yet. What does not fit memory
+    /// waits in `folder`, in files without a name.
+    ///
+    /// # Errors
+    /// The `schema/…` rules; `records/size` for records of no bytes.
+    pub fn new(
         name: &str,
         kind: &Value,
         folder: &Path,
         limits: &SchemaLimits,
         work: &Work,
     ) -> Result<DatasetWriter> {
-        let schema = Schema::compile_record(kind, limits)?;
+        let kind = normal(kind.clone())?;
+        let schema = Schema::compile_record(&kind, limits)?;
         let Some(ty) = schema.record() else {
             return Err(SIZE.broken("the schema is not that of a record"));
         };
@@ -58,12 +66,13 @@ impl DatasetWriter {
         };
         Ok(DatasetWriter {
             name: name.to_owned(),
-            kind: kind.clone(),
+            kind,
             schema,
             ty,
             extent,
             size,
             stride,
+            vocabulary: Vocabulary::default(),
             limits: limits.clone(),
             work: work.clone(),
             records: Spool::new(folder),
@@ -78,6 +87,13 @@ impl DatasetWriter {
     /// 16 MiB of each other and are no longer than 64 KiB. It costs a look at each.
     pub fn with_dedup(mut self) -> DatasetWriter {
         self.heap.window = Some(Window::default());
+        self
+    }
+
+    /// Checks rows by these formats and keywords, too, where they are checked: see
+    /// [`FillOptions::with_checks`](crate::FillOptions::with_checks).
+    pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> DatasetWriter {
+        self.vocabulary = vocabulary;
         self
     }
 

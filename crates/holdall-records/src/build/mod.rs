@@ -17,7 +17,7 @@ mod window;
 pub use blob::BlobWriter;
 pub use dataset::DatasetWriter;
 
-use super::rules::NODE;
+use super::rules::{NODE, WHICH_CONTENT};
 use super::{BLOB, RECORDS};
 use holdall_core::{
     Attributes, ComponentSpec, DType, Encode, Layout, Limits, Remedy, Result, Role, TensorSpec,
@@ -27,10 +27,10 @@ use holdall_io::Tensor;
 use holdall_io::items::as_it_is;
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
 use holdall_io::sink::{FileSink, Sink};
-use holdall_io::{WriteOptions, Writer};
+use holdall_io::{Work, WriteOptions, Writer};
 use holdall_schema::{
     Content, Document, KIND_ATTRIBUTE, Node, Path, Root, SCHEMA_ATTRIBUTE, Schema, SchemaLimits,
-    Segment, record_kind,
+    Segment, normal, record_kind,
 };
 use serde_json::Value;
 pub(crate) use spool::Spool;
@@ -86,6 +86,25 @@ pub struct Part {
     pub(crate) components: Vec<(&'static str, DType, Spool)>,
 }
 
+impl Part {
+    /// What it is as a tensor of a file: its name, and its components with their bytes.
+    pub fn spec(&self) -> TensorSpec {
+        let components = self.components.iter().map(|(role, dtype, spool)| {
+            ComponentSpec::new(Role::from_name(role), *dtype, spool.len())
+        });
+        let components = components.collect();
+        TensorSpec { components, ..spec(&self.name, self.layout, self.count, self.kind.clone()) }
+    }
+
+    /// The bytes of each component, in the order of its [`Part::spec`].
+    ///
+    /// # Errors
+    /// Io.
+    pub fn into_readers(self) -> Result<Vec<impl Read + Send + Sync + 'static>> {
+        self.components.into_iter().map(|(_, _, spool)| spool.reader(Work::default())).collect()
+    }
+}
+
 impl Build {
     /// Begins a file that appears at `path` when [`Build::finish`] succeeds.
     ///
@@ -113,10 +132,11 @@ impl Build {
     /// # Errors
     /// The `schema/…` rules.
     pub fn with_schema(mut self, schema: &Value) -> Result<Build> {
-        let compiled = Schema::compile(schema, &self.limits)?;
+        let json = normal(schema.clone())?;
+        let compiled = Schema::compile(&json, &self.limits)?;
         self.options.attributes.set(SCHEMA_ATTRIBUTE, Attribute::Text(schema.to_string()));
         self.encoder.check_attributes(&self.options.attributes)?;
-        self.schema = Some((schema.clone(), compiled));
+        self.schema = Some((json, compiled));
         Ok(self)
     }
 
@@ -148,8 +168,9 @@ impl Build {
     /// # Errors
     /// The `schema/…` rules; Unsupported where the format has no datasets.
     pub fn dataset_of(&self, name: &str, kind: &Value) -> Result<DatasetWriter> {
-        self.check_format(name, RECORDS, kind)?;
-        DatasetWriter::new(name, kind, &self.folder, &self.limits, &self.options.work)
+        let kind = normal(kind.clone())?;
+        self.check_format(name, RECORDS, &kind)?;
+        DatasetWriter::new(name, &kind, &self.folder, &self.limits, &self.options.work)
             .map_err(|e| e.in_tensor(name))
     }
 
@@ -167,13 +188,14 @@ impl Build {
         match schema.schema.root() {
             Root::Record(_) => {
                 let dataset = self.dataset_of(path.unwrap_or(RECORDS), &schema.json);
-                Ok((self, dataset.map_err(own)?))
+                let dataset = dataset.map_err(own)?.with_vocabulary(schema.vocabulary.clone());
+                Ok((self, dataset))
             }
             Root::References(_) => {
                 let (name, _) = schema.dataset(path, &self.limits)?;
                 let build = self.with_schema(&schema.json).map_err(own)?;
                 let dataset = build.dataset(&name).map_err(own)?;
-                Ok((build, dataset))
+                Ok((build, dataset.with_vocabulary(schema.vocabulary.clone())))
             }
         }
     }
@@ -194,9 +216,31 @@ impl Build {
     /// # Errors
     /// Unsupported where the format has no blobs.
     pub fn blob_of(&self, name: &str, content: Content) -> Result<BlobWriter> {
-        let kind = serde_json::json!({"TypeDef:Blob": {"content": content.to_string()}});
-        self.check_format(name, BLOB, &kind)?;
-        Ok(BlobWriter::new(name, content, kind.to_string(), &self.folder, &self.limits))
+        self.check_format(name, BLOB, &blob::kind(content))?;
+        Ok(BlobWriter::new(name, content, &self.folder, &self.limits))
+    }
+
+    /// Begins the blob `name`: that of the file's schema where it has a blob there, otherwise one of `content`.
+    ///
+    /// # Errors
+    /// `records/node` where the schema has a blob of another content there; Misuse where nothing says what it
+    /// holds (`records/which-content`); Unsupported where the format has no blobs.
+    pub fn blob_for(&self, name: &str, content: Option<Content>) -> Result<BlobWriter> {
+        let own = match self.node(name) {
+            Ok((_, Node::Blob { content, .. })) => Some(*content),
+            _ => None,
+        };
+        match (own, content) {
+            (Some(own), Some(content)) if own != content => {
+                let message = format!("the schema has a blob of {own} here, not of {content}");
+                Err(NODE.broken(message).in_tensor(name))
+            }
+            (Some(content), _) | (None, Some(content)) => self.blob_of(name, content),
+            (None, None) => {
+                let message = "nothing says what the runs of the blob hold";
+                Err(WHICH_CONTENT.broken(message).in_tensor(name))
+            }
+        }
     }
 
     /// Takes a dataset or a blob.
@@ -204,14 +248,10 @@ impl Build {
     /// # Errors
     /// `write/same-name`, Unsupported where the format cannot hold it, Io.
     pub fn add(&mut self, part: impl Into<Part>) -> Result<()> {
-        let Part { kind, name, layout, count, components } = part.into();
-        let mut specs = Vec::new();
-        let mut feeds = Vec::new();
-        for (role, dtype, spool) in components {
-            specs.push(ComponentSpec::new(Role::from_name(role), dtype, spool.len()));
-            feeds.push(self.feed(spool)?);
-        }
-        let spec = TensorSpec { components: specs, ..spec(&name, layout, count, kind) };
+        let part = part.into();
+        let spec = part.spec();
+        let feeds = part.components.into_iter().map(|(_, _, spool)| self.feed(spool));
+        let feeds = feeds.collect::<Result<_>>()?;
         self.push(Item { spec, feeds, keep: Keep::Nothing })
     }
 

@@ -1,7 +1,7 @@
 //! Files that records name, and files of a folder.
 
-use crate::Build;
 use crate::rules::FILE_NAME;
+use crate::{BlobWriter, Build};
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use holdall_io::Work;
@@ -150,24 +150,30 @@ fn contents(path: &Path) -> Result<Vec<u8>> {
 }
 
 impl Build {
-    /// Puts every file of a folder and of those below it into a blob `name`, in the order of their names,
+    /// Puts every file of a folder and of those below it into the blob `runs`, in the order of their names,
     /// and the names, with `/` between folders, into a blob of text `NAME_names`. Gives their number. Links to
-    /// files are followed, links to folders are not. `work` counts the bytes
-    /// that are read.
+    /// files are followed, links to folders are not. Elements are in a file as they are in a blob: their bytes,
+    /// little-endian. `work` counts the bytes that are read.
     ///
     /// # Errors
-    /// `build/file-name` for a name that is not UTF-8; Io; as [`Build::blob_of`] and [`Build::add`].
-    pub fn add_files(&mut self, name: &str, folder: impl AsRef<Path>, work: &Work) -> Result<u64> {
+    /// `build/file-name` for a name that is not UTF-8; Io; as [`BlobWriter::bytes`], with the file, and
+    /// [`Build::add`].
+    pub fn add_files(
+        &mut self,
+        mut runs: BlobWriter,
+        folder: impl AsRef<Path>,
+        work: &Work,
+    ) -> Result<u64> {
         let folder = folder.as_ref();
         let found = names_below(folder)?;
         let len = |name: &String| std::fs::metadata(folder.join(name)).map_or(0, |m| m.len());
         work.begin(found.iter().map(len).fold(0, u64::saturating_add));
-        let mut names = self.blob_of(&format!("{name}_names"), Content::Utf8)?;
-        let mut runs = self.blob_of(name, Content::Bytes)?;
+        let mut names = self.blob_of(&format!("{}_names", runs.name()), Content::Utf8)?;
         for file in &found {
             let path = folder.join(file);
-            let bytes = contents(&path).map_err(|e| e.in_source(path.display()))?;
-            runs.bytes(&bytes)?;
+            let in_file = |e: Error| e.in_source(path.display());
+            let bytes = contents(&path).map_err(in_file)?;
+            runs.bytes(&bytes).map_err(in_file)?;
             names.text(file)?;
             work.advance(bytes.len() as u64)?;
         }

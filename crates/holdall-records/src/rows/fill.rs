@@ -6,7 +6,7 @@ use crate::DatasetWriter;
 use holdall_core::Result;
 use holdall_schema::record::rules::TOO_LARGE;
 use holdall_schema::record::{Null, Unknown};
-use holdall_schema::{Checker, Encoder, Schema, SchemaLimits, TypeId};
+use holdall_schema::{Checker, Encoder, Schema, SchemaLimits, TypeId, Vocabulary};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -86,7 +86,7 @@ impl DatasetWriter {
         }
         // The writer changes while its schema is at work.
         let (schema, kind, limits) = (self.schema.clone(), self.kind.clone(), self.limits.clone());
-        let mut fill = Fill::new(&schema, &kind, self.ty, options, &limits)?;
+        let mut fill = Fill::new(&schema, &kind, self.ty, &self.vocabulary, options, &limits)?;
         let columns = fill.columns(&rows)?;
         while let Some((line, row)) = rows.next()? {
             let added = match row {
@@ -119,13 +119,14 @@ impl<'s> Fill<'s> {
         schema: &'s Schema,
         kind: &'s Value,
         ty: TypeId,
+        vocabulary: &Vocabulary,
         options: &FillOptions,
         limits: &'s SchemaLimits,
     ) -> Result<Fill<'s>> {
         let FillOptions { unknown, null, .. } = *options;
         let encoder = Encoder::new(schema, ty, limits)?.with_unknown(unknown).with_null(null);
         let checker = match options.is_checked {
-            true => Some(Checker::new(schema, kind, limits)?),
+            true => Some(Checker::with_vocabulary(schema, kind, vocabulary, limits)?),
             false => None,
         };
         let members = match options.files() {

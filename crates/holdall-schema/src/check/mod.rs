@@ -15,12 +15,14 @@ use crate::record::{Encoder, Heap};
 use crate::refs::{Defs, children_mut};
 use crate::rules::INVALID;
 use crate::schema::{Additional, Node, NodeId, Root, Schema};
+use crate::vocabulary::Vocabulary;
 use data_encoding::BASE64;
 use holdall_json::Token;
 use jsonschema::paths::Location;
 use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Checks the plain values of a header, and records as JSON, against all keywords of a schema.
@@ -48,6 +50,20 @@ impl<'s> Checker<'s> {
     /// # Errors
     /// `schema/invalid` where the source is not a JSON Schema of draft 2020-12.
     pub fn new(schema: &'s Schema, source: &Value, limits: &SchemaLimits) -> Result<Checker<'s>> {
+        Checker::with_vocabulary(schema, source, &Vocabulary::default(), limits)
+    }
+
+    /// The same, with formats and keywords of one's own.
+    ///
+    /// # Errors
+    /// As [`Checker::new`]; `schema/own-keyword`.
+    pub fn with_vocabulary(
+        schema: &'s Schema,
+        source: &Value,
+        vocabulary: &Vocabulary,
+        limits: &SchemaLimits,
+    ) -> Result<Checker<'s>> {
+        vocabulary.check()?;
         jsonschema::draft202012::meta::validate(source)
             .map_err(|e| invalid(&e, e.instance_path()))?;
         let defs = Defs::checked(source, limits)?;
@@ -81,11 +97,12 @@ impl<'s> Checker<'s> {
             document.insert("$defs".to_owned(), defs.clone());
         }
         adapt(&mut document, &defs)?;
-        let validator = built(&document).map_err(|e| match built(source) {
-            // The schema as it was given has places that its author knows.
-            Err(own) => invalid(&own, own.schema_path()),
-            Ok(_) => INVALID.broken(shorten(&e.masked().to_string()).to_owned()),
-        })?;
+        let validator =
+            built(&document, vocabulary).map_err(|e| match built(source, vocabulary) {
+                // The schema as it was given has places that its author knows.
+                Err(own) => invalid(&own, own.schema_path()),
+                Ok(_) => INVALID.broken(shorten(&e.masked().to_string()).to_owned()),
+            })?;
         let left = AtomicU64::new(limits.max_nodes());
         Ok(Checker { schema, validator, limits: limits.clone(), left })
     }
@@ -175,7 +192,8 @@ pub(crate) fn is_value(
             document.insert("$defs".to_owned(), Value::Object(all.clone()));
         }
         adapt(&mut document, defs)?;
-        let validator = built(&document).map_err(|e| invalid(&e, e.schema_path()))?;
+        let validator = built(&document, &Vocabulary::default());
+        let validator = validator.map_err(|e| invalid(&e, e.schema_path()))?;
         let most = limits.max_nodes();
         let wrapped = json!({ "value": value });
         Ok(effort::within(most, || validator.is_valid(&wrapped))?.0)
@@ -198,7 +216,7 @@ fn has_ref(node: &Value) -> bool {
 }
 
 /// A validator of a schema in which kinds are keywords.
-fn built(schema: &Value) -> Result<Validator, ValidationError<'static>> {
+fn built(schema: &Value, vocabulary: &Vocabulary) -> Result<Validator, ValidationError<'static>> {
     let mut options = jsonschema::options()
         .with_draft(Draft::Draft202012)
         .with_pattern_options(PatternOptions::regex())
@@ -209,7 +227,46 @@ fn built(schema: &Value) -> Result<Validator, ValidationError<'static>> {
         let name = kind.name();
         options = options.with_keyword(name, move |_, _, _| Ok(Box::new(kind)));
     }
+    for (name, check) in vocabulary.keywords.clone() {
+        options = options.with_keyword(name.clone(), move |_, value, _| {
+            let (check, value, name) = (Arc::clone(&check), value.clone(), name.clone());
+            let holds = move |found: &Value| check(&value, found);
+            Ok(Box::new(Own { what: format!("`{name}`"), holds: Box::new(holds) }))
+        });
+    }
+    let formats = vocabulary.formats.clone();
+    if !formats.is_empty() {
+        // The standard says that formats are annotations: those of the caller alone count.
+        options = options.with_keyword("format", move |_, value, _| {
+            let name = value.as_str().unwrap_or_default();
+            let check = formats.get(name).cloned();
+            let holds = move |found: &Value| match (&check, found.as_str()) {
+                (Some(check), Some(text)) => check(text),
+                _ => true,
+            };
+            Ok(Box::new(Own { what: format!("of the format `{name}`"), holds: Box::new(holds) }))
+        });
+    }
     options.build(schema)
+}
+
+/// A format or a keyword of the caller's, beside what a schema says with it.
+struct Own {
+    what: String,
+    holds: Box<dyn Fn(&Value) -> bool + Send + Sync>,
+}
+
+impl<'i> Keyword<'i> for Own {
+    fn validate(&self, value: &'i Value) -> Result<(), ValidationError<'i>> {
+        match (self.holds)(value) {
+            true => Ok(()),
+            false => Err(ValidationError::custom(format!("value is not {}", self.what))),
+        }
+    }
+
+    fn is_valid(&self, value: &'i Value) -> bool {
+        (self.holds)(value)
+    }
 }
 
 /// What is wrong with a schema, at a place of it: a JSON pointer, as in all rules of schemas.

@@ -293,20 +293,10 @@ fn dim(value: &Value) -> Option<Dim> {
 /// The value of `TypeDef:Blob`.
 pub(super) fn content(keyword: &Value, at: &Place<'_>) -> Result<Content> {
     let content = keyword.as_object().and_then(|k| k.get("content"));
-    match content.and_then(Value::as_str) {
-        Some("utf-8") => return Ok(Content::Utf8),
-        Some("bytes") => return Ok(Content::Bytes),
-        Some("json") => return Ok(Content::Json),
-        _ => {}
-    }
-    let dtype = content.and_then(Value::as_str).and_then(TensorDType::from_name);
-    match dtype.filter(|d| d.bits().is_multiple_of(8)) {
-        Some(dtype) => Ok(Content::Elements(dtype)),
-        None => {
-            let found = content.map_or("absent".to_owned(), shorten);
-            Err(at.broken(&BLOB, format!("`content` is {found}")))
-        }
-    }
+    content.and_then(Value::as_str).and_then(Content::from_name).ok_or_else(|| {
+        let found = content.map_or("absent".to_owned(), shorten);
+        at.broken(&BLOB, format!("`content` is {found}"))
+    })
 }
 
 /// A value for an error message, cut where it is long.

@@ -305,14 +305,9 @@ impl<H: Heap> Run<'_, H> {
 
     fn base64<I: Input>(&mut self, input: &mut I, out: &mut [u8]) -> Outcome<()> {
         expect(input, Token::String, "base64")?;
-        let text = input.string(&mut self.tools.text)?.as_bytes();
-        let wrong = |e| BASE64.broken("this is not base64").because(e);
-        let most = STANDARD.decode_len(text.len()).map_err(wrong)?;
         let mut bytes = self.tools.spare.pop().unwrap_or_default();
         bytes.clear();
-        bytes.resize(most, 0);
-        let len = STANDARD.decode_mut(text, &mut bytes).map_err(|e| wrong(e.error))?;
-        bytes.truncate(len);
+        base64(input.string(&mut self.tools.text)?, &mut bytes)?;
         let entry = append(self.heap, &bytes, 1)?;
         self.tools.spare.push(bytes);
         copy(out, &entry.to_bytes());
@@ -549,6 +544,18 @@ fn width64(n: u64) -> usize {
 
 fn width(n: u32) -> usize {
     width64(u64::from(n))
+}
+
+/// Appends the bytes of base64 text.
+pub(super) fn base64(text: &str, out: &mut Vec<u8>) -> Result<()> {
+    let wrong = |e| BASE64.broken("this is not base64").because(e);
+    let start = out.len();
+    let most = STANDARD.decode_len(text.len()).map_err(wrong)?;
+    out.resize(start.saturating_add(most), 0);
+    let room = out.get_mut(start..).unwrap_or_default();
+    let len = STANDARD.decode_mut(text.as_bytes(), room).map_err(|e| wrong(e.error))?;
+    out.truncate(start.saturating_add(len));
+    Ok(())
 }
 
 #[cold]

@@ -6,10 +6,12 @@ pub(crate) mod float;
 pub(crate) mod input;
 pub(crate) mod number;
 pub mod rules;
+mod run;
 mod time;
 pub(crate) mod walk;
 
 pub use encode::{Encoder, Null, Unknown};
+pub use run::encode_run;
 
 use crate::error::Result;
 use crate::schema::Extent;

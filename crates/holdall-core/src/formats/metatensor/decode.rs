@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::model::{Index, IndexBuilder, Value};
 use crate::window::{Stop, Window};
 use holdall_json::{Reader, parse_at, write_string};
-use holdall_schema::{Root, Schema, Symbols};
+use holdall_schema::{Root, Schema, Symbols, normal};
 use serde_json::Value as Json;
 use std::ops::Range;
 
@@ -33,6 +33,7 @@ pub(super) fn decode_header(
     let metadata = Metadata::read(&header, limits)?;
     let text = header.text_of(&header.schema).as_bytes();
     let json = parse_at(text, header.schema.start, limits.depth)?;
+    let json = normal(json).map_err(|e| e.at(header.schema.clone()))?;
     let schema = Schema::compile(&json, &limits.of_schemas());
     let schema = schema.map_err(|e| e.at(header.schema.clone()))?;
     let file = File { header, json, source_len, limits };

@@ -10,7 +10,7 @@ use crate::formats::header::check_values;
 use crate::limits::Limits;
 use crate::model::{DType, Layout, Role, element_count, stored_size};
 use holdall_json::parse;
-use holdall_schema::{Node, Root, Schema, SchemaLimits};
+use holdall_schema::{Node, Root, Schema, SchemaLimits, normal};
 
 /// Checks that a tensor can be written.
 pub(super) fn check_tensor(tensor: &TensorSpec) -> Result<()> {
@@ -103,7 +103,8 @@ fn kind_error(e: Error) -> Error {
 fn records(tensor: &TensorSpec) -> Result<()> {
     let limits = limits_of_schemas();
     let count = count_of(tensor)?;
-    let kind = parse(kind_of(tensor)?.as_bytes(), limits.depth).map_err(kind_error)?;
+    let kind = parse(kind_of(tensor)?.as_bytes(), limits.depth);
+    let kind = kind.and_then(normal).map_err(kind_error)?;
     let schema = Schema::compile_record(&kind, &limits).map_err(kind_error)?;
     let Some(ty) = schema.record() else { return Err(KIND.broken("its kind is not a record")) };
     let data = match schema.ty(ty).heap_align {
@@ -127,7 +128,8 @@ fn records(tensor: &TensorSpec) -> Result<()> {
 fn blob(tensor: &TensorSpec) -> Result<()> {
     let count = count_of(tensor)?;
     let limits = limits_of_schemas();
-    let kind = parse(kind_of(tensor)?.as_bytes(), limits.depth).map_err(kind_error)?;
+    let kind = parse(kind_of(tensor)?.as_bytes(), limits.depth);
+    let kind = kind.and_then(normal).map_err(kind_error)?;
     let schema = Schema::compile(&kind, &limits).map_err(kind_error)?;
     let node = match schema.root() {
         Root::References(root) => Some(schema.node(root)),

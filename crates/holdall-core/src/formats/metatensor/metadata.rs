@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::model::attributes::LOSSLESS;
 use crate::model::{Attributes, Value};
 use holdall_json::{DUPLICATE_KEY, Reader, duplicate, parse, write_string};
-use holdall_schema::{Schema, SchemaLimits};
+use holdall_schema::{Schema, SchemaLimits, normal};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
@@ -188,7 +188,7 @@ impl<'a> Parts<'a> {
         let schema = match text(SCHEMA_ATTRIBUTE)? {
             None => None,
             Some(text) => {
-                let parsed = parse(text.as_bytes(), limits.depth);
+                let parsed = parse(text.as_bytes(), limits.depth).and_then(normal);
                 let parsed = parsed.map_err(|e| blame(SCHEMA_ATTRIBUTE, e))?;
                 Schema::compile(&parsed, limits).map_err(|e| blame(SCHEMA_ATTRIBUTE, e))?;
                 Some((parsed, text))

@@ -1,0 +1,131 @@
+"""Records and runs on their way into a file, as values that :func:`holdall.save` and :class:`holdall.Writer` take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional, Union
+
+from . import _holdall
+from ._arrays import CHUNK
+from ._kinds import Types
+from ._rows import Form, Rows, Schema, columns, content_name, filling, rows, shaped
+from ._rows import Runs as _Runs
+from ._rows import runs as _runs
+from ._rows import schema as _schema
+
+__all__ = ["Dataset", "Runs"]
+
+#: The attribute of a dataset, or of a blob, that has its schema.
+KIND = "metatensor.kind"
+
+
+class Dataset:
+    """Records to be written, with the schema of one: a value for :func:`save` and :meth:`Writer.add`.
+
+    ::
+
+        kind = holdall.schema.infer(people)
+        holdall.save("people.zt", {"people": holdall.Dataset(people, kind), "weight": weight})
+        holdall.save("points.mt", {"points": holdall.Dataset({"at": points, "name": names}, kind)})
+
+    Records come in the form in which :class:`Records` gives them: text, ``bytes``, lists, arrays, times with a zone or
+    ``numpy.datetime64``, mappings for structs and unions, ``None`` for what is absent. What an iterator gives is taken
+    once, and waits on the disk.
+
+    Args:
+        records: A file of records (NDJSON, JSON, CSV, TSV), an iterable of them, or a mapping of their columns:
+            sequences of one length, masked arrays for what may be absent, :class:`Ragged` for arrays of any length,
+            mappings of columns for structs.
+        schema: The schema of a record, or of a file with a dataset: a mapping, a JSON file, or a tensor file.
+        path: Which dataset, where the schema has several.
+        form: How the file is written; otherwise its extension says it.
+        ignore_unknown: Whether members that the schema does not have are passed over.
+        check: Whether every record is checked against all keywords of the schema (``minimum``, ``pattern``) too.
+        dedup: Whether equal texts, bytes and arrays that come near each other share their bytes.
+
+    Raises:
+        Misuse: a record does not fit the schema, with its line and its path (``record/…``), when it is written; columns
+            of several lengths. TypeError: a value is none of a record's.
+    """
+
+    __slots__ = ("_source", "_kind", "_form", "_how", "_dedup")
+
+    def __init__(
+        self,
+        records: Union[Rows, Mapping[str, Any]],
+        schema: Schema,
+        *,
+        path: Optional[str] = None,
+        form: Optional[Form] = None,
+        ignore_unknown: bool = False,
+        check: bool = False,
+        dedup: bool = False,
+    ) -> None:
+        self._kind = _holdall.record_kind(_schema(schema), path)
+        source = rows(columns(records) if isinstance(records, Mapping) else records, self._shaped)
+        self._source = source
+        self._form = form
+        self._how = filling(ignore_unknown, True, check, None, ())
+        self._dedup = bool(dedup)
+
+    def _shaped(self, all: Iterator[Any]) -> Iterator[Any]:
+        return iter(shaped(Types(_holdall.record_types(self._kind)), all))
+
+    def _encode(self, name: str, folder: str) -> _holdall.Part:
+        return _holdall.encode_records(name, self._kind, self._source, self._form, self._how, self._dedup, folder)
+
+    def __repr__(self) -> str:
+        return "<holdall.Dataset>"
+
+
+class Runs:
+    """Runs of a blob to be written: a value for :func:`save` and :meth:`Writer.add`.
+
+    ::
+
+        holdall.save("texts.zt", {"texts": holdall.Runs(["one", "two"], "utf-8")})
+        holdall.save("rows.mt", {"rows": holdall.Runs([[1.0, 2.0], [], [3.0]], "float32")})
+
+    Args:
+        runs: An iterable of them: ``str`` for text, ``bytes``, values of JSON, arrays or lists of numbers; numbers also
+            as :class:`Ragged`. Or a file with one JSON value on each line (text, base64, anything, lists of numbers).
+        content: What they hold: ``"utf-8"``, ``"bytes"``, ``"json"``, or the type of their numbers (``"float32"``).
+        form: How the file is written; otherwise its extension says it.
+        dedup: Whether equal runs that come near each other share their bytes.
+
+    Raises:
+        Misuse: a run is none of the content (``record/…``), when it is written. TypeError: likewise.
+    """
+
+    __slots__ = ("_source", "_content", "_form", "_dedup")
+
+    def __init__(self, runs: _Runs, content: Any, *, form: Optional[Form] = None, dedup: bool = False) -> None:
+        self._content = content_name(content)
+        self._source = _runs(runs, self._content)
+        self._form = form
+        self._dedup = bool(dedup)
+
+    def _encode(self, name: str, folder: str) -> _holdall.Part:
+        return _holdall.encode_runs(name, self._content, self._source, self._form, self._dedup, folder)
+
+    def __repr__(self) -> str:
+        return f"<holdall.Runs of {self._content}>"
+
+
+class Component:
+    """One component of a dataset or a blob about to be written."""
+
+    identity = None
+    lent = None
+
+    def __init__(self, part: _holdall.Part, at: int, dtype: str, nbytes: int) -> None:
+        self._part = part
+        self._at = at
+        #: What its bytes are to the file.
+        self.dtype = dtype
+        self.nbytes = nbytes
+
+    def chunks(self) -> Iterator[Any]:
+        """Its bytes, a few at a time; they can be taken once."""
+        while chunk := self._part.read(self._at, CHUNK):
+            yield chunk

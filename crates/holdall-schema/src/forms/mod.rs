@@ -1,0 +1,144 @@
+//! Schemas in other forms than that of section 2, made into it (2.8, 2.9): older drafts of JSON Schema, tuples as
+//! lists of `items`, and references as the concept prints them, without a keyword.
+
+mod draft;
+mod printed;
+
+use crate::error::{Result, Shown as _};
+use crate::refs::{children, children_mut, pointer_of};
+use crate::rules::DRAFT;
+use draft::Draft;
+use printed::Names;
+use serde_json::{Map, Value};
+
+/// Levels that a schema may nest to be looked at; deeper ones are too deep for whoever compiles them.
+const DEEPEST: usize = 256;
+
+/// The schema in the form that [`Schema::compile`](crate::Schema::compile) reads: itself where it has that, else one
+/// that says the same. JSON pointers are into the schema that this gives.
+///
+/// # Errors
+/// `schema/draft`, naming the draft and the keyword, where it means another thing by 2020-12.
+pub fn normal(schema: Value) -> Result<Value> {
+    let Some(draft) = Draft::of(&schema)? else { return Ok(schema) };
+    if !is_other(&schema, draft)? {
+        return Ok(schema);
+    }
+    let names = schema.clone();
+    let mut own = schema;
+    change(&mut own, draft, &Names::of(&names))?;
+    if let Some(keywords) = own.as_object_mut() {
+        if draft < Draft::D2020 {
+            keywords.insert("$schema".to_owned(), Draft::D2020.address().into());
+        }
+        join_definitions(keywords)?;
+    }
+    Ok(own)
+}
+
+/// Whether anything in a schema has another form, and is of that draft.
+fn is_other(schema: &Value, draft: Draft) -> Result<bool> {
+    let names = Names::of(schema);
+    let mut is_other = draft < Draft::D2020 || schema.get("definitions").is_some();
+    let mut open = vec![(schema, 1usize)];
+    while let Some((node, depth)) = open.pop() {
+        let Some(keywords) = node.as_object() else { continue };
+        if depth > DEEPEST {
+            return Ok(false);
+        }
+        draft.check(keywords, depth == 1).map_err(|e| placed(e, schema, node))?;
+        let is_tuple = is_tuple(keywords);
+        is_other |= is_tuple || is_map(keywords) || names.kind_of(keywords).is_some();
+        let below = depth.saturating_add(1);
+        for (keyword, value) in keywords {
+            if let (true, Some(items)) = (is_tuple && keyword == "items", value.as_array()) {
+                open.extend(items.iter().map(|item| (item, below)));
+            } else if keyword != "mapping" || keywords.contains_key("TypeDef:Union") {
+                children(keyword, value, |child| open.push((child, below)));
+            }
+        }
+    }
+    Ok(is_other)
+}
+
+/// Changes a node, and all below it.
+fn change(node: &mut Value, draft: Draft, names: &Names<'_>) -> Result<()> {
+    let Some(keywords) = node.as_object_mut() else { return Ok(()) };
+    if let Some((kind, value)) = names.kind_of(keywords) {
+        // The kind says what it is made of.
+        let said = ["type", "properties", "required", "additionalProperties"];
+        keywords.retain(|keyword, _| !said.contains(&keyword.as_str()));
+        keywords.insert(kind.to_owned(), value);
+    }
+    draft.change(keywords);
+    if is_tuple(keywords) {
+        tuple(keywords);
+    }
+    if is_map(keywords)
+        && let Some(Value::Object(mut all)) = keywords.remove("patternProperties")
+        && let Some(values) = all.remove(ANY_NAME)
+    {
+        keywords.insert("additionalProperties".to_owned(), values);
+    }
+    if let Some(Value::String(target)) = keywords.get_mut("$ref")
+        && let Some(name) = target.strip_prefix("#/definitions/")
+    {
+        *target = format!("#/$defs/{name}");
+    }
+    for (keyword, value) in keywords.iter_mut() {
+        children_mut(keyword, value, &mut |child| change(child, draft, names))?;
+    }
+    Ok(())
+}
+
+/// Whether a node has a list of items, one for each place, as drafts before 2020-12 write tuples.
+fn is_tuple(node: &Map<String, Value>) -> bool {
+    let is_plain =
+        !node.contains_key("prefixItems") && !node.keys().any(|k| k.starts_with("TypeDef:"));
+    is_plain && node.get("items").is_some_and(Value::is_array)
+}
+
+/// The pattern of any name, as TypeBox writes it.
+const ANY_NAME: &str = "^(.*)$";
+
+/// Whether a node is a map: members of any name, written as one pattern.
+fn is_map(node: &Map<String, Value>) -> bool {
+    let patterns = node.get("patternProperties").and_then(Value::as_object);
+    let has = |k: &str| node.contains_key(k);
+    patterns.is_some_and(|p| p.len() == 1 && p.contains_key(ANY_NAME))
+        && !(has("properties") || has("additionalProperties"))
+}
+
+/// `items: [A, B]`, `additionalItems: C` is `prefixItems: [A, B]`, `items: C`.
+fn tuple(node: &mut Map<String, Value>) {
+    let Some(places) = node.remove("items") else { return };
+    if places.as_array().is_some_and(|places| !places.is_empty()) {
+        node.insert("prefixItems".to_owned(), places);
+    }
+    if let Some(others) = node.remove("additionalItems") {
+        node.insert("items".to_owned(), others);
+    }
+}
+
+/// `definitions` are `$defs`.
+fn join_definitions(root: &mut Map<String, Value>) -> Result<()> {
+    let Some(Value::Object(definitions)) = root.remove("definitions") else { return Ok(()) };
+    let defs = root.entry("$defs").or_insert_with(|| Value::Object(Map::new()));
+    for (name, definition) in definitions {
+        let Some(defs) = defs.as_object_mut() else { return Ok(()) };
+        if defs.contains_key(&name) {
+            let message = format!("`{}` is among `$defs` and `definitions`", name.shown());
+            return Err(DRAFT.broken(message).within("the root"));
+        }
+        defs.insert(name, definition);
+    }
+    Ok(())
+}
+
+#[cold]
+fn placed(e: crate::Error, root: &Value, node: &Value) -> crate::Error {
+    match pointer_of(root, node) {
+        Some(at) if !at.is_empty() => e.within(format!("`{}`", at.shown())),
+        _ => e.within("the root"),
+    }
+}

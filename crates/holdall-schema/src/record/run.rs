@@ -1,0 +1,62 @@
+//! The runs of a blob from their JSON (section 6.5).
+
+use super::encode::base64;
+use super::number::{Element, Num, expect, small_code};
+use crate::error::Result;
+use crate::kinds::Content;
+use crate::limits::SchemaLimits;
+use crate::path::{Path, Segment};
+use holdall_json::{Reader, Token};
+
+/// Appends the bytes of a run of that content to `out`, from its JSON text: a string for text, one of base64 for
+/// bytes, the text itself for JSON, an array of numbers for elements.
+///
+/// # Errors
+/// The `json/…` rules, and those of section 5.2. What was appended until then stays.
+pub fn encode_run(
+    content: Content,
+    json: &[u8],
+    limits: &SchemaLimits,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let mut reader = Reader::new(json, 0, limits.json_depth())?;
+    let mut scratch = String::new();
+    match content {
+        Content::Utf8 => {
+            expect(&mut reader, Token::String, "text")?;
+            out.extend_from_slice(reader.string(&mut scratch)?.as_bytes());
+        }
+        Content::Bytes => {
+            expect(&mut reader, Token::String, "base64")?;
+            base64(reader.string(&mut scratch)?, out)?;
+        }
+        Content::Json => {
+            reader.skip()?;
+            out.extend_from_slice(json.trim_ascii());
+        }
+        Content::Elements(dtype) => {
+            let element = Num::of_dtype(dtype);
+            let width = usize::try_from(dtype.bits().div_ceil(8)).unwrap_or(1);
+            expect(&mut reader, Token::Array, "an array of numbers")?;
+            reader.begin_array()?;
+            let mut at = 0u64;
+            while reader.next_item()? {
+                let start = out.len();
+                out.resize(start.saturating_add(width), 0);
+                let slot = out.get_mut(start..).unwrap_or_default();
+                let done = match element {
+                    Element::Whole(num) => num.encode(&mut reader, slot, &mut scratch),
+                    Element::Bits(kind) => {
+                        let code = small_code(kind, &mut reader, &mut scratch);
+                        code.map(|code| {
+                            slot.iter_mut().zip(code.to_le_bytes()).for_each(|(s, b)| *s = b);
+                        })
+                    }
+                };
+                done.map_err(|e| e.within(format!("`{}`", Path(vec![Segment::Index(at)]))))?;
+                at = at.saturating_add(1);
+            }
+        }
+    }
+    reader.end()
+}

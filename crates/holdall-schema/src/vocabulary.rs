@@ -1,0 +1,121 @@
+//! Formats and keywords of one's own.
+
+use crate::error::{Result, Shown as _};
+use crate::refs::{MANY, NAMED, ONE};
+use crate::rules::OWN_KEYWORD;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+type Format = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+type Keyword = Arc<dyn Fn(&Value, &Value) -> bool + Send + Sync>;
+
+/// What values are checked against beyond the keywords of JSON Schema and of this format: see
+/// [`Document::with_vocabulary`](crate::Document::with_vocabulary). A kind of one's own is a keyword beside a kind that has
+/// the bytes: `{"TypeDef:Int64": true, "money": "EUR"}`.
+#[derive(Clone, Default)]
+pub struct Vocabulary {
+    pub(crate) formats: BTreeMap<String, Format>,
+    pub(crate) keywords: BTreeMap<String, Keyword>,
+}
+
+impl Vocabulary {
+    /// Nothing beyond them.
+    pub fn new() -> Vocabulary {
+        Vocabulary::default()
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.formats.is_empty() && self.keywords.is_empty()
+    }
+
+    /// With the values of `format` of that name: `check` says whether a text is of it. Otherwise `format` says nothing.
+    pub fn with_format(
+        mut self,
+        name: impl Into<String>,
+        check: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Vocabulary {
+        self.formats.insert(name.into(), Arc::new(check));
+        self
+    }
+
+    /// With a keyword: `check` is given what the schema says with it, and a value.
+    pub fn with_keyword(
+        mut self,
+        name: impl Into<String>,
+        check: impl Fn(&Value, &Value) -> bool + Send + Sync + 'static,
+    ) -> Vocabulary {
+        self.keywords.insert(name.into(), Arc::new(check));
+        self
+    }
+
+    /// Checks that its keywords are none that mean something already.
+    ///
+    /// # Errors
+    /// `schema/own-keyword`.
+    pub(crate) fn check(&self) -> Result<()> {
+        for name in self.keywords.keys() {
+            let is_taken = |k: &&str| *k == name.as_str();
+            if name.starts_with("TypeDef:") {
+                let message = format!("`{}` starts as the keywords of kinds do", name.shown());
+                return Err(OWN_KEYWORD.broken(message));
+            }
+            if name.starts_with('$')
+                || ONE.iter().chain(&MANY).chain(&NAMED).chain(&TAKEN).any(is_taken)
+            {
+                let message = format!("`{}` means something already", name.shown());
+                return Err(OWN_KEYWORD.broken(message));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Vocabulary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vocabulary")
+            .field("formats", &self.formats.keys())
+            .field("keywords", &self.keywords.keys())
+            .finish()
+    }
+}
+
+/// Keywords without schemas in them.
+const TAKEN: [&str; 34] = [
+    "align",
+    "const",
+    "contentEncoding",
+    "contentMediaType",
+    "default",
+    "dependencies",
+    "dependentRequired",
+    "deprecated",
+    "description",
+    "enum",
+    "examples",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "id",
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "pattern",
+    "readOnly",
+    "required",
+    "title",
+    "type",
+    "uniqueItems",
+    "writeOnly",
+    "holdall:step",
+];
