@@ -9,5 +9,5 @@ pub use holdall_carton::{
     Links, Manifest, OptionValue, PackReport, Package, PackageDiff, PackageFile, PackageReport,
     PackageVerifyOptions, Packer, Packing, Place, Prepared, Recipe, Reference, Runner, SelfTest,
     ShapeSpec, Strictness, TensorKind, TensorRow, TensorValue, Tolerance, UnpackOptions, ValueSpec,
-    ValueType, hex, links, mapped, onnx, package_diff, package_path, rules,
+    ValueType, declared, hex, links, mapped, onnx, onnx_files, package_diff, package_path, rules,
 };

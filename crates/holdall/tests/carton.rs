@@ -186,10 +186,21 @@ fn a_folder_without_a_description_opens_with_a_runner() {
     std::fs::create_dir(dir.path().join("model")).unwrap();
     std::fs::write(dir.path().join("model/w"), "w").unwrap();
     assert_eq!(Package::open(dir.path()).unwrap_err().code(), "carton/missing-file");
-    let package = Package::open_folder(dir.path(), runner(), &Default::default()).unwrap();
-    assert_eq!(package.description().runner, runner());
-    assert_eq!(package.read("model/w").unwrap(), "w");
-    assert_eq!(package.hash(), None);
+    let mut description = Description::default();
+    description.runner = runner();
+    let open = |path: &Path| Package::open_folder(path, &description, &Default::default());
+    // With a folder `model`, and with the model's files alone.
+    for path in [dir.path(), &dir.path().join("model")] {
+        let package = open(path).unwrap();
+        assert_eq!(package.description().runner, runner());
+        assert_eq!(package.read("model/w").unwrap(), "w");
+        assert_eq!(package.hash(), None);
+        let to = tempfile::tempdir().unwrap();
+        package.unpack_model(to.path().join("m")).unwrap();
+        assert_eq!(std::fs::read(to.path().join("m/w")).unwrap(), b"w");
+    }
+    std::fs::write(dir.path().join("carton.toml"), "").unwrap();
+    assert_eq!(open(dir.path()).unwrap_err().code(), "package/part");
 }
 
 /// Serves one folder of files named after their hashes.

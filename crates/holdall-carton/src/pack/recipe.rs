@@ -94,17 +94,18 @@ impl Recipe {
         }
         let packer = Packer::from_folder(path, self.follow)?;
         let is_described = path.join("carton.toml").exists();
-        let done = |packer, warnings| Ok(Prepared { packer, warnings, undeclared: None });
         if is_described && !self.says_something() {
-            return done(packer, warnings);
+            return Ok(Prepared { packer, warnings, undeclared: None });
         }
-        let found = match is_described && self.from_toml.is_none() {
-            true => Package::open_with(path, &self.open)?.description().clone(),
-            false => Description::default(),
+        let Inferred { description, undeclared } = match (is_described, &self.from_toml) {
+            (true, None) => Inferred::of(Package::open_with(path, &self.open)?.description()),
+            (_, Some(_)) => Inferred::default(),
+            (false, None) => self.infer(path)?,
         };
-        let description = self.describe(found, &mut warnings)?;
+        let description = self.describe(description, &mut warnings)?;
         if is_described {
-            return done(packer.with_description(description), warnings);
+            let packer = packer.with_description(description);
+            return Ok(Prepared { packer, warnings, undeclared });
         }
         let packer = match path.join("model").is_dir() {
             true => packer,
@@ -116,7 +117,33 @@ impl Recipe {
                 "name a folder with the model's files, directly in it or in its folder `model`";
             return Err(e.with_hint(hint).in_source(path.display()));
         }
-        done(packer.with_description(description), warnings)
+        Ok(Prepared { packer: packer.with_description(description), warnings, undeclared })
+    }
+
+    /// The package that the folder at `path` would be packed as, opened where it lies: a folder without `carton.toml`,
+    /// with the model's files or with a folder `model` that has them. Beside it an input or output that no package
+    /// can declare, and why.
+    ///
+    /// # Errors
+    /// `package/part` for what is not such a folder, `package/runner`, and as [`Package::open`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<(Package, Option<(String, String)>)> {
+        let path = path.as_ref();
+        if !path.is_dir() {
+            let e = "this is not a folder: only of one without `carton.toml` it is said what runs its model";
+            return Err(PART.broken(e).in_source(path.display()));
+        }
+        let Inferred { description, undeclared } = self.infer(path)?;
+        let description = self.describe(description, &mut Vec::new())?;
+        Ok((Package::open_folder(path, &description, &self.open)?, undeclared))
+    }
+
+    /// What the files of a model in a folder say.
+    fn infer(&self, path: &Path) -> Result<Inferred> {
+        let mut found = Inferred::from_folder(path, self.runner.as_deref().unwrap_or_default())?;
+        if self.inputs.is_some() && self.outputs.is_some() {
+            found.undeclared = None;
+        }
+        Ok(found)
     }
 
     /// Whether it changes what a package says of itself.

@@ -25,6 +25,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What is for the runner.
+pub(crate) const MODEL: &str = "model/";
+
 /// An open package. Cheap to clone; shared by threads.
 #[derive(Clone)]
 pub struct Package {
@@ -223,7 +226,7 @@ impl Package {
                 options.decode(Arc::new(slice), name, self.inner.io)
             }
             At::Zip(..) => options.open_bytes(self.read(path)?, name),
-            At::Disk(path) if matches!(&self.inner.origin, Origin::Folder(of) if path.starts_with(of)) => {
+            At::Disk(path) if self.inner.origin.folder().is_some_and(|of| path.starts_with(of)) => {
                 options.open(path)
             }
             // A file of the cache: its name there is a hash.
@@ -268,6 +271,10 @@ impl Package {
                 }
             }
             (Origin::Folder(root), Place::Disk) => Ok(At::Disk(root.join(&file.path))),
+            (Origin::Model(root), Place::Disk) => {
+                let path = file.path.strip_prefix(MODEL).unwrap_or(&file.path);
+                Ok(At::Disk(root.join(path)))
+            }
             _ => self.fetched(file).map(At::Disk),
         }
     }

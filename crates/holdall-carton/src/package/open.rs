@@ -1,12 +1,12 @@
 //! Opening a package: what it says of itself, from a zip, a folder or an address.
 
-use super::{Inner, Package, PackageFile, Place};
+use super::{Inner, MODEL, Package, PackageFile, Place};
 use crate::folder;
 use crate::origin::Origin;
-use crate::rules::NO_PACKAGE;
-use crate::{Description, OpenOptions, Runner};
+use crate::rules::{NO_PACKAGE, PART};
+use crate::{Description, OpenOptions};
 use holdall_core::formats::carton::{
-    Contents, PackedFile, no_description, read_zip, rules::MISSING_FILE, write,
+    CARTON_TOML, Contents, PackedFile, Texts, no_description, read_zip, rules::MISSING_FILE, write,
 };
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Error, ErrorKind, Remedy, Result, Stop, Window, formats};
@@ -37,7 +37,7 @@ impl Package {
         }
         let name = path.display().to_string();
         if path.is_dir() {
-            return Package::of_folder(path, None, options).map_err(|e| e.in_source(name));
+            return Package::of_folder(path, options).map_err(|e| e.in_source(name));
         }
         let opened = FileSource::open(path).and_then(|file| options.files.source(file));
         let (source, io) = opened.map_err(|e| e.in_source(&name))?;
@@ -70,17 +70,19 @@ impl Package {
         Package::of_zip(source, None, file.io(), name, &options).map(Some)
     }
 
-    /// Opens an unpacked folder that may have no `carton.toml`: the caller says what runs the model.
+    /// Opens a folder without `carton.toml`, which this description stands for: an unpacked package, or one with the
+    /// files of a model alone, which are then below `model/` in the package. [`Recipe::open`](crate::Recipe::open)
+    /// makes the description.
     ///
     /// # Errors
-    /// As [`Package::open`].
+    /// As [`Package::open`]; `package/part` where there is a `carton.toml`.
     pub fn open_folder(
         path: impl AsRef<Path>,
-        runner: Runner,
+        description: &Description,
         options: &OpenOptions,
     ) -> Result<Package> {
         let path = path.as_ref();
-        let opened = Package::of_folder(path, Some(runner), options);
+        let opened = Package::of_described(path, description, options);
         opened.map_err(|e| e.in_source(path.display()))
     }
 
@@ -119,7 +121,7 @@ impl Package {
     ) -> Result<Package> {
         let found = match origin {
             Origin::Zip { .. } => Place::Zip,
-            Origin::Folder(_) => Place::Disk,
+            Origin::Folder(_) | Origin::Model(_) => Place::Disk,
         };
         let file = |file: PackedFile| PackageFile {
             path: file.path,
@@ -147,23 +149,41 @@ impl Package {
         Ok(Package { inner: Arc::new(inner), fetcher: options.fetching.0.clone() })
     }
 
-    fn of_folder(root: &Path, runner: Option<Runner>, options: &OpenOptions) -> Result<Package> {
-        let (found, mut texts) = folder::read(root, options.files.limits())?;
+    fn of_folder(root: &Path, options: &OpenOptions) -> Result<Package> {
+        let (found, texts) = folder::read(root, options.files.limits())?;
         if texts.description.is_empty() {
             if texts.manifest.is_some() && texts.links.is_some() {
                 return Err(no_description("folder"));
             }
-            let Some(runner) = runner else {
-                let e = MISSING_FILE.broken("there is no `carton.toml` in the folder");
-                return Err(e.with_remedy(Remedy::NameRunner));
-            };
-            let mut description = Description::default();
-            description.runner = runner;
-            texts.description = write::description(&description).into();
+            let e = MISSING_FILE.broken("there is no `carton.toml` in the folder");
+            return Err(e.with_remedy(Remedy::NameRunner));
         }
         let contents = Contents::new(found, &texts, options.files.limits())?;
         let name = root.display().to_string();
         Package::of(contents, Origin::Folder(root.to_owned()), Some(root), Io::Read, name, options)
+    }
+
+    fn of_described(
+        root: &Path,
+        description: &Description,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        if root.join(CARTON_TOML).exists() {
+            let e = "there is a `carton.toml` in the folder, which says what runs the model";
+            return Err(PART.broken(e));
+        }
+        let limits = options.files.limits();
+        let (origin, found, mut texts) = if root.join("model").is_dir() {
+            let (found, texts) = folder::read(root, limits)?;
+            (Origin::Folder(root.to_owned()), found, texts)
+        } else {
+            let mut found = folder::files(root, folder::Links::Kept, limits)?;
+            found.iter_mut().for_each(|file| file.path.insert_str(0, MODEL));
+            (Origin::Model(root.to_owned()), found, Texts::default())
+        };
+        texts.description = write::description(description).into();
+        let contents = Contents::new(found, &texts, limits)?;
+        Package::of(contents, origin, Some(root), Io::Read, root.display().to_string(), options)
     }
 }
 

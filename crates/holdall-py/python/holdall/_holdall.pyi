@@ -20,7 +20,7 @@ _Given = tuple[str, Any]
 _Lies = tuple[Optional[int], Optional[int], Optional[int], Optional[int]]
 _Spec = tuple[str, Sequence[int], str, Optional[dict[str, Any]], Sequence[_Component]]
 
-def command(args: Sequence[str]) -> int: ...
+def command(args: Sequence[str], program: Sequence[str]) -> int: ...
 def formats() -> list[tuple[str, str, list[str], list[str], bool]]: ...
 def record_types(kind: str) -> list[_Type]: ...
 def remedies() -> list[tuple[str, Optional[str], str]]: ...
@@ -225,7 +225,13 @@ class Blob:
 class Package:
     @staticmethod
     def open(
-        path: Any, io: str, check: str, limits: Optional[dict[str, int]], allow: list[str], offline: bool
+        path: Any,
+        io: str,
+        check: str,
+        limits: Optional[dict[str, int]],
+        allow: list[str],
+        offline: bool,
+        said: Optional[dict[str, Any]],
     ) -> Package: ...
     @staticmethod
     def open_bytes(
@@ -250,14 +256,7 @@ class Package:
         self, to: Any, model: bool, overwrite: bool, threads: Optional[int], progress: _Progress
     ) -> None: ...
     def fetch(self, progress: _Progress) -> int: ...
-    def load(
-        self,
-        options: dict[str, Any],
-        python: Any,
-        environment: list[tuple[str, Optional[str]]],
-        timeout: float,
-        log: Optional[Callable[[str, bool], object]],
-    ) -> Model: ...
+    def load(self, loading: dict[str, Any]) -> Model: ...
 
 @final
 class Model:
