@@ -10,7 +10,7 @@ use crate::{describe, options, plain, values};
 use bytes::Bytes;
 use holdall::carton::links::{self, LinkFetcher};
 use holdall::carton::{
-    Package, PackageVerifyOptions, Place, Recipe, Strictness, TensorRow, UnpackOptions, hex,
+    Form, Package, PackageVerifyOptions, Place, Recipe, Strictness, TensorRow, UnpackOptions, hex,
 };
 use holdall::plain::ToPlain as _;
 use holdall::source::MemorySource;
@@ -153,6 +153,13 @@ impl NativePackage {
         let package = self.get(py)?;
         let description = package.description().to_plain();
         plain::of(py, description.and(fields!(version: version)))
+    }
+
+    /// A page that shows the package: as HTML, or as Markdown.
+    fn page(&self, py: Python<'_>, html: bool) -> PyResult<String> {
+        let package = self.get(py)?;
+        let form = if html { Form::Html } else { Form::Markdown };
+        run_apart(py, u64::MAX, move || package.page(form))
     }
 
     /// The model hash, where there is one.

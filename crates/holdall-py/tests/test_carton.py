@@ -267,3 +267,9 @@ def test_threads_share_a_package(xor):
         [t.start() for t in threads]
         [t.join() for t in threads]
     assert not wrong
+
+
+def test_a_package_is_shown_as_a_page():
+    with carton.open(ROOT / "examples/xor") as package:
+        assert package.html().startswith("<!doctype html>") and "default-src 'none'" in package.html()
+        assert package.markdown().startswith("# ") and "## Inputs" in package.markdown()

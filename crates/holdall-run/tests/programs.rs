@@ -215,7 +215,11 @@ fn each_fault_of_a_runner_fails_its_trial() {
         ("if PROTOCOL not in header.get(\"protocols\", ()):", "if False:", "no-protocol"),
         ("if \"run\" not in state:", "if False:", "early-call"),
         ("raise NoFrame(\"this is not the start of a frame\")", "return receive()", "not-a-frame"),
-        ("raise NoFrame(\"the header of a frame is not JSON: %s\" % e)", "return receive()", "not-json"),
+        (
+            "raise NoFrame(\"the header of a frame is not JSON: %s\" % e)",
+            "return receive()",
+            "not-json",
+        ),
         (
             "if kind == \"bye\":\n                return",
             "if kind == \"bye\":\n                continue",

@@ -4,13 +4,9 @@ use super::{Content, Follow, Packer};
 use crate::rules::{PART, RUNNER};
 use crate::{Description, Inferred, OpenOptions, OptionValue, Package, SelfTest, ValueSpec};
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::warnings::EXTENSION;
 use holdall_core::{Limits, Result, Warning};
 use holdall_io::error::io;
 use std::path::{Path, PathBuf};
-
-/// Keys that are not packed and are told.
-const MOST_UNKEPT: usize = 8;
 
 /// How a path is packed, and what the package says of itself in place of what the model or a `carton.toml`
 /// says.
@@ -180,11 +176,6 @@ impl Recipe {
                 description
             }
         };
-        // The description is written in place of the text that it was read from.
-        for what in std::mem::take(&mut d.unkept).into_iter().take(MOST_UNKEPT) {
-            let message = format!("`carton.toml`: {what} is not known, and is not packed");
-            warnings.push(Warning::new(EXTENSION, message));
-        }
         for (to, from) in [
             (&mut d.model_name, &self.name),
             (&mut d.short_description, &self.short_description),

@@ -12,7 +12,10 @@ use super::{Description, Fetcher, FileReader, Links, Manifest, TensorRow, Unpack
 use bytes::Bytes;
 use holdall_core::codec::zstd::check_decoded_len;
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::{TENSOR_DATA, TENSOR_INDEX, TensorKind, sha256, wrong_hash};
+use holdall_core::formats::carton::paths::Twins;
+use holdall_core::formats::carton::{
+    CARTON_TOML, TENSOR_DATA, TENSOR_INDEX, TensorKind, sha256, wrong_hash,
+};
 use holdall_core::model::element_count;
 use holdall_core::{Error, Limits, Remedy, Result, Warning};
 use holdall_io::File;
@@ -49,6 +52,7 @@ struct Inner {
     links: Links,
     files: Vec<PackageFile>,
     tensors: Vec<TensorRow>,
+    twins: Vec<Twins>,
     warnings: Vec<Warning>,
 }
 
@@ -246,6 +250,11 @@ impl Package {
         verify(self, options)
     }
 
+    /// Files and folders that are one on some systems.
+    pub(crate) fn twins(&self) -> &[Twins] {
+        &self.inner.twins
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
         self.inner.options.limits()
     }
@@ -313,7 +322,11 @@ impl Package {
     /// shape, a text those that texts have.
     pub(crate) fn at_most(&self, path: &str) -> u64 {
         let limits = self.inner.options.limits();
-        let Some((TENSOR_DATA, name)) = path.split_once('/') else { return limits.fetched_len };
+        let name = match path.split_once('/') {
+            None if path == CARTON_TOML => return limits.text_len,
+            Some((TENSOR_DATA, name)) => name,
+            _ => return limits.fetched_len,
+        };
         let declared = self.inner.tensors.iter().filter_map(|row| match &row.kind {
             TensorKind::Plain { ty, shape, file } if file == name => {
                 let width = ty.width();

@@ -3,10 +3,11 @@
 use super::{Inner, MODEL, Package, PackageFile, Place};
 use crate::folder;
 use crate::origin::Origin;
-use crate::rules::{NO_PACKAGE, PART};
+use crate::rules::{NO_PACKAGE, NOT_HERE, PART};
 use crate::{Description, OpenOptions};
+use bytes::Bytes;
 use holdall_core::formats::carton::{
-    CARTON_TOML, Contents, PackedFile, Texts, no_description, read_zip, rules::MISSING_FILE, write,
+    CARTON_TOML, Contents, PackedFile, Texts, read_zip, rules::MISSING_FILE, write,
 };
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Error, ErrorKind, Remedy, Result, Stop, Window, formats};
@@ -99,9 +100,15 @@ impl Package {
             // The directory is read once, however often more is fetched for what it leads to.
             let directory =
                 holdall_io::source::fetched(&*source, &mut window, |w| Directory::read(w, limits))?;
-            let contents = holdall_io::source::fetched(&*source, &mut window, |w| {
-                read_zip(&directory, w, limits)
-            })?;
+            let mut read = |given: Option<&Bytes>| {
+                holdall_io::source::fetched(&*source, &mut window, |w| {
+                    read_zip(&directory, w, limits, given)
+                })
+            };
+            let mut contents = read(None)?;
+            if contents.description_is_linked() {
+                contents = read(Some(&description(&contents, options)?))?;
+            }
             Ok((contents, directory))
         });
         let (mut contents, directory) =
@@ -144,21 +151,25 @@ impl Package {
             links: contents.links,
             files,
             tensors: contents.tensors,
+            twins: contents.twins,
             warnings: contents.warnings,
         };
         Ok(Package { inner: Arc::new(inner), fetcher: options.fetching.0.clone() })
     }
 
     fn of_folder(root: &Path, options: &OpenOptions) -> Result<Package> {
-        let (found, texts) = folder::read(root, options.files.limits())?;
-        if texts.description.is_empty() {
-            if texts.manifest.is_some() && texts.links.is_some() {
-                return Err(no_description("folder"));
-            }
+        let (found, mut texts) = folder::read(root, options.files.limits())?;
+        let is_package = texts.manifest.is_some() && texts.links.is_some();
+        if texts.description.is_none() && !is_package {
             let e = MISSING_FILE.broken("there is no `carton.toml` in the folder");
             return Err(e.with_remedy(Remedy::NameRunner));
         }
-        let contents = Contents::new(found, &texts, options.files.limits())?;
+        let limits = options.files.limits();
+        let mut contents = Contents::new(found.clone(), &texts, limits)?;
+        if contents.description_is_linked() {
+            texts.description = Some(description(&contents, options)?);
+            contents = Contents::new(found, &texts, limits)?;
+        }
         let name = root.display().to_string();
         Package::of(contents, Origin::Folder(root.to_owned()), Some(root), Io::Read, name, options)
     }
@@ -181,9 +192,26 @@ impl Package {
             found.iter_mut().for_each(|file| file.path.insert_str(0, MODEL));
             (Origin::Model(root.to_owned()), found, Texts::default())
         };
-        texts.description = write::description(description).into();
+        texts.description = Some(write::description(description).into());
         let contents = Contents::new(found, &texts, limits)?;
         Package::of(contents, origin, Some(root), Io::Read, root.display().to_string(), options)
+    }
+}
+
+/// The text that describes a package which only links to it: fetched, since nothing can be opened without.
+fn description(contents: &Contents, options: &OpenOptions) -> Result<Bytes> {
+    let limits = options.files.limits();
+    let hash = contents.file(CARTON_TOML).and_then(|file| file.sha256).unwrap_or_default();
+    let urls = contents.links.urls.iter().find(|(of, _)| *of == hash).map(|(_, urls)| &urls[..]);
+    match &options.fetching.0 {
+        Some(fetcher) => {
+            let path = fetcher.fetch(hash, urls.unwrap_or_default(), limits.text_len)?;
+            folder::text(&path, limits)
+        }
+        None => {
+            let message = format!("`{CARTON_TOML}` is not in the package, which only links to it");
+            Err(NOT_HERE.broken(message))
+        }
     }
 }
 

@@ -139,6 +139,19 @@ class Package:
             self._tensors = File(native, self.source)
         return self._tensors
 
+    def html(self) -> str:
+        """A page that shows the package: a document of HTML with its description, tables, and the pictures, sounds and films of
+        ``misc``. It fetches nothing and runs nothing; HTML of the description is text in it.
+
+        Raises:
+            Integrity: a file that is shown is another than was packed.
+        """
+        return self._native.page(True)
+
+    def markdown(self) -> str:
+        """The same page as Markdown; pictures are links in it."""
+        return self._native.page(False)
+
     def read(self, path: str) -> bytes:
         """The bytes of a file of the package, checked against its SHA-256. One that is only linked to is fetched.
 

@@ -104,7 +104,7 @@ def open(
         Misuse: it is a file of another format.
     """
     said = None
-    if not (runner is framework_version is inputs is outputs is None):
+    if any(of is not None for of in (runner, framework_version, inputs, outputs)):
         said = {
             "runner": _declared.optional(runner, "runner"),
             "framework_version": _declared.optional(framework_version, "framework_version"),
@@ -287,7 +287,7 @@ def shrink(
         allow: Addresses that may be linked to: ``"http"``, ``"private-hosts"``.
 
     Raises:
-        NotFound: there is no such file. Misuse: no file is chosen, or one that describes the package.
+        NotFound: there is no such file. Misuse: no file is chosen, or one that ``MANIFEST`` does not list.
     """
     pairs, large = _declared.links(links), _declared.count(at_least, "at_least")
     template = _declared.optional(base_url, "base_url")

@@ -264,7 +264,11 @@ fn value(bytes: &[u8]) -> Result<Declared> {
         }
     }
     Ok(match value_type(element) {
-        Ok(ty) => Declared::Tensor(ValueSpec { name, ty, shape, description, internal_name: None }),
+        Ok(ty) => {
+            let mut spec = ValueSpec::new(name, ty, shape);
+            spec.description = description;
+            Declared::Tensor(spec)
+        }
         Err(why) => Declared::Other(name, why),
     })
 }

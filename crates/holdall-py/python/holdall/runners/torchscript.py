@@ -87,8 +87,8 @@ class _Call:
         self.torch, self.model, self.device = torch, model, device
         self.arguments = [argument.name for argument in arguments]
         self.takes_dict = len(arguments) == 1 and str(arguments[0].type).startswith("Dict[")
-        self.inputs = {spec["name"]: spec.get("internal_name") or spec["name"] for spec in inputs}
-        self.outputs = {spec.get("internal_name") or spec["name"]: spec["name"] for spec in outputs}
+        self.inputs = {str(spec["name"]): str(spec.get("internal_name") or spec["name"]) for spec in inputs}
+        self.outputs = {str(spec.get("internal_name") or spec["name"]): str(spec["name"]) for spec in outputs}
 
     def __call__(self, given: dict[str, Any]) -> dict[str, Any]:
         values = {self.inputs.get(name, name): self.tensor(value) for name, value in given.items()}
