@@ -42,6 +42,11 @@ def test_accepted(path):
                 if file.place == "links":
                     assert file.urls
                     continue
+                if file.target and package.files[file.target].place == "links":
+                    with pytest.raises(holdall.NotFound) as info:
+                        package.read(name)
+                    assert info.value.code == "links/offline"
+                    continue
                 data = package.read(name)
                 assert file.nbytes == len(data)
                 assert file.sha256 in (None, hashlib.sha256(data).hexdigest())

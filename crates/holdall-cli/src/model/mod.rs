@@ -2,9 +2,11 @@
 
 pub(crate) mod given;
 pub(crate) mod run;
+#[cfg(unix)]
 pub(crate) mod runner;
 mod shown;
 pub(crate) mod test;
+#[cfg(unix)]
 mod words;
 
 use crate::exit::{ARGUMENTS, Failure};

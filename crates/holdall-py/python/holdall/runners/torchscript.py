@@ -114,7 +114,7 @@ class _Call:
     def named(self, found: Any) -> dict[str, Any]:
         """What the model gave, under the names of the outputs."""
         if isinstance(found, dict):
-            return {self.outputs.get(name, name): self.array(value) for name, value in found.items()}
+            return {self.outputs.get(name, str(name)): self.array(value) for name, value in found.items()}
         every = list(found) if isinstance(found, (tuple, list)) else [found]
         names = list(self.outputs.values())
         if not names:
