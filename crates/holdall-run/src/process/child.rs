@@ -128,17 +128,17 @@ impl Process {
         let _ = self.wire.set_write_timeout(Some(LOOK));
         // Whoever ended already does not take them.
         let _ = self.wire.write_all(bytes);
-        self.ends_by_itself()
+        self.ends_within(self.timeout)
     }
 
     /// Closes the wire without a word, and waits a while for the process to end.
     pub(crate) fn ends_when_closed(&mut self) -> bool {
         let _ = self.wire.shutdown(std::net::Shutdown::Both);
-        self.ends_by_itself()
+        self.ends_within(self.timeout)
     }
 
-    fn ends_by_itself(&self) -> bool {
-        let until = Instant::now() + GRACE;
+    fn ends_within(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
         while !self.has_ended() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -384,7 +384,7 @@ impl Drop for Process {
             // Whoever does not listen is killed below.
             let _ = self.wire.set_write_timeout(Some(LOOK));
             let _ = self.wire.write_all(&bye);
-            self.ends_by_itself();
+            self.ends_within(GRACE);
         }
         self.kill();
         self.hear_out();
