@@ -15,7 +15,12 @@ pub(crate) fn write(args: &[String]) -> Outcome {
         _ => return Err("the only option is --check".into()),
     };
     let mut stale = Vec::new();
-    for (path, text) in [("docs/rules.md", rules_page()?), ("docs/formats.md", formats_page())] {
+    let pages = [
+        ("docs/rules.md", rules_page()?),
+        ("docs/formats.md", formats_page()),
+        ("crates/holdall-py/python/holdall/runners/_wire.py", wire()?),
+    ];
+    for (path, text) in pages {
         let at = root().join(path);
         if std::fs::read_to_string(&at).is_ok_and(|found| found == text) {
             continue;
@@ -33,6 +38,12 @@ pub(crate) fn write(args: &[String]) -> Outcome {
         true => Ok(()),
         false => Err(format!("not as the code says: {}; run `cargo xtask gen`", stale.join(", "))),
     }
+}
+
+/// The runner's side of the wire, which the Python package has for runners of its own.
+fn wire() -> Result<String, String> {
+    let from = "crates/holdall-run/src/process/wire.py";
+    std::fs::read_to_string(root().join(from)).map_err(|e| format!("{from}: {e}"))
 }
 
 /// One rule as the docs show it.

@@ -58,7 +58,11 @@ const TASKS: &[Task] = &[
     task("interop", "compares with the published packages, which it fetches", interop::interop),
     task("python", "builds the Python package, installs and tests it; --release", python::python),
     task("sizes", "lists files over 400 lines, refuses them over 800", sizes::sizes),
-    task("gen", "writes the generated tables in docs/; --check compares them", docs::write),
+    task(
+        "gen",
+        "writes the generated tables in docs/, and what is there twice; --check compares them",
+        docs::write,
+    ),
     task("bench", "measures against the peers; arguments go to benches/", bench),
 ];
 

@@ -79,7 +79,7 @@ pub(super) fn files(root: &Path, links: Links, limits: &Limits) -> Result<Vec<Fo
     Ok(out)
 }
 
-/// The files of an unpacked package and its texts; an empty `carton.toml` where there is none.
+/// The files of an unpacked package and its texts.
 pub(super) fn read(root: &Path, limits: &Limits) -> Result<(Vec<Found>, Texts)> {
     let found = files(root, Links::Kept, limits)?;
     let text = |name: &str| match found.iter().find(|file| file.path == name) {
@@ -91,7 +91,7 @@ pub(super) fn read(root: &Path, limits: &Limits) -> Result<(Vec<Found>, Texts)> 
         None => Ok(None),
     };
     let texts = Texts {
-        description: text(CARTON_TOML)?.unwrap_or_default(),
+        description: text(CARTON_TOML)?,
         manifest: text(MANIFEST_NAME)?,
         links: text(LINKS_NAME)?,
         tensors: text(TENSOR_INDEX)?,

@@ -3,7 +3,8 @@
 use super::Description;
 use super::onnx::{self, Declared};
 use holdall_core::Result;
-use std::path::Path;
+use holdall_io::error::io;
+use std::path::{Path, PathBuf};
 
 /// What a model's file says of itself.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -16,6 +17,28 @@ pub struct Inferred {
 }
 
 impl Inferred {
+    /// What is known already.
+    pub(crate) fn of(description: &Description) -> Inferred {
+        Inferred { description: description.clone(), undeclared: None }
+    }
+
+    /// Looks into the folder at `path` with the files of a model for that runner, or with a folder `model` that has
+    /// them.
+    ///
+    /// # Errors
+    /// Io, and what is wrong with the model's file.
+    pub fn from_folder(path: impl AsRef<Path>, runner: &str) -> Result<Inferred> {
+        let path = path.as_ref();
+        if runner != "onnx" {
+            return Ok(Inferred::default());
+        }
+        let model = path.join("model");
+        match onnx_files(if model.is_dir() { &model } else { path })?.as_slice() {
+            [only] => Inferred::from_file(only),
+            _ => Ok(Inferred::default()),
+        }
+    }
+
     /// Looks into the file at `path`, where its extension is that of a format which tells something.
     ///
     /// # Errors
@@ -50,4 +73,19 @@ impl Inferred {
         }
         Ok(out)
     }
+}
+
+/// The graph of an ONNX model in a folder: `model.onnx`, else every file with that extension, of which one alone is the
+/// graph.
+///
+/// # Errors
+/// Io.
+pub fn onnx_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let usual = folder.join("model.onnx");
+    if usual.is_file() {
+        return Ok(vec![usual]);
+    }
+    let read = folder.read_dir().map_err(|e| io(e, "listing").in_source(folder.display()))?;
+    let paths = read.filter_map(|entry| Some(entry.ok()?.path()));
+    Ok(paths.filter(|path| path.extension().is_some_and(|e| e == "onnx")).collect())
 }

@@ -4,6 +4,7 @@
 //! or converted is checked against its SHA-256 in the package's `MANIFEST` first. One that is opened in place,
 //! to be mapped or read in part, is so only under [`Check::All`](holdall_io::Check::All), and by [`Package::verify`].
 
+mod declared;
 mod diff;
 mod folder;
 mod folder_sink;
@@ -14,22 +15,25 @@ mod open;
 mod origin;
 mod pack;
 mod package;
+mod page;
 mod read;
 pub mod rules;
 mod unpack;
 mod verify;
 
+pub use declared::declared;
 pub use diff::{Difference, PackageDiff, package_diff};
 pub use holdall_core::formats::carton::{
     Description, DimSpec, Example, Links, Manifest, OptionValue, Reference, Runner, SelfTest,
     ShapeSpec, TensorKind, TensorRow, TensorValue, Tolerance, ValueSpec, ValueType,
 };
 pub use holdall_io::Strictness;
-pub use inferred::Inferred;
+pub use inferred::{Inferred, onnx_files};
 pub use mend::{Mended, is_zip, mend};
 pub use open::{OpenOptions, open};
 pub use pack::{Content, Follow, PackReport, Packer, Packing, Prepared, Recipe, package_path};
 pub use package::{Package, PackageFile, Place};
+pub use page::Form;
 pub use read::FileReader;
 pub use unpack::UnpackOptions;
 pub use verify::{PackageReport, PackageVerifyOptions};

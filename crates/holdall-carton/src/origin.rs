@@ -22,6 +22,18 @@ pub(super) enum Origin {
     Zip { source: Source, directory: Directory },
     /// An unpacked folder.
     Folder(PathBuf),
+    /// A folder with the files of a model alone: those that are below `model/` in a package.
+    Model(PathBuf),
+}
+
+impl Origin {
+    /// The folder, where it is one.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        match self {
+            Origin::Zip { .. } => None,
+            Origin::Folder(root) | Origin::Model(root) => Some(root),
+        }
+    }
 }
 
 /// Bytes of a zip's entry: a component like any other, with a checksum of what it decodes to.

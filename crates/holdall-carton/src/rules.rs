@@ -22,6 +22,9 @@ holdall_core::error::rules! {
     /// Nothing that says what runs the model.
     pub RUNNER: Misuse "package/runner"
         "A package that is made says what runs its model, and with which versions of the framework.";
+    /// A line that declares nothing.
+    pub DECLARED: Misuse "package/declared"
+        "An input or output that is declared in one line is `NAME: TYPE[DIMENSIONS]`.";
     /// A link out of the folder that is packed.
     pub LINK_OUT: Misuse "package/link-out"
         "A symbolic link in a folder that is packed leads to what is in the folder, unless the \

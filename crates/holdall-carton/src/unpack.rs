@@ -1,11 +1,12 @@
 //! Writing a package's files into a folder.
 
-use super::package::{Package, PackageFile};
+use super::package::{MODEL, Package, PackageFile};
 use super::read::{fill, reading};
 use super::rules::PLACE;
 use crate::folder_sink::FolderSink;
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
+use holdall_core::formats::carton::paths::collision;
 use holdall_core::formats::carton::rules::SYMLINK;
 use holdall_io::error::io;
 use holdall_io::{Work, with_work};
@@ -63,10 +64,11 @@ pub(super) fn unpack(
         })
         .collect();
     if options.overwrite {
-        check_apart(package, to)?;
+        check_outside(package, to)?;
     }
     let sink = FolderSink::create(to, options.overwrite)?;
     let root = sink.path();
+    keep_apart(package, what, root).map_err(|e| e.in_source(to.display()))?;
     if what == What::Package {
         make_folder(&root.join("model"), root)?;
     }
@@ -89,8 +91,43 @@ pub(super) fn unpack(
     sink.finish()
 }
 
+/// Refuses a place that cannot hold all files: where paths that differ in case or Unicode form are one.
+fn keep_apart(package: &Package, what: What, root: &Path) -> Result<()> {
+    let inside = |path: &str| match what {
+        What::Package => true,
+        What::Model => path.starts_with(MODEL),
+    };
+    let twins: Vec<_> = package.twins().iter().filter(|(path, _)| inside(path)).collect();
+    if twins.is_empty() {
+        return Ok(());
+    }
+    let failed = |e| io(e, "trying which names the file system tells apart");
+    let probe = tempfile::tempdir_in(root).map_err(failed)?;
+    for (a, b) in twins {
+        let (a_name, b_name) = (last(a), last(b));
+        let file = probe.path().join(a_name);
+        std::fs::write(&file, b"").map_err(failed)?;
+        check_apart((a, b), probe.path().join(b_name).symlink_metadata().is_ok())?;
+        std::fs::remove_file(&file).map_err(failed)?;
+    }
+    probe.close().map_err(failed)
+}
+
+/// Where one of two names is that of a file, the other is none.
+fn check_apart((a, b): (&str, &str), are_one: bool) -> Result<()> {
+    if !are_one {
+        return Ok(());
+    }
+    let e = collision(a, b, "are one where the package is unpacked to");
+    Err(e.with_hint("unpack it to a file system that tells upper from lower case"))
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 /// Refuses to replace a folder that the package is in, or is: it would go with the rest of it.
-fn check_apart(package: &Package, to: &Path) -> Result<()> {
+fn check_outside(package: &Package, to: &Path) -> Result<()> {
     let path = package.path().and_then(|path| path.canonicalize().ok());
     let (Some(path), Ok(folder)) = (path, to.canonicalize()) else { return Ok(()) };
     if !path.starts_with(folder) {
@@ -168,4 +205,17 @@ fn make_folder(folder: &Path, root: &Path) -> Result<()> {
         let shown = folder.strip_prefix(root).unwrap_or(folder).display();
         io(e, format_args!("making the folder `{shown}`"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn twins_that_are_one_here_are_refused() {
+        let of = |are_one| super::check_apart(("model/A", "model/a"), are_one);
+        assert!(of(false).is_ok());
+        let e = of(true).map_err(|e| (e.code(), e.to_string()));
+        assert!(
+            e.is_err_and(|(code, text)| code == "carton/collision" && text.contains("`model/A`"))
+        );
+    }
 }

@@ -36,7 +36,7 @@ mod signals;
 mod verify;
 mod writing;
 
-pub use signals::own_signals;
+pub use signals::{own_signals, starts_by};
 
 use args::{Cli, Command};
 use clap::{CommandFactory, FromArgMatches};
@@ -83,6 +83,8 @@ fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Test(args) => model::test::run(session, &args),
         #[cfg(feature = "carton")]
         Command::Run(args) => model::run::run(session, &args),
+        #[cfg(all(unix, feature = "carton"))]
+        Command::Runner(args) => model::runner::run(session, &args),
         Command::Build(args) => build::run(session, &args),
         Command::Records(args) => records::run(session, &args),
         Command::Schema(args) => schema::run(session, &args),

@@ -1,5 +1,7 @@
 //! Signals that the command takes. What whoever started it wants ignored (`nohup`) stays so.
 
+use std::ffi::OsString;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether signals that end the process are the command's own to take.
@@ -9,6 +11,21 @@ static OWN: AtomicBool = AtomicBool::new(false);
 /// command and nothing else.
 pub fn own_signals() {
     OWN.store(true, Ordering::Relaxed);
+}
+
+/// The command that starts this program.
+static PROGRAM: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Says by which command this program is started again, for what it does in another process of itself.
+pub fn starts_by(command: Vec<OsString>) {
+    // Said once; it does not change.
+    let _ = PROGRAM.set(command);
+}
+
+/// The command that starts this program, where that was said.
+#[cfg(all(unix, feature = "carton"))]
+pub(crate) fn this_program() -> Option<Vec<OsString>> {
+    PROGRAM.get().cloned()
 }
 
 /// Makes a write past the limit on the size of files (`ulimit -f`) fail, as one to a full disk does: its

@@ -1,7 +1,7 @@
 //! `holdall verify`.
 
 use crate::args::Selecting;
-use crate::exit::{Failure, Status};
+use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
 use crate::output::as_json;
 use crate::output::style::Style;
@@ -21,6 +21,7 @@ use std::path::PathBuf;
   holdall verify *.safetensors --quiet          say nothing but what is wrong
   holdall verify model.zt --json | jq .unverified
   holdall verify model.carton --strict          a package: what is only odd counts as bad
+  holdall verify model.zt -s 'layers.0.*'       these tensors alone; of a package those of its self-tests
 
 What could not be verified is said too: a file without digests can be sound in form and changed in
 content.")]
@@ -45,13 +46,24 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
             true => Strictness::Strict,
             false => Strictness::Usual,
         };
+        // Of a package that is all of its files, unless tensors are chosen.
         #[cfg(feature = "carton")]
-        if let Some(package) = crate::package::open(session, path)? {
+        if args.select.is_all()
+            && let Some(package) = crate::package::open(session, path)?
+        {
             return crate::package::verify::run(session, &package, strictness);
+        }
+        if path.is_dir() && !args.select.is_all() {
+            let e =
+                ARGUMENTS.broken("`-s` and `-x` choose tensors of one file, and this is a folder");
+            let e = e.with_hint("verify all of it, or `holdall pack` it first");
+            return Err(e.in_source(path.display()).into());
         }
         let file = input::open(session, path)?;
         #[cfg(feature = "carton")]
-        if let Some(package) = crate::package::of_file(&file)? {
+        if args.select.is_all()
+            && let Some(package) = crate::package::of_file(&file)?
+        {
             return crate::package::verify::run(session, &package, strictness);
         }
         let options = VerifyOptions::new()

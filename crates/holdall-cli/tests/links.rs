@@ -119,7 +119,7 @@ fn links_are_chosen_one_by_one_or_from_a_file() {
     assert_eq!(told["linked"][0]["urls"].as_array().unwrap().len(), 2);
     for (args, code) in [
         (&["--link", "model/none=https://h.example/x"][..], "package/no-file"),
-        (&["--link", "carton.toml=https://h.example/x"], "links/cannot-link"),
+        (&["--link", "MANIFEST=https://h.example/x"], "links/cannot-link"),
         (&["--link", "model/small=https://me:secret@h.example/x"], "links/address"),
         (&["--base-url", "https://h.example/x"], "links/address"),
         (&["--base-url", "https://h.example/{path}", "-s", "misc/*"], "usage/arguments"),

@@ -459,7 +459,7 @@ fn a_folder_of_model_files_says_what_to_do() {
         let e = holdall([&command[..], &["--json"]].concat()).ends_with(1).error();
         assert_eq!(e["code"], "carton/missing-file", "{command:?}");
         let hint = e["hint"].as_str().unwrap();
-        assert!(hint.contains("holdall pack FOLDER --runner NAME --framework-version"), "{hint}");
+        assert!(hint.contains("say what runs them: `--runner NAME --framework-version"), "{hint}");
     }
     // As it says.
     holdall(["pack", folder, "--runner", "noop", "--framework-version", "1"]).ends_with(0);
@@ -695,4 +695,25 @@ fn texts_and_nested_tensors_are_shown_as_what_they_are() {
     }
     let error = holdall(["extract", &at("b.carton"), "all", "-o", &at("t.npy"), "--json"]).error();
     assert_eq!(error["code"], "file/no-component");
+}
+
+#[test]
+fn a_package_is_shown_as_a_page() {
+    let xor = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/xor");
+    let xor = xor.to_str().unwrap();
+    let html = holdall(["inspect", xor, "--html"]).ends_with(0);
+    assert!(
+        html.out.starts_with("<!doctype html>\n") && html.out.ends_with("</html>\n"),
+        "{html:?}"
+    );
+    let markdown = holdall(["inspect", xor, "--markdown"]).ends_with(0);
+    assert!(
+        markdown.out.starts_with("# ") && markdown.out.contains("\n## Inputs\n"),
+        "{markdown:?}"
+    );
+    holdall(["inspect", xor, "--markdown", "--html"]).ends_with(2);
+    holdall(["inspect", xor, "--html", "--json"]).ends_with(2);
+    let tensors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tiny.zt");
+    let e = holdall(["inspect", tensors.to_str().unwrap(), "--html"]).ends_with(2);
+    assert!(e.err.contains("package/no-package"), "{e:?}");
 }

@@ -195,3 +195,51 @@ fn attributes_that_cannot_be_are_findings() {
     holdall(["verify", &path, tiny]).ends_with(4);
     holdall(["verify", tiny, &path]).ends_with(4);
 }
+
+/// What is asked for is verified, and what is odd about other tensors is their affair.
+#[test]
+fn chosen_tensors_alone_are_verified() {
+    // Two tensors of an old file start where no writer of today puts them.
+    let odd = accept("ztensor/made-0.1-unaligned.zt");
+    let json = holdall(["verify", &odd, "--json"]).ends_with(0).json();
+    let warned = json["warnings"][0]["tensor"].as_str().unwrap().to_owned();
+    holdall(["verify", &odd, "--strict"]).ends_with(1);
+    holdall(["verify", &odd, "--strict", "-s", &warned]).ends_with(1);
+    let listed = holdall(["inspect", &odd, "--plain"]).ends_with(0);
+    let names: Vec<&str> = listed.out.lines().map(|l| l.split('\t').next().unwrap()).collect();
+    let verdict = |name: &str| holdall(["verify", &odd, "--strict", "-s", name, "--json"]).json();
+    let sound = names.iter().filter(|name| verdict(name)["verdict"] == "sound").count();
+    assert!(sound < names.len(), "{names:?}");
+    // All findings of the file are those of its tensors.
+    let all: u64 = names
+        .iter()
+        .map(|name| {
+            verdict(name)["warnings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|w| w["count"].as_u64().unwrap())
+                .sum::<u64>()
+        })
+        .sum();
+    let whole: u64 =
+        json["warnings"].as_array().unwrap().iter().map(|w| w["count"].as_u64().unwrap()).sum();
+    assert_eq!(all, whole);
+}
+
+#[cfg(feature = "carton")]
+#[test]
+fn a_selection_of_a_package_is_of_its_tensors() {
+    let package = accept("carton/made-full.carton");
+    let whole = holdall(["verify", &package, "--json"]).ends_with(0).json();
+    assert!(whole["hash"].is_string());
+    let names = holdall(["inspect", &package, "--plain"]).ends_with(0);
+    let first = names.out.split('\t').next().unwrap();
+    let one = holdall(["verify", &package, "-s", first, "--json"]).ends_with(0).json();
+    assert_eq!((&one["tensors"], &one["hash"]), (&1.into(), &serde_json::Value::Null));
+    let none = holdall(["verify", &package, "-s", "no such tensor", "--json"]).ends_with(2);
+    assert_eq!(none.error()["code"], "select/nothing");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/xor");
+    let folder = holdall(["verify", folder.to_str().unwrap(), "-s", "x", "--json"]).ends_with(2);
+    assert_eq!(folder.error()["code"], "usage/arguments");
+}

@@ -205,7 +205,7 @@ impl fmt::Display for Remedy {
             Remedy::FetchWhole => "`carton::links::whole` writes a package with everything in it",
             Remedy::FollowLinks => "`Follow::All` packs what such links lead to",
             Remedy::SetCache => "set the variable `HOLDALL_CACHE` to a folder",
-            Remedy::NameRunner => "say what runs the model with `Package::open_folder`",
+            Remedy::NameRunner => "say what runs the model with `Recipe::open`",
             Remedy::PackFile => "`open` reads the file, `Packer::from_model` makes a package of it",
             Remedy::NamePython => {
                 "name an interpreter with `Settings::with_python` or the variable HOLDALL_PYTHON"

@@ -35,9 +35,10 @@ mod writer;
 
 use pyo3::prelude::*;
 
-/// Does what a command line says, as the program `holdall` does; gives the exit status.
+/// Does what a command line says, as the program `holdall` does, which `program` starts again; gives the exit status.
 #[pyfunction]
-fn command(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
+fn command(py: Python<'_>, args: Vec<std::ffi::OsString>, program: Vec<std::ffi::OsString>) -> u8 {
+    holdall_cli::starts_by(program);
     py.detach(|| holdall_cli::run(args))
 }
 

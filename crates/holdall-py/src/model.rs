@@ -1,6 +1,6 @@
 //! Models that were loaded, and their self-tests. Only what is here executes anything of a package.
 
-use crate::errors::misuse;
+use crate::errors::{Raise as _, misuse};
 use crate::work::run;
 use crate::{describe, plain, values};
 use holdall::carton::{Package, TensorValue};
@@ -16,6 +16,46 @@ use std::time::Duration;
 
 /// Whoever waits for the model now: asked whether it is still wanted.
 type Waiting = Arc<Mutex<Option<Work>>>;
+
+/// What a caller says of how a model is loaded.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Loading<'py> {
+    options: Bound<'py, PyDict>,
+    python: Option<PathBuf>,
+    environment: Vec<(OsString, Option<OsString>)>,
+    timeout: Option<f64>,
+    log: Option<Py<PyAny>>,
+    /// Commands of runners by name: those of the package `holdall`, and the caller's, which come first.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    own_runners: Vec<(String, Vec<OsString>)>,
+    #[cfg_attr(not(unix), allow(dead_code))]
+    runners: Vec<(String, Vec<OsString>)>,
+    /// The command that is the program `holdall`.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    program: Vec<OsString>,
+}
+
+impl Loading<'_> {
+    /// The runners that there are.
+    #[cfg(unix)]
+    fn runners(&self) -> Result<holdall_run::Runners> {
+        use holdall_run::{Config, Program, Runners};
+        let all = |runners: Runners, of: &[(String, Vec<OsString>)]| {
+            let program = |(name, command): &(String, Vec<OsString>)| {
+                Program::new(name.as_str(), command.iter().cloned())
+            };
+            of.iter().map(program).fold(runners, Runners::with)
+        };
+        let mut runners = all(Runners::default(), &self.own_runners);
+        // An engine in this process could not be ended when the time is over.
+        if self.timeout.is_some() && runners.names().contains(&"onnx") && !self.program.is_empty() {
+            let serve = ["runner", "serve", "onnx"].map(OsString::from);
+            runners = runners.with(Program::new("onnx", self.program.iter().cloned().chain(serve)));
+        }
+        Ok(all(runners.with_config(&Config::load()?), &self.runners))
+    }
+}
 
 /// A model that was loaded. Calls take turns.
 #[pyclass(frozen, name = "Model", module = "holdall._holdall")]
@@ -33,24 +73,28 @@ impl NativeModel {
     pub(crate) fn load(
         py: Python<'_>,
         package: Package,
-        options: &Bound<'_, PyDict>,
-        python: Option<PathBuf>,
-        environment: Vec<(OsString, Option<OsString>)>,
-        timeout: f64,
-        log: Option<Py<PyAny>>,
+        loading: Loading<'_>,
     ) -> PyResult<NativeModel> {
-        let timeout = Duration::try_from_secs_f64(timeout).ok().filter(|t| !t.is_zero());
-        let Some(timeout) = timeout else {
-            let message = "timeout is a number of seconds over 0";
-            return Err(misuse(py, "python/option", message, None));
-        };
         let waiting = Waiting::default();
         let asked = Arc::clone(&waiting);
-        let mut settings = Settings::default().with_timeout(timeout).with_cancelled(move || {
+        let mut settings = Settings::default().with_cancelled(move || {
             let work = asked.lock().unwrap_or_else(PoisonError::into_inner);
             work.as_ref().is_some_and(|work| work.check().is_err())
         });
-        for (name, value) in describe::options(options)? {
+        if let Some(timeout) = loading.timeout {
+            let timeout = Duration::try_from_secs_f64(timeout).ok().filter(|t| !t.is_zero());
+            let Some(timeout) = timeout else {
+                let message = "timeout is a number of seconds over 0";
+                return Err(misuse(py, "python/option", message, None));
+            };
+            settings = settings.with_timeout(timeout);
+        }
+        #[cfg(unix)]
+        {
+            settings = settings.with_runners(loading.runners().raise(py)?);
+        }
+        let Loading { options, python, environment, log, .. } = loading;
+        for (name, value) in describe::options(&options)? {
             settings = settings.with_option(name, value);
         }
         if let Some(python) = python {

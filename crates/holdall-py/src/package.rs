@@ -1,15 +1,16 @@
 //! Open packages.
 
+use crate::describe::Declared;
 use crate::errors::{Raise, misuse};
 use crate::file::NativeFile;
-use crate::model::NativeModel;
+use crate::model::{Loading, NativeModel};
 use crate::remote::Remote;
 use crate::work::{far, run_apart, run_with};
-use crate::{options, plain, values};
+use crate::{describe, options, plain, values};
 use bytes::Bytes;
 use holdall::carton::links::{self, LinkFetcher};
 use holdall::carton::{
-    Package, PackageVerifyOptions, Place, Strictness, TensorRow, UnpackOptions, hex,
+    Form, Package, PackageVerifyOptions, Place, Recipe, Strictness, TensorRow, UnpackOptions, hex,
 };
 use holdall::plain::ToPlain as _;
 use holdall::source::MemorySource;
@@ -17,7 +18,6 @@ use holdall::{OpenOptions, fields};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,6 +26,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 enum Origin {
     Path(PathBuf),
     Memory(Bytes),
+}
+
+/// What a caller says of a folder without `carton.toml`.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Folder<'py> {
+    runner: Option<String>,
+    framework_version: Option<String>,
+    inputs: Option<Vec<Declared<'py>>>,
+    outputs: Option<Vec<Declared<'py>>>,
+}
+
+impl Folder<'_> {
+    /// The same as the library has it.
+    fn recipe(self, py: Python<'_>, options: &OpenOptions) -> PyResult<Recipe> {
+        let mut recipe = Recipe::new();
+        recipe.runner = self.runner;
+        recipe.framework_version = self.framework_version;
+        recipe.inputs = self.inputs.map(|all| describe::declared(py, all)).transpose()?;
+        recipe.outputs = self.outputs.map(|all| describe::declared(py, all)).transpose()?;
+        recipe.open = options.clone();
+        Ok(recipe)
+    }
 }
 
 /// An open package.
@@ -66,9 +89,11 @@ impl NativePackage {
 
 #[pymethods]
 impl NativePackage {
-    /// Opens a package: a file, an unpacked folder, or an address.
+    /// Opens a package: a file, an unpacked folder, or an address; a folder without `carton.toml`, of which it is
+    /// said what runs its model.
     #[staticmethod]
-    #[pyo3(signature = (path, io, check, limits, allow, offline))]
+    #[pyo3(signature = (path, io, check, limits, allow, offline, said))]
+    #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
     fn open(
         py: Python<'_>,
         path: PathBuf,
@@ -77,11 +102,16 @@ impl NativePackage {
         limits: Option<&Bound<'_, PyDict>>,
         allow: Vec<String>,
         offline: bool,
+        said: Option<Folder<'_>>,
     ) -> PyResult<NativePackage> {
         let remote = Remote::of(py, &allow, offline)?;
         let options = remote.apply(options::open(py, io, check, limits)?, &path);
         let (at, with) = (path.clone(), options.clone());
-        let package = run_apart(py, far(&path), move || Package::open_with(&at, &with))?;
+        let recipe = said.map(|said| said.recipe(py, &options)).transpose()?;
+        let package = run_apart(py, far(&path), move || match recipe {
+            Some(recipe) => recipe.open(&at).map(|(package, _)| package),
+            None => Package::open_with(&at, &with),
+        })?;
         Ok(NativePackage::new(package, Origin::Path(path), options, remote))
     }
 
@@ -123,6 +153,13 @@ impl NativePackage {
         let package = self.get(py)?;
         let description = package.description().to_plain();
         plain::of(py, description.and(fields!(version: version)))
+    }
+
+    /// A page that shows the package: as HTML, or as Markdown.
+    fn page(&self, py: Python<'_>, html: bool) -> PyResult<String> {
+        let package = self.get(py)?;
+        let form = if html { Form::Html } else { Form::Markdown };
+        run_apart(py, u64::MAX, move || package.page(form))
     }
 
     /// The model hash, where there is one.
@@ -247,16 +284,7 @@ impl NativePackage {
     }
 
     /// Unpacks and loads the model: this begins to execute what is in the package.
-    #[pyo3(signature = (options, python, environment, timeout, log))]
-    fn load(
-        &self,
-        py: Python<'_>,
-        options: &Bound<'_, PyDict>,
-        python: Option<PathBuf>,
-        environment: Vec<(OsString, Option<OsString>)>,
-        timeout: f64,
-        log: Option<Py<PyAny>>,
-    ) -> PyResult<NativeModel> {
-        NativeModel::load(py, self.get(py)?, options, python, environment, timeout, log)
+    fn load(&self, py: Python<'_>, loading: Loading<'_>) -> PyResult<NativeModel> {
+        NativeModel::load(py, self.get(py)?, loading)
     }
 }

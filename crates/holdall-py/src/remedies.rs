@@ -55,7 +55,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::FollowLinks => "follow_links=True packs what such links lead to",
         Remedy::SetCache => "set the variable HOLDALL_CACHE to a folder",
         Remedy::NameRunner => {
-            "say what runs the model: holdall.carton.pack with runner= and framework_version="
+            "say what runs the model: runner= and framework_version= of holdall.carton.open, load and pack"
         }
         Remedy::PackFile => {
             "holdall.open reads the file, holdall.carton.pack makes a package of it"

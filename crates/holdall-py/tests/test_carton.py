@@ -42,6 +42,11 @@ def test_accepted(path):
                 if file.place == "links":
                     assert file.urls
                     continue
+                if file.target and package.files[file.target].place == "links":
+                    with pytest.raises(holdall.NotFound) as info:
+                        package.read(name)
+                    assert info.value.code == "links/offline"
+                    continue
                 data = package.read(name)
                 assert file.nbytes == len(data)
                 assert file.sha256 in (None, hashlib.sha256(data).hexdigest())
@@ -267,3 +272,9 @@ def test_threads_share_a_package(xor):
         [t.start() for t in threads]
         [t.join() for t in threads]
     assert not wrong
+
+
+def test_a_package_is_shown_as_a_page():
+    with carton.open(ROOT / "examples/xor") as package:
+        assert package.html().startswith("<!doctype html>") and "default-src 'none'" in package.html()
+        assert package.markdown().startswith("# ") and "## Inputs" in package.markdown()

@@ -3,7 +3,8 @@
 //! # What
 //! [`Model`] is a model that was loaded: it takes values and gives values. What loads and runs it is a
 //! [`Runner`]: [`noop`] gives back what it is given, `onnx` runs ONNX graphs in this process, [`python`] runs
-//! Python code in a process of its own, which it speaks to as `docs/spec/runner.md` says ([`process`]).
+//! Python code in a process of its own, which it speaks to as `docs/spec/runner.md` says ([`process`]). So does
+//! [`Program`], a runner of somebody else that a caller names, or the user's configuration file ([`Config`]).
 //!
 //! Nothing here happens by itself: a model's code runs only when the caller asks for it. Which runners there are
 //! is up to the caller too ([`Runners`]); a package only names one.
@@ -43,6 +44,8 @@
 //! It brings four crates, and no code of the library itself.
 #![deny(unsafe_code)]
 
+#[cfg(unix)]
+pub mod config;
 pub mod model;
 pub mod noop;
 #[cfg(any(feature = "onnx", feature = "onnxruntime"))]
@@ -55,7 +58,11 @@ pub mod runner;
 pub mod self_test;
 pub mod temporary;
 
+#[cfg(unix)]
+pub use config::Config;
 pub use model::{LogLine, Model, Settings};
+#[cfg(unix)]
+pub use process::program::Program;
 pub use runner::{Load, Loaded, Named, Runner, Runners};
 pub use self_test::{OutputReport, TestReport, self_tests};
 

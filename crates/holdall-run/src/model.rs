@@ -212,7 +212,8 @@ impl Model {
             requirement: &prepared.requirement,
             settings,
         })?;
-        let warnings = prepared.warnings;
+        let mut warnings = prepared.warnings;
+        warnings.extend_from_slice(loaded.warnings());
         let process = std::process::id();
         Ok(Model { loaded: Some(loaded), description, warnings, _folder: None, process })
     }
@@ -378,23 +379,18 @@ impl<'a> Prepared<'a> {
             REQUIREMENT.broken(format!("`{}` cannot be read", text.shown())).because(e)
         })?;
         runner.satisfies(&requirement).map_err(|has| version(runner.name(), &requirement, &has))?;
-        let compat = description.runner.compat_version;
-        if !runner.compat_versions().contains(&compat) {
-            let known = runner.compat_versions();
-            return Err(COMPAT.broken(format!(
-                "`runner_compat_version` is {compat}, the runner `{}` knows {known:?}",
-                runner.name()
-            )));
-        }
+        check_compat(description, runner.name(), runner.compat_versions())?;
         let mut options = description.runner.options.clone();
         for (name, value) in &settings.options {
             options.retain(|(n, _)| n != name);
             options.push((name.clone(), value.clone()));
         }
-        let unknown = options.iter().filter(|(name, _)| !runner.options().contains(&name.as_str()));
+        let taken = runner.options();
+        let is_unknown = |name: &str| taken.is_some_and(|taken| !taken.contains(&name));
+        let unknown = options.iter().filter(|(name, _)| is_unknown(name));
         let warnings = unknown
             .map(|(name, _)| {
-                let (name, known) = (name.shown(), runner.options().join(", "));
+                let (name, known) = (name.shown(), taken.unwrap_or_default().join(", "));
                 let runner = runner.name();
                 match known.is_empty() {
                     true => format!("the runner `{runner}` takes no options, `{name}` does nothing"),
@@ -405,6 +401,21 @@ impl<'a> Prepared<'a> {
             })
             .collect();
         Ok(Prepared { runner, options, requirement, warnings })
+    }
+}
+
+/// Whether the folder `model` is of a version that the runner knows, where it says which those are.
+pub(crate) fn check_compat(
+    description: &Description,
+    runner: &str,
+    known: Option<&[u64]>,
+) -> Result<()> {
+    let compat = description.runner.compat_version;
+    match known.filter(|known| !known.contains(&compat)) {
+        None => Ok(()),
+        Some(known) => Err(COMPAT.broken(format!(
+            "`runner_compat_version` is {compat}, the runner `{runner}` knows {known:?}"
+        ))),
     }
 }
 

@@ -10,12 +10,12 @@ use semver::VersionReq;
 pub struct Noop;
 
 impl Runner for Noop {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "noop"
     }
 
-    fn options(&self) -> &'static [&'static str] {
-        &[]
+    fn options(&self) -> Option<&[&str]> {
+        Some(&[])
     }
 
     fn satisfies(&self, _: &VersionReq) -> Result<(), String> {

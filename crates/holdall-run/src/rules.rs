@@ -65,6 +65,18 @@ holdall::error::rules! {
     pub FAILED: Malformed "runner/failed"
         "The code of a model runs to its end for inputs that fit its description."
         hint "see the traceback that the model printed";
+    /// The model cannot be loaded by a runner of others.
+    pub REMOTE_LOAD: Malformed "runner/load"
+        "A runner loads the model that it is for."
+        hint "see what the runner printed";
+    /// What a runner needs is not there.
+    pub FRAMEWORK: Unsupported "runner/framework"
+        "What a runner runs models by is installed where it is started."
+        hint "install it, or start the runner by the interpreter that has it";
+    /// A file of settings that says something else than it can.
+    pub CONFIG: Misuse "run/config"
+        "A configuration file is TOML; its tables `[runners.NAME]` have a `command`: a list of texts, of which the \
+         first is a program.";
 
     /// The model cannot be loaded.
     pub LOAD: Malformed "python/load"
@@ -103,6 +115,10 @@ holdall::error::rules! {
     pub ONNX_NAME: Malformed "onnx/name"
         "The inputs and outputs of a description are those of the graph, by name or internal name."
         hint "set `internal_name` of the input or output to the graph's name";
+    /// A graph that computes in more bits than the engine.
+    pub ONNX_WIDTH: Unsupported "onnx/width"
+        "A graph that the built-in engine runs has no 64-bit floats: it computes in 32 bits."
+        hint "export the model with 32-bit floats, or run it by ONNX Runtime";
     /// A type that the engine does not take.
     pub ONNX_TYPE: Unsupported "onnx/type"
         "Values of an ONNX model are numbers that the graph takes: no texts, no nested tensors, no \

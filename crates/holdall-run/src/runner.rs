@@ -18,15 +18,16 @@ pub type Each<'a> = &'a mut dyn FnMut(Named) -> Result<()>;
 /// Loads models of one kind.
 pub trait Runner: Send + Sync {
     /// The name in `runner_name`.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
-    /// The versions of the folder `model` that it knows.
-    fn compat_versions(&self) -> &'static [u64] {
-        &[1]
+    /// The versions of the folder `model` that it knows; `None` where that shows only when it is started, and it
+    /// checks them itself in `load`.
+    fn compat_versions(&self) -> Option<&[u64]> {
+        Some(&[1])
     }
 
-    /// Names of the options it takes. Others are warned of.
-    fn options(&self) -> &'static [&'static str];
+    /// Names of the options it takes. Others are warned of: by [`Loaded::warnings`] where this is `None`.
+    fn options(&self) -> Option<&[&str]>;
 
     /// Whether its framework is of a version that is required; otherwise what it has. A runner that knows its
     /// version only when it is started says yes here, and checks it against [`Load::requirement`] in `load`.
@@ -89,6 +90,11 @@ pub trait Loaded: Send {
     fn needs_files(&self) -> bool {
         true
     }
+
+    /// What is odd, as found by the runner: options that it does not know.
+    fn warnings(&self) -> &[String] {
+        &[]
+    }
 }
 
 /// The runners that may be used.
@@ -124,7 +130,7 @@ impl Runners {
     }
 
     /// Names of all.
-    pub fn names(&self) -> Vec<&'static str> {
+    pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<_> = self.0.iter().map(|r| r.name()).collect();
         names.sort_unstable();
         names.dedup();

@@ -34,14 +34,17 @@ impl Drop for Temporary {
 /// before they do. None of those models can be used any more.
 pub fn remove_all() {
     let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    for path in all.iter() {
-        // Files may still be written into it by another thread.
-        for _ in 0..10 {
-            // What is protected cannot be deleted.
-            let _ = set_read_only(path, false);
-            if std::fs::remove_dir_all(path).is_ok() || !path.exists() {
-                break;
-            }
+    all.iter().for_each(|path| remove(path));
+}
+
+/// Removes a folder with all that is in it.
+pub(crate) fn remove(path: &Path) {
+    // Files may still be written into it by another thread.
+    for _ in 0..10 {
+        // What is protected cannot be deleted.
+        let _ = set_read_only(path, false);
+        if std::fs::remove_dir_all(path).is_ok() || !path.exists() {
+            break;
         }
     }
 }

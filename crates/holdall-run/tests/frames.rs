@@ -107,7 +107,7 @@ fn sample() -> Vec<(String, TensorValue)> {
 #[test]
 fn values_are_read_as_they_were_written() {
     let mut files: Vec<Vec<u8>> = Vec::new();
-    let (rows, data) = values::pack(&sample(), &mut |bytes| {
+    let (rows, data) = values::pack(&sample(), values::SHARED_FROM, &mut |bytes| {
         files.push(bytes.to_vec());
         Ok(files.len() as u64 - 1)
     })
@@ -126,7 +126,7 @@ fn many_small_values_do_not_make_a_long_frame() {
     let one = TensorValue::of(vec![1 << 20], &vec![0u8; 1 << 20]).unwrap();
     let values: Vec<_> = (0..20).map(|n| (n.to_string(), one.clone())).collect();
     let mut shared = 0;
-    let (_, data) = values::pack(&values, &mut |_| {
+    let (_, data) = values::pack(&values, values::SHARED_FROM, &mut |_| {
         shared += 1;
         Ok(shared)
     })

@@ -66,11 +66,11 @@ fn options_nobody_knows_are_warned_of() {
 struct Fixed(Vec<Named>);
 
 impl Runner for Fixed {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "fixed"
     }
-    fn options(&self) -> &'static [&'static str] {
-        &["number"]
+    fn options(&self) -> Option<&[&str]> {
+        Some(&["number"])
     }
     fn satisfies(&self, requirement: &VersionReq) -> Result<(), String> {
         match requirement.matches(&semver::Version::new(2, 1, 0)) {

@@ -187,7 +187,7 @@ pub fn verify(file: &File, options: &VerifyOptions) -> Result<VerifyReport> {
     let state = State::default();
     let mut report = tensors(file, options, &state)?;
     gaps::check(file, &state)?;
-    report.warnings.extend(gaps::padding(file)?);
+    report.warnings.extend(gaps::padding(file, &options.select)?);
     let State { findings, unverified } = state;
     let mut findings = findings.into_inner().unwrap_or_else(PoisonError::into_inner);
     findings.keep_first();
@@ -212,12 +212,25 @@ fn tensors(file: &File, options: &VerifyOptions, state: &State) -> Result<Verify
     }
     let mut report = VerifyReport {
         tensors: tensors.len() as u64,
-        warnings: file.warnings().to_vec(),
+        warnings: warnings(file, &options.select),
         ..VerifyReport::default()
     };
     bytes::check(file, &tensors, options, state, &mut report)?;
     layouts::check(&tensors, options, state, &mut report)?;
     Ok(report)
+}
+
+/// What is odd about the file, and about the tensors that are asked for.
+fn warnings(file: &File, select: &Select) -> Vec<Warning> {
+    if select.is_all() {
+        return file.warnings().to_vec();
+    }
+    let mut out = file.index().warnings_of(&|name| select.takes(name));
+    // Where it comes from may be odd, too.
+    let of_file = |w: &&Warning| w.tensor.is_none() && !out.iter().any(|own| own.code == w.code);
+    let more: Vec<Warning> = file.warnings().iter().filter(of_file).cloned().collect();
+    out.extend(more);
+    out
 }
 
 /// What is wrong with tensors of a file: the first errors, and the numbers of all such tensors.

@@ -7,10 +7,15 @@ use holdall::carton::{
     Packer, Packing, Place, Runner, SelfTest, Strictness, TensorValue, UnpackOptions, package_diff,
 };
 use holdall::verify::Verdict;
-use holdall::{DType, Role, TensorSpec, Writer};
+use holdall::{DType, OpenOptions, Role, TensorSpec, Writer};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// A file of the corpus.
+fn corpus(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus").join(name)
+}
 
 fn runner() -> Runner {
     let mut runner = Runner::default();
@@ -186,10 +191,21 @@ fn a_folder_without_a_description_opens_with_a_runner() {
     std::fs::create_dir(dir.path().join("model")).unwrap();
     std::fs::write(dir.path().join("model/w"), "w").unwrap();
     assert_eq!(Package::open(dir.path()).unwrap_err().code(), "carton/missing-file");
-    let package = Package::open_folder(dir.path(), runner(), &Default::default()).unwrap();
-    assert_eq!(package.description().runner, runner());
-    assert_eq!(package.read("model/w").unwrap(), "w");
-    assert_eq!(package.hash(), None);
+    let mut description = Description::default();
+    description.runner = runner();
+    let open = |path: &Path| Package::open_folder(path, &description, &Default::default());
+    // With a folder `model`, and with the model's files alone.
+    for path in [dir.path(), &dir.path().join("model")] {
+        let package = open(path).unwrap();
+        assert_eq!(package.description().runner, runner());
+        assert_eq!(package.read("model/w").unwrap(), "w");
+        assert_eq!(package.hash(), None);
+        let to = tempfile::tempdir().unwrap();
+        package.unpack_model(to.path().join("m")).unwrap();
+        assert_eq!(std::fs::read(to.path().join("m/w")).unwrap(), b"w");
+    }
+    std::fs::write(dir.path().join("carton.toml"), "").unwrap();
+    assert_eq!(open(dir.path()).unwrap_err().code(), "package/part");
 }
 
 /// Serves one folder of files named after their hashes.
@@ -249,6 +265,123 @@ fn files_that_are_linked_to_are_fetched() {
     // What the store has is not believed either.
     std::fs::write(store.path().join(&name), "other").unwrap();
     assert_eq!(package.read("model/big").unwrap_err().code(), "carton/hash");
+}
+
+/// Everything that `MANIFEST` lists may be somewhere else, what describes the package too.
+#[test]
+fn a_linked_description_is_fetched_to_open() {
+    struct All(PathBuf);
+    impl Fetcher for All {
+        fn fetch(&self, sha256: [u8; 32], _: &[String], at_most: u64) -> holdall::Result<PathBuf> {
+            assert!(at_most <= holdall::Limits::default().fetched_len);
+            let name: String = sha256.iter().map(|b| format!("{b:02x}")).collect();
+            Ok(self.0.join(name))
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let whole = Package::open(packed(dir.path(), Packing::Stored)).unwrap();
+    let store = tempfile::tempdir().unwrap();
+    let mut links = Links::default();
+    for path in ["carton.toml", "model/big"] {
+        let hash = whole.file(path).unwrap().sha256.unwrap();
+        let name: String = hash.iter().map(|b| format!("{b:02x}")).collect();
+        std::fs::write(store.path().join(name), whole.read(path).unwrap()).unwrap();
+        links.urls.push((hash, vec!["https://example.org/x".into()]));
+    }
+    let shrunk = dir.path().join("shrunk.carton");
+    Packer::from_package(&whole).with_links(links).write(&shrunk, false).unwrap();
+    assert_eq!(Package::open(&shrunk).unwrap_err().code(), "package/not-here");
+    let options = OpenOptions::new().with_fetcher(Arc::new(All(store.path().to_owned())));
+    let package = Package::open_with(&shrunk, &options).unwrap();
+    assert_eq!(package.description(), whole.description());
+    assert_eq!(package.file("carton.toml").unwrap().place, Place::Links);
+    assert!(package.warnings().iter().all(|w| w.code != "carton/linked-description"));
+    assert_eq!(package.read("carton.toml").unwrap(), whole.read("carton.toml").unwrap());
+    // Its texts in a folder are the same package.
+    let folder = tempfile::tempdir().unwrap();
+    for file in package.files().iter().filter(|file| file.place != Place::Links) {
+        let to = folder.path().join(&file.path);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::write(to, package.read(&file.path).unwrap()).unwrap();
+    }
+    let again = Package::open_with(folder.path(), &options).unwrap();
+    assert_eq!((again.description(), again.hash()), (whole.description(), whole.hash()));
+    // Without it the tensors are there, and a warning.
+    let tensors = holdall::open(&shrunk).unwrap();
+    assert_eq!(tensors.warnings()[0].code, "carton/linked-description");
+    assert_eq!(tensors.len(), holdall::open(dir.path().join("Stored.carton")).unwrap().len());
+    // What comes is not believed.
+    for file in store.path().read_dir().unwrap() {
+        std::fs::write(file.unwrap().path(), "spec_version = 1").unwrap();
+    }
+    let e = Package::open_with(&shrunk, &options).unwrap_err();
+    assert!(e.code() == "carton/hash" || e.code() == "carton/missing-field", "{e}");
+    // One that is nowhere is missing.
+    std::fs::remove_file(folder.path().join("LINKS")).unwrap();
+    assert_eq!(Package::open(folder.path()).unwrap_err().code(), "carton/missing-file");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_lead_to_what_is_elsewhere() {
+    let at = corpus("accept/carton/made-linked-target.carton");
+    let package = Package::open(&at).unwrap();
+    let link = package.file("model/w").unwrap();
+    assert_eq!((link.target.as_deref(), link.place), (Some("model/blobs/abc"), Place::Zip));
+    assert_eq!(package.read("model/w").unwrap_err().code(), "package/not-here");
+    struct One(PathBuf);
+    impl Fetcher for One {
+        fn fetch(&self, _: [u8; 32], _: &[String], _: u64) -> holdall::Result<PathBuf> {
+            Ok(self.0.join("content"))
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("content"), "content").unwrap();
+    let package = package.with_fetcher(Arc::new(One(dir.path().to_owned())));
+    assert_eq!(package.read("model/w").unwrap(), "content");
+    package.unpack(dir.path().join("all")).unwrap();
+    assert!(dir.path().join("all/model/w").is_symlink());
+    assert_eq!(std::fs::read(dir.path().join("all/model/w")).unwrap(), b"content");
+    // Made whole, and shrunk again, it still leads there.
+    let whole = dir.path().join("whole.carton");
+    Packer::from_package(&package).with_links(Links::default()).write(&whole, false).unwrap();
+    let whole = Package::open(&whole).unwrap();
+    assert_eq!(
+        (whole.hash(), whole.verify(&Default::default()).unwrap().verdict()),
+        (package.hash(), Verdict::Sound)
+    );
+    let shrunk = dir.path().join("shrunk.carton");
+    Packer::from_package(&whole).with_links(package.links().clone()).write(&shrunk, false).unwrap();
+    let shrunk = Package::open(&shrunk).unwrap();
+    assert_eq!(shrunk.file("model/w"), package.file("model/w"));
+    assert_eq!(shrunk.file("model/blobs/abc").unwrap().place, Place::Links);
+}
+
+/// Paths that are one on some systems are told apart where that can be.
+#[cfg(target_os = "linux")]
+#[test]
+fn twins_are_unpacked_where_they_can_be() {
+    for (name, count) in [("twins", 6), ("twins-of-its-own", 5)] {
+        let package = Package::open(corpus(&format!("accept/carton/made-{name}.carton"))).unwrap();
+        let twins = package.warnings().iter().find(|w| w.code == "carton/collision").unwrap();
+        assert_eq!(twins.count, count, "{twins:?}");
+        assert!(twins.message.contains("are one on systems that ignore case"), "{twins:?}");
+        let strict = PackageVerifyOptions::new().with_strictness(Strictness::Strict);
+        let report = package.verify(&strict).unwrap();
+        assert!(report.findings.iter().any(|e| e.code() == "carton/collision"), "{report:?}");
+        if name == "twins" {
+            continue;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        package.unpack(dir.path().join("all")).unwrap();
+        let again = Package::open(dir.path().join("all")).unwrap();
+        assert_eq!(again.hash(), package.hash());
+        let names = |package: &Package| -> Vec<String> {
+            package.files().iter().map(|file| file.path.clone()).collect()
+        };
+        assert_eq!(names(&again), names(&package));
+        assert_eq!(dir.path().read_dir().unwrap().count(), 1);
+    }
 }
 
 #[test]

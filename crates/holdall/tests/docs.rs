@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Codes of warnings, which are in no table of rules.
-const WARNINGS: [&str; 32] = [
+const WARNINGS: [&str; 33] = [
     warnings::VERSION,
     warnings::ALIGNMENT,
     warnings::UNKNOWN_DIGEST,
@@ -37,6 +37,7 @@ const WARNINGS: [&str; 32] = [
     "carton/description-html",
     "carton/option",
     "carton/extension",
+    "carton/linked-description",
     "carton/linked-index",
     "carton/leading-slash",
 ];

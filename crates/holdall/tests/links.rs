@@ -228,9 +228,8 @@ fn errors_name_the_file_of_the_package() {
     let description = Package::open(made).unwrap().description().clone();
     std::fs::create_dir_all(folder.path().join("in/model")).unwrap();
     std::fs::write(folder.path().join("in/model/w"), "w").unwrap();
-    let runner = description.runner;
     let package =
-        Package::open_folder(folder.path().join("in"), runner, &Default::default()).unwrap();
+        Package::open_folder(folder.path().join("in"), &description, &Default::default()).unwrap();
     Packer::from_package(&package)
         .with_description(package.description().clone())
         .write(&whole, false)

@@ -141,8 +141,6 @@ fn what_others_would_follow_is_checked_first() {
     let good = "https://host.example/w";
     for (path, url, code) in [
         ("model/none", good, "package/no-file"),
-        ("carton.toml", good, "links/cannot-link"),
-        ("tensor_data/index.toml", good, "links/cannot-link"),
         ("MANIFEST", good, "links/cannot-link"),
         ("model/weights.bin", "http://host.example/w", "http/scheme"),
         ("model/weights.bin", "file:///w", "http/scheme"),

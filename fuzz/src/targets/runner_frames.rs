@@ -45,7 +45,7 @@ pub fn run(data: &[u8]) {
         holds(value);
     }
     let mut files: Vec<Vec<u8>> = Vec::new();
-    let (header, data) = values::pack(&found, &mut |bytes| {
+    let (header, data) = values::pack(&found, values::SHARED_FROM, &mut |bytes| {
         files.push(bytes.to_vec());
         Ok(files.len() as u64 - 1)
     })
@@ -104,7 +104,7 @@ pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
     named.extend(TensorValue::nested(inner).ok().map(|nested| ("nested".to_owned(), nested)));
     let mut frames = Vec::new();
     // In the data, and in shared memory.
-    if let Ok((values, data)) = values::pack(&named, &mut |_| Ok(7)) {
+    if let Ok((values, data)) = values::pack(&named, values::SHARED_FROM, &mut |_| Ok(7)) {
         frames.push(Frame::new(Kind::Call, 3, json!({ "values": values })).with_data(data));
     }
     let shared = json!([{ "name": "x", "dtype": "uint8", "shape": [2, 3], "len": 6, "file": 0 }]);

@@ -44,6 +44,5 @@ holdall_core::error::rules! {
         "An address that is written into `LINKS` belongs to one file and contains no secret.";
     /// A file that stays.
     pub CANNOT_LINK: Misuse "links/cannot-link"
-        "Files that `MANIFEST` lists can be linked to, except those that describe the package: \
-         `carton.toml` and `tensor_data/index.toml`.";
+        "Files that `MANIFEST` lists can be linked to, and no others.";
 }

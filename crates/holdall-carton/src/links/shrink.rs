@@ -7,7 +7,7 @@ use crate::rules::NO_FILE;
 use crate::{Links, PackReport, Package, PackageFile, Packer, Packing, Place};
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX};
+use holdall_core::formats::carton::{CARTON_TOML, TENSOR_INDEX};
 use holdall_io::Work;
 use holdall_io::http::{Policy, Url};
 use holdall_io::sink::{Durability, FileSink, Sink as _};
@@ -103,12 +103,14 @@ impl Shrink {
         self.with_link(path, &url)
     }
 
-    /// The files that may be taken out and are at least `least` bytes long, in the package's order.
+    /// The files that are well taken out, not those that describe the package, and are at least `least` bytes long, in the package's order.
     pub fn candidates(&self, least: u64) -> impl Iterator<Item = &PackageFile> {
         let fits = move |file: &&PackageFile| {
             file.place != Place::Links
                 && file.target.is_none()
                 && file.len.is_some_and(|len| len >= least)
+                && file.path != CARTON_TOML
+                && file.path != TENSOR_INDEX
                 && self.linkable(file).is_ok()
         };
         self.package.files().iter().filter(fits)
@@ -186,16 +188,10 @@ impl Shrink {
             let e = CANNOT_LINK.broken(format!("`{}` {what}", file.path.shown()));
             Err(e.in_source(self.package.name()))
         };
-        let stays = [CARTON_TOML, TENSOR_INDEX, MANIFEST_NAME, LINKS_NAME];
-        let is_text = |path: &str| stays.contains(&path);
-        let Some(sha256) = file.sha256 else {
-            return refused("is not listed in a `MANIFEST`");
-        };
-        let same = |f: &PackageFile| f.sha256 == Some(sha256) && is_text(&f.path);
-        if self.package.files().iter().any(same) {
-            return refused("describes the package, and stays in it");
+        match file.sha256 {
+            Some(sha256) => Ok(sha256),
+            None => refused("is not listed in a `MANIFEST`"),
         }
-        Ok(sha256)
     }
 }
 

@@ -215,7 +215,9 @@ impl Packer {
                 }
                 known => known,
             };
-            if let Some(hash) = known.filter(|hash| linked_to(*hash)) {
+            // A link stays, and leads to what is elsewhere.
+            let stays = matches!(part.source, Source::Link(..));
+            if let Some(hash) = known.filter(|hash| !stays && linked_to(*hash)) {
                 linked += 1;
                 rows.push((path.clone(), hash));
                 continue;

@@ -229,11 +229,8 @@ fn check(files: &BTreeMap<String, Part>) -> Result<Vec<Warning>> {
         None => Ok(None),
         Some(part) => part.text(path, &limits).map(Some),
     };
-    let texts = Texts {
-        description: text(CARTON_TOML)?.unwrap_or_default(),
-        tensors: text(TENSOR_INDEX)?,
-        ..Texts::default()
-    };
+    let texts =
+        Texts { description: text(CARTON_TOML)?, tensors: text(TENSOR_INDEX)?, ..Texts::default() };
     Ok(Contents::new(found, &texts, &limits)?.warnings)
 }
 

@@ -4,13 +4,9 @@ use super::{Content, Follow, Packer};
 use crate::rules::{PART, RUNNER};
 use crate::{Description, Inferred, OpenOptions, OptionValue, Package, SelfTest, ValueSpec};
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::warnings::EXTENSION;
 use holdall_core::{Limits, Result, Warning};
 use holdall_io::error::io;
 use std::path::{Path, PathBuf};
-
-/// Keys that are not packed and are told.
-const MOST_UNKEPT: usize = 8;
 
 /// How a path is packed, and what the package says of itself in place of what the model or a `carton.toml`
 /// says.
@@ -94,17 +90,18 @@ impl Recipe {
         }
         let packer = Packer::from_folder(path, self.follow)?;
         let is_described = path.join("carton.toml").exists();
-        let done = |packer, warnings| Ok(Prepared { packer, warnings, undeclared: None });
         if is_described && !self.says_something() {
-            return done(packer, warnings);
+            return Ok(Prepared { packer, warnings, undeclared: None });
         }
-        let found = match is_described && self.from_toml.is_none() {
-            true => Package::open_with(path, &self.open)?.description().clone(),
-            false => Description::default(),
+        let Inferred { description, undeclared } = match (is_described, &self.from_toml) {
+            (true, None) => Inferred::of(Package::open_with(path, &self.open)?.description()),
+            (_, Some(_)) => Inferred::default(),
+            (false, None) => self.infer(path)?,
         };
-        let description = self.describe(found, &mut warnings)?;
+        let description = self.describe(description, &mut warnings)?;
         if is_described {
-            return done(packer.with_description(description), warnings);
+            let packer = packer.with_description(description);
+            return Ok(Prepared { packer, warnings, undeclared });
         }
         let packer = match path.join("model").is_dir() {
             true => packer,
@@ -116,7 +113,33 @@ impl Recipe {
                 "name a folder with the model's files, directly in it or in its folder `model`";
             return Err(e.with_hint(hint).in_source(path.display()));
         }
-        done(packer.with_description(description), warnings)
+        Ok(Prepared { packer: packer.with_description(description), warnings, undeclared })
+    }
+
+    /// The package that the folder at `path` would be packed as, opened where it lies: a folder without `carton.toml`,
+    /// with the model's files or with a folder `model` that has them. Beside it an input or output that no package
+    /// can declare, and why.
+    ///
+    /// # Errors
+    /// `package/part` for what is not such a folder, `package/runner`, and as [`Package::open`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<(Package, Option<(String, String)>)> {
+        let path = path.as_ref();
+        if !path.is_dir() {
+            let e = "this is not a folder: only of one without `carton.toml` it is said what runs its model";
+            return Err(PART.broken(e).in_source(path.display()));
+        }
+        let Inferred { description, undeclared } = self.infer(path)?;
+        let description = self.describe(description, &mut Vec::new())?;
+        Ok((Package::open_folder(path, &description, &self.open)?, undeclared))
+    }
+
+    /// What the files of a model in a folder say.
+    fn infer(&self, path: &Path) -> Result<Inferred> {
+        let mut found = Inferred::from_folder(path, self.runner.as_deref().unwrap_or_default())?;
+        if self.inputs.is_some() && self.outputs.is_some() {
+            found.undeclared = None;
+        }
+        Ok(found)
     }
 
     /// Whether it changes what a package says of itself.
@@ -153,11 +176,6 @@ impl Recipe {
                 description
             }
         };
-        // The description is written in place of the text that it was read from.
-        for what in std::mem::take(&mut d.unkept).into_iter().take(MOST_UNKEPT) {
-            let message = format!("`carton.toml`: {what} is not known, and is not packed");
-            warnings.push(Warning::new(EXTENSION, message));
-        }
         for (to, from) in [
             (&mut d.model_name, &self.name),
             (&mut d.short_description, &self.short_description),

@@ -12,7 +12,10 @@ use super::{Description, Fetcher, FileReader, Links, Manifest, TensorRow, Unpack
 use bytes::Bytes;
 use holdall_core::codec::zstd::check_decoded_len;
 use holdall_core::error::Shown as _;
-use holdall_core::formats::carton::{TENSOR_DATA, TENSOR_INDEX, TensorKind, sha256, wrong_hash};
+use holdall_core::formats::carton::paths::Twins;
+use holdall_core::formats::carton::{
+    CARTON_TOML, TENSOR_DATA, TENSOR_INDEX, TensorKind, sha256, wrong_hash,
+};
 use holdall_core::model::element_count;
 use holdall_core::{Error, Limits, Remedy, Result, Warning};
 use holdall_io::File;
@@ -24,6 +27,9 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What is for the runner.
+pub(crate) const MODEL: &str = "model/";
 
 /// An open package. Cheap to clone; shared by threads.
 #[derive(Clone)]
@@ -46,6 +52,7 @@ struct Inner {
     links: Links,
     files: Vec<PackageFile>,
     tensors: Vec<TensorRow>,
+    twins: Vec<Twins>,
     warnings: Vec<Warning>,
 }
 
@@ -223,7 +230,7 @@ impl Package {
                 options.decode(Arc::new(slice), name, self.inner.io)
             }
             At::Zip(..) => options.open_bytes(self.read(path)?, name),
-            At::Disk(path) if matches!(&self.inner.origin, Origin::Folder(of) if path.starts_with(of)) => {
+            At::Disk(path) if self.inner.origin.folder().is_some_and(|of| path.starts_with(of)) => {
                 options.open(path)
             }
             // A file of the cache: its name there is a hash.
@@ -241,6 +248,11 @@ impl Package {
     /// Io. What is wrong with the package is in the report.
     pub fn verify(&self, options: &PackageVerifyOptions) -> Result<PackageReport> {
         verify(self, options)
+    }
+
+    /// Files and folders that are one on some systems.
+    pub(crate) fn twins(&self) -> &[Twins] {
+        &self.inner.twins
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -268,6 +280,10 @@ impl Package {
                 }
             }
             (Origin::Folder(root), Place::Disk) => Ok(At::Disk(root.join(&file.path))),
+            (Origin::Model(root), Place::Disk) => {
+                let path = file.path.strip_prefix(MODEL).unwrap_or(&file.path);
+                Ok(At::Disk(root.join(path)))
+            }
             _ => self.fetched(file).map(At::Disk),
         }
     }
@@ -306,7 +322,11 @@ impl Package {
     /// shape, a text those that texts have.
     pub(crate) fn at_most(&self, path: &str) -> u64 {
         let limits = self.inner.options.limits();
-        let Some((TENSOR_DATA, name)) = path.split_once('/') else { return limits.fetched_len };
+        let name = match path.split_once('/') {
+            None if path == CARTON_TOML => return limits.text_len,
+            Some((TENSOR_DATA, name)) => name,
+            _ => return limits.fetched_len,
+        };
         let declared = self.inner.tensors.iter().filter_map(|row| match &row.kind {
             TensorKind::Plain { ty, shape, file } if file == name => {
                 let width = ty.width();

@@ -1,12 +1,13 @@
 //! Opening a package: what it says of itself, from a zip, a folder or an address.
 
-use super::{Inner, Package, PackageFile, Place};
+use super::{Inner, MODEL, Package, PackageFile, Place};
 use crate::folder;
 use crate::origin::Origin;
-use crate::rules::NO_PACKAGE;
-use crate::{Description, OpenOptions, Runner};
+use crate::rules::{NO_PACKAGE, NOT_HERE, PART};
+use crate::{Description, OpenOptions};
+use bytes::Bytes;
 use holdall_core::formats::carton::{
-    Contents, PackedFile, no_description, read_zip, rules::MISSING_FILE, write,
+    CARTON_TOML, Contents, PackedFile, Texts, read_zip, rules::MISSING_FILE, write,
 };
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Error, ErrorKind, Remedy, Result, Stop, Window, formats};
@@ -37,7 +38,7 @@ impl Package {
         }
         let name = path.display().to_string();
         if path.is_dir() {
-            return Package::of_folder(path, None, options).map_err(|e| e.in_source(name));
+            return Package::of_folder(path, options).map_err(|e| e.in_source(name));
         }
         let opened = FileSource::open(path).and_then(|file| options.files.source(file));
         let (source, io) = opened.map_err(|e| e.in_source(&name))?;
@@ -70,17 +71,19 @@ impl Package {
         Package::of_zip(source, None, file.io(), name, &options).map(Some)
     }
 
-    /// Opens an unpacked folder that may have no `carton.toml`: the caller says what runs the model.
+    /// Opens a folder without `carton.toml`, which this description stands for: an unpacked package, or one with the
+    /// files of a model alone, which are then below `model/` in the package. [`Recipe::open`](crate::Recipe::open)
+    /// makes the description.
     ///
     /// # Errors
-    /// As [`Package::open`].
+    /// As [`Package::open`]; `package/part` where there is a `carton.toml`.
     pub fn open_folder(
         path: impl AsRef<Path>,
-        runner: Runner,
+        description: &Description,
         options: &OpenOptions,
     ) -> Result<Package> {
         let path = path.as_ref();
-        let opened = Package::of_folder(path, Some(runner), options);
+        let opened = Package::of_described(path, description, options);
         opened.map_err(|e| e.in_source(path.display()))
     }
 
@@ -97,9 +100,15 @@ impl Package {
             // The directory is read once, however often more is fetched for what it leads to.
             let directory =
                 holdall_io::source::fetched(&*source, &mut window, |w| Directory::read(w, limits))?;
-            let contents = holdall_io::source::fetched(&*source, &mut window, |w| {
-                read_zip(&directory, w, limits)
-            })?;
+            let mut read = |given: Option<&Bytes>| {
+                holdall_io::source::fetched(&*source, &mut window, |w| {
+                    read_zip(&directory, w, limits, given)
+                })
+            };
+            let mut contents = read(None)?;
+            if contents.description_is_linked() {
+                contents = read(Some(&description(&contents, options)?))?;
+            }
             Ok((contents, directory))
         });
         let (mut contents, directory) =
@@ -119,7 +128,7 @@ impl Package {
     ) -> Result<Package> {
         let found = match origin {
             Origin::Zip { .. } => Place::Zip,
-            Origin::Folder(_) => Place::Disk,
+            Origin::Folder(_) | Origin::Model(_) => Place::Disk,
         };
         let file = |file: PackedFile| PackageFile {
             path: file.path,
@@ -142,28 +151,67 @@ impl Package {
             links: contents.links,
             files,
             tensors: contents.tensors,
+            twins: contents.twins,
             warnings: contents.warnings,
         };
         Ok(Package { inner: Arc::new(inner), fetcher: options.fetching.0.clone() })
     }
 
-    fn of_folder(root: &Path, runner: Option<Runner>, options: &OpenOptions) -> Result<Package> {
+    fn of_folder(root: &Path, options: &OpenOptions) -> Result<Package> {
         let (found, mut texts) = folder::read(root, options.files.limits())?;
-        if texts.description.is_empty() {
-            if texts.manifest.is_some() && texts.links.is_some() {
-                return Err(no_description("folder"));
-            }
-            let Some(runner) = runner else {
-                let e = MISSING_FILE.broken("there is no `carton.toml` in the folder");
-                return Err(e.with_remedy(Remedy::NameRunner));
-            };
-            let mut description = Description::default();
-            description.runner = runner;
-            texts.description = write::description(&description).into();
+        let is_package = texts.manifest.is_some() && texts.links.is_some();
+        if texts.description.is_none() && !is_package {
+            let e = MISSING_FILE.broken("there is no `carton.toml` in the folder");
+            return Err(e.with_remedy(Remedy::NameRunner));
         }
-        let contents = Contents::new(found, &texts, options.files.limits())?;
+        let limits = options.files.limits();
+        let mut contents = Contents::new(found.clone(), &texts, limits)?;
+        if contents.description_is_linked() {
+            texts.description = Some(description(&contents, options)?);
+            contents = Contents::new(found, &texts, limits)?;
+        }
         let name = root.display().to_string();
         Package::of(contents, Origin::Folder(root.to_owned()), Some(root), Io::Read, name, options)
+    }
+
+    fn of_described(
+        root: &Path,
+        description: &Description,
+        options: &OpenOptions,
+    ) -> Result<Package> {
+        if root.join(CARTON_TOML).exists() {
+            let e = "there is a `carton.toml` in the folder, which says what runs the model";
+            return Err(PART.broken(e));
+        }
+        let limits = options.files.limits();
+        let (origin, found, mut texts) = if root.join("model").is_dir() {
+            let (found, texts) = folder::read(root, limits)?;
+            (Origin::Folder(root.to_owned()), found, texts)
+        } else {
+            let mut found = folder::files(root, folder::Links::Kept, limits)?;
+            found.iter_mut().for_each(|file| file.path.insert_str(0, MODEL));
+            (Origin::Model(root.to_owned()), found, Texts::default())
+        };
+        texts.description = Some(write::description(description).into());
+        let contents = Contents::new(found, &texts, limits)?;
+        Package::of(contents, origin, Some(root), Io::Read, root.display().to_string(), options)
+    }
+}
+
+/// The text that describes a package which only links to it: fetched, since nothing can be opened without.
+fn description(contents: &Contents, options: &OpenOptions) -> Result<Bytes> {
+    let limits = options.files.limits();
+    let hash = contents.file(CARTON_TOML).and_then(|file| file.sha256).unwrap_or_default();
+    let urls = contents.links.urls.iter().find(|(of, _)| *of == hash).map(|(_, urls)| &urls[..]);
+    match &options.fetching.0 {
+        Some(fetcher) => {
+            let path = fetcher.fetch(hash, urls.unwrap_or_default(), limits.text_len)?;
+            folder::text(&path, limits)
+        }
+        None => {
+            let message = format!("`{CARTON_TOML}` is not in the package, which only links to it");
+            Err(NOT_HERE.broken(message))
+        }
     }
 }
 

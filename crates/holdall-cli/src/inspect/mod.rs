@@ -26,6 +26,7 @@ use std::path::PathBuf;
   holdall inspect model.zt -t lm_head.weight             one tensor and its values
   holdall inspect model.zt --json --digests              for programs, with SHA-256 of the content
   holdall inspect model.carton                           the card of a package, zip or folder
+  holdall inspect model.carton --html > model.html       a page to look at, with its pictures
   holdall inspect 'model.carton!/model/weights.zt'       a file inside it, where it lies
 
 GLOB: `*` any characters (dots too), `?` one, `[a-z]` one of a class, `{a,b}` either, `{0..31}` a
@@ -59,6 +60,16 @@ pub(crate) struct InspectArgs {
     #[arg(long, conflicts_with = "json")]
     plain: bool,
 
+    /// Of a package: a page of HTML with its description, tables and pictures, which fetches nothing
+    #[cfg(feature = "carton")]
+    #[arg(long, conflicts_with_all = ["json", "plain", "markdown", "tensor", "stats", "include", "exclude", "sort", "no_group"])]
+    html: bool,
+
+    /// Of a package: the same page as Markdown, without pictures
+    #[cfg(feature = "carton")]
+    #[arg(long, conflicts_with_all = ["json", "plain", "tensor", "stats", "include", "exclude", "sort", "no_group"])]
+    markdown: bool,
+
     /// With --json: add the SHA-256 of every component's decoded bytes
     #[arg(long, requires = "json")]
     digests: bool,
@@ -80,6 +91,12 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
     input::check_once(&args.files)?;
     let mut first = true;
     session.each(&args.files, |path| {
+        #[cfg(feature = "carton")]
+        if let Some(form) = args.form() {
+            let page = crate::package::expect(session, path)?.page(form)?;
+            session.out().write_all(page.as_bytes())?;
+            return Ok(Status::Fine);
+        }
         #[cfg(feature = "carton")]
         if args.is_about_files()
             && let Some(package) = crate::package::open(session, path)?
@@ -130,6 +147,13 @@ pub(crate) fn run(session: &Session, args: &InspectArgs) -> Result<Status, Failu
 
 #[cfg(feature = "carton")]
 impl InspectArgs {
+    /// The form of a page, where one is wanted.
+    fn form(&self) -> Option<holdall::carton::Form> {
+        use holdall::carton::Form;
+        let html = self.html.then_some(Form::Html);
+        html.or_else(|| self.markdown.then_some(Form::Markdown))
+    }
+
     /// Whether no option asks for tensors, which a package is more than.
     fn is_about_files(&self) -> bool {
         self.tensor.is_none()

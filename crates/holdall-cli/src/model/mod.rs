@@ -2,16 +2,21 @@
 
 pub(crate) mod given;
 pub(crate) mod run;
+#[cfg(unix)]
+pub(crate) mod runner;
 mod shown;
 pub(crate) mod test;
+#[cfg(unix)]
+mod words;
 
 use crate::exit::{ARGUMENTS, Failure};
 use crate::input;
 use crate::output::style::Style;
-use crate::output::text::printable;
+use crate::output::text::{escape, printable};
+use crate::package::pack::advised;
 use crate::session::Session;
 use clap::Args;
-use holdall::carton::{OptionValue, Package};
+use holdall::carton::{OptionValue, Package, Recipe, ValueSpec};
 use holdall_run::{LogLine, Model, Settings};
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -24,6 +29,28 @@ pub(crate) struct Running {
     /// Package to run: a `.carton` file or an unpacked folder
     #[arg(value_name = "PACKAGE")]
     package: PathBuf,
+
+    /// What runs the model, as onnx or python: of a folder without `carton.toml`
+    #[arg(long, value_name = "RUNNER")]
+    runner: Option<String>,
+
+    /// Version of the runner's framework that such a folder is for, as `--framework-version '>=3.10'`
+    #[arg(long, value_name = "VERSION", requires = "runner")]
+    framework_version: Option<String>,
+
+    #[command(flatten)]
+    declared: Declared,
+
+    /// Start this as the package's runner, as 'python3 -m holdall.runners.torchscript'
+    #[cfg(unix)]
+    #[arg(long, value_name = "COMMAND", value_parser = words::split)]
+    runner_command: Option<words::Words>,
+
+    /// File that names the commands of runners [default: $HOLDALL_CONFIG, else holdall/config.toml in the folder for
+    /// such files]
+    #[cfg(unix)]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     /// Option for the runner, before the package's own; may be given again
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = option)]
@@ -43,15 +70,40 @@ pub(crate) struct Running {
     #[arg(long, value_name = "LIBRARY")]
     onnxruntime: Option<PathBuf>,
 
-    /// Seconds that a model may take to load, and for a call, or each answer of one that is streamed
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value = "600",
-        value_parser = seconds,
-        allow_hyphen_values = true
-    )]
-    timeout: Duration,
+    /// Seconds that a model may take to load, and for a call, or each answer of one that is streamed [default: 600]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
+    timeout: Option<Duration>,
+}
+
+/// Inputs and outputs that are said by hand.
+#[derive(Debug, Args)]
+pub(crate) struct Declared {
+    /// Declare an input, as 'x: f32[batch, 3]'; may be given again
+    #[arg(long, value_name = "NAME: TYPE[SHAPE]", value_parser = declared)]
+    takes: Vec<ValueSpec>,
+
+    /// Declare an output, as 'y: i64[batch]'; may be given again
+    #[arg(long, value_name = "NAME: TYPE[SHAPE]", value_parser = declared)]
+    gives: Vec<ValueSpec>,
+}
+
+impl Declared {
+    /// Puts them into a recipe, where there are some.
+    pub(crate) fn say(&self, recipe: &mut Recipe) {
+        let some = |of: &[ValueSpec]| (!of.is_empty()).then(|| of.to_vec());
+        (recipe.inputs, recipe.outputs) = (some(&self.takes), some(&self.gives));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.takes.is_empty() && self.gives.is_empty()
+    }
+}
+
+fn declared(text: &str) -> Result<ValueSpec, String> {
+    holdall::carton::declared(text).map_err(|e| match e.hint() {
+        Some(hint) => format!("{}; {hint}", e.message()),
+        None => e.message().to_owned(),
+    })
 }
 
 /// A variable from `NAME=VALUE`, in which the value may be of any bytes that the system has in variables.
@@ -100,14 +152,68 @@ impl Running {
                 .broken("a package is run from a file or a folder, not from `-`")
                 .into());
         }
-        Ok(Package::open_with(&self.package, &input::options(session))?)
+        let Some(runner) = &self.runner else {
+            if !self.declared.is_empty() {
+                let e =
+                    ARGUMENTS.broken("`--takes` and `--gives` are for a folder, with `--runner`");
+                return Err(e.into());
+            }
+            return Ok(Package::open_with(&self.package, &input::options(session))?);
+        };
+        let mut recipe = Recipe::new();
+        recipe.runner = Some(runner.clone());
+        recipe.framework_version.clone_from(&self.framework_version);
+        self.declared.say(&mut recipe);
+        recipe.open = input::options(session);
+        recipe.limits = session.global.limits();
+        let (package, undeclared) = recipe.open(&self.package).map_err(advised)?;
+        if let Some((name, why)) = undeclared {
+            let (name, why) = (escape(&name), printable(&why));
+            session.warn(format_args!(
+                "`{name}` cannot be declared in a package: {why}; no inputs and outputs are declared"
+            ));
+        }
+        Ok(package)
+    }
+
+    /// The runners that there are, besides those in the box.
+    #[cfg(unix)]
+    fn add_runners(&self, settings: Settings, package: &Package) -> Result<Settings, Failure> {
+        use holdall_run::{Config, Program};
+        let config = match &self.config {
+            Some(path) => Config::read(path)?,
+            None => Config::load()?,
+        };
+        let mut runners = settings.runners.clone();
+        // An engine in this process could not be ended when the time is over.
+        if self.timeout.is_some() {
+            runners = runner::apart(runners, self.engine());
+        }
+        runners = runners.with_config(&config);
+        if let Some(words) = &self.runner_command {
+            let name = package.description().runner.name.as_str();
+            runners = runners.with(Program::new(name, words.0.clone()));
+        }
+        Ok(settings.with_runners(runners))
+    }
+
+    /// The library that runs graphs, where one is named.
+    #[cfg(unix)]
+    fn engine(&self) -> Option<&std::path::Path> {
+        #[cfg(feature = "onnxruntime")]
+        return self.onnxruntime.as_deref();
+        #[cfg(not(feature = "onnxruntime"))]
+        None
     }
 
     /// Unpacks and loads its model. What the model prints goes to standard error.
     fn load(&self, session: &Session, package: &Package) -> Result<Model, Failure> {
         #[cfg(unix)]
         crate::signals::leave_nothing_behind();
-        let mut settings = Settings::default().with_timeout(self.timeout);
+        let mut settings = Settings::default();
+        if let Some(timeout) = self.timeout {
+            settings = settings.with_timeout(timeout);
+        }
         for (name, value) in &self.options {
             settings = settings.with_option(name, value.clone());
         }
@@ -116,6 +222,10 @@ impl Running {
             let engine = holdall_run::onnx::OnnxRuntime::load(library)?;
             let runners = settings.runners.clone();
             settings = settings.with_runners(runners.with(engine));
+        }
+        #[cfg(unix)]
+        {
+            settings = self.add_runners(settings, package)?;
         }
         if let Some(python) = &self.python {
             settings = settings.with_python(python);

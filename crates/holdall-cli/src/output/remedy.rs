@@ -58,8 +58,8 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::FollowLinks => "`--follow-links` packs what such links lead to",
         Remedy::SetCache => "set `HOLDALL_CACHE` to a folder",
         Remedy::NameRunner => {
-            "if a model's files are in the folder, say what runs them: `holdall pack FOLDER \
-             --runner NAME --framework-version VERSION` makes a package"
+            "if a model's files are in the folder, say what runs them: `--runner NAME \
+             --framework-version VERSION`, to run them or to `holdall pack` them"
         }
         Remedy::PackFile => {
             "`holdall inspect` shows what is in it, `holdall pack` makes a package of it"

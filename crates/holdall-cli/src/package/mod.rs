@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::input::{self, STDIN, Standard};
 use crate::session::Session;
 use holdall::File;
-use holdall::carton::{DimSpec, Package, ShapeSpec};
+use holdall::carton::{Package, ShapeSpec};
 use std::io::Read as _;
 use std::path::Path;
 
@@ -84,16 +84,5 @@ fn is_other(path: &Path) -> bool {
 
 /// A declared shape as people read it: `[batch, 3, *]`.
 pub(crate) fn shape(shape: &ShapeSpec) -> String {
-    match shape {
-        ShapeSpec::Any => "any".to_owned(),
-        ShapeSpec::Symbol(symbol) => crate::output::text::escape(symbol),
-        ShapeSpec::Dims(dims) => {
-            let dim = |dim: &DimSpec| match dim {
-                DimSpec::Size(n) => n.to_string(),
-                DimSpec::Symbol(symbol) => crate::output::text::escape(symbol),
-                DimSpec::Any => "*".to_owned(),
-            };
-            format!("[{}]", dims.iter().map(dim).collect::<Vec<_>>().join(", "))
-        }
-    }
+    crate::output::text::escape(&shape.to_string())
 }

@@ -23,7 +23,9 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   holdall pack model.onnx --name Doubler    all else is read from the file
   holdall pack folder -o model.carton       with `carton.toml` and `model/`
-  holdall pack weights.zt --runner python --framework-version '>=3.10'
+  holdall pack folder --runner onnx         with the files of a model alone
+  holdall pack weights.zt --runner python --framework-version '>=3.10' \\
+      --takes 'x: f32[n, 2]' --gives 'p: f32[n, 2]'
   holdall pack model.onnx --from-toml card.toml --tensor x=x.npy
                                             self-tests as card.toml says
 
@@ -66,6 +68,9 @@ pub(crate) struct PackArgs {
     /// Version of the runner's framework, as Cargo writes requirements: =1.12.1, >=2
     #[arg(long, value_name = "VERSION")]
     framework_version: Option<String>,
+
+    #[command(flatten)]
+    declared: crate::model::Declared,
 
     /// Option for the runner; may be given again
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = crate::model::option)]
@@ -142,6 +147,7 @@ fn recipe(session: &Session, args: &PackArgs) -> Result<Recipe, Failure> {
     recipe.runner.clone_from(&args.runner);
     recipe.framework_version.clone_from(&args.framework_version);
     recipe.options.clone_from(&args.options);
+    args.declared.say(&mut recipe);
     recipe.from_toml.clone_from(&args.from_toml);
     recipe.description = args.description.as_deref().map(read).transpose()?;
     recipe.platforms = (!args.platforms.is_empty()).then(|| args.platforms.clone());
@@ -152,7 +158,7 @@ fn recipe(session: &Session, args: &PackArgs) -> Result<Recipe, Failure> {
 }
 
 /// An error about what the package lacks, with the options that say it.
-fn advised(e: Error) -> Error {
+pub(crate) fn advised(e: Error) -> Error {
     if e.code() != RUNNER.code {
         return e;
     }

@@ -64,6 +64,8 @@ crate::error::rules! {
 /// The most components that one tensor may have.
 pub const MAX_COMPONENTS: usize = 1024;
 
+/// Cases of warnings about tensors that are kept one by one.
+const MOST_CASES: usize = 4096;
 /// Things passed over that are remembered.
 const MOST_UNKEPT: usize = 8;
 
@@ -166,15 +168,25 @@ impl IndexBuilder {
         component: Option<&str>,
         message: impl FnOnce() -> Cow<'static, str>,
     ) {
-        match self.inner.warnings.iter_mut().find(|w| w.code == code) {
+        let known = self.inner.warnings.iter_mut().find(|w| w.code == code);
+        let is_kept = tensor.is_some() && self.inner.cases.len() < MOST_CASES;
+        if known.is_some() && !is_kept {
+            known.into_iter().for_each(|w| w.count += 1);
+            return;
+        }
+        let case = Warning {
+            code,
+            message: cut_message(message()).into_owned(),
+            tensor: tensor.map(str::to_owned),
+            component: component.map(str::to_owned),
+            count: 1,
+        };
+        match known {
             Some(w) => w.count += 1,
-            None => self.inner.warnings.push(Warning {
-                code,
-                message: cut_message(message()).into_owned(),
-                tensor: tensor.map(str::to_owned),
-                component: component.map(str::to_owned),
-                count: 1,
-            }),
+            None => self.inner.warnings.push(case.clone()),
+        }
+        if is_kept {
+            self.inner.cases.push(case);
         }
     }
 

@@ -74,6 +74,8 @@ pub(super) struct Inner {
     pub(super) unkept: Vec<String>,
     pub(super) attributes: Attributes,
     pub(super) warnings: Vec<Warning>,
+    /// The cases of those that are about tensors, one by one: the first of the file.
+    pub(super) cases: Vec<Warning>,
     /// All names, one after the other.
     pub(super) names: String,
     /// All shapes, one after the other.
@@ -192,6 +194,21 @@ impl Index {
     /// What is odd about the file but does not make it bad.
     pub fn warnings(&self) -> &[Warning] {
         &self.0.warnings
+    }
+
+    /// The same of the file as a whole, and of the tensors that are chosen by their names. Of a file with more than
+    /// thousands of cases those behind are counted whatever tensor they are about.
+    pub fn warnings_of(&self, is_chosen: &dyn Fn(&str) -> bool) -> Vec<Warning> {
+        let about = |warning: &Warning| {
+            let Some(_) = warning.tensor else { return Some(warning.clone()) };
+            let cases = || self.0.cases.iter().filter(|case| case.code == warning.code);
+            let unknown = warning.count.saturating_sub(cases().count() as u64);
+            let chosen = || cases().filter(|case| case.tensor.as_deref().is_some_and(is_chosen));
+            let first = chosen().next().or_else(|| (unknown > 0).then_some(warning))?;
+            let count = (chosen().count() as u64).saturating_add(unknown);
+            Some(Warning { count, ..first.clone() })
+        };
+        self.0.warnings.iter().filter_map(about).collect()
     }
 
     /// The index, where every tensor can be read.

@@ -186,6 +186,50 @@ pub(crate) fn accepts() -> Vec<(&'static str, Vec<u8>)> {
     p.add("LINKS", links(&[b"tensor = []\n", b"x"]));
     all.push(("linked-index", p.bytes()));
 
+    // A link that leads to what is elsewhere.
+    let mut p = Package::minimal();
+    p.elsewhere("model/blobs/abc", b"content");
+    p.link("model/w", "blobs/abc", b"content");
+    p.add("LINKS", links(&[b"content"]));
+    all.push(("linked-target", p.bytes()));
+
+    // Paths that are one where case or the form of Unicode is ignored.
+    let mut p = Package::minimal();
+    for path in [
+        "model/Weights",
+        "model/weights",
+        "model/caf\u{e9}",
+        "model/cafe\u{301}",
+        "model/stra\u{df}e",
+        "model/STRASSE",
+        "model/\u{1e9e}",
+        "model/\u{df}",
+        "model/A/x",
+        "model/a/y",
+        "model/B",
+    ] {
+        p.add(path, path).flags |= 1 << 11;
+    }
+    p.elsewhere("model/b", b"b");
+    p.add("LINKS", links(&[b"b"]));
+    p.add("model/C/", "");
+    p.add("model/c/x", "x");
+    all.push(("twins", p.bytes()));
+    // And the names of a package's own.
+    let mut p = Package::minimal();
+    for path in ["Carton.toml", "links", "Manifest/x", "Tensor_data/x", "Model/a"] {
+        p.add(path, path);
+    }
+    all.push(("twins-of-its-own", p.bytes()));
+
+    let mut p = Package::minimal();
+    p.add("tensor_data/index.toml", {
+        tensor("x", "uint8", "[2]", "a/x.bin") + &tensor("s", "string", "[1]", "a/b/s.toml")
+    });
+    p.add("tensor_data/a/x.bin", "xy");
+    p.add("tensor_data/a/b/s.toml", "data = [\"s\"]\n");
+    all.push(("tensor-folders", p.bytes()));
+
     // Two names of one file.
     let mut p = Package::minimal();
     p.add("tensor_data/index.toml", {

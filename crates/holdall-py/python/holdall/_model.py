@@ -38,6 +38,25 @@ def variables(env: Optional[Env]) -> list[tuple[str, Optional[str]]]:
     return pairs
 
 
+#: Commands of runners by name: a program and its arguments.
+Runners = Mapping[str, Sequence[str]]
+
+
+def commands(runners: Optional[Runners]) -> list[tuple[str, list[str]]]:
+    """Commands of runners, checked."""
+    wrong = TypeError("runners is a mapping of names to commands: lists of texts, the first of them a program")
+    if runners is None:
+        return []
+    if not isinstance(runners, Mapping):
+        raise wrong
+    for name, command in runners.items():
+        if not isinstance(name, str) or not isinstance(command, (list, tuple)) or not command:
+            raise wrong
+        if not all(isinstance(part, str) for part in command):
+            raise wrong
+    return [(name, list(command)) for name, command in runners.items()]
+
+
 def to_stderr(line: str, is_error: bool) -> None:
     """Shows a line that a model printed."""
     print(line, file=sys.stderr)
@@ -48,18 +67,29 @@ def load(
     options: Optional[Options],
     python: Union[str, "os.PathLike[str]", None],
     env: Optional[Env],
-    timeout: float,
+    timeout: Optional[float],
     log: Optional[Log],
+    runners: Optional[Runners],
 ) -> "Model":
     """The model of a package, loaded."""
     if log is not None and not callable(log):
         raise TypeError("log is a function of a line and of whether it was printed on standard error")
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float, type(None))):
         raise TypeError("timeout is a number of seconds")
     if python is None:
         python = os.environ.get("HOLDALL_PYTHON") or sys.executable or None
+    interpreter = os.fsdecode(python) if python else "python3"
     loaded = package._native.load(
-        _declared.options(options) or {}, python, variables(env), float(timeout), log or to_stderr
+        {
+            "options": _declared.options(options) or {},
+            "python": python,
+            "environment": variables(env),
+            "timeout": None if timeout is None else float(timeout),
+            "log": log or to_stderr,
+            "own_runners": [("torchscript", [interpreter, "-m", "holdall.runners.torchscript"])],
+            "runners": commands(runners),
+            "program": [sys.executable, "-m", "holdall"] if sys.executable else [],
+        }
     )
     return Model(loaded, package.source, package.name, package.runner, package.inputs, package.outputs)
 

@@ -11,7 +11,7 @@ from . import _holdall
 from ._carton_arrays import Value, value
 from ._carton_types import Example, PackageFile, PackageReport, Runner, SelfTest, SelfTestReports, Spec
 from ._file import Allow, Check, File, Io, Source, _is_text, allowed, in_memory
-from ._model import Env, Log, Model, Options, load
+from ._model import Env, Log, Model, Options, Runners, load
 from ._progress import Progress, listening
 from ._reports import Warning, made
 from .errors import NotFound, Unsupported
@@ -27,13 +27,16 @@ def open_package(
     allow: Iterable[Allow],
     offline: bool,
     name: Optional[str],
+    said: Optional[dict[str, Any]] = None,
 ) -> "Package":
     """See :func:`holdall.carton.open`."""
     caps = dict(limits) if limits is not None else None
     words, offline = allowed(allow), bool(offline)
     if isinstance(source, (str, os.PathLike)):
-        opened = _holdall.Package.open(source, io, check, caps, words, offline)
+        opened = _holdall.Package.open(source, io, check, caps, words, offline, said)
         return Package(opened, os.fsdecode(source))
+    if said is not None:
+        raise TypeError("what runs a model is said of a folder without carton.toml")
     data, name = in_memory(source, name)
     return Package(_holdall.Package.open_bytes(data, name, check, caps, words, offline), name)
 
@@ -136,6 +139,19 @@ class Package:
             self._tensors = File(native, self.source)
         return self._tensors
 
+    def html(self) -> str:
+        """A page that shows the package: a document of HTML with its description, tables, and the pictures, sounds and films of
+        ``misc``. It fetches nothing and runs nothing; HTML of the description is text in it.
+
+        Raises:
+            Integrity: a file that is shown is another than was packed.
+        """
+        return self._native.page(True)
+
+    def markdown(self) -> str:
+        """The same page as Markdown; pictures are links in it."""
+        return self._native.page(False)
+
     def read(self, path: str) -> bytes:
         """The bytes of a file of the package, checked against its SHA-256. One that is only linked to is fetched.
 
@@ -200,11 +216,12 @@ class Package:
         options: Optional[Options] = None,
         python: Union[str, "os.PathLike[str]", None] = None,
         env: Optional[Env] = None,
-        timeout: float = 600.0,
+        timeout: Optional[float] = None,
         log: Optional[Log] = None,
+        runners: Optional[Runners] = None,
     ) -> Model:
         """Loads the model, which begins to execute what is in the package: see :func:`holdall.carton.load`."""
-        return load(self, options, python, env, timeout, log)
+        return load(self, options, python, env, timeout, log, runners)
 
     def test(
         self,
@@ -215,11 +232,12 @@ class Package:
         options: Optional[Options] = None,
         python: Union[str, "os.PathLike[str]", None] = None,
         env: Optional[Env] = None,
-        timeout: float = 600.0,
+        timeout: Optional[float] = None,
         log: Optional[Log] = None,
+        runners: Optional[Runners] = None,
     ) -> SelfTestReports:
         """Loads the model and runs the package's self-tests: see :func:`holdall.carton.test`."""
-        with self.load(options=options, python=python, env=env, timeout=timeout, log=log) as model:
+        with self.load(options=options, python=python, env=env, timeout=timeout, log=log, runners=runners) as model:
             return model.test(rtol=rtol, atol=atol, equal_nan=equal_nan)
 
     def close(self) -> None:

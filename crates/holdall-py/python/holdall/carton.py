@@ -40,7 +40,7 @@ from ._carton_types import (
     Spec,
 )
 from ._file import Allow, Check, Io, Source
-from ._model import Env, Log, Model, Options
+from ._model import Env, Log, Model, Options, Runners
 from ._pack import Path, pack, report
 from ._package import Package, open_package
 from ._progress import Progress, listening
@@ -77,6 +77,10 @@ def open(
     allow: Iterable[Allow] = (),
     offline: bool = False,
     name: Optional[str] = None,
+    runner: Optional[str] = None,
+    framework_version: Optional[str] = None,
+    inputs: Optional[Iterable[Union[Spec, tuple[Any, ...]]]] = None,
+    outputs: Optional[Iterable[Union[Spec, tuple[Any, ...]]]] = None,
 ) -> Package:
     """Opens a package. Only what describes it is read, and nothing of it is executed.
 
@@ -90,21 +94,43 @@ def open(
         offline: Whether files that the package only links to come from the cache alone. Else they are fetched when
             they are read.
         name: Name for a source without a path, for messages.
+        runner, framework_version: What runs the model of a folder without ``carton.toml``, which has the model's files, or
+            a folder ``model`` with them. Of ``"onnx"`` the version is known from the graph, and so are inputs and outputs.
+        inputs, outputs: Declared ones of such a folder, as :func:`pack` takes them.
 
     Raises:
         MissingFile, Io: it cannot be read.
         Malformed, Integrity, Limit: what is wrong with it.
         Misuse: it is a file of another format.
     """
-    return open_package(source, io, check, limits, allow, offline, name)
+    said = None
+    if any(of is not None for of in (runner, framework_version, inputs, outputs)):
+        said = {
+            "runner": _declared.optional(runner, "runner"),
+            "framework_version": _declared.optional(framework_version, "framework_version"),
+            "inputs": _declared.specs(inputs, "input"),
+            "outputs": _declared.specs(outputs, "output"),
+        }
+    return open_package(source, io, check, limits, allow, offline, name, said)
 
 
 @contextmanager
-def _opened(source: Union[Source, Package], allow: Iterable[Allow] = (), offline: bool = False) -> Iterator[Package]:
+def _opened(
+    source: Union[Source, Package],
+    allow: Iterable[Allow] = (),
+    offline: bool = False,
+    runner: Optional[str] = None,
+    framework_version: Optional[str] = None,
+) -> Iterator[Package]:
     if isinstance(source, Package):
+        if runner is not None or framework_version is not None:
+            raise TypeError("what runs the model of an open package is known")
         yield source
     else:
-        with open(source, allow=allow, offline=offline) as package:
+        opened = open(
+            source, allow=allow, offline=offline, runner=runner, framework_version=framework_version
+        )
+        with opened as package:
             yield package
 
 
@@ -114,8 +140,11 @@ def load(
     options: Optional[Options] = None,
     python: Optional[Path] = None,
     env: Optional[Env] = None,
-    timeout: float = 600.0,
+    timeout: Optional[float] = None,
     log: Optional[Log] = None,
+    runners: Optional[Runners] = None,
+    runner: Optional[str] = None,
+    framework_version: Optional[str] = None,
     allow: Iterable[Allow] = (),
     offline: bool = False,
 ) -> Model:
@@ -132,10 +161,14 @@ def load(
         env: Variables for that process: a mapping of names to texts, or the names of your own to be passed. Without
             it the process has those that programs need (paths, language, threads, devices), and none that may be
             secrets.
-        timeout: Seconds that the model may take to load, and for each call.
+        timeout: Seconds that the model may take to load, and for each call; 600 unless said. Where it is said, the engine
+            for ONNX has a process of its own, too, which is ended when the time is over.
         log: Called with each line that the model prints, and whether it was printed on standard error, from a thread
             of its own. What it raises, ``SystemExit`` too, is told to ``sys.unraisablehook``, and the call goes on.
             Unless said, lines go to ``sys.stderr``.
+        runners: Commands of runners by name, before those of the user's configuration file: ``{"mine": ["python3", "mine.py"]}``.
+            ``torchscript`` is there where ``python`` has torch and this package.
+        runner, framework_version: What runs the model of a folder without ``carton.toml``: see :func:`open`.
 
     Raises:
         Unsupported: there is no such runner (``run/no-runner``), or not in the version, or on the platform, that the
@@ -143,8 +176,8 @@ def load(
         Malformed: the model cannot be loaded, or took too long (``runner/timeout``).
         Integrity: a file is not the one that was packed.
     """
-    with _opened(source, allow, offline) as package:
-        return package.load(options=options, python=python, env=env, timeout=timeout, log=log)
+    with _opened(source, allow, offline, runner, framework_version) as package:
+        return package.load(options=options, python=python, env=env, timeout=timeout, log=log, runners=runners)
 
 
 def run(
@@ -154,15 +187,18 @@ def run(
     options: Optional[Options] = None,
     python: Optional[Path] = None,
     env: Optional[Env] = None,
-    timeout: float = 600.0,
+    timeout: Optional[float] = None,
     log: Optional[Log] = None,
+    runners: Optional[Runners] = None,
+    runner: Optional[str] = None,
+    framework_version: Optional[str] = None,
     allow: Iterable[Allow] = (),
     offline: bool = False,
 ) -> dict[str, Value]:
     """Loads the model of a package and runs it once: :func:`load` and :meth:`Model.run`. **What is in the package is
     executed.**"""
-    with _opened(source, allow, offline) as package:
-        with package.load(options=options, python=python, env=env, timeout=timeout, log=log) as model:
+    with _opened(source, allow, offline, runner, framework_version) as package:
+        with package.load(options=options, python=python, env=env, timeout=timeout, log=log, runners=runners) as model:
             return model.run(inputs)
 
 
@@ -175,8 +211,11 @@ def test(
     options: Optional[Options] = None,
     python: Optional[Path] = None,
     env: Optional[Env] = None,
-    timeout: float = 600.0,
+    timeout: Optional[float] = None,
     log: Optional[Log] = None,
+    runners: Optional[Runners] = None,
+    runner: Optional[str] = None,
+    framework_version: Optional[str] = None,
     allow: Iterable[Allow] = (),
     offline: bool = False,
 ) -> SelfTestReports:
@@ -191,7 +230,7 @@ def test(
     Raises:
         What :func:`load` raises.
     """
-    with _opened(source, allow, offline) as package:
+    with _opened(source, allow, offline, runner, framework_version) as package:
         return package.test(
             rtol=rtol,
             atol=atol,
@@ -201,6 +240,7 @@ def test(
             env=env,
             timeout=timeout,
             log=log,
+            runners=runners,
         )
 
 
@@ -247,7 +287,7 @@ def shrink(
         allow: Addresses that may be linked to: ``"http"``, ``"private-hosts"``.
 
     Raises:
-        NotFound: there is no such file. Misuse: no file is chosen, or one that describes the package.
+        NotFound: there is no such file. Misuse: no file is chosen, or one that ``MANIFEST`` does not list.
     """
     pairs, large = _declared.links(links), _declared.count(at_least, "at_least")
     template = _declared.optional(base_url, "base_url")

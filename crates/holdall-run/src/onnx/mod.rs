@@ -74,15 +74,7 @@ impl Options {
 
 /// The file of the graph in a folder.
 fn graph_file(folder: &Path) -> Result<PathBuf> {
-    let usual = folder.join("model.onnx");
-    if usual.is_file() {
-        return Ok(usual);
-    }
-    let read = std::fs::read_dir(folder).map_err(|e| crate::model::io(e, "reading `model`"))?;
-    let mut found: Vec<PathBuf> = read
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|e| e == "onnx"))
-        .collect();
+    let mut found = holdall::carton::onnx_files(folder)?;
     match (found.pop(), found.len()) {
         (Some(only), 0) => Ok(only),
         (None, _) => Err(ONNX_FILE.broken("there is no `.onnx` file in `model`")),

@@ -3,17 +3,17 @@
 use super::environment;
 use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
 use super::log::{Last, pass_lines};
+use super::shared::{Shared, Side};
 use super::values;
 use crate::model::{Cancelled, Settings, Span, io};
-use crate::rules::{CLOSED, DIED, FAILED, FRAME, HANDSHAKE, ORDER, SHARED, START, TIMEOUT};
+use crate::rules::{CLOSED, DIED, FAILED, FRAME, HANDSHAKE, ORDER, START, TIMEOUT};
 use crate::runner::{Each, Named};
 use crate::temporary::Temporary;
-use holdall::{Bytes, Error, Result};
+use holdall::{Error, Result, Rule};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde_json::{Value as Json, json};
 use std::io::{Read, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -32,9 +32,11 @@ const MEMORY: &str = "/dev/shm";
 pub(crate) struct Process {
     child: Child,
     wire: UnixStream,
-    shared: Temporary,
-    /// Files made by this side.
-    files: u64,
+    /// For the tensors that are too large for a frame.
+    folder: Temporary,
+    shared: Shared,
+    /// Tensors of more bytes than this are.
+    shared_from: usize,
     request: u32,
     /// Whether it was found to have ended while it was waited for.
     seen_ended: bool,
@@ -48,11 +50,27 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program whose standard input is the wire, in the environment that is chosen for it, and shakes hands. Gives what it says it is, or how it
-    /// failed.
-    pub(crate) fn start(mut command: Command, settings: &Settings) -> Result<(Process, Frame)> {
+    /// Starts a program whose standard input is the wire, in the environment that is chosen for it, and shakes hands.
+    /// Gives what it says it is, or how it failed.
+    pub(crate) fn start(command: Command, settings: &Settings) -> Result<(Process, Frame)> {
+        let mut process = Process::spawn(command, settings)?;
+        let ready = process.hello(&[PROTOCOL], values::SHARED_FROM)?;
+        if ready.kind == Kind::Fail {
+            return Ok((process, ready));
+        }
+        if ready.header.get("protocol").and_then(Json::as_u64) != Some(PROTOCOL) {
+            let found = ready.header.get("protocol").unwrap_or(&Json::Null);
+            return Err(HANDSHAKE.broken(format!(
+                "it answers with version {found} of the protocol, offered was {PROTOCOL}"
+            )));
+        }
+        Ok((process, ready))
+    }
+
+    /// Starts a program, and says nothing to it.
+    pub(crate) fn spawn(mut command: Command, settings: &Settings) -> Result<Process> {
         let log = settings.log.as_ref();
-        let shared = tempfile::Builder::new()
+        let folder = tempfile::Builder::new()
             .prefix("holdall-run-")
             .tempdir_in(MEMORY)
             .or_else(|_| tempfile::Builder::new().prefix("holdall-run-").tempdir())
@@ -77,11 +95,13 @@ impl Process {
         let out = child.stdout.take().and_then(|out| pass_lines(out, false, log.cloned(), None));
         let keep = Some(last_lines.clone());
         let err = child.stderr.take().and_then(|err| pass_lines(err, true, log.cloned(), keep));
-        let mut process = Process {
+        let shared = Shared::new(folder.path(), Side::In);
+        Ok(Process {
             child,
             wire,
+            folder,
             shared,
-            files: 0,
+            shared_from: values::SHARED_FROM,
             request: 0,
             seen_ended: false,
             reaped: false,
@@ -89,23 +109,45 @@ impl Process {
             cancelled: settings.cancelled.clone(),
             last_lines,
             readers: out.into_iter().chain(err).collect(),
-        };
+        })
+    }
+
+    /// Offers versions of the protocol. Gives the answer, whatever it says.
+    pub(crate) fn hello(&mut self, protocols: &[u64], shared_from: usize) -> Result<Frame> {
+        self.shared_from = shared_from;
         let hello = json!({
-            "protocols": [PROTOCOL],
-            "shared": process.shared.path(),
-            "shared_from": values::SHARED_FROM,
+            "protocols": protocols,
+            "shared": self.folder.path(),
+            "shared_from": shared_from,
         });
-        let ready = process.ask(Kind::Hello, hello, Vec::new(), Kind::Ready)?;
-        if ready.kind == Kind::Fail {
-            return Ok((process, ready));
+        self.ask(Kind::Hello, hello, Vec::new(), Kind::Ready)
+    }
+
+    /// Sends bytes that need not be a frame, and waits a while for the process to end.
+    pub(crate) fn ends_after(&mut self, bytes: &[u8]) -> bool {
+        let _ = self.wire.set_write_timeout(Some(LOOK));
+        // Whoever ended already does not take them.
+        let _ = self.wire.write_all(bytes);
+        self.ends_within(self.timeout)
+    }
+
+    /// Closes the wire without a word, and waits a while for the process to end.
+    pub(crate) fn ends_when_closed(&mut self) -> bool {
+        let _ = self.wire.shutdown(std::net::Shutdown::Both);
+        self.ends_within(self.timeout)
+    }
+
+    fn ends_within(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        while !self.has_ended() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
         }
-        if ready.header.get("protocol").and_then(Json::as_u64) != Some(PROTOCOL) {
-            let found = ready.header.get("protocol").unwrap_or(&Json::Null);
-            return Err(HANDSHAKE.broken(format!(
-                "it answers with version {found} of the protocol, offered was {PROTOCOL}"
-            )));
-        }
-        Ok((process, ready))
+        self.has_ended()
+    }
+
+    /// Whether tensors lie in shared memory that nobody took.
+    pub(crate) fn has_shared_files(&self) -> bool {
+        self.shared.has_files()
     }
 
     /// Sends a request and waits for its one answer. [`Kind::Fail`] is handed on for the caller to tell.
@@ -132,7 +174,8 @@ impl Process {
         each: Each<'_>,
     ) -> Result<Option<Frame>> {
         let whole = Instant::now() + self.timeout;
-        let (rows, data) = values::pack(inputs, &mut |bytes| self.share(bytes))?;
+        let shared = &mut self.shared;
+        let (rows, data) = values::pack(inputs, self.shared_from, &mut |bytes| shared.put(bytes))?;
         self.send(Kind::Call, json!({ "values": rows }), data)?;
         loop {
             let mut frame = match span {
@@ -143,7 +186,7 @@ impl Process {
                 Kind::Item => {
                     let data = std::mem::take(&mut frame.data);
                     let unpacked = values::unpack(&frame.header, data, &mut |file, len| {
-                        self.shared(file, len)
+                        self.shared.take(file, len)
                     });
                     let outputs = unpacked.map_err(|e| self.tell(e))?;
                     if let Err(e) = each(outputs) {
@@ -330,41 +373,6 @@ impl Process {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-
-    /// Puts bytes into shared memory.
-    fn share(&mut self, bytes: &[u8]) -> Result<u64> {
-        let number = self.files;
-        self.files += 1;
-        let path = self.shared.path().join(format!("in-{number}"));
-        std::fs::write(path, bytes).map_err(|e| io(e, "writing a tensor to shared memory"))?;
-        Ok(number)
-    }
-
-    /// Takes bytes out of shared memory. The file goes.
-    fn shared(&mut self, number: u64, len: u64) -> Result<Bytes> {
-        let path = self.shared.path().join(format!("out-{number}"));
-        let broken = |what| SHARED.broken(what).within(format!("shared memory {number}"));
-        let unread = |e| broken("it cannot be opened".to_owned()).because(e);
-        let options = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let mut file = std::fs::OpenOptions::new()
-            .read(true)
-            .custom_flags(options.bits() as i32)
-            .open(&path)
-            .map_err(unread)?;
-        let found = file.metadata().map_err(unread)?;
-        if !found.is_file() || found.size() != len {
-            return Err(broken(format!("{} bytes, said to be {len}", found.size())));
-        }
-        let Ok(room) = usize::try_from(len) else { return Err(broken("too long".to_owned())) };
-        let mut out = Vec::with_capacity(room);
-        let read = Read::by_ref(&mut file).take(len).read_to_end(&mut out);
-        let read = read.map_err(|e| io(e, "reading a tensor from shared memory"))?;
-        let _ = std::fs::remove_file(path);
-        if read != room {
-            return Err(broken(format!("it ends after {read} bytes, said to be {len}")));
-        }
-        Ok(out.into())
-    }
 }
 
 impl Drop for Process {
@@ -376,20 +384,16 @@ impl Drop for Process {
             // Whoever does not listen is killed below.
             let _ = self.wire.set_write_timeout(Some(LOOK));
             let _ = self.wire.write_all(&bye);
-            let until = Instant::now() + GRACE;
-            while !self.has_ended() && Instant::now() < until {
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            self.ends_within(GRACE);
         }
         self.kill();
         self.hear_out();
     }
 }
 
-/// An error that the runner told of, under the rule that fits.
-pub(crate) fn failed(frame: &Frame, rules: &[(&str, &'static holdall::Rule)]) -> Error {
-    let what = frame.text("what");
-    let rule = rules.iter().find(|(name, _)| *name == what).map_or(&FAILED, |(_, rule)| rule);
+/// An error that the runner told of, under the rule that fits what it says.
+pub(crate) fn failed(frame: &Frame, rule_of: fn(&str) -> Option<&'static Rule>) -> Error {
+    let rule = rule_of(frame.text("what")).unwrap_or(&FAILED);
     match frame.text("message") {
         "" => FRAME.broken("a failure without a message"),
         text => rule.broken(text.to_owned()),

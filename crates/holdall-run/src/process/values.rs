@@ -8,7 +8,7 @@ use holdall::error::Shown as _;
 use holdall::{Bytes, Result};
 use serde_json::{Map, Value as Json, json};
 
-/// Tensors of more bytes than this go through shared memory.
+/// Tensors of more bytes than this go through shared memory, unless the one who calls says otherwise.
 pub const SHARED_FROM: usize = 1 << 20;
 /// So do those that would make a frame's data longer than this.
 const DATA_TARGET: usize = 16 << 20;
@@ -18,18 +18,19 @@ const ALIGN: usize = 64;
 const RANK_MAX: usize = 64;
 
 /// What is said of values in a frame's header under `values`, and its data. `share` puts bytes into a file and
-/// gives its number.
+/// gives its number: of tensors with more bytes than `shared_from`.
 ///
 /// # Errors
 /// What `share` gives.
 pub fn pack(
     values: &Named,
+    shared_from: usize,
     share: &mut dyn FnMut(&[u8]) -> Result<u64>,
 ) -> Result<(Json, Vec<u8>)> {
     let mut data = Vec::new();
     let mut all = Vec::with_capacity(values.len());
     for (name, value) in values {
-        let mut row = pack_one(value, &mut data, share)?;
+        let mut row = pack_one(value, &mut data, shared_from, share)?;
         row.insert("name".to_owned(), json!(name));
         all.push(Json::Object(row));
     }
@@ -39,6 +40,7 @@ pub fn pack(
 fn pack_one(
     value: &TensorValue,
     data: &mut Vec<u8>,
+    shared_from: usize,
     share: &mut dyn FnMut(&[u8]) -> Result<u64>,
 ) -> Result<Map<String, Json>> {
     let mut row = Map::new();
@@ -47,7 +49,7 @@ fn pack_one(
             row.insert("dtype".to_owned(), json!(ty.as_str()));
             row.insert("shape".to_owned(), json!(shape));
             row.insert("len".to_owned(), json!(bytes.len()));
-            if bytes.len() > SHARED_FROM || data.len() + bytes.len() > DATA_TARGET {
+            if bytes.len() > shared_from || data.len() + bytes.len() > DATA_TARGET {
                 row.insert("file".to_owned(), json!(share(bytes)?));
             } else {
                 data.resize(data.len().next_multiple_of(ALIGN), 0);
@@ -61,8 +63,10 @@ fn pack_one(
             row.insert("strings".to_owned(), json!(data));
         }
         TensorValue::Nested(inner) => {
-            let rows: Result<Vec<Json>> =
-                inner.iter().map(|v| Ok(Json::Object(pack_one(v, data, share)?))).collect();
+            let rows: Result<Vec<Json>> = inner
+                .iter()
+                .map(|v| Ok(Json::Object(pack_one(v, data, shared_from, share)?)))
+                .collect();
             row.insert("nested".to_owned(), Json::Array(rows?));
         }
     }

@@ -1,316 +1,63 @@
-# The side of the wire on which a model's Python code runs. Section 5 of docs/spec/runner.md.
-import collections.abc, importlib, importlib.util, json, os, shutil, signal, socket, struct, sys
-import threading, time, traceback, types
+# The runner `python`: a model's own code. Section 5 of docs/spec/runner.md. What is in wire.py comes before it.
+import importlib.util, types
 
-PREFIX = struct.Struct("<B3xIII")
-KINDS = ("hello", "ready", "load", "loaded", "call", "item", "done", "fail", "bye")
 PACKAGE = "_carton_model_module"
-DATA_TARGET = 16 << 20
-MESSAGE_MAX = 64 << 10
 
-parent = os.getppid()
 if sys.path and sys.path[0] == "":
     del sys.path[0]
 
 
+class Python:
+    name = "python"
 
-def close_others():
-    """Closes what was inherited besides the wire and the log: what the caller has open is not the model's."""
-    for folder in ("/proc/self/fd", "/dev/fd"):
+    def start(self):
+        return {"version": "%d.%d.%d" % sys.version_info[:3]}
+
+    def load(self, folder, options, _):
+        """The function that runs the model in `folder`."""
+        package, function = options.get("entrypoint_package"), options.get("entrypoint_fn")
+        for name, value in (("entrypoint_package", package), ("entrypoint_fn", function)):
+            if not isinstance(value, str) or not value:
+                raise Failure("entry", "the option `%s` is missing" % name)
+        # Modules in `model` import each other relatively, as parts of one package, or by their names.
+        init = os.path.join(folder, "__init__.py")
+        sys.path.insert(0, folder)
+        name = "%s.%s" % (PACKAGE, package)
         try:
-            # The one that lists them is among them, and closed by now.
-            numbers = [int(name) for name in os.listdir(folder)]
-        except (OSError, ValueError):
-            continue
-        for number in numbers:
-            if number > 2:
-                try:
-                    os.close(number)
-                except OSError:
-                    pass
-        return
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-
-
-close_others()
-
-# The wire is descriptor 0; from here on the model's code finds nothing there.
-wire = socket.socket(fileno=os.dup(0))
-null = os.open(os.devnull, os.O_RDONLY)
-os.dup2(null, 0)
-os.close(null)
-sys.stdin = open(0, closefd=False)
-
-
-# Folders that are nobody's once the other side is gone.
-orphans = []
-
-
-def end_with_parent(parent):
-    while os.getppid() == parent:
-        time.sleep(1)
-    end()
-
-
-def end():
-    for folder in orphans:
-        # What is read-only cannot be emptied; what is gone was removed by the other thread.
-        for inside, _, _ in os.walk(folder):
-            try:
-                os.chmod(inside, 0o700)
-            except OSError:
-                pass
-        shutil.rmtree(folder, ignore_errors=True)
-    os.killpg(0, signal.SIGKILL)
-
-
-class Gone(BaseException):
-    """The other side has closed the wire without a word."""
-
-
-def article(name):
-    return ("an " if name[:1] in "aeiouAEIOU" else "a ") + name
-
-
-def kind_of(value):
-    return "None" if value is None else article(type(value).__name__)
-
-
-def said(e):
-    """What an error says, if it can."""
-    try:
-        return str(e)
-    except BaseException:
-        return "(its text cannot be had)"
-
-
-def is_text(value):
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-class Failure(Exception):
-    """What is told to the other side: `what` says which of its rules is broken."""
-
-    def __init__(self, what, message):
-        # Half a character is none in UTF-8, and a text without an end fits no frame.
-        message = message[:MESSAGE_MAX].encode("utf-8", "backslashreplace").decode()
-        super().__init__(message)
-        self.what = what
-
-
-def exactly(count):
-    out = bytearray(count)
-    view = memoryview(out)
-    while len(view):
-        try:
-            got = wire.recv_into(view)
-        except OSError:
-            got = 0
-        if got == 0:
-            raise Gone()
-        view = view[got:]
-    return out
-
-
-def receive():
-    kind, request, header, data = PREFIX.unpack(exactly(PREFIX.size))
-    return KINDS[kind - 1], request, json.loads(bytes(exactly(header))), exactly(data)
-
-
-def send(kind, request, header, data=b""):
-    text = json.dumps(header).encode()
-    try:
-        wire.sendall(PREFIX.pack(KINDS.index(kind) + 1, request, len(text), len(data)) + text)
-        if data:
-            wire.sendall(data)
-    except OSError:
-        raise Gone() from None
-
-
-class Wire:
-    """Values in frames, with the folder for shared memory."""
-
-    def __init__(self, folder, shared_from):
-        self.folder = folder
-        self.shared_from = shared_from
-        self.files = 0
-
-    def array(self, row, data):
-        if "nested" in row:
-            return [self.array(inner, data) for inner in row["nested"]]
-        shape = tuple(row["shape"])
-        if row["dtype"] == "string":
-            # NumPy's own texts lose zeros at their end.
-            zeros = any(text.endswith("\0") for text in row["strings"])
-            return np.array(row["strings"], dtype=object if zeros else np.str_).reshape(shape)
-        dtype = np.dtype(row["dtype"]).newbyteorder("<")
-        if "file" in row:
-            path = os.path.join(self.folder, "in-%d" % row["file"])
-            # Pages that the model writes to become its own.
-            out = np.memmap(path, dtype=dtype, mode="c", shape=shape or (1,)).reshape(shape)
-            os.unlink(path)
-            return out.view(np.ndarray)
-        count = 1
-        for size in shape:
-            count *= size
-        if count == 0:
-            return np.zeros(shape, dtype)
-        return np.frombuffer(data, dtype, count, row["at"]).reshape(shape)
-
-    def row(self, name, value, data):
-        if isinstance(value, (list, tuple)) and value and all(isinstance(v, np.ndarray) for v in value):
-            return {"nested": [self.row(name, inner, data) for inner in value]}
-        try:
-            array = np.asarray(value)
-        except Exception as e:
-            raise Failure("output", "output `%s` is not an array: %s" % (name, said(e)))
-        if array.dtype.kind in "UOT":
-            texts = array.reshape(-1).tolist()
-            if all(isinstance(text, str) for text in texts):
-                if not all(is_text(text) for text in texts):
-                    raise Failure("output", "output `%s` has a text with half a character" % name)
-                return {"dtype": "string", "shape": list(array.shape), "strings": texts}
-        known = array.dtype.kind in "iu" or array.dtype.kind == "f" and array.dtype.itemsize in (4, 8)
-        if not known:
-            raise Failure("output", "output `%s` is an array of %s" % (name, array.dtype))
-        # ascontiguousarray would give a scalar a dimension.
-        array = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
-        row = {"dtype": array.dtype.name, "shape": list(array.shape), "len": array.nbytes}
-        if array.nbytes > self.shared_from or len(data) + array.nbytes > DATA_TARGET:
-            row["file"] = self.files
-            path = os.path.join(self.folder, "out-%d" % self.files)
-            self.files += 1
-            with open(path, "xb") as file:
-                array.tofile(file)
-        else:
-            data.extend(bytes(-len(data) % 64))
-            row["at"] = len(data)
-            data.extend(array.tobytes())
-        return row
-
-    def rows(self, values):
-        if not isinstance(values, collections.abc.Mapping):
-            raise Failure("output", "the model gave %s, not a dict" % kind_of(values))
-        data, rows = bytearray(), []
-        for name, value in values.items():
-            if not isinstance(name, str):
-                raise Failure("output", "the name of an output is %s" % kind_of(name))
-            if not is_text(name):
-                raise Failure("output", "the name `%s` of an output has half a character" % name)
-            rows.append(dict(self.row(name, value, data), name=name))
-        return {"values": rows}, data
-
-
-def load(folder, options):
-    """The function that runs the model in `folder`."""
-    package, function = options.get("entrypoint_package"), options.get("entrypoint_fn")
-    for name, value in (("entrypoint_package", package), ("entrypoint_fn", function)):
-        if not isinstance(value, str) or not value:
-            raise Failure("entry", "the option `%s` is missing" % name)
-    # Modules in `model` import each other relatively, as parts of one package, or by their names.
-    init = os.path.join(folder, "__init__.py")
-    sys.path.insert(0, folder)
-    name = "%s.%s" % (PACKAGE, package)
-    try:
-        if os.path.exists(init):
-            spec = importlib.util.spec_from_file_location(
-                PACKAGE, init, submodule_search_locations=[folder]
-            )
-            sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(sys.modules[PACKAGE])
-        else:
-            sys.modules[PACKAGE] = types.ModuleType(PACKAGE)
-            sys.modules[PACKAGE].__path__ = [folder]
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as e:
-        if e.name == name or name.startswith("%s." % e.name):
-            raise Failure("entry", "there is no module `%s` in `model`" % package)
-        traceback.print_exc()
-        raise Failure("load", "module `%s` cannot be imported: %s" % (package, said(e)))
-    except BaseException as e:
-        traceback.print_exc()
-        raise Failure("load", "module `%s`: %s: %s" % (package, type(e).__name__, said(e)))
-    entry = getattr(module, function, None)
-    if not callable(entry):
-        raise Failure("entry", "there is no function `%s` in module `%s`" % (function, package))
-    try:
-        model = entry()
-    except BaseException as e:
-        traceback.print_exc()
-        raise Failure("load", "`%s.%s`: %s: %s" % (package, function, type(e).__name__, said(e)))
-    if hasattr(model, "infer_with_tensors"):
-        return model.infer_with_tensors
-    if hasattr(model, "seal") and hasattr(model, "infer_with_handle"):
-        return lambda tensors: model.infer_with_handle(model.seal(tensors))
-    if callable(model):
-        return model
-    message = "`%s.%s` gave %s, which has no `infer_with_tensors` and cannot be called"
-    raise Failure("entry", message % (package, function, kind_of(model)))
-
-
-def call(run, values, request, wire_values):
-    try:
-        given = run(values)
-    except BaseException as e:
-        traceback.print_exc()
-        raise Failure("call", "%s: %s" % (type(e).__name__, said(e)))
-    if isinstance(given, collections.abc.Mapping) or not isinstance(given, collections.abc.Iterator):
-        given = iter((given,))
-    while True:
-        try:
-            item = next(given)
-        except StopIteration:
-            return
+            if os.path.exists(init):
+                spec = importlib.util.spec_from_file_location(
+                    PACKAGE, init, submodule_search_locations=[folder]
+                )
+                sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(sys.modules[PACKAGE])
+            else:
+                sys.modules[PACKAGE] = types.ModuleType(PACKAGE)
+                sys.modules[PACKAGE].__path__ = [folder]
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as e:
+            if e.name == name or name.startswith("%s." % e.name):
+                raise Failure("entry", "there is no module `%s` in `model`" % package)
+            traceback.print_exc()
+            raise Failure("load", "module `%s` cannot be imported: %s" % (package, said(e)))
         except BaseException as e:
             traceback.print_exc()
-            raise Failure("call", "%s: %s" % (type(e).__name__, said(e)))
-        header, data = wire_values.rows(item)
-        send("item", request, header, data)
-
-
-def answer(kind, request, header, data, state):
-    if kind == "hello":
-        global np
+            raise Failure("load", "module `%s`: %s: %s" % (package, type(e).__name__, said(e)))
+        entry = getattr(module, function, None)
+        if not callable(entry):
+            raise Failure("entry", "there is no function `%s` in module `%s`" % (function, package))
         try:
-            np = importlib.import_module("numpy")
+            model = entry()
         except BaseException as e:
-            raise Failure("numpy", "`import numpy` fails: %s" % said(e))
-        orphans.append(header["shared"])
-        threading.Thread(target=end_with_parent, args=(parent,), daemon=True).start()
-        state["values"] = Wire(header["shared"], header["shared_from"])
-        version = "%d.%d.%d" % sys.version_info[:3]
-        send("ready", request, {"protocol": 1, "runner": "python", "version": version})
-    elif kind == "load":
-        if header.get("temporary"):
-            orphans.append(header["temporary"])
-        state["run"] = load(header["model"], header["options"])
-        send("loaded", request, {})
-    elif kind == "call":
-        rows = header["values"]
-        values = {row["name"]: state["values"].array(row, data) for row in rows}
-        call(state["run"], values, request, state["values"])
-        send("done", request, {})
+            traceback.print_exc()
+            raise Failure("load", "`%s.%s`: %s: %s" % (package, function, type(e).__name__, said(e)))
+        if hasattr(model, "infer_with_tensors"):
+            return model.infer_with_tensors
+        if hasattr(model, "seal") and hasattr(model, "infer_with_handle"):
+            return lambda tensors: model.infer_with_handle(model.seal(tensors))
+        if callable(model):
+            return model
+        message = "`%s.%s` gave %s, which has no `infer_with_tensors` and cannot be called"
+        raise Failure("entry", message % (package, function, kind_of(model)))
 
 
-def main():
-    state = {}
-    while True:
-        kind, request, header, data = receive()
-        if kind == "bye":
-            return
-        try:
-            answer(kind, request, header, data, state)
-        except Failure as e:
-            send("fail", request, {"what": e.what, "message": str(e)})
-        sys.stdout.flush()
-        sys.stderr.flush()
-
-
-try:
-    main()
-except Gone:
-    end()
+serve(Python())

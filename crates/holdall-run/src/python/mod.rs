@@ -10,21 +10,21 @@
 //! Install anything: what a model imports must be there. Keep anything from the code: it may do all that the
 //! user may.
 
-use crate::model::{Span, version};
+use crate::model::version;
 use crate::process::child::{Process, failed};
-use crate::process::frame::{Frame, Kind};
+use crate::process::frame::Kind;
+use crate::process::program::{self, Remote};
 use crate::rules::{ENTRY, HANDSHAKE, INTERPRETER, LOAD, NUMPY, OUTPUT, START};
-use crate::runner::{Each, Load, Loaded, Named, Runner};
+use crate::runner::{Load, Loaded, Runner};
 use holdall::carton::OptionValue;
-use holdall::error::Shown as _;
 use holdall::{Remedy, Result, Rule};
-use semver::{Version, VersionReq};
+use semver::VersionReq;
 use serde_json::{Map, Value as Json, json};
 use std::ffi::OsString;
 use std::process::Command;
 
-/// The interpreter's side of the wire.
-const BOOTSTRAP: &str = include_str!("bootstrap.py");
+/// The interpreter's side of the wire, and what runs a model there.
+const BOOTSTRAP: &str = concat!(include_str!("../process/wire.py"), include_str!("bootstrap.py"));
 /// The variable that names an interpreter.
 pub const VARIABLE: &str = "HOLDALL_PYTHON";
 /// The interpreter where none is named.
@@ -34,20 +34,27 @@ const PROGRAM: &str = "python3";
 const DEFAULTS: [(&str, &str); 2] = [("entrypoint_package", "main"), ("entrypoint_fn", "load")];
 
 /// What a failure that the other side tells of is about.
-const FAILURES: &[(&str, &Rule)] =
-    &[("entry", &ENTRY), ("load", &LOAD), ("numpy", &NUMPY), ("output", &OUTPUT)];
+fn rule_of(what: &str) -> Option<&'static Rule> {
+    Some(match what {
+        "entry" => &ENTRY,
+        "load" => &LOAD,
+        "numpy" => &NUMPY,
+        "output" => &OUTPUT,
+        _ => return None,
+    })
+}
 
 /// Runs Python code.
 #[derive(Debug)]
 pub struct Python;
 
 impl Runner for Python {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "python"
     }
 
-    fn options(&self) -> &'static [&'static str] {
-        &[DEFAULTS[0].0, DEFAULTS[1].0]
+    fn options(&self) -> Option<&[&str]> {
+        Some(&[DEFAULTS[0].0, DEFAULTS[1].0])
     }
 
     /// The version is the interpreter's, known when it is started.
@@ -72,57 +79,23 @@ impl Runner for Python {
         // No byte code beside the model, nothing held back in buffers, texts in UTF-8.
         command.args(["-B", "-u", "-X", "utf8", "-c", BOOTSTRAP]);
         let started = Process::start(command, settings);
-        let (mut process, ready) = started.map_err(|e| match e.rule() {
+        let (process, ready) = started.map_err(|e| match e.rule() {
             rule if *rule == START => e.under(&INTERPRETER),
             _ => e,
         })?;
         if ready.kind == Kind::Fail {
-            return Err(failed(&ready, FAILURES));
+            return Err(failed(&ready, rule_of));
         }
-        let found = ready.text("version");
-        let Ok(has) = Version::parse(found) else {
-            let found = found.shown();
-            return Err(HANDSHAKE.broken(format!("the interpreter says its version is `{found}`")));
+        let Some(has) = program::version(&ready)? else {
+            return Err(HANDSHAKE.broken("the interpreter does not say its version"));
         };
         if !load.requirement.matches(&has) {
             let e = version("python", load.requirement, &format!("Python {has}"));
             return Err(e.with_remedy(Remedy::NamePython));
         }
-        let defaults = DEFAULTS.map(|(name, value)| (name.to_owned(), json!(value)));
-        let given = load.options.iter().map(|(name, value)| (name.clone(), option(value)));
-        let options: Map<String, Json> = defaults.into_iter().chain(given).collect();
-        let model = std::path::absolute(load.model)
-            .map_err(|e| crate::model::io(e, "finding the folder of the model"))?;
-        let header = json!({ "model": model, "options": options, "temporary": load.temporary });
-        let loaded = process.ask(Kind::Load, header, Vec::new(), Kind::Loaded)?;
-        match loaded.kind {
-            Kind::Fail => Err(failed(&loaded, FAILURES)),
-            _ => Ok(Box::new(Interpreter(process))),
-        }
+        let mut options: Map<String, Json> =
+            DEFAULTS.map(|(name, value)| (name.to_owned(), json!(value))).into_iter().collect();
+        options.extend(program::options(load));
+        Ok(Box::new(Remote::load(process, load, options, rule_of)?))
     }
-}
-
-fn option(value: &OptionValue) -> Json {
-    match value {
-        OptionValue::Integer(n) => json!(n),
-        OptionValue::Double(n) => json!(n),
-        OptionValue::String(text) => json!(text),
-        OptionValue::Boolean(yes) => json!(yes),
-    }
-}
-
-struct Interpreter(Process);
-
-impl Loaded for Interpreter {
-    fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
-        told(self.0.call(inputs, Span::Answer, each)?)
-    }
-
-    fn run_whole(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
-        told(self.0.call(inputs, Span::Whole, each)?)
-    }
-}
-
-fn told(failure: Option<Frame>) -> Result<()> {
-    failure.map_or(Ok(()), |frame| Err(failed(&frame, FAILURES)))
 }

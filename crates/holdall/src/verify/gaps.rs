@@ -3,6 +3,7 @@
 use super::State;
 use holdall_core::{Result, Warning, formats};
 use holdall_io::File;
+use holdall_io::select::Select;
 use std::ops::Range;
 
 /// Gaps read at a time.
@@ -57,7 +58,7 @@ fn gaps(file: &File) -> Vec<(Range<u64>, usize)> {
 /// The warning that bytes which align components are not zero, where the format has one. What lies between
 /// data longer than that may be what is left of removed tensors, and is nobody's. A file that is far away
 /// is not asked for such bytes, each of which would be a wait.
-pub(super) fn padding(file: &File) -> Result<Option<Warning>> {
+pub(super) fn padding(file: &File, select: &Select) -> Result<Option<Warning>> {
     let code = formats::by_name(file.format()).and_then(|f| f.padding?(file.version()));
     let Some(code) = code.filter(|_| !file.sources().terms().is_remote()) else { return Ok(None) };
     let starts = file.tensors().flat_map(|t| t.components().collect::<Vec<_>>());
@@ -77,6 +78,10 @@ pub(super) fn padding(file: &File) -> Result<Option<Warning>> {
         let ranges: Vec<Range<u64>> = gaps.iter().map(|(gap, _)| gap.clone()).collect();
         for ((gap, tensor), bytes) in gaps.iter().zip(source.read(&ranges)?) {
             let Some(at) = bytes.iter().position(|b| *b != 0) else { continue };
+            if !select.is_all() && !file.index().at(*tensor).is_some_and(|t| select.takes(t.name()))
+            {
+                continue;
+            }
             if let Some(warning) = &mut warning {
                 warning.count += 1;
                 continue;

@@ -4,6 +4,7 @@ use super::description::{Description, Reference};
 use super::fields::Warnings;
 use super::links::Links;
 use super::manifest::Manifest;
+use super::paths::Twins;
 use super::rules::*;
 use super::tensors::{self, TensorKind, TensorRow};
 use super::{
@@ -32,8 +33,8 @@ pub struct Found {
 /// The texts of a package, decoded.
 #[derive(Debug, Clone, Default)]
 pub struct Texts {
-    /// `carton.toml`.
-    pub description: Bytes,
+    /// `carton.toml`; it may be in `LINKS` alone.
+    pub description: Option<Bytes>,
     /// `MANIFEST`; a folder may lack it.
     pub manifest: Option<Bytes>,
     /// `LINKS`.
@@ -58,6 +59,8 @@ pub struct Contents {
     pub tensors: Vec<TensorRow>,
     /// All files, in the order of the bytes of their paths.
     pub files: Vec<PackedFile>,
+    /// Files and folders that are one on some systems.
+    pub twins: Vec<Twins>,
     /// What is odd, and harmless.
     pub warnings: Vec<Warning>,
 }
@@ -85,7 +88,8 @@ impl Contents {
     /// # Errors
     /// All rules of packages but those of zip, and of bytes that are not here.
     pub fn new(found: Vec<Found>, texts: &Texts, limits: &Limits) -> Result<Contents> {
-        let (description, warnings) = Description::parse(&texts.description, limits)?;
+        let parsed = texts.description.as_deref().map(|text| Description::parse(text, limits));
+        let (description, warnings) = parsed.transpose()?.unwrap_or_default();
         let manifest = texts.manifest.as_deref().map(|text| Manifest::parse(text, limits));
         let links = texts.links.as_deref().map(|text| Links::parse(text, limits));
         let mut contents = Contents {
@@ -101,16 +105,28 @@ impl Contents {
         for file in contents.files.iter().filter(|file| file.sha256.is_none()) {
             paths::check(&file.path)?;
         }
-        paths::check_apart(contents.files.iter().map(|file| file.path.as_str()))?;
+        contents.twins = paths::check_apart(contents.files.iter().map(|file| file.path.as_str()))?;
         symlinks::resolve(&mut contents.files)?;
         let index = texts.tensors.as_deref();
-        contents.check_text(CARTON_TOML, &texts.description)?;
+        match &texts.description {
+            Some(text) => contents.check_text(CARTON_TOML, text)?,
+            None if contents.description_is_linked() => {}
+            None => return Err(no_description()),
+        }
         if let Some(index) = index {
             contents.check_text(TENSOR_INDEX, index)?;
             contents.tensors = tensors::parse(index, limits)?;
         }
         contents.check_tensors()?;
         let mut warnings = Warnings(std::mem::take(&mut contents.warnings));
+        if let Some(first) = contents.twins.first() {
+            let count = contents.twins.len() as u64;
+            warnings.add_many(COLLISION.code, count, || paths::told(first));
+        }
+        if texts.description.is_none() {
+            let message = || format!("`{CARTON_TOML}` is only in `{LINKS_NAME}`: fetch it first");
+            warnings.add(super::warnings::LINKED_DESCRIPTION, message);
+        }
         if contents.needs_index(index)? {
             let message = || format!("`{TENSOR_INDEX}` is only in `{LINKS_NAME}`: fetch it first");
             warnings.add(super::warnings::LINKED_INDEX, message);
@@ -120,6 +136,11 @@ impl Contents {
         }
         contents.warnings = warnings.0;
         Ok(contents)
+    }
+
+    /// Whether what describes the package is in `LINKS` alone.
+    pub fn description_is_linked(&self) -> bool {
+        self.file(CARTON_TOML).is_some_and(|file| file.found.is_none())
     }
 
     /// The file of that path.
@@ -263,6 +284,19 @@ impl Contents {
     }
 }
 
+/// The error for a package that has everything but what describes it.
+#[cold]
+fn no_description() -> Error {
+    let message = format!(
+        "there is no `{CARTON_TOML}`, neither in the package nor in `{LINKS_NAME}`, and a \
+         `{MANIFEST_NAME}` says that this is one"
+    );
+    MISSING_FILE.broken(message).with_hint(PUT_BACK)
+}
+
+/// What helps where the description of a package is missing.
+const PUT_BACK: &str = "get it where the package is from, and put it back";
+
 /// Whether `MANIFEST` has a row for this path.
 fn is_listed(path: &str) -> bool {
     path != MANIFEST_NAME && path != LINKS_NAME
@@ -272,10 +306,11 @@ fn is_listed(path: &str) -> bool {
 fn linked_file(row: &(String, [u8; 32]), linked: &HashSet<[u8; 32]>) -> Result<PackedFile> {
     let (path, sha256) = row;
     if !linked.contains(sha256) {
-        let path = path.shown();
+        let shown = path.shown();
         let message =
-            format!("`{path}` is listed, but neither in the package nor in `{LINKS_NAME}`");
-        return Err(MISSING_FILE.broken(message));
+            format!("`{shown}` is listed, but neither in the package nor in `{LINKS_NAME}`");
+        let e = MISSING_FILE.broken(message);
+        return Err(if path == CARTON_TOML { e.with_hint(PUT_BACK) } else { e });
     }
     Ok(PackedFile {
         path: path.clone(),

@@ -41,7 +41,7 @@ fn looks_like_zip(window: &Window) -> Result<bool, Stop> {
 
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let directory = Directory::read(window, limits)?;
-    let contents = zipped::read(&directory, window, limits)?;
+    let contents = zipped::read(&directory, window, limits, None)?;
     let data = 0..directory.place().start;
     let mut builder = IndexBuilder::new(FORMAT.id, "1", window.len(), data, limits);
     contents.warnings.iter().cloned().for_each(|warning| builder.add_warning(warning));
@@ -147,6 +147,9 @@ fn attributes(contents: &Contents) -> Attributes {
     }
     if let Some(hash) = &contents.hash {
         out.push("model_hash", Value::Text(write::hex(hash)));
+    }
+    if contents.description_is_linked() {
+        return out;
     }
     let Runner { name, framework_version, compat_version, .. } = &d.runner;
     out.push("runner_name", text(name));

@@ -134,7 +134,8 @@ fn misled(address: &str, has_file: &dyn Fn(&str) -> bool) -> Option<&'static str
     if let Some(path) = address.strip_prefix("@misc/") {
         let file = |path: &str| has_file(&format!("misc/{path}"));
         // Writers encode what Markdown would take for something else.
-        let is_there = |path: &str| file(path) || decoded(path).is_some_and(|path| file(&path));
+        let is_there =
+            |path: &str| file(path) || percent_decoded(path).is_some_and(|path| file(&path));
         let bare = path.split(['#', '?']).next().unwrap_or_default();
         return (!is_there(path) && !is_there(bare)).then_some("which is not in the package");
     }
@@ -150,7 +151,7 @@ fn misled(address: &str, has_file: &dyn Fn(&str) -> bool) -> Option<&'static str
 }
 
 /// With each `%` and two digits made the byte that they stand for.
-fn decoded(text: &str) -> Option<String> {
+pub fn percent_decoded(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

@@ -1,6 +1,7 @@
 //! `carton.toml`: what a package says of its model.
 
 use super::value::ValueType;
+use std::fmt;
 
 /// The contents of `carton.toml`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -36,12 +37,17 @@ pub struct Description {
     pub base_models: Vec<String>,
     /// Ours: path in the package of a bill of materials, `[sbom] file`.
     pub sbom: Option<String>,
-    /// Keys of the top that are not known, each with its value as TOML has it on one line. They say nothing here
-    /// and are written again.
-    pub other: Vec<(String, String)>,
-    /// Keys further down that are not known, in words. They are not written again.
-    pub unkept: Vec<String>,
+    /// Keys of the top that are not known.
+    pub other: Other,
+    /// Those of `[lineage]`.
+    pub other_lineage: Other,
+    /// Those of `[sbom]`.
+    pub other_sbom: Other,
 }
+
+/// Keys of a table that are not known, each with its value as TOML has it on one line. They say nothing here and are
+/// written again.
+pub type Other = Vec<(String, String)>;
 
 /// One declared input or output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,12 +63,15 @@ pub struct ValueSpec {
     pub description: Option<String>,
     /// For the runner: the name of a node in the model.
     pub internal_name: Option<String>,
+    /// Keys that are not known.
+    pub other: Other,
 }
 
 impl ValueSpec {
     /// An input or output without a description.
     pub fn new(name: impl Into<String>, ty: ValueType, shape: ShapeSpec) -> ValueSpec {
-        ValueSpec { name: name.into(), ty, shape, description: None, internal_name: None }
+        let name = name.into();
+        ValueSpec { name, ty, shape, description: None, internal_name: None, other: Other::new() }
     }
 }
 
@@ -75,6 +84,27 @@ pub enum ShapeSpec {
     Symbol(String),
     /// One entry for each dimension; none for a scalar.
     Dims(Vec<DimSpec>),
+}
+
+/// As people read it: `[batch, 3, *]`, or `any`.
+impl fmt::Display for ShapeSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims = match self {
+            ShapeSpec::Any => return f.write_str("any"),
+            ShapeSpec::Symbol(symbol) => return f.write_str(symbol),
+            ShapeSpec::Dims(dims) => dims,
+        };
+        f.write_str("[")?;
+        for (at, dim) in dims.iter().enumerate() {
+            f.write_str(if at == 0 { "" } else { ", " })?;
+            match dim {
+                DimSpec::Size(n) => write!(f, "{n}")?,
+                DimSpec::Symbol(symbol) => f.write_str(symbol)?,
+                DimSpec::Any => f.write_str("*")?,
+            }
+        }
+        f.write_str("]")
+    }
 }
 
 /// Which sizes a dimension may have.
@@ -103,6 +133,10 @@ pub struct SelfTest {
     pub expected: Option<Vec<(String, String)>>,
     /// Ours: `[self_test.compare]`.
     pub tolerance: Tolerance,
+    /// Keys that are not known.
+    pub other: Other,
+    /// Those of `[self_test.compare]`.
+    pub other_compare: Other,
 }
 
 /// How far an output may be from the expected one: `|out - expected| <= atol + rtol * |expected|`.
@@ -134,6 +168,8 @@ pub struct Example {
     pub inputs: Vec<(String, Reference)>,
     /// By name.
     pub outputs: Vec<(String, Reference)>,
+    /// Keys that are not known.
+    pub other: Other,
 }
 
 /// What an example shows.
@@ -157,6 +193,8 @@ pub struct Runner {
     pub compat_version: u64,
     /// For the runner, in the file's order.
     pub options: Vec<(String, OptionValue)>,
+    /// Keys that are not known.
+    pub other: Other,
 }
 
 /// The value of a runner's option.

@@ -65,7 +65,7 @@ mod zipped;
 
 pub use compare::{Comparison, compare};
 pub use contents::{Contents, Found, PackedFile, Texts, sha256, wrong_hash};
-pub use demands::unmet;
+pub use demands::{percent_decoded, unmet};
 pub use description::{
     Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,
     ValueSpec,
@@ -75,7 +75,7 @@ pub use manifest::Manifest;
 pub use rules::{RULES, warnings};
 pub use tensors::{TensorKind, TensorRow};
 pub use value::{Number, TensorValue, ValueType};
-pub use zipped::{no_description, read as read_zip};
+pub use zipped::read as read_zip;
 
 use crate::formats::Format;
 

@@ -4,7 +4,7 @@ use super::description::{DimSpec, ShapeSpec, ValueSpec};
 use super::value::ValueType;
 use crate::error::Result;
 use crate::error::hash::HashSet;
-use crate::wire::protobuf::{Fields, varints};
+use crate::wire::protobuf::{Field, Fields, varints};
 
 crate::error::rules! {
     /// Rules of what is told from an ONNX file.
@@ -19,6 +19,8 @@ crate::error::rules! {
 const MAX_DEPTH: usize = 48;
 /// Values of one graph that are looked at; a real one has a few.
 const MAX_VALUES: usize = 4096;
+/// The number of 64-bit floats among the types of ONNX.
+const DOUBLE: u64 = 11;
 /// Dimensions of one value.
 const MAX_RANK: usize = 64;
 
@@ -163,6 +165,11 @@ impl Part {
 /// # Errors
 /// [`NOT_A_MODEL`], [`crate::wire::protobuf::BROKEN`].
 pub fn check(bytes: &[u8]) -> Result<()> {
+    walk(bytes, &mut |_, _, _| {})
+}
+
+/// Goes through all messages, and shows each field with the message that it is in.
+fn walk(bytes: &[u8], each: &mut dyn FnMut(Part, u64, Field<'_>)) -> Result<()> {
     let mut open = vec![(Part::Model, Fields::new(bytes))];
     while let Some((part, fields)) = open.last_mut() {
         let part = *part;
@@ -170,6 +177,7 @@ pub fn check(bytes: &[u8]) -> Result<()> {
             open.pop();
             continue;
         };
+        each(part, number, field);
         let Some(inner) = field.bytes() else { continue };
         match part.field(number) {
             Part::Opaque => {}
@@ -182,6 +190,19 @@ pub fn check(bytes: &[u8]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether the ONNX model in `bytes`, the whole file, has 64-bit floats: inputs, outputs, weights or values between.
+///
+/// # Errors
+/// As [`check`].
+pub fn has_doubles(bytes: &[u8]) -> Result<bool> {
+    let mut found = false;
+    walk(bytes, &mut |part, number, field| {
+        let is_type = matches!((part, number), (Part::Tensor, 2) | (Part::TensorType, 1));
+        found |= is_type && field.varint() == Some(DOUBLE);
+    })?;
+    Ok(found)
 }
 
 /// Domain and version of a set of operators.
@@ -243,7 +264,11 @@ fn value(bytes: &[u8]) -> Result<Declared> {
         }
     }
     Ok(match value_type(element) {
-        Ok(ty) => Declared::Tensor(ValueSpec { name, ty, shape, description, internal_name: None }),
+        Ok(ty) => {
+            let mut spec = ValueSpec::new(name, ty, shape);
+            spec.description = description;
+            Declared::Tensor(spec)
+        }
         Err(why) => Declared::Other(name, why),
     })
 }

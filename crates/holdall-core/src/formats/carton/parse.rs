@@ -1,8 +1,8 @@
 //! `carton.toml`, from its text.
 
 use super::description::{
-    Description, DimSpec, Example, OptionValue, Reference, Runner, SelfTest, ShapeSpec, Tolerance,
-    ValueSpec,
+    Description, DimSpec, Example, OptionValue, Other, Reference, Runner, SelfTest, ShapeSpec,
+    Tolerance, ValueSpec,
 };
 use super::fields::{self, Fields, Warnings};
 use super::rules::*;
@@ -17,15 +17,12 @@ use crate::wire::toml::{Table, Value};
 const TENSOR_PREFIX: &str = "@tensor_data/";
 const MISC_PREFIX: &str = "@misc/";
 /// The keys of its tables.
-const KNOWN_INSIDE: [(&str, &[&str]); 7] = [
-    ("input", &["name", "dtype", "shape", "description", "internal_name"]),
-    ("output", &["name", "dtype", "shape", "description", "internal_name"]),
-    ("self_test", &["name", "description", "inputs", "expected_out", "compare"]),
-    ("example", &["name", "description", "inputs", "sample_out"]),
-    ("runner", &["runner_name", "required_framework_version", "runner_compat_version", "opts"]),
-    ("lineage", &["base_model"]),
-    ("sbom", &["file"]),
-];
+const OF_SPEC: [&str; 5] = ["name", "dtype", "shape", "description", "internal_name"];
+const OF_SELF_TEST: [&str; 5] = ["name", "description", "inputs", "expected_out", "compare"];
+const OF_COMPARE: [&str; 3] = ["rtol", "atol", "equal_nan"];
+const OF_EXAMPLE: [&str; 4] = ["name", "description", "inputs", "sample_out"];
+const OF_RUNNER: [&str; 4] =
+    ["runner_name", "required_framework_version", "runner_compat_version", "opts"];
 /// The keys of the top of `carton.toml`.
 const KNOWN: [&str; 16] = [
     "spec_version",
@@ -46,21 +43,15 @@ const KNOWN: [&str; 16] = [
     "sbom",
 ];
 
-/// Keys of tables that are not known.
-fn unkept(top: &Table) -> Vec<String> {
-    let mut out = Vec::new();
-    for (name, known) in KNOWN_INSIDE {
-        let tables: Vec<&Table> = match top.get(name) {
-            Some(Value::Table(table)) => vec![table],
-            Some(Value::Array(items)) => items.iter().filter_map(Value::as_table).collect(),
-            _ => Vec::new(),
-        };
-        let keys = tables.into_iter().flat_map(Table::keys);
-        for key in keys.filter(|key| !known.contains(&key.as_str())) {
-            out.push(format!("`{}` in `[{name}]`", key.shown()));
-        }
-    }
-    out
+/// The keys of a table that are not among those.
+fn other(table: &Table, known: &[&str]) -> Other {
+    let unknown = table.iter().filter(|(key, _)| !known.contains(&key.as_str()));
+    unknown.map(|(key, value)| (key.clone(), super::write::value(value))).collect()
+}
+
+/// The same of a table that is there, perhaps.
+fn other_in(table: &Table, key: &str, known: &[&str]) -> Other {
+    table.get(key).and_then(Value::as_table).map_or_else(Other::new, |table| other(table, known))
 }
 
 impl Description {
@@ -100,12 +91,9 @@ impl Description {
             card: card(&top, &mut warnings),
             base_models: base_models(&top, &mut warnings),
             sbom: sbom(&top, &mut warnings),
-            other: table
-                .iter()
-                .filter(|(key, _)| !KNOWN.contains(&key.as_str()))
-                .map(|(key, value)| (key.clone(), super::write::value(value)))
-                .collect(),
-            unkept: unkept(&table),
+            other: other(&table, &KNOWN),
+            other_lineage: other_in(&table, "lineage", &["base_model"]),
+            other_sbom: other_in(&table, "sbom", &["file"]),
         };
         Ok((description, warnings.0))
     }
@@ -126,6 +114,7 @@ fn specs(top: &Fields<'_>, key: &str, limits: &Limits) -> Result<Vec<ValueSpec>>
             shape: shape_spec(fields, limits)?,
             description: fields.text("description")?.map(str::to_owned),
             internal_name: fields.text("internal_name")?.map(str::to_owned),
+            other: other(fields.table, &OF_SPEC),
         })
     };
     let specs: Vec<ValueSpec> = tables.iter().map(spec).collect::<Result<_>>()?;
@@ -170,6 +159,8 @@ fn self_test(fields: &Fields<'_>, warnings: &mut Warnings) -> Result<SelfTest> {
         inputs: tensor_names(&fields.required_table("inputs")?)?,
         expected: expected.map(|fields| tensor_names(&fields)).transpose()?,
         tolerance: tolerance(fields, warnings),
+        other: other(fields.table, &OF_SELF_TEST),
+        other_compare: other_in(fields.table, "compare", &OF_COMPARE),
     })
 }
 
@@ -214,6 +205,7 @@ fn example(fields: &Fields<'_>) -> Result<Example> {
         description: fields.text("description")?.map(str::to_owned),
         inputs: references("inputs")?,
         outputs: references("sample_out")?,
+        other: other(fields.table, &OF_EXAMPLE),
     })
 }
 
@@ -248,6 +240,7 @@ fn runner(fields: &Fields<'_>, warnings: &mut Warnings) -> Result<Runner> {
         framework_version: framework_version.to_owned(),
         compat_version: fields.required_count("runner_compat_version")?,
         options,
+        other: other(fields.table, &OF_RUNNER),
     })
 }
 

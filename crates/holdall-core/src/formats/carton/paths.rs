@@ -77,22 +77,28 @@ const RESERVED: [&str; 5] = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDE
 /// The folder of the model, which an unpacked package has.
 const MODEL: &str = "model/";
 
-/// Checks that no two paths of a package, or of their folders, meet on any system. They must not meet the names of the
-/// texts and of the model's folder either.
+/// Two files or folders of a package that are one on systems which ignore case or the form of Unicode: their paths, up
+/// to where these differ.
+pub type Twins = (String, String);
+
+/// Finds the paths of a package, or of their folders, that are one on some systems. The names of the texts and of the
+/// model's folder are paths in this.
 ///
 /// # Errors
-/// [`COLLISION`].
-pub(super) fn check_apart<'a>(paths: impl IntoIterator<Item = &'a str> + Clone) -> Result<()> {
+/// [`COLLISION`], where a file is in the place of a folder, or of another.
+pub(super) fn check_apart<'a>(
+    paths: impl IntoIterator<Item = &'a str> + Clone,
+) -> Result<Vec<Twins>> {
     let missing = |name: &&str| !paths.clone().into_iter().any(|path| path == *name);
     let missing: Vec<&str> = RESERVED.into_iter().filter(missing).collect();
     apart(paths.into_iter().chain(missing))
 }
 
-/// Checks that no two paths, or their folders, meet on any system. A folder itself ends in a slash.
+/// The same of these paths alone. A folder itself ends in a slash.
 ///
 /// # Errors
 /// [`COLLISION`].
-pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> {
+pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Vec<Twins>> {
     let mut text = Vec::new();
     let mut ends = Vec::new();
     for path in paths {
@@ -108,9 +114,29 @@ pub(super) fn apart<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> 
     // Paths come sorted, which their keys mostly are then.
     keys.sort();
     // All keys that start with the same parts stand together, because nothing sorts before NUL.
+    let mut twins = Vec::new();
     for (a, b) in keys.iter().zip(keys.iter().skip(1)) {
         if !differ_where_keys_do(a, b) {
-            neighbours(a, b)?;
+            twins.extend(neighbours(a, b)?);
+        }
+    }
+    if !twins.is_empty() {
+        check_places(keys.iter().map(|(_, path)| *path))?;
+    }
+    Ok(twins)
+}
+
+/// Checks that no file is in the place of a folder, or of another, by the bytes of their paths: between twins such may
+/// not be neighbours by their keys.
+fn check_places<'a>(paths: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut all: Vec<(String, &str)> = paths.map(|path| (path.replace('/', "\0"), path)).collect();
+    all.sort();
+    for (a, b) in all.iter().zip(all.iter().skip(1)) {
+        match b.0.strip_prefix(&a.0).map(str::as_bytes) {
+            Some([]) => return Err(collision(a.1, b.1, "are one")),
+            // The entry of a folder has nothing after its slash, and what is in it follows.
+            Some([0, ..]) if !a.0.ends_with('\0') => return Err(file_and_folder(a.1, b.1)),
+            _ => {}
         }
     }
     Ok(())
@@ -125,31 +151,40 @@ fn differ_where_keys_do(a: &(&[u8], &str), b: &(&[u8], &str)) -> bool {
     is_inside && a.1.is_ascii() && b.1.is_ascii() && a.1.get(..same) == b.1.get(..same)
 }
 
-/// Compares two paths, with their keys, part by part: where the keys are the same, the paths must be.
-fn neighbours(a: &(&[u8], &str), b: &(&[u8], &str)) -> Result<()> {
+/// Compares two paths, with their keys, part by part: where the keys are the same, the paths should be.
+fn neighbours(a: &(&[u8], &str), b: &(&[u8], &str)) -> Result<Option<Twins>> {
     fn parts<'k>(key: &(&'k [u8], &str)) -> impl Iterator<Item = &'k [u8]> + use<'k> {
         key.0.split(|byte| *byte == 0)
     }
     let keys = parts(a).zip(parts(b));
     let names = a.1.split('/').zip(b.1.split('/'));
-    for ((key_a, key_b), (name_a, name_b)) in keys.zip(names) {
+    for (at, ((key_a, key_b), (name_a, name_b))) in keys.zip(names).enumerate() {
         if key_a != key_b {
-            return Ok(());
+            return Ok(None);
         }
         if name_a != name_b {
-            let what = "are one on systems that ignore case or Unicode form";
-            return Err(collision(a.1, b.1, what));
+            let upto = |path: &str| {
+                let parts: Vec<&str> = path.split('/').take(at.saturating_add(1)).collect();
+                parts.join("/")
+            };
+            return Ok(Some((upto(a.1), upto(b.1))));
         }
     }
-    Err(collision(
-        a.1,
-        b.1,
-        if parts(a).count() == parts(b).count() {
-            "are one"
-        } else {
-            "cannot both be: one is a file and a folder"
-        },
-    ))
+    match parts(a).count() == parts(b).count() {
+        true => Err(collision(a.1, b.1, "are one")),
+        false => Err(file_and_folder(a.1, b.1)),
+    }
+}
+
+#[cold]
+fn file_and_folder(a: &str, b: &str) -> Error {
+    collision(a, b, "cannot both be: one is a file and a folder")
+}
+
+/// What is said of two twins.
+pub(super) fn told((a, b): &Twins) -> String {
+    let what = "are one on systems that ignore case or Unicode form";
+    format!("{} and {} {what}", shown(a), shown(b))
 }
 
 /// Adds what a path is on a system that ignores case and the form of Unicode, with NUL for `/`, so that it
@@ -175,21 +210,31 @@ fn push_key(path: &str, out: &mut Vec<u8>) {
 
 /// The error for two paths, with all that is not ASCII as numbers: they may look the same.
 #[cold]
-fn collision(a: &str, b: &str, what: &str) -> Error {
-    let shown = |path: &str| {
-        let own = if RESERVED.contains(&path) { " (a package's own)" } else { "" };
-        format!("`{}`{own}", path.escape_default())
-    };
+pub fn collision(a: &str, b: &str, what: &str) -> Error {
     COLLISION.broken(format!("{} and {} {what}", shown(a), shown(b)))
+}
+
+fn shown(path: &str) -> String {
+    let is_own = RESERVED.iter().any(|own| own.trim_end_matches('/') == path.trim_end_matches('/'));
+    let own = if is_own { " (a package's own)" } else { "" };
+    format!("`{}`{own}", path.escape_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check_all(paths: &[&str]) -> Result<()> {
+    fn check_all(paths: &[&str]) -> Result<Vec<Twins>> {
         paths.iter().try_for_each(|path| check(path))?;
         check_apart(paths.iter().copied())
+    }
+
+    /// Nothing, the code of the error, or `twins`.
+    fn found(paths: &[&str]) -> Option<&'static str> {
+        match check_all(paths) {
+            Ok(twins) => (!twins.is_empty()).then_some("twins"),
+            Err(e) => Some(e.code()),
+        }
     }
 
     #[test]
@@ -257,20 +302,27 @@ mod tests {
         for (a, key_a) in paths.iter().zip(&keys) {
             for (b, key_b) in paths.iter().zip(&keys) {
                 let (a, b) = ((&key_a[..], a.as_str()), (&key_b[..], b.as_str()));
-                assert!(!differ_where_keys_do(&a, &b) || neighbours(&a, &b).is_ok(), "{a:?} {b:?}");
+                let apart = matches!(neighbours(&a, &b), Ok(None));
+                assert!(!differ_where_keys_do(&a, &b) || apart, "{a:?} {b:?}");
             }
         }
     }
 
     #[test]
-    fn paths_that_meet_are_refused() {
-        let code = |paths: &[&str]| check_all(paths).err().map(|e| e.code());
+    fn paths_that_meet_are_found() {
+        let refused = ["carton/collision"; 2];
+        for pair in [["a", "a/b"], ["a/b", "a/b"]] {
+            let around = [pair[1], "a-b/x", "a0", pair[0], "a!"];
+            assert_eq!([found(&pair), found(&around)], refused.map(Some), "{pair:?}");
+        }
+        // Between twins, too.
+        assert_eq!(found(&["m/A", "m/a/b", "m/A/c"]), Some("carton/collision"));
+        assert_eq!(found(&["m/A", "m/a/b", "m/a/c"]), Some("twins"));
         let meet = [
             ["a/B", "a/b"],
             ["caf\u{e9}", "cafe\u{301}"],
             ["\u{df}", "SS"],
             ["\u{212a}", "k"],
-            ["a", "a/b"],
             ["A/b/c", "a/B"],
             ["\u{1e9e}", "\u{df}"],
             ["\u{1e9e}", "ss"],
@@ -280,37 +332,43 @@ mod tests {
             ["caf\u{e9}/a", "cafe\u{301}/b"],
         ];
         for pair in meet {
-            assert_eq!(code(&pair), Some("carton/collision"), "{pair:?}");
+            assert_eq!(found(&pair), Some("twins"), "{pair:?}");
             let around = [pair[1], "a-b/x", "a0", "b", pair[0], "a!"];
-            assert_eq!(code(&around), Some("carton/collision"), "{pair:?}");
+            assert_eq!(found(&around), Some("twins"), "{pair:?}");
         }
-        assert_eq!(code(&["a/b", "a/c", "ab", "a-b", "a.b", "a/d/b", "a/d-e"]), None);
+        assert_eq!(found(&["a/b", "a/c", "ab", "a-b", "a.b", "a/d/b", "a/d-e"]), None);
+        let twins = check_all(&["model/A/x", "model/a/y"]).expect("twins");
+        assert_eq!(twins, [("model/A".to_owned(), "model/a".to_owned())]);
     }
 
     #[test]
     fn the_names_of_texts_are_reserved() {
-        let check = check_all;
-        for path in ["links", "LINKS/x", "Manifest", "MANIFEST/x", "Carton.toml/x", "Tensor_data/x"]
-        {
-            assert_eq!(check(&[path]).map_err(|e| e.code()), Err("carton/collision"), "{path}");
+        for path in ["LINKS/x", "MANIFEST/x"] {
+            assert_eq!(found(&[path]), Some("carton/collision"), "{path}");
         }
-        assert!(check(&["LINKS", "MANIFEST", "model/links", "tensor_data/x"]).is_ok());
-        assert!(check(&["LINKS", "LINKS"]).is_err());
+        for path in ["links", "Manifest", "Carton.toml/x", "Tensor_data/x"] {
+            assert_eq!(found(&[path]), Some("twins"), "{path}");
+        }
+        assert_eq!(found(&["LINKS", "MANIFEST", "model/links", "tensor_data/x"]), None);
+        assert_eq!(found(&["LINKS", "LINKS"]), Some("carton/collision"));
     }
 
     #[test]
     fn the_folder_of_the_model_is_a_folder() {
-        for path in ["model", "Model", "Model/x"] {
-            let e = check_all(&[path]).map_err(|e| e.to_string()).expect_err(path);
-            assert!(e.contains("`model/` (a package's own)"), "{e}");
+        let e = check_all(&["model"]).map_err(|e| e.to_string()).expect_err("a file");
+        assert!(e.contains("`model/` (a package's own)"), "{e}");
+        for path in ["Model", "Model/x"] {
+            let twins = check_all(&[path]).expect(path);
+            let told = twins.first().map(told).unwrap_or_default();
+            assert!(told.contains("`model` (a package's own)"), "{twins:?}");
         }
-        assert!(check_all(&["model/model", "misc/model", "models", "mode"]).is_ok());
+        assert_eq!(found(&["model/model", "misc/model", "models", "mode"]), None);
     }
 
     #[test]
     fn twins_can_be_told_apart_in_messages() {
-        let e = check_all(&["caf\u{e9}", "cafe\u{301}"]).expect_err("twins");
-        assert!(e.message().contains("`cafe\\u{301}`"), "{e}");
-        assert!(e.message().contains("`caf\\u{e9}`"), "{e}");
+        let twins = check_all(&["caf\u{e9}", "cafe\u{301}"]).expect("twins");
+        let told = twins.first().map(told).unwrap_or_default();
+        assert!(told.contains("`cafe\\u{301}`") && told.contains("`caf\\u{e9}`"), "{told}");
     }
 }

@@ -49,11 +49,11 @@ crate::error::rules! {
     pub PATH: Malformed "carton/path"
         "A path has parts separated by `/`, none of them empty, `.` or `..`, and neither \
          backslashes, control characters, nor drives; it has at most 1024 bytes, each part 255.";
-    /// Two paths that are one on some systems.
+    /// Two paths that cannot both be.
     pub COLLISION: Malformed "carton/collision"
-        "No two paths, and no two folders of paths, differ only in case or in the form of Unicode, \
-         and no file stands where another has a folder. The names of the texts and of the folder \
-         `model` are paths in this, also of packages without them.";
+        "No file stands where another path has a folder, and paths that differ only in case or in the form \
+         of Unicode are unpacked to a place that keeps them apart. The names of the texts and of the folder \
+         `model` are paths in this, also of packages without them. Of such paths it is warned.";
     /// A file that `MANIFEST` does not list.
     pub UNLISTED: Malformed "carton/unlisted"
         "`MANIFEST` lists every file but itself and `LINKS`."
@@ -74,7 +74,7 @@ crate::error::rules! {
         "Where there are files in `tensor_data`, one of them is `index.toml`.";
     /// A tensor whose file is not there.
     pub TENSOR_FILE: Malformed "carton/tensor-file"
-        "The `file` of a tensor is the name of a file in `tensor_data`, and not `index.toml`.";
+        "The `file` of a tensor is the path of a file below `tensor_data`, and not `index.toml`.";
     /// A tensor file of another length.
     pub TENSOR_LEN: Malformed "carton/tensor-len"
         "The file of a tensor of numbers has exactly product(shape) elements of its dtype.";
@@ -133,6 +133,8 @@ pub mod warnings {
     pub const EXTENSION: &str = "carton/extension";
     /// The entry of `MANIFEST` or `LINKS` has a slash before its name, as the original writes it.
     pub const LEADING_SLASH: &str = "carton/leading-slash";
+    /// `carton.toml` is only in `LINKS`, so nothing is known of the model yet.
+    pub const LINKED_DESCRIPTION: &str = "carton/linked-description";
     /// `tensor_data/index.toml` is only in `LINKS`, so nothing is known of the tensors yet.
     pub const LINKED_INDEX: &str = "carton/linked-index";
 }

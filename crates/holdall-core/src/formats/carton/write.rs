@@ -5,7 +5,7 @@
 //! example.
 
 use super::description::{
-    Description, DimSpec, Example, OptionValue, Reference, SelfTest, ShapeSpec, Tolerance,
+    Description, DimSpec, Example, OptionValue, Other, Reference, SelfTest, ShapeSpec, Tolerance,
     ValueSpec,
 };
 use super::links::Links;
@@ -26,9 +26,7 @@ pub fn description(d: &Description) -> String {
     if !d.required_platforms.is_empty() {
         put(&mut out, "required_platforms", &array(&d.required_platforms));
     }
-    for (name, value) in &d.other {
-        put(&mut out, &key(name), value);
-    }
+    others(&mut out, &d.other);
     for spec in &d.inputs {
         tensor_spec(&mut out, "input", spec);
     }
@@ -48,22 +46,28 @@ pub fn description(d: &Description) -> String {
             put(&mut out, &self::key(key), &quoted(text));
         }
     }
-    match d.base_models.as_slice() {
-        [] => {}
-        [one] => {
-            out.push_str("\n[lineage]\n");
-            put(&mut out, "base_model", &quoted(one));
+    if !d.base_models.is_empty() || !d.other_lineage.is_empty() {
+        out.push_str("\n[lineage]\n");
+        match d.base_models.as_slice() {
+            [] => {}
+            [one] => put(&mut out, "base_model", &quoted(one)),
+            many => put(&mut out, "base_model", &array(many)),
         }
-        many => {
-            out.push_str("\n[lineage]\n");
-            put(&mut out, "base_model", &array(many));
-        }
+        others(&mut out, &d.other_lineage);
     }
-    if let Some(file) = &d.sbom {
+    if d.sbom.is_some() || !d.other_sbom.is_empty() {
         out.push_str("\n[sbom]\n");
-        put(&mut out, "file", &quoted(file));
+        field(&mut out, "file", d.sbom.as_deref());
+        others(&mut out, &d.other_sbom);
     }
     out
+}
+
+/// Keys that are not known, as they were.
+fn others(out: &mut String, others: &Other) {
+    for (name, value) in others {
+        put(out, &key(name), value);
+    }
 }
 
 /// A value of any kind on one line.
@@ -91,6 +95,7 @@ fn tensor_spec(out: &mut String, table: &str, spec: &ValueSpec) {
     put(out, "shape", &shape(&spec.shape));
     field(out, "description", spec.description.as_deref());
     field(out, "internal_name", spec.internal_name.as_deref());
+    others(out, &spec.other);
 }
 
 fn shape(shape: &ShapeSpec) -> String {
@@ -117,14 +122,20 @@ fn self_test(out: &mut String, test: &SelfTest) {
     if let Some(expected) = &test.expected {
         put(out, "expected_out", &tensors(expected));
     }
-    if test.tolerance != Tolerance::default() {
-        out.push_str("\n[self_test.compare]\n");
+    others(out, &test.other);
+    let is_usual = test.tolerance == Tolerance::default();
+    if is_usual && test.other_compare.is_empty() {
+        return;
+    }
+    out.push_str("\n[self_test.compare]\n");
+    if !is_usual {
         put(out, "rtol", &float(test.tolerance.rtol));
         put(out, "atol", &float(test.tolerance.atol));
         if test.tolerance.equal_nan {
             put(out, "equal_nan", "true");
         }
     }
+    others(out, &test.other_compare);
 }
 
 fn example(out: &mut String, example: &Example) {
@@ -142,6 +153,7 @@ fn example(out: &mut String, example: &Example) {
     field(out, "description", example.description.as_deref());
     put(out, "inputs", &shown(&example.inputs));
     put(out, "sample_out", &shown(&example.outputs));
+    others(out, &example.other);
 }
 
 fn runner(out: &mut String, d: &Description) {
@@ -150,6 +162,7 @@ fn runner(out: &mut String, d: &Description) {
     put(out, "runner_name", &quoted(&runner.name));
     put(out, "required_framework_version", &quoted(&runner.framework_version));
     put(out, "runner_compat_version", &runner.compat_version.to_string());
+    others(out, &runner.other);
     if !runner.options.is_empty() {
         out.push_str("\n[runner.opts]\n");
     }

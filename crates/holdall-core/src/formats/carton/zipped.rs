@@ -4,7 +4,7 @@ use super::contents::{Contents, Found, Texts};
 use super::fields::Warnings;
 use super::rules::*;
 use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, paths, warnings};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Result, Shown as _};
 use crate::formats::no_format_of_zip;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
@@ -12,12 +12,18 @@ use crate::wire::zip::{Directory, Entry, EntryKind};
 use bytes::Bytes;
 
 /// Reads what the zip of `directory` says of its package: the texts, and where symbolic links lead. The
-/// numbers of what was found are those of its entries.
+/// numbers of what was found are those of its entries. `fetched` is `carton.toml` where the package only links to it, and
+/// somebody got it.
 ///
 /// # Errors
 /// `format/unknown` where there is no `carton.toml`, and neither `MANIFEST` nor `LINKS`. All rules of packages, but for those about bytes of
 /// other files.
-pub fn read(directory: &Directory, window: &Window, limits: &Limits) -> Result<Contents, Stop> {
+pub fn read(
+    directory: &Directory,
+    window: &Window,
+    limits: &Limits,
+    fetched: Option<&Bytes>,
+) -> Result<Contents, Stop> {
     check_names(directory)?;
     let texts = [CARTON_TOML, MANIFEST_NAME, LINKS_NAME, TENSOR_INDEX];
     let texts = texts.map(|name| directory.get(name).or_else(|| rooted(directory, name)));
@@ -36,11 +42,11 @@ pub fn read(directory: &Directory, window: &Window, limits: &Limits) -> Result<C
     let mut contents = directory.contents(&wanted, window, limits)?.into_iter();
     let mut next = |entry: Option<Entry<'_>>| entry.and_then(|_| contents.next());
     let [description, manifest, links, tensors] = texts.map(&mut next);
+    if description.is_none() && (manifest.is_none() || links.is_none()) {
+        return Err(no_format_of_zip().into());
+    }
     let texts = Texts {
-        description: description.ok_or_else(|| match (&manifest, &links) {
-            (Some(_), Some(_)) => no_description("zip"),
-            _ => no_format_of_zip(),
-        })?,
+        description: description.or_else(|| fetched.cloned()),
         manifest: Some(manifest.ok_or_else(|| {
             NO_MANIFEST.broken(format!("there is no `{MANIFEST_NAME}` in the zip"))
         })?),
@@ -98,19 +104,10 @@ fn check_names(directory: &Directory) -> Result<()> {
         paths::check(entry.name().strip_suffix('/').unwrap_or_default())?;
     }
     match folders().next() {
-        Some(_) => paths::apart(directory.entries().map(|entry| path_of(entry.name()))),
+        // Folders without files are not made anywhere: those that differ in case alone do no harm.
+        Some(_) => paths::apart(directory.entries().map(|entry| path_of(entry.name()))).map(drop),
         None => Ok(()),
     }
-}
-
-/// The error for a package that has everything but what describes it.
-pub fn no_description(of: &str) -> Error {
-    let message = format!(
-        "there is no `{CARTON_TOML}` in the {of}, whose `{MANIFEST_NAME}` says that it is a package"
-    );
-    let hint = "files may be linked to, but not the one that says what the package is: get it where the package is \
-                from, and put it back";
-    MISSING_FILE.broken(message).with_hint(hint)
 }
 
 fn target(entry: Entry<'_>, content: Bytes) -> Result<String> {

@@ -2,7 +2,7 @@
 //!
 //! # Types
 //! It computes in 32-bit floats and in integers of 32 and 8 bits. Values of other types are converted: those
-//! that do not fit are refused (`onnx/range`). Outputs have the declared types; where none are declared, the
+//! that do not fit are refused (`onnx/range`), and so are graphs with 64-bit floats (`onnx/width`). Outputs have the declared types; where none are declared, the
 //! engine's.
 //!
 //! # Untrusted input
@@ -15,7 +15,9 @@ use super::ends::{self, End};
 use super::worker::{Worker, bounded};
 use super::{OPTIONS, Options, graph_file, guarded, look_through, satisfies};
 use crate::model::Settings;
-use crate::rules::{ONNX_FILE, ONNX_MODEL, ONNX_NAME, ONNX_OPERATOR, ONNX_RUN, ONNX_TYPE};
+use crate::rules::{
+    ONNX_FILE, ONNX_MODEL, ONNX_NAME, ONNX_OPERATOR, ONNX_RUN, ONNX_TYPE, ONNX_WIDTH,
+};
 use crate::runner::{Each, Load, Loaded, Named, Runner};
 use holdall::{Error, Result};
 use rten::{LoadErrorKind, ModelOptions, NodeId, RunErrorKind, RunOptions, ThreadPool, Value};
@@ -28,12 +30,12 @@ use std::sync::Arc;
 pub struct Onnx;
 
 impl Runner for Onnx {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "onnx"
     }
 
-    fn options(&self) -> &'static [&'static str] {
-        &OPTIONS
+    fn options(&self) -> Option<&[&str]> {
+        Some(&OPTIONS)
     }
 
     fn satisfies(&self, requirement: &VersionReq) -> Result<(), String> {
@@ -63,6 +65,7 @@ impl Runner for Onnx {
 fn read(path: &Path, optimize: bool) -> Result<rten::Model> {
     // In a number that does not end the engine would go round for ever.
     look_through(path)?;
+    check_width(path)?;
     ModelOptions::with_all_ops().enable_optimization(optimize).load_file(path).map_err(|e| {
         let rule = match e.kind() {
             LoadErrorKind::OperatorInvalid => &ONNX_OPERATOR,
@@ -71,6 +74,15 @@ fn read(path: &Path, optimize: bool) -> Result<rten::Model> {
         };
         rule.broken(e.to_string().escape_debug().to_string())
     })
+}
+
+/// Refuses a graph whose 64-bit floats the engine would round.
+fn check_width(path: &Path) -> Result<()> {
+    let bytes = holdall::carton::mapped(path)?;
+    match holdall::carton::onnx::has_doubles(&bytes)? {
+        false => Ok(()),
+        true => Err(ONNX_WIDTH.broken("the graph computes in 64-bit floats")),
+    }
 }
 
 /// Inputs of one call.

@@ -79,12 +79,12 @@ impl std::fmt::Debug for OnnxRuntime {
 }
 
 impl Runner for OnnxRuntime {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "onnx"
     }
 
-    fn options(&self) -> &'static [&'static str] {
-        &OPTIONS
+    fn options(&self) -> Option<&[&str]> {
+        Some(&OPTIONS)
     }
 
     fn satisfies(&self, requirement: &VersionReq) -> Result<(), String> {

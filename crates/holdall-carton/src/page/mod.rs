@@ -1,0 +1,161 @@
+//! A page that shows a package: its description, what it takes and gives, its tests, examples and files.
+//!
+//! What is in a package is somebody else's. Its HTML is shown as text, and its links lead to `https` addresses alone. A
+//! page fetches nothing: pictures, sounds and films of `misc` are in it, those that are elsewhere are links.
+
+mod html;
+mod markdown;
+
+use crate::{Example, Package, Place, Reference, SelfTest, TensorKind, ValueSpec};
+use holdall_core::Result;
+use holdall_core::formats::carton::write::hex;
+use pulldown_cmark::{LinkType, Options};
+use std::fmt::Write as _;
+
+/// The form of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Form {
+    /// A whole document of HTML, with a content policy under which nothing is fetched and nothing runs.
+    Html,
+    /// Markdown, without pictures: they are links.
+    Markdown,
+}
+
+impl Package {
+    /// A page that shows the package. Files that are only linked to are named, not fetched.
+    ///
+    /// # Errors
+    /// As [`Package::read`], for the files that are shown.
+    pub fn page(&self, form: Form) -> Result<String> {
+        match form {
+            Form::Html => html::page(self),
+            Form::Markdown => Ok(markdown::page(self)),
+        }
+    }
+}
+
+/// What Markdown may have besides the usual.
+fn options() -> Options {
+    Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH
+}
+
+/// The title: the model's name, else the file's.
+fn title(package: &Package) -> String {
+    let name = package.description().model_name.clone().filter(|name| !name.is_empty());
+    name.unwrap_or_else(|| package.name().rsplit('/').next().unwrap_or_default().to_owned())
+}
+
+/// What there is to say in a few words each.
+fn facts(package: &Package) -> Vec<(String, String)> {
+    let d = package.description();
+    let version = &d.runner.framework_version;
+    let mut out = Vec::new();
+    let mut add = |key: &str, value: Option<String>| {
+        out.extend(value.filter(|v| !v.is_empty()).map(|value| (key.to_owned(), value)));
+    };
+    add("runner", Some(format!("{}, framework {version}", d.runner.name)));
+    add("platforms", Some(d.required_platforms.join(", ")));
+    add("license", d.license.clone());
+    add("repository", d.repository.clone());
+    add("home page", d.homepage.clone());
+    add("made from", Some(d.base_models.join(", ")));
+    add("bill of materials", d.sbom.clone());
+    for (key, value) in &d.card {
+        add(key, Some(value.clone()));
+    }
+    add("model hash", package.hash().map(|hash| hex(&hash)));
+    out
+}
+
+/// Titles of columns, and rows.
+type Table = (&'static [&'static str], Vec<Vec<String>>);
+
+/// The tables, under their titles, without those that have no rows.
+fn tables(package: &Package) -> Vec<(&'static str, Table)> {
+    let d = package.description();
+    let all: [(&str, Table); 4] = [
+        ("Inputs", specs(&d.inputs)),
+        ("Outputs", specs(&d.outputs)),
+        ("Self-tests", self_tests(package, &d.self_tests)),
+        ("Files", files(package)),
+    ];
+    all.into_iter().filter(|(_, (_, rows))| !rows.is_empty()).collect()
+}
+
+fn specs(of: &[ValueSpec]) -> Table {
+    let row = |spec: &ValueSpec| {
+        let about = spec.description.clone().unwrap_or_default();
+        vec![spec.name.clone(), spec.ty.as_str().to_owned(), spec.shape.to_string(), about]
+    };
+    (&["name", "dtype", "shape", "description"], of.iter().map(row).collect())
+}
+
+fn self_tests(package: &Package, of: &[SelfTest]) -> Table {
+    let side = |all: &[(String, String)]| {
+        let one =
+            |(name, tensor): &(String, String)| format!("{name}: {}", tensor_of(package, tensor));
+        all.iter().map(one).collect::<Vec<_>>().join("; ")
+    };
+    let row = |(at, test): (usize, &SelfTest)| {
+        let expected = test.expected.as_deref().map(side).unwrap_or_default();
+        let about = test.description.clone().unwrap_or_default();
+        vec![numbered(at, test.name.as_deref()), side(&test.inputs), expected, about]
+    };
+    (&["name", "inputs", "expected", "description"], of.iter().enumerate().map(row).collect())
+}
+
+fn files(package: &Package) -> Table {
+    let row = |file: &crate::PackageFile| {
+        let len = file.len.map_or_else(|| "-".to_owned(), |len| len.to_string());
+        let hash = file.sha256.map(|hash| hex(&hash)).unwrap_or_default();
+        let note = match (&file.target, file.place) {
+            (Some(target), _) => format!("leads to {target}"),
+            (None, Place::Links) => "only linked to".to_owned(),
+            _ => String::new(),
+        };
+        vec![file.path.clone(), len, hash, note]
+    };
+    (&["path", "bytes", "SHA-256", ""], package.files().iter().map(row).collect())
+}
+
+/// A name, or a number counted from 1.
+fn numbered(at: usize, name: Option<&str>) -> String {
+    let name = name.filter(|name| !name.is_empty()).map(str::to_owned);
+    name.unwrap_or_else(|| (at + 1).to_string())
+}
+
+/// The type and shape of a tensor of `tensor_data`.
+fn tensor_of(package: &Package, name: &str) -> String {
+    match package.tensors().iter().find(|row| row.name == name).map(|row| &row.kind) {
+        Some(TensorKind::Plain { ty, shape, .. }) => format!("{} {shape:?}", ty.as_str()),
+        Some(TensorKind::Nested { inner }) => format!("nested, {}", inner.len()),
+        None => name.to_owned(),
+    }
+}
+
+/// What an example shows, and of which name.
+fn shown(example: &Example) -> impl Iterator<Item = (&'static str, &str, &Reference)> {
+    let inputs = example.inputs.iter().map(|(name, to)| ("input", name.as_str(), to));
+    inputs.chain(example.outputs.iter().map(|(name, to)| ("output", name.as_str(), to)))
+}
+
+/// Whether a link may lead there: to a whole address, or to a place of the page.
+fn may_lead(address: &str, ty: LinkType) -> bool {
+    let is_odd = |c: char| c.is_whitespace() || c.is_control();
+    let is_whole = address.len() > 8
+        && address.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"));
+    !address.contains(is_odd) && (is_whole || address.starts_with('#')) && ty != LinkType::Email
+}
+
+/// The path in the package that `@misc/PATH` names.
+fn misc(address: &str) -> Option<String> {
+    let path = address.strip_prefix("@misc/")?;
+    let path = holdall_core::formats::carton::percent_decoded(path)?;
+    Some(format!("misc/{path}"))
+}
+
+/// Adds one line.
+fn line(out: &mut String, text: impl std::fmt::Display) {
+    let _ = writeln!(out, "{text}");
+}

@@ -1,0 +1,156 @@
+//! `holdall runner`: programs that run models, tried, and the runners in the box as such programs.
+
+use crate::exit::{Failure, Status};
+use crate::input;
+use crate::output::as_json;
+use crate::output::remedy::advice;
+use crate::output::style::Style;
+use crate::output::text::{count, printable};
+use crate::session::Session;
+use clap::{Args, Subcommand};
+use holdall::carton::Package;
+use holdall::fields;
+use holdall::plain::Plain;
+use holdall_run::process::{check, serve};
+use holdall_run::{LogLine, Program, Runners, Settings};
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Programs that run models: try one, or be one
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall runner check -- python3 -m holdall.runners.torchscript
+  holdall runner check --package model.carton -- ./my-runner --fast
+
+A runner of your own is a program that speaks the frames of docs/spec/runner.md. `holdall run
+--runner-command COMMAND` starts it; so does a configuration file:
+
+  [runners.torchscript]
+  command = [\"python3\", \"-m\", \"holdall.runners.torchscript\"]")]
+pub(crate) struct RunnerArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Check(CheckArgs),
+    Serve(ServeArgs),
+}
+
+/// Try whether a program is a runner: what it says, what it does with wrong inputs and broken frames, how it ends
+#[derive(Debug, Args)]
+struct CheckArgs {
+    /// A package whose model it can run: its self-tests are run, too
+    #[arg(long, value_name = "PACKAGE")]
+    package: Option<PathBuf>,
+
+    /// Seconds for each answer
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = super::seconds)]
+    timeout: Duration,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Be a runner of the box for the program that started this one, over its standard input
+#[derive(Debug, Args)]
+#[command(hide = true)]
+struct ServeArgs {
+    /// Its name, as onnx
+    runner: String,
+
+    /// Run ONNX graphs by this library of ONNX Runtime
+    #[cfg(feature = "onnxruntime")]
+    #[arg(long, value_name = "LIBRARY")]
+    onnxruntime: Option<PathBuf>,
+}
+
+/// Does it.
+pub(crate) fn run(session: &Session, args: &RunnerArgs) -> Result<Status, Failure> {
+    match &args.action {
+        Action::Check(args) => tried(session, args),
+        Action::Serve(args) => served(args),
+    }
+}
+
+fn tried(session: &Session, args: &CheckArgs) -> Result<Status, Failure> {
+    let open = |path: &PathBuf| Package::open_with(path, &input::options(session));
+    let package = args.package.as_ref().map(open).transpose()?;
+    let name = package.as_ref().map_or("", |package| package.description().runner.name.as_str());
+    crate::signals::leave_nothing_behind();
+    let prefix = session.err_paint().on("runner:", Style::Dim).to_string();
+    let is_quiet = session.global.quiet;
+    let settings = Settings::default().with_timeout(args.timeout).with_log(move |line: LogLine| {
+        if !is_quiet {
+            // There is no one to tell.
+            let _ = writeln!(std::io::stderr(), "{prefix} {}", printable(&line.text));
+        }
+    });
+    let program = Program::new(name, args.command.clone());
+    let mut printed = Ok(());
+    let trials = check::check(&program, package.as_ref(), &settings, &mut |trial| {
+        if !session.json() && printed.is_ok() {
+            printed = told(session, trial);
+        }
+    })?;
+    printed?;
+    let failed = trials.iter().filter(|trial| trial.error.is_some()).count();
+    let passed = trials.len() - failed;
+    let out = &mut *session.out();
+    if session.json() {
+        let trials = Plain::list(&trials);
+        writeln!(out, "{}", as_json(&fields!(passed: passed, failed: failed, trials: trials)))?;
+    } else if !is_quiet {
+        let trials = count(trials.len() as u64, "trial");
+        writeln!(out, "{trials}: {passed} passed, {failed} failed")?;
+    }
+    Ok(if failed == 0 { Status::Fine } else { Status::Bad })
+}
+
+fn told(session: &Session, trial: &check::Trial) -> Result<(), Failure> {
+    let out = &mut *session.out();
+    let paint = session.paint();
+    match &trial.error {
+        None if session.global.quiet => {}
+        None => writeln!(out, "{}  {}", paint.on("ok", Style::Good), trial.says)?,
+        Some(e) => {
+            writeln!(out, "{}  {}", paint.on("failed", Style::Bad), trial.says)?;
+            writeln!(out, "  {}", printable(&e.to_string()))?;
+            if let Some(hint) = advice(e) {
+                writeln!(out, "  {} {}", paint.on("hint:", Style::Note), printable(&hint))?;
+            }
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn served(args: &ServeArgs) -> Result<Status, Failure> {
+    #[allow(unused_mut)]
+    let mut runners = Runners::default();
+    #[cfg(feature = "onnxruntime")]
+    if let Some(library) = &args.onnxruntime {
+        runners = runners.with(holdall_run::onnx::OnnxRuntime::load(library)?);
+    }
+    serve::serve(runners.find(&args.runner)?)?;
+    Ok(Status::Fine)
+}
+
+/// The same runners, with the engine for graphs in a process of its own, where that can be had: this program, started
+/// again.
+pub(super) fn apart(runners: Runners, engine: Option<&Path>) -> Runners {
+    if !runners.names().contains(&"onnx") {
+        return runners;
+    }
+    let Some(mut command) = crate::signals::this_program() else { return runners };
+    command.extend(["runner", "serve", "onnx"].map(OsString::from));
+    if let Some(library) = engine {
+        let library = library.canonicalize().unwrap_or_else(|_| library.to_owned());
+        command.extend(["--onnxruntime".into(), library.into()]);
+    }
+    runners.with(Program::new("onnx", command))
+}

@@ -1,0 +1,57 @@
+//! A command in one argument, cut into its words.
+
+/// The words of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Words(pub(super) Vec<String>);
+
+/// Cuts a text at white space that is in no quotes, `'…'` or `"…"`. A backslash takes the next character as it is,
+/// but not in single quotes.
+pub(super) fn split(text: &str) -> Result<Words, String> {
+    let mut out: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            (c, Some(q)) if c == q => quote = None,
+            ('\\', None | Some('"')) => {
+                let next = chars.next().ok_or("there is nothing after the last backslash")?;
+                word.get_or_insert_default().push(next);
+            }
+            ('\'' | '"', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => out.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err("a quote has no end".to_owned());
+    }
+    out.extend(word);
+    match out.first() {
+        Some(program) if !program.is_empty() => Ok(Words(out)),
+        _ => Err("name a program, as `python3 -m my_runner`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn words_are_cut_as_in_a_shell() {
+        let words = |text: &str| split(text).map(|words| words.0);
+        let is = |of: &[&str]| Ok(of.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
+        assert_eq!(words("python3 -m a.b"), is(&["python3", "-m", "a.b"]));
+        assert_eq!(
+            words("  a\t'b c' \"d 'e'\\\"\" f\\ g ''"),
+            is(&["a", "b c", "d 'e'\"", "f g", ""])
+        );
+        assert_eq!(words("a'b\\'\"c\""), is(&["ab\\c"]));
+        for text in ["", "  ", "''", "'a", "a \"b", "a\\"] {
+            assert!(split(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+"""The runner ``torchscript``: models that ``torch.jit`` saved, run where torch is installed.
+
+    python3 -m holdall.runners.torchscript
+
+The model is ``model.pt``, or the only ``.pt`` file in ``model``. Its method ``forward`` is called with the inputs under the
+names of its arguments (``internal_name``, else the name), with all of them as one dict where that is its only argument, or
+in the declared order. It gives a dict, a tensor, or a tuple or list of tensors, which take the names of the declared
+outputs in their order.
+
+Options: ``num_threads``, ``num_interop_threads``, ``device`` (``cpu`` unless said).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import traceback
+import warnings
+from typing import Any, Callable
+
+from . import Failure, serve
+
+_THREADS = {"num_threads": "set_num_threads", "num_interop_threads": "set_num_interop_threads"}
+
+
+class TorchScript:
+    """Answers for models of ``torch.jit``."""
+
+    name = "torchscript"
+
+    def __init__(self) -> None:
+        self.torch: Any = None
+
+    def start(self) -> dict[str, Any]:
+        """Says which torch there is."""
+        try:
+            self.torch = importlib.import_module("torch")
+        except BaseException as e:
+            raise Failure("framework", f"`import torch` fails: {e}")
+        found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", str(self.torch.__version__))
+        version = ".".join(part or "0" for part in found.groups()) if found else "0.0.0"
+        return {"version": version, "compat_versions": [1]}
+
+    def load(self, folder: str, options: dict[str, Any], said: dict[str, Any]) -> tuple[Callable[[Any], Any], list[str]]:
+        """The function that runs the model in ``folder``, and what is odd."""
+        odd = []
+        for name, value in options.items():
+            if name in _THREADS:
+                if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                    raise Failure("run/option", f"`{name}` is a whole number from 1 on")
+                getattr(self.torch, _THREADS[name])(value)
+            elif name != "device":
+                known = ", ".join([*_THREADS, "device"])
+                odd.append(f"the runner `torchscript` knows no option `{name}`, which does nothing; there are {known}")
+        device = options.get("device", "cpu")
+        if not isinstance(device, str):
+            raise Failure("run/option", "`device` is a text, as `cpu`")
+        try:
+            # That this form of models is an old one is not news to whoever runs one.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = self.torch.jit.load(_file(folder), map_location=device)
+                model.eval()
+        except Failure:
+            raise
+        except BaseException as e:
+            traceback.print_exc()
+            raise Failure("load", f"torch cannot load the model: {e}")
+        arguments = list(model.forward.schema.arguments)[1:]
+        call = _Call(self.torch, model, device, arguments, said.get("inputs") or [], said.get("outputs") or [])
+        return call, odd
+
+
+class _Call:
+    """One model, called with arrays by name."""
+
+    def __init__(
+        self,
+        torch: Any,
+        model: Any,
+        device: str,
+        arguments: list[Any],
+        inputs: list[dict[str, Any]],
+        outputs: list[dict[str, Any]],
+    ) -> None:
+        self.torch, self.model, self.device = torch, model, device
+        self.arguments = [argument.name for argument in arguments]
+        self.takes_dict = len(arguments) == 1 and str(arguments[0].type).startswith("Dict[")
+        self.inputs = {str(spec["name"]): str(spec.get("internal_name") or spec["name"]) for spec in inputs}
+        self.outputs = {str(spec.get("internal_name") or spec["name"]): str(spec["name"]) for spec in outputs}
+
+    def __call__(self, given: dict[str, Any]) -> dict[str, Any]:
+        values = {self.inputs.get(name, name): self.tensor(value) for name, value in given.items()}
+        with self.torch.no_grad():
+            if self.takes_dict:
+                found = self.model(values)
+            elif set(values) <= set(self.arguments):
+                found = self.model(**values)
+            else:
+                wanted = list(self.inputs.values()) or list(values)
+                found = self.model(*[values.pop(name) for name in wanted if name in values], **values)
+        return self.named(found)
+
+    def tensor(self, value: Any) -> Any:
+        """An array as torch has it; texts as lists of ``str``, a nested value as a list of tensors."""
+        if isinstance(value, list):
+            return [self.tensor(part) for part in value]
+        if value.dtype.kind in "UO":
+            return value.tolist()
+        array = value if value.flags.writeable else value.copy()
+        return self.torch.from_numpy(array).to(self.device)
+
+    def named(self, found: Any) -> dict[str, Any]:
+        """What the model gave, under the names of the outputs."""
+        if isinstance(found, dict):
+            return {self.outputs.get(name, str(name)): self.array(value) for name, value in found.items()}
+        every = list(found) if isinstance(found, (tuple, list)) else [found]
+        names = list(self.outputs.values())
+        if not names:
+            names = ["output"] if len(every) == 1 else [f"output_{at}" for at in range(len(every))]
+        if len(names) != len(every):
+            raise ValueError(f"the model gave {len(every)} outputs, {len(names)} are declared")
+        return {name: self.array(value) for name, value in zip(names, every)}
+
+    def array(self, value: Any) -> Any:
+        """A tensor as NumPy has it; lists of tensors as lists of arrays."""
+        if isinstance(value, self.torch.Tensor):
+            return value.detach().cpu().numpy()
+        if isinstance(value, (list, tuple)) and value and all(isinstance(v, self.torch.Tensor) for v in value):
+            return [self.array(part) for part in value]
+        return value
+
+
+def _file(folder: str) -> str:
+    usual = os.path.join(folder, "model.pt")
+    if os.path.isfile(usual):
+        return usual
+    found = [name for name in os.listdir(folder) if name.endswith(".pt")]
+    if len(found) != 1:
+        what = f"there are {len(found)} `.pt` files in `model`, and none of them is `model.pt`"
+        raise Failure("load", what if found else "there is no `.pt` file in `model`")
+    return os.path.join(folder, found[0])
+
+
+def main() -> None:
+    """Serves whoever started this program."""
+    serve(TorchScript())
+
+
+if __name__ == "__main__":
+    main()

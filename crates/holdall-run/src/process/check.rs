@@ -1,0 +1,347 @@
+//! Whether a program is a runner: what section 2 of `docs/spec/runner.md` says of it, tried one by one, each in a
+//! process of its own.
+
+use super::child::{Process, failed};
+use super::frame::{Frame, Kind, PROTOCOL};
+use super::program::{Program, Remote, rule_of, version};
+use super::values::SHARED_FROM;
+use crate::model::{Settings, Span, io};
+use crate::rules::{FAILED, FRAME, HANDSHAKE, ORDER, SHARED};
+use crate::runner::{Load, Named};
+use crate::temporary::Folder;
+use holdall::carton::{OptionValue, Package, SelfTest, TensorValue};
+use holdall::formats::carton::compare;
+use holdall::formats::carton::signature::Call;
+use holdall::plain::{Plain, ToPlain};
+use holdall::{Error, Result, fields};
+use semver::VersionReq;
+use serde_json::{Value as Json, json};
+use std::path::Path;
+
+/// What was tried, and what came of it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Trial {
+    /// A short name.
+    pub name: &'static str,
+    /// What a runner does.
+    pub says: &'static str,
+    /// What this one did instead.
+    pub error: Option<Error>,
+}
+
+impl ToPlain for Trial {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => name, says, passed: self.error.is_none(), error)
+    }
+}
+
+/// An option that no runner has.
+const NO_OPTION: &str = "no_such_option_of_any_runner";
+
+/// Tries a program: what shows without a model, and with a package for it what needs one. `each` is told of every
+/// trial when it is done.
+///
+/// # Errors
+/// What is wrong with the package. What is wrong with the program is in its trials.
+pub fn check(
+    program: &Program,
+    package: Option<&Package>,
+    settings: &Settings,
+    each: &mut dyn FnMut(&Trial),
+) -> Result<Vec<Trial>> {
+    let mut tried = Tried { program, settings, each, all: Vec::new() };
+    for (name, says, trial) in FRAMES {
+        tried.add(name, says, trial);
+        // What does not even start fails everywhere, for the same reason.
+        if tried.all.len() == 1 && tried.all[0].error.is_some() {
+            return Ok(tried.all);
+        }
+    }
+    if let Some(package) = package {
+        let folder = Folder::new()?;
+        package.unpack_model(folder.model())?;
+        folder.protect()?;
+        let model = folder.model();
+        for (name, says, trial) in MODELS {
+            tried.add(name, says, |tried| trial(tried, package, &model));
+        }
+    }
+    Ok(tried.all)
+}
+
+type OfFrames = fn(&Tried<'_>) -> Result<()>;
+type OfModels = fn(&Tried<'_>, &Package, &Path) -> Result<()>;
+
+const FRAMES: [(&str, &str, OfFrames); 9] = [
+    ("hello", "answers `hello` with `ready`: protocol, name, version", hello),
+    ("protocols", "chooses a version of the protocol that is offered", protocols),
+    ("no-protocol", "answers `fail` where none of the versions is its own", no_protocol),
+    ("early-call", "answers a `call` before `load` with `fail`, and lives on", early_call),
+    ("no-model", "answers the `load` of an empty folder, and lives on", no_model),
+    ("not-a-frame", "ends when what comes is no frame", not_a_frame),
+    ("not-json", "ends when the header of a frame is not JSON", not_json),
+    ("bye", "ends after `bye`", bye),
+    ("closed", "ends when the wire is closed", closed),
+];
+
+const MODELS: [(&str, &str, OfModels); 5] = [
+    ("load", "loads the package's model", load),
+    ("self-tests", "gives what the self-tests expect", in_data),
+    (
+        "shared-memory",
+        "takes and gives tensors in shared memory, and removes what it took",
+        in_files,
+    ),
+    ("wrong-input", "answers inputs that the model does not have, and lives on", wrong_input),
+    ("unknown-option", "warns of an option that it does not know", unknown_option),
+];
+
+struct Tried<'a> {
+    program: &'a Program,
+    settings: &'a Settings,
+    each: &'a mut dyn FnMut(&Trial),
+    all: Vec<Trial>,
+}
+
+impl Tried<'_> {
+    fn add(
+        &mut self,
+        name: &'static str,
+        says: &'static str,
+        trial: impl FnOnce(&Tried<'_>) -> Result<()>,
+    ) {
+        let trial = Trial { name, says, error: trial(self).err() };
+        (self.each)(&trial);
+        self.all.push(trial);
+    }
+
+    fn spawned(&self) -> Result<Process> {
+        Process::spawn(self.program.command()?, self.settings)
+    }
+
+    /// A process that said that it is ready.
+    fn ready(&self, shared_from: usize) -> Result<Process> {
+        let mut process = self.spawned()?;
+        let ready = process.hello(&[PROTOCOL], shared_from)?;
+        expect(&ready, Kind::Ready)?;
+        Ok(process)
+    }
+
+    fn loaded(
+        &self,
+        package: &Package,
+        model: &Path,
+        shared_from: usize,
+        options: &[(String, OptionValue)],
+    ) -> Result<Remote> {
+        let process = self.ready(shared_from)?;
+        let description = package.description();
+        let requirement =
+            VersionReq::parse(&description.runner.framework_version).unwrap_or(VersionReq::STAR);
+        let load = Load {
+            description,
+            model,
+            temporary: None,
+            options,
+            requirement: &requirement,
+            settings: self.settings,
+        };
+        let options = super::program::options(&load).collect();
+        Remote::load(process, &load, options, rule_of)
+    }
+}
+
+/// An answer of another kind than that.
+fn expect(frame: &Frame, kind: Kind) -> Result<()> {
+    match frame.kind {
+        found if found == kind => Ok(()),
+        Kind::Fail => Err(failed(frame, rule_of)),
+        other => Err(ORDER.broken(format!("the runner sent a frame of kind {}", other.number()))),
+    }
+}
+
+/// A failure that says what failed.
+fn expect_fail(frame: &Frame) -> Result<()> {
+    match (frame.kind, frame.text("message")) {
+        (Kind::Fail, "") => Err(FRAME.broken("a failure without a message")),
+        (Kind::Fail, _) => Ok(()),
+        (other, _) => Err(ORDER.broken(format!("a frame of kind {}, not `fail`", other.number()))),
+    }
+}
+
+fn hello(tried: &Tried<'_>) -> Result<()> {
+    let mut process = tried.spawned()?;
+    let ready = process.hello(&[PROTOCOL], SHARED_FROM)?;
+    expect(&ready, Kind::Ready)?;
+    if ready.header.get("protocol").and_then(Json::as_u64) != Some(PROTOCOL) {
+        return Err(HANDSHAKE.broken(format!("`protocol` is not {PROTOCOL}, which was offered")));
+    }
+    if ready.text("runner").is_empty() {
+        return Err(HANDSHAKE.broken("`runner` is not a name"));
+    }
+    version(&ready).map(drop)
+}
+
+fn protocols(tried: &Tried<'_>) -> Result<()> {
+    let ready = tried.spawned()?.hello(&[1_000_000, PROTOCOL], SHARED_FROM)?;
+    expect(&ready, Kind::Ready)?;
+    match ready.header.get("protocol").and_then(Json::as_u64) {
+        Some(PROTOCOL | 1_000_000) => Ok(()),
+        _ => Err(HANDSHAKE.broken("`protocol` is none of the versions that were offered")),
+    }
+}
+
+fn no_protocol(tried: &Tried<'_>) -> Result<()> {
+    expect_fail(&tried.spawned()?.hello(&[1_000_000], SHARED_FROM)?)
+}
+
+fn early_call(tried: &Tried<'_>) -> Result<()> {
+    let mut process = tried.ready(SHARED_FROM)?;
+    for _ in 0..2 {
+        let call = json!({ "values": [] });
+        expect_fail(&process.ask(Kind::Call, call, Vec::new(), Kind::Done)?)?;
+    }
+    Ok(())
+}
+
+fn no_model(tried: &Tried<'_>) -> Result<()> {
+    let folder = tempfile::tempdir().map_err(|e| io(e, "making a folder"))?;
+    let mut process = tried.ready(SHARED_FROM)?;
+    for _ in 0..2 {
+        let load = json!({
+            "model": folder.path(), "options": {}, "temporary": null, "inputs": [], "outputs": [],
+            "a field that nobody knows": [1],
+        });
+        let answer = process.ask(Kind::Load, load, Vec::new(), Kind::Loaded)?;
+        // A runner that needs no files loads it.
+        if answer.kind != Kind::Loaded {
+            expect_fail(&answer)?;
+        }
+    }
+    Ok(())
+}
+
+fn not_a_frame(tried: &Tried<'_>) -> Result<()> {
+    let mut process = tried.ready(SHARED_FROM)?;
+    match process.ends_after(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") {
+        true => Ok(()),
+        false => Err(FRAME.broken("it goes on after bytes that are no frame")),
+    }
+}
+
+fn not_json(tried: &Tried<'_>) -> Result<()> {
+    let mut process = tried.ready(SHARED_FROM)?;
+    let mut bytes = vec![Kind::Load.number(), 0, 0, 0];
+    bytes.extend([9u32, 4, 0].iter().flat_map(|n| n.to_le_bytes()));
+    bytes.extend_from_slice(b"{\"a\"");
+    match process.ends_after(&bytes) {
+        true => Ok(()),
+        false => Err(FRAME.broken("it goes on after a header that is not JSON")),
+    }
+}
+
+fn bye(tried: &Tried<'_>) -> Result<()> {
+    let mut process = tried.ready(SHARED_FROM)?;
+    let frame = Frame::new(Kind::Bye, 2, json!({})).encode()?;
+    match process.ends_after(&frame) {
+        true => Ok(()),
+        false => Err(ORDER.broken("it goes on after `bye`")),
+    }
+}
+
+fn closed(tried: &Tried<'_>) -> Result<()> {
+    match tried.ready(SHARED_FROM)?.ends_when_closed() {
+        true => Ok(()),
+        false => Err(ORDER.broken("it goes on after the wire was closed")),
+    }
+}
+
+fn load(tried: &Tried<'_>, package: &Package, model: &Path) -> Result<()> {
+    tried.loaded(package, model, SHARED_FROM, &package.description().runner.options).map(drop)
+}
+
+fn in_data(tried: &Tried<'_>, package: &Package, model: &Path) -> Result<()> {
+    self_tests(tried, package, model, SHARED_FROM)
+}
+
+fn in_files(tried: &Tried<'_>, package: &Package, model: &Path) -> Result<()> {
+    self_tests(tried, package, model, 0)
+}
+
+/// Runs each self-test twice: what a call leaves behind shows in the next.
+fn self_tests(
+    tried: &Tried<'_>,
+    package: &Package,
+    model: &Path,
+    shared_from: usize,
+) -> Result<()> {
+    let description = package.description();
+    let mut loaded = tried.loaded(package, model, shared_from, &description.runner.options)?;
+    for (at, test) in description.self_tests.iter().enumerate() {
+        let name = test.name.clone().unwrap_or_else(|| (at + 1).to_string());
+        for _ in 0..2 {
+            self_test(&mut loaded, package, test)
+                .map_err(|e| e.within(format!("self-test `{name}`")))?;
+        }
+    }
+    match loaded.process().has_shared_files() {
+        false => Ok(()),
+        true => Err(SHARED.broken("a tensor that the runner was given is still there")),
+    }
+}
+
+fn self_test(loaded: &mut Remote, package: &Package, test: &SelfTest) -> Result<()> {
+    let values = |named: &[(String, String)]| -> Result<Named> {
+        named.iter().map(|(name, of)| Ok((name.clone(), package.value(of)?))).collect()
+    };
+    let mut last: Option<Named> = None;
+    loaded.call(&values(&test.inputs)?, Span::Whole, &mut |outputs| {
+        last = Some(outputs);
+        Ok(())
+    })?;
+    let Some(given) = last else { return Err(crate::rules::NOTHING.broken("no outputs at all")) };
+    let outputs = given.iter().map(|(name, value)| (name.as_str(), value));
+    if let Some(e) = Call::new().outputs(&package.description().outputs, outputs).into_iter().next()
+    {
+        return Err(e);
+    }
+    for (name, expected) in values(test.expected.as_deref().unwrap_or_default())? {
+        let found = given.iter().find(|(of, _)| *of == name).map(|(_, value)| value);
+        let Some(found) = found else {
+            return Err(FAILED.broken(format!("there is no output `{name}`")));
+        };
+        let comparison = compare(found, &expected, &test.tolerance);
+        if !comparison.is_close() {
+            return Err(FAILED.broken(format!("output `{name}` is not as expected")));
+        }
+    }
+    Ok(())
+}
+
+fn wrong_input(tried: &Tried<'_>, package: &Package, model: &Path) -> Result<()> {
+    let options = &package.description().runner.options;
+    let mut loaded = tried.loaded(package, model, SHARED_FROM, options)?;
+    let wrong = TensorValue::of(vec![1], &[1u8])?;
+    let inputs = vec![("no such input".to_owned(), wrong)];
+    match loaded.call(&inputs, Span::Whole, &mut |_| Ok(())) {
+        Ok(()) => {}
+        // What others of this area say is that the runner is gone, or sent something else than frames.
+        Err(e) if *e.rule() == FAILED || !e.code().starts_with("runner/") => {}
+        Err(e) => return Err(e),
+    }
+    match package.description().self_tests.first() {
+        Some(test) => self_test(&mut loaded, package, test),
+        None => Ok(()),
+    }
+}
+
+fn unknown_option(tried: &Tried<'_>, package: &Package, model: &Path) -> Result<()> {
+    let mut options = package.description().runner.options.clone();
+    options.push((NO_OPTION.to_owned(), OptionValue::Integer(1)));
+    let loaded = tried.loaded(package, model, SHARED_FROM, &options)?;
+    match loaded.warns_of(NO_OPTION) {
+        true => Ok(()),
+        false => Err(FAILED.broken("`loaded` has no `warnings` that name the option")),
+    }
+}

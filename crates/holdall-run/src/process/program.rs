@@ -1,0 +1,188 @@
+//! Runners of others: programs that speak frames, and what every model in a runner's process has.
+
+use super::child::{Process, failed};
+use super::frame::{Frame, Kind};
+use crate::model::{Span, check_compat, io, version as wrong_version};
+use crate::rules::{FRAMEWORK, HANDSHAKE, REMOTE_LOAD, RULES, START};
+use crate::runner::{Each, Load, Loaded, Named, Runner};
+use holdall::carton::{OptionValue, ValueSpec};
+use holdall::error::Shown as _;
+use holdall::{Result, Rule};
+use semver::{Version, VersionReq};
+use serde_json::{Map, Value as Json, json};
+use std::ffi::OsString;
+use std::process::Command;
+
+/// A runner that is a program of somebody else's. The caller names it, and never a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    name: String,
+    command: Vec<OsString>,
+}
+
+impl Program {
+    /// The runner of that `runner_name`: a program and its arguments. It is found as a shell finds it.
+    pub fn new<T: Into<OsString>>(
+        name: impl Into<String>,
+        command: impl IntoIterator<Item = T>,
+    ) -> Program {
+        Program { name: name.into(), command: command.into_iter().map(Into::into).collect() }
+    }
+
+    /// The program and its arguments, to be started.
+    pub(crate) fn command(&self) -> Result<Command> {
+        let [program, args @ ..] = &self.command[..] else {
+            let name = self.name.shown();
+            return Err(START.broken(format!("the command of the runner `{name}` is empty")));
+        };
+        let mut command = Command::new(program);
+        command.args(args);
+        Ok(command)
+    }
+}
+
+impl Runner for Program {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn compat_versions(&self) -> Option<&[u64]> {
+        None
+    }
+
+    fn options(&self) -> Option<&[&str]> {
+        None
+    }
+
+    /// The version is known when it is started.
+    fn satisfies(&self, _: &VersionReq) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn load(&self, load: &Load<'_>) -> Result<Box<dyn Loaded>> {
+        let (process, ready) = Process::start(self.command()?, load.settings)?;
+        if ready.kind == Kind::Fail {
+            return Err(failed(&ready, rule_of));
+        }
+        if let Some(has) = version(&ready)?
+            && !load.requirement.matches(&has)
+        {
+            return Err(wrong_version(&self.name, load.requirement, &has.to_string()));
+        }
+        let known = ready.header.get("compat_versions").and_then(Json::as_array);
+        let known = known.map(|all| all.iter().filter_map(Json::as_u64).collect::<Vec<_>>());
+        check_compat(load.description, &self.name, known.as_deref())?;
+        let options = options(load).collect();
+        Ok(Box::new(Remote::load(process, load, options, rule_of)?))
+    }
+}
+
+/// What a failure that a program tells of is about.
+pub(crate) fn rule_of(what: &str) -> Option<&'static Rule> {
+    match what {
+        "load" => Some(&REMOTE_LOAD),
+        "framework" | "numpy" => Some(&FRAMEWORK),
+        code => RULES.iter().copied().find(|rule| rule.code == code),
+    }
+}
+
+/// The version that a runner says its framework is of, if it says one.
+pub(crate) fn version(ready: &Frame) -> Result<Option<Version>> {
+    match ready.header.get("version") {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(text)) => Version::parse(text).map(Some).map_err(|e| {
+            let e = HANDSHAKE.broken(format!("`{}` is not a version: {e}", text.shown()));
+            e.with_hint("versions are like 1.2.3")
+        }),
+        Some(_) => Err(HANDSHAKE.broken("the `version` of the runner is not a text")),
+    }
+}
+
+/// The options of a package and its caller, as frames have them.
+pub(crate) fn options(load: &Load<'_>) -> impl Iterator<Item = (String, Json)> {
+    let value = |value: &OptionValue| match value {
+        OptionValue::Integer(n) => json!(n),
+        OptionValue::Double(n) => json!(n),
+        OptionValue::String(text) => json!(text),
+        OptionValue::Boolean(yes) => json!(yes),
+    };
+    load.options.iter().map(move |(name, of)| (name.clone(), value(of)))
+}
+
+/// A model in a runner's process.
+pub(crate) struct Remote {
+    process: Process,
+    warnings: Vec<String>,
+    rule_of: fn(&str) -> Option<&'static Rule>,
+}
+
+impl Remote {
+    /// Has a runner that is ready load a model.
+    pub(crate) fn load(
+        mut process: Process,
+        load: &Load<'_>,
+        options: Map<String, Json>,
+        rule_of: fn(&str) -> Option<&'static Rule>,
+    ) -> Result<Remote> {
+        let model = std::path::absolute(load.model)
+            .map_err(|e| io(e, "finding the folder of the model"))?;
+        let header = json!({
+            "model": model,
+            "options": options,
+            "temporary": load.temporary,
+            "requirement": load.requirement.to_string(),
+            "compat_version": load.description.runner.compat_version,
+            "inputs": specs(&load.description.inputs),
+            "outputs": specs(&load.description.outputs),
+        });
+        let loaded = process.ask(Kind::Load, header, Vec::new(), Kind::Loaded)?;
+        if loaded.kind == Kind::Fail {
+            return Err(failed(&loaded, rule_of));
+        }
+        let warnings = loaded.header.get("warnings").and_then(Json::as_array);
+        let warnings = warnings.into_iter().flatten().filter_map(Json::as_str);
+        let warnings = warnings.map(str::to_owned).collect();
+        Ok(Remote { process, warnings, rule_of })
+    }
+
+    /// Its process.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Whether the runner warned of something with that name in it.
+    pub(crate) fn warns_of(&self, name: &str) -> bool {
+        self.warnings.iter().any(|warning| warning.contains(name))
+    }
+
+    /// Runs the model once.
+    pub(crate) fn call(&mut self, inputs: &Named, span: Span, each: Each<'_>) -> Result<()> {
+        let failure = self.process.call(inputs, span, each)?;
+        failure.map_or(Ok(()), |frame| Err(failed(&frame, self.rule_of)))
+    }
+}
+
+fn specs(of: &[ValueSpec]) -> Json {
+    let one = |spec: &ValueSpec| {
+        json!({
+            "name": spec.name,
+            "dtype": spec.ty.as_str(),
+            "internal_name": spec.internal_name,
+        })
+    };
+    of.iter().map(one).collect()
+}
+
+impl Loaded for Remote {
+    fn run(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
+        self.call(inputs, Span::Answer, each)
+    }
+
+    fn run_whole(&mut self, inputs: &Named, each: Each<'_>) -> Result<()> {
+        self.call(inputs, Span::Whole, each)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}

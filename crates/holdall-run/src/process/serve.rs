@@ -1,0 +1,224 @@
+//! The runner's side of the wire: a runner of this program, served to whoever started it.
+
+use super::frame::{Frame, Kind, PREFIX_LEN, PROTOCOL, Prefix};
+use super::shared::{Shared, Side};
+use super::values;
+use crate::model::{Settings, io};
+use crate::rules::{FRAME, HANDSHAKE, ORDER, REMOTE_LOAD, START};
+use crate::runner::{Load, Loaded, Runner};
+use holdall::carton::{Description, OptionValue, ShapeSpec, ValueSpec, ValueType};
+use holdall::{Error, Result};
+use semver::VersionReq;
+use serde_json::{Map, Value as Json, json};
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Serves a runner over the wire that standard input is, until the other side ends it.
+///
+/// # Errors
+/// `runner/start` where standard input is no wire, `runner/frame` where something else than frames comes, `run/io`.
+pub fn serve(runner: &dyn Runner) -> Result<()> {
+    let wire = std::io::stdin().as_fd().try_clone_to_owned();
+    let mut served = Served {
+        runner,
+        wire: UnixStream::from(wire.map_err(|e| io(e, "taking the wire"))?),
+        shared: None,
+        model: None,
+        temporary: Vec::new(),
+    };
+    served.wire.peer_addr().map_err(|e| {
+        let e = START.broken("standard input is not a socket").because(e);
+        e.with_hint("a runner is started by `holdall run`, which speaks to it")
+    })?;
+    std::thread::spawn(end_with_parent);
+    let ended = served.answer_all();
+    // Whoever closes the wire without a word leaves what only it would have removed.
+    if !matches!(ended, Ok(End::Bye)) {
+        served.temporary.iter().for_each(|folder| crate::temporary::remove(folder));
+    }
+    ended.map(drop)
+}
+
+/// Ends the process when the one that started it is gone: the wire shows that only between calls.
+fn end_with_parent() {
+    let parent = std::os::unix::process::parent_id();
+    while std::os::unix::process::parent_id() == parent {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    std::process::exit(1);
+}
+
+/// How the other side ended it.
+enum End {
+    Bye,
+    Closed,
+}
+
+struct Served<'a> {
+    runner: &'a dyn Runner,
+    wire: UnixStream,
+    /// And tensors of how many bytes are put there.
+    shared: Option<(Shared, usize)>,
+    model: Option<Box<dyn Loaded>>,
+    /// Folders that are nobody's once the other side is gone.
+    temporary: Vec<PathBuf>,
+}
+
+impl Served<'_> {
+    fn answer_all(&mut self) -> Result<End> {
+        loop {
+            let Some(frame) = self.receive()? else { return Ok(End::Closed) };
+            let request = frame.request;
+            let answered = match frame.kind {
+                Kind::Bye => return Ok(End::Bye),
+                Kind::Hello => self.hello(&frame),
+                Kind::Load => self.load(&frame),
+                Kind::Call => self.call(frame),
+                other => Err(ORDER.broken(format!("a frame of kind {}", other.number()))),
+            };
+            let sent = match answered {
+                Ok((kind, header)) => self.send(Frame::new(kind, request, header)),
+                Err(e) => {
+                    let header = json!({ "what": e.code(), "message": e.to_string() });
+                    self.send(Frame::new(Kind::Fail, request, header))
+                }
+            };
+            if sent.is_err() {
+                return Ok(End::Closed);
+            }
+        }
+    }
+
+    fn hello(&mut self, frame: &Frame) -> Result<(Kind, Json)> {
+        let offered = frame.header.get("protocols").and_then(Json::as_array);
+        if !offered.is_some_and(|all| all.iter().any(|n| n.as_u64() == Some(PROTOCOL))) {
+            let e = format!("none of the versions that are offered is {PROTOCOL}");
+            return Err(HANDSHAKE.broken(e));
+        }
+        let folder = PathBuf::from(frame.text("shared"));
+        let from = frame.header.get("shared_from").and_then(Json::as_u64);
+        let from = from.map_or(values::SHARED_FROM, |n| usize::try_from(n).unwrap_or(usize::MAX));
+        self.shared = Some((Shared::new(&folder, Side::Out), from));
+        self.temporary.push(folder);
+        let mut ready = json!({ "protocol": PROTOCOL, "runner": self.runner.name() });
+        if let Some(known) = self.runner.compat_versions() {
+            ready["compat_versions"] = json!(known);
+        }
+        Ok((Kind::Ready, ready))
+    }
+
+    fn load(&mut self, frame: &Frame) -> Result<(Kind, Json)> {
+        let header = &frame.header;
+        let temporary = header.get("temporary").and_then(Json::as_str);
+        self.temporary.extend(temporary.map(PathBuf::from));
+        let mut description = Description::default();
+        description.runner.name = self.runner.name().to_owned();
+        description.inputs = specs(header.get("inputs"))?;
+        description.outputs = specs(header.get("outputs"))?;
+        let requirement = match header.get("requirement").and_then(Json::as_str) {
+            None => VersionReq::STAR,
+            Some(text) => VersionReq::parse(text)
+                .map_err(|e| REMOTE_LOAD.broken("the requirement cannot be read").because(e))?,
+        };
+        let no_options = Map::new();
+        let given = header.get("options").and_then(Json::as_object).unwrap_or(&no_options);
+        let options: Vec<(String, OptionValue)> =
+            given.iter().filter_map(|(name, value)| Some((name.clone(), option(value)?))).collect();
+        let name = self.runner.name();
+        self.runner
+            .satisfies(&requirement)
+            .map_err(|has| crate::model::version(name, &requirement, &has))?;
+        let taken = self.runner.options();
+        let unknown = |name: &&String| taken.is_some_and(|taken| !taken.contains(&name.as_str()));
+        let mut warnings: Vec<String> = options
+            .iter()
+            .map(|(name, _)| name)
+            .filter(unknown)
+            .map(|of| format!("the runner `{name}` knows no option `{of}`, which does nothing"))
+            .collect();
+        // Who called has the time, and ends this process when it is over.
+        let settings = Settings::default().with_timeout(Duration::MAX);
+        let loaded = self.runner.load(&Load {
+            description: &description,
+            model: Path::new(frame.text("model")),
+            temporary: None,
+            options: &options,
+            requirement: &requirement,
+            settings: &settings,
+        })?;
+        warnings.extend_from_slice(loaded.warnings());
+        self.model = Some(loaded);
+        Ok((Kind::Loaded, json!({ "warnings": warnings })))
+    }
+
+    fn call(&mut self, frame: Frame) -> Result<(Kind, Json)> {
+        let (Some(model), Some((shared, from))) = (&mut self.model, &mut self.shared) else {
+            return Err(ORDER.broken("there is no model yet"));
+        };
+        let (wire, request) = (&mut self.wire, frame.request);
+        let inputs =
+            values::unpack(&frame.header, frame.data, &mut |file, len| shared.take(file, len))?;
+        model.run(&inputs, &mut |outputs| {
+            let (rows, data) = values::pack(&outputs, *from, &mut |bytes| shared.put(bytes))?;
+            let frame = Frame::new(Kind::Item, request, json!({ "values": rows })).with_data(data);
+            wire.write_all(&frame.encode()?).map_err(|e| io(e, "writing to the wire"))
+        })?;
+        Ok((Kind::Done, json!({})))
+    }
+
+    fn send(&mut self, frame: Frame) -> Result<()> {
+        self.wire.write_all(&frame.encode()?).map_err(|e| io(e, "writing to the wire"))
+    }
+
+    /// The next frame; none where the wire is closed.
+    fn receive(&mut self) -> Result<Option<Frame>> {
+        let mut prefix = [0; PREFIX_LEN];
+        if !self.fill(&mut prefix)? {
+            return Ok(None);
+        }
+        let prefix = Prefix::decode(&prefix)?;
+        let (mut header, mut data) = (vec![0; prefix.header_len], vec![0; prefix.data_len]);
+        match self.fill(&mut header)? && self.fill(&mut data)? {
+            true => prefix.frame(&header, data).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Whether there were as many bytes.
+    fn fill(&mut self, to: &mut [u8]) -> Result<bool> {
+        match self.wire.read_exact(to) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => Ok(false),
+            Err(e) => Err(io(e, "reading from the wire")),
+        }
+    }
+}
+
+fn option(value: &Json) -> Option<OptionValue> {
+    Some(match value {
+        Json::Bool(yes) => OptionValue::Boolean(*yes),
+        Json::String(text) => OptionValue::String(text.clone()),
+        Json::Number(n) => match n.as_i64() {
+            Some(n) => OptionValue::Integer(n),
+            None => OptionValue::Double(n.as_f64()?),
+        },
+        _ => return None,
+    })
+}
+
+/// Inputs or outputs as `load` says them. Who called holds values against their shapes.
+fn specs(of: Option<&Json>) -> Result<Vec<ValueSpec>> {
+    let wrong = || -> Error { FRAME.broken("an input or output without a name or a dtype") };
+    let one = |row: &Json| {
+        let text = |key: &str| row.get(key).and_then(Json::as_str);
+        let ty = text("dtype").and_then(ValueType::by_name).ok_or_else(wrong)?;
+        let mut spec = ValueSpec::new(text("name").ok_or_else(wrong)?, ty, ShapeSpec::Any);
+        spec.internal_name = text("internal_name").map(str::to_owned);
+        Ok(spec)
+    };
+    of.and_then(Json::as_array).into_iter().flatten().map(one).collect()
+}

@@ -1,0 +1,86 @@
+//! The folder for tensors that are too large for a frame: each is a file that one side writes, and the other reads
+//! once and removes. Section 3 of `docs/spec/runner.md`.
+
+use crate::model::io;
+use crate::rules::SHARED;
+use holdall::{Bytes, Result};
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// What the files are called that a side writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Who calls.
+    In,
+    /// Who runs the model.
+    Out,
+}
+
+impl Side {
+    fn name(self, number: u64) -> String {
+        match self {
+            Side::In => format!("in-{number}"),
+            Side::Out => format!("out-{number}"),
+        }
+    }
+}
+
+/// One side's way to the folder.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    folder: PathBuf,
+    ours: Side,
+    /// Files that this side made.
+    files: u64,
+}
+
+impl Shared {
+    pub(crate) fn new(folder: &Path, ours: Side) -> Shared {
+        Shared { folder: folder.to_owned(), ours, files: 0 }
+    }
+
+    /// Whether there are files left in it.
+    pub(crate) fn has_files(&self) -> bool {
+        std::fs::read_dir(&self.folder).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    /// Puts bytes into a new file, and gives its number.
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<u64> {
+        let number = self.files;
+        self.files += 1;
+        let path = self.folder.join(self.ours.name(number));
+        std::fs::write(path, bytes).map_err(|e| io(e, "writing a tensor to shared memory"))?;
+        Ok(number)
+    }
+
+    /// Takes the bytes of a file of the other side, which are to be so many. The file goes.
+    pub(crate) fn take(&self, number: u64, len: u64) -> Result<Bytes> {
+        let theirs = match self.ours {
+            Side::In => Side::Out,
+            Side::Out => Side::In,
+        };
+        let path = self.folder.join(theirs.name(number));
+        let broken = |what| SHARED.broken(what).within(format!("shared memory {number}"));
+        let unread = |e| broken("it cannot be opened".to_owned()).because(e);
+        let options = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        let mut file = std::fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(options.bits() as i32)
+            .open(&path)
+            .map_err(unread)?;
+        let found = file.metadata().map_err(unread)?;
+        if !found.is_file() || found.size() != len {
+            return Err(broken(format!("{} bytes, said to be {len}", found.size())));
+        }
+        let Ok(room) = usize::try_from(len) else { return Err(broken("too long".to_owned())) };
+        let mut out = Vec::with_capacity(room);
+        let read = std::io::Read::by_ref(&mut file).take(len).read_to_end(&mut out);
+        let read = read.map_err(|e| io(e, "reading a tensor from shared memory"))?;
+        let _ = std::fs::remove_file(path);
+        if read != room {
+            return Err(broken(format!("it ends after {read} bytes, said to be {len}")));
+        }
+        Ok(out.into())
+    }
+}
