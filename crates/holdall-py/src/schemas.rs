@@ -2,7 +2,6 @@
 
 use crate::errors::{Raise, misuse, raise};
 use crate::file::NativeFile;
-use crate::options::Writing;
 use crate::work::run_with;
 use holdall::convert;
 use holdall::diff::diff_schemas;
