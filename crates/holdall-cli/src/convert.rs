@@ -153,6 +153,9 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
         holdall::convert(&file, &args.output, &options)?
     };
     drop(options);
+    if !session.json() {
+        report.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
+    }
     if to_stdout {
         // Standard output has the file in it.
         session.note(summary(&args.output, &target, &report));

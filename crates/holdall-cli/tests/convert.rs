@@ -513,3 +513,19 @@ fn tensors_become_sparse_and_quantized_and_the_error_is_told() {
     let e = holdall(["convert", &source, &out, "-f", "--quantize", "bsr"]).ends_with(2);
     assert!(e.err.contains("[convert/form-rule]"), "{}", e.err);
 }
+
+/// What is odd about the source is told by whoever writes it again.
+#[test]
+fn odd_sources_are_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("odd.safetensors");
+    let header = r#"{"__metadata__":{"holdall.attributes":"no JSON"},"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[7]].concat();
+    std::fs::write(&source, bytes).unwrap();
+    let target = dir.path().join("out.zt");
+    let (source, target) = (source.to_str().unwrap(), target.to_str().unwrap());
+    let out = holdall(["convert", source, target]).ends_with(0);
+    assert!(out.err.contains("warning:") && out.err.contains("safetensors/restore"), "{}", out.err);
+    let report = holdall(["convert", "--json", "--force", source, target]).ends_with(0).json();
+    assert_eq!(report["warnings"][0]["code"], "safetensors/restore");
+}

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::cast::{FloatType, Overflow};
 use holdall_core::{
-    Attributes, DType, Encode, Error, Layout, LogicalType, Remedy, Result, TensorSpec, Value,
+    Attributes, DType, Encode, Error, Layout, LogicalType, Remedy, Result, TensorSpec, Value, Warning,
 };
 use holdall_io::Work;
 use holdall_io::error::CANNOT_HOLD;
@@ -171,6 +171,8 @@ pub struct ConvertReport {
     /// What the source says that this version does not know, and the target therefore does not say: the first 8
     /// things, in words.
     pub left_behind: Vec<String>,
+    /// What is odd about the source, as far as it is about what was written.
+    pub warnings: Vec<Warning>,
     /// Tensors whose elements were rounded into another float type, or became a wider one.
     pub cast: u64,
     /// Numbers of these that overflowed: finite ones beyond the largest of the type, and infinities where it has none. They
@@ -226,8 +228,8 @@ pub fn plan(
     path: impl AsRef<Path>,
     options: &Convert,
 ) -> Result<(Vec<TensorSpec>, ConvertReport)> {
-    let Prepared { items, casts, forming, .. } = prepare(file, path.as_ref(), options)?;
-    let mut report = report(file, &items, 0);
+    let Prepared { items, casts, forming, warnings, .. } = prepare(file, path.as_ref(), options)?;
+    let mut report = report(file, warnings, &items, 0);
     report.cast = casts.len() as u64;
     report.reformed = forming.into_iter().map(|(name, of)| of.told(name)).collect();
     Ok((items.into_iter().map(|i| i.spec).collect(), report))
@@ -241,6 +243,8 @@ struct Prepared {
     casts: Vec<(String, CastCount)>,
     /// Which of them get another form.
     forming: Vec<(String, Forming)>,
+    /// What is odd about the source, as far as it is about them.
+    warnings: Vec<Warning>,
 }
 
 /// Decides everything, and refuses what cannot be done.
@@ -303,7 +307,8 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         items.iter_mut().for_each(|item| item.keep = Keep::Encoding);
     }
     let items = items::arrange(items, &*encoder, options.sharing)?;
-    Ok(Prepared { items, encoder, write, casts, forming })
+    let warnings = file.index().warnings_of(&|name| options.select.takes(name));
+    Ok(Prepared { items, encoder, write, casts, forming, warnings })
 }
 
 /// One error for all that the target cannot hold.
@@ -367,9 +372,9 @@ fn reasons<'e>(all: impl Iterator<Item = &'e Error>) -> String {
 fn run<S: Sink>(
     file: &File,
     sink: S,
-    Prepared { items, encoder, write, casts, forming }: Prepared,
+    Prepared { items, encoder, write, casts, forming, warnings }: Prepared,
 ) -> Result<(ConvertReport, S::Done)> {
-    let mut report = report(file, &items, 0);
+    let mut report = report(file, warnings, &items, 0);
     write.work.begin(report.decoded_len);
     let mut writer = Writer::new(sink, encoder, &write);
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
@@ -389,7 +394,7 @@ fn run<S: Sink>(
     Ok((report, done))
 }
 
-fn report(file: &File, items: &[Item], target_len: u64) -> ConvertReport {
+fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) -> ConvertReport {
     let components = || items.iter().flat_map(|i| &i.spec.components);
     ConvertReport {
         tensors: items.len() as u64,
@@ -400,6 +405,7 @@ fn report(file: &File, items: &[Item], target_len: u64) -> ConvertReport {
         source_len: file.index().source_len(),
         target_len,
         left_behind: file.index().unkept().to_vec(),
+        warnings,
         cast: 0,
         overflowed: 0,
         overflows: Vec::new(),

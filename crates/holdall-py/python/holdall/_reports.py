@@ -181,6 +181,8 @@ class ConvertReport:
     target_len: int
     #: What the source says that is not known here, and that the target therefore does not say.
     left_behind: list[str]
+    #: What is odd about the source, as far as it is about what was written.
+    warnings: list[Warning]
     #: Tensors whose elements became another float type.
     cast: int
     #: Numbers of these that were beyond what the type holds, and the tensors they are in.
@@ -193,7 +195,8 @@ class ConvertReport:
     def _of(cls, said: Said) -> ConvertReport:
         overflows = [Overflowed(o["name"], o["from"], o["to"], o["count"]) for o in said["overflows"]]
         reformed = [Reformed(**r) for r in said["reformed"]]
-        return made(cls, said, overflows=overflows, reformed=reformed)
+        warnings = [Warning(**w) for w in said["warnings"]]
+        return made(cls, said, overflows=overflows, reformed=reformed, warnings=warnings)
 
 
 @dataclass(frozen=True)

@@ -95,8 +95,8 @@ impl ToPlain for Unverified {
 impl ToPlain for ConvertReport {
     fn to_plain(&self) -> Plain<'_> {
         fields!(self =>
-            tensors, shared, decoded_len, source_len, target_len, left_behind, cast, overflowed, overflows,
-            reformed,
+            tensors, shared, decoded_len, source_len, target_len, left_behind, warnings, cast, overflowed,
+            overflows, reformed,
         )
     }
 }
