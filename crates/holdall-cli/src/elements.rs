@@ -53,6 +53,19 @@ pub(crate) fn of_computed(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<
     ranges.iter().zip(read).map(one).collect()
 }
 
+/// Elements `ranges` of a view that is not row by row, which is gathered whole.
+pub(crate) fn of_strided(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
+    let dense = tensor.to_dense()?;
+    let count = tensor.count().max(1);
+    let width = dense.bytes().len() as u64 / count;
+    let one = |range: &Range<u64>| {
+        let bytes = (range.start * width) as usize..(range.end * width) as usize;
+        let shape = [range.end - range.start];
+        Dense::new(dense.dtype(), dense.logical_type().cloned(), shape, dense.bytes().slice(bytes))
+    };
+    Ok(ranges.iter().map(one).collect())
+}
+
 /// Elements `ranges` of a tensor of a described layout, as the type that its description says.
 pub(crate) fn of_described(tensor: &Tensor, ranges: &[Range<u64>]) -> Result<Vec<Dense>> {
     let view = tensor.described()?;

@@ -134,7 +134,7 @@ fn limits_end_with_4_and_can_be_changed() {
     let enough = format!("stdin-len={}", bytes.len());
     holdall_with([&args[..], &[&enough]].concat(), &bytes).ends_with(0);
 
-    let found = holdall_with(["inspect", "-"], b"GGUF, perhaps").ends_with(4);
+    let found = holdall_with(["inspect", "-"], b"OGGS, perhaps").ends_with(4);
     assert!(found.err.contains("[format/unknown]"), "{found:?}");
     let found = holdall_with(["inspect", "-"], b"").ends_with(1);
     assert!(found.err.contains("[format/empty]"), "{found:?}");

@@ -9,6 +9,10 @@ use serde_json::{Value as Json, json};
 fn golden_files_are_what_is_written_beside_them() {
     for (path, expected) in golden() {
         let path = path.to_str().unwrap();
+        // The others are described otherwise, and have tests of their own.
+        if !path.ends_with(".zt") && !path.ends_with(".safetensors") {
+            continue;
+        }
         let found = holdall(["inspect", "--json", "--digests", path]).ends_with(0).json();
         let keys: Vec<&str> = found.as_object().unwrap().keys().map(String::as_str).collect();
         let contract =

@@ -357,7 +357,7 @@ fn long_headers_take_few_looks() {
     let file = Gguf::new().pair("tokens", 9, &items).tensor("w", &[4], 0, &[1; 16]).finish();
     let (index, asked) = decode_windowed(&file);
     assert_eq!(index.unwrap().len(), 1);
-    assert!(asked <= 5, "{asked} looks");
+    assert!(asked <= 7, "{asked} looks");
 }
 
 /// A tensor whose type is not known does not hide the others.

@@ -38,7 +38,7 @@ pub use executor::Pieces;
 pub use file::{File, Tensor};
 pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
 pub use number::{ElementType, Number};
-pub use open::{Check, Faults, Io, Open, OpenOptions, fetch_ends, open, read_layouts};
+pub use open::{Check, Faults, Io, Open, OpenOptions, fetch_ends, format_of, open, read_layouts};
 pub use shards::is_model_folder;
 pub use sink::{Durability, FileSink, Sink, StreamSink};
 pub use source::{Access, ByteSource, Terms};

@@ -7,7 +7,7 @@ use crate::lock::Stamp;
 use crate::source::{Access, ByteSource, FileSource, MapSource, MemorySource, fetched, read_now};
 use bytes::Bytes;
 use holdall_core::layout::described::Layouts;
-use holdall_core::{Index, Limits, Result, Window, formats};
+use holdall_core::{Format, Index, Limits, Result, Window, formats};
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -306,6 +306,20 @@ pub fn read_layouts(path: impl AsRef<Path>, limits: &Limits) -> Result<Layouts> 
     // One byte more than may be there, so that what is too long is found to be.
     file.take(limits.text_len.saturating_add(1)).read_to_end(&mut text).map_err(failed)?;
     Layouts::parse(&text, limits).map_err(named)
+}
+
+/// The format of a file of the file system, by its content.
+///
+/// # Errors
+/// Io; `format/unknown`, `format/empty`.
+pub fn format_of(path: impl AsRef<Path>) -> Result<&'static Format> {
+    let path = path.as_ref();
+    let found = FileSource::open(path).and_then(|source| {
+        let mut window = Window::new(source.len());
+        fetch_ends(&source, &mut window)?;
+        fetched(&source, &mut window, formats::detect)
+    });
+    found.map_err(|e| e.in_source(path.display()))
 }
 
 /// What opens files: [`OpenOptions`], and whoever knows more places that a file can be in.

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::cast::{FloatType, Overflow};
 use holdall_core::{
-    Attributes, DType, Encode, Error, Layout, LogicalType, Remedy, Result, TensorSpec, Value, Warning,
+    Attributes, DType, Encode, Error, Layout, LogicalType, Remedy, Result, TensorSpec, Value,
+    Warning,
 };
 use holdall_io::Work;
 use holdall_io::error::CANNOT_HOLD;

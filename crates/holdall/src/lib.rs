@@ -60,7 +60,7 @@ pub use holdall_io::select;
 pub use holdall_io::{
     Access, ByteSource, Cancel, Check, Durability, ElementType, Faults, File, FileSink, Io,
     LoadOptions, Loaded, LoadedMemory, LoadedTensor, Number, Pieces, Place, Sink, StreamSink,
-    Tensor, Terms, Work, WriteOptions, Writer,
+    Tensor, Terms, Work, WriteOptions, Writer, format_of,
     group::{Group, groups},
     is_model_folder,
     items::Sharing,

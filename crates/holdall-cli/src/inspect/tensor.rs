@@ -138,6 +138,7 @@ fn values(tensor: &Tensor, components: &[Component]) -> Result<String> {
         layout if layout.is_computed() => computed(tensor),
         Layout::SparseCsr | Layout::PackedCsr => csr(tensor),
         Layout::SparseCoo | Layout::PackedCoo => coo(tensor),
+        Layout::Strided => strided(tensor),
         Layout::Records => records(tensor),
         Layout::Blob => blob(tensor),
         _ if tensor.description().is_some() => described(tensor),
@@ -173,6 +174,12 @@ fn computed(tensor: &Tensor) -> Result<String> {
     let preview = Preview::new(tensor.shape());
     let parts = elements::of_computed(tensor, &preview.ranges())?;
     Ok(format!("dequantized\n{}", preview.render(&parts)?))
+}
+
+fn strided(tensor: &Tensor) -> Result<String> {
+    let preview = Preview::new(tensor.shape());
+    let parts = elements::of_strided(tensor, &preview.ranges())?;
+    preview.render(&parts)
 }
 
 fn described(tensor: &Tensor) -> Result<String> {

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use std::ops::Range;
 
 /// Bytes that are looked at first.
-const FIRST: u64 = 64 << 10;
+const FIRST: u64 = 1 << 10;
 /// By how much a look grows, as a power of two.
 const GROWTH: u32 = 3;
 

@@ -19,14 +19,14 @@ use std::ops::Range;
 /// How files of before 1.6 start: a pickle of a number.
 const MAGIC: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
 /// Bytes that are looked at first for the pickles of those, and by which power of two a look grows.
-const FIRST: u64 = 256 << 10;
+const FIRST: u64 = 4 << 10;
 const GROWTH: u32 = 3;
 
 /// Whether this is a file of before 1.6, or a zip with a pickle in its top folder.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
-    let head = window.head(MAGIC.len() as u64)?;
-    if &*head == MAGIC {
-        return Ok(true);
+    let head = window.head(4)?;
+    if head.starts_with(b"\x80\x02") {
+        return Ok(window.head(MAGIC.len() as u64)?.as_ref() == MAGIC);
     }
     if !head.starts_with(b"PK\x03\x04") {
         return Ok(false);
