@@ -20,6 +20,7 @@ fn read(entries: &[(&str, Method, u64)]) {
             stored_len,
             len: *len,
             offset: end,
+            flags: None,
         };
         // As long whatever is not known yet.
         let early = local_header(&Entry { crc: 0, stored_len: 0, ..entry.clone() });

@@ -80,6 +80,7 @@ impl<'a> Out<'a> {
             stored_len: range.end - range.start,
             len: stored.len,
             offset: self.sink.len(),
+            flags: None,
         };
         self.sink.append(&local_header(&entry))?;
         let mut at = range.start;
@@ -134,6 +135,7 @@ impl<'a> Out<'a> {
             stored_len: bytes.len() as u64,
             len: decoded.len() as u64,
             offset: self.sink.len(),
+            flags: None,
         };
         self.sink.append(&local_header(&entry))?;
         self.sink.append(bytes)?;
@@ -158,6 +160,7 @@ impl<'a> Out<'a> {
             stored_len: 0,
             len,
             offset: self.sink.len(),
+            flags: None,
         };
         self.sink.append(&local_header(&entry))?;
         let start = self.sink.len();

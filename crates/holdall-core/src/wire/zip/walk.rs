@@ -103,6 +103,15 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
     }
     let kind = if name.ends_with('/') { EntryKind::Folder } else { EntryKind::File };
     let crc = header.crc32;
-    let entry = write::Entry { name, kind, method, crc, stored_len, len, offset: at };
+    let entry = write::Entry {
+        name,
+        kind,
+        method,
+        crc,
+        stored_len,
+        len,
+        offset: at,
+        flags: Some(header.flags),
+    };
     Ok(Step::Entry { entry, data })
 }

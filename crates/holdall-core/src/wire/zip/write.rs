@@ -54,6 +54,8 @@ pub struct Entry {
     pub len: u64,
     /// Where its local header is, in bytes from the start of the file.
     pub offset: u64,
+    /// The flags of its local header, where that is there already.
+    pub flags: Option<u16>,
 }
 
 impl Entry {
@@ -64,7 +66,7 @@ impl Entry {
     }
 
     fn flags(&self) -> u16 {
-        if self.name.is_ascii() { 0 } else { UTF8 }
+        self.flags.unwrap_or(if self.name.is_ascii() { 0 } else { UTF8 })
     }
 
     fn version(&self) -> u16 {
