@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
   holdall convert model.zt old.zt --to ztensor@1.0               for an older reader
   holdall convert model.zt half.zt --dtype bf16 --dtype '*.norm.*=f32'
   holdall convert model.zt small.zt --quantize 'layers.*=group:4:128'
+  holdall convert model.safetensors model.gguf --quantize q8_0
   holdall convert in.zt out.zt -s 'encoder.*' --rename 'encoder.*=*'
   holdall convert model.safetensors model.mt --schema s.json     under a schema of your own
   holdall convert arrays/ model.safetensors                      a folder of .npy files
@@ -86,8 +87,9 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "[GLOB=]FORM")]
     sparse: Vec<String>,
 
-    /// Quantize floats of two dimensions and more, as group:4:128: 4 bits, groups of 128 (-1: of a row), or `keep`; with
-    /// GLOB= those whose name matches only; may be given again
+    /// Quantize floats of two dimensions and more, as group:4:128: 4 bits, groups of 128 (-1: of a row); in the blocks of
+    /// GGUF: q4_0, q4_1, q5_0, q5_1, q8_0, mxfp4, tq1_0, tq2_0; or `keep`; with GLOB= those whose name matches only; may
+    /// be given again
     #[arg(long, value_name = "[GLOB=]FORM")]
     quantize: Vec<String>,
 

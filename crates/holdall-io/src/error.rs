@@ -98,11 +98,11 @@ holdall_core::error::rules! {
     /// A rule about the form of tensors.
     pub FORM_RULE: Misuse "convert/form-rule"
         "Forms that tensors are written in are given as `FORM`, once, or as `PATTERN=FORM`, each `csr`, `coo`, \
-         `group:BITS:SIZE` or `keep`.";
+         `group:BITS:SIZE`, a block type such as `q8_0`, or `keep`.";
     /// A tensor that does not get another form.
     pub NOT_FORMED: Misuse "convert/not-formed"
         "A tensor that is named to become sparse has elements of whole bytes, and two dimensions for `csr`; one to \
-         become quantized has floats."
+         become quantized has floats, and for blocks rows of whole ones."
         hint "a pattern in place of the name takes those of its tensors that can";
     /// The target format cannot hold something.
     pub CANNOT_HOLD: Unsupported "convert/cannot-hold"

@@ -158,7 +158,7 @@ class Reformed:
 
     #: Its name in the target.
     name: str
-    #: What it became: ``"csr"``, ``"coo"``, ``"group:4:128"``.
+    #: What it became: ``"csr"``, ``"coo"``, ``"group:4:128"``, ``"q8_0"``.
     form: str
     #: Bytes that it decoded to in the source, and does in the target.
     from_len: int
