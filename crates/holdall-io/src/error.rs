@@ -84,6 +84,18 @@ holdall_core::error::rules! {
     pub NO_MODEL: NotFound "shards/no-model"
         "A folder that is opened has an index of files, or one file of tensors, or the parts of one."
         hint "name one of its files";
+    /// No folder for the files of a model.
+    pub SHARDS_PLACE: Misuse "shards/place"
+        "A model of several files is written into a new folder."
+        hint "name a folder that does not exist"
+        remedies [Overwrite];
+    /// A format whose files are not put together.
+    pub SHARDS_FORMAT: Misuse "shards/format"
+        "A model of several files is written as safetensors or GGUF.";
+    /// More files than can be counted.
+    pub SHARDS_COUNT: Misuse "shards/count"
+        "A model is written in at most 99,999 files, as GGUF in at most 65,535."
+        hint "a larger maximum makes fewer";
     /// An array whose columns lie together.
     pub NPY_ORDER: Unsupported "npy/order"
         "An `.npy` file that is opened as a tensor has its last dimension vary fastest."

@@ -61,3 +61,27 @@ def test_wrong_forms_are_refused(tmp_path: Path) -> None:
         holdall.convert(tmp_path / "a.zt", tmp_path / "b.zt", quantize={"ids": "group:4:32"})
     assert e.value.code == "convert/not-formed"
     assert not (tmp_path / "b.zt").exists()
+
+
+def test_models_are_written_in_several_files(tmp_path: Path) -> None:
+    import json
+
+    arrays = {name: np.full(256, at, np.float32) for at, name in enumerate("abcd")}
+    holdall.save(tmp_path / "a.zt", arrays)
+    for size in (2048, "2KiB"):
+        report = holdall.convert(tmp_path / "a.zt", tmp_path / "model", max_shard_size=size)
+    index = json.loads((tmp_path / "model" / "model.safetensors.index.json").read_text())
+    assert index["metadata"]["total_size"] == 4096
+    assert index["weight_map"]["c"] == "model-00002-of-00002.safetensors"
+    assert report.files[:2] == [f"model-0000{no}-of-00002.safetensors" for no in (1, 2)]
+    read = holdall.load(tmp_path / "model")
+    assert {name: read[name].tobytes() for name in read} == {name: x.tobytes() for name, x in arrays.items()}
+    report = holdall.convert(tmp_path / "a.zt", tmp_path / "parts", max_shard_size="2KiB", format="gguf")
+    assert report.files == [f"model-0000{no}-of-00002.gguf" for no in (1, 2)]
+    assert holdall.load(tmp_path / "parts").keys() == arrays.keys()
+    assert holdall.convert(tmp_path / "a.zt", tmp_path / "b.zt").files == []
+    with pytest.raises(holdall.Misuse):
+        holdall.convert(tmp_path / "a.zt", tmp_path / "x", max_shard_size="much")
+    with pytest.raises(holdall.Misuse) as e:
+        holdall.convert(tmp_path / "a.zt", tmp_path / "model", max_shard_size=1, overwrite=False)
+    assert e.value.code == "shards/place"

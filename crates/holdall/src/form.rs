@@ -6,8 +6,8 @@ use holdall_core::error::Shown as _;
 use holdall_core::layout::blocks::{Blocks, can_quantize};
 use holdall_core::layout::cast::FloatType;
 use holdall_core::layout::dense::Dense;
-use holdall_core::layout::quantized::Grouping;
 use holdall_core::layout::errors_of;
+use holdall_core::layout::quantized::Grouping;
 use holdall_core::layout::sparse::{Coo, Csr};
 use holdall_core::model::block::{BLOCK_TYPES, BlockType};
 use holdall_core::{

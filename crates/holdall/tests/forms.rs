@@ -177,8 +177,7 @@ fn a_model_in_blocks_has_the_bytes_that_gguf_py_makes() {
     for (name, sum) in expected.as_object().unwrap() {
         for to in ["gguf", "zt"] {
             let path = dir.0.path().join(format!("{name}.{to}"));
-            let options =
-                Convert::new(WriteOptions::new()).with_form(Form::new(name).unwrap());
+            let options = Convert::new(WriteOptions::new()).with_form(Form::new(name).unwrap());
             let report = holdall::convert(&plain, &path, &options).unwrap();
             let out = holdall::open(&path).unwrap();
             let w = out.tensor("w").unwrap();
@@ -189,7 +188,8 @@ fn a_model_in_blocks_has_the_bytes_that_gguf_py_makes() {
             assert_eq!(format!("sha256:{}", sum.as_str().unwrap()), hasher.finish().to_string());
             let read = w.to_dense().unwrap().to_vec::<f32>().unwrap();
             let errors = numbers.iter().zip(&read);
-            let most = errors.map(|(x, y)| (f64::from(*x) - f64::from(*y)).abs()).fold(0.0, f64::max);
+            let most =
+                errors.map(|(x, y)| (f64::from(*x) - f64::from(*y)).abs()).fold(0.0, f64::max);
             let told = &report.reformed[0];
             assert_eq!((told.form.to_string(), told.max_error), (name.clone(), Some(most)));
             assert_eq!((told.from_len, told.len), (4 * 4096, stored.len() as u64));

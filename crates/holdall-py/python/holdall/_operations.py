@@ -99,6 +99,7 @@ def convert(
     saturate: bool = False,
     sparse: Union[None, Literal["csr", "coo"], Mapping[str, str]] = None,
     quantize: Union[None, str, Mapping[str, str]] = None,
+    max_shard_size: Union[None, int, str] = None,
     attributes: Optional[Mapping[str, Any]] = None,
     overwrite: bool = True,
     sync: bool = True,
@@ -128,6 +129,9 @@ def convert(
         quantize: Quantizes floats of two dimensions and more: ``"group:4:128"`` is 4 bits in groups of 128 (-1: of a row);
             ``"q8_0"``, ``"q4_0"``, ``"q4_1"``, ``"q5_0"``, ``"q5_1"``, ``"mxfp4"``, ``"tq1_0"`` and ``"tq2_0"`` are blocks of
             GGUF; or one for each pattern. The error that this makes is in the report: :attr:`ConvertReport.reformed`.
+        max_shard_size: Writes a folder of files with at most so many bytes of tensors each (``"5GB"``, ``"2GiB"``, a number):
+            safetensors with their index, as the Hugging Face hub has models, or with ``format="gguf"`` the parts of a split
+            file. Their names are in :attr:`ConvertReport.files`.
         attributes: The target's attributes in place of the source's.
 
     Raises:
@@ -145,6 +149,7 @@ def convert(
         "drop_attributes": bool(drop_attributes),
         "dtypes": _casts(dtype),
         "saturate": bool(saturate),
+        "max_shard_size": max_shard_size,
         "forms": [*_forms(sparse, "sparse"), *_forms(quantize, "quantize")],
     }
     with _opened(source) as file, listening(progress) as listener:

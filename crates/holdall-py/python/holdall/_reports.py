@@ -188,6 +188,8 @@ class ConvertReport:
     overflows: list[Overflowed]
     #: Tensors that were made sparse or quantized.
     reformed: list[Reformed]
+    #: The names of the files in the folder that was written; none where one file was.
+    files: list[str]
 
     @classmethod
     def _of(cls, said: Said) -> ConvertReport:
