@@ -96,10 +96,6 @@ holdall_core::error::rules! {
     pub SHARDS_COUNT: Misuse "shards/count"
         "A model is written in at most 99,999 files, as GGUF in at most 65,535."
         hint "a larger maximum makes fewer";
-    /// An array whose columns lie together.
-    pub NPY_ORDER: Unsupported "npy/order"
-        "An `.npy` file that is opened as a tensor has its last dimension vary fastest."
-        hint "save it again with `numpy.ascontiguousarray`";
     /// A rule of element types that cannot be read.
     pub CAST_RULE: Misuse "convert/cast-rule"
         "Element types to convert to are given as `TYPE`, once, or as `PATTERN=TYPE`, each a float type or `keep`.";
