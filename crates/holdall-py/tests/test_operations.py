@@ -98,7 +98,7 @@ def test_inspect(zt, arrays):
 
 
 def test_formats():
-    assert set(holdall.formats()) == {"carton", "ztensor", "metatensor", "safetensors"}
+    assert set(holdall.formats()) == {"carton", "gguf", "metatensor", "pytorch", "safetensors", "ztensor"}
     assert "zt" in holdall.formats()["ztensor"]
 
 
