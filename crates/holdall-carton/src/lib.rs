@@ -7,7 +7,6 @@
 mod declared;
 mod diff;
 mod folder;
-mod folder_sink;
 mod inferred;
 pub mod links;
 mod mend;

@@ -3,12 +3,12 @@
 use super::package::{MODEL, Package, PackageFile};
 use super::read::{fill, reading};
 use super::rules::PLACE;
-use crate::folder_sink::FolderSink;
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use holdall_core::formats::carton::paths::collision;
 use holdall_core::formats::carton::rules::SYMLINK;
 use holdall_io::error::io;
+use holdall_io::sink::{Durability, FolderSink};
 use holdall_io::{Work, with_work};
 use std::fs::File;
 use std::io::Write as _;
@@ -66,7 +66,7 @@ pub(super) fn unpack(
     if options.overwrite {
         check_outside(package, to)?;
     }
-    let sink = FolderSink::create(to, options.overwrite)?;
+    let sink = FolderSink::create(to, options.overwrite, &PLACE)?;
     let root = sink.path();
     keep_apart(package, what, root).map_err(|e| e.in_source(to.display()))?;
     if what == What::Package {
@@ -88,7 +88,7 @@ pub(super) fn unpack(
                 .map_err(|e| e.in_source(package.inside(&file.path)))
         },
     )?;
-    sink.finish()
+    sink.finish(Durability::System)
 }
 
 /// Refuses a place that cannot hold all files: where paths that differ in case or Unicode form are one.

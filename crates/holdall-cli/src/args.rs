@@ -230,7 +230,10 @@ fn threads(text: &str) -> Result<NonZero<usize>, String> {
 }
 
 /// A number of bytes: `4096`, `64KiB` or `64K`, `5GB`.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn size(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!(
             "`{text}` is not a number of bytes; write a whole number with or without one of the units \

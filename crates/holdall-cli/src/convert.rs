@@ -29,8 +29,10 @@ use std::path::{Path, PathBuf};
   holdall convert model.zt old.zt --to ztensor@1.0               for an older reader
   holdall convert model.zt half.zt --dtype bf16 --dtype '*.norm.*=f32'
   holdall convert model.zt small.zt --quantize 'layers.*=group:4:128'
+  holdall convert model.safetensors model.gguf --quantize q8_0
   holdall convert in.zt out.zt -s 'encoder.*' --rename 'encoder.*=*'
   holdall convert model.safetensors model.mt --schema s.json     under a schema of your own
+  holdall convert model.zt model/ --max-shard-size 5GB           several files and their index
   holdall convert arrays/ model.safetensors                      a folder of .npy files
   holdall convert model.zt - --to safetensors | ssh host 'cat > model.safetensors'
 
@@ -41,7 +43,7 @@ pub(crate) struct ConvertArgs {
     #[arg(value_name = "IN")]
     input: PathBuf,
 
-    /// The file to write, or `-` for standard output
+    /// The file to write, or `-` for standard output; with --max-shard-size the folder
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
@@ -56,6 +58,11 @@ pub(crate) struct ConvertArgs {
     /// Start every component at a multiple of N bytes, a power of two, as 4096 or 64KiB
     #[arg(long, value_name = "N", value_parser = size)]
     align: Option<u64>,
+
+    /// Write a folder of files with at most SIZE bytes of tensors each, as 5GB or 2GiB: safetensors with
+    /// their index, as the Hugging Face hub has models, or with `--to gguf` the parts of a split file
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_shard_size: Option<u64>,
 
     #[command(flatten)]
     select: Selecting,
@@ -86,8 +93,9 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "[GLOB=]FORM")]
     sparse: Vec<String>,
 
-    /// Quantize floats of two dimensions and more, as group:4:128: 4 bits, groups of 128 (-1: of a row), or `keep`; with
-    /// GLOB= those whose name matches only; may be given again
+    /// Quantize floats of two dimensions and more, as group:4:128: 4 bits, groups of 128 (-1: of a row); in the blocks of
+    /// GGUF: q4_0, q4_1, q5_0, q5_1, q8_0, mxfp4, tq1_0, tq2_0; or `keep`; with GLOB= those whose name matches only; may
+    /// be given again
     #[arg(long, value_name = "[GLOB=]FORM")]
     quantize: Vec<String>,
 
@@ -137,7 +145,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if to_stdout && !args.dry_run {
         writing::check_stdout()?;
     }
-    if !to_stdout {
+    if !to_stdout && args.max_shard_size.is_none() {
         FileSink::check(&args.output, args.force)?;
     }
     let file = input::open(session, &args.input)?;
@@ -187,7 +195,10 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
         }
         None => {
             let extension = args.output.extension().and_then(|e| e.to_str());
-            extension.and_then(formats::by_name).filter(|f| f.encode.is_some())
+            let named = extension.and_then(formats::by_name).filter(|f| f.encode.is_some());
+            // What the hub has.
+            let usual = || args.max_shard_size.and_then(|_| formats::by_name("safetensors"));
+            named.or_else(usual)
         }
     };
     let Some(format) = format else {
@@ -214,6 +225,9 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
     let casts = args.dtype.iter().map(|r| Cast::new(r)).collect::<holdall::Result<Vec<_>>>()?;
     options = options.with_dtypes(casts);
     options = options.with_forms(forms(args)?);
+    if let Some(bytes) = args.max_shard_size {
+        options = options.with_max_shard_len(bytes);
+    }
     if args.saturate {
         options = options.with_overflow(Overflow::Saturate);
     }
@@ -290,6 +304,9 @@ fn summary(output: &Path, target: &Target, report: &ConvertReport) -> String {
         Size(report.source_len),
         Size(report.target_len),
     );
+    if !report.files.is_empty() {
+        text.push_str(&format!(", {}", count(report.files.len() as u64, "file")));
+    }
     // Against what it decodes to: a selection is not a compression.
     let ratio = report.decoded_len as f64 / report.target_len.max(1) as f64;
     if ratio > 1.005 {
@@ -390,11 +407,15 @@ fn dry_run(
     let what = format!("{} {}", target.format.name, target.version);
     writeln!(
         out,
-        "\n{}: would be {}, {}, {} decoded",
+        "\n{}: would be {}, {}, {} decoded{}",
         printable(&args.output.display().to_string()),
         what.trim_end(),
         count(report.tensors, "tensor"),
         Size(report.decoded_len),
+        match report.files.len() as u64 {
+            0 => String::new(),
+            files => format!(", {}", count(files, "file")),
+        },
     )?;
     Ok(())
 }

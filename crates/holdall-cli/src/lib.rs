@@ -36,6 +36,7 @@ mod signals;
 mod verify;
 mod writing;
 
+pub use args::size;
 pub use signals::{own_signals, starts_by};
 
 use args::{Cli, Command};

@@ -114,7 +114,7 @@ fn nothing_is_written_when_something_is_refused() {
         (&["x.unknown"][..], 2, "write/extension"),
         (&["-"], 2, "write/extension"),
         (&["x.zt", "--to", "ztensor@1.1"], 2, "format/unknown-version"),
-        (&["x.zt", "--to", "onnx"], 2, "usage/arguments"),
+        (&["x.zt", "--to", "hdf5"], 2, "usage/arguments"),
         (&["x.zt", "--align", "3"], 2, "ztensor/align"),
         (&["x.zt", "--rename", "a*=b"], 0, ""),
         (&["y.zt", "--rename", "a"], 2, "select/pattern"),
@@ -528,4 +528,33 @@ fn odd_sources_are_warned_of() {
     assert!(out.err.contains("warning:") && out.err.contains("safetensors/restore"), "{}", out.err);
     let report = holdall(["convert", "--json", "--force", source, target]).ends_with(0).json();
     assert_eq!(report["warnings"][0]["code"], "safetensors/restore");
+}
+
+#[test]
+fn models_are_written_in_several_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (accept("../../examples/tiny.zt"), path(&dir, "model"));
+    let args = ["convert", &source, &out, "--dense", "--max-shard-size", "8KiB"];
+    let plan = holdall([&args[..], &["-n", "--json"]].concat()).ends_with(0).json();
+    let count = plan["files"].as_array().unwrap().len();
+    let told = holdall([&args[..], &["-n"]].concat()).ends_with(0);
+    assert!(told.out.contains(&format!(" decoded, {count} files")), "{}", told.out);
+    let report = holdall([&args[..], &["--json"]].concat()).ends_with(0).json();
+    assert_eq!(report["files"], plan["files"]);
+    let first = format!("model-00001-of-{:05}.safetensors", count - 1);
+    assert_eq!(report["files"][0], json!(first));
+    assert_eq!(report["files"][count - 1], "model.safetensors.index.json");
+    assert_eq!(report["tensors"], 34);
+    holdall(["verify", "--strict", &out]).ends_with(0);
+    let e = holdall(args).ends_with(2);
+    assert!(e.err.contains("[shards/place]") && e.err.contains("--force"), "{}", e.err);
+    let parts = path(&dir, "parts");
+    let gguf = ["convert", &source, &parts, "--max-shard-size", "8KB", "--to", "gguf"];
+    let gguf = [&gguf[..], &["--dense", "-s", "*.attn.*"]].concat();
+    let ran = holdall(&gguf).ends_with(0);
+    assert!(ran.err.contains("GGUF 3") && ran.err.contains(" files"), "{}", ran.err);
+    holdall(["verify", &parts]).ends_with(0);
+    holdall(["convert", &source, "-", "--max-shard-size", "8KB"]).ends_with(2);
+    let e = holdall(["convert", &source, &out, "--max-shard-size", "much"]).ends_with(2);
+    assert!(e.err.contains("not a number of bytes"), "{}", e.err);
 }

@@ -1,10 +1,13 @@
 //! `.npy` files and folders of them, opened as a file of tensors.
 
-use crate::error::{NO_MODEL, NPY_ORDER, io};
+use crate::error::{NO_MODEL, io};
 use crate::file::File;
 use crate::open::OpenOptions;
 use crate::source::{ByteSource, FileSource, Terms};
 use bytes::Bytes;
+use holdall_core::layout::strided::column_major;
+use holdall_core::model::builder::SIZE;
+use holdall_core::model::{element_count, stored_size};
 use holdall_core::wire::npy;
 use holdall_core::{Component, Encoding, Extent, IndexBuilder, Layout, Result, Role};
 use std::ops::Range;
@@ -20,8 +23,7 @@ impl OpenOptions {
     /// kinds are passed over. Nothing but headers is read; each file is opened again when its elements are.
     ///
     /// # Errors
-    /// Io; what is wrong with a header; Unsupported, where the first dimension varies fastest; NotFound, for a folder
-    /// with no such file.
+    /// Io; what is wrong with a header; NotFound, for a folder with no such file.
     pub(crate) fn open_arrays(&self, path: &Path) -> Result<File> {
         let mut found = Vec::new();
         if path.is_dir() {
@@ -37,9 +39,6 @@ impl OpenOptions {
             let source = Array::open(&path)?;
             let placed = |e: holdall_core::Error| e.in_source(path.display());
             let header = source.header().map_err(placed)?;
-            if header.fortran_order && header.shape.iter().filter(|d| **d > 1).count() > 1 {
-                return Err(placed(NPY_ORDER.broken("its first dimension varies fastest")));
-            }
             let (len, data) = (source.len, header.len.min(source.len)..source.len);
             let stored = data.clone();
             let number = match &mut builder {
@@ -50,7 +49,14 @@ impl OpenOptions {
                 }
             };
             let Some(builder) = &mut builder else { continue };
-            builder.tensor(&name, &header.shape, Layout::Dense).map_err(placed)?;
+            match column_major(&header.shape).filter(|_| header.fortran_order) {
+                Some(strides) => {
+                    check_len(&header, stored.end - stored.start).map_err(placed)?;
+                    builder.tensor(&name, &header.shape, Layout::Strided).map_err(placed)?;
+                    builder.tensor_attributes(strides);
+                }
+                None => builder.tensor(&name, &header.shape, Layout::Dense).map_err(placed)?,
+            }
             let decoded_len = Some(stored.end - stored.start);
             let component = Component {
                 role: Role::Data,
@@ -73,6 +79,18 @@ impl OpenOptions {
         };
         let index = builder.finish().and_then(|index| index.sound());
         self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)
+    }
+}
+
+/// That there are as many bytes as the header says, where elements do not lie row by row.
+fn check_len(header: &npy::Header, found: u64) -> Result<()> {
+    let count = element_count(&header.shape).unwrap_or(u64::MAX);
+    match stored_size(count, header.dtype, header.logical_type.as_ref()).ok().flatten() {
+        Some(len) if len == found => Ok(()),
+        len => {
+            let (shape, len) = (&header.shape, len.unwrap_or(u64::MAX));
+            Err(SIZE.broken(format!("shape {shape:?} takes {len} bytes, there are {found}")))
+        }
     }
 }
 

@@ -84,10 +84,18 @@ holdall_core::error::rules! {
     pub NO_MODEL: NotFound "shards/no-model"
         "A folder that is opened has an index of files, or one file of tensors, or the parts of one."
         hint "name one of its files";
-    /// An array whose columns lie together.
-    pub NPY_ORDER: Unsupported "npy/order"
-        "An `.npy` file that is opened as a tensor has its last dimension vary fastest."
-        hint "save it again with `numpy.ascontiguousarray`";
+    /// No folder for the files of a model.
+    pub SHARDS_PLACE: Misuse "shards/place"
+        "A model of several files is written into a new folder."
+        hint "name a folder that does not exist"
+        remedies [Overwrite];
+    /// A format whose files are not put together.
+    pub SHARDS_FORMAT: Misuse "shards/format"
+        "A model of several files is written as safetensors or GGUF.";
+    /// More files than can be counted.
+    pub SHARDS_COUNT: Misuse "shards/count"
+        "A model is written in at most 99,999 files, as GGUF in at most 65,535."
+        hint "a larger maximum makes fewer";
     /// A rule of element types that cannot be read.
     pub CAST_RULE: Misuse "convert/cast-rule"
         "Element types to convert to are given as `TYPE`, once, or as `PATTERN=TYPE`, each a float type or `keep`.";
@@ -98,11 +106,11 @@ holdall_core::error::rules! {
     /// A rule about the form of tensors.
     pub FORM_RULE: Misuse "convert/form-rule"
         "Forms that tensors are written in are given as `FORM`, once, or as `PATTERN=FORM`, each `csr`, `coo`, \
-         `group:BITS:SIZE` or `keep`.";
+         `group:BITS:SIZE`, a block type such as `q8_0`, or `keep`.";
     /// A tensor that does not get another form.
     pub NOT_FORMED: Misuse "convert/not-formed"
         "A tensor that is named to become sparse has elements of whole bytes, and two dimensions for `csr`; one to \
-         become quantized has floats."
+         become quantized has floats, and for blocks rows of whole ones."
         hint "a pattern in place of the name takes those of its tensors that can";
     /// The target format cannot hold something.
     pub CANNOT_HOLD: Unsupported "convert/cannot-hold"

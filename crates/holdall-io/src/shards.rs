@@ -11,7 +11,7 @@ use crate::source::{ByteSource, FileSource};
 use holdall_core::error::Shown as _;
 use holdall_core::error::hash::{HashMap, HashSet};
 use holdall_core::model::Warning;
-use holdall_core::{FORMATS, Index, IndexBuilder, Result, Value};
+use holdall_core::{FORMATS, Index, IndexBuilder, Result, TensorInfo, Value};
 use holdall_json::{Reader, Token};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -174,21 +174,27 @@ impl OpenOptions {
         let mut found = HashSet::default();
         let mut total = 0u64;
         for shard in &shards {
+            // Tied tensors count once, and need no names in the index.
+            let mut stored = HashSet::default();
+            let mut unnamed = Vec::new();
             for t in shard.index.tensors() {
                 match map.tensors.get(t.name()) {
                     Some(file) if *file == shard.name => {
-                        total = total.saturating_add(t.stored_len());
+                        for c in t.components().filter(|c| stored.insert(c.stored)) {
+                            total = total.saturating_add(c.stored_len());
+                        }
                         found.insert(t.name().to_owned());
                     }
                     Some(_) => {}
-                    None => warnings.push(
-                        Warning::new(
-                            "shards/extra",
-                            format!("`{name}` does not name it, `{}` has it", shard.name),
-                        )
-                        .in_tensor(t.name()),
-                    ),
+                    None => unnamed.push(t),
                 }
+            }
+            let is_tied = |t: &TensorInfo| {
+                t.components().len() > 0 && t.components().all(|c| stored.contains(&c.stored))
+            };
+            for t in unnamed.into_iter().filter(|t| !is_tied(t)) {
+                let message = format!("`{name}` does not name it, `{}` has it", shard.name);
+                warnings.push(Warning::new("shards/extra", message).in_tensor(t.name()));
             }
         }
         let missing = map.tensors.iter().filter(|(tensor, _)| !found.contains(*tensor)).min();
@@ -243,7 +249,15 @@ impl OpenOptions {
             taken.map_err(|e| e.in_source(&shard.name))?;
         }
         if let Some(first) = shards.first() {
-            builder.attributes(first.index.attributes().clone());
+            let mut attributes = first.index.attributes().clone();
+            // Together they are no parts.
+            #[cfg(feature = "gguf")]
+            if format == "gguf" {
+                holdall_core::formats::gguf::leave_parts(&mut attributes);
+            }
+            #[cfg(not(feature = "gguf"))]
+            let _ = &mut attributes;
+            builder.attributes(attributes);
         }
         warnings.into_iter().for_each(|warning| builder.add_warning(warning));
         let index = builder.finish().and_then(|index| self.judged(index));

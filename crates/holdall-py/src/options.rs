@@ -190,6 +190,15 @@ impl Writing<'_> {
         let forms = how.forms.iter().map(|rule| Reform::new(rule));
         let forms = forms.collect::<holdall::Result<Vec<_>>>();
         convert = convert.with_forms(forms.map_err(|e| crate::errors::raise(py, &e))?);
+        if let Some(size) = &how.max_shard_size {
+            let bytes = match size {
+                Size::Bytes(bytes) => *bytes,
+                Size::Text(text) => holdall_cli::size(text).map_err(|wrong| {
+                    misuse(py, "python/option", &format!("max_shard_size: {wrong}"), None)
+                })?,
+            };
+            convert = convert.with_max_shard_len(bytes);
+        }
         if how.saturate {
             convert = convert.with_overflow(Overflow::Saturate);
         }
@@ -222,4 +231,12 @@ pub(crate) struct Converting {
     dtypes: Vec<String>,
     forms: Vec<String>,
     saturate: bool,
+    max_shard_size: Option<Size>,
+}
+
+/// A number of bytes, as one or as `5GB`.
+#[derive(FromPyObject)]
+enum Size {
+    Bytes(u64),
+    Text(String),
 }

@@ -34,6 +34,24 @@ def test_the_error_that_quantizing_makes_is_that_of_what_is_read(tmp_path: Path)
     assert told.len < w.nbytes / 6
 
 
+def test_floats_become_blocks_of_gguf(tmp_path: Path) -> None:
+    w = np.random.default_rng(0).normal(size=(8, 64)).astype(np.float32)
+    holdall.save(tmp_path / "a.safetensors", {"w": w, "norm": w[0].copy(), "odd": w[:, :33].copy()})
+    report = holdall.convert(tmp_path / "a.safetensors", tmp_path / "b.gguf", quantize="q8_0")
+    (told,) = report.reformed
+    assert (told.name, told.form, told.len) == ("w", "q8_0", 8 * 2 * 34)
+    with holdall.open(tmp_path / "b.gguf") as file:
+        assert {t.name: t.layout for t in file.values()} == {"w": "gguf.q8_0", "norm": "dense", "odd": "dense"}
+        error = np.abs(w.astype(np.float64) - file["w"].dequantize().astype(np.float64))
+    assert told.max_error == error.max()
+    with pytest.raises(holdall.Misuse) as e:
+        holdall.convert(tmp_path / "a.safetensors", tmp_path / "c.gguf", quantize={"odd": "q4_0"})
+    assert e.value.code == "convert/not-formed"
+    with pytest.raises(holdall.Misuse) as e:
+        holdall.convert(tmp_path / "a.safetensors", tmp_path / "c.gguf", quantize="q4_k")
+    assert e.value.code == "convert/form-rule"
+
+
 def test_wrong_forms_are_refused(tmp_path: Path) -> None:
     holdall.save(tmp_path / "a.zt", {"ids": np.zeros((2, 2), np.int32)})
     for how in ({"sparse": "group:4:32"}, {"quantize": "csr"}, {"sparse": 3}):
@@ -43,3 +61,27 @@ def test_wrong_forms_are_refused(tmp_path: Path) -> None:
         holdall.convert(tmp_path / "a.zt", tmp_path / "b.zt", quantize={"ids": "group:4:32"})
     assert e.value.code == "convert/not-formed"
     assert not (tmp_path / "b.zt").exists()
+
+
+def test_models_are_written_in_several_files(tmp_path: Path) -> None:
+    import json
+
+    arrays = {name: np.full(256, at, np.float32) for at, name in enumerate("abcd")}
+    holdall.save(tmp_path / "a.zt", arrays)
+    for size in (2048, "2KiB"):
+        report = holdall.convert(tmp_path / "a.zt", tmp_path / "model", max_shard_size=size)
+    index = json.loads((tmp_path / "model" / "model.safetensors.index.json").read_text())
+    assert index["metadata"]["total_size"] == 4096
+    assert index["weight_map"]["c"] == "model-00002-of-00002.safetensors"
+    assert report.files[:2] == [f"model-0000{no}-of-00002.safetensors" for no in (1, 2)]
+    read = holdall.load(tmp_path / "model")
+    assert {name: read[name].tobytes() for name in read} == {name: x.tobytes() for name, x in arrays.items()}
+    report = holdall.convert(tmp_path / "a.zt", tmp_path / "parts", max_shard_size="2KiB", format="gguf")
+    assert report.files == [f"model-0000{no}-of-00002.gguf" for no in (1, 2)]
+    assert holdall.load(tmp_path / "parts").keys() == arrays.keys()
+    assert holdall.convert(tmp_path / "a.zt", tmp_path / "b.zt").files == []
+    with pytest.raises(holdall.Misuse):
+        holdall.convert(tmp_path / "a.zt", tmp_path / "x", max_shard_size="much")
+    with pytest.raises(holdall.Misuse) as e:
+        holdall.convert(tmp_path / "a.zt", tmp_path / "model", max_shard_size=1, overwrite=False)
+    assert e.value.code == "shards/place"

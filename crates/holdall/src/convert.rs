@@ -1,6 +1,7 @@
 //! One file into another format, version, encoding or alignment, in bounded memory.
 
 mod schema;
+mod shards;
 
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
@@ -14,13 +15,14 @@ use holdall_core::{
     Warning,
 };
 use holdall_io::Work;
-use holdall_io::error::CANNOT_HOLD;
+use holdall_io::error::{CANNOT_HOLD, SHARDS_PLACE};
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
 use holdall_io::number::ElementType;
 use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
 use holdall_io::{File, Tensor};
 use holdall_io::{WriteOptions, Writer};
+use shards::Shards;
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
@@ -39,6 +41,7 @@ pub struct Convert {
     attributes: Option<Attributes>,
     casts: Casts,
     reforms: Reforms,
+    max_shard_len: Option<u64>,
 }
 
 impl Convert {
@@ -57,6 +60,7 @@ impl Convert {
             attributes: None,
             casts: Casts::default(),
             reforms: Reforms::default(),
+            max_shard_len: None,
         }
     }
 
@@ -147,6 +151,16 @@ impl Convert {
         self
     }
 
+    /// Writes a folder of files, each of at most so many bytes of tensors, as the Hugging Face hub puts models in several:
+    /// greedily, in the order in which tensors lie in the source; a larger tensor gets a file of its own, and
+    /// tensors that share their bytes are together. `model-00001-of-00003.safetensors` and so on with
+    /// `model.safetensors.index.json`, or the parts of a split GGUF file, in the format of the write options or of the
+    /// folder's extension, else safetensors; only `model.safetensors` where all fits. The folder appears when it is whole.
+    pub fn with_max_shard_len(mut self, bytes: u64) -> Convert {
+        self.max_shard_len = Some(bytes);
+        self
+    }
+
     /// How the work is done, in place of what the write options say: threads, progress in decoded bytes,
     /// cancellation.
     pub fn with_work(mut self, work: Work) -> Convert {
@@ -183,6 +197,8 @@ pub struct ConvertReport {
     pub overflows: Vec<Overflowed>,
     /// Tensors that were made sparse or quantized; of a dry run, without the errors.
     pub reformed: Vec<Reformed>,
+    /// The names of the files in the folder that was written; none where one file was asked for.
+    pub files: Vec<String>,
 }
 
 /// A tensor of which numbers overflowed when they were rounded into another type.
@@ -199,7 +215,8 @@ pub struct Overflowed {
     pub count: u64,
 }
 
-/// Writes what `file` contains to `path`, which appears when it is whole.
+/// Writes what `file` contains to `path`, which appears when it is whole: a file, or a folder of them
+/// ([`Convert::with_max_shard_len`]).
 ///
 /// # Errors
 /// Before anything is written: Unsupported, naming the tensors that the target cannot hold and what
@@ -208,6 +225,9 @@ pub struct Overflowed {
 pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result<ConvertReport> {
     let path = path.as_ref();
     let prepared = prepare(file, path, options)?;
+    if prepared.shards.is_some() {
+        return shards::write(file, path, prepared);
+    }
     let sink = FileSink::create(path, prepared.write.overwrite, prepared.write.durability)?;
     run(file, sink, prepared).map(|(report, ())| report)
 }
@@ -217,6 +237,9 @@ pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result
 /// # Errors
 /// As [`convert`]; what was written before an error stays written.
 pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(ConvertReport, W)> {
+    if options.max_shard_len.is_some() {
+        return Err(SHARDS_PLACE.broken("a stream is no folder"));
+    }
     run(file, StreamSink::new(to), prepare(file, Path::new("-"), options)?)
 }
 
@@ -229,10 +252,12 @@ pub fn plan(
     path: impl AsRef<Path>,
     options: &Convert,
 ) -> Result<(Vec<TensorSpec>, ConvertReport)> {
-    let Prepared { items, casts, forming, warnings, .. } = prepare(file, path.as_ref(), options)?;
+    let Prepared { items, casts, forming, warnings, shards, .. } =
+        prepare(file, path.as_ref(), options)?;
     let mut report = report(file, warnings, &items, 0);
     report.cast = casts.len() as u64;
     report.reformed = forming.into_iter().map(|(name, of)| of.told(name)).collect();
+    report.files = shards.map(|shards| shards.files()).unwrap_or_default();
     Ok((items.into_iter().map(|i| i.spec).collect(), report))
 }
 
@@ -246,12 +271,17 @@ struct Prepared {
     forming: Vec<(String, Forming)>,
     /// What is odd about the source, as far as it is about them.
     warnings: Vec<Warning>,
+    /// Which goes into which file, where there may be several.
+    shards: Option<Shards>,
 }
 
 /// Decides everything, and refuses what cannot be done.
 fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     let mut write = options.write.clone();
     write.attributes = options.attributes.clone().unwrap_or_else(|| file.attributes().clone());
+    if options.max_shard_len.is_some() {
+        write = shards::check(file, path, write)?;
+    }
     let encoder = write.encoder(write.format_for(path)?)?;
     if options.drop_attributes {
         let alone = |(key, value): (&str, &Value)| {
@@ -307,9 +337,14 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     if options.keep_encoding && encoder.can_compress() {
         items.iter_mut().for_each(|item| item.keep = Keep::Encoding);
     }
+    let order: Vec<String> = items.iter().map(|item| item.spec.name.clone()).collect();
     let items = items::arrange(items, &*encoder, options.sharing)?;
+    let shards = match options.max_shard_len {
+        Some(most) => Some(Shards::new(&order, &items, most, write.format_for(path)?)?),
+        None => None,
+    };
     let warnings = file.index().warnings_of(&|name| options.select.takes(name));
-    Ok(Prepared { items, encoder, write, casts, forming, warnings })
+    Ok(Prepared { items, encoder, write, casts, forming, warnings, shards })
 }
 
 /// One error for all that the target cannot hold.
@@ -373,18 +408,39 @@ fn reasons<'e>(all: impl Iterator<Item = &'e Error>) -> String {
 fn run<S: Sink>(
     file: &File,
     sink: S,
-    Prepared { items, encoder, write, casts, forming, warnings }: Prepared,
+    Prepared { items, encoder, write, casts, forming, warnings, .. }: Prepared,
 ) -> Result<(ConvertReport, S::Done)> {
     let mut report = report(file, warnings, &items, 0);
     write.work.begin(report.decoded_len);
-    let mut writer = Writer::new(sink, encoder, &write);
+    let (len, done) = write_file(file, sink, encoder, &write, items)?;
+    report.target_len = len;
+    became(&mut report, casts, forming);
+    Ok((report, done))
+}
+
+/// Writes one file; gives its length.
+fn write_file<S: Sink>(
+    file: &File,
+    sink: S,
+    encoder: Box<dyn Encode>,
+    write: &WriteOptions,
+    items: Vec<Item>,
+) -> Result<(u64, S::Done)> {
+    let mut writer = Writer::new(sink, encoder, write);
     let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     // What cannot be written is in the file that it comes from.
     writer.declare(&specs).map_err(|e| e.in_source(file.name()))?;
     drop(specs);
     items::write(&mut writer, items, &write.work)?;
-    let (len, done) = writer.finish_with_len()?;
-    report.target_len = len;
+    writer.finish_with_len()
+}
+
+/// Tells what became of tensors that were written as another type or in another form.
+fn became(
+    report: &mut ConvertReport,
+    casts: Vec<(String, CastCount)>,
+    forming: Vec<(String, Forming)>,
+) {
     report.cast = casts.len() as u64;
     for (name, cast) in casts.into_iter().filter(|(_, cast)| cast.overflowed() > 0) {
         let count = cast.overflowed();
@@ -392,7 +448,6 @@ fn run<S: Sink>(
         report.overflows.push(Overflowed { name, from: cast.from, to: cast.to, count });
     }
     report.reformed = forming.into_iter().map(|(name, of)| of.told(name)).collect();
-    Ok((report, done))
 }
 
 fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) -> ConvertReport {
@@ -411,6 +466,7 @@ fn report(file: &File, warnings: Vec<Warning>, items: &[Item], target_len: u64) 
         overflowed: 0,
         overflows: Vec::new(),
         reformed: Vec::new(),
+        files: Vec::new(),
     }
 }
 

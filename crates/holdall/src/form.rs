@@ -3,10 +3,13 @@
 use crate::repack::{SparseForms, is_sparse, little_endian};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
+use holdall_core::layout::blocks::{Blocks, can_quantize};
 use holdall_core::layout::cast::FloatType;
 use holdall_core::layout::dense::Dense;
+use holdall_core::layout::errors_of;
 use holdall_core::layout::quantized::Grouping;
 use holdall_core::layout::sparse::{Coo, Csr};
+use holdall_core::model::block::{BLOCK_TYPES, BlockType};
 use holdall_core::{
     Attributes, ComponentSpec, DType, Error, Layout, LogicalType, Result, Role, TensorSpec,
 };
@@ -28,9 +31,11 @@ pub enum Form {
     Coo,
     /// Quantized, in groups.
     Group(Grouping),
+    /// Quantized, in ggml's blocks of a type that [can be made](can_quantize).
+    Blocks(&'static BlockType),
 }
 
-/// `csr`, `coo`, `group:4:128`, `group:4:-1` for a group of each row.
+/// `csr`, `coo`, `group:4:128`, `group:4:-1` for a group of each row, `q8_0`.
 impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -40,6 +45,7 @@ impl fmt::Display for Form {
                 Some(size) => write!(f, "group:{}:{size}", of.bits()),
                 None => write!(f, "group:{}:-1", of.bits()),
             },
+            Form::Blocks(of) => write!(f, "{of}"),
         }
     }
 }
@@ -55,6 +61,15 @@ impl Form {
             "coo" => return Ok(Form::Coo),
             _ => {}
         }
+        if let Some(of) = BlockType::by_name(name) {
+            if can_quantize(of) {
+                return Ok(Form::Blocks(of));
+            }
+            let made = BLOCK_TYPES.iter().filter(|of| can_quantize(of)).map(BlockType::as_str);
+            let made = made.collect::<Vec<_>>().join(", ");
+            let message = format!("blocks of {of} are read only; those that can be made: {made}");
+            return Err(FORM_RULE.broken(message));
+        }
         let parts = name.strip_prefix("group:").and_then(|rest| rest.split_once(':'));
         let parsed = parts.and_then(|(bits, size)| {
             let size = if size == "-1" { None } else { Some(size.parse().ok()?) };
@@ -62,9 +77,8 @@ impl Form {
         });
         let Some((bits, size)) = parsed else {
             let name = name.shown();
-            return Err(
-                FORM_RULE.broken(format!("`{name}` is no form: csr, coo, group:4:128 or keep"))
-            );
+            let message = format!("`{name}` is no form: csr, coo, group:4:128, q8_0 or keep");
+            return Err(FORM_RULE.broken(message));
         };
         Ok(Form::Group(Grouping::new(bits, size)?))
     }
@@ -169,7 +183,8 @@ impl Reforms {
     }
 
     /// The tensor in the form that a rule wants, if one does. Patterns take dense tensors and sparse ones of another form:
-    /// to be sparse those that get smaller by it, to be quantized those of two dimensions and more and of floats. A
+    /// to be sparse those that get smaller by it, to be quantized those of two dimensions and more and of floats, in blocks
+    /// those whose rows are whole ones. A
     /// tensor that is named is taken whatever its layout.
     pub(crate) fn item(
         &self,
@@ -194,6 +209,7 @@ impl Reforms {
         };
         let made = match form {
             Form::Group(grouping) => quantized(tensor, grouping).map_err(placed)?,
+            Form::Blocks(of) => in_blocks(tensor, of),
             _ => sparse(tensor, form, &of, has, by_name)?,
         };
         let Some((item, errors)) = made else { return Ok(None) };
@@ -209,6 +225,7 @@ fn is_of(tensor: &Tensor, form: Form) -> bool {
     match tensor.layout() {
         Layout::SparseCsr | Layout::PackedCsr => form == Form::Csr,
         Layout::SparseCoo | Layout::PackedCoo => form == Form::Coo,
+        Layout::Blocks(of) => form == Form::Blocks(of),
         _ => false,
     }
 }
@@ -219,7 +236,7 @@ fn dense_type(tensor: &Tensor) -> Option<ElementType> {
         return Some(ElementType::new(described.dtype().dtype(), described.dtype().logical_type()));
     }
     match tensor.layout() {
-        Layout::QuantizedGroup => Some(ElementType::new(DType::F32, None)),
+        layout if layout.is_computed() => Some(ElementType::new(DType::F32, None)),
         Layout::Dense => Some(ElementType::new(tensor.dtype()?, tensor.logical_type())),
         _ if is_sparse(tensor) => Some(ElementType::new(tensor.dtype()?, tensor.logical_type())),
         _ => None,
@@ -232,6 +249,10 @@ fn can(tensor: &Tensor, form: Form, of: &ElementType) -> bool {
         Form::Csr => tensor.shape().len() == 2 && of.is_known() && of.bits() >= 8,
         Form::Coo => of.is_known() && of.bits() >= 8,
         Form::Group(_) => of.is_known() && of.class() == Class::Float,
+        Form::Blocks(blocks) => {
+            let is_whole = blocks.stored_len(tensor.shape()).is_some();
+            is_whole && of.is_known() && of.class() == Class::Float
+        }
     }
 }
 
@@ -249,6 +270,14 @@ fn not_formed(tensor: &Tensor, form: Form) -> Error {
     let layout = tensor.layout().as_str().shown();
     let what = match dense_type(tensor) {
         None => format!("a tensor of layout `{layout}` has no elements to write as {form}"),
+        Some(of) if of.is_known() && of.class() == Class::Float => match form {
+            Form::Blocks(blocks) => format!(
+                "rows of shape {:?} are not whole blocks of {form}, which have {} elements",
+                tensor.shape(),
+                blocks.elements
+            ),
+            _ => format!("{of} of shape {:?} is not written as {form}", tensor.shape()),
+        },
         Some(of) => format!("{of} of shape {:?} is not written as {form}", tensor.shape()),
     };
     NOT_FORMED.broken(what)
@@ -289,7 +318,8 @@ fn sparse(
     let attributes = match tensor.layout() {
         Layout::Dense => tensor.attributes().clone(),
         _ if is_sparse(tensor) => tensor.attributes().clone(),
-        // Those of a quantized tensor say how to read what is not there any more.
+        Layout::Blocks(_) => tensor.attributes().clone(),
+        // Those of a tensor quantized in groups say how to read what is not there any more.
         _ => Attributes::new(),
     };
     let packed = has.packed();
@@ -352,6 +382,28 @@ fn quantized(tensor: &Tensor, grouping: Grouping) -> Result<Option<Made>> {
     };
     let feeds = feeds(components.len(), make);
     Ok(Some((item(tensor, Layout::QuantizedGroup, attributes, components, feeds), errors)))
+}
+
+fn in_blocks(tensor: &Tensor, of: &'static BlockType) -> Option<Made> {
+    let len = of.stored_len(tensor.shape())?;
+    let components = vec![spec(&Role::Data, DType::U8, None, len)];
+    let attributes = match tensor.layout() {
+        Layout::Dense | Layout::Blocks(_) => tensor.attributes().clone(),
+        _ if is_sparse(tensor) => tensor.attributes().clone(),
+        // Others say how to read what is not there any more.
+        _ => Attributes::new(),
+    };
+    let errors: Arc<Mutex<Option<(f64, f64)>>> = Arc::default();
+    let (from, told) = (tensor.clone(), errors.clone());
+    let make = move || {
+        let placed = |e: Error| e.in_tensor(from.name()).in_source(from.file().name());
+        let dense = from.to_dense()?;
+        let made = Blocks::quantize(of, &dense).map_err(placed)?;
+        let both = errors_of(&dense, &made).map_err(placed)?;
+        *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(both);
+        Ok(vec![made.bytes().clone()])
+    };
+    Some((item(tensor, Layout::Blocks(of), attributes, components, feeds(1, make)), errors))
 }
 
 fn spec(role: &Role, dtype: DType, logical: Option<LogicalType>, len: u64) -> ComponentSpec {

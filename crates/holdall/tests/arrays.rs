@@ -72,12 +72,40 @@ fn what_cannot_be_opened_is_said() {
     let fortran = String::from_utf8_lossy(&whole).replace("False, ", "True,  ");
     let mut fortran: Vec<u8> =
         fortran.chars().map(|c| if c == '\u{fffd}' { 0x93 } else { c as u8 }).collect();
-    fortran.extend([0; 16]);
+    fortran.extend([0; 15]);
     std::fs::write(dir.path().join("fortran.npy"), fortran).unwrap();
-    assert_eq!(fails("fortran.npy").code(), "npy/order");
+    assert_eq!(fails("fortran.npy").code(), "index/size");
     // A dot and a folder may come to the same name.
     let twice = dir.path().join("twice");
     write(&twice.join("a.b.npy"), DType::U8, None, &[1], &[1]);
     write(&twice.join("a/b.npy"), DType::U8, None, &[1], &[1]);
     assert_eq!(fails("twice").kind(), ErrorKind::Malformed);
+}
+
+/// What `numpy.save` writes of an array in Fortran order, in either byte order.
+#[test]
+fn columns_that_lie_together_are_read_row_by_row() {
+    let dir = tempfile::tempdir().unwrap();
+    for (descr, is_big) in [("<i2", false), (">i2", true)] {
+        let dict = format!("{{'descr': '{descr}', 'fortran_order': True, 'shape': (2, 3), }}");
+        let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+        bytes.extend_from_slice(dict.as_bytes());
+        bytes.resize(127, b' ');
+        bytes.push(b'\n');
+        // The columns 1 4, 2 5 and 3 6.
+        for x in [1i16, 4, 2, 5, 3, 6] {
+            bytes.extend(if is_big { x.to_be_bytes() } else { x.to_le_bytes() });
+        }
+        let path = dir.path().join("x.npy");
+        std::fs::write(&path, bytes).unwrap();
+        let file = OpenOptions::new().open(&path).unwrap();
+        let x = file.tensor("x").unwrap();
+        assert_eq!((x.layout().as_str(), x.shape()), ("strided", &[2, 3][..]));
+        assert_eq!(x.to_dense().unwrap().to_vec::<i16>().unwrap(), [1, 2, 3, 4, 5, 6]);
+        let out = dir.path().join("out.safetensors");
+        let options = holdall::Convert::new(holdall::WriteOptions::new().with_overwrite(true));
+        holdall::convert(&file, &out, &options).unwrap();
+        let x = holdall::open(&out).unwrap().tensor("x").unwrap();
+        assert_eq!(x.dense().unwrap().to_vec::<i16>().unwrap(), [1, 2, 3, 4, 5, 6]);
+    }
 }

@@ -149,6 +149,93 @@ fn patterns_take_what_gets_smaller_and_names_take_all() {
     assert_eq!(dir.fails(&all, "safetensors", &["few=csr"]), "safetensors/layout");
 }
 
+/// The numbers and sums of the test of `quantize` in `holdall-core`: what `gguf` 0.19 makes of them.
+#[test]
+fn a_model_in_blocks_has_the_bytes_that_gguf_py_makes() {
+    let text = include_str!("../../holdall-core/tests/gguf_files/quantize.json");
+    let expected: serde_json::Value = serde_json::from_str(text).unwrap();
+    let mut state = 12345u32;
+    let numbers: Vec<f32> = (0..4096u32)
+        .map(|i| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let x = (state >> 8) as f32 / 8_388_608.0 - 1.0;
+            match i / 256 {
+                3 => 0.0,
+                4 => 0.75,
+                5 => x * 1e-6,
+                6 => x * 3000.0,
+                7 if i % 32 == 0 => 1.0,
+                7 => 0.0,
+                8 => (x * 4.0).round(),
+                _ => x,
+            }
+        })
+        .collect();
+    let dir = Folder::new();
+    let made = dense("w", &[8, 512], part(Role::Data, DType::F32, f32s(&numbers)));
+    let (plain, _) = dir.convert(&[made], "safetensors", &[]).unwrap();
+    for (name, sum) in expected.as_object().unwrap() {
+        for to in ["gguf", "zt"] {
+            let path = dir.0.path().join(format!("{name}.{to}"));
+            let options = Convert::new(WriteOptions::new()).with_form(Form::new(name).unwrap());
+            let report = holdall::convert(&plain, &path, &options).unwrap();
+            let out = holdall::open(&path).unwrap();
+            let w = out.tensor("w").unwrap();
+            assert_eq!(w.layout().as_str(), format!("gguf.{name}"));
+            let stored = w.bytes(&Role::Data).unwrap();
+            let mut hasher = holdall_core::model::Hasher::new(holdall::Algorithm::Sha256);
+            hasher.update(&stored);
+            assert_eq!(format!("sha256:{}", sum.as_str().unwrap()), hasher.finish().to_string());
+            let read = w.to_dense().unwrap().to_vec::<f32>().unwrap();
+            let errors = numbers.iter().zip(&read);
+            let most =
+                errors.map(|(x, y)| (f64::from(*x) - f64::from(*y)).abs()).fold(0.0, f64::max);
+            let told = &report.reformed[0];
+            assert_eq!((told.form.to_string(), told.max_error), (name.clone(), Some(most)));
+            assert_eq!((told.from_len, told.len), (4 * 4096, stored.len() as u64));
+            // What has that form already is left as it is.
+            let again = dir.0.path().join(format!("{name}.again.{to}"));
+            assert!(holdall::convert(&out, again, &options).unwrap().reformed.is_empty());
+        }
+    }
+}
+
+#[test]
+fn blocks_take_rows_of_whole_ones() {
+    let dir = Folder::new();
+    let of = |name: &str, shape: &[u64]| {
+        let count = shape.iter().product::<u64>() as u32;
+        dense(name, shape, part(Role::Data, DType::F32, f32s(&values(count))))
+    };
+    let all = [of("w", &[4, 64]), of("odd", &[4, 48]), of("norm", &[64])];
+    let (out, report) = dir.convert(&all, "gguf", &["Q4_0"]).unwrap();
+    assert_eq!(report.reformed.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["w"]);
+    assert_eq!(out.tensor("odd").unwrap().layout(), &Layout::Dense);
+    let (out, _) = dir.convert(&all, "gguf", &["norm=q8_0", "w=keep", "q4_0"]).unwrap();
+    assert_eq!(out.tensor("norm").unwrap().layout().as_str(), "gguf.q8_0");
+    assert_eq!(out.tensor("w").unwrap().layout(), &Layout::Dense);
+    assert_eq!(dir.fails(&all, "gguf", &["odd=q8_0"]), "convert/not-formed");
+    let ids = dense("ids", &[1, 32], part(Role::Data, DType::I32, vec![0; 128]));
+    assert_eq!(dir.fails(&[ids], "gguf", &["ids=q8_0"]), "convert/not-formed");
+    let mut nan = values(32);
+    nan[7] = f32::NAN;
+    let nan = dense("nan", &[1, 32], part(Role::Data, DType::F32, f32s(&nan)));
+    assert_eq!(dir.fails(&[nan], "gguf", &["q8_0"]), "layout/not-finite");
+    for rule in ["q4_k", "q9_0", "gguf.q6_k"] {
+        assert_eq!(Reform::new(rule).unwrap_err().code(), "convert/form-rule", "{rule}");
+    }
+    // From one block type into another, by name.
+    let (blocks, _) = dir.convert(&all, "zt", &["w=q8_0"]).unwrap();
+    let path = dir.0.path().join("other.gguf");
+    let options = Convert::new(WriteOptions::new()).with_forms([Reform::new("w=q4_0").unwrap()]);
+    let report = holdall::convert(&blocks, &path, &options).unwrap();
+    assert_eq!((report.reformed.len(), report.reformed[0].from_len), (1, 4 * 2 * 34));
+    let out = holdall::open(path).unwrap();
+    assert_eq!(out.tensor("w").unwrap().layout().as_str(), "gguf.q4_0");
+    // What GGUF does not hold is refused.
+    assert_eq!(dir.fails(&all, "safetensors", &["q8_0"]), "safetensors/layout");
+}
+
 fn values(count: u32) -> Vec<f32> {
     (0..count).map(|at| ((at * 7919 + 13) % 1009) as f32 / 100.0 - 3.0).collect()
 }

@@ -148,3 +148,139 @@ fn parts_of_a_gguf_file_are_one() {
     std::fs::rename(name(1), &other).unwrap();
     assert_eq!(holdall::open(other).unwrap_err().code(), "shards/split");
 }
+
+/// Converts into a folder, and opens what is there.
+fn split(
+    file: &holdall::File,
+    folder: &Path,
+    most: u64,
+    write: WriteOptions,
+) -> holdall::Result<(holdall::File, Vec<String>)> {
+    let options = Convert::new(write).with_max_shard_len(most);
+    let (_, plan) = holdall::convert::plan(file, folder, &options)?;
+    let report = convert(file, folder, &options)?;
+    assert_eq!(plan.files, report.files);
+    let mut there: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    there.sort();
+    let mut files = report.files.clone();
+    files.sort();
+    assert_eq!(there, files);
+    let len = |name: &String| folder.join(name).metadata().unwrap().len();
+    assert_eq!(report.target_len, files.iter().map(len).sum::<u64>());
+    let out = holdall::open(folder)?;
+    assert_eq!(out.warnings(), []);
+    assert!(verify(&out, &Default::default()).unwrap().is_sound());
+    assert!(holdall::diff(file, &out, &Default::default()).unwrap().changed.is_empty());
+    Ok((out, report.files))
+}
+
+/// As `split_torch_state_dict_into_shards` of `huggingface_hub` puts them: what is too large goes before the file that is
+/// being filled.
+#[test]
+fn a_model_is_written_in_several_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("in.zt");
+    let tensors = [("a", 4, 1.0), ("é", 2, 2.0), ("big", 11, 3.0), ("c", 4, 4.0), ("d\"", 1, 5.0)];
+    write(&path, &tensors, &[("format", Value::Text("pt".into()))]);
+    let file = holdall::open(&path).unwrap();
+    let out = dir.path().join("out");
+    let (model, files) = split(&file, &out, 40, WriteOptions::new()).unwrap();
+    let names = |no: u32| format!("model-{no:05}-of-00003.safetensors");
+    assert_eq!(files, [names(1), names(2), names(3), "model.safetensors.index.json".to_owned()]);
+    let text = std::fs::read_to_string(out.join(&files[3])).unwrap();
+    let expected = r#"{
+  "metadata": {
+    "total_size": 88
+  },
+  "weight_map": {
+    "a": "model-00002-of-00003.safetensors",
+    "big": "model-00001-of-00003.safetensors",
+    "c": "model-00002-of-00003.safetensors",
+    "d\"": "model-00003-of-00003.safetensors",
+    "\u00e9": "model-00002-of-00003.safetensors"
+  }
+}
+"#;
+    assert_eq!(text, expected);
+    assert_eq!(model.attributes().get("format"), Some(&Value::Text("pt".into())));
+    for name in &files[..3] {
+        let one = holdall::open(out.join(name)).unwrap();
+        assert_eq!(one.attributes().get("format"), Some(&Value::Text("pt".into())), "{name}");
+    }
+    // What is there stays, unless it is to be replaced, as a whole.
+    let e = split(&file, &out, 40, WriteOptions::new()).unwrap_err();
+    assert_eq!(e.code(), "shards/place");
+    let (_, files) = split(&file, &out, 1 << 20, WriteOptions::new().with_overwrite(true)).unwrap();
+    assert_eq!(files, ["model.safetensors"]);
+    let inside = holdall::open(&out).unwrap();
+    let e = split(&inside, &out, 40, WriteOptions::new().with_overwrite(true)).unwrap_err();
+    assert_eq!(e.code(), "shards/place");
+    // Each in its own.
+    let (_, files) = split(&file, &dir.path().join("each"), 1, WriteOptions::new()).unwrap();
+    assert_eq!(files.len(), 6);
+    let e = split(&file, &dir.path().join("x.zt"), 1, WriteOptions::new()).unwrap_err();
+    assert_eq!(e.code(), "shards/format");
+    let options = Convert::new(WriteOptions::new()).with_max_shard_len(1);
+    let e = holdall::convert_to(&file, Vec::new(), &options).unwrap_err();
+    assert_eq!(e.code(), "shards/place");
+    assert!(!dir.path().join("x.zt").exists());
+    let left = std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(left, 3, "nothing is left of what failed");
+}
+
+#[test]
+fn tied_tensors_follow_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("in.zt");
+    let tensors = [("embed", 8, 1.0), ("w", 8, 2.0), ("v", 8, 3.0), ("head", 8, 1.0)];
+    write(&path, &tensors, &[]);
+    let tied = dir.path().join("tied.zt");
+    let options = Convert::new(WriteOptions::new()).with_sharing(holdall::Sharing::Dedupe);
+    convert(&holdall::open(&path).unwrap(), &tied, &options).unwrap();
+    let file = holdall::open(&tied).unwrap();
+    let out = dir.path().join("out");
+    let (model, files) = split(&file, &out, 64, WriteOptions::new()).unwrap();
+    assert_eq!(files.len(), 3);
+    let index = std::fs::read_to_string(out.join(&files[2])).unwrap();
+    assert!(index.contains("\"total_size\": 96"), "{index}");
+    let first = holdall::open(out.join(&files[0])).unwrap();
+    let mut names: Vec<_> = first.names().collect();
+    names.sort_unstable();
+    assert_eq!(names, ["embed", "head", "w"]);
+    assert_eq!(values(&model, "head"), [1.0; 8]);
+    // Where they cannot be tied, each has its bytes.
+    let gguf = holdall::formats::by_name("gguf").unwrap();
+    let out = dir.path().join("parts");
+    let (_, files) = split(&file, &out, 64, WriteOptions::new().with_format(gguf)).unwrap();
+    assert_eq!(files.len(), 2);
+}
+
+#[test]
+fn a_gguf_model_is_written_in_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("in.gguf");
+    let tensors = [("a", 64, 1.0), ("b", 32, 2.0), ("c", 32, 3.0)];
+    write(&path, &tensors, &[("general.architecture", Value::Text("llama".into()))]);
+    let file = holdall::open(&path).unwrap();
+    let format = holdall::formats::by_name("gguf").unwrap();
+    let write = || WriteOptions::new().with_format(format);
+    let out = dir.path().join("out");
+    let (model, files) = split(&file, &out, 256, write()).unwrap();
+    assert_eq!(files, ["model-00001-of-00002.gguf", "model-00002-of-00002.gguf"]);
+    assert_eq!(model.attributes(), file.attributes(), "together they are no parts");
+    let second = holdall::open(out.join(&files[1])).unwrap();
+    let keys: Vec<_> = second.attributes().iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, ["split.no", "split.count", "split.tensors.count", "holdall.gguf.types"]);
+    assert_eq!(second.attributes().get("split.tensors.count"), Some(&Value::Integer(3.into())));
+    let types = second.attributes().get("holdall.gguf.types").unwrap().to_json();
+    assert_eq!(types, r#"{"split.no":"u16","split.count":"u16","split.tensors.count":"i32"}"#);
+    // Once more as one file, it is the one that it was.
+    let one = dir.path().join("one.gguf");
+    convert(&model, &one, &Convert::new(WriteOptions::new())).unwrap();
+    assert_eq!(std::fs::read(&one).unwrap(), std::fs::read(&path).unwrap());
+    let (_, files) = split(&model, &dir.path().join("all"), 1 << 20, write()).unwrap();
+    assert_eq!(files, ["model.gguf"]);
+}

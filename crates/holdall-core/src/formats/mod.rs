@@ -61,6 +61,8 @@ pub struct Format {
     pub aligns: bool,
     /// Whether a file has a schema.
     pub has_schema: bool,
+    /// How a model is written in several files, where it can be.
+    pub shards: Option<Shards>,
     /// The rule that bytes of the data region which belong to no component are zero, where the format
     /// has one. Verifying finds it broken.
     pub gaps: Option<&'static Rule>,
@@ -69,6 +71,15 @@ pub struct Format {
     pub padding: Option<fn(version: &str) -> Option<&'static str>>,
     /// Every rule its decoder and encoder can find broken.
     pub rules: &'static [&'static Rule],
+}
+
+/// What makes several files one model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shards {
+    /// An index file beside them, which says where each tensor is.
+    Index,
+    /// Each says which part it is.
+    Parts,
 }
 
 /// Finds them.

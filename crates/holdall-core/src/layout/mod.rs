@@ -88,6 +88,36 @@ pub trait Computed: Debug + Send + Sync {
     }
 }
 
+/// How far what is read of `view` is from what there was: the greatest distance of an element, and the root of the mean
+/// of their squares.
+///
+/// # Errors
+/// What [`dense::Dense::to_f64`] fails with; [`ROWS`] where `view` has fewer elements.
+pub fn errors_of(dense: &dense::Dense, view: &dyn Computed) -> Result<(f64, f64)> {
+    let (mut at, mut most, mut squares) = (0u64, 0f64, 0f64);
+    let mut read = Vec::new();
+    let mut failed = None;
+    float::decode_f64(dense.dtype(), dense.logical_type(), dense.bytes(), |values| {
+        let left = usize::try_from(view.count().saturating_sub(at)).unwrap_or(usize::MAX);
+        let values = values.get(..left).unwrap_or(values);
+        let end = at + values.len() as u64;
+        read.resize(values.len(), 0f32);
+        if let Err(e) = view.dequantize_range(at..end, &mut read) {
+            failed.get_or_insert(e);
+        }
+        for (x, y) in values.iter().zip(&read) {
+            let error = (x - f64::from(*y)).abs();
+            most = most.max(error);
+            squares += error * error;
+        }
+        at = end;
+    })?;
+    match failed {
+        Some(e) => Err(e),
+        None => Ok((most, (squares / view.count().max(1) as f64).sqrt())),
+    }
+}
+
 /// Floats in memory as the bytes they are.
 struct FloatBytes(Vec<f32>);
 

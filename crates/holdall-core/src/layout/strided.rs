@@ -7,6 +7,9 @@ use crate::limits::Limits;
 use crate::model::{Attributes, Layout, Role, TensorInfo, Value, element_count, stored_size};
 use bytes::Bytes;
 
+/// The attribute that has the strides.
+const STRIDES_KEY: &str = "strides";
+
 crate::error::rules! {
     /// The rules of this module.
     pub static RULES;
@@ -15,6 +18,19 @@ crate::error::rules! {
     pub STRIDES: Malformed "strided/strides"
         "A strided tensor has an attribute `strides`, one integer for each dimension, none negative, and its elements lie inside its \
          component.";
+}
+
+/// How elements lie whose first dimension varies fastest: the attributes of such a tensor, or `None` where that is row
+/// by row too.
+pub fn column_major(shape: &[u64]) -> Option<Attributes> {
+    let strides = shape.iter().scan(1u64, |step, n| {
+        let own = *step;
+        *step = step.saturating_mul(*n);
+        Some(Value::Integer(own.into()))
+    });
+    let has_order = shape.iter().filter(|n| **n > 1).count() > 1;
+    has_order
+        .then(|| Attributes::from_iter([(STRIDES_KEY.to_owned(), Value::Array(strides.collect()))]))
 }
 
 /// The tensor as a dense one: its elements, gathered row by row from the decoded component that `get` hands out.
@@ -73,7 +89,7 @@ pub fn to_dense(
 }
 
 fn strides(attributes: &Attributes, rank: usize) -> Result<Vec<u64>> {
-    let strides = match attributes.get("strides") {
+    let strides = match attributes.get(STRIDES_KEY) {
         Some(Value::Array(items)) => {
             items.iter().map(|n| n.as_integer().and_then(|n| u64::try_from(n).ok())).collect()
         }

@@ -1,12 +1,14 @@
 //! Where bytes go.
 
 mod file;
+mod folder;
 mod stream;
 mod unpublished;
 
 pub use file::{Durability, FileSink};
+pub use folder::FolderSink;
 pub use stream::StreamSink;
-pub use unpublished::{PREFIX, RANDOM, SUFFIX, folder, sweep};
+pub use unpublished::{folder, sweep};
 
 use holdall_core::Result;
 

@@ -11,11 +11,11 @@ use std::io;
 use std::path::Path;
 
 /// How the names of temporary files and folders begin.
-pub const PREFIX: &str = ".holdall-";
+pub(super) const PREFIX: &str = ".holdall-";
 /// How they end.
-pub const SUFFIX: &str = ".part";
+pub(super) const SUFFIX: &str = ".part";
 /// Random characters between them.
-pub const RANDOM: usize = 6;
+pub(super) const RANDOM: usize = 6;
 
 pub(super) enum Unpublished {
     Nameless(File),

@@ -99,6 +99,7 @@ def convert(
     saturate: bool = False,
     sparse: Union[None, Literal["csr", "coo"], Mapping[str, str]] = None,
     quantize: Union[None, str, Mapping[str, str]] = None,
+    max_shard_size: Union[None, int, str] = None,
     attributes: Optional[Mapping[str, Any]] = None,
     overwrite: bool = True,
     sync: bool = True,
@@ -125,8 +126,12 @@ def convert(
         saturate: Whether numbers beyond the largest of ``dtype`` become that, not infinite or NaN.
         sparse: Writes tensors as sparse ones where that is smaller: ``"csr"`` (matrices) or ``"coo"``; or one for each
             pattern, as with ``dtype``. A tensor that is named becomes sparse, or is refused.
-        quantize: Quantizes floats of two dimensions and more: ``"group:4:128"`` is 4 bits in groups of 128 (-1: of a row); or
-            one for each pattern. The error that this makes is in the report: :attr:`ConvertReport.reformed`.
+        quantize: Quantizes floats of two dimensions and more: ``"group:4:128"`` is 4 bits in groups of 128 (-1: of a row);
+            ``"q8_0"``, ``"q4_0"``, ``"q4_1"``, ``"q5_0"``, ``"q5_1"``, ``"mxfp4"``, ``"tq1_0"`` and ``"tq2_0"`` are blocks of
+            GGUF; or one for each pattern. The error that this makes is in the report: :attr:`ConvertReport.reformed`.
+        max_shard_size: Writes a folder of files with at most so many bytes of tensors each (``"5GB"``, ``"2GiB"``, a number):
+            safetensors with their index, as the Hugging Face hub has models, or with ``format="gguf"`` the parts of a split
+            file. Their names are in :attr:`ConvertReport.files`.
         attributes: The target's attributes in place of the source's.
 
     Raises:
@@ -144,7 +149,8 @@ def convert(
         "drop_attributes": bool(drop_attributes),
         "dtypes": _casts(dtype),
         "saturate": bool(saturate),
-        "forms": [*_forms(sparse, "sparse", ("csr", "coo")), *_forms(quantize, "quantize", ("group:",))],
+        "max_shard_size": max_shard_size,
+        "forms": [*_forms(sparse, "sparse"), *_forms(quantize, "quantize")],
     }
     with _opened(source) as file, listening(progress) as listener:
         return ConvertReport._of(file._native.convert(target, writing, converting, listener))
@@ -177,14 +183,18 @@ def _casts(dtype: Any) -> list[str]:
     return [spelled(dtype)]
 
 
-def _forms(forms: Any, what: str, begins: tuple[str, ...]) -> list[str]:
+#: What ``sparse`` takes; ``quantize`` takes all other forms.
+_SPARSE = ("csr", "coo")
+
+
+def _forms(forms: Any, what: str) -> list[str]:
     """Rules about forms as the native half reads them."""
     if forms is None:
         return []
     rules = list(forms.items()) if isinstance(forms, Mapping) else [(None, forms)]
     for _, form in rules:
-        if not isinstance(form, str) or not (form == "keep" or form.startswith(begins)):
-            known = " or ".join(f'"{word}…"' if word.endswith(":") else f'"{word}"' for word in begins)
+        if not isinstance(form, str) or (form != "keep" and (form in _SPARSE) != (what == "sparse")):
+            known = '"csr" or "coo"' if what == "sparse" else '"group:…" or a block type such as "q8_0"'
             raise Misuse(f"{what} is {known}, not {form!r}", code="python/option", kind="misuse")
     return [form if pattern is None else f"{pattern}={form}" for pattern, form in rules]
 

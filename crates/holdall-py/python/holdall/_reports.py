@@ -158,7 +158,7 @@ class Reformed:
 
     #: Its name in the target.
     name: str
-    #: What it became: ``"csr"``, ``"coo"``, ``"group:4:128"``.
+    #: What it became: ``"csr"``, ``"coo"``, ``"group:4:128"``, ``"q8_0"``.
     form: str
     #: Bytes that it decoded to in the source, and does in the target.
     from_len: int
@@ -190,6 +190,8 @@ class ConvertReport:
     overflows: list[Overflowed]
     #: Tensors that were made sparse or quantized.
     reformed: list[Reformed]
+    #: The names of the files in the folder that was written; none where one file was.
+    files: list[str]
 
     @classmethod
     def _of(cls, said: Said) -> ConvertReport:

@@ -40,9 +40,12 @@
 
 mod decode;
 mod encode;
+mod part;
 mod value;
 
-use super::Format;
+pub use part::{leave_parts, set_part};
+
+use super::{Format, Shards};
 use crate::model::block::BlockType;
 use crate::model::{DType, Layout};
 use crate::window::{Stop, Window};
@@ -61,6 +64,7 @@ pub static FORMAT: Format = Format {
     old_ends: None,
     aligns: true,
     has_schema: false,
+    shards: Some(Shards::Parts),
     gaps: None,
     padding: None,
     rules: RULES,

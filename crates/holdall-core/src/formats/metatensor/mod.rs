@@ -90,6 +90,7 @@ pub static FORMAT: Format = Format {
     old_ends: None,
     aligns: true,
     has_schema: true,
+    shards: None,
     gaps: Some(&GAP_BYTES),
     padding: None,
     rules: RULES,

@@ -5,6 +5,7 @@ use super::walk::{Content, Walk};
 use super::{BYTE_ORDER, COMPRESSED, LEGACY, STORAGE, VIEW};
 use crate::error::hash::HashMap;
 use crate::error::{Result, Shown as _};
+use crate::layout::strided::column_major;
 use crate::limits::Limits;
 use crate::model::{
     Attributes, ByteOrder, Component, DType, Encoding, Index, IndexBuilder, Layout, LogicalType,
@@ -292,17 +293,12 @@ impl Places<'_> {
                 builder.component(self.whole(Role::Values, values)?)
             }
             Tensor::Array { shape, element, order, is_fortran, bytes } => {
-                let is_strided = *is_fortran && shape.iter().filter(|n| **n > 1).count() > 1;
-                let layout = if is_strided { Layout::Strided } else { Layout::Dense };
-                builder.tensor(name, shape, layout)?;
-                if is_strided {
-                    let strides = shape.iter().scan(1u64, |step, n| {
-                        let own = *step;
-                        *step = step.saturating_mul(*n);
-                        Some(own)
-                    });
-                    attributes.push("strides", numbers(&strides.collect::<Vec<_>>()));
-                    builder.tensor_attributes(attributes);
+                match column_major(shape).filter(|_| *is_fortran) {
+                    Some(strides) => {
+                        builder.tensor(name, shape, Layout::Strided)?;
+                        builder.tensor_attributes(strides);
+                    }
+                    None => builder.tensor(name, shape, Layout::Dense)?,
                 }
                 // Stated bytes are little-endian.
                 let mut bytes = bytes.clone();

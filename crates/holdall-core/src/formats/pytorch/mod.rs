@@ -53,6 +53,7 @@ pub static FORMAT: Format = Format {
     old_ends: None,
     aligns: false,
     has_schema: false,
+    shards: None,
     gaps: None,
     padding: None,
     rules: RULES,

@@ -61,8 +61,8 @@ mod decode;
 mod encode;
 mod restore;
 
-use crate::formats::Format;
 use crate::formats::header::{Dialect, LEN_BYTES};
+use crate::formats::{Format, Shards};
 use crate::window::{Stop, Window};
 
 /// safetensors.
@@ -79,6 +79,7 @@ pub static FORMAT: Format = Format {
     old_ends: None,
     aligns: false,
     has_schema: false,
+    shards: Some(Shards::Index),
     gaps: None,
     padding: None,
     rules: RULES,

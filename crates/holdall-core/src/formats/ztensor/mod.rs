@@ -92,6 +92,7 @@ pub static FORMAT: Format = Format {
     old_ends: Some(footer::old_ends),
     aligns: true,
     has_schema: false,
+    shards: None,
     gaps: None,
     padding: Some(padding),
     rules: rules::RULES,

@@ -12,6 +12,7 @@ mod small;
 
 pub use quantize::{can_quantize, quantize};
 
+use super::dense::Dense;
 use super::{Computed, ROWS, WRONG_LAYOUT, check_room};
 use crate::error::{Result, Shown as _};
 use crate::model::block::BlockType;
@@ -58,6 +59,21 @@ impl Blocks {
         }
         let count = element_count(shape).unwrap_or_default();
         Ok(Blocks { of, shape: shape.to_vec(), count, bytes })
+    }
+
+    /// The elements of a dense tensor as blocks of that type.
+    ///
+    /// # Errors
+    /// As [`quantize`], and where rows are not whole blocks; what [`Dense::to_f32`] fails with.
+    pub fn quantize(of: &'static BlockType, dense: &Dense) -> Result<Blocks> {
+        let mut bytes = Vec::new();
+        quantize(of, &dense.to_f32()?, &mut bytes)?;
+        Blocks::new(of, dense.shape(), bytes.into())
+    }
+
+    /// The blocks as they are stored.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
     }
 
     /// What its blocks are.

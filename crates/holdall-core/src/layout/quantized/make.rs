@@ -6,10 +6,8 @@
 
 use super::{ATTRIBUTE, BITS, NOT_FINITE, Packing, Quantized, QuantizedParts};
 use crate::error::Result;
-use crate::layout::Computed as _;
 use crate::layout::dense::Dense;
-use crate::layout::float::decode_f64;
-use crate::layout::{DENSE_LIMIT, Decoded, LENGTH};
+use crate::layout::{DENSE_LIMIT, Decoded, LENGTH, errors_of};
 use crate::limits::Limits;
 use crate::model::{Attributes, DType, Value, element_count};
 
@@ -143,36 +141,10 @@ impl Grouping {
         let parts = QuantizedParts { packed_weight, scales, zeros, g_idx: None };
         let attributes = self.attributes(&Attributes::new())?;
         let view = Quantized::new(dense.shape(), &attributes, parts.clone())?;
-        let (max_error, rms_error) = errors(dense, &view)?;
+        let (max_error, rms_error) = errors_of(dense, &view)?;
         Ok(Made { parts, max_error, rms_error })
     }
 }
 
 /// The words of what is made.
 const WORD: DType = DType::I32;
-
-/// How far what is read is from what there was: the greatest distance, and the root of the mean square.
-fn errors(dense: &Dense, view: &Quantized) -> Result<(f64, f64)> {
-    let (mut at, mut most, mut squares) = (0u64, 0f64, 0f64);
-    let mut read = Vec::new();
-    let mut failed = None;
-    decode_f64(dense.dtype(), dense.logical_type(), dense.bytes(), |values| {
-        let left = usize::try_from(view.count().saturating_sub(at)).unwrap_or(usize::MAX);
-        let values = values.get(..left).unwrap_or(values);
-        let end = at + values.len() as u64;
-        read.resize(values.len(), 0f32);
-        if let Err(e) = view.dequantize_range(at..end, &mut read) {
-            failed.get_or_insert(e);
-        }
-        for (x, y) in values.iter().zip(&read) {
-            let error = (x - f64::from(*y)).abs();
-            most = most.max(error);
-            squares += error * error;
-        }
-        at = end;
-    })?;
-    match failed {
-        Some(e) => Err(e),
-        None => Ok((most, (squares / view.count().max(1) as f64).sqrt())),
-    }
-}

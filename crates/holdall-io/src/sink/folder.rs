@@ -2,19 +2,21 @@
 //!
 //! It is filled under a temporary name beside the target, `.holdall-XXXXXX.part`, and gets its own in one
 //! step. As long as somebody fills it, it is locked; whoever writes a file or a folder there removes what
-//! nobody has locked: see [`sweep`].
+//! nobody has locked.
 
-use crate::rules::PLACE;
-use holdall_core::{Error, Result};
-use holdall_io::error::io;
-use holdall_io::sink::{PREFIX, RANDOM, SUFFIX, folder, sweep};
+use super::Durability;
+use super::unpublished::{PREFIX, RANDOM, SUFFIX, folder, sweep, sync_folder};
+use crate::error::{IO, io};
+use holdall_core::{Error, Result, Rule};
 use std::fs::{File, Permissions};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A folder under construction. Dropped before [`FolderSink::finish`], it leaves nothing behind.
-pub(crate) struct FolderSink {
+pub struct FolderSink {
     target: PathBuf,
+    /// What is broken where the folder cannot be there.
+    place: &'static Rule,
     overwrite: bool,
     part: tempfile::TempDir,
     /// Held as long as the folder is filled.
@@ -27,10 +29,10 @@ impl FolderSink {
     /// Begins a folder that will be at `target`.
     ///
     /// # Errors
-    /// Misuse when there is something and `overwrite` is not set, or it is not a folder; Io when its own
+    /// `place` when there is something and `overwrite` is not set, or it is not a folder; Io when its own
     /// folder cannot be written.
-    pub(crate) fn create(target: &Path, overwrite: bool) -> Result<FolderSink> {
-        check(target, overwrite)?;
+    pub fn create(target: &Path, overwrite: bool, place: &'static Rule) -> Result<FolderSink> {
+        FolderSink::check(target, overwrite, place)?;
         let beside = folder(target);
         sweep(beside);
         let part = loop {
@@ -43,16 +45,20 @@ impl FolderSink {
         };
         let (part, lock) = part;
         let mode = usual_mode(part.path()).map_err(|e| failed(e, target))?;
-        Ok(FolderSink { target: target.to_owned(), overwrite, part, lock, mode })
+        Ok(FolderSink { target: target.to_owned(), place, overwrite, part, lock, mode })
     }
 
     /// The folder to be filled.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.part.path()
     }
 
-    /// Gives the folder its name, in one step where the system can.
-    pub(crate) fn finish(self) -> Result<()> {
+    /// Gives the folder its name, in one step where the system can. The files in it are as durable as whoever wrote
+    /// them made them; the name is as this says.
+    ///
+    /// # Errors
+    /// `place` when there is something by now; Io.
+    pub fn finish(self, durability: Durability) -> Result<()> {
         let failed = |e| io(e, "publishing").in_source(self.target.display());
         if let Some(mode) = self.mode {
             std::fs::set_permissions(self.part.path(), mode).map_err(failed)?;
@@ -60,44 +66,50 @@ impl FolderSink {
         if self.target.symlink_metadata().is_err() {
             std::fs::rename(self.part.path(), &self.target).map_err(failed)?;
         } else if !self.overwrite {
-            return Err(exists(&self.target));
+            return Err(exists(&self.target, self.place));
         } else {
             replace(self.part.path(), &self.target).map_err(failed)?;
+        }
+        if durability == Durability::Disk {
+            sync_folder(&self.target).map_err(failed)?;
         }
         drop(self.lock);
         // Where another folder was replaced, it has the temporary name now, and goes.
         drop(self.part);
         Ok(())
     }
-}
 
-/// Whether a folder can be begun that will be at `target`, as far as that shows before it is.
-fn check(target: &Path, overwrite: bool) -> Result<()> {
-    match target.symlink_metadata() {
-        Err(_) => match target.file_name() {
-            Some(_) => Ok(()),
-            None => Err(PLACE.broken("this names no new folder").in_source(target.display())),
-        },
-        Ok(_) if !overwrite => Err(exists(target)),
-        Ok(meta) if meta.is_dir() => Ok(()),
-        Ok(_) => {
-            let e = PLACE.broken("this is not a folder, and is not replaced by one");
-            let e = e.with_hint("name another folder, or remove what is in its place first");
-            Err(e.in_source(target.display()))
+    /// Whether a folder can be begun that will be at `target`, as far as that shows before it is.
+    ///
+    /// # Errors
+    /// As [`FolderSink::create`].
+    pub fn check(target: &Path, overwrite: bool, place: &'static Rule) -> Result<()> {
+        match target.symlink_metadata() {
+            Err(_) => match target.file_name() {
+                Some(_) => Ok(()),
+                None => Err(place.broken("this names no new folder").in_source(target.display())),
+            },
+            Ok(_) if !overwrite => Err(exists(target, place)),
+            Ok(meta) if meta.is_dir() => Ok(()),
+            Ok(_) => {
+                let e = place.broken("this is not a folder, and is not replaced by one");
+                let e = e.with_hint("name another folder, or remove what is in its place first");
+                Err(e.in_source(target.display()))
+            }
         }
     }
 }
 
 #[cold]
-fn exists(target: &Path) -> Error {
-    PLACE.broken("this exists already").in_source(target.display())
+fn exists(target: &Path, place: &'static Rule) -> Error {
+    place.broken("this exists already").in_source(target.display())
 }
 
 #[cold]
 fn failed(e: io::Error, target: &Path) -> Error {
     let beside = folder(target);
     let e = match beside.metadata() {
-        Err(missing) if missing.kind() == io::ErrorKind::NotFound => holdall_io::error::IO
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => IO
             .broken(format!("the folder `{}` does not exist", beside.display()))
             .with_hint("create the folder first")
             .with_cause(missing),

@@ -1,0 +1,218 @@
+//! A model in several files: which tensor goes into which, and the folder that has them.
+
+use super::{ConvertReport, Prepared, became, report, write_file};
+use holdall_core::formats::{self, Format, Shards as Bound};
+use holdall_core::{Attributes, Result};
+use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
+use holdall_io::items::Item;
+use holdall_io::sink::{FileSink, FolderSink, Sink as _};
+use holdall_io::{File, WriteOptions};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+
+/// What the names of the files begin with.
+const STEM: &str = "model";
+/// What five digits count.
+const MOST: usize = 99_999;
+
+/// Which tensor goes into which file.
+pub(super) struct Shards {
+    /// The number of each tensor's file, from 0.
+    numbers: Vec<usize>,
+    count: usize,
+    bound: Bound,
+    extension: &'static str,
+}
+
+/// That a folder can be at `path`, and the options with the format that its files have.
+pub(super) fn check(file: &File, path: &Path, write: WriteOptions) -> Result<WriteOptions> {
+    FolderSink::check(path, write.overwrite, &SHARDS_PLACE)?;
+    if let (Ok(source), Ok(folder)) = (Path::new(file.name()).canonicalize(), path.canonicalize())
+        && source.starts_with(folder)
+    {
+        let e = SHARDS_PLACE.broken("the source is in this folder, which would be replaced");
+        return Err(e.in_source(path.display()));
+    }
+    let Some(format) = write.format_for(path).ok().or_else(|| formats::by_name("safetensors"))
+    else {
+        return Err(SHARDS_FORMAT.broken("this build writes neither"));
+    };
+    if format.shards.is_none() {
+        let e = SHARDS_FORMAT.broken(format!("{} has one file for a model", format.name));
+        return Err(e.in_source(path.display()));
+    }
+    Ok(write.with_format(format))
+}
+
+impl Shards {
+    /// The files of these items, greedily in `order`, which has their names: one that is larger than `most` has a file of
+    /// its own, before the one that is being filled; one that shares the bytes of another follows it.
+    pub(super) fn new(
+        order: &[String],
+        items: &[Item],
+        most: u64,
+        format: &'static Format,
+    ) -> Result<Shards> {
+        let places: HashMap<&str, usize> =
+            items.iter().enumerate().map(|(at, item)| (item.spec.name.as_str(), at)).collect();
+        let owner = |at: usize| {
+            let shared = items[at].spec.components.iter().find_map(|c| c.shares.as_ref());
+            shared.and_then(|of| places.get(of.tensor.as_str()).copied()).unwrap_or(at)
+        };
+        let mut files: Vec<Vec<usize>> = Vec::new();
+        let (mut filling, mut filled) = (Vec::new(), 0u64);
+        let mut seen = HashSet::new();
+        for at in order.iter().filter_map(|name| places.get(name.as_str())) {
+            let at = owner(*at);
+            if !seen.insert(at) {
+                continue;
+            }
+            let len = len_of(&items[at]);
+            if len > most {
+                files.push(vec![at]);
+                continue;
+            }
+            if filled.saturating_add(len) > most {
+                files.push(std::mem::take(&mut filling));
+                filled = 0;
+            }
+            filling.push(at);
+            filled += len;
+        }
+        if !filling.is_empty() || files.is_empty() {
+            files.push(filling);
+        }
+        let bound = format.shards.unwrap_or(Bound::Index);
+        let limit = if bound == Bound::Parts { usize::from(u16::MAX) } else { MOST };
+        let count = files.len();
+        if count > limit {
+            return Err(SHARDS_COUNT.broken(format!("{count} files would be written")));
+        }
+        let mut numbers = vec![0; items.len()];
+        for (number, file) in files.iter().enumerate() {
+            file.iter().for_each(|at| numbers[*at] = number);
+        }
+        let numbers = (0..items.len()).map(|at| numbers[owner(at)]).collect();
+        let extension = format.extensions.first().copied().unwrap_or_default();
+        Ok(Shards { numbers, count, bound, extension })
+    }
+
+    /// The name of a file.
+    fn name(&self, number: usize) -> String {
+        match self.count {
+            1 => format!("{STEM}.{}", self.extension),
+            count => format!("{STEM}-{:05}-of-{count:05}.{}", number + 1, self.extension),
+        }
+    }
+
+    /// The name of the index file, where there is one.
+    fn index(&self) -> Option<String> {
+        let has_index = self.count > 1 && self.bound == Bound::Index;
+        has_index.then(|| format!("{STEM}.{}.index.json", self.extension))
+    }
+
+    /// The names of all files that are written.
+    pub(super) fn files(&self) -> Vec<String> {
+        (0..self.count).map(|number| self.name(number)).chain(self.index()).collect()
+    }
+
+    /// The attributes of a file: each has all of them, but parts say what they are, and those after the first no more.
+    fn attributes(&self, all: &Attributes, number: usize, tensors: usize) -> Attributes {
+        let mut own = all.clone();
+        #[cfg(feature = "gguf")]
+        if self.bound == Bound::Parts {
+            if number > 0 {
+                own = Attributes::new();
+            }
+            formats::gguf::leave_parts(&mut own);
+            if self.count > 1 {
+                // Checked to be no more than a u16; that many tensors are in no file.
+                let part = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+                let tensors = i32::try_from(tensors).unwrap_or(i32::MAX);
+                formats::gguf::set_part(&mut own, part(number), part(self.count), tensors);
+            }
+        }
+        #[cfg(not(feature = "gguf"))]
+        let _ = (&mut own, number, tensors);
+        own
+    }
+}
+
+/// Bytes that a tensor takes.
+fn len_of(item: &Item) -> u64 {
+    let own = item.spec.components.iter().filter(|c| c.shares.is_none());
+    own.fold(0, |n, c| n.saturating_add(c.decoded_len))
+}
+
+/// Writes the folder.
+pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<ConvertReport> {
+    let Prepared { items, write, casts, forming, warnings, shards, .. } = prepared;
+    let Some(shards) = shards else { return Err(SHARDS_PLACE.broken("it is no folder")) };
+    let format = write.format_for(folder)?;
+    let sink = FolderSink::create(folder, write.overwrite, &SHARDS_PLACE)?;
+    let mut report = report(file, warnings, &items, 0);
+    write.work.begin(report.decoded_len);
+    let all = items.len();
+    let mut index = shards.index().map(|name| (name, BTreeMap::new()));
+    let mut of_file: Vec<Vec<Item>> = (0..shards.count).map(|_| Vec::new()).collect();
+    for (item, number) in items.into_iter().zip(&shards.numbers) {
+        // Who reads the index does not know of tensors that only name another.
+        let is_own = item.spec.components.iter().all(|c| c.shares.is_none());
+        if let Some((_, map)) = index.as_mut().filter(|_| is_own) {
+            map.insert(item.spec.name.clone(), shards.name(*number));
+        }
+        of_file[*number].push(item);
+    }
+    for (number, items) in of_file.into_iter().enumerate() {
+        let own = write.clone();
+        let own = own.with_attributes(shards.attributes(&write.attributes, number, all));
+        let to = FileSink::create(&sink.path().join(shards.name(number)), false, write.durability)?;
+        let (len, ()) = write_file(file, to, own.encoder(format)?, &own, items)?;
+        report.target_len = report.target_len.saturating_add(len);
+    }
+    if let Some((name, map)) = index {
+        let text = index_text(&map, report.decoded_len);
+        let mut to = FileSink::create(&sink.path().join(name), false, write.durability)?;
+        to.append(text.as_bytes())?;
+        to.finish()?;
+        report.target_len = report.target_len.saturating_add(text.len() as u64);
+    }
+    sink.finish(write.durability)?;
+    became(&mut report, casts, forming);
+    report.files = shards.files();
+    Ok(report)
+}
+
+/// The index file, as Python's `json` writes it with an indent of 2 and sorted keys.
+fn index_text(map: &BTreeMap<String, String>, total: u64) -> String {
+    let mut out = format!("{{\n  \"metadata\": {{\n    \"total_size\": {total}\n  }},\n");
+    out.push_str("  \"weight_map\": {");
+    for (at, (tensor, file)) in map.iter().enumerate() {
+        out.push_str(if at == 0 { "\n    \"" } else { ",\n    \"" });
+        push_ascii(tensor, &mut out);
+        out.push_str("\": \"");
+        push_ascii(file, &mut out);
+        out.push('"');
+    }
+    out.push_str(if map.is_empty() { "}\n}\n" } else { "\n  }\n}\n" });
+    out
+}
+
+/// A string as JSON in ASCII.
+fn push_ascii(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            ' '..='~' => out.push(c),
+            _ => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }),
+        }
+    }
+}
