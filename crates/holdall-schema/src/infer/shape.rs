@@ -88,7 +88,10 @@ impl Shape {
             let mut shape = &mut *self;
             for segment in &path.0 {
                 shape = match segment {
-                    Segment::Name(name) => shape.member(name),
+                    Segment::Name(name) => match shape.member(name) {
+                        Some(member) => member,
+                        None => return,
+                    },
                     Segment::Index(index) => {
                         let count = index.saturating_add(1);
                         shape.columns = Some(shape.columns.map_or(count, |known| known.max(count)));
@@ -103,12 +106,13 @@ impl Shape {
         self.sort();
     }
 
-    fn member(&mut self, name: &str) -> &mut Shape {
-        let place = *self.places.entry(name.to_owned()).or_insert_with(|| {
+    fn member(&mut self, name: &str) -> Option<&mut Shape> {
+        let next = self.members.len();
+        let place = *self.places.entry(name.to_owned()).or_insert(next);
+        if place == next {
             self.members.push((name.to_owned(), Shape::default()));
-            self.members.len() - 1
-        });
-        &mut self.members[place].1
+        }
+        self.members.get_mut(place).map(|(_, member)| member)
     }
 
     /// The depth of the columns' paths, and of JSON, bounds the recursion.
