@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// What builds the package.
 const BUILD: [&str; 1] = ["maturin==1.16.0"];
 /// What the tests use. The package itself needs NumPy alone.
-const TESTS: [&str; 7] = [
+const TESTS: [&str; 8] = [
     "numpy>=2.3",
     "ml_dtypes==0.6.0",
     "safetensors==0.8.0",
@@ -14,6 +14,7 @@ const TESTS: [&str; 7] = [
     "scipy>=1.16",
     "mypy==2.4.1",
     "tqdm>=4.67",
+    "pandas>=2.3",
 ];
 
 /// `cargo xtask python`: `--release` builds as for a release, other arguments go to pytest.

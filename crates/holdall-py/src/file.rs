@@ -11,7 +11,7 @@ use holdall::layout::dense::Dense;
 use holdall::verify::Strictness;
 use holdall::{
     ByteOrder, DiffOptions, Encoding, Faults, File, Layout, LoadOptions, Role, StatsOptions,
-    Tensor, VerifyOptions,
+    Tensor, TensorInfo, VerifyOptions,
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -309,8 +309,8 @@ impl NativeFile {
 
     /// Dense tensors (all, or those of these numbers) by name, in memory of their own: NumPy's arrays if `arrays`,
     /// where nothing is odd about one. The others `make` makes: of a name, a shape, an element type, a buffer, the
-    /// start in it, and whether another tensor has the same bytes or they lie where the type does not suit.
-    #[pyo3(signature = (positions, threads, check, progress, arrays, make))]
+    /// start in it, and whether to copy. Tensors with the same bytes get one memory if `share`.
+    #[pyo3(signature = (positions, threads, check, progress, arrays, share, make))]
     #[allow(clippy::too_many_arguments)] // As Python calls it.
     fn load<'py>(
         &self,
@@ -320,6 +320,7 @@ impl NativeFile {
         check: Option<&str>,
         progress: Option<&Bound<'py, PyAny>>,
         arrays: bool,
+        share: bool,
         make: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let file = self.get(py)?;
@@ -332,11 +333,11 @@ impl NativeFile {
         let buffers: Vec<Buffer> = loaded.buffers.into_iter().map(Buffer::writable).collect();
         let objects = buffers.iter().map(|b| Bound::new(py, b.clone()));
         let objects = objects.collect::<PyResult<Vec<_>>>()?;
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = std::collections::HashMap::new();
         let mut types = ElementTypes::new();
         let out = PyDict::new(py);
         let mut places = loaded.places.iter();
-        for t in &loaded.tensors {
+        for (at, t) in loaded.tensors.iter().enumerate() {
             for c in t.components() {
                 let Some(place) = places.next() else { break };
                 if c.role != Role::Data {
@@ -345,9 +346,21 @@ impl NativeFile {
                 let (start, buffer) = (place.range.start, &objects[place.buffer]);
                 let element_type = types.get(py, c.dtype, c.logical_type.as_ref())?;
                 let name = PyString::new(py, t.name());
-                let again = !place.range.is_empty() && !seen.insert((place.buffer, start));
+                let first = match place.range.is_empty() {
+                    true => at,
+                    false => *seen.entry((place.buffer, start)).or_insert(at),
+                };
+                let of_first = loaded.tensors.get(first).filter(|_| share && first != at);
+                if let Some(twin) = of_first.filter(|f| is_alike(f, t))
+                    && let Some(array) = out.get_item(twin.name())?
+                {
+                    // Also where the first one is a copy: of packed elements, on a device.
+                    out.set_item(name, array.call_method1("reshape", (array.getattr("shape")?,))?)?;
+                    continue;
+                }
                 let address = buffers[place.buffer].start().wrapping_add(start);
-                let copy = again || address % c.dtype.width() as usize != 0;
+                let is_aligned = address.is_multiple_of(c.dtype.width() as usize);
+                let copy = !is_aligned || (first != at && !share);
                 let array = match arrays {
                     true => element_type.array(buffer, start, t.shape())?,
                     false => None,
@@ -537,6 +550,11 @@ pub(crate) fn salvage<'py>(
         holdall::salvage(&path, &target, write.with_work(work), &options)
     })?;
     plain::of(py, &report)
+}
+
+/// Whether two dense tensors have the same type of elements and the same shape.
+fn is_alike(a: &TensorInfo, b: &TensorInfo) -> bool {
+    a.shape() == b.shape() && a.dtype() == b.dtype() && a.logical_type() == b.logical_type()
 }
 
 fn load_options(py: Python<'_>, check: Option<&str>) -> PyResult<LoadOptions> {

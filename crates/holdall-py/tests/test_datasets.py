@@ -262,14 +262,14 @@ def test_blobs_are_built(tmp_path):
     with holdall.open(out) as f:
         assert f["t"].blob().texts() == ["one", "two"]
     kind_of_one = struct(["id"], id=kind("Int32"))
-    holdall.build(out, [{"id": 1}], kind_of_one, blob="n", runs=[[1.5], []], content=np.float32)
+    holdall.build(out, [{"id": 1}], kind_of_one, blob="n", runs=[[1.5], []], content=np.float32, overwrite=True)
     with holdall.open(out) as f:
         assert f["n"].blob()[0].tolist() == [1.5] and len(f["records"].records()) == 1
     (tmp_path / "files").mkdir()
     (tmp_path / "files/a.txt").write_text("text")
-    holdall.build(out, blob="f", files=tmp_path / "files", content="utf-8")
+    holdall.build(out, blob="f", files=tmp_path / "files", content="utf-8", overwrite=True)
     with holdall.open(out) as f:
         assert f["f"].blob()[0] == "text"
     for how in ({"blob": "b"}, {"blob": "b", "runs": []}, {"runs": [], "content": "json"}):
         with pytest.raises(TypeError):
-            holdall.build(out, **how)
+            holdall.build(out, overwrite=True, **how)

@@ -13,7 +13,7 @@ def pack(tmp_path):
     (tmp_path / "m/model/w").write_bytes(bytes(100))
 
     def pack(**said):
-        return carton.pack(tmp_path / "m", **{"runner": "noop", "framework_version": "1", **said})
+        return carton.pack(tmp_path / "m", **{"runner": "noop", "framework_version": "1", "overwrite": True, **said})
 
     return pack
 
@@ -119,7 +119,7 @@ def test_self_tests(pack):
 
 def test_links_and_sizes(pack, tmp_path):
     def shrink(**said):
-        return carton.shrink(pack().path, tmp_path / "s.carton", **said)
+        return carton.shrink(pack().path, tmp_path / "s.carton", overwrite=True, **said)
 
     url = "https://example.com/w"
     for wrong in ("model/w", ["model/w"], [("model/w", url)], 3):

@@ -61,23 +61,23 @@ def test_python_migrates_as_the_command_does(tmp_path, photos, name):
 def test_functions_are_converters(tmp_path, photos):
     old, new, how = evolved("photos", photos)
     named, own = tmp_path / "named.mt", tmp_path / "own.mt"
-    schema.migrate(old, new, named, **how)
+    schema.migrate(old, new, named, overwrite=True, **how)
     functions = {
         "kind": lambda label: {"cat": 0, "dog": 1}.get(label, 2),
         "at.lat": lambda x: x,
         "at.lon": lambda x: x,
         "tags": ", ".join,
     }
-    schema.migrate(old, new, own, **{**how, "converters": functions})
+    schema.migrate(old, new, own, overwrite=True, **{**how, "converters": functions})
     assert own.read_bytes() == named.read_bytes()
     ml_dtypes = pytest.importorskip("ml_dtypes")
     old, new, how = evolved("model", photos)
-    schema.migrate(old, new, named, **how)
+    schema.migrate(old, new, named, overwrite=True, **how)
     functions = {
         "norm.weight": lambda w: (w * 2).astype(ml_dtypes.bfloat16),
         "position_ids": lambda ids: ids.astype("i4").reshape(256),
     }
-    schema.migrate(old, new, own, **{**how, "converters": functions})
+    schema.migrate(old, new, own, overwrite=True, **{**how, "converters": functions})
     assert own.read_bytes() == named.read_bytes()
 
 
@@ -89,17 +89,17 @@ def test_what_functions_raise_is_raised(tmp_path, photos):
 
     out = tmp_path / "n.mt"
     with pytest.raises(KeyError):
-        schema.migrate(old, new, out, **{**how, "converters": {**how["converters"], "kind": bad}})
+        schema.migrate(old, new, out, overwrite=True, **{**how, "converters": {**how["converters"], "kind": bad}})
     with pytest.raises(TypeError):
-        schema.migrate(old, new, out, **{**how, "converters": {**how["converters"], "kind": 3}})
+        schema.migrate(old, new, out, overwrite=True, **{**how, "converters": {**how["converters"], "kind": 3}})
     old, new, how = evolved("model", photos)
     with pytest.raises(KeyError):
-        schema.migrate(old, new, out, **{**how, "converters": {**how["converters"], "position_ids": bad}})
+        schema.migrate(old, new, out, overwrite=True, **{**how, "converters": {**how["converters"], "position_ids": bad}})
     with pytest.raises(TypeError, match="gives int32"):
-        schema.migrate(old, new, out, **{**how, "converters": {**how["converters"], "position_ids": lambda a: a}})
+        schema.migrate(old, new, out, overwrite=True, **{**how, "converters": {**how["converters"], "position_ids": lambda a: a}})
     assert not out.exists()
     with pytest.raises(holdall.Misuse) as info:
-        schema.migrate(old, new, out, **{**how, "converters": {"position_ids": "resize"}})
+        schema.migrate(old, new, out, overwrite=True, **{**how, "converters": {"position_ids": "resize"}})
     assert info.value.code == "evolve/converter"
 
 

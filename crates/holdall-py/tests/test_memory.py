@@ -197,7 +197,7 @@ def test_the_gil_is_released(tmp_path):
     for work in (
         lambda: holdall.load(path),
         lambda: holdall.verify(path),
-        lambda: holdall.convert(path, out, encoding="raw", sync=False),
+        lambda: holdall.convert(path, out, encoding="raw", overwrite=True, sync=False),
         lambda: holdall.diff(path, path, rtol=1.0),
     ):
         ticks, stop = [], threading.Event()
@@ -224,7 +224,7 @@ def test_progress(tmp_path):
     for work in (
         lambda p: holdall.load(path, progress=p),
         lambda p: holdall.verify(path, progress=p),
-        lambda p: holdall.convert(path, tmp_path / "b.zt", progress=p),
+        lambda p: holdall.convert(path, tmp_path / "b.zt", overwrite=True, progress=p),
         lambda p: holdall.diff(path, tmp_path / "b.zt", rtol=1e-9, progress=p),
         lambda p: holdall.save(tmp_path / "c.zt", holdall.load(path), progress=p),
     ):
@@ -253,7 +253,7 @@ def test_a_cancelled_conversion_leaves_nothing(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        holdall.convert(path, tmp_path / "b.zt", encoding="raw", progress=fail)
+        holdall.convert(path, tmp_path / "b.zt", encoding="raw", overwrite=True, progress=fail)
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 

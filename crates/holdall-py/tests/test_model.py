@@ -208,7 +208,7 @@ def test_loading_fails(tmp_path, double):
     with pytest.raises(holdall.Unsupported) as info:
         carton.load(tmp_path / "u.carton")
     assert info.value.code == "run/no-runner"
-    carton.pack(unknown, runner="noop", framework_version="1", platforms=["z80-unknown-none"])
+    carton.pack(unknown, runner="noop", framework_version="1", platforms=["z80-unknown-none"], overwrite=True)
     with pytest.raises(holdall.Unsupported) as info:
         carton.load(tmp_path / "u.carton")
     assert info.value.code == "run/platform"

@@ -23,8 +23,42 @@ def test_convert(path, tmp_path, arrays):
         assert f["v"].components["data"].encoding == "zstd"
     with pytest.raises(holdall.NotFound):
         holdall.convert(path, tmp_path / "c.zt", include=["nope"])
-    with pytest.raises(holdall.Misuse):
-        holdall.convert(path, target, overwrite=False)
+    before = target.read_bytes()
+    with pytest.raises(holdall.Misuse) as e:
+        holdall.convert(path, target, include="w")
+    assert e.value.code == "write/exists" and "overwrite=True" in e.value.hint
+    assert target.read_bytes() == before
+    holdall.convert(path, target, include="w", overwrite=True)
+    assert list(holdall.open(target)) == ["w"]
+
+
+def test_what_makes_a_file_of_another_replaces_nothing_unasked(tmp_path):
+    kind = {"TypeDef:Struct": ["id"], "required": ["id"], "properties": {"id": {"TypeDef:Int32": True}}}
+    rows, model = tmp_path / "rows.mt", tmp_path / "m"
+    holdall.build(rows, [{"id": 1}], kind)
+    (model / "model").mkdir(parents=True)
+    (model / "model" / "w.bin").write_bytes(b"1")
+    said = {"runner": "noop", "framework_version": "1"}
+    package = holdall.carton.pack(model, tmp_path / "p.carton", **said).path
+    calls = [
+        lambda to, **how: holdall.convert(rows, to, format="mt", **how),
+        lambda to, **how: holdall.build(to, [{"id": 2}], kind, format="mt", **how),
+        lambda to, **how: holdall.schema.migrate(rows, kind, to, format="mt", **how),
+        lambda to, **how: holdall.salvage(rows, to, **how),
+        lambda to, **how: holdall.carton.pack(model, to, **said, **how),
+        lambda to, **how: holdall.carton.fetch(package, to, **how),
+    ]
+    for n, call in enumerate(calls):
+        to = tmp_path / f"{n}.carton" if n > 3 else tmp_path / f"{n}.mt"
+        to.write_bytes(b"mine")
+        with pytest.raises(holdall.Misuse) as e:
+            call(to)
+        assert (e.value.code, to.read_bytes()) == ("write/exists", b"mine") and "overwrite=True" in e.value.hint
+        call(to, overwrite=True)
+        assert to.read_bytes() != b"mine"
+    # As `numpy.save` does.
+    holdall.save(to.with_suffix(".zt"), {"w": np.ones(1)})
+    holdall.save(to.with_suffix(".zt"), {"w": np.zeros(1)})
 
 
 def test_diff(tmp_path, arrays):
@@ -213,12 +247,12 @@ def test_dtype_for_chosen_tensors(tmp_path, arrays):
     path, out = tmp_path / "a.zt", tmp_path / "b.zt"
     arrays["w"][0, 0] = 1e6
     holdall.save(path, arrays)
-    report = holdall.convert(path, out, dtype={"half": "keep", "*": "f8_e5m2"}, include=["w", "half", "ids"])
+    report = holdall.convert(path, out, dtype={"half": "keep", "*": "f8_e5m2"}, include=["w", "half", "ids"], overwrite=True)
     assert (report.cast, report.overflowed) == (1, 1)
     assert report.overflows == [holdall.Overflowed("w", "f32", "f8_e5m2", 1)]
     with holdall.open(out) as f:
         assert [f[n].dtype for n in ("w", "half", "ids")] == ["float8_e5m2", "float16", "int64"]
-    report = holdall.convert(path, out, dtype=np.dtype("float16"), saturate=True)
+    report = holdall.convert(path, out, dtype=np.dtype("float16"), saturate=True, overwrite=True)
     assert holdall.load(out)["w"][0, 0] == 65504 and report.overflowed == 1
     for dtype, code in [
         ({"ids": "f16"}, "convert/not-cast"),
@@ -227,7 +261,7 @@ def test_dtype_for_chosen_tensors(tmp_path, arrays):
         ({"nope": "f16"}, "select/nothing"),
     ]:
         with pytest.raises(holdall.HoldallError) as e:
-            holdall.convert(path, out, dtype=dtype)
+            holdall.convert(path, out, dtype=dtype, overwrite=True)
         assert e.value.code == code
 
 
@@ -240,8 +274,8 @@ def test_arrays_of_numpy_are_converted(tmp_path, arrays):
     found = holdall.load(out)
     for name, array in arrays.items():
         assert np.array_equal(found[f"{name}.x"], array) and found[f"{name}.x"].dtype == array.dtype
-    holdall.convert(tmp_path / "model" / "w" / "x.npy", out, dtype={"x": np.float16})
+    holdall.convert(tmp_path / "model" / "w" / "x.npy", out, dtype={"x": np.float16}, overwrite=True)
     assert np.array_equal(holdall.load(out)["x"], arrays["w"].astype(np.float16))
     np.save(tmp_path / "f.npy", np.asfortranarray(arrays["w"]))
-    holdall.convert(tmp_path / "f.npy", out)
+    holdall.convert(tmp_path / "f.npy", out, overwrite=True)
     assert np.array_equal(holdall.load(out)["f"], arrays["w"])

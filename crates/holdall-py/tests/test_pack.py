@@ -98,7 +98,7 @@ def test_pack_compressed(tmp_path, compress):
 def test_pack_of_a_folder(tmp_path, xor):
     report = carton.pack(XOR, tmp_path / "again.carton")
     assert (tmp_path / "again.carton").read_bytes() == xor.read_bytes()
-    renamed = carton.pack(XOR, tmp_path / "again.carton", name="other")
+    renamed = carton.pack(XOR, tmp_path / "again.carton", name="other", overwrite=True)
     assert renamed.hash != report.hash
     with carton.open(tmp_path / "again.carton") as p:
         assert p.name == "other" and p.license == "MIT OR Apache-2.0" and len(p.self_tests) == 1

@@ -1,5 +1,6 @@
 """Reading: arrays, rows, other libraries, closed files."""
 
+import array
 import io
 import pathlib
 import pickle
@@ -93,6 +94,26 @@ def test_load_into(path, arrays):
     raw = bytearray(arrays["w"].nbytes)
     holdall.load_into(path, {"w": raw})
     assert bytes(raw) == arrays["w"].tobytes()
+
+
+def test_load_into_compares_element_types(path, arrays):
+    w = arrays["w"]
+    for other in (np.full(w.shape, 7, np.int32), np.full(w.nbytes, 7, np.uint8), array.array("i", [7] * w.size)):
+        before = bytes(memoryview(other).cast("B"))
+        with holdall.open(path) as f:
+            for read in (lambda: f.load_into({"w": other}), lambda: f["w"].read_into(other)):
+                with pytest.raises(holdall.Misuse) as e:
+                    read()
+                assert e.value.code == "python/buffer" and e.value.tensor == "w" and "raw=True" in e.value.hint
+                assert bytes(memoryview(other).cast("B")) == before
+            f["w"].read_into(other, raw=True)
+        assert bytes(memoryview(other).cast("B")) == w.tobytes()
+        memoryview(other).cast("B")[:] = before
+        holdall.load_into(path, {"w": other}, raw=True)
+        assert bytes(memoryview(other).cast("B")) == w.tobytes()
+    right = array.array("f", [0] * w.size)
+    holdall.load_into(path, {"w": right})
+    assert right.tobytes() == w.tobytes()
 
 
 def test_load_into_refuses(zt, arrays):

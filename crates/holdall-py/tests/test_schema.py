@@ -33,7 +33,7 @@ def test_records_of_any_form_are_built(tmp_path):
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-        report = holdall.build(tmp_path / "o.zt", tmp_path / name, KIND)
+        report = holdall.build(tmp_path / "o.zt", tmp_path / name, KIND, overwrite=True)
         assert report.records == ("records", 2) and report.files is None
         assert report.nbytes == (tmp_path / "o.zt").stat().st_size
         with holdall.open(tmp_path / "o.zt") as f:
@@ -41,19 +41,19 @@ def test_records_of_any_form_are_built(tmp_path):
     # By another extension, into another path, with a schema in a file.
     (tmp_path / "r.txt").write_text(files["r.csv"])
     (tmp_path / "kind.json").write_text(json.dumps(KIND))
-    report = holdall.build(tmp_path / "o.zt", tmp_path / "r.txt", tmp_path / "kind.json", form="csv", path="a.b")
+    report = holdall.build(tmp_path / "o.zt", tmp_path / "r.txt", tmp_path / "kind.json", form="csv", path="a.b", overwrite=True)
     assert report.records == ("a.b", 2)
 
 
 def test_records_that_come_from_anywhere_are_built(tmp_path):
     many = ({"id": n, "name": "x" * 100} for n in range(20_000))
-    assert holdall.build(tmp_path / "o.mt", many, KIND).records == ("records", 20_000)
+    assert holdall.build(tmp_path / "o.mt", many, KIND, overwrite=True).records == ("records", 20_000)
     with holdall.open(tmp_path / "o.mt") as f:
         assert np.array_equal(f["records"].records().column("id"), np.arange(20_000))
     kind = schema.infer([{"v": [1.5, 2.5], "t": "2024-05-01T12:00:00Z"}] * 2, tight=True)
     assert "TypeDef:Timestamp" in kind["properties"]["t"] and kind["properties"]["v"]["minItems"] == 2
     rows = [{"v": np.array([1, 2.5], "f4"), "t": np.datetime64("2024-05-01T12:00:00")}]
-    holdall.build(tmp_path / "o.mt", rows, kind)
+    holdall.build(tmp_path / "o.mt", rows, kind, overwrite=True)
     with holdall.open(tmp_path / "o.mt") as f:
         record = f["records"].records()[0]
         assert record["v"].tolist() == [1, 2.5] and record["t"] == rows[0]["t"]
@@ -64,7 +64,7 @@ def test_records_that_come_from_anywhere_are_built(tmp_path):
         "properties": {"x": {"TypeDef:Float64": True}, "b": {"TypeDef:Bytes": True}, "c": {"TypeDef:Complex64": True}},
     }
     rows = [{"x": float("inf"), "b": b"\0\xff", "c": 1 + 2j}, {"x": -0.5, "b": b"", "c": None}]
-    holdall.build(tmp_path / "o.mt", rows, kind, null_absent=True)
+    holdall.build(tmp_path / "o.mt", rows, kind, null_absent=True, overwrite=True)
     with holdall.open(tmp_path / "o.mt") as f:
         holdall.build(tmp_path / "again.mt", f["records"].records(), kind, null_absent=True)
     with holdall.open(tmp_path / "again.mt") as f:
@@ -114,7 +114,7 @@ def test_files_become_members_and_blobs(tmp_path):
         assert f["records"].records()[0]["name"] == "content"
         assert bytes(f["all"].blob()[0]) == b"content" and f["all_names"].blob()[0] == "a.txt"
     with pytest.raises(holdall.Misuse) as info:
-        holdall.build(tmp_path / "o.zt", [{"id": 1, "name": "../x"}], KIND, files=tmp_path, file_members="name")
+        holdall.build(tmp_path / "o.zt", [{"id": 1, "name": "../x"}], KIND, files=tmp_path, file_members="name", overwrite=True)
     assert info.value.code == "build/file-name"
 
 

@@ -135,6 +135,17 @@ def test_there_and_back(torch, tmp_path):
     assert np.array_equal(out.a, base)
     with pytest.raises(holdall.Misuse):
         holdall.load_into(path, {"w": Tensor(np.zeros((4, 3), np.float32).T, torch.float32)})
+    other = Tensor(np.zeros((3, 4), np.int64)[:, :2].copy(), torch.int64)
+    with pytest.raises(holdall.Misuse) as e:
+        holdall.load_into(path, {"w": other})
+    assert "float32" in str(e.value) and "int64" in str(e.value)
+    holdall.load_into(path, {"w": other}, raw=True)
+    assert other.a.tobytes() == base.tobytes()
+    # Tied weights have one memory.
+    holdall.save(tmp_path / "tied.zt", {"a": given["w"], "b": given["w"]})
+    tied = ht.load_file(tmp_path / "tied.zt")
+    tied["a"].a[:] = 5
+    assert (tied["b"].a == 5).all()
 
 
 def test_tied_tensors_and_types_that_this_torch_lacks(torch, tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import holdall
+import holdall.numpy
 
 FORMATS = ["ztensor", "metatensor", "safetensors"]
 
@@ -113,14 +114,38 @@ def test_tied_arrays(tmp_path):
         found = holdall.load(path)
         for name, a in tensors.items():
             assert np.array_equal(found[name], a)
+        # One memory where they are tied in the file, or what is asked for.
+        assert np.shares_memory(found["a"], found["b"]) is shared
+        assert not np.shares_memory(found["a"], found["part"])
         found["a"][:] = 0
-        assert np.array_equal(found["b"], w)
+        assert np.array_equal(found["b"], found["a"] if shared else w)
+        loaded = holdall.numpy.load_file(path)
+        assert np.shares_memory(loaded["a"], loaded["b"]) is shared
+        # And so they are tied in the next file.
+        holdall.save(tmp_path / "again.zt", loaded)
+        with holdall.open(tmp_path / "again.zt") as f:
+            assert (f["a"].location == f["b"].location) is shared
+        apart = holdall.load(path, tied="copy")
+        apart["a"][:] = 0
+        assert np.array_equal(apart["b"], w)
     holdall.save(tmp_path / "c.zt", tensors, tied="copy")
     with holdall.open(tmp_path / "c.zt") as f:
         assert f["a"].location != f["b"].location
     holdall.save(tmp_path / "s.safetensors", {"a": w, "b": w}, tied="share")
     assert (tmp_path / "s.safetensors").stat().st_size < 1.5 * w.nbytes
     assert np.array_equal(holdall.load(tmp_path / "s.safetensors")["b"], w)
+
+
+def test_tied_elements_that_are_packed_have_one_memory(tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    packed = np.arange(16).astype(ml_dtypes.float4_e2m1fn)
+    holdall.save(tmp_path / "b.zt", {"a": packed, "b": packed})
+    found = holdall.load(tmp_path / "b.zt")
+    assert np.shares_memory(found["a"], found["b"]) and found["b"].dtype == packed.dtype
+    apart = holdall.load(tmp_path / "b.zt", tied="copy")
+    assert not np.shares_memory(apart["a"], apart["b"])
+    with pytest.raises(holdall.Misuse):
+        holdall.load(tmp_path / "b.zt", tied="auto")
 
 
 def test_targets(tmp_path, arrays):

@@ -1,12 +1,14 @@
 //! A schema of records as people have them.
 
-use super::rows::{Fields, Row, Rows};
+use super::rows::{Fields, Row, Rows, column};
 use super::rules::TABLE;
 use holdall_core::Result;
 use holdall_core::error::Shown as _;
 use holdall_json::parse;
-use holdall_schema::{InferOptions, Inference, Path, Plain, Schema, SchemaLimits, Segment};
-use serde_json::{Map, Value, json};
+use holdall_schema::{InferOptions, Inference, Path, Schema, SchemaLimits, Segment};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Makes the schema of a record from rows: the first `most` of them, or all.
 ///
@@ -22,121 +24,194 @@ pub fn infer(
 ) -> Result<Value> {
     let mut seen = Inference::new(options, rows.depth());
     let mut left = most.unwrap_or(u64::MAX);
-    let names = rows.names().unwrap_or_default();
-    let tree = Tree::new(names).map_err(|e| rows.at_line(e, 1))?;
+    let names = rows.names().unwrap_or_default().to_vec();
+    let paths: Vec<Path> = names.iter().map(|name| column(name)).collect();
+    let root = Branch::new(&names, &paths).map_err(|e| rows.at_line(e, 1))?;
+    let cells = Cells { names: &names, depth: rows.depth() };
     while left > 0
         && let Some((line, row)) = rows.next()?
     {
         left -= 1;
         let taken = match row {
             Row::Json(text) => seen.text(text, line),
-            Row::Table(fields) => seen.text(tree.value(fields).to_string().as_bytes(), line),
+            Row::Table(fields) => cells.json(&root, fields).and_then(|json| {
+                seen.text(json.unwrap_or_else(|| "{}".to_owned()).as_bytes(), line)
+            }),
         };
         taken.map_err(|e| rows.at_line(e, line))?;
     }
-    let plain = match rows.names() {
-        Some(names) => {
-            seen.order(&names.iter().map(|name| steps(name)).collect::<Vec<_>>());
-            Plain::Text
-        }
-        None => Plain::Apart,
-    };
+    seen.columns(&paths);
     let own = |e: holdall_core::Error| e.in_source(rows.name());
-    let schema = seen.schema(plain).map_err(own)?;
+    let schema = seen.schema().map_err(own)?;
     Schema::compile_record(&schema, limits).map_err(own)?;
     Ok(schema)
 }
 
-/// The columns of a table as members that nest.
-#[derive(Default)]
-struct Tree {
-    members: Vec<(String, Branch)>,
-}
-
+/// A part of what a row of a table looks like.
 enum Branch {
+    Nothing,
     Cell(usize),
-    Members(Tree),
+    Members(Vec<(Arc<str>, Branch)>),
+    Elements(BTreeMap<u64, Branch>),
 }
 
-impl Tree {
-    fn new(names: &[String]) -> Result<Tree> {
-        let mut root = Tree::default();
-        for (column, name) in names.iter().enumerate() {
-            root.add(&steps(name), column, name)?;
-        }
-        Ok(root)
-    }
-
-    fn add(&mut self, steps: &[String], column: usize, name: &str) -> Result<()> {
-        let taken = || {
-            let name = name.shown();
-            TABLE.broken(format!("column `{name}`: another column is for the same member"))
-        };
-        let Some((first, rest)) = steps.split_first() else { return Err(taken()) };
-        let at = self.members.iter().position(|(known, _)| known == first);
-        match (at, rest.is_empty()) {
-            (None, true) => self.members.push((first.clone(), Branch::Cell(column))),
-            (None, false) => {
-                let mut below = Tree::default();
-                below.add(rest, column, name)?;
-                self.members.push((first.clone(), Branch::Members(below)));
+impl Branch {
+    /// The columns of these names, which are for the members at these paths.
+    fn new(names: &[String], paths: &[Path]) -> Result<Branch> {
+        let mut root = Branch::Members(Vec::new());
+        for (at, (name, path)) in names.iter().zip(paths).enumerate() {
+            if path.is_root() {
+                return Err(TABLE.broken(format!("column {} has no name", at + 1)));
             }
-            (Some(at), _) => match self.members.get_mut(at) {
-                Some((_, Branch::Members(below))) if !rest.is_empty() => {
-                    below.add(rest, column, name)?;
-                }
-                _ => return Err(taken()),
-            },
+            let added = root.add(&path.0, at);
+            added.map_err(|what| TABLE.broken(format!("column `{}`: {what}", name.shown())))?;
         }
-        Ok(())
+        match root.gap() {
+            Some(column) => {
+                let name = names.get(column).map_or("", String::as_str).shown();
+                let message = format!("column `{name}`: an element before it has no column");
+                Err(TABLE.broken(message))
+            }
+            None => Ok(root),
+        }
     }
 
-    /// The value that a row looks like.
-    fn value(&self, row: &Fields) -> Value {
-        let mut object = Map::new();
-        for (name, branch) in &self.members {
-            match branch {
-                Branch::Cell(column) => {
-                    let text = row.get(*column).unwrap_or_default();
-                    if !text.is_empty() {
-                        object.insert(name.clone(), guess(text));
+    fn add(&mut self, path: &[Segment], column: usize) -> std::result::Result<(), &'static str> {
+        const TAKEN: &str = "another column is for the same member";
+        let Some((first, rest)) = path.split_first() else {
+            match self {
+                Branch::Nothing => *self = Branch::Cell(column),
+                _ => return Err(TAKEN),
+            }
+            return Ok(());
+        };
+        let below = match first {
+            Segment::Name(name) => {
+                if matches!(self, Branch::Nothing) {
+                    *self = Branch::Members(Vec::new());
+                }
+                let Branch::Members(members) = self else { return Err(TAKEN) };
+                let place = members.iter().position(|(known, _)| known == name);
+                let place = place.unwrap_or_else(|| {
+                    members.push((name.clone(), Branch::Nothing));
+                    members.len() - 1
+                });
+                &mut members[place].1
+            }
+            Segment::Index(index) => {
+                if matches!(self, Branch::Nothing) {
+                    *self = Branch::Elements(BTreeMap::new());
+                }
+                let Branch::Elements(elements) = self else { return Err(TAKEN) };
+                elements.entry(*index).or_insert(Branch::Nothing)
+            }
+            Segment::Each => return Err("it is for every element, not for one"),
+        };
+        // The length of a path, which a name has, bounds the recursion.
+        below.add(rest, column)
+    }
+
+    /// A column of an element before which one has none.
+    fn gap(&self) -> Option<usize> {
+        match self {
+            Branch::Nothing | Branch::Cell(_) => None,
+            Branch::Members(members) => members.iter().find_map(|(_, below)| below.gap()),
+            Branch::Elements(elements) => {
+                let odd = (0..).zip(elements).find(|(at, (index, _))| at != *index);
+                odd.and_then(|(_, (_, below))| below.column())
+                    .or_else(|| elements.values().find_map(Branch::gap))
+            }
+        }
+    }
+
+    fn column(&self) -> Option<usize> {
+        match self {
+            Branch::Nothing => None,
+            Branch::Cell(column) => Some(*column),
+            Branch::Members(members) => members.first().and_then(|(_, below)| below.column()),
+            Branch::Elements(elements) => elements.values().next().and_then(Branch::column),
+        }
+    }
+}
+
+/// What makes JSON of rows.
+struct Cells<'n> {
+    names: &'n [String],
+    depth: usize,
+}
+
+impl Cells<'_> {
+    /// The JSON that a part of a row looks like; `None` where there is nothing in its cells.
+    fn json(&self, part: &Branch, row: &Fields) -> Result<Option<String>> {
+        let (mut out, mut some) = (String::new(), false);
+        match part {
+            Branch::Nothing => {}
+            Branch::Cell(column) => {
+                let text = row.get(*column).unwrap_or_default();
+                return Ok((!text.is_empty()).then(|| self.guess(text)));
+            }
+            Branch::Members(members) => {
+                for (name, below) in members {
+                    let Some(json) = self.json(below, row)? else { continue };
+                    out.push(if some { ',' } else { '{' });
+                    out.push_str(&Value::from(&**name).to_string());
+                    out.push(':');
+                    out.push_str(&json);
+                    some = true;
+                }
+                out.push('}');
+            }
+            Branch::Elements(elements) => {
+                let all = elements.values().map(|below| Ok((below, self.json(below, row)?)));
+                let all = all.collect::<Result<Vec<_>>>()?;
+                some = all.iter().any(|(_, json)| json.is_some());
+                // Of texts an empty cell is one.
+                let is_text =
+                    all.iter().any(|(_, json)| json.as_ref().is_some_and(|j| j.starts_with('"')));
+                for (at, (below, json)) in all.into_iter().enumerate().filter(|_| some) {
+                    out.push(if at > 0 { ',' } else { '[' });
+                    match json {
+                        Some(json) => out.push_str(&json),
+                        None if is_text => out.push_str("\"\""),
+                        None => {
+                            let name = below.column().and_then(|column| self.names.get(column));
+                            let name = name.map_or("", String::as_str).shown();
+                            let message = format!(
+                                "column `{name}` is empty, and others of its array are not"
+                            );
+                            return Err(TABLE.broken(message));
+                        }
                     }
                 }
-                Branch::Members(below) => {
-                    let value = below.value(row);
-                    if value.as_object().is_some_and(|o| !o.is_empty()) {
-                        object.insert(name.clone(), value);
-                    }
-                }
+                out.push(']');
             }
         }
-        Value::Object(object)
+        Ok(some.then_some(out))
+    }
+
+    /// What a cell is, by its text.
+    fn guess(&self, text: &str) -> String {
+        let trimmed = text.trim();
+        match trimmed.to_ascii_lowercase().as_str() {
+            known @ ("true" | "false") => return known.to_owned(),
+            "nan" | "inf" | "-inf" => return json!({"$float": "nan"}).to_string(),
+            _ => {}
+        }
+        match parse(trimmed.as_bytes(), self.depth) {
+            Ok(Value::Number(_)) => trimmed.to_owned(),
+            Ok(value @ (Value::Array(_) | Value::Object(_))) if !has_null(&value) => {
+                trimmed.to_owned()
+            }
+            _ => Value::from(text).to_string(),
+        }
     }
 }
 
-/// The names that a column's name stands for: itself, where it is not a path of names.
-fn steps(name: &str) -> Vec<String> {
-    let path: Result<Path> = name.parse();
-    let names = path.ok().and_then(|path| {
-        let of = |segment: &Segment| match segment {
-            Segment::Name(name) => Some(name.to_string()),
-            _ => None,
-        };
-        path.0.iter().map(of).collect::<Option<Vec<_>>>()
-    });
-    names.unwrap_or_else(|| vec![name.to_owned()])
-}
-
-/// What a cell is, by its text.
-fn guess(text: &str) -> Value {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "true" => return Value::Bool(true),
-        "false" => return Value::Bool(false),
-        "nan" | "inf" | "-inf" => return json!({"$float": "nan"}),
-        _ => {}
-    }
-    match parse(text.trim().as_bytes(), 1) {
-        Ok(number @ Value::Number(_)) => number,
-        _ => Value::String(text.to_owned()),
+/// Whether an array in it has `null`, which no array of records does.
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(|item| item.is_null() || has_null(item)),
+        Value::Object(members) => members.values().any(has_null),
+        _ => false,
     }
 }

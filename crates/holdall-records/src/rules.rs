@@ -58,6 +58,10 @@ holdall_core::error::rules! {
     pub FILE_NAME: Misuse "build/file-name"
         "A member that is a file names one inside the folder, in UTF-8, without `..` and not from the \
          root.";
+    /// Something that was begun and forgotten.
+    pub NOT_ADDED: Misuse "build/not-added"
+        "A dataset, and a blob, that was begun for a file is added to it, or discarded, before the file is finished."
+        hint "add each dataset and blob when it is filled, or discard it";
     /// What would write the tensors is not built in.
     pub NO_METATENSOR: Unsupported "records/no-metatensor"
         "Tensors are compared with a schema, and get one, in a build that has the feature \

@@ -52,7 +52,7 @@ pub use extent::Symbols;
 pub use forms::normal;
 pub use holdall_error as error;
 pub use holdall_error::{Error, Result, Rule};
-pub use infer::{InferOptions, Inference, Plain, Width};
+pub use infer::{InferOptions, Inference, Width};
 pub use kinds::{
     Align, Array, Content, Dim, Enum, Kind, Len, Member, PlaceWidth, Scalar, Struct, TensorType,
     Type, TypeId, Union, Variant,

@@ -83,6 +83,45 @@ fn records_come_back_however_they_went_in() {
     assert!(by_bytes == wanted);
 }
 
+#[test]
+fn what_was_begun_and_not_added_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("set.mt");
+    let filled = |build: &Build, name: &str| {
+        let mut set = build.dataset_of(name, &sample()).unwrap();
+        set.value(&value(0)).unwrap();
+        set
+    };
+    // Dropped, or alive elsewhere.
+    let first = build(&path);
+    drop(filled(&first, "train"));
+    let mut texts = first.blob_of("texts", Content::Utf8).unwrap();
+    texts.text("a").unwrap();
+    let e = first.finish().unwrap_err();
+    assert_eq!((e.code(), e.kind()), ("build/not-added", holdall::ErrorKind::Misuse));
+    assert_eq!(e.message(), "`train`, `texts` were begun and not added to the file");
+    assert!(e.hint().is_some_and(|hint| hint.contains("discard")), "{e}");
+    assert!(!path.exists());
+
+    // Made a part, which goes nowhere.
+    let second = build(&path);
+    drop(holdall::records::Part::from(filled(&second, "train")));
+    let e = second.finish().unwrap_err();
+    assert_eq!(e.message(), "`train` was begun and not added to the file");
+
+    // Discarded, and begun anew under the same name.
+    let mut third = build(&path);
+    filled(&third, "train").discard();
+    texts.discard();
+    let train = filled(&third, "train");
+    third.add(train).unwrap();
+    // What could not be added was told then.
+    let again = filled(&third, "train");
+    assert_eq!(third.add(again).unwrap_err().code(), "write/same-name");
+    assert_eq!(third.finish().unwrap().tensors, 1);
+    assert_eq!(open(&path).tensor("train").unwrap().records().unwrap().len(), 1);
+}
+
 /// Records with nested entries are walked; those without have their entries moved on.
 #[test]
 fn lines_are_encoded_on_many_threads_in_order() {
@@ -294,6 +333,7 @@ fn datasets_blobs_and_tensors_share_a_file_and_a_schema() {
     let mut other = build.dataset_of("other", &json!({"TypeDef:Int8": true})).unwrap();
     let e = other.copy(&records.record(0).unwrap()).unwrap_err();
     assert_eq!((e.code(), e.tensor()), ("records/other-kind", Some("other")));
+    other.discard();
     build.add(odd).unwrap();
     build.copy(&file.tensor("weights.a").unwrap()).unwrap();
     build.copy(&file.tensor("splits[1].texts").unwrap()).unwrap();

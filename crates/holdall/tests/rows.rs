@@ -157,6 +157,124 @@ fn the_names_of_a_table_are_paths() {
     assert_eq!(e.code(), "input/table");
 }
 
+/// What is made of a table builds that table.
+#[cfg(feature = "tables")]
+#[test]
+fn a_table_builds_under_the_schema_that_is_made_of_it() {
+    let array = |kind: &str, len: Option<u64>| {
+        let mut array = json!({"items": {format!("TypeDef:{kind}"): true}});
+        if let Some(len) = len {
+            array["minItems"] = len.into();
+        }
+        array
+    };
+    type Members<'m> = &'m [(&'m str, serde_json::Value)];
+    let kind = |name: &str| json!({format!("TypeDef:{name}"): true});
+    let cases: [(&str, Members<'_>, serde_json::Value); 13] = [
+        // A column for each element, in any order, in one row too.
+        ("v[1],v[0]\n2,1\n", &[("v", array("Int64", Some(2)))], json!({"v": [1, 2]})),
+        ("t[0],t[1]\na,\n", &[("t", array("String", Some(2)))], json!({"t": ["a", ""]})),
+        ("t[0],t[1]\na,1\n", &[("t", array("String", Some(2)))], json!({"t": ["a", "1"]})),
+        ("v[0],id\n,1\n2.5,2\n", &[("v", array("Float64", Some(1)))], json!({"id": 1})),
+        ("m[0][0],m[1][0]\n1,2\n", &[], json!({"m": [[1], [2]]})),
+        ("p[0].x,p[1].x\n1,2\n", &[], json!({"p": [{"x": 1}, {"x": 2}]})),
+        // JSON in cells.
+        (
+            "e\n\"[0.5,2]\"\n\"[1,0.25]\"\n",
+            &[("e", array("Float64", Some(2)))],
+            json!({"e": [0.5, 2.0]}),
+        ),
+        (
+            "e\n\"[\"\"b\"\",\"\"a\"\"]\"\n[]\n",
+            &[("e", array("String", None))],
+            json!({"e": ["b", "a"]}),
+        ),
+        (
+            "o\n\"{\"\"z\"\": 1, \"\"a\"\": 2}\"\n",
+            &[("o", json!({"TypeDef:Struct": ["z", "a"]}))],
+            json!({"o": {"z": 1, "a": 2}}),
+        ),
+        // Text that looks like JSON in some rows is text.
+        ("e\n[1]\nnone\n", &[("e", kind("String"))], json!({"e": "[1]"})),
+        ("e\n\"[1,\"\"a\"\"]\"\n", &[("e", kind("String"))], json!({"e": "[1,\"a\"]"})),
+        ("e\n[null]\n", &[("e", kind("String"))], json!({"e": "[null]"})),
+        // A column without a value, and a name that is no path.
+        (
+            "a[b],empty\n1,\n",
+            &[("a[b]", kind("Int64")), ("empty", kind("String"))],
+            json!({"a[b]": 1}),
+        ),
+    ];
+    for (text, members, first) in cases {
+        let limits = SchemaLimits::default();
+        let schema = infer(rows(text, Form::Csv), None, &InferOptions::new(), &limits).unwrap();
+        for (name, wanted) in members {
+            let found = &schema["properties"][name];
+            for (keyword, value) in wanted.as_object().unwrap() {
+                if keyword == "items" {
+                    let inner = value.as_object().unwrap().keys().next().unwrap();
+                    assert_eq!(found["items"][inner], value[inner], "{text}: {found}");
+                } else {
+                    assert_eq!(&found[keyword], value, "{text}: {found}");
+                }
+            }
+            assert_eq!(found.get("minItems"), wanted.get("minItems"), "{text}: {found}");
+        }
+        assert_eq!(built(&schema, rows(text, Form::Csv))[0], first, "{text}: {schema}");
+    }
+    for (text, message) in [
+        ("v[0],v[2]\n1,2\n", "line 1: column `v[2]`: an element before it has no column"),
+        ("v[0],v[1]\n1,2\n1,\n", "line 3: column `v[1]` is empty, and others of its array are not"),
+        ("v,v[0]\n1,2\n", "line 1: column `v[0]`: another column is for the same member"),
+        (",a\n1,2\n", "line 1: column 1 has no name"),
+    ] {
+        let limits = SchemaLimits::default();
+        let e = infer(rows(text, Form::Csv), None, &InferOptions::new(), &limits).unwrap_err();
+        assert_eq!((e.code(), e.message()), ("input/table", message));
+    }
+}
+
+#[cfg(feature = "tables")]
+#[test]
+fn a_table_has_what_its_first_line_has_between_its_fields() {
+    for (delimiter, text) in [
+        (',', "id,name\n1,a;b|c\n"),
+        (',', "id,a;b;c\n1,2\n"),
+        (';', "id;name\n1;a,b|c\n"),
+        (';', "\"id,no\";name\r\n1;x\n"),
+        (';', "\n\nid;name\n1;x\n"),
+        ('\t', "id\tname\n1\tx\n"),
+        ('|', "id|name\n1|x\n"),
+        (',', "id\n1;2\n"),
+    ] {
+        let rows = rows(text, Form::Csv);
+        assert_eq!(rows.delimiter(), Some(delimiter), "{text}");
+        assert_eq!(rows.names().unwrap().len(), if text.starts_with("id\n") { 1 } else { 2 });
+        let schema = infer(rows, None, &InferOptions::new(), &SchemaLimits::default()).unwrap();
+        assert_eq!(built(&schema, self::rows(text, Form::Csv)).len(), 1);
+    }
+    let long = format!("{};b\n1;2\n", "a".repeat(100_000));
+    assert_eq!(rows(&long, Form::Csv).delimiter(), Some(';'));
+    assert_eq!(rows("a;b\n1;2\n", Form::Tsv).delimiter(), Some('\t'));
+    assert_eq!(rows(NDJSON, Form::Ndjson).delimiter(), None);
+}
+
+/// The records of a file that is built of these rows.
+#[cfg(feature = "tables")]
+fn built(schema: &serde_json::Value, rows: Rows) -> Vec<serde_json::Value> {
+    use holdall::TensorRecords as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.mt");
+    let mut build = Build::create(&path, &WriteOptions::new()).unwrap();
+    let mut set = build.dataset_of("set", schema).unwrap();
+    set.fill(rows, &FillOptions::new()).unwrap();
+    build.add(set).unwrap();
+    build.finish().unwrap();
+    let records = holdall::open(&path).unwrap().tensor("set").unwrap().records().unwrap();
+    let all = records.iter(0..records.len()).unwrap().map(|r| r.unwrap().to_value().unwrap());
+    all.collect()
+}
+
 #[cfg(not(feature = "tables"))]
 #[test]
 fn tables_need_their_feature() {

@@ -1,5 +1,6 @@
 //! `holdall schema infer`.
 
+use super::table;
 use crate::exit::{Failure, Status};
 use crate::given::{self, Form};
 use crate::input;
@@ -66,7 +67,13 @@ pub(crate) fn run(session: &Session, args: &InferArgs) -> Result<Status, Failure
             }
             let rows = given::open(session, &args.file, args.form, session.work("reading"))?;
             let limits = session.global.limits().of_schemas();
-            records::infer(rows, args.first, &options, &limits)?
+            let names = rows.names().unwrap_or_default().to_vec();
+            let (name, delimiter) = (rows.name().to_owned(), rows.delimiter());
+            let schema = records::infer(rows, args.first, &options, &limits)?;
+            if let Some(delimiter) = delimiter {
+                session.note(format_args!("{name}: {}", table::taken(delimiter, &names, &schema)));
+            }
+            schema
         }
     };
     put(session, &schema, args.output.as_deref(), args.force)?;

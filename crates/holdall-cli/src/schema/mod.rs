@@ -11,6 +11,7 @@ mod migrate;
 mod plan;
 pub(crate) mod read;
 mod show;
+mod table;
 
 use crate::exit::{Failure, Status};
 use crate::session::Session;

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ._holdall import Buffer
+    from ._tensor import Tensor
 
 #: Element types that NumPy knows by itself.
 PLAIN = frozenset(
@@ -340,11 +341,13 @@ def has_elements(tensor: Any) -> None:
         )
 
 
-def writable(buffer: Any) -> Any:
-    """The memory of an array to read into: what has the buffer protocol, or torch's memory."""
+def writable(buffer: Any, of: "Optional[Tensor]" = None) -> Any:
+    """The memory of an array to read into: what has the buffer protocol, or torch's memory. Its elements are those of
+    the tensor, where there is one."""
     if type(buffer).__module__.partition(".")[0] == "torch" and hasattr(buffer, "detach"):
         from ._torch import memory
 
+        _compare(of, str(buffer.dtype).partition(".")[2])
         return memory(buffer)
     import numpy as np
 
@@ -356,8 +359,38 @@ def writable(buffer: Any) -> Any:
             raise Misuse("an array of objects cannot be read into", code="python/buffer", kind="misuse")
         if buffer.dtype.byteorder == ">":
             raise Misuse("the array to read into is big-endian", code="python/buffer", kind="misuse")
+        _compare(of, str(buffer.dtype.name))
         return buffer.reshape(-1).view(np.uint8)
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        return buffer  # The native half says what it lacks.
+    # Bytes are no elements.
+    if view.format not in ("B", "c"):
+        _compare(of, str(np.asarray(view).dtype.name))
     return buffer
+
+
+def _compare(of: "Optional[Tensor]", found: str) -> None:
+    """Refuses elements of another type than the tensor's."""
+    wanted = of.dtype if of is not None else found
+    if of is None or found == wanted:
+        return
+    if wanted in PACKED:
+        # No array has them as a file does, but for torch's pairs.
+        is_same = found == "uint8" or (wanted == FP4 and found == PAIRS)
+    else:
+        is_unknown = wanted not in PLAIN and wanted not in EXTRA
+        is_same = is_unknown and found == of.components["data"].storage
+    if not is_same:
+        raise Misuse(
+            f"{of.file.name}: tensor `{of.name}`: its elements are {wanted}, those of the array to read into {found}",
+            code="python/buffer",
+            kind="misuse",
+            source=of.file.name,
+            tensor=of.name,
+            hint=f"read into an array of {wanted}; or raw=True for the bytes as they are",
+        )
 
 
 def placed(e: Unsupported, source: str, tensor: str) -> Unsupported:

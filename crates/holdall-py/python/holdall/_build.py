@@ -53,7 +53,7 @@ def build(
     encoding: Optional[Encoding] = None,
     level: Optional[int] = None,
     digest: Optional[Digest] = None,
-    overwrite: bool = True,
+    overwrite: bool = False,
     sync: bool = True,
     threads: Optional[int] = None,
     progress: Progress = None,
@@ -81,6 +81,7 @@ def build(
         blob: Make a blob of this name: of ``runs``, or of every file of ``files``, with their names in ``NAME_names``.
         runs, content: The runs of the blob and what they hold: see :class:`Runs`. Without ``content``, it is what the
             schema says, and bytes for files.
+        overwrite: Whether a file that is there is replaced.
 
     Raises:
         Misuse: a record does not fit the schema, with its line and its path (``record/…``); a table whose columns do not

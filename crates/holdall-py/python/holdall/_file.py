@@ -11,7 +11,7 @@ from ._arrays import array, placed, writable
 from ._progress import Progress, listening
 from ._reports import VerifyReport, Warning
 from ._tensor import WAYS, Tensor
-from .errors import HoldallError, NotFound, Unsupported
+from .errors import HoldallError, Misuse, NotFound, Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +23,8 @@ __all__ = ["open", "File", "Source"]
 
 Io = Literal["auto", "map", "read", "direct"]
 Check = Literal["off", "fast", "read", "all"]
+#: What becomes of tied weights that are loaded: arrays over one memory, or each its own.
+Kept = Literal["share", "copy"]
 #: What addresses on the web may not do by themselves: plain http, hosts of private networks.
 Allow = Literal["http", "private-hosts"]
 #: What :func:`open` takes.
@@ -202,11 +204,14 @@ class File(Mapping[str, "Tensor"]):
         names: Optional[Iterable[str]] = None,
         *,
         dense: bool = False,
+        tied: Kept = "share",
         threads: Optional[int] = None,
         check: Optional[Check] = None,
         progress: Progress = None,
     ) -> dict[str, "np.ndarray[Any, Any]"]:
-        """Tensors as writable NumPy arrays that own their memory: see :func:`holdall.load`."""
+        """Tensors as writable NumPy arrays in fresh memory: see :func:`holdall.load`."""
+        if tied not in ("share", "copy"):
+            raise Misuse(f'tied is "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
         positions = None if names is None else [self[name]._at for name in _names(names)]
         native = self._native
         apart = set(native.not_dense())
@@ -232,7 +237,7 @@ class File(Mapping[str, "Tensor"]):
                 )
             positions = [at for at in wanted if at not in apart]
         with listening(progress) as listener:
-            out = native.load(positions, threads, check, listener, True, self._array)
+            out = native.load(positions, threads, check, listener, True, tied == "share", self._array)
         if others:
             for at in others:
                 t = Tensor(self, at)
@@ -254,6 +259,7 @@ class File(Mapping[str, "Tensor"]):
         self,
         buffers: Mapping[str, Any],
         *,
+        raw: bool = False,
         threads: Optional[int] = None,
         check: Optional[Check] = None,
         progress: Progress = None,
@@ -265,7 +271,7 @@ class File(Mapping[str, "Tensor"]):
         for name, buffer in buffers.items():
             t = self[name]
             t._dense("load_into")
-            wanted.append((t._at, "data", writable(buffer)))
+            wanted.append((t._at, "data", writable(buffer, None if raw else t)))
         with listening(progress) as listener:
             self._native.load_into(wanted, threads, check, listener)
 

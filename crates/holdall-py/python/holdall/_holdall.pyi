@@ -185,6 +185,7 @@ class File:
         check: Optional[str],
         progress: _Progress,
         arrays: bool,
+        share: bool,
         make: Callable[[str, tuple[int, ...], str, Buffer, int, bool], Any],
     ) -> dict[str, Any]: ...
     def load_into(

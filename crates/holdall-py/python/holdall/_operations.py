@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
 
 from . import _holdall
 from ._arrays import dtype_name
-from ._file import Check, File, Io, Source, _globs, open
+from ._file import Check, File, Io, Kept, Source, _globs, open
 from ._progress import Progress, listening
 from ._reports import ConvertReport, Diff, SalvageReport, Stats, VerifyReport
 from ._write import Digest, Encoding, Target, _writing
@@ -35,17 +35,20 @@ def load(
     names: Optional[Iterable[str]] = None,
     *,
     dense: bool = False,
+    tied: Kept = "share",
     io: Io = "auto",
     check: Check = "read",
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> dict[str, "np.ndarray[Any, Any]"]:
-    """Loads tensors into writable NumPy arrays that own their memory, on all cores, digests checked.
+    """Loads tensors into writable NumPy arrays in fresh memory, on all cores, digests checked.
 
     Args:
         source: What :func:`holdall.open` takes, or an open file.
         names: The tensors to load, in this order; all of them unless said.
         dense: Whether sparse and quantized tensors are loaded too, as dense copies.
+        tied: Dense tensors that have the same bytes in the file (tied weights) are arrays over one memory: who changes
+            one changes the other. ``"copy"`` gives each memory of its own.
         threads: One for each core unless said.
         progress: ``True`` for a bar, or a function of the bytes done and all bytes.
 
@@ -55,27 +58,31 @@ def load(
         Unsupported: another layout than dense (without ``dense``), or an element type that needs ml_dtypes.
     """
     with _opened(source, io=io, check=check) as file:
-        return file.load(names, dense=dense, threads=threads, check=check, progress=progress)
+        return file.load(names, dense=dense, tied=tied, threads=threads, check=check, progress=progress)
 
 
 def load_into(
     source: Union[Source, File],
     buffers: Mapping[str, Any],
     *,
+    raw: bool = False,
     io: Io = "auto",
     check: Check = "read",
     threads: Optional[int] = None,
     progress: Progress = None,
 ) -> None:
     """Reads dense tensors into memory that is there: writable contiguous arrays (NumPy's, torch's on the host,
-    pinned ones too, or anything with the buffer protocol), each with as many bytes as its tensor. Element types
-    are not compared.
+    pinned ones too, or anything with the buffer protocol), each with as many bytes as its tensor.
+
+    Args:
+        raw: Whether a buffer of other elements gets the bytes as they are. Otherwise it has elements of the tensor's type;
+            ``bytearray`` and the like, which are bytes and no elements, take any.
 
     Raises:
-        Misuse: a buffer is read-only, not contiguous, of another length, or overlaps another.
+        Misuse: a buffer is read-only, not contiguous, of another length or of other elements, or overlaps another.
     """
     with _opened(source, io=io, check=check) as file:
-        file.load_into(buffers, threads=threads, check=check, progress=progress)
+        file.load_into(buffers, raw=raw, threads=threads, check=check, progress=progress)
 
 
 def convert(
@@ -101,7 +108,7 @@ def convert(
     quantize: Union[None, str, Mapping[str, str]] = None,
     max_shard_size: Union[None, int, str] = None,
     attributes: Optional[Mapping[str, Any]] = None,
-    overwrite: bool = True,
+    overwrite: bool = False,
     sync: bool = True,
     threads: Optional[int] = None,
     progress: Progress = None,
@@ -133,9 +140,11 @@ def convert(
             safetensors with their index, as the Hugging Face hub has models, or with ``format="gguf"`` the parts of a split
             file. Their names are in :attr:`ConvertReport.files`.
         attributes: The target's attributes in place of the source's.
+        overwrite: Whether a file that is there is replaced.
 
     Raises:
         Unsupported: what the target cannot hold; nothing was written then.
+        Misuse: the target is there and ``overwrite`` is false (``write/exists``).
         Integrity, Malformed: bad bytes in the source. What was at the target stays.
     """
     writing = _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads)

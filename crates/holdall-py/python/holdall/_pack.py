@@ -46,7 +46,7 @@ def pack(
     from_toml: Optional[Path] = None,
     compress: Optional[Literal["zstd", "deflate"]] = None,
     follow_links: bool = False,
-    overwrite: bool = True,
+    overwrite: bool = False,
     progress: Progress = None,
 ) -> PackReport:
     """Makes a package of a model. The same files give the same package, byte for byte.

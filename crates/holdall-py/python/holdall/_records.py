@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Optional, Union, overload
 
 from . import _holdall
@@ -13,6 +13,7 @@ from .errors import HoldallError, Misuse, NotFound, Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
     from ._tensor import Tensor
 
@@ -41,7 +42,7 @@ class Ragged(NamedTuple):
         return self.values[self.offsets[at] : self.offsets[at + 1]]
 
 
-class Records:
+class Records(Sequence[Any]):
     """The records of a dataset, or some of them: ``r[i]`` is a record with everything in it decoded, ``r[a:b]``
     are records again, of which nothing else is read.
 
@@ -215,6 +216,23 @@ class Records:
         low, high, step = self._run()
         return self._native.values(low, high, path, self._types)[::step]
 
+    def to_pandas(self) -> "pd.DataFrame":
+        """All of them as a pandas ``DataFrame`` with a column for each member, which is read as one.
+
+        Numbers and booleans keep their type; of members that may be absent they are pandas' own, with ``pd.NA`` (``Int32``,
+        ``Float32``, ``boolean``). Text is pandas' ``string``, enums are categories, times ``datetime64[ns]`` with ``NaT``.
+        What is no column in pandas (structs, arrays, bytes, JSON) is an object as in ``r[i]``. Records that are not
+        structs are one column, of the dataset's name. ``pd.DataFrame(records)`` has the same columns by way of Python's
+        objects, which is slower, and of the types that pandas finds for these.
+
+        Raises:
+            Unsupported: pandas is not there.
+            Malformed: what is wrong with a member.
+        """
+        from ._pandas import frame
+
+        return frame(self, self)
+
     def where(self, *conditions: str) -> "Selection":
         """Those for which all conditions hold: ``where("stars>=4", "label=cat")``.
 
@@ -257,9 +275,9 @@ class Records:
         return len(self._range)
 
     @overload
-    def __getitem__(self, key: slice) -> "Records": ...
-    @overload
     def __getitem__(self, key: int) -> Any: ...
+    @overload
+    def __getitem__(self, key: slice) -> "Records": ...
     def __getitem__(self, key: Union[int, slice]) -> Any:
         if isinstance(key, slice):
             self._native.head()
@@ -380,7 +398,7 @@ class Records:
         return records(self)
 
 
-class Selection:
+class Selection(Sequence[Any]):
     """Records of a dataset that were chosen by conditions or by chance: ``s[i]`` is a record, ``s[a:b]`` a selection
     again. Only what is asked for is read."""
 
@@ -412,13 +430,19 @@ class Selection:
         """One part of all of them as Python objects: see :meth:`Records.values`."""
         return [self._records[at : at + 1].values(path)[0] for at in self._places.tolist()]
 
+    def to_pandas(self) -> "pd.DataFrame":
+        """All of them as a pandas ``DataFrame``, whose index is their places: see :meth:`Records.to_pandas`."""
+        from ._pandas import frame
+
+        return frame(self._records, self).set_index(self._places)
+
     def __len__(self) -> int:
         return len(self._places)
 
     @overload
-    def __getitem__(self, key: slice) -> "Selection": ...
-    @overload
     def __getitem__(self, key: int) -> Any: ...
+    @overload
+    def __getitem__(self, key: slice) -> "Selection": ...
     def __getitem__(self, key: Union[int, slice]) -> Any:
         if isinstance(key, slice):
             return Selection(self._records, self._places[key])

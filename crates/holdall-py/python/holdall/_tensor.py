@@ -295,14 +295,15 @@ class Tensor:
 
         return blob(self)
 
-    def read_into(self, buffer: Any) -> None:
-        """Decodes it into memory that is there: a writable, contiguous array or buffer of its bytes' number.
+    def read_into(self, buffer: Any, *, raw: bool = False) -> None:
+        """Decodes it into memory that is there: a writable, contiguous array or buffer of its bytes' number, and of its
+        element type unless ``raw`` is true: see :func:`holdall.load_into`.
 
         Raises:
-            Misuse: a buffer that is read-only, not contiguous, or of another length.
+            Misuse: a buffer that is read-only, not contiguous, of another length or of other elements.
         """
         self._dense("read_into")
-        self._native().read_into(self._at, "data", writable(buffer))
+        self._native().read_into(self._at, "data", writable(buffer, None if raw else self))
 
     def stats(self, bins: int = 16, *, threads: Optional[int] = None, progress: Progress = None) -> Stats:
         """Extremes, moments, oddities and a histogram of its values, in bounded memory.

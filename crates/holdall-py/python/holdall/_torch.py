@@ -111,7 +111,7 @@ def load(file: "File", device: Any = None) -> dict[str, Any]:
         made = tensor(buffer, start, shape, dtype, host)
         return made.clone() if copy else made
 
-    out = native.load(positions, None, None, None, False, make)
+    out = native.load(positions, None, None, None, False, True, make)
     for at in others:
         t = Tensor(file, at)
         out[t.name] = t.torch(host)

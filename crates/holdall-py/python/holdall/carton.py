@@ -250,16 +250,16 @@ def fetch(
     *,
     allow: Iterable[Allow] = (),
     offline: bool = False,
-    overwrite: bool = True,
+    overwrite: bool = False,
     progress: Progress = None,
 ) -> PackReport:
     """Writes a package that has in it everything that ``source`` links to, under the same model hash.
 
     What comes from a server must have the hash that the package says. :meth:`Package.fetch` brings it into the cache
-    alone.
+    alone. A package at ``out`` is replaced if ``overwrite`` is true.
 
     Raises:
-        Unsupported: an address is not allowed. Io: no address gives a file.
+        Unsupported: an address is not allowed. Io: no address gives a file. Misuse: ``out`` is there.
     """
     with _opened(source, allow, offline) as package, listening(progress) as listener:
         return report(_holdall.fetch(package._native, out, bool(overwrite), listener), out)
@@ -274,7 +274,7 @@ def shrink(
     at_least: int = 64 << 10,
     save_files: Optional[Path] = None,
     allow: Iterable[Allow] = (),
-    overwrite: bool = True,
+    overwrite: bool = False,
     progress: Progress = None,
 ) -> PackReport:
     """Writes a package that only links to some of its files. Its model hash stays.
@@ -285,6 +285,7 @@ def shrink(
         at_least: How many bytes a file must have for ``base_url``.
         save_files: A folder for the files that are taken out, each named by its SHA-256.
         allow: Addresses that may be linked to: ``"http"``, ``"private-hosts"``.
+        overwrite: Whether a package that is there is replaced.
 
     Raises:
         NotFound: there is no such file. Misuse: no file is chosen, or one that ``MANIFEST`` does not list.

@@ -33,7 +33,8 @@ def save(tensor_dict: Mapping[str, Any], metadata: Optional[Mapping[str, str]] =
 
 
 def load_file(filename: Path) -> dict[str, "np.ndarray[Any, Any]"]:
-    """All tensors of a file of any format, writable, each in memory of its own."""
+    """All tensors of a file of any format, writable, in fresh memory. Tied weights (of one file, with the same
+    bytes in it) have one memory there, too."""
     with _open(filename) as file:
         return file.load()
 

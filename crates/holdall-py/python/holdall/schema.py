@@ -351,7 +351,7 @@ def migrate(
     encoding: Optional[Encoding] = None,
     level: Optional[int] = None,
     digest: Optional[Digest] = None,
-    overwrite: bool = True,
+    overwrite: bool = False,
     sync: bool = True,
     threads: Optional[int] = None,
     progress: Progress = None,
@@ -373,6 +373,7 @@ def migrate(
             those of ``holdall schema migrate --help``, and ``|`` puts one after the other. A function is given the
             value as Python has JSON, or the tensor as an array, and gives the new one.
         drop: Whether members and tensors that the new schema does not have are left out.
+        overwrite: Whether a file that is there is replaced.
 
     Raises:
         Misuse: something would be left out (``evolve/drops-member``), a value does not follow from the old one

@@ -16,7 +16,8 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 def load_file(filename: Path, device: Any = "cpu") -> dict[str, Any]:
-    """All tensors of a file of any format as torch tensors, each in memory of its own."""
+    """All tensors of a file of any format as torch tensors, in fresh memory. Tied weights (of one file, with the same
+    bytes in it) have one memory there, too."""
     _torch.module()
     with _open(filename) as file:
         return _torch.load(file, device)

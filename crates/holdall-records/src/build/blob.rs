@@ -1,6 +1,7 @@
 //! The runs of a blob, on their way into a file.
 
 use super::Part;
+use super::begun::Promise;
 use super::spool::{Spool, SpoolHeap};
 use super::window::Window;
 use crate::blob::{BlobElement, element_width};
@@ -16,7 +17,9 @@ use serde_json::Value;
 use std::path::Path;
 
 /// A blob under construction: see [`Build::blob`](super::Build::blob).
+#[must_use = "it is in no file before `Build::add`"]
 pub struct BlobWriter {
+    promise: Option<Promise>,
     name: String,
     content: Content,
     limits: SchemaLimits,
@@ -32,6 +35,7 @@ impl BlobWriter {
     /// without a name.
     pub fn new(name: &str, content: Content, folder: &Path, limits: &SchemaLimits) -> BlobWriter {
         BlobWriter {
+            promise: None,
             name: name.to_owned(),
             content,
             limits: limits.clone(),
@@ -47,6 +51,17 @@ impl BlobWriter {
     pub fn with_dedup(mut self) -> BlobWriter {
         self.heap.window = Some(Window::default());
         self
+    }
+
+    /// Has to come back to the file that this is begun for.
+    pub(super) fn promised(mut self, promise: Promise) -> BlobWriter {
+        self.promise = Some(promise);
+        self
+    }
+
+    /// Gives it up: the file that it was begun for is finished without it.
+    pub fn discard(self) {
+        self.promise.into_iter().for_each(Promise::keep);
     }
 
     /// Its path in the file.
@@ -188,6 +203,7 @@ pub(super) fn kind(content: Content) -> Value {
 impl From<BlobWriter> for Part {
     fn from(blob: BlobWriter) -> Part {
         Part {
+            promise: blob.promise,
             kind: kind(blob.content).to_string(),
             name: blob.name,
             layout: BLOB,

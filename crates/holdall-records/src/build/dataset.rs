@@ -1,6 +1,7 @@
 //! The records of a dataset, on their way into a file.
 
 use super::Part;
+use super::begun::Promise;
 use super::lines::{self, Lines};
 use super::spool::{Spool, SpoolHeap};
 use super::window::Window;
@@ -19,7 +20,9 @@ use std::path::Path;
 /// A dataset under construction: see [`Build::dataset`](super::Build::dataset).
 ///
 /// After an error about a record, the dataset is as it was before it.
+#[must_use = "it is in no file before `Build::add`"]
 pub struct DatasetWriter {
+    promise: Option<Promise>,
     name: String,
     pub(crate) kind: Value,
     pub(crate) schema: Schema,
@@ -65,6 +68,7 @@ impl DatasetWriter {
             return Err(SIZE.broken(format!("records of {} bytes", extent.stride)));
         };
         Ok(DatasetWriter {
+            promise: None,
             name: name.to_owned(),
             kind,
             schema,
@@ -95,6 +99,17 @@ impl DatasetWriter {
     pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> DatasetWriter {
         self.vocabulary = vocabulary;
         self
+    }
+
+    /// Has to come back to the file that this is begun for.
+    pub(super) fn promised(mut self, promise: Promise) -> DatasetWriter {
+        self.promise = Some(promise);
+        self
+    }
+
+    /// Gives it up: the file that it was begun for is finished without it.
+    pub fn discard(self) {
+        self.promise.into_iter().for_each(Promise::keep);
     }
 
     /// Its path in the file.
@@ -237,6 +252,7 @@ impl std::convert::From<DatasetWriter> for Part {
             components.push((HEAP, DType::U8, dataset.heap.spool));
         }
         Part {
+            promise: dataset.promise,
             kind: dataset.kind.to_string(),
             name: dataset.name,
             layout: RECORDS,

@@ -7,6 +7,7 @@
 //! Memory stays below 128 MiB, whatever the number of cores and records, plus the schema, the longest
 //! record with what it points at, and twice the longest line for [`DatasetWriter::lines`].
 
+mod begun;
 mod blob;
 mod dataset;
 mod lines;
@@ -19,6 +20,7 @@ pub use dataset::DatasetWriter;
 
 use super::rules::{NODE, WHICH_CONTENT};
 use super::{BLOB, RECORDS};
+use begun::{Begun, Promise};
 use holdall_core::{
     Attributes, ComponentSpec, DType, Encode, Layout, Limits, Remedy, Result, Role, TensorSpec,
     Value as Attribute,
@@ -38,7 +40,8 @@ use std::io::Read;
 use std::path::PathBuf;
 
 /// A file of datasets, blobs and flat tensors under construction, in any format that can hold them.
-/// Dropped before [`Build::finish`], it leaves nothing behind.
+/// Dropped before [`Build::finish`], it leaves nothing behind. What it handed out to be filled has to be given to
+/// [`Build::add`] before, or `finish` fails.
 ///
 /// ```no_run
 /// # fn main() -> holdall_core::Result<()> {
@@ -57,6 +60,7 @@ use std::path::PathBuf;
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "there is no file before `finish`"]
 pub struct Build {
     folder: PathBuf,
     options: WriteOptions,
@@ -65,6 +69,7 @@ pub struct Build {
     sink: FileSink,
     encoder: Box<dyn Encode>,
     items: Vec<Item>,
+    begun: Begun,
 }
 
 /// What a [`Build`] wrote.
@@ -78,7 +83,9 @@ pub struct BuildReport {
 }
 
 /// A dataset or a blob that has all it shall have.
+#[must_use = "it is in no file before `Build::add`"]
 pub struct Part {
+    promise: Option<Promise>,
     kind: String,
     name: String,
     layout: &'static str,
@@ -101,6 +108,7 @@ impl Part {
     /// # Errors
     /// Io.
     pub fn into_readers(self) -> Result<Vec<impl Read + Send + Sync + 'static>> {
+        self.promise.into_iter().for_each(Promise::keep);
         self.components.into_iter().map(|(_, _, spool)| spool.reader(Work::default())).collect()
     }
 }
@@ -123,6 +131,7 @@ impl Build {
             sink,
             encoder,
             items: Vec::new(),
+            begun: Begun::default(),
         })
     }
 
@@ -147,7 +156,8 @@ impl Build {
     }
 
     /// Begins the dataset that the schema has at the path `name`. Hand it to [`Build::add`] when it has
-    /// its records; several may be filled at the same time, on several threads.
+    /// its records, or to [`DatasetWriter::discard`]: [`Build::finish`] fails otherwise. Several may be filled at the same
+    /// time, on several threads.
     ///
     /// # Errors
     /// `records/node` where the schema has no dataset there; the `schema/…` rules; Unsupported where the
@@ -171,6 +181,7 @@ impl Build {
         let kind = normal(kind.clone())?;
         self.check_format(name, RECORDS, &kind)?;
         DatasetWriter::new(name, &kind, &self.folder, &self.limits, &self.options.work)
+            .map(|dataset| dataset.promised(self.begun.promise(name)))
             .map_err(|e| e.in_tensor(name))
     }
 
@@ -217,7 +228,8 @@ impl Build {
     /// Unsupported where the format has no blobs.
     pub fn blob_of(&self, name: &str, content: Content) -> Result<BlobWriter> {
         self.check_format(name, BLOB, &blob::kind(content))?;
-        Ok(BlobWriter::new(name, content, &self.folder, &self.limits))
+        let blob = BlobWriter::new(name, content, &self.folder, &self.limits);
+        Ok(blob.promised(self.begun.promise(name)))
     }
 
     /// Begins the blob `name`: that of the file's schema where it has a blob there, otherwise one of `content`.
@@ -248,7 +260,9 @@ impl Build {
     /// # Errors
     /// `write/same-name`, Unsupported where the format cannot hold it, Io.
     pub fn add(&mut self, part: impl Into<Part>) -> Result<()> {
-        let part = part.into();
+        let mut part = part.into();
+        // Whether or not it can be taken: what is told is not lost in silence.
+        part.promise.take().into_iter().for_each(Promise::keep);
         let spec = part.spec();
         let feeds = part.components.into_iter().map(|(_, _, spool)| self.feed(spool));
         let feeds = feeds.collect::<Result<_>>()?;
@@ -329,9 +343,11 @@ impl Build {
     /// Writes the file and publishes it.
     ///
     /// # Errors
-    /// Unsupported where the format cannot hold all of it together (`metatensor/schema-fit`, say), Io,
-    /// `write/length`. What was at the path stays then.
+    /// `build/not-added` where a dataset or a blob was begun, and neither added nor discarded; Unsupported where the
+    /// format cannot hold all of it together (`metatensor/schema-fit`, say); Io; `write/length`. What was at the path
+    /// stays then.
     pub fn finish(self) -> Result<BuildReport> {
+        self.begun.check()?;
         items::check_names(&self.items)?;
         let items = items::arrange(self.items, &*self.encoder, Sharing::Keep)?;
         let lens = items.iter().flat_map(|i| &i.spec.components).map(|c| c.decoded_len);

@@ -50,7 +50,7 @@ impl Columns {
     /// The columns of these names in records of that type.
     ///
     /// # Errors
-    /// `schema/path`, `record/unknown-member`.
+    /// `record/unknown-member`; `input/table` for two columns of one member.
     pub(super) fn new(
         names: &[String],
         schema: &Schema,
@@ -60,7 +60,7 @@ impl Columns {
     ) -> Result<Columns> {
         let mut root = Part { is_optional: false, what: What::Nothing };
         for (column, name) in names.iter().enumerate() {
-            let path: Path = name.parse()?;
+            let path = self::column(name);
             match place(&mut root, schema, ty, &path, column) {
                 Ok(()) => {}
                 Err(e) if e.code() == UNKNOWN_MEMBER.code && unknown == Unknown::Ignore => {}
@@ -124,6 +124,11 @@ impl Columns {
             }
         }
     }
+}
+
+/// The path that the name of a column is, or one to the member of that very name, where it is none.
+pub(crate) fn column(name: &str) -> Path {
+    name.parse().unwrap_or_else(|_| Path(vec![Segment::Name(name.into())]))
 }
 
 /// Puts a column at its path.

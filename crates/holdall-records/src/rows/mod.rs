@@ -22,7 +22,7 @@ mod table;
 
 pub use fill::FillOptions;
 
-pub(super) use columns::Columns;
+pub(super) use columns::{Columns, column};
 pub(super) use fill::Fill;
 pub(super) use table::Fields;
 
@@ -44,7 +44,8 @@ pub enum Form {
     Ndjson,
     /// One JSON array of values, or one value.
     Json,
-    /// Fields with commas between them, names in the first line.
+    /// Fields with commas between them, names in the first line; or with semicolons, tabs or bars (`|`), where there are such
+    /// in the first line and no commas.
     Csv,
     /// Fields with tabs between them, names in the first line.
     Tsv,
@@ -158,8 +159,8 @@ impl RowsOptions {
                 let at = spans(&text, depth).map_err(|e| e.in_source(&name))?.into_iter();
                 Cells::Array { text, at }
             }
-            Form::Csv => Cells::Table(Table::new(reader, b',', &name)?),
-            Form::Tsv => Cells::Table(Table::new(reader, b'\t', &name)?),
+            Form::Csv => Cells::Table(Table::new(reader, None, &name)?),
+            Form::Tsv => Cells::Table(Table::new(reader, Some(b'\t'), &name)?),
         };
         Ok(Rows { cells, name, depth })
     }
@@ -225,6 +226,14 @@ impl Rows {
     pub fn names(&self) -> Option<&[String]> {
         match &self.cells {
             Cells::Table(table) => Some(table.names()),
+            _ => None,
+        }
+    }
+
+    /// What stands between the fields of a table.
+    pub fn delimiter(&self) -> Option<char> {
+        match &self.cells {
+            Cells::Table(table) => Some(table.delimiter()),
             _ => None,
         }
     }

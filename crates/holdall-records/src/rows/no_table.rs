@@ -11,8 +11,12 @@ pub(super) enum Table {}
 pub(crate) enum Fields {}
 
 impl Table {
-    pub(super) fn new(_: Box<dyn Read + Send>, _: u8, name: &str) -> Result<Table> {
+    pub(super) fn new(_: Box<dyn Read + Send>, _: Option<u8>, name: &str) -> Result<Table> {
         Err(NO_TABLES.broken("this build does not read tables").in_source(name))
+    }
+
+    pub(super) fn delimiter(&self) -> char {
+        match *self {}
     }
 
     pub(super) fn names(&self) -> &[String] {

@@ -15,13 +15,23 @@ pub(crate) use csv::StringRecord as Fields;
 pub(super) struct Table {
     reader: Reader<Box<dyn Read + Send>>,
     names: Vec<String>,
+    comma: u8,
     row: Fields,
     /// What is wrong with the quotes, of what was read so far.
     quotes: Arc<Fault>,
 }
 
 impl Table {
-    pub(super) fn new(reader: Box<dyn Read + Send>, comma: u8, name: &str) -> Result<Table> {
+    /// A table with that byte between its fields, or with what its first line has there.
+    pub(super) fn new(
+        reader: Box<dyn Read + Send>,
+        comma: Option<u8>,
+        name: &str,
+    ) -> Result<Table> {
+        let (comma, reader) = match comma {
+            Some(comma) => (comma, reader),
+            None => delimited(reader).map_err(|e| failed(e, name))?,
+        };
         let mut builder = ReaderBuilder::new();
         builder.delimiter(comma).buffer_capacity(1 << 20);
         let quotes = Arc::new(Fault::default());
@@ -38,7 +48,12 @@ impl Table {
             Ok(names) => names.iter().map(str::to_owned).collect(),
             Err(e) => return Err(told(e, 1, name)),
         };
-        Ok(Table { reader, names, row: Fields::new(), quotes })
+        Ok(Table { reader, names, comma, row: Fields::new(), quotes })
+    }
+
+    /// What stands between the fields.
+    pub(super) fn delimiter(&self) -> char {
+        char::from(self.comma)
     }
 
     /// What the first line says.
@@ -60,6 +75,52 @@ impl Table {
             Err(e) => Err(told(e, line, name)),
         }
     }
+}
+
+/// What may stand between fields, the one to take first where several do.
+const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
+
+/// What stands between the names in the first line, and a reader of all of it.
+fn delimited(mut reader: Box<dyn Read + Send>) -> io::Result<(u8, Box<dyn Read + Send>)> {
+    /// Bytes of a first line that are looked at.
+    const MOST: usize = 1 << 20;
+    let mut start = Vec::new();
+    let mut found = (b',', false);
+    while !found.1 && start.len() < MOST {
+        let (before, more) = (start.len(), start.len().max(1 << 12));
+        reader.by_ref().take(more as u64).read_to_end(&mut start)?;
+        if start.len() == before {
+            break;
+        }
+        found = first_line(&start);
+    }
+    Ok((found.0, Box::new(io::Cursor::new(start).chain(reader))))
+}
+
+/// What stands between the names in the first line that is not empty, and whether the line ends here.
+fn first_line(text: &[u8]) -> (u8, bool) {
+    let mut counts = [0usize; DELIMITERS.len()];
+    let (mut is_start, mut is_quoted, mut is_empty, mut ends) = (true, false, true, false);
+    for b in text {
+        let delimiter = DELIMITERS.iter().position(|d| d == b).filter(|_| !is_quoted);
+        match b {
+            b'"' if is_start || is_quoted => is_quoted = !is_quoted,
+            b'\n' | b'\r' if !is_quoted && is_empty => continue,
+            b'\n' | b'\r' if !is_quoted => {
+                ends = true;
+                break;
+            }
+            _ => {}
+        }
+        if let Some(count) = delimiter.and_then(|at| counts.get_mut(at)) {
+            *count += 1;
+        }
+        (is_start, is_empty) = (delimiter.is_some(), false);
+    }
+    // Where there are commas it is them: other signs may be parts of names. `max_by_key` takes the last of equals.
+    let others = DELIMITERS.iter().zip(counts).skip(1).rev().filter(|(_, count)| *count > 0);
+    let most = others.max_by_key(|(_, count)| *count).map_or(b',', |(delimiter, _)| *delimiter);
+    (if counts[0] > 0 { b',' } else { most }, ends)
 }
 
 /// Where the quotes of a table go wrong, if they do: a reader that takes what there is would take the rest

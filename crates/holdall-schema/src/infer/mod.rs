@@ -7,6 +7,7 @@ mod shape;
 mod write;
 
 use crate::error::Result;
+use crate::path::Path;
 use serde_json::Value;
 use shape::Shape;
 
@@ -63,11 +64,11 @@ impl InferOptions {
 /// What was seen of records so far.
 ///
 /// ```
-/// use holdall_schema::{Inference, InferOptions, Plain};
+/// use holdall_schema::{InferOptions, Inference};
 /// let mut seen = Inference::new(&InferOptions::new(), 32);
 /// seen.text(br#"{"id": 1, "name": "a"}"#, 1)?;
 /// seen.text(br#"{"id": 2}"#, 2)?;
-/// let schema = seen.schema(Plain::Apart)?;
+/// let schema = seen.schema()?;
 /// assert_eq!(schema["TypeDef:Struct"], serde_json::json!(["id", "name"]));
 /// assert_eq!(schema["required"], serde_json::json!(["id"]));
 /// # Ok::<(), holdall_schema::Error>(())
@@ -77,15 +78,6 @@ pub struct Inference {
     options: InferOptions,
     depth: usize,
     shape: Shape,
-}
-
-/// What booleans, numbers and text at one place are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plain {
-    /// Of different types, which is refused.
-    Apart,
-    /// Text, as the cells of a table are.
-    Text,
 }
 
 impl Inference {
@@ -102,16 +94,17 @@ impl Inference {
         self.shape.see(json, self.depth, line, &self.options)
     }
 
-    /// Puts members into the order of these paths, each of which is the names of the members on its way.
-    pub fn order(&mut self, paths: &[Vec<String>]) {
-        self.shape.order(paths);
+    /// Takes the columns of the table that the records are rows of: members come in their order, an array has as many
+    /// elements as it has columns, and a column of values of several types is one of text.
+    pub fn columns(&mut self, columns: &[Path]) {
+        self.shape.columns(columns);
     }
 
     /// The schema of a record that looks like those that were seen.
     ///
     /// # Errors
     /// [`MIXED`].
-    pub fn schema(&self, plain: Plain) -> Result<Value> {
-        write::schema(&self.shape, &self.options, plain)
+    pub fn schema(&self) -> Result<Value> {
+        write::schema(&self.shape, &self.options)
     }
 }

@@ -4,6 +4,7 @@ use super::{InferOptions, Width};
 use crate::error::Result;
 use crate::error::hash::HashMap;
 use crate::limits::SchemaLimits;
+use crate::path::{Path, Segment};
 use crate::record::Encoder;
 use crate::record::rules::TYPE;
 use crate::schema::Schema;
@@ -38,6 +39,12 @@ pub(super) struct Shape {
     pub(super) shortest: u64,
     pub(super) longest: u64,
     pub(super) items: Option<Box<Shape>>,
+    /// How many elements have columns of a table.
+    pub(super) columns: Option<u64>,
+    /// Whether it is the cells of a column.
+    pub(super) is_cell: bool,
+    /// The first column that it, or a part of it, is in.
+    rank: Option<usize>,
     /// Members in the order in which they were first seen.
     pub(super) members: Vec<(String, Shape)>,
     places: HashMap<String, usize>,
@@ -74,33 +81,46 @@ impl Shape {
         reader.end()
     }
 
-    /// Puts members into the order of these paths.
-    pub(super) fn order(&mut self, paths: &[Vec<String>]) {
-        let mut rank: HashMap<String, usize> = HashMap::default();
-        for (at, path) in paths.iter().enumerate() {
-            let mut key = String::new();
-            for name in path {
-                if !key.is_empty() {
-                    key.push('\0');
-                }
-                key.push_str(name);
-                rank.entry(key.clone()).or_insert(at);
+    /// Takes the columns of a table: members come in their order, those without a value too, and an array has as
+    /// many elements as there are columns for.
+    pub(super) fn columns(&mut self, columns: &[Path]) {
+        for (at, path) in columns.iter().enumerate() {
+            let mut shape = &mut *self;
+            for segment in &path.0 {
+                shape = match segment {
+                    Segment::Name(name) => match shape.member(name) {
+                        Some(member) => member,
+                        None => return,
+                    },
+                    Segment::Index(index) => {
+                        let count = index.saturating_add(1);
+                        shape.columns = Some(shape.columns.map_or(count, |known| known.max(count)));
+                        shape.items.get_or_insert_default()
+                    }
+                    Segment::Each => shape.items.get_or_insert_default(),
+                };
+                shape.rank.get_or_insert(at);
             }
+            shape.is_cell = true;
         }
-        self.order_below("", &rank);
+        self.sort();
     }
 
-    fn order_below(&mut self, prefix: &str, rank: &HashMap<String, usize>) {
-        let key = |name: &str| match prefix {
-            "" => name.to_owned(),
-            _ => format!("{prefix}\0{name}"),
-        };
-        self.members.sort_by_key(|(name, _)| rank.get(&key(name)).copied());
-        for (name, member) in &mut self.members {
-            // The depth of names bounds the recursion.
-            member.order_below(&key(name), rank);
+    fn member(&mut self, name: &str) -> Option<&mut Shape> {
+        let next = self.members.len();
+        let place = *self.places.entry(name.to_owned()).or_insert(next);
+        if place == next {
+            self.members.push((name.to_owned(), Shape::default()));
         }
+        self.members.get_mut(place).map(|(_, member)| member)
+    }
+
+    /// The depth of the columns' paths, and of JSON, bounds the recursion.
+    fn sort(&mut self) {
+        self.members.sort_by_key(|(_, member)| member.rank);
         self.places.clear();
+        self.members.iter_mut().for_each(|(_, member)| member.sort());
+        self.items.iter_mut().for_each(|items| items.sort());
     }
 }
 

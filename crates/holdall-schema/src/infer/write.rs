@@ -1,23 +1,32 @@
 //! From what was seen to a schema.
 
 use super::shape::{MOST_MEMBERS, Seen, Shape};
-use super::{InferOptions, MIXED, Plain, Width};
+use super::{InferOptions, MIXED, Width};
 use crate::error::{Error, Result};
 use crate::path::{Path, Segment};
 use serde_json::{Map, Value, json};
 
 /// The schema of records that look like this.
-pub(super) fn schema(shape: &Shape, wants: &InferOptions, plain: Plain) -> Result<Value> {
-    Write { wants, plain }.shape(shape, &Path::root())
+pub(super) fn schema(shape: &Shape, wants: &InferOptions) -> Result<Value> {
+    Write { wants }.shape(shape, &Path::root())
 }
 
 struct Write<'w> {
     wants: &'w InferOptions,
-    plain: Plain,
 }
 
 impl Write<'_> {
     fn shape(&self, shape: &Shape, path: &Path) -> Result<Value> {
+        match self.kind(shape, path) {
+            // Every cell is text, whatever else it looks like.
+            Err(e) if shape.is_cell && e.code() == MIXED.code => {
+                Ok(json!({"type": "string", "TypeDef:String": true}))
+            }
+            made => made,
+        }
+    }
+
+    fn kind(&self, shape: &Shape, path: &Path) -> Result<Value> {
         let has_numbers = shape.integers.count > 0 || shape.floats.count > 0;
         let kinds = [
             ("a boolean", shape.bools),
@@ -29,10 +38,6 @@ impl Write<'_> {
         let mut found = kinds.iter().filter(|(_, seen)| seen.count > 0);
         let (first, second) = (found.next(), found.next());
         if let (Some(a), Some(b)) = (first, second) {
-            let is_plain = shape.arrays.count == 0 && shape.objects.count == 0;
-            if self.plain == Plain::Text && is_plain {
-                return Ok(json!({"type": "string", "TypeDef:String": true}));
-            }
             return Err(mixed(path, a, b));
         }
         if shape.bools.count > 0 {
@@ -41,10 +46,10 @@ impl Write<'_> {
         if has_numbers {
             return Ok(self.number(shape));
         }
-        if shape.arrays.count > 0 {
+        if shape.arrays.count > 0 || shape.columns.is_some() {
             return self.array(shape, path);
         }
-        if shape.objects.count > 0 {
+        if shape.objects.count > 0 || !shape.members.is_empty() {
             return self.object(shape, path);
         }
         // Text, or nothing but null and empty arrays: nothing says what would be there.
@@ -103,13 +108,12 @@ impl Write<'_> {
         let mut array = json!({"type": "array", "items": schema, "TypeDef:Array": true});
         // One array says nothing about the length of others; text and objects come in lists.
         let is_fixed = shape.shortest == shape.longest && shape.shortest > 0;
-        if is_fixed
-            && shape.arrays.count > 1
-            && is_numeric(items)
-            && let Some(keywords) = array.as_object_mut()
-        {
-            keywords.insert("minItems".to_owned(), shape.shortest.into());
-            keywords.insert("maxItems".to_owned(), shape.shortest.into());
+        let is_fixed = is_fixed && shape.arrays.count > 1 && is_numeric(items);
+        // Each column is for one element.
+        let len = shape.columns.or(is_fixed.then_some(shape.shortest));
+        if let (Some(len), Some(keywords)) = (len, array.as_object_mut()) {
+            keywords.insert("minItems".to_owned(), len.into());
+            keywords.insert("maxItems".to_owned(), len.into());
         }
         Ok(array)
     }
