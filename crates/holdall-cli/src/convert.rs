@@ -47,7 +47,7 @@ pub(crate) struct ConvertArgs {
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// Format to write, and its version: `ztensor@1.2`, `ztensor@1.0`, `ztensor@0.1`, `metatensor`, `safetensors`
+    /// Format to write, and its version: `ztensor@1.2`, `ztensor@1.0`, `ztensor@0.1`, `metatensor`, `safetensors`, `gguf`
     /// [default: that of OUT's extension, newest version]
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,

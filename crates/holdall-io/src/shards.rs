@@ -382,6 +382,9 @@ impl Map {
         if !read().map_err(|e| e.under(&SHARD_INDEX))? {
             return Err(wrong("there is no `weight_map`"));
         }
+        if map.tensors.is_empty() {
+            return Err(wrong("`weight_map` names no tensor"));
+        }
         let mut all: Vec<String> =
             map.tensors.values().collect::<HashSet<_>>().into_iter().cloned().collect();
         all.sort();

@@ -53,13 +53,14 @@ pub fn to_dense(
     let logical = component.logical_type;
     let whole = stored_size(count, component.dtype, logical.as_ref()).ok().flatten();
     let width = stored_size(1, component.dtype, logical.as_ref()).ok().flatten();
-    let (Some(len), Some(width)) = (whole, width) else {
+    let Some(width) = width else {
         return Err(LENGTH.broken("elements are not whole bytes"));
     };
-    if len > limits.decoded_len {
-        let message = format!("{len} bytes, at most {}", limits.decoded_len);
+    let Some(len) = whole.filter(|len| *len <= limits.decoded_len) else {
+        let message =
+            format!("{count} elements of {width} bytes, at most {} bytes", limits.decoded_len);
         return Err(DENSE_LIMIT.broken(message));
-    }
+    };
     let bytes = get(&Role::Data)?;
     let last = shape.iter().zip(&strides).try_fold(0u64, |last, (n, stride)| {
         last.checked_add(n.saturating_sub(1).checked_mul(*stride)?)

@@ -337,6 +337,15 @@ impl<'a> Machine<'a> {
             Node::Tuple(arguments) => arguments.as_slice(),
             _ => return None,
         };
+        // What a missing key would get is of no interest, where it is a plain type.
+        if let [factory] = arguments
+            && let Node::Global(of, class) = self.graph.get(*factory)
+        {
+            let is_plain = matches!(of.as_str(), "builtins" | "__builtin__")
+                && matches!(class.as_str(), "list" | "dict" | "set" | "int" | "float" | "str");
+            let is_dict = (module.as_str(), name.as_str()) == ("collections", "defaultdict");
+            return (is_plain && is_dict).then(|| Node::Dict(Vec::new()));
+        }
         let items = match arguments {
             [] => &[],
             [one] => self.graph.items(*one)?,

@@ -74,11 +74,18 @@ impl Encode for Encoder {
 
     /// Everything that can be read back can be held, one way or the other.
     fn check_attributes(&self, attributes: &Attributes) -> Result<()> {
-        check_values(attributes)
+        check_values(attributes)?;
+        match attributes.get(ALIGN_KEY) {
+            Some(value) if self.align.is_none() && stated(value).is_none() => {
+                let message = format!("`{ALIGN_KEY}` is {}", value.to_json());
+                Err(ALIGN.broken(message))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
-        self.check_attributes(&tensor.attributes)
+        check_values(&tensor.attributes)
             .and_then(|()| element(tensor).map(drop))
             .map_err(|e| e.in_tensor(&tensor.name))
     }
@@ -145,6 +152,12 @@ impl Encode for Encoder {
     }
 }
 
+/// The alignment that an attribute states, where it is one that is written.
+fn stated(value: &Value) -> Option<u64> {
+    let n = u64::try_from(value.as_integer()?).ok()?;
+    (n.is_power_of_two() && n <= MAX_ALIGN).then_some(n)
+}
+
 /// The key–values of a file, how many there are, and its alignment.
 fn pairs(
     attributes: &Attributes,
@@ -156,12 +169,7 @@ fn pairs(
         write_pair(key, of, value, &mut out);
         count = count.saturating_add(1);
     };
-    let stated = match attributes.get(ALIGN_KEY) {
-        Some(Value::Integer(n)) => {
-            u64::try_from(*n).ok().filter(|n| n.is_power_of_two() && *n <= MAX_ALIGN)
-        }
-        _ => None,
-    };
+    let stated = attributes.get(ALIGN_KEY).and_then(stated);
     let align = align.or(stated).unwrap_or(ALIGN_DEFAULT);
     if align != ALIGN_DEFAULT && stated.is_none() {
         let value = Value::Integer(align.into());

@@ -223,6 +223,7 @@ impl<'g> Objects<'g> {
                 let bytes = self.latin(*text).ok_or_else(wrong)?;
                 Ok(Thing::Plain(Value::Bytes(bytes)))
             }
+            ("builtins" | "__builtin__", "bytes", []) => Ok(Thing::Plain(Value::Bytes(Vec::new()))),
             ("builtins" | "__builtin__", "bytearray", _) => match args {
                 [] => Ok(Thing::Plain(Value::Bytes(Vec::new()))),
                 [bytes] => match self.at(*bytes, depth)? {
@@ -357,11 +358,21 @@ impl<'g> Objects<'g> {
         Ok(match (layout.as_str(), items) {
             ("torch.sparse_coo", [coords, values, shape, ..]) => {
                 let parts = view(*coords)?.zip(view(*values)?).zip(self.numbers(*shape));
-                parts.map(|((coords, values), shape)| Tensor::Coo { shape, coords, values })
+                parts.map(|((coords, values), shape)| {
+                    match coords.shape.first() == Some(&(shape.len() as u64))
+                        && values.shape.len() == 1
+                    {
+                        true => Tensor::Coo { shape, coords, values },
+                        false => Tensor::Missing(shape, hybrid()),
+                    }
+                })
             }
             ("torch.sparse_csr", [indptr, indices, values, shape, ..]) => {
                 let parts = view(*indptr)?.zip(view(*indices)?).zip(view(*values)?);
                 parts.zip(self.numbers(*shape)).map(|(((indptr, indices), values), shape)| {
+                    if shape.len() != 2 || values.shape.len() != 1 {
+                        return Tensor::Missing(shape, hybrid());
+                    }
                     Tensor::Csr { shape, indptr, indices, values }
                 })
             }
@@ -415,6 +426,13 @@ impl<'g> Objects<'g> {
         let (dtype, logical, order) = npy::element(&format!("{order}{name}")).ok()?;
         Some((Element { dtype, logical }, order))
     }
+}
+
+/// Why a sparse tensor is not read.
+fn hybrid() -> Error {
+    DTYPE.broken(
+        "sparse tensors in batches, and those whose values are tensors themselves, are not read",
+    )
 }
 
 /// The storage that a persistent id names.

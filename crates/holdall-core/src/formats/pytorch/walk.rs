@@ -75,7 +75,7 @@ impl<'g> Walk<'g> {
 
     fn value(&mut self, id: Id, name: &str, depth: usize) -> Result<Seen> {
         if depth > self.objects.depth {
-            let message = format!("`{name}` nests more than {} deep", self.objects.depth);
+            let message = format!("values nest more than {} deep", self.objects.depth);
             return Err(DEPTH.broken(message));
         }
         let placed = |e: crate::error::Error| match name {
@@ -90,6 +90,7 @@ impl<'g> Walk<'g> {
             }
             Thing::Plain(value) => Ok(Seen::Plain(value)),
             Thing::Unknown(what) => {
+                let name = if name.is_empty() { ALONE } else { name };
                 self.content.left_out.push((name.to_owned(), what));
                 Ok(Seen::Nothing)
             }
