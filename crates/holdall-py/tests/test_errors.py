@@ -24,8 +24,9 @@ def test_a_missing_file(tmp_path):
 
 
 def test_a_folder_and_an_empty_file(tmp_path):
-    with pytest.raises(holdall.Io):
+    with pytest.raises(holdall.NotFound) as none:
         holdall.open(tmp_path)
+    assert none.value.code == "shards/no-model"
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(holdall.Malformed) as e:
         holdall.open(tmp_path / "empty")
@@ -76,7 +77,7 @@ def test_words_that_mean_nothing(zt, tmp_path):
         lambda: holdall.open(zt, io="fast"), lambda: holdall.open(zt, check="some"),
         lambda: holdall.save(tmp_path / "b.zt", one, encoding="lzma"),
         lambda: holdall.save(tmp_path / "b.zt", one, digest="md5"),
-        lambda: holdall.save(tmp_path / "b.zt", one, format="gguf"),
+        lambda: holdall.save(tmp_path / "b.zt", one, format="hdf5"),
         lambda: holdall.save(tmp_path / "b.zt", one, tied="no"),
         lambda: holdall.save(tmp_path / "b.zt", one, align=3),
         lambda: holdall.save(tmp_path / "b.unknown", one),

@@ -156,7 +156,7 @@ def test_the_command_finds_the_same(built, capfd):
             (["--sample", "7", "--seed", "2"], r.sample(7, seed=2)),
             (["--where", "id>=50", "--sample", "7", "--seed", "2"], r.where("id>=50").sample(7, seed=2)),
         ]:
-            assert _holdall.command(["holdall", "records", str(built), "--json", *args]) == 0
+            assert _holdall.command(["holdall", "records", str(built), "--json", *args], []) == 0
             shown = [json.loads(line)["id"] for line in capfd.readouterr().out.splitlines()]
             assert shown == [x["id"] for x in selection]
 

@@ -402,8 +402,9 @@ def _format_of(target: Any, format: Optional[str]) -> Optional[str]:
     name = format
     if name is None and isinstance(target, (str, os.PathLike)):
         name = os.path.splitext(os.fsdecode(target))[1].removeprefix(".")
-    for id, _, extensions, _, _ in _holdall.formats():
-        if name is not None and name.lower() in (id, *extensions):
+    for id, _, extensions, _, is_written in _holdall.formats():
+        # An extension of a format that is only read says nothing about what to write: `model.bin`.
+        if name is not None and name.lower() in (id, *extensions) and (is_written or format is not None):
             return id
     return None
 

@@ -1,0 +1,71 @@
+"""Files of llama.cpp and of PyTorch, and models in several files."""
+
+import json
+
+import numpy as np
+import pytest
+from conftest import ACCEPT
+
+import holdall
+
+
+def accepted(name):
+    (path,) = [path for path in ACCEPT if path.name == name]
+    return path
+
+
+def test_blocks_of_gguf_are_numbers(tmp_path):
+    with holdall.open(accepted("gguf-py_blocks.gguf")) as f:
+        assert f.format == "gguf" and f.attributes["k.u8"] == 200 and f.attributes["a.str"] == ["a", "", "ccc"]
+        t = f["x.q6_k"]
+        assert (t.layout, t.shape) == ("gguf.q6_k", (4, 512))
+        numbers = t.dequantize()
+        assert numbers.shape == (4, 512) and numbers.dtype == np.float32
+        with pytest.raises(holdall.Misuse):
+            t.numpy()
+        np.testing.assert_array_equal(f["plain.i64"].numpy(), [0, 1, 2])
+    again = tmp_path / "again.gguf"
+    holdall.convert(accepted("gguf-py_blocks.gguf"), again)
+    assert again.read_bytes() == accepted("gguf-py_blocks.gguf").read_bytes()
+
+
+def test_arrays_are_written_as_gguf(tmp_path):
+    arrays = {"w": np.arange(12, dtype="f4").reshape(3, 4), "h": np.ones(5, dtype="f2")}
+    holdall.save(tmp_path / "a.gguf", arrays, attributes={"general.architecture": "llama", "n": 3})
+    loaded = holdall.load(tmp_path / "a.gguf")
+    assert {name: a.tolist() for name, a in loaded.items()} == {name: a.tolist() for name, a in arrays.items()}
+    with pytest.raises(holdall.Unsupported):
+        holdall.save(tmp_path / "b.gguf", {"w": np.zeros(3, dtype="u2")})
+
+
+def test_files_of_torch_are_read_without_torch():
+    with holdall.open(accepted("torch_state.pt")) as f:
+        np.testing.assert_array_equal(f["lin.bias"].numpy(), np.arange(6.0))
+        w = f["lin.weight"].numpy()
+        np.testing.assert_array_equal(f["row"].numpy(), w[1])
+        assert f["t"].layout == "strided"
+        np.testing.assert_array_equal(f["t"].to_dense(), w.T)
+    with holdall.open(accepted("torch_checkpoint.pt")) as f:
+        assert f.attributes["epoch"] == 7 and "model.0.weight" in f
+
+
+def test_what_would_run_is_refused(tmp_path):
+    (path,) = [
+        path
+        for path in (accepted("torch_state.pt").parents[2] / "reject" / "pytorch").iterdir()
+        if path.name == "pytorch.global.system.pt"
+    ]
+    with pytest.raises(holdall.Unsupported) as e:
+        holdall.open(path)
+    assert e.value.code == "pytorch/global"
+    with holdall.open(path, limits={"skip_unknown": True}) as f:
+        assert [w.code for w in f.warnings] == ["pytorch/left-out"] and len(f) == 0
+
+
+def test_a_folder_of_shards_is_one_file(tmp_path):
+    for name, tensors in [("m-1.safetensors", {"a": np.ones(2, "f4")}), ("m-2.safetensors", {"b": np.zeros(3, "f4")})]:
+        holdall.save(tmp_path / name, tensors)
+    index = {"weight_map": {"a": "m-1.safetensors", "b": "m-2.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    for path in (tmp_path, tmp_path / "model.safetensors.index.json"):
+        assert {name: a.tolist() for name, a in holdall.load(path).items()} == {"a": [1, 1], "b": [0, 0, 0]}
