@@ -344,7 +344,7 @@ fn older_drafts_and_printed_references_are_read_or_refused_by_name() {
     let check = |text: String| holdall_with(["schema", "check", "-", "--json"], text.as_bytes());
     check(schema("7", r#"{"const":1}"#)).ends_with(0);
     let found = check(schema("4", r#"{"const":1}"#)).ends_with(1).json();
-    let error = &found["findings"][0];
+    let error = &found["findings"][0]["error"];
     assert_eq!(error["code"], "schema/draft", "{found}");
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("draft 4") && message.contains("`const`"), "{message}");

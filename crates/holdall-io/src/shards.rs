@@ -49,6 +49,12 @@ pub fn is_model_folder(path: &Path) -> bool {
 /// Whether a file of that name is one of tensors, in a format that is known.
 fn is_tensors(name: &str) -> bool {
     let extension = Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or_default();
+    // Anything is called that; of these, some are known.
+    if extension == "bin"
+        && !["pytorch_model", "adapter_model"].iter().any(|own| name.contains(own))
+    {
+        return false;
+    }
     FORMATS.iter().any(|f| {
         f.id != "carton" && f.extensions.contains(&extension.to_ascii_lowercase().as_str())
     })

@@ -1,7 +1,9 @@
 //! What formats whose headers hold little keep as text: attributes that they have no place for.
 
+use crate::error::Result;
+#[cfg(feature = "gguf")]
+use crate::error::Shown as _;
 use crate::error::hash::HashMap;
-use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::Attributes;
 #[cfg(feature = "gguf")]
@@ -9,6 +11,7 @@ use crate::model::Value;
 use holdall_json::{DUPLICATE_KEY, Reader, write_string};
 
 /// Keys that start like this are ours.
+#[cfg(feature = "safetensors")]
 pub(super) const PREFIX: &str = "holdall.";
 /// The file's attributes that the format cannot hold.
 pub(super) const ATTRIBUTES: &str = "holdall.attributes";

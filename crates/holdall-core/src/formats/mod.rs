@@ -12,6 +12,7 @@ mod element;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 #[cfg(any(feature = "metatensor", feature = "safetensors", feature = "gguf"))]
+#[cfg_attr(not(any(feature = "metatensor", feature = "safetensors")), allow(dead_code))]
 mod header;
 #[cfg(any(feature = "safetensors", feature = "gguf"))]
 mod kept;
