@@ -293,7 +293,6 @@ pub(crate) struct Selecting {
 
 impl Selecting {
     /// Whether nothing is chosen.
-    #[cfg(feature = "carton")]
     pub(crate) fn is_all(&self) -> bool {
         self.include.is_empty() && self.exclude.is_empty()
     }

@@ -53,7 +53,8 @@ pub(crate) fn run(session: &Session, args: &VerifyArgs) -> Result<Status, Failur
         {
             return crate::package::verify::run(session, &package, strictness);
         }
-        if path.is_dir() && !args.select.is_all() {
+        let is_model = holdall::is_model_folder(path);
+        if path.is_dir() && !is_model && !args.select.is_all() {
             let e =
                 ARGUMENTS.broken("`-s` and `-x` choose tensors of one file, and this is a folder");
             let e = e.with_hint("verify all of it, or `holdall pack` it first");
