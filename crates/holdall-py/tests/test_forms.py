@@ -69,7 +69,7 @@ def test_models_are_written_in_several_files(tmp_path: Path) -> None:
     arrays = {name: np.full(256, at, np.float32) for at, name in enumerate("abcd")}
     holdall.save(tmp_path / "a.zt", arrays)
     for size in (2048, "2KiB"):
-        report = holdall.convert(tmp_path / "a.zt", tmp_path / "model", max_shard_size=size)
+        report = holdall.convert(tmp_path / "a.zt", tmp_path / "model", max_shard_size=size, overwrite=True)
     index = json.loads((tmp_path / "model" / "model.safetensors.index.json").read_text())
     assert index["metadata"]["total_size"] == 4096
     assert index["weight_map"]["c"] == "model-00002-of-00002.safetensors"
