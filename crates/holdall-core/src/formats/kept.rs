@@ -86,7 +86,9 @@ pub(super) fn restore(
     let Some(Value::Text(text)) = all.get(ATTRIBUTES) else { return all };
     let read = Attributes::from_json(text, depth).map_err(|e| e.to_string());
     let read = read.and_then(|read| {
-        let twice = read.iter().find(|(key, _)| all.get(key).is_some());
+        // A file may have had an attribute of this very name.
+        let clashes = |key: &str| key != ATTRIBUTES && all.get(key).is_some();
+        let twice = read.iter().find(|(key, _)| clashes(key));
         match twice.map(|(key, _)| format!("`{}` has a value of its own", key.shown())) {
             Some(why) => Err(why),
             None => Ok(read),
