@@ -40,7 +40,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Table> {
     text.parse::<Table>().map_err(|e| broken(text, &e))
 }
 
-/// As [`parse`]; every key and value with its place in the text, which [`line`] makes a line.
+/// As [`parse`]; every key and value with its place in the text, which [`line()`] makes a line.
 ///
 /// # Errors
 /// As [`parse`].
