@@ -155,10 +155,14 @@ pub trait Encode: Send {
     fn header_first(&self) -> bool;
 
     /// Whether components may be stored compressed.
-    fn can_compress(&self) -> bool;
+    fn can_compress(&self) -> bool {
+        false
+    }
 
     /// Whether components may carry a digest of that algorithm.
-    fn can_digest(&self, algorithm: crate::model::Algorithm) -> bool;
+    fn can_digest(&self, _algorithm: crate::model::Algorithm) -> bool {
+        false
+    }
 
     /// Whether components may share the bytes of others. Where not, each is written.
     fn can_share(&self) -> bool {

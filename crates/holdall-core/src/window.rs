@@ -126,6 +126,28 @@ impl Window {
         self.bytes(0..len.min(self.len))
     }
 
+    /// What `read` makes of the start of the file, which it is shown `first` bytes of and, as long as it makes nothing of them,
+    /// eight times as many, up to `most`. Nothing, where that is not enough.
+    ///
+    /// # Errors
+    /// [`Stop::Need`]; what `read` fails with.
+    pub fn growing<T>(
+        &self,
+        first: u64,
+        most: u64,
+        mut read: impl FnMut(Bytes) -> Result<Option<T>, Error>,
+    ) -> Result<Option<T>, Stop> {
+        let most = most.min(self.len);
+        let mut len = first.min(most);
+        loop {
+            let found = read(self.head(len)?)?;
+            if found.is_some() || len == most {
+                return Ok(found);
+            }
+            len = len.saturating_mul(8).min(most);
+        }
+    }
+
     /// Up to `len` bytes from the end of the file: all of it when it is shorter.
     pub fn tail(&self, len: u64) -> Result<Bytes, Stop> {
         self.bytes(self.len.saturating_sub(len)..self.len)

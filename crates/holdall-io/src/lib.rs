@@ -39,7 +39,7 @@ pub use file::{File, Tensor};
 pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
 pub use number::{ElementType, Number};
 pub use open::{Check, Faults, Io, Open, OpenOptions, fetch_ends, format_of, open, read_layouts};
-pub use shards::is_model_folder;
+pub use shards::{is_model_folder, part_name};
 pub use sink::{Durability, FileSink, Sink, StreamSink};
 pub use source::{Access, ByteSource, Terms};
 pub use verdict::{Strictness, Verdict};

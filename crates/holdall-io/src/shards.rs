@@ -2,16 +2,21 @@
 //! split GGUF file.
 
 use crate::arrays::is_npy;
+#[cfg(feature = "gguf")]
+use crate::error::SPLIT;
 use crate::error::{
-    NO_MODEL, SHARD_INDEX, SHARD_MISSING, SHARD_OUTSIDE, SHARD_TENSOR, SPLIT, io as failed,
+    NO_MODEL, SHARD_INDEX, SHARD_MISSING, SHARD_OUTSIDE, SHARD_TENSOR, io as failed,
 };
 use crate::file::File;
 use crate::open::{OpenOptions, index};
 use crate::source::{ByteSource, FileSource};
 use holdall_core::error::Shown as _;
 use holdall_core::error::hash::{HashMap, HashSet};
+use holdall_core::formats::by_name;
+#[cfg(feature = "gguf")]
+use holdall_core::formats::gguf::Part;
 use holdall_core::model::Warning;
-use holdall_core::{FORMATS, Index, IndexBuilder, Result, TensorInfo, Value};
+use holdall_core::{Format, Index, IndexBuilder, Result, TensorInfo};
 use holdall_json::{Reader, Token};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +36,19 @@ enum Home {
     Web(String),
 }
 
+impl Home {
+    /// Where the file at `path` is, and its name there.
+    fn of(path: &Path) -> (Home, &str) {
+        if let Some(url) = crate::http::is_url(path) {
+            let address = url.split(['?', '#']).next().unwrap_or_default();
+            let (base, name) = address.rsplit_once('/').unwrap_or_default();
+            return (Home::Web(format!("{base}/")), name);
+        }
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        (Home::Folder(path.parent().unwrap_or(Path::new("")).to_owned()), name)
+    }
+}
+
 /// A file of a model: where its bytes come from, and what it contains.
 struct Shard {
     name: String,
@@ -46,25 +64,21 @@ pub fn is_model_folder(path: &Path) -> bool {
             .is_ok_and(|all| all.iter().any(|name| name.ends_with(INDEX) || is_tensors(name)))
 }
 
+/// The format that the extension of a file's name says.
+fn format_by(name: &str) -> Option<&'static Format> {
+    by_name(Path::new(name).extension()?.to_str()?)
+}
+
 /// Whether a file of that name is one of tensors, in a format that is known.
 fn is_tensors(name: &str) -> bool {
-    let extension = Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or_default();
-    // Anything is called that; of these, some are known.
-    if extension == "bin"
-        && !["pytorch_model", "adapter_model"].iter().any(|own| name.contains(own))
-    {
-        return false;
-    }
-    FORMATS.iter().any(|f| {
-        f.id != "carton" && f.extensions.contains(&extension.to_ascii_lowercase().as_str())
-    })
+    // Anything is called `.bin`; of these, some are known.
+    let is_known = || ["pytorch_model", "adapter_model"].iter().any(|own| name.contains(own));
+    format_by(name).is_some_and(|f| f.id != "carton") && (!name.ends_with(".bin") || is_known())
 }
 
 /// Whether it is one of PyTorch's, by its name.
 fn is_pickle(name: &str) -> bool {
-    let pytorch = FORMATS.iter().find(|f| f.id == "pytorch");
-    let extension = Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or_default();
-    pytorch.is_some_and(|f| f.extensions.contains(&extension))
+    format_by(name).is_some_and(|f| f.id == "pytorch")
 }
 
 /// The names of the files in a folder, sorted.
@@ -84,21 +98,17 @@ fn files(folder: &Path) -> Result<Vec<String>> {
 impl OpenOptions {
     /// The model of several files that `path` names: a folder, or an index file; nothing where it names neither.
     pub(crate) fn open_model(&self, path: &Path) -> Result<Option<File>> {
-        if let Some(url) = crate::http::is_url(path) {
-            let address = url.split(['?', '#']).next().unwrap_or_default();
-            let Some((base, name)) =
-                address.rsplit_once('/').filter(|(_, name)| name.ends_with(INDEX))
-            else {
-                return Ok(None);
-            };
-            let (source, shown) = self.remote(url)?;
-            let home = Home::Web(format!("{base}/"));
-            return self.of_index(&home, name, &*source, shown).map(Some);
-        }
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.ends_with(INDEX) && path.is_file() {
-            let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-            return self.of_file(Home::Folder(folder), name, path.display().to_string()).map(Some);
+        let (home, name) = Home::of(path);
+        match &home {
+            Home::Web(_) if name.ends_with(INDEX) => {
+                let (source, shown) = self.remote(&path.to_string_lossy())?;
+                return self.of_index(&home, name, &*source, shown).map(Some);
+            }
+            Home::Web(_) => return Ok(None),
+            Home::Folder(folder) if name.ends_with(INDEX) && path.is_file() => {
+                return self.of_file(folder, name, path.display().to_string()).map(Some);
+            }
+            Home::Folder(_) => {}
         }
         match path.is_dir() {
             true => self.open_folder(path).map(Some),
@@ -118,7 +128,7 @@ impl OpenOptions {
             (None, _) => None,
         };
         if let Some(name) = chosen {
-            return self.of_file(Home::Folder(folder.to_owned()), name, shown);
+            return self.of_file(folder, name, shown);
         }
         let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
         // Many models have their weights in pickles besides, and other things than weights too.
@@ -150,11 +160,11 @@ impl OpenOptions {
         }
     }
 
-    fn of_file(&self, home: Home, name: &str, shown: String) -> Result<File> {
-        let Home::Folder(folder) = &home else { unreachable!("of the file system") };
+    /// The model of the index file of that name in a folder.
+    fn of_file(&self, folder: &Path, name: &str, shown: String) -> Result<File> {
         let path = folder.join(name);
         let source = FileSource::open(&path).map_err(|e| e.in_source(path.display()))?;
-        self.of_index(&home, name, &source, shown)
+        self.of_index(&Home::Folder(folder.to_owned()), name, &source, shown)
     }
 
     /// The model that an index file describes.
@@ -271,61 +281,57 @@ impl OpenOptions {
         self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)
     }
 
-    /// All parts of a split GGUF file, whose first part is open.
+    /// All parts of a split file, whose first part is open.
+    #[cfg(feature = "gguf")]
     pub(crate) fn with_parts(&self, first: File, path: &Path) -> Result<File> {
-        let number = |index: &Index, key: &str| {
-            index
-                .attributes()
-                .get(key)
-                .and_then(Value::as_integer)
-                .and_then(|n| u32::try_from(n).ok())
+        let index = first.index().clone();
+        let of_file = |index: &Index| match index.format() {
+            "gguf" => Part::of(index.attributes()),
+            _ => None,
         };
-        let count = number(first.index(), "split.count").unwrap_or(1);
-        let is_first = number(first.index(), "split.no") == Some(0);
-        if first.format() != "gguf" || count < 2 || !is_first {
-            return Ok(first);
-        }
+        let Some(Part { no: 0, count, tensors }) = of_file(&index) else { return Ok(first) };
         let shown = first.name().to_owned();
         let blame = |message: String| SPLIT.broken(message).in_source(&shown);
-        let own = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let (home, own) = Home::of(path);
         let Some((stem, ..)) = parts_of(own).filter(|(_, no, of)| (*no, *of) == (1, count)) else {
             return Err(blame(format!("it says that it is part 1 of {count}, its name does not")));
         };
-        let home = match crate::http::is_url(path) {
-            Some(url) => Home::Web(
-                url.rsplit_once('/').map_or(String::new(), |(base, _)| format!("{base}/")),
-            ),
-            None => Home::Folder(path.parent().unwrap_or(Path::new("")).to_owned()),
+        let sources = first.all_sources().iter();
+        let first = |source: &Arc<dyn ByteSource>| {
+            let (name, source) = (own.to_owned(), source.clone());
+            Shard { name, source, index: index.clone() }
         };
-        let sources = first.all_sources().to_vec();
-        let index = first.index().clone();
-        let mut shards: Vec<Shard> = sources
-            .into_iter()
-            .map(|source| Shard { name: own.to_owned(), source, index: index.clone() })
-            .collect();
+        let mut shards: Vec<Shard> = sources.map(first).collect();
         for no in 1..count {
-            let name = format!("{stem}-{:05}-of-{count:05}.gguf", no + 1);
+            let name = part_name(stem, no + 1, count, "gguf");
             let shard = self.shard(&home, &name)?;
-            let said = (number(&shard.index, "split.no"), number(&shard.index, "split.count"));
-            if said != (Some(no), Some(count)) {
-                return Err(blame(format!(
-                    "`{name}` does not say that it is part {} of {count}",
-                    no + 1
-                )));
+            if !of_file(&shard.index).is_some_and(|own| (own.no, own.count) == (no, count)) {
+                let message =
+                    format!("`{name}` does not say that it is part {} of {count}", no + 1);
+                return Err(blame(message));
             }
             shards.push(shard);
         }
         let total: usize = shards.iter().map(|shard| shard.index.len()).sum();
-        if let Some(said) =
-            number(&index, "split.tensors.count").filter(|said| *said as usize != total)
-        {
+        if let Some(said) = tensors.filter(|said| *said as usize != total) {
             return Err(blame(format!("all parts should have {said} tensors, they have {total}")));
         }
         self.joined(shards, |_, _| true, Vec::new(), shown)
     }
+
+    /// This build reads no format whose files say that they are parts.
+    #[cfg(not(feature = "gguf"))]
+    pub(crate) fn with_parts(&self, first: File, _: &Path) -> Result<File> {
+        Ok(first)
+    }
 }
 
-/// `STEM-00001-of-00003.gguf`: stem, number and count.
+/// What one of several files is called, by its number from 1 on: `STEM-00001-of-00003.gguf`.
+pub fn part_name(stem: &str, number: u32, count: u32, extension: &str) -> String {
+    format!("{stem}-{number:05}-of-{count:05}.{extension}")
+}
+
+/// Stem, number and count of such a name.
 fn parts_of(name: &str) -> Option<(&str, u32, u32)> {
     let (stem, count) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
     let (stem, number) = stem.rsplit_once('-')?;

@@ -2,6 +2,7 @@
 
 use crate::error::{UNKNOWN_LAYOUT, WRONG_LAYOUT};
 use crate::file::Tensor;
+use crate::number::ElementType;
 use holdall_core::error::Shown as _;
 #[cfg(feature = "carton")]
 use holdall_core::formats::carton;
@@ -12,7 +13,7 @@ use holdall_core::layout::described::{Described, Description};
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};
 use holdall_core::layout::strided;
-use holdall_core::{Error, Layout, Remedy, Result, Role};
+use holdall_core::{DType, Error, Layout, Remedy, Result, Role};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -125,6 +126,19 @@ impl Tensor {
         let get = |role: &Role| self.bytes(role);
         let view = Described::of(self.info(), self.file().layouts(), self.file().limits(), get);
         view.map_err(|e| e.in_tensor(self.name()).in_source(self.file().name()))
+    }
+
+    /// What the elements of its dense form are; nothing for a layout that has none.
+    pub fn dense_type(&self) -> Option<ElementType> {
+        if let Some(described) = self.description() {
+            let of = described.dtype();
+            return Some(ElementType::new(of.dtype(), of.logical_type()));
+        }
+        match self.layout() {
+            layout if layout.is_computed() => Some(ElementType::new(DType::F32, None)),
+            Layout::Records | Layout::Blob | Layout::Other(_) => None,
+            _ => Some(ElementType::new(self.dtype()?, self.logical_type())),
+        }
     }
 
     /// The tensor as a dense one, whatever its layout: sparse ones with their zeros, quantized ones

@@ -6,7 +6,7 @@ mod shards;
 pub use schema::{infer_schema, schema, schema_of_tensors};
 
 use crate::form::{Form, Forming, Reform, Reformed, Reforms};
-use crate::repack::{SparseForms, is_sparse};
+use crate::repack::{SparseForms, attributes_of_elements, is_sparse};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::cast::{FloatType, Overflow};
@@ -481,12 +481,8 @@ fn item(tensor: &Tensor, forms: &SparseForms, options: &Convert) -> Result<Item>
 }
 
 fn dense_item(tensor: &Tensor) -> Result<Item> {
-    let is_computed = tensor.layout().is_computed();
-    let (dtype, logical) = match (tensor.description(), tensor.dtype()) {
-        (Some(described), _) => (described.dtype().dtype(), described.dtype().logical_type()),
-        (None, Some(dtype)) if !is_computed => (dtype, tensor.logical_type()),
-        _ => (DType::F32, None),
-    };
+    let of = tensor.dense_type();
+    let (dtype, logical) = of.map_or((DType::F32, None), |of| (of.dtype, of.logical_type));
     let most = tensor.file().limits().decoded_len;
     if tensor.count().checked_mul(dtype.width()).is_none_or(|len| len > most) {
         return Err(holdall_core::layout::DENSE_LIMIT
@@ -502,12 +498,7 @@ fn dense_item(tensor: &Tensor) -> Result<Item> {
             (c.logical_type, c.decoded_len) = (Some(t), len);
         }
     }
-    if !is_computed && tensor.description().is_none() {
-        spec.attributes = tensor.attributes().clone();
-        if *tensor.layout() == Layout::Strided {
-            spec.attributes.remove("strides");
-        }
-    }
+    spec.attributes = attributes_of_elements(tensor);
     let tensor = tensor.clone();
     let make = move || -> Result<Bytes> { Ok(tensor.to_dense()?.into_bytes()) };
     Ok(Item { spec, feeds: vec![Feed::Made(Box::new(make))], keep: Keep::Nothing })

@@ -1,6 +1,6 @@
 //! Tensors written in another form: sparse ones and quantized ones, made of dense elements.
 
-use crate::repack::{SparseForms, is_sparse, little_endian};
+use crate::repack::{SparseForms, attributes_of_elements, is_sparse, little_endian};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::blocks::{Blocks, can_quantize};
@@ -182,7 +182,7 @@ impl Reforms {
         })
     }
 
-    /// The tensor in the form that a rule wants, if one does. Patterns take dense tensors and sparse ones of another form:
+    /// The tensor in the form that a rule wants, if one does. Patterns take dense tensors, views, and sparse ones of another form:
     /// to be sparse those that get smaller by it, to be quantized those of two dimensions and more and of floats, in blocks
     /// those whose rows are whole ones. A
     /// tensor that is named is taken whatever its layout.
@@ -195,16 +195,17 @@ impl Reforms {
         if is_of(tensor, form) {
             return Ok(None);
         }
-        let simple = *tensor.layout() == Layout::Dense || is_sparse(tensor);
+        let simple =
+            matches!(tensor.layout(), Layout::Dense | Layout::Strided) || is_sparse(tensor);
         let suits = match by_name {
             true => true,
-            false => simple && dense_type(tensor).is_some_and(|of| suits(tensor, form, &of)),
+            false => simple && tensor.dense_type().is_some_and(|of| suits(tensor, form, &of)),
         };
         if !suits {
             return Ok(None);
         }
         let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
-        let Some(of) = dense_type(tensor).filter(|of| can(tensor, form, of)) else {
+        let Some(of) = tensor.dense_type().filter(|of| can(tensor, form, of)) else {
             return Err(placed(not_formed(tensor, form)));
         };
         let made = match form {
@@ -227,19 +228,6 @@ fn is_of(tensor: &Tensor, form: Form) -> bool {
         Layout::SparseCoo | Layout::PackedCoo => form == Form::Coo,
         Layout::Blocks(of) => form == Form::Blocks(of),
         _ => false,
-    }
-}
-
-/// What the elements of its dense form are; none of a layout that has none.
-fn dense_type(tensor: &Tensor) -> Option<ElementType> {
-    if let Some(described) = tensor.description() {
-        return Some(ElementType::new(described.dtype().dtype(), described.dtype().logical_type()));
-    }
-    match tensor.layout() {
-        layout if layout.is_computed() => Some(ElementType::new(DType::F32, None)),
-        Layout::Dense => Some(ElementType::new(tensor.dtype()?, tensor.logical_type())),
-        _ if is_sparse(tensor) => Some(ElementType::new(tensor.dtype()?, tensor.logical_type())),
-        _ => None,
     }
 }
 
@@ -268,7 +256,7 @@ fn suits(tensor: &Tensor, form: Form, of: &ElementType) -> bool {
 #[cold]
 fn not_formed(tensor: &Tensor, form: Form) -> Error {
     let layout = tensor.layout().as_str().shown();
-    let what = match dense_type(tensor) {
+    let what = match tensor.dense_type() {
         None => format!("a tensor of layout `{layout}` has no elements to write as {form}"),
         Some(of) if of.is_known() && of.class() == Class::Float => match form {
             Form::Blocks(blocks) => format!(
@@ -297,7 +285,7 @@ fn sparse(
     let before = dense.bytes().len();
     let (parts, layout) = sparse_parts(tensor, form, dense, has.packed())?;
     let after: usize = parts.iter().map(Bytes::len).sum();
-    if !by_name && after >= before && *tensor.layout() == Layout::Dense {
+    if !by_name && after >= before && !is_sparse(tensor) {
         return Ok(None);
     }
     let roles: &[Role] = match (has.packed(), form) {
@@ -315,13 +303,7 @@ fn sparse(
         .zip(&parts)
         .map(|((role, (dtype, logical)), part)| spec(role, dtype, logical, part.len() as u64));
     let components = specs.collect();
-    let attributes = match tensor.layout() {
-        Layout::Dense => tensor.attributes().clone(),
-        _ if is_sparse(tensor) => tensor.attributes().clone(),
-        Layout::Blocks(_) => tensor.attributes().clone(),
-        // Those of a tensor quantized in groups say how to read what is not there any more.
-        _ => Attributes::new(),
-    };
+    let attributes = attributes_of_elements(tensor);
     let packed = has.packed();
     let (from, count) = (tensor.clone(), parts.len());
     drop(parts);
@@ -369,7 +351,11 @@ fn quantized(tensor: &Tensor, grouping: Grouping) -> Result<Option<Made>> {
         spec(&Role::Scales, DType::F32, None, scales),
         spec(&Role::Zeros, DType::U8, None, zeros),
     ];
-    let attributes = grouping.attributes(tensor.attributes())?;
+    // Those of groups are replaced, one by one.
+    let attributes = match tensor.layout() {
+        Layout::QuantizedGroup | Layout::Other(_) => grouping.attributes(tensor.attributes())?,
+        _ => grouping.attributes(&attributes_of_elements(tensor))?,
+    };
     let errors: Arc<Mutex<Option<(f64, f64)>>> = Arc::default();
     let (from, told) = (tensor.clone(), errors.clone());
     let make = move || {
@@ -387,12 +373,7 @@ fn quantized(tensor: &Tensor, grouping: Grouping) -> Result<Option<Made>> {
 fn in_blocks(tensor: &Tensor, of: &'static BlockType) -> Option<Made> {
     let len = of.stored_len(tensor.shape())?;
     let components = vec![spec(&Role::Data, DType::U8, None, len)];
-    let attributes = match tensor.layout() {
-        Layout::Dense | Layout::Blocks(_) => tensor.attributes().clone(),
-        _ if is_sparse(tensor) => tensor.attributes().clone(),
-        // Others say how to read what is not there any more.
-        _ => Attributes::new(),
-    };
+    let attributes = attributes_of_elements(tensor);
     let errors: Arc<Mutex<Option<(f64, f64)>>> = Arc::default();
     let (from, told) = (tensor.clone(), errors.clone());
     let make = move || {

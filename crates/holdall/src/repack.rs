@@ -9,6 +9,19 @@ use holdall_core::{
 use holdall_io::Tensor;
 use holdall_io::items::{self, Feed, Item, Keep};
 
+/// The attributes of a tensor that is written in another layout: all but those that say how to read the one it has.
+pub(crate) fn attributes_of_elements(tensor: &Tensor) -> Attributes {
+    let mut attributes = tensor.attributes().clone();
+    match tensor.layout() {
+        Layout::QuantizedGroup | Layout::Other(_) => return Attributes::new(),
+        Layout::Strided => {
+            attributes.remove("strides");
+        }
+        _ => {}
+    }
+    attributes
+}
+
 /// Which spelling of sparse tensors a target has.
 pub(crate) struct SparseForms {
     /// zTensor 0.1's one-component forms and no other.

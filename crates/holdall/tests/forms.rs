@@ -346,3 +346,27 @@ fn any_matrix_survives() {
         assert_eq!(read.into_bytes(), bytes);
     }
 }
+
+/// A view that is not row by row is taken as what it stands for, and says nothing of strides any more.
+#[test]
+fn views_get_a_form_too() {
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept/pytorch");
+    let file = holdall::open(folder.join("torch_state.pt")).unwrap();
+    assert_eq!(file.tensor("t").unwrap().layout(), &Layout::Strided);
+    let dir = tempfile::tempdir().unwrap();
+    for (rule, layout) in [("t=group:4:4", Layout::QuantizedGroup), ("t=coo", Layout::SparseCoo)] {
+        let target = dir.path().join("out.zt");
+        let options = Convert::new(WriteOptions::new().with_overwrite(true))
+            .with_forms([Reform::new(rule).unwrap()]);
+        let report = holdall::convert(&file, &target, &options).unwrap();
+        assert_eq!(report.reformed.len(), 1);
+        let made = holdall::open(&target).unwrap();
+        let t = made.tensor("t").unwrap();
+        assert_eq!((t.layout(), t.attributes().get("strides")), (&layout, None));
+        let (wanted, found) = (file.tensor("t").unwrap(), t.to_dense().unwrap().to_f32().unwrap());
+        let wanted = wanted.to_dense().unwrap().to_f32().unwrap();
+        let near = report.reformed[0].max_error.unwrap_or(0.0) as f32 + f32::EPSILON;
+        assert!(wanted.iter().zip(&found).all(|(a, b)| (a - b).abs() <= near));
+    }
+}

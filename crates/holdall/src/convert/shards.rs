@@ -6,7 +6,7 @@ use holdall_core::{Attributes, Result};
 use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
 use holdall_io::items::Item;
 use holdall_io::sink::{FileSink, FolderSink, Sink as _};
-use holdall_io::{File, WriteOptions};
+use holdall_io::{File, WriteOptions, part_name};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
@@ -101,7 +101,8 @@ impl Shards {
     fn name(&self, number: usize) -> String {
         match self.count {
             1 => format!("{STEM}.{}", self.extension),
-            count => format!("{STEM}-{:05}-of-{count:05}.{}", number + 1, self.extension),
+            // Five digits count them all.
+            count => part_name(STEM, number as u32 + 1, count as u32, self.extension),
         }
     }
 

@@ -11,7 +11,8 @@ use crate::formats::kept;
 use crate::limits::Limits;
 use crate::model::builder::{SHAPE_OVERFLOW, TOO_MANY_TENSORS};
 use crate::model::{
-    Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Role, Value, element_count,
+    Attributes, ByteOrder, Component, Encoding, Index, IndexBuilder, Layout, Role, Value,
+    element_count,
 };
 use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
@@ -20,33 +21,28 @@ use std::ops::Range;
 
 /// Bytes that are looked at first.
 const FIRST: u64 = 1 << 10;
-/// By how much a look grows, as a power of two.
-const GROWTH: u32 = 3;
 
 /// What the file in `window` contains.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let text = header(window, limits)?;
-    let file = File { text: &text, len: window.len(), limits };
-    Ok(file.index()?)
+    let len = window.len();
+    let whole = |text: Bytes| {
+        let (head, counts) = start(&text, len, limits)?;
+        Ok(skim(head, &counts).then_some(text))
+    };
+    let text = match window.growing(FIRST, limits.header_len, whole)? {
+        Some(text) => text,
+        // What there is of it tells what is wrong.
+        None => window.head(limits.header_len)?,
+    };
+    Ok(Decoder { text: &text, len, limits }.index()?)
 }
 
-/// The start of the file with the whole of its header, or all there may be of it.
-fn header(window: &Window, limits: &Limits) -> Result<Bytes, Stop> {
-    let most = window.len().min(limits.header_len);
-    let mut len = FIRST.min(most);
-    loop {
-        let bytes = window.head(len)?;
-        if len == most
-            || start(&bytes, window.len(), limits).is_ok_and(|(head, counts)| skim(head, counts))
-        {
-            return Ok(bytes);
-        }
-        len = len.saturating_mul(1 << GROWTH).min(most);
-    }
+/// What stands before the key–values.
+struct Counts {
+    version: u32,
+    tensors: u64,
+    pairs: u64,
 }
-
-/// How many tensors and key–values a header has.
-type Counts = (u64, u64);
 
 /// What stands before the key–values. `len` is that of the file.
 fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Counts)> {
@@ -59,7 +55,7 @@ fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Cou
         Some((version, head.u64()?, head.u64()?))
     };
     let Some((version, tensors, pairs)) = read() else {
-        return Err(HEADER_BOUNDS.broken(format!("the file has {} bytes", text.len())).at(0..len));
+        return Err(HEADER_BOUNDS.broken(format!("the file has {len} bytes")).at(0..len));
     };
     if !matches!(version, 2 | 3) {
         let e = VERSION.broken(format!("the version is {version}")).at(4..8);
@@ -73,18 +69,24 @@ fn start<'a>(text: &'a [u8], len: u64, limits: &Limits) -> Result<(Head<'a>, Cou
             format!("{tensors} tensors and {pairs} key–values do not fit a file of {len} bytes");
         return Err(HEADER_BOUNDS.broken(message).at(8..24));
     }
+    if least.is_some_and(|least| least > limits.header_len) {
+        let most = limits.header_len;
+        let message =
+            format!("{tensors} tensors and {pairs} key–values take more than {most} bytes");
+        return Err(HEADER_LIMIT.broken(message).at(8..24));
+    }
     if tensors > limits.tensors {
         return Err(TOO_MANY_TENSORS
             .broken(format!("{tensors} tensors, at most {}", limits.tensors))
             .at(8..16));
     }
-    Ok((head, (tensors, pairs)))
+    Ok((head, Counts { version, tensors, pairs }))
 }
 
 /// Whether the header is all there, or something in it is wrong, which decoding it will tell.
-fn skim(mut head: Head<'_>, (tensors, pairs): Counts) -> bool {
+fn skim(mut head: Head<'_>, counts: &Counts) -> bool {
     let mut walk = || -> Option<Result<()>> {
-        for _ in 0..pairs {
+        for _ in 0..counts.pairs {
             if let Err(e) = head.string()? {
                 return Some(Err(e));
             }
@@ -92,7 +94,7 @@ fn skim(mut head: Head<'_>, (tensors, pairs): Counts) -> bool {
                 return Some(Err(e));
             }
         }
-        for _ in 0..tensors {
+        for _ in 0..counts.tensors {
             if let Err(e) = head.string()? {
                 return Some(Err(e));
             }
@@ -104,7 +106,7 @@ fn skim(mut head: Head<'_>, (tensors, pairs): Counts) -> bool {
     walk().is_some()
 }
 
-struct File<'a> {
+struct Decoder<'a> {
     text: &'a [u8],
     /// Of the file.
     len: u64,
@@ -123,21 +125,18 @@ struct Entry<'a> {
     at: Range<u64>,
 }
 
-impl File<'_> {
+impl Decoder<'_> {
     fn index(&self) -> Result<Index> {
-        let (mut head, (tensors, pairs)) = start(self.text, self.len, self.limits)?;
-        let version = if head.is_big { "big-endian" } else { "" };
-        let number = if self.text.get(4..8).is_some_and(|b| b.contains(&2)) { "2" } else { "3" };
-        let (attributes, alignment) = self.attributes(&mut head, pairs)?;
-        let mut entries = Vec::new();
-        for _ in 0..tensors {
-            entries.push(self.entry(&mut head)?);
-        }
+        let (mut head, counts) = start(self.text, self.len, self.limits)?;
+        let (attributes, alignment) = self.attributes(&mut head, counts.pairs)?;
+        let entries: Vec<Entry<'_>> =
+            (0..counts.tensors).map(|_| self.entry(&mut head)).collect::<Result<_>>()?;
         let end = head.cursor.position();
         let data = end.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
+        let version = counts.version.to_string();
         // Bytes past the end of the file are found below, where more can be said about them.
-        let mut builder = IndexBuilder::new("gguf", number, self.len, data..u64::MAX, self.limits);
-        if !version.is_empty() {
+        let mut builder = IndexBuilder::new("gguf", version, self.len, data..u64::MAX, self.limits);
+        if head.is_big {
             builder.warn("gguf/big-endian", None, None, || {
                 "the file is big-endian; what is written from it is little-endian".into()
             });
@@ -149,20 +148,15 @@ impl File<'_> {
             });
         });
         builder.attributes(attributes);
-        let mut next = Some(0u64);
+        let (is_big, len) = (head.is_big, self.len);
+        let may_end_late = self.limits.salvage;
+        let next = Some(0);
+        let mut data =
+            Data { start: data, alignment, is_big, len, may_end_late, next, of_tensors, builder };
         for entry in &entries {
-            self.tensor(
-                entry,
-                head.is_big,
-                data,
-                alignment,
-                &mut next,
-                &mut of_tensors,
-                &mut builder,
-            )
-            .map_err(|e| e.in_tensor(entry.name))?;
+            data.tensor(entry).map_err(|e| e.in_tensor(entry.name))?;
         }
-        builder.finish()
+        data.builder.finish()
     }
 
     /// Where the bytes at hand end before the header does.
@@ -248,67 +242,72 @@ impl File<'_> {
         let offset = head.u64().ok_or_else(|| self.ends(head))?;
         Ok(Entry { name, shape, number, offset, at: start..head.cursor.position() })
     }
+}
 
-    /// Adds a tensor. `next` is the offset it must have, where that is known, and then that of the next one.
-    #[allow(clippy::too_many_arguments)]
-    fn tensor(
-        &self,
-        entry: &Entry<'_>,
-        is_big: bool,
-        data: u64,
-        alignment: u64,
-        next: &mut Option<u64>,
-        of_tensors: &mut kept::TensorAttributes,
-        builder: &mut IndexBuilder,
-    ) -> Result<()> {
+/// The data of a file, on its way into an index tensor by tensor.
+struct Data {
+    start: u64,
+    alignment: u64,
+    is_big: bool,
+    /// Of the file.
+    len: u64,
+    /// Whether a tensor may end behind the file: its fault, then.
+    may_end_late: bool,
+    /// The offset that the next tensor must have, where that is known.
+    next: Option<u64>,
+    of_tensors: kept::TensorAttributes,
+    builder: IndexBuilder,
+}
+
+impl Data {
+    /// Adds a tensor.
+    fn tensor(&mut self, entry: &Entry<'_>) -> Result<()> {
         let offset = entry.offset;
-        let wanted = next.take().unwrap_or(offset);
-        if offset != wanted || !offset.is_multiple_of(alignment) {
+        let wanted = self.next.take().unwrap_or(offset);
+        if offset != wanted || !offset.is_multiple_of(self.alignment) {
             let message =
                 format!("the offset is {offset}, where the data before it ends at {wanted}");
             return Err(OFFSET.broken(message).at(entry.at.clone()));
         }
-        let element = match element(entry) {
+        let attributes = self.of_tensors.remove(entry.name);
+        let (element, len) = match element(entry) {
             Ok(found) => found,
             Err(e) => {
                 // Where the next one starts is not known either.
-                builder.tensor(entry.name, &entry.shape, crate::model::Layout::Dense)?;
-                builder.fault(e.at(entry.at.clone()));
-                of_tensors.remove(entry.name);
+                self.builder.tensor(entry.name, &entry.shape, Layout::Dense)?;
+                self.builder.fault(e.at(entry.at.clone()));
                 return Ok(());
             }
         };
-        let (element, len) = element;
         let stored =
-            data.checked_add(offset).and_then(|start| Some(start..start.checked_add(len)?));
-        let fits = |range: &Range<u64>| range.end <= self.len || self.limits.salvage;
-        let Some(stored) = stored.filter(fits) else {
+            self.start.checked_add(offset).and_then(|start| Some(start..start.checked_add(len)?));
+        let fits = |range: &Range<u64>| range.end <= self.len || self.may_end_late;
+        let Some(mut stored) = stored.filter(fits) else {
             let message = format!("its {len} bytes end past the file, which has {}", self.len);
             return Err(TRUNCATED.broken(message).at(entry.at.clone()));
         };
-        *next = len.checked_next_multiple_of(alignment).and_then(|len| offset.checked_add(len));
-        // An empty one may stand at the end, padding and all.
-        let stored = if len == 0 {
+        let padded = len.checked_next_multiple_of(self.alignment);
+        self.next = padded.and_then(|len| offset.checked_add(len));
+        if len == 0 {
+            // It may stand at the end, padding and all.
             let at = stored.start.min(self.len);
-            at..at
-        } else {
-            stored
-        };
-        builder.tensor(entry.name, &entry.shape, element.layout())?;
-        if let Some(own) = of_tensors.remove(entry.name) {
-            builder.tensor_attributes(own);
+            stored = at..at;
         }
-        if is_big && matches!(element, Element::Blocks(_)) {
+        self.builder.tensor(entry.name, &entry.shape, element.layout())?;
+        if let Some(own) = attributes {
+            self.builder.tensor_attributes(own);
+        }
+        if self.is_big && matches!(element, Element::Blocks(_)) {
             let e = BIG_ENDIAN_BLOCKS.broken("its blocks are big-endian");
-            builder.fault(e.at(entry.at.clone()));
-            return builder.claim(stored.into());
+            self.builder.fault(e.at(entry.at.clone()));
+            return self.builder.claim(stored.into());
         }
-        builder.component(Component {
+        self.builder.component(Component {
             role: Role::Data,
             dtype: element.dtype(),
             logical_type: None,
             encoding: Encoding::Raw,
-            byte_order: if is_big { ByteOrder::Big } else { ByteOrder::Little },
+            byte_order: if self.is_big { ByteOrder::Big } else { ByteOrder::Little },
             decoded_len: Some(len),
             stored: stored.into(),
             digest: None,

@@ -11,7 +11,7 @@ use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::UNKNOWN_VERSION;
 use crate::formats::header::{Dialect, Slot, Slots, check_values};
 use crate::formats::kept::{ATTRIBUTES, TENSOR_ATTRIBUTES, object};
-use crate::model::{Algorithm, Attributes, Layout, Role, Value};
+use crate::model::{Attributes, Layout, Role, Value};
 use bytes::Bytes;
 
 /// The version that is written.
@@ -57,14 +57,6 @@ struct Encoder {
 impl Encode for Encoder {
     fn header_first(&self) -> bool {
         true
-    }
-
-    fn can_compress(&self) -> bool {
-        false
-    }
-
-    fn can_digest(&self, _: Algorithm) -> bool {
-        false
     }
 
     /// The offset of a tensor is where the one before it ends.

@@ -43,7 +43,7 @@ mod encode;
 mod part;
 mod value;
 
-pub use part::{leave_parts, set_part};
+pub use part::{Part, leave_parts, set_part};
 
 use super::{Format, Shards};
 use crate::model::block::BlockType;

@@ -7,6 +7,28 @@ use crate::model::{Attributes, Value};
 const KEYS: [(&str, &str); 3] =
     [("split.no", "u16"), ("split.count", "u16"), ("split.tensors.count", "i32")];
 
+/// Which part a file says that it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// From 0 on.
+    pub no: u32,
+    /// How many there are.
+    pub count: u32,
+    /// How many tensors they have together, where that is said.
+    pub tensors: Option<u32>,
+}
+
+impl Part {
+    /// Which part a file with these attributes is; nothing where it says that it is whole.
+    pub fn of(attributes: &Attributes) -> Option<Part> {
+        let [no, count, tensors] = KEYS.map(|(key, _)| {
+            let n = attributes.get(key).and_then(Value::as_integer);
+            n.and_then(|n| u32::try_from(n).ok())
+        });
+        Some(Part { no: no?, count: count.filter(|count| *count > 1)?, tensors })
+    }
+}
+
 /// Says that a file is part `no`, from 0 on, of `count`, which have so many tensors together.
 pub fn set_part(attributes: &mut Attributes, no: u16, count: u16, tensors: i32) {
     leave_parts(attributes);

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::formats::UNKNOWN_VERSION;
 use crate::formats::header::{LEN_BYTES, MAX_HEADER_LEN, Slot, Slots, check_values};
 use crate::limits::Limits;
-use crate::model::{Algorithm, Attributes, Index, Layout, Value};
+use crate::model::{Attributes, Index, Layout, Value};
 use bytes::Bytes;
 use holdall_json::parse;
 
@@ -45,14 +45,6 @@ struct Encoder {
 impl Encode for Encoder {
     fn header_first(&self) -> bool {
         true
-    }
-
-    fn can_compress(&self) -> bool {
-        false
-    }
-
-    fn can_digest(&self, _: Algorithm) -> bool {
-        false
     }
 
     fn check_attributes(&self, attributes: &Attributes) -> Result<()> {

@@ -15,13 +15,13 @@ use crate::read::Extent;
 use crate::window::{Stop, Window};
 use crate::wire::pickle::{self, Graph, Id, Node};
 use crate::wire::zip::{Directory, Entry, Method};
+use bytes::Bytes;
 use std::ops::Range;
 
 /// How files of before 1.6 start: a pickle of a number.
 const MAGIC: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
-/// Bytes that are looked at first for the pickles of those, and by which power of two a look grows.
+/// Bytes that are looked at first for the pickles of those.
 const FIRST: u64 = 4 << 10;
-const GROWTH: u32 = 3;
 
 /// Whether this is a file of before 1.6, or a zip with a pickle in its top folder.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
@@ -111,17 +111,10 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 
 /// Five pickles, then the storages.
 fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let most = window.len().min(limits.header_len);
-    let mut len = FIRST.min(most);
-    let (graph, root, keys, end) = loop {
-        let bytes = window.head(len)?;
-        match pickles(&bytes, limits)? {
-            Some(found) => break found,
-            None if len == most => {
-                return Err(LEGACY.broken("the file ends inside of its pickles").at(0..len).into());
-            }
-            None => len = len.saturating_mul(1 << GROWTH).min(most),
-        }
+    let read = |bytes: Bytes| pickles(&bytes, limits);
+    let Some((graph, root, keys, end)) = window.growing(FIRST, limits.header_len, read)? else {
+        let e = LEGACY.broken("the file ends inside of its pickles");
+        return Err(e.at(0..window.len().min(limits.header_len)).into());
     };
     let content = content(&graph, root, limits)?;
     // Where a storage is follows from the lengths of those before it, so all of them are needed.

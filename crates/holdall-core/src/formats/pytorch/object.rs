@@ -456,18 +456,16 @@ pub(super) fn storage(graph: &Graph, pid: Id) -> Result<Storage> {
             DTYPE.broken(format!("storages of type `{}` are not read", name.shown()))
         })?),
     };
-    let mut key = graph.text(*key).ok_or_else(wrong)?.to_owned();
+    let key = graph.text(*key).ok_or_else(wrong)?.to_owned();
     let mut len = graph.integer(*len).and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)?;
     let mut start = 0;
-    if let Some([own, offset, size]) = rest.first().and_then(|id| graph.items(*id)) {
+    if let Some([_, offset, size]) = rest.first().and_then(|id| graph.items(*id)) {
         // What is kept is the storage that this one is a view of; `key` is of that.
         let number = |id: Id| graph.integer(id).and_then(|n| u64::try_from(n).ok());
         start = number(*offset).ok_or_else(wrong)?;
         let size = number(*size).ok_or_else(wrong)?;
         len = len.max(start.checked_add(size).ok_or_else(wrong)?);
-        let _ = own;
     }
-    key.shrink_to_fit();
     Ok(Storage { key, element, len, start })
 }
 

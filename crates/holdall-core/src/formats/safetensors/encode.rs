@@ -11,7 +11,7 @@ use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::formats::UNKNOWN_VERSION;
 use crate::formats::element::{ElementType, by_meaning};
 use crate::formats::header::{Slot, Slots, check_values};
-use crate::model::{Algorithm, Attributes, Layout, Role, stored_size};
+use crate::model::{Attributes, Layout, Role, stored_size};
 use bytes::Bytes;
 use holdall_json::write_string;
 use std::fmt::Write as _;
@@ -50,14 +50,6 @@ struct Encoder {
 impl Encode for Encoder {
     fn header_first(&self) -> bool {
         true
-    }
-
-    fn can_compress(&self) -> bool {
-        false
-    }
-
-    fn can_digest(&self, _: Algorithm) -> bool {
-        false
     }
 
     /// Everything that can be read back can be held, one way or the other.
