@@ -305,7 +305,7 @@ impl OpenOptions {
         for no in 1..count {
             let name = part_name(stem, no + 1, count, "gguf");
             let shard = self.shard(&home, &name)?;
-            if !of_file(&shard.index).is_some_and(|own| (own.no, own.count) == (no, count)) {
+            if of_file(&shard.index).is_none_or(|own| (own.no, own.count) != (no, count)) {
                 let message =
                     format!("`{name}` does not say that it is part {} of {count}", no + 1);
                 return Err(blame(message));
