@@ -10,6 +10,8 @@ use crate::OpenOptions;
 use crate::convert::{Convert, convert};
 use crate::edit::version_to_write;
 use crate::verify::broken;
+#[cfg(feature = "carton")]
+use holdall_core::error::Shown as _;
 use holdall_core::{Error, ErrorKind, FORMATS, Limits, Result};
 #[cfg(feature = "carton")]
 use holdall_io::error::EXTENSION;
@@ -137,8 +139,12 @@ fn package(
     {
         let name = format.name;
         return Err(EXTENSION
-            .broken(format!("what is taken out of a zip is a zip, and not {name}"))
-            .with_hint("give it the extension `.carton`, or none")
+            .broken(format!(
+                "`{}` is a zip that has lost its directory: its files can be taken out of it, into a zip, but no tensors \
+                 into {name}",
+                path.display().to_string().shown()
+            ))
+            .with_hint("give the new file the extension `.zip` or `.carton`")
             .in_source(target.display()));
     }
     let mended = holdall_carton::mend(path, target, &write, options)?;

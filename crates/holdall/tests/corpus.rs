@@ -54,7 +54,6 @@ const EXCUSED: &[(&str, &str)] = &[
     ("shards/outside", SEVERAL),
     ("shards/tensor", SEVERAL),
     ("shards/split", SEVERAL),
-    ("quantized/not-finite", WRITING),
     ("safetensors/alias", WRITING),
     ("safetensors/components", WRITING),
     ("safetensors/encoding", WRITING),

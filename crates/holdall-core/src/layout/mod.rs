@@ -180,9 +180,9 @@ crate::error::rules! {
     pub ELEMENT_SIZE: Unsupported "layout/element-size"
         "The bits of an element are known, and whole bytes where elements are addressed one by one.";
     /// A number that a quantized type cannot take.
-    pub NOT_FINITE: Misuse "layout/not-finite"
-        "Numbers that become quantized ones are finite, and their scale fits the type it has."
-        remedies [LeaveOut];
+    pub NOT_FINITE: Unsupported "layout/not-finite"
+        "Numbers that become quantized ones are finite as `f32`, and their scale fits the type it has."
+        hint "a rule that keeps this tensor as it is leaves it out: `NAME=keep`";
     /// A dense copy would be too large.
     pub DENSE_LIMIT: Limit "layout/dense-limit"
         "A dense copy of a sparse or quantized tensor takes at most `Limits::decoded_len` bytes.";

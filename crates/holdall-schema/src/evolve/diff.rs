@@ -73,7 +73,7 @@ pub fn diff<'s>(
         found: Vec::new(),
         known: HashMap::default(),
         symbols: BTreeMap::new(),
-        filled: HashMap::default(),
+        unfilled: HashMap::default(),
         budget: Budget::new(limits),
     };
     let sites = Sites { old: old.json, new: new.json };
@@ -223,8 +223,8 @@ pub(super) struct Walk<'s> {
     pub(super) known: HashMap<Pair, Option<usize>>,
     /// What each symbol of the new schema is in the old one.
     pub(super) symbols: BTreeMap<Arc<str>, Dim>,
-    /// Objects of the new schema, and whether defaults make them where a file has none.
-    pub(super) filled: HashMap<NodeId, bool>,
+    /// Objects of the new schema, and what it means that a file has none: nothing where defaults make them.
+    pub(super) unfilled: HashMap<NodeId, Option<Verdict>>,
     pub(super) budget: Budget,
 }
 

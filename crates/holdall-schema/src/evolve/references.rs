@@ -11,7 +11,6 @@ use crate::extent::get;
 use crate::kinds::{Align, Len};
 use crate::path::Segment;
 use crate::schema::{Additional, Node, NodeId, Object, Presence, Property, Schema};
-use serde_json::Value;
 use std::sync::Arc;
 
 impl<'s> Walk<'s> {
@@ -110,14 +109,17 @@ impl<'s> Walk<'s> {
                 }
                 (None, Additional::Forbidden | Additional::Anything) => {
                     self.budget.take(1)?;
-                    let added = self.added(property, sites)?;
+                    let added = self.added(property)?;
                     out.push(added.at(step).entry());
                     continue;
                 }
             };
             let required = required.sides(&property.name);
-            let is_filled = required == (false, true) && self.is_filled(property, sites)?;
-            presence(out, &step, required, is_filled);
+            let unfilled = match required {
+                (false, true) => self.unfilled(property)?,
+                _ => None,
+            };
+            presence(out, &step, required, unfilled);
             self.node_at(out, step, (before, property.node), sites)?;
         }
         for property in old.properties.iter().filter(|p| new.property(&p.name).is_none()) {
@@ -125,7 +127,7 @@ impl<'s> Walk<'s> {
             if let Additional::Node(id) = new.additional {
                 let sites = Sites { old: properties.below(&property.name).old, new: others.new };
                 let required = required.sides(&property.name);
-                presence(out, &step, required, false);
+                presence(out, &step, required, Some(Verdict::NeedsDefault));
                 self.node_at(out, step, (property.node, id), sites)?;
             } else {
                 self.budget.take(1)?;
@@ -136,11 +138,21 @@ impl<'s> Walk<'s> {
         let has = |object: &Object, name: &Arc<str>| object.property(name).is_some();
         for name in new.required_others.iter().filter(|n| !has(old, n)) {
             let required = required.sides(name);
-            presence(out, &Some(Segment::Name(Arc::clone(name))), required, false);
+            presence(
+                out,
+                &Some(Segment::Name(Arc::clone(name))),
+                required,
+                Some(Verdict::Breaking),
+            );
         }
         for name in old.required_others.iter().filter(|n| !has(new, n)) {
             let required = required.sides(name);
-            presence(out, &Some(Segment::Name(Arc::clone(name))), required, false);
+            presence(
+                out,
+                &Some(Segment::Name(Arc::clone(name))),
+                required,
+                Some(Verdict::Breaking),
+            );
         }
         Ok(())
     }
@@ -181,46 +193,45 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    fn added(&mut self, property: &'s Property, sites: Sites<'s>) -> Result<Local> {
-        let is_filled =
-            property.presence == Presence::Optional || self.is_filled(property, sites)?;
-        let verdict = if is_filled { Verdict::Compatible } else { Verdict::NeedsDefault };
+    fn added(&mut self, property: &'s Property) -> Result<Local> {
+        let unfilled = match property.presence {
+            Presence::Optional => None,
+            Presence::Required => self.unfilled(property)?,
+        };
+        let verdict = unfilled.unwrap_or(Verdict::Compatible);
         Ok(Local::new(What::Added, verdict).new_text(show_property(self.new, property)))
     }
 
-    /// Whether a property of the new schema is there in a file that lacks it: plain JSON or a tensor with a `default`,
-    /// or an object in which there is one, and all that is required is.
-    fn is_filled(&mut self, property: &'s Property, sites: Sites<'s>) -> Result<bool> {
+    /// What it means that a file lacks a property which the new schema requires; nothing where defaults make it: a tensor
+    /// with one, or an object in which there is one, and all that is required is. Plain JSON, which says something about the
+    /// file, is made by none.
+    fn unfilled(&mut self, property: &'s Property) -> Result<Option<Verdict>> {
         self.budget.take(1)?;
         Ok(match node(self.new, property.node) {
-            Some(Node::Plain { .. }) => {
-                let has = |site: Option<&Value>| site.is_some_and(|s| s.get("default").is_some());
-                has(sites.new) || has(self.keywords.resolve(sites).new)
-            }
+            Some(Node::Plain { .. }) => Some(Verdict::Breaking),
             Some(Node::Flat { tensor, .. }) => match &property.default {
-                Some(value) => tensor.filled(value, &self.limits).is_ok(),
-                None => false,
+                Some(value) if tensor.filled(value, &self.limits).is_ok() => None,
+                _ => Some(Verdict::NeedsDefault),
             },
             Some(Node::Object(object)) => {
-                if let Some(known) = self.filled.get(&property.node) {
+                if let Some(known) = self.unfilled.get(&property.node) {
                     return Ok(*known);
                 }
-                let below = self.keywords.resolve(sites).below("properties");
-                let (mut any, mut all) = (false, object.required_others.is_empty());
+                let others = !object.required_others.is_empty();
+                let (mut any, mut worst) = (false, others.then_some(Verdict::Breaking));
                 for inner in &object.properties {
-                    let is_filled = self.is_filled(inner, below.below(&inner.name))?;
-                    any |= is_filled && self.is_flat_or_object(inner.node);
-                    all &= is_filled || inner.presence == Presence::Optional;
+                    let lacks = self.unfilled(inner)?;
+                    any |= lacks.is_none();
+                    if inner.presence == Presence::Required {
+                        worst = worst.max(lacks);
+                    }
                 }
-                self.filled.insert(property.node, any && all);
-                any && all
+                let lacks = worst.or((!any).then_some(Verdict::NeedsDefault));
+                self.unfilled.insert(property.node, lacks);
+                lacks
             }
-            _ => false,
+            _ => Some(Verdict::NeedsDefault),
         })
-    }
-
-    fn is_flat_or_object(&self, id: NodeId) -> bool {
-        matches!(node(self.new, id), Some(Node::Flat { .. } | Node::Object(_)))
     }
 }
 

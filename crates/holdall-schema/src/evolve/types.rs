@@ -167,8 +167,8 @@ impl<'s> Walk<'s> {
                 continue;
             };
             let is_required = (before.presence.is_none(), member.presence.is_none());
-            let has_default = is_required == (false, true) && self.has_default(member, sites)?;
-            presence(out, &step, is_required, has_default);
+            let lacks = is_required == (false, true) && !self.has_default(member, sites)?;
+            presence(out, &step, is_required, lacks.then_some(Verdict::NeedsDefault));
             self.member_at(out, step.clone(), (before.ty, member.ty), sites)?;
             let (was, is) = (before.default.as_deref(), member.default.as_deref());
             if !self.keywords.same(was, is) {
@@ -326,14 +326,14 @@ pub(super) fn presence(
     out: &mut Found,
     step: &Option<Segment>,
     is_required: (bool, bool),
-    has_default: bool,
+    unfilled: Option<Verdict>,
 ) {
     let (what, verdict, old, new) = match is_required {
         (true, false) => (What::MadeOptional, Verdict::Compatible, "required", "optional"),
-        (false, true) if has_default => {
-            (What::MadeRequired, Verdict::Compatible, "optional", "required")
+        (false, true) => {
+            let verdict = unfilled.unwrap_or(Verdict::Compatible);
+            (What::MadeRequired, verdict, "optional", "required")
         }
-        (false, true) => (What::MadeRequired, Verdict::NeedsDefault, "optional", "required"),
         _ => return,
     };
     out.push(Local::new(what, verdict).at(step.clone()).sides(old, new).entry());

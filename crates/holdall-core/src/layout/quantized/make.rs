@@ -4,8 +4,9 @@
 //! represented: `scale = (greatest - least) / (2^bits - 1)`, `zero = round(-least / scale)`. An element becomes
 //! the `q` nearest to `element / scale + zero`. Computed in `f64`, rounded to nearest, ties to even.
 
-use super::{ATTRIBUTE, BITS, NOT_FINITE, Packing, Quantized, QuantizedParts};
+use super::{ATTRIBUTE, BITS, Packing, Quantized, QuantizedParts};
 use crate::error::Result;
+use crate::layout::NOT_FINITE;
 use crate::layout::dense::Dense;
 use crate::layout::{DENSE_LIMIT, Decoded, LENGTH, errors_of};
 use crate::limits::Limits;

@@ -72,10 +72,6 @@ crate::error::rules! {
     /// Zero points that are missing or of a type that is none.
     pub ZEROS: Malformed "quantized/zeros"
         "Zero points are floats or integers, and there when quantization is not symmetric.";
-    /// Elements that no quantized ones stand for.
-    pub NOT_FINITE: Unsupported "quantized/not-finite"
-        "Elements are quantized where all of them are finite numbers of `f32`."
-        hint "a rule that keeps this tensor as it is leaves it out";
     /// A row's group that is not there.
     pub GROUP_INDEX: Malformed "quantized/group-index"
         "`g_idx` is one integer for each row, each the number of a group, and groups run down the \
