@@ -37,3 +37,8 @@ pub use rules::RULES;
 pub use stream::{ModelStream, Ready, stream_model};
 /// The version of wgpu that devices and buffers are of.
 pub use wgpu;
+
+/// What the guide shows.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/gpu.md")]
+struct Guide;

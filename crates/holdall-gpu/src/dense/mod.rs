@@ -243,7 +243,7 @@ fn of_small(logical: &LogicalType) -> Result<Reading> {
     };
     // Two codes to a byte are given as both of its halves.
     let bytes: Vec<u8> = match codes {
-        16 => (0..8).map(|i| 2 * i | (2 * i + 1) << 4).collect(),
+        16 => (0..8).map(|i| (2 * i) | ((2 * i + 1) << 4)).collect(),
         _ => (0..=255).collect(),
     };
     let mut values = vec![0f32; codes];

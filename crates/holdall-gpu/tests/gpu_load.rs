@@ -223,6 +223,42 @@ fn a_hundred_loads_leave_no_memory_behind() {
 }
 
 #[test]
+#[ignore = "1 GiB; `cargo xtask gpu` runs it"]
+fn every_byte_of_a_gigabyte_is_on_the_device() {
+    let Some((device, queue)) = device() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("large.zt");
+    let specs: Vec<TensorSpec> =
+        (0..16).map(|n| TensorSpec::dense(format!("t{n}"), DType::U8, [(64 << 20) + n])).collect();
+    let bytes = noise(1 << 20, 7);
+    // No two pieces of the file are the same.
+    let piece = |n: usize, at: usize| {
+        let mut piece = bytes.clone();
+        piece[..16].copy_from_slice(&((n as u128) << 64 | at as u128).to_le_bytes());
+        piece
+    };
+    let options = WriteOptions::new().with_digest(Some(Algorithm::Crc32c));
+    let mut writer = Writer::create(&path, &options).unwrap();
+    for (n, spec) in specs.into_iter().enumerate() {
+        let len = spec.shape[0] as usize;
+        writer.tensor(spec).unwrap();
+        for at in (0..len).step_by(1 << 20) {
+            writer.write(&piece(n, at)[..(len - at).min(1 << 20)]).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    let model = load_model(&device, &queue, &open_checked(&path), &LoadOptions::new()).unwrap();
+    for n in 0..16 {
+        let tensor = model.tensor(&format!("t{n}")).unwrap();
+        let found = tensor.read(&device, &queue, &Role::Data).unwrap();
+        assert_eq!(found.len(), (64 << 20) + n);
+        for (i, found) in found.chunks(1 << 20).enumerate() {
+            assert!(*found == piece(n, i << 20)[..found.len()], "t{n} differs in MiB {i}");
+        }
+    }
+}
+
+#[test]
 fn every_rule_is_in_the_document() {
     let text = include_str!("../../../docs/gpu.md");
     for rule in holdall_gpu::RULES.iter() {
