@@ -4,7 +4,10 @@ mod common;
 
 use common::{device, noise, open, with_limits};
 use holdall::model::block::BLOCK_TYPES;
-use holdall::{DType, File, Layout, LogicalType, TensorSpec, WriteOptions, Writer, formats};
+use holdall::{
+    ComponentSpec, DType, File, Layout, LogicalType, Role, TensorSpec, Value, WriteOptions, Writer,
+    formats,
+};
 use holdall_gpu::{Converter, Float, LoadOptions, load_model};
 use std::path::Path;
 
@@ -168,4 +171,113 @@ fn what_has_no_shader_is_said() {
     let e = converter.dense(model.tensor("w").unwrap(), Float::F32).unwrap_err();
     assert_eq!((e.code(), e.tensor()), ("gpu/conversion", Some("w")));
     assert!(e.to_string().contains("f64"), "{e}");
+}
+
+/// Bits, elements and words of a block, the type of its words, the name of the packing.
+type Way = (u64, u64, u64, DType, Option<&'static str>);
+
+const WAYS: [Way; 9] = [
+    (4, 8, 1, DType::I32, None),
+    (4, 2, 1, DType::U8, Some("2_per_u8")),
+    (8, 1, 1, DType::I8, Some("1_per_i8")),
+    (2, 16, 1, DType::U32, None),
+    (3, 10, 1, DType::I32, Some("10_per_i32")),
+    (3, 32, 3, DType::I32, Some("32_per_3_i32")),
+    (5, 8, 5, DType::U8, None),
+    (1, 8, 1, DType::U8, None),
+    (4, 8, 1, DType::I32, Some("8_per_i32_awq")),
+];
+
+/// Numbers that have an exact half.
+fn halves(count: u64, dtype: DType) -> Vec<u8> {
+    let numbers = (0..count).map(|i| ((i * 37 % 101) as f32 - 50.0) / 16.0);
+    match dtype {
+        DType::F32 => numbers.flat_map(f32::to_le_bytes).collect(),
+        DType::F16 => numbers.flat_map(|x| half::f16::from_f32(x).to_le_bytes()).collect(),
+        _ => numbers.flat_map(|x| half::bf16::from_f32(x).to_le_bytes()).collect(),
+    }
+}
+
+#[test]
+fn groups_are_the_same_wherever_they_are_worked_out() {
+    let Some((device, queue)) = device() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.zt");
+    let converter = Converter::new(&device, &queue);
+    let (rows, columns) = (40u64, 64u64);
+    let mut tried = 0;
+    for (n, (bits, per, words, word, name)) in WAYS.into_iter().enumerate() {
+        for axis in [None, Some(0)] {
+            for (size, scale) in [(16i64, DType::F32), (-1, DType::F16)] {
+                let is_awq = name.is_some_and(|n| n.ends_with("awq"));
+                let down = axis == Some(0) && !is_awq;
+                let block = words * word.width();
+                let len = match down {
+                    true => rows.div_ceil(per) * columns * block,
+                    false => (rows * columns).div_ceil(per) * block,
+                };
+                let groups = match (axis, size) {
+                    (None, -1) => rows,
+                    (None, size) => (rows * columns).div_ceil(size as u64),
+                    (Some(_), -1) => columns,
+                    (Some(_), size) => rows.div_ceil(size as u64) * columns,
+                };
+                let mut zeros = vec![None, Some((DType::F16, halves(groups, DType::F16)))];
+                zeros.push(Some((DType::I8, (0..groups).map(|g| (g % 16) as u8).collect())));
+                if word.width() > 1 && !(axis.is_some() && columns % per != 0) {
+                    let len = groups.div_ceil(per) * block;
+                    zeros.push(Some((word, noise_of_bytes(len as usize))));
+                }
+                for zeros in zeros {
+                    let mut spec = TensorSpec::dense("w", word, [rows, columns]);
+                    spec.layout = Layout::QuantizedGroup;
+                    let integer = |n: i64| Value::Integer(n.into());
+                    spec.attributes.set("bits", integer(bits as i64));
+                    spec.attributes.set("group_size", integer(size));
+                    spec.attributes.set("zero_offset", integer((n % 2) as i64));
+                    if let Some(name) = name {
+                        spec.attributes.set("packing", Value::Text(name.into()));
+                    }
+                    if let Some(axis) = axis {
+                        spec.attributes.set("axis", integer(axis));
+                    }
+                    let mut parts = vec![
+                        (
+                            ComponentSpec::new(Role::PackedWeight, word, len),
+                            noise_of_bytes(len as usize),
+                        ),
+                        (
+                            ComponentSpec::new(Role::Scales, scale, groups * scale.width()),
+                            halves(groups, scale),
+                        ),
+                    ];
+                    if let Some((dtype, bytes)) = zeros {
+                        let spec = ComponentSpec::new(Role::Zeros, dtype, bytes.len() as u64);
+                        parts.push((spec, bytes));
+                    }
+                    spec.components = parts.iter().map(|(spec, _)| spec.clone()).collect();
+                    let options = WriteOptions::new().with_overwrite(true);
+                    let mut writer = Writer::create(&path, &options).unwrap();
+                    writer.tensor(spec).unwrap();
+                    for (_, bytes) in &parts {
+                        writer.write(bytes).unwrap();
+                    }
+                    writer.finish().unwrap();
+                    let what = format!(
+                        "{bits} bits, {name:?}, axis {axis:?}, groups of {size}, {} parts",
+                        parts.len()
+                    );
+                    let file = open(&path);
+                    let model = load_model(&device, &queue, &file, &LoadOptions::new()).unwrap();
+                    let wide = converter.dense(model.tensor("w").unwrap(), Float::F32).unwrap();
+                    let wide = wide.read(&device, &queue).unwrap();
+                    let wide = wide.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b));
+                    let ours = file.tensor("w").unwrap().to_dense().unwrap().to_f32().unwrap();
+                    assert!(ours.iter().map(|x| x.to_bits()).eq(wide), "{what}");
+                    tried += 1;
+                }
+            }
+        }
+    }
+    assert!(tried > 100, "{tried}");
 }

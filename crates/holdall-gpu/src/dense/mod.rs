@@ -1,4 +1,6 @@
-//! Tensors made dense on the device: floats of other types, and blocks of quantized ones.
+//! Tensors made dense on the device: floats of other types, blocks and groups of quantized ones.
+
+mod groups;
 
 use crate::device::guarded;
 use crate::model::{Component, Page, Tensor};
@@ -56,32 +58,40 @@ impl Converter {
     ///
     /// # Errors
     /// `gpu/conversion` for elements or a layout without a shader: integers of 32 bits and more, `f64`, complex numbers, sparse
-    /// tensors, groups, and blocks with tables (IQ1 to IQ3, NVFP4); `gpu/pages` for more pages than the device binds at once;
+    /// tensors, groups that each row names, and blocks with tables (IQ1 to IQ3, NVFP4); `gpu/pages` for more pages than the device binds at once;
     /// `gpu/memory`, `gpu/refused`.
     pub fn dense(&self, tensor: &Tensor, to: Float) -> Result<Component> {
         self.convert(tensor, to).map_err(|e| e.in_tensor(tensor.name()))
     }
 
     fn convert(&self, tensor: &Tensor, to: Float) -> Result<Component> {
-        let data = tensor.component(&Role::Data)?;
+        let data = match tensor.info().layout() {
+            Layout::QuantizedGroup => tensor.component(&Role::PackedWeight)?,
+            _ => tensor.component(&Role::Data)?,
+        };
         let read = reading(tensor, data)?;
+        let mut parts = vec![("data", data)];
+        for (name, role) in &read.parts {
+            parts.push((name, tensor.component(role)?));
+        }
+        let pages: Vec<&Page> = parts.iter().flat_map(|(_, c)| &c.pages).collect();
         let count: u64 = tensor.shape().iter().product();
         let limits = self.device.limits();
         let most = u64::from(limits.max_storage_buffers_per_shader_stage);
-        if data.pages.len() as u64 + 2 > most {
-            let message = format!("{} pages and two more, {most} bindings", data.pages.len());
+        if pages.len() as u64 + 2 > most {
+            let message = format!("{} pages and two more, {most} bindings", pages.len());
             return Err(PAGES.broken(message));
         }
         // Bytes and elements are counted in 32 bits there.
         if data.len.max(count) > u64::from(u32::MAX) {
             return Err(CONVERSION.broken(format!("{count} elements in {} bytes", data.len)));
         }
-        let source = source(data, &read, to);
+        let source = source(&parts, &read, to);
         let table = match read.table.len() as u64 * 4 {
             0 => None,
             len => Some(self.room(len, Sizes::of(&limits)?)?),
         };
-        let mut read_from: Vec<&Page> = data.pages.iter().collect();
+        let mut read_from = pages;
         if let Some(table) = &table {
             let bytes: Vec<u8> = read.table.iter().flat_map(|word| word.to_le_bytes()).collect();
             guarded(&self.device, format_args!("a table"), || {
@@ -194,11 +204,21 @@ struct Reading {
     /// Words that it looks values up in, as the binding `table`.
     table: Vec<u32>,
     blocks: bool,
+    /// Functions of its own.
+    code: String,
+    /// Components that it reads besides, under which names.
+    parts: Vec<(&'static str, Role)>,
 }
 
 impl Reading {
     fn of(body: impl Into<String>) -> Reading {
-        Reading { body: body.into(), table: Vec::new(), blocks: false }
+        Reading {
+            body: body.into(),
+            table: Vec::new(),
+            blocks: false,
+            code: String::new(),
+            parts: Vec::new(),
+        }
     }
 }
 
@@ -206,6 +226,7 @@ fn reading(tensor: &Tensor, data: &Component) -> Result<Reading> {
     match tensor.info().layout() {
         Layout::Dense => of_dense(data),
         Layout::Blocks(of) => of_blocks(of),
+        Layout::QuantizedGroup => groups::of_groups(tensor),
         other => Err(CONVERSION.broken(format!("the layout `{}` has no shader", other.as_str()))),
     }
 }
@@ -214,19 +235,34 @@ fn of_dense(data: &Component) -> Result<Reading> {
     if let Some(logical) = &data.logical_type {
         return of_small(logical);
     }
-    Ok(Reading::of(match data.dtype {
-        DType::F32 => "return data_word(i);",
-        DType::F16 => "return bits_of_half(data_u16(2u * i));",
-        DType::Bf16 => {
+    of_plain("data", data).map(Reading::of)
+}
+
+/// The body of a function that reads number `i` of a component, of a type that is plain.
+fn of_plain(name: &str, c: &Component) -> Result<String> {
+    let body = match c.dtype {
+        _ if c.logical_type.is_some() => None,
+        DType::F32 => Some("return data_word(i);"),
+        DType::F16 => Some("return bits_of_half(data_u16(2u * i));"),
+        DType::Bf16 => Some(
             "let x = data_u16(2u * i) << 16u;
-    return x | select(0u, 0x400000u, (x & 0x7fffffffu) > 0x7f800000u);"
+    return x | select(0u, 0x400000u, (x & 0x7fffffffu) > 0x7f800000u);",
+        ),
+        DType::I16 => Some("return bitcast<u32>(f32((i32(data_u16(2u * i)) ^ 32768) - 32768));"),
+        DType::U16 => Some("return bitcast<u32>(f32(data_u16(2u * i)));"),
+        DType::I8 => Some("return bitcast<u32>(f32(data_i8(i)));"),
+        DType::U8 | DType::Bool => Some("return bitcast<u32>(f32(data_u8(i)));"),
+        // Zero points of a few bits, in words: exact.
+        DType::I32 | DType::U32 if name == "zeros" => {
+            Some("return bitcast<u32>(f32(bitcast<i32>(data_word(i))));")
         }
-        DType::I16 => "return bitcast<u32>(f32((i32(data_u16(2u * i)) ^ 32768) - 32768));",
-        DType::U16 => "return bitcast<u32>(f32(data_u16(2u * i)));",
-        DType::I8 => "return bitcast<u32>(f32(data_i8(i)));",
-        DType::U8 | DType::Bool => "return bitcast<u32>(f32(data_u8(i)));",
-        other => return Err(CONVERSION.broken(format!("elements of {other} have no shader"))),
-    }))
+        _ => None,
+    };
+    let body = body.ok_or_else(|| {
+        let e = CONVERSION.broken(format!("elements of {} have no shader", c.dtype));
+        e.in_component(&c.role)
+    })?;
+    Ok(body.replace("data_", &format!("{name}_")))
 }
 
 /// Small floats are looked up in a table of all of them, made by the same code as on the processor.
@@ -268,23 +304,27 @@ fn of_blocks(of: &BlockType) -> Result<Reading> {
     Ok(Reading { blocks: true, ..Reading::of(body) })
 }
 
-fn source(data: &Component, read: &Reading, to: Float) -> String {
+fn source(parts: &[(&str, &Component)], read: &Reading, to: Float) -> String {
     let mut out = String::from(
         "struct Span { first: u32, count: u32, across: u32, unused: u32 }
 @group(0) @binding(0) var<uniform> span: Span;
 @group(0) @binding(1) var<storage, read_write> result: array<u32>;
 ",
     );
-    out.push_str(&shader::paged("data", 0, 2, data));
+    let mut binding = 2;
+    for (name, component) in parts {
+        out.push_str(&shader::paged(name, 0, binding, component));
+        binding += component.pages.len() as u32;
+    }
     out.push_str(include_str!("halves.wgsl"));
     if read.blocks {
         out.push_str(include_str!("blocks.wgsl"));
     }
     if !read.table.is_empty() {
-        let binding = 2 + data.pages.len();
         let _ =
             writeln!(out, "@group(0) @binding({binding}) var<storage, read> table: array<u32>;");
     }
+    out.push_str(&read.code);
     let _ = write!(out, "fn element(i: u32) -> u32 {{\n    {}\n}}\n", read.body);
     let per_word = 4 / to.dtype().width();
     let store = match to {
