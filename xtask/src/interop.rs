@@ -115,6 +115,12 @@ fn python(target: &Path) -> Result<Option<PathBuf>, String> {
     Ok(Some(python))
 }
 
+/// A real model of 90 MB, fetched once; `None` where it cannot be.
+pub(crate) fn real_model() -> Option<PathBuf> {
+    let target = others_target();
+    model(&python(&target).ok()??, &target)
+}
+
 /// The real model, fetched once; `None` where it cannot be.
 fn model(python: &Path, target: &Path) -> Option<PathBuf> {
     let folder = target.join("model");

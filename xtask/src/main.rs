@@ -6,6 +6,7 @@ mod command;
 mod corpus;
 mod docs;
 mod fuzz;
+mod gpu;
 mod interop;
 mod layers;
 mod python;
@@ -56,6 +57,11 @@ const TASKS: &[Task] = &[
         fuzz::smoke,
     ),
     task("interop", "compares with the published packages, which it fetches", interop::interop),
+    task(
+        "gpu",
+        "tests the crate for GPUs, on a driver that it installs where there is none",
+        gpu::gpu,
+    ),
     task("python", "builds the Python package, installs and tests it; --release", python::python),
     task("sizes", "lists files over 400 lines, refuses them over 800", sizes::sizes),
     task(

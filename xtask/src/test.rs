@@ -1,7 +1,7 @@
 //! All that must pass before a change lands.
 
 use crate::command::{Outcome, Run, cargo};
-use crate::{check, docs, fuzz, interop, layers, python, sizes, wasm};
+use crate::{check, docs, fuzz, gpu, interop, layers, python, sizes, wasm};
 use std::time::Instant;
 
 /// A stage and its name.
@@ -16,6 +16,7 @@ const STAGES: &[Stage] = &[
     ("features", check::features),
     ("wasm", wasm::wasm),
     ("tests", tests),
+    ("GPU", gpu::gpu),
     ("hostile bytes", hostile_as_released),
     ("a million records", a_million_records),
     ("fuzzing", fuzz::smoke),

@@ -7,7 +7,7 @@
 
 use crate::buffer::Buffer;
 use crate::error::{BUFFER_LEN, NO_COMPONENT};
-use crate::executor::{Executor, Out, Pieces, checked_algorithm, tables_of};
+use crate::executor::{Executor, Out, Pieces, checked_algorithm, find_tables};
 use crate::file::File;
 use crate::open::{Check, Io};
 use crate::with_work;
@@ -19,7 +19,6 @@ use holdall_core::read::{Access, Cut, Extent, Part, Plan, Purpose, Want, check_d
 use holdall_core::{Component, Encoding, Error, Index, Remedy, Result, Role, TensorInfo};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Components farther apart than this are not read in one region.
 const MERGE_GAP: u64 = 64 << 10;
@@ -359,7 +358,7 @@ impl Layout {
             let want = &wants[at as usize];
             let mut earlier = order[like.clone()].iter().map(|(_, at)| *at);
             let c = &want.component;
-            let twin = earlier.find(|at| reads_the_same(&wants[*at as usize].component, c));
+            let twin = earlier.find(|at| wants[*at as usize].component.reads_the_same(c));
             if let Some(first) = twin.filter(|_| !stored.is_empty()) {
                 layout.same.push((at, first));
                 like.end = i + 1;
@@ -437,12 +436,6 @@ impl Layout {
     }
 }
 
-/// Whether two components of the same stored bytes decode to the same, under the same digest.
-fn reads_the_same(a: &Component, b: &Component) -> bool {
-    let way = |c: &Component| (c.encoding, c.byte_order, c.dtype.width(), c.decoded_len);
-    way(a) == way(b) && a.digest == b.digest
-}
-
 /// What a load of `tensors` fetches.
 pub(crate) fn plan(file: &File, tensors: &[TensorInfo], options: &LoadOptions) -> Result<Plan> {
     let mut wants = all_of(file, tensors, options)?;
@@ -459,13 +452,7 @@ fn planned(file: &File, mut wants: Vec<Want>, order: &[u32], align: u64) -> Resu
         let decoded = wants.iter_mut().filter(|want| !want.is_plain());
         decoded.for_each(|want| want.group = u32::MAX);
     } else {
-        let cut: Vec<usize> =
-            (0..wants.len()).filter(|at| wants[*at].component.table_extent().is_some()).collect();
-        let components: Vec<&Component> = cut.iter().map(|at| &wants[*at].component).collect();
-        let tables = tables_of(file.sources(), &components)?;
-        for (at, table) in cut.into_iter().zip(tables) {
-            wants[at].table = table.map(Arc::new);
-        }
+        find_tables(file.sources(), &mut wants)?;
     }
     terms.gap = terms.gap.max(MERGE_GAP);
     Ok(Plan::of(wants, order.iter().copied(), Cut { terms, align, whole: u64::MAX }))

@@ -379,6 +379,38 @@ impl NativeFile {
         Ok(out)
     }
 
+    /// The tensors of these numbers in the order of their bytes, for who brings them somewhere else: number, element type,
+    /// shape, decoded bytes, and the number of the first that has the same bytes and elements.
+    fn places<'py>(&self, py: Python<'py>, positions: Vec<usize>) -> PyResult<Bound<'py, PyList>> {
+        let mut all = Vec::with_capacity(positions.len());
+        for at in positions {
+            let tensor = self.tensor(py, at)?;
+            let c = tensor.require(&Role::Data).map_err(|e| errors::raise(py, &e))?;
+            all.push((c.stored, at, tensor, c));
+        }
+        all.sort_by_key(|(stored, at, ..)| (*stored, *at));
+        let out = PyList::empty(py);
+        let mut first: usize = 0;
+        for (i, (stored, at, tensor, c)) in all.iter().enumerate() {
+            if all[first].0 != *stored {
+                first = i;
+            }
+            let like = all[first..i].iter().find(|(_, _, other, o)| {
+                !stored.is_empty() && o.reads_the_same(c) && is_alike(other, tensor)
+            });
+            let dtype = dtype::name(c.dtype, c.logical_type.as_ref());
+            let shape = PyTuple::new(py, tensor.shape())?;
+            out.append((
+                *at,
+                dtype,
+                shape,
+                c.decoded_len,
+                like.map_or(*at, |(_, first, ..)| *first),
+            ))?;
+        }
+        Ok(out)
+    }
+
     /// Decodes many components into buffers: tuples of number, role and buffer.
     #[pyo3(signature = (buffers, threads, check, progress))]
     fn load_into<'py>(

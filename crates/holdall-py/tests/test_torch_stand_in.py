@@ -160,3 +160,77 @@ def test_tied_tensors_and_types_that_this_torch_lacks(torch, tmp_path):
     sparse.layout = "sparse_coo"
     with pytest.raises(holdall.Unsupported):
         holdall.save(tmp_path / "b.zt", {"a": sparse})
+
+
+class Late:
+    """A device that copies as late as it may: what is read into memory before its copy is done is what it copies."""
+
+    def __init__(self):
+        self.waiting, self.done, self.rooms, self.moved = [], 0, 0, 0
+
+    def host(self, length):
+        return Bytes(np.zeros(length, np.uint8))
+
+    def room(self, length):
+        self.rooms += 1
+        return Bytes(np.full(length, 0xAA, np.uint8))
+
+    def copy(self, to, start):
+        self.waiting.append((to, start))
+
+    def mark(self):
+        return len(self.waiting)
+
+    def wait(self, mark):
+        for to, start in self.waiting[self.done : mark]:
+            to.a[:] = start.a
+        self.done = max(self.done, mark)
+
+    def finish(self):
+        self.wait(len(self.waiting))
+
+    def move(self, host):
+        self.moved += 1
+        return host
+
+
+class Bytes(Tensor):
+    """Memory of a device or of the host."""
+
+    def __init__(self, a):
+        super().__init__(a, dtype("uint8", "uint8"))
+
+    def __getitem__(self, key):
+        return Bytes(self.a[key])
+
+    def view(self, dtype):
+        return Tensor(self.a.view(dtype.like), dtype)
+
+
+@pytest.mark.parametrize("largest", [1 << 20, 9000])
+def test_what_is_copied_to_a_device_is_read_into_no_memory_before_its_time(torch, tmp_path, monkeypatch, largest):
+    from holdall import _cuda
+
+    monkeypatch.setattr(_cuda, "SLOT", 8192)
+    monkeypatch.setattr(_cuda, "REGION", 4096)
+    monkeypatch.setattr(_cuda, "LARGEST", largest)
+    rng = np.random.default_rng(1)
+    given = {f"t{i}": rng.random(rng.integers(0, 900), np.float32) for i in range(60)}
+    given["large"] = rng.random(5000).astype(np.float64)
+    given["again"] = given["t7"] if given["t7"].size else given["large"]
+    given["flat"] = np.arange(12, dtype=np.int64).reshape(3, 4)
+    for options in ({}, {"encoding": "zstd"}):
+        path = tmp_path / f"a{len(options)}.zt"
+        holdall.save(path, given, **options)
+        on = Late()
+        with holdall.open(path) as f:
+            names = list(f)
+            found = _cuda.load(f._native, list(range(len(f))), on)
+        assert list(found) == names
+        for name, x in given.items():
+            assert found[name].shape == x.shape and found[name].a.tobytes() == x.tobytes(), name
+        # Neighbours share memory, and so do tied ones.
+        assert on.rooms < len(given) * 0.8
+        assert on.moved == (largest == 9000)
+        twin = "t7" if given["t7"].size else "large"
+        assert np.shares_memory(found["again"].a, found[twin].a)

@@ -99,6 +99,14 @@ impl Sums {
         self.whole.append(&mut other.whole);
     }
 
+    /// Takes out the digest of one component, of which all shares came.
+    pub fn take_digest(&mut self, want: u32) -> Option<Digest> {
+        let is_own = |number: u32| number == want;
+        let shares = self.shares.extract_if(.., |s| is_own(s.want)).collect();
+        let whole = self.whole.extract_if(.., |(number, _)| is_own(*number)).collect();
+        Sums { shares, whole }.finish().pop().map(|(_, digest)| digest)
+    }
+
     /// The digests of each component of which shares came, in rising order of the numbers of wants.
     pub fn finish(self) -> Vec<(u32, Digest)> {
         let Sums { mut shares, mut whole } = self;

@@ -97,6 +97,12 @@ fn is_plain(c: &Component) -> bool {
 }
 
 impl Component {
+    /// Whether this and another component of the same stored bytes decode to the same, under the same digest.
+    pub fn reads_the_same(&self, other: &Component) -> bool {
+        let way = |c: &Component| (c.encoding, c.byte_order, c.dtype.width(), c.decoded_len);
+        way(self) == way(other) && self.digest == other.digest
+    }
+
     /// The stored bytes in which its seek table is to be looked for; `None` for a component that has none, and for a
     /// big-endian one, whose frames may end inside elements that are to be turned round.
     pub fn table_extent(&self) -> Option<Extent> {

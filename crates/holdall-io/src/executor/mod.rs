@@ -11,8 +11,8 @@ mod sources;
 
 pub(crate) use pieces::StoredPieces;
 pub use pieces::{Pieces, Place};
-pub(crate) use range::ranges;
-pub use range::{frames_range, range, table_of, tables_of};
+pub(crate) use range::{find_tables, ranges};
+pub use range::{frames_range, plan, range, table_of, tables_of};
 pub use run::{Executor, Out, Visit};
 pub use sources::Sources;
 

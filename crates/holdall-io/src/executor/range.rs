@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::executor::{Executor, Out, Pieces, Sources};
-use crate::file::Tensor;
+use crate::file::{File, Tensor};
 use crate::source::read_part;
 use crate::work::Work;
 use bytes::Bytes;
@@ -247,4 +247,28 @@ pub fn tables_of(sources: &Sources, components: &[&Component]) -> Result<Vec<Opt
         asked = longer;
     }
     Ok(out)
+}
+
+/// Finds out where the frames are of those wants that may have a table of them.
+pub(crate) fn find_tables(sources: &Sources, wants: &mut [Want]) -> Result<()> {
+    let cut: Vec<usize> =
+        (0..wants.len()).filter(|at| wants[*at].component.table_extent().is_some()).collect();
+    let components: Vec<&Component> = cut.iter().map(|at| &wants[*at].component).collect();
+    let tables = tables_of(sources, &components)?;
+    for (at, table) in cut.into_iter().zip(tables) {
+        wants[at].table = table.map(Arc::new);
+    }
+    Ok(())
+}
+
+/// The plan for `wants` in the order of their groups, and in each group in that of their bytes.
+///
+/// # Errors
+/// Io, from reading the tables of frames of a file at hand.
+pub fn plan(file: &File, mut wants: Vec<Want>) -> Result<Plan> {
+    let terms = file.sources().terms();
+    if !terms.is_remote() {
+        find_tables(file.sources(), &mut wants)?;
+    }
+    Ok(Plan::new(wants, terms))
 }

@@ -9,7 +9,7 @@ use holdall_core::read::{
     Access, ComponentDecoder, Decoded, Digests, Extent, Fetch, Part, PartDecoder, Plan, Purpose,
     Sums, Want,
 };
-use holdall_core::{Error, ErrorKind, Limits, Result};
+use holdall_core::{Digest, Error, ErrorKind, Limits, Result};
 use std::sync::{Mutex, PoisonError};
 
 /// Bytes read at a time into memory where they are digested: few enough that the digest finds them in the
@@ -113,6 +113,59 @@ impl<'a> Executor<'a> {
         outs: Vec<Out<'m>>,
         visit: impl Fn(Visit<'_>) -> Result<()> + Sync,
     ) -> Result<Sums> {
+        let sums = Mutex::new(self.without_bytes(plan, &visit)?);
+        self.run_jobs(plan, longest_first(jobs(plan, outs)), &visit, |_, own| {
+            sums.lock().unwrap_or_else(PoisonError::into_inner).join(own);
+            Ok(())
+        })?;
+        Ok(sums.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Fetches everything, once, in the order of the plan, and shows it to `visit`, as [`Executor::run`] does. Tells
+    /// `done` of each want as soon as all of it was shown, with the digest of its stored bytes where that was wanted: it is
+    /// not compared.
+    ///
+    /// # Errors
+    /// As [`Executor::run`]; what `done` fails with.
+    pub fn run_each(
+        &self,
+        plan: &Plan,
+        visit: impl Fn(Visit<'_>) -> Result<()> + Sync,
+        done: impl Fn(u32, Option<Digest>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let mut sums = self.without_bytes(plan, &visit)?;
+        let mut left = vec![0u64; plan.wants().len()];
+        plan.parts().iter().for_each(|p| left[p.want as usize] += p.stored.end - p.stored.start);
+        for (number, _) in (0..).zip(&left).filter(|(_, left)| **left == 0) {
+            done(number, sums.take_digest(number))?;
+        }
+        let state = Mutex::new((sums, left));
+        self.run_jobs(plan, jobs(plan, Vec::new()), &visit, |fetches, own| {
+            let mut whole = Vec::new();
+            {
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                let (sums, left) = &mut *state;
+                sums.join(own);
+                for part in fetches.iter().flat_map(|fetch| plan.parts_of(fetch)) {
+                    let left = &mut left[part.want as usize];
+                    *left = left.saturating_sub(part.stored.end - part.stored.start);
+                    if *left == 0 {
+                        whole.push((part.want, sums.take_digest(part.want)));
+                    }
+                }
+            }
+            whole.into_iter().try_for_each(|(number, digest)| done(number, digest))
+        })
+    }
+
+    /// Does all jobs on threads, and hands on what each found out of digests.
+    fn run_jobs(
+        &self,
+        plan: &Plan,
+        jobs: Vec<Job<'_, '_>>,
+        visit: &(impl Fn(Visit<'_>) -> Result<()> + Sync),
+        after: impl Fn(&[Fetch], Sums) -> Result<()> + Sync,
+    ) -> Result<()> {
         let remote = self.sources.terms().at_once;
         let threads = match self.direct {
             true => self.threads * DIRECT_DEPTH,
@@ -124,17 +177,19 @@ impl<'a> Executor<'a> {
             decoded: Vec::new(),
             sums: Sums::default(),
         };
-        let sums = Mutex::new(self.without_bytes(plan, &visit)?);
-        workers::for_each(threads, jobs(plan, outs), kept, |kept, job| {
-            match job {
-                Job::Fetch(fetch, out) => self.fetch(kept, plan, fetch, out, &visit)?,
-                Job::Stream(fetches, out) => self.stream(kept, plan, fetches, out, &visit)?,
-            }
-            let own = std::mem::take(&mut kept.sums);
-            sums.lock().unwrap_or_else(PoisonError::into_inner).join(own);
-            Ok(())
-        })?;
-        Ok(sums.into_inner().unwrap_or_else(PoisonError::into_inner))
+        workers::for_each(threads, jobs, kept, |kept, job| {
+            let fetches = match job {
+                Job::Fetch(fetch, out) => {
+                    self.fetch(kept, plan, fetch, out, visit)?;
+                    std::slice::from_ref(fetch)
+                }
+                Job::Stream(fetches, out) => {
+                    self.stream(kept, plan, fetches, out, visit)?;
+                    fetches
+                }
+            };
+            after(fetches, std::mem::take(&mut kept.sums))
+        })
     }
 
     /// Looks at the wants for which nothing is fetched: they may have a digest all the same, or say that they decode to
@@ -399,10 +454,9 @@ impl<V: Fn(Visit<'_>) -> Result<()>> Stream<'_, V> {
     }
 }
 
-/// Cuts a plan into jobs: what is decoded in order first, the longest before the others, because no other thread
-/// can help with it; then everything else in its order.
+/// Cuts a plan into jobs, in its order.
 fn jobs<'p, 'm>(plan: &'p Plan, outs: Vec<Out<'m>>) -> Vec<Job<'p, 'm>> {
-    let (mut streams, mut jobs) = (Vec::new(), Vec::with_capacity(plan.fetches().len()));
+    let mut jobs = Vec::with_capacity(plan.fetches().len());
     let stream_of = |fetch: &Fetch| match plan.parts_of(fetch) {
         [part] if part.purpose == Purpose::Next => Some(part.want),
         _ => None,
@@ -419,13 +473,21 @@ fn jobs<'p, 'm>(plan: &'p Plan, outs: Vec<Out<'m>>) -> Vec<Job<'p, 'm>> {
         let out = outs.next().unwrap_or(Out::Nowhere);
         // The others of a stream have no place of their own.
         outs.by_ref().take(count - 1).for_each(drop);
-        match stream_of(first) {
-            None => jobs.push(Job::Fetch(first, out)),
-            Some(_) => streams.push((own, out)),
-        }
+        jobs.push(match stream_of(first) {
+            None => Job::Fetch(first, out),
+            Some(_) => Job::Stream(own, out),
+        });
     }
+    jobs
+}
+
+/// What is decoded in order comes first, the longest before the others, because no other thread can help with it; then
+/// everything else in its order.
+fn longest_first<'p, 'm>(mut jobs: Vec<Job<'p, 'm>>) -> Vec<Job<'p, 'm>> {
     let len = |own: &[Fetch]| own.iter().map(|f| f.extent.len()).sum::<u64>();
-    streams.sort_by_key(|(own, _)| std::cmp::Reverse(len(own)));
-    let streams = streams.into_iter().map(|(own, out)| Job::Stream(own, out));
-    streams.chain(jobs).collect()
+    jobs.sort_by_key(|job| match job {
+        Job::Stream(own, _) => (0, std::cmp::Reverse(len(own))),
+        Job::Fetch(..) => (1, std::cmp::Reverse(0)),
+    });
+    jobs
 }

@@ -188,6 +188,7 @@ class File:
         share: bool,
         make: Callable[[str, tuple[int, ...], str, Buffer, int, bool], Any],
     ) -> dict[str, Any]: ...
+    def places(self, positions: list[int]) -> list[tuple[int, str, tuple[int, ...], int, int]]: ...
     def load_into(
         self,
         buffers: list[tuple[int, str, Any]],

@@ -111,11 +111,17 @@ def load(file: "File", device: Any = None) -> dict[str, Any]:
         made = tensor(buffer, start, shape, dtype, host)
         return made.clone() if copy else made
 
-    out = native.load(positions, None, None, None, False, True, make)
+    if host is not None and module().device(host).type == "cuda":
+        from . import _cuda
+
+        dense = list(range(len(native))) if positions is None else positions
+        out = _cuda.load(native, dense, _cuda.Cuda(host))
+    else:
+        out = native.load(positions, None, None, None, False, True, make)
     for at in others:
         t = Tensor(file, at)
         out[t.name] = t.torch(host)
-    return {name: out[name] for name in native.names()} if others else out
+    return {name: out[name] for name in native.names()} if others or host is not None else out
 
 
 def of_numpy(a: "np.ndarray[Any, Any]", name: str, device: Any) -> Any:

@@ -156,7 +156,8 @@ impl Quantized {
     pub fn new(shape: &[u64], attributes: &Attributes, parts: QuantizedParts) -> Result<Quantized> {
         let count = element_count(shape)
             .ok_or_else(|| LENGTH.broken(format!("shape {shape:?} passes 2^64 elements")))?;
-        let plan = Plan::of(shape, attributes, &parts)?;
+        let words = &parts.packed_weight;
+        let plan = Scheme::new(shape, attributes, words.dtype, words.bytes.len() as u64)?;
         let matrix = (shape.first().copied().unwrap_or(1), shape.get(1).copied().unwrap_or(1));
         let direction = if plan.packs_rows {
             Direction::Rows { rows: matrix.0, columns: matrix.1 }
@@ -273,23 +274,43 @@ impl Computed for Quantized {
     }
 }
 
-/// What the attributes say.
-struct Plan {
-    packing: Packing,
-    /// `None` for one group a row or column.
-    group_size: Option<u64>,
-    groups_rows: bool,
-    packs_rows: bool,
-    zero_offset: f32,
-    is_symmetric: Option<bool>,
+/// What the attributes of a quantized tensor say.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Scheme {
+    /// How elements lie in words.
+    pub packing: Packing,
+    /// Elements of a group; `None` for one group a row or column.
+    pub group_size: Option<u64>,
+    /// Whether groups run down the rows of a matrix.
+    pub groups_rows: bool,
+    /// Whether words do.
+    pub packs_rows: bool,
+    /// What is added to zero points that are integers.
+    pub zero_offset: f32,
+    /// Whether zero points must be there (`false`) or not; `None` where nothing is said.
+    pub is_symmetric: Option<bool>,
 }
 
-impl Plan {
-    fn of(shape: &[u64], attributes: &Attributes, parts: &QuantizedParts) -> Result<Plan> {
+impl Scheme {
+    /// That of a tensor of layout `quantized_group`; nothing is read.
+    ///
+    /// # Errors
+    /// As [`Quantized::of`], but for lengths.
+    pub fn of(info: &TensorInfo) -> Result<Scheme> {
+        let words = info.component(&Role::PackedWeight).ok_or_else(|| {
+            crate::model::builder::MISSING_COMPONENT.broken("there is no component `packed_weight`")
+        })?;
+        let len = words.decoded_len.unwrap_or(0);
+        Scheme::new(info.shape(), info.attributes(), words.dtype, len)
+    }
+
+    /// `word` and `len` are the type of the words, and their bytes.
+    fn new(shape: &[u64], attributes: &Attributes, word: DType, len: u64) -> Result<Scheme> {
         let Some(bits) = integer(attributes, "bits")? else {
             return Err(ATTRIBUTE.broken("there is no attribute `bits`"));
         };
-        let bits = known_bits(bits, shape, &parts.packed_weight)?;
+        let bits = known_bits(bits, shape, len)?;
         let group_size = match integer(attributes, "group_size")? {
             None => return Err(ATTRIBUTE.broken("there is no attribute `group_size`")),
             Some(-1) => None,
@@ -305,7 +326,6 @@ impl Plan {
         }
         let named = text(attributes, "packing")?;
         let is_awq = order.is_some() || named.is_some_and(|name| name.ends_with("_awq"));
-        let word = parts.packed_weight.dtype;
         let packing = Packing::new(bits, named, is_awq, word)?;
         let groups_rows = runs_down(shape, attributes, "axis")?;
         let packs_rows = match runs_down(shape, attributes, "pack_axis")? {
@@ -320,7 +340,7 @@ impl Plan {
             Some(_) => return Err(ATTRIBUTE.broken("`sym` is not true or false")),
         };
         let groups_rows = groups_rows.unwrap_or(false);
-        Ok(Plan { packing, group_size, groups_rows, packs_rows, zero_offset, is_symmetric })
+        Ok(Scheme { packing, group_size, groups_rows, packs_rows, zero_offset, is_symmetric })
     }
 
     /// One zero point a group; `columns` is the width of the matrix of groups, 0 where it has none.
@@ -355,7 +375,7 @@ impl Plan {
 }
 
 /// The attribute `bits`, where it is a number that is known.
-fn known_bits(bits: i128, shape: &[u64], words: &Decoded) -> Result<u32> {
+fn known_bits(bits: i128, shape: &[u64], len: u64) -> Result<u32> {
     if bits < 1 {
         return Err(ATTRIBUTE.broken(format!("`bits` is {bits}")));
     }
@@ -363,8 +383,7 @@ fn known_bits(bits: i128, shape: &[u64], words: &Decoded) -> Result<u32> {
         return Ok(known);
     }
     // However they are packed, there must be room for them.
-    let len = words.bytes.len();
-    let room = (len as u128).saturating_mul(8);
+    let room = u128::from(len).saturating_mul(8);
     let count = u128::from(element_count(shape).unwrap_or(u64::MAX));
     if count.saturating_mul(bits.unsigned_abs()) > room {
         let message = format!("{count} elements of {bits} bits have no room in {len} bytes");

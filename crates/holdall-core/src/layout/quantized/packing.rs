@@ -46,7 +46,10 @@ impl Packing {
     }
 
     /// The same packing in words of another type of the same width.
-    pub(super) fn with_word(&self, word: DType) -> Result<Packing> {
+    ///
+    /// # Errors
+    /// `quantized/fit`, where it is of another width; `quantized/packing`.
+    pub fn with_word(&self, word: DType) -> Result<Packing> {
         if bits_of_word(word)? != self.word.width() * 8 {
             let message = format!("zero points of {word} are packed in words of {}", self.word);
             return Err(FIT.broken(message));
@@ -121,8 +124,13 @@ impl Packing {
         self.word
     }
 
+    /// Whether the elements of a word stand in AutoAWQ's order.
+    pub fn is_awq(&self) -> bool {
+        self.is_awq
+    }
+
     /// Whether an element is a signed word of its own.
-    pub(super) fn is_signed(&self) -> bool {
+    pub fn is_signed(&self) -> bool {
         self.word == DType::I8 && self.bits == 8 && (self.elements, self.words) == (1, 1)
     }
 
@@ -133,7 +141,7 @@ impl Packing {
     }
 
     /// The lowest bit of element `slot` in the stream of its words.
-    fn bit(&self, slot: u64) -> u64 {
+    pub fn bit(&self, slot: u64) -> u64 {
         let slot = if self.is_awq {
             let at = usize::try_from(slot).unwrap_or_default();
             u64::from(AWQ_SLOTS.get(at).copied().unwrap_or_default())

@@ -1,0 +1,90 @@
+//! A device to load to, and what it says when something is wrong.
+
+use crate::rules::{LOST, MEMORY, NO_ADAPTER, REFUSED};
+use holdall::{Error, Result};
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+/// The adapter that is best for computing, as wgpu finds it, with all the room for buffers that it has. Which adapters are
+/// looked at can be said by wgpu's variables: `WGPU_BACKEND`, `WGPU_ADAPTER_NAME`.
+///
+/// # Errors
+/// `gpu/no-adapter`.
+pub fn device() -> Result<(wgpu::Device, wgpu::Queue)> {
+    let instance =
+        wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env());
+    let adapter = wait(instance.request_adapter(&wgpu::RequestAdapterOptions {
+        power_preference: wgpu::PowerPreference::HighPerformance,
+        ..Default::default()
+    }));
+    let adapter = adapter.map_err(|e| NO_ADAPTER.broken("wgpu finds no adapter").with_cause(e))?;
+    let name = adapter.get_info().name;
+    let device = wait(adapter.request_device(&wgpu::DeviceDescriptor {
+        label: Some("holdall"),
+        required_limits: adapter.limits(),
+        ..Default::default()
+    }));
+    device.map_err(|e| NO_ADAPTER.broken(format!("`{name}` gives no device")).with_cause(e))
+}
+
+/// Does what may fail on the device, and answers the first error that it tells of. `doing` is what it was asked for.
+pub(crate) fn guarded<T>(
+    device: &wgpu::Device,
+    doing: fmt::Arguments<'_>,
+    what: impl FnOnce() -> T,
+) -> Result<T> {
+    use wgpu::ErrorFilter::{Internal, OutOfMemory, Validation};
+    let scopes = [OutOfMemory, Validation, Internal].map(|filter| device.push_error_scope(filter));
+    let out = what();
+    let found = scopes.into_iter().rev().fold(None, |found, scope| found.or(wait(scope.pop())));
+    match found {
+        None => Ok(out),
+        Some(e) => Err(refusal(e, doing)),
+    }
+}
+
+#[cold]
+fn refusal(e: wgpu::Error, doing: fmt::Arguments<'_>) -> Error {
+    match e {
+        wgpu::Error::OutOfMemory { .. } => {
+            MEMORY.broken(format!("the device has no memory for {doing}"))
+        }
+        wgpu::Error::Validation { description, .. } | wgpu::Error::Internal { description, .. } => {
+            let says = description.trim().replace('\n', " ");
+            REFUSED.broken(format!("the device refuses {doing}: {says}"))
+        }
+    }
+}
+
+#[cold]
+pub(crate) fn lost() -> Error {
+    LOST.broken("the device was lost")
+}
+
+/// Waits until the device has done what was submitted: up to `index`, or everything.
+pub(crate) fn done(device: &wgpu::Device, index: Option<wgpu::SubmissionIndex>) -> Result<()> {
+    let wait = wgpu::PollType::Wait { submission_index: index, timeout: None };
+    device.poll(wait).map(drop).map_err(|e| lost().with_cause(e))
+}
+
+/// Waits for a future on this thread.
+pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(out) => return out,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Models that are used while they arrive.
+
+use crate::load::{LoadOptions, Task};
+use crate::model::{Model, Tensor};
+use crate::rules::ENDED;
+use holdall::error::NOT_FOUND;
+use holdall::{Cancel, Error, File, Remedy, Result, select};
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread::JoinHandle;
+
+/// Begins to bring tensors of a file into buffers of a device, in the order that the options say, and answers at once: each
+/// tensor can be used as soon as it is there, while the rest is on its way. The file may be far away.
+///
+/// # Errors
+/// As [`load_model`](crate::load_model) has them for what is known before anything is read: names, room on the device.
+pub fn stream_model(
+    device: &wgpu::Device,
+    queue: &wgpu::Queue,
+    file: &File,
+    options: &LoadOptions,
+) -> Result<ModelStream> {
+    let task = Task::new(device, queue, file, options)?;
+    let numbers = task.tensors().iter().zip(0..).map(|(t, at)| (Arc::from(t.name()), at));
+    let shared = Arc::new(Shared {
+        numbers: numbers.collect(),
+        tensors: task.tensors().to_vec(),
+        state: Mutex::new(State { ready: vec![false; task.tensors().len()], ..State::default() }),
+        changed: Condvar::new(),
+    });
+    let (ended, teller) = (task.ended.clone(), Arc::clone(&shared));
+    let thread = std::thread::Builder::new().name("holdall-gpu".to_owned()).spawn(move || {
+        let end = task.run(|at| {
+            teller.tell(|state| {
+                state.ready[at] = true;
+                state.arrived.push(at);
+            });
+            Ok(())
+        });
+        teller.tell(|state| state.end = Some(end.map(|()| task.model)));
+    });
+    let thread =
+        thread.map_err(|e| holdall::error::IO.broken("no thread can be started").with_cause(e))?;
+    Ok(ModelStream { shared, ended, thread: Some(thread), next: 0 })
+}
+
+/// A model on its way to a device. An iterator over its tensors as they come; dropping it ends what brings them.
+pub struct ModelStream {
+    shared: Arc<Shared>,
+    ended: Cancel,
+    thread: Option<JoinHandle<()>>,
+    /// How many tensors the iterator has given.
+    next: usize,
+}
+
+struct Shared {
+    tensors: Vec<Tensor>,
+    numbers: HashMap<Arc<str>, usize>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    ready: Vec<bool>,
+    /// Tensors that are there, in the order in which they came.
+    arrived: Vec<usize>,
+    end: Option<Result<Model>>,
+    wakers: Vec<Waker>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut State)) {
+        let wakers = {
+            let mut state = self.state();
+            change(&mut state);
+            std::mem::take(&mut state.wakers)
+        };
+        self.changed.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until `look` finds what it looks for.
+    fn wait<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
+        let mut state = self.state();
+        loop {
+            match look(&state) {
+                Some(found) => return found,
+                None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    fn number(&self, name: &str) -> Result<usize> {
+        self.numbers.get(name).copied().ok_or_else(|| {
+            let e = NOT_FOUND.broken("no tensor of this name is on its way").in_tensor(name);
+            match select::nearest(name, self.numbers.keys().map(|name| &**name)) {
+                Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
+                None => e,
+            }
+        })
+    }
+
+    /// Tensor number `at` if it is there, or why it will not come.
+    fn look(&self, state: &State, at: usize) -> Option<Result<Tensor>> {
+        if state.ready[at] {
+            return Some(Ok(self.tensors[at].clone()));
+        }
+        state.end.as_ref().map(|end| Err(ended(end)))
+    }
+}
+
+/// Why a tensor that is not there will not come.
+#[cold]
+fn ended(end: &Result<Model>) -> Error {
+    match end {
+        Err(e) => e.clone(),
+        Ok(_) => ENDED.broken("the stream ended without it"),
+    }
+}
+
+impl ModelStream {
+    /// The tensor of that name, once it is there: filled, compared with its digests, and copied by the device before
+    /// whatever is submitted to the queue from then on.
+    ///
+    /// # Errors
+    /// NotFound; what ended the stream before the tensor came.
+    pub fn wait(&self, name: &str) -> Result<Tensor> {
+        let at = self.shared.number(name)?;
+        self.shared.wait(|state| self.shared.look(state, at))
+    }
+
+    /// As [`ModelStream::wait`], as a future.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn ready(&self, name: &str) -> Result<Ready> {
+        Ok(Ready { at: self.shared.number(name)?, shared: Arc::clone(&self.shared) })
+    }
+
+    /// How many tensors are there, and how many there will be.
+    pub fn progress(&self) -> (usize, usize) {
+        (self.shared.state().arrived.len(), self.shared.tensors.len())
+    }
+
+    /// Waits for the rest, and answers the whole model.
+    ///
+    /// # Errors
+    /// What ended the stream before all of it came.
+    pub fn finish(mut self) -> Result<Model> {
+        self.join();
+        match self.shared.state().end.take() {
+            Some(end) => end,
+            None => Err(ENDED.broken("the thread that brings the model ended early")),
+        }
+    }
+
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // What it panicked with was printed by its thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Iterator for ModelStream {
+    type Item = Result<Tensor>;
+
+    fn next(&mut self) -> Option<Result<Tensor>> {
+        if self.next == usize::MAX {
+            return None;
+        }
+        let (shared, next) = (&self.shared, self.next);
+        let found = shared.wait(|state| match (state.arrived.get(next), &state.end) {
+            (Some(at), _) => Some(Some(Ok(shared.tensors[*at].clone()))),
+            (None, Some(Ok(_))) => Some(None),
+            (None, Some(Err(e))) => Some(Some(Err(e.clone()))),
+            (None, None) => None,
+        });
+        self.next = match &found {
+            Some(Ok(_)) => next + 1,
+            _ => usize::MAX,
+        };
+        found
+    }
+}
+
+impl Drop for ModelStream {
+    fn drop(&mut self) {
+        self.ended.cancel();
+        self.join();
+    }
+}
+
+impl fmt::Debug for ModelStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (there, all) = self.progress();
+        f.debug_struct("ModelStream").field("there", &there).field("all", &all).finish()
+    }
+}
+
+/// A tensor on its way: [`ModelStream::ready`].
+pub struct Ready {
+    at: usize,
+    shared: Arc<Shared>,
+}
+
+impl Future for Ready {
+    type Output = Result<Tensor>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Tensor>> {
+        let mut state = self.shared.state();
+        match self.shared.look(&state, self.at) {
+            Some(found) => Poll::Ready(found),
+            None => {
+                if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+                    state.wakers.push(context.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+}

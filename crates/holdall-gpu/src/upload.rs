@@ -1,0 +1,163 @@
+//! Decoded bytes on their way into buffers, with a bound on what is under way.
+
+use crate::device::{done, guarded, lost};
+use crate::place::Spot;
+use holdall::Result;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Bytes after which what was written is handed to the device. wgpu frees staging memory only once it is done there.
+const SUBMIT_LEN: u64 = 4 << 20;
+
+/// A device, its buffers, and bytes on their way to them, from any number of threads.
+pub(crate) struct Upload {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    buffers: Vec<wgpu::Buffer>,
+    /// Bytes that may be in staging memory.
+    bound: u64,
+    staging: Mutex<Staging>,
+    /// Words of which only some bytes have come, by component and number.
+    edges: Mutex<HashMap<(usize, u64), Edge>>,
+}
+
+#[derive(Default)]
+struct Staging {
+    /// Bytes that were written and not handed over.
+    waiting: u64,
+    /// Bytes that the device is copying.
+    sent: VecDeque<(wgpu::SubmissionIndex, u64)>,
+    under_way: u64,
+}
+
+/// Some of the four bytes that the device writes at a time.
+#[derive(Default)]
+struct Edge {
+    bytes: [u8; 4],
+    /// How many have come.
+    count: u64,
+}
+
+/// A component: its pages and its length.
+pub(crate) struct Target<'t> {
+    pub(crate) number: usize,
+    pub(crate) spots: &'t [Spot],
+    pub(crate) len: u64,
+}
+
+impl Upload {
+    pub(crate) fn new(
+        device: &wgpu::Device,
+        queue: &wgpu::Queue,
+        buffers: Vec<wgpu::Buffer>,
+        bound: u64,
+    ) -> Upload {
+        Upload {
+            device: device.clone(),
+            queue: queue.clone(),
+            buffers,
+            bound: bound.max(2 * SUBMIT_LEN),
+            staging: Mutex::default(),
+            edges: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn buffers(&self) -> &[wgpu::Buffer] {
+        &self.buffers
+    }
+
+    /// Writes bytes of a component, of which `at` come before them. Each byte comes once, in any order.
+    pub(crate) fn write(&self, target: &Target<'_>, at: u64, bytes: &[u8]) -> Result<()> {
+        let end = at + bytes.len() as u64;
+        // Whole words, between what shares its word with bytes that come at another time.
+        let first = at.next_multiple_of(4).min(end);
+        let last = (end / 4 * 4).max(first);
+        let (head, rest) = bytes.split_at((first - at) as usize);
+        let (words, tail) = rest.split_at((last - first) as usize);
+        self.edge(target, at, head)?;
+        self.words(target, first, words)?;
+        self.edge(target, last, tail)
+    }
+
+    /// Bytes of one word.
+    fn edge(&self, target: &Target<'_>, at: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let word = at / 4;
+        let whole = {
+            let mut edges = unpoisoned(&self.edges);
+            let edge = edges.entry((target.number, word)).or_default();
+            let from = (at % 4) as usize;
+            edge.bytes[from..from + bytes.len()].copy_from_slice(bytes);
+            edge.count += bytes.len() as u64;
+            let is_whole = edge.count >= (target.len - word * 4).min(4);
+            if is_whole { edges.remove(&(target.number, word)) } else { None }
+        };
+        whole.map_or(Ok(()), |edge| self.words(target, word * 4, &edge.bytes))
+    }
+
+    /// Whole words, perhaps across pages.
+    fn words(&self, target: &Target<'_>, at: u64, bytes: &[u8]) -> Result<()> {
+        let (mut at, mut left, mut start) = (at, bytes, 0);
+        for spot in target.spots {
+            let end = start + spot.len.next_multiple_of(4);
+            if at < end && !left.is_empty() {
+                let now = (end - at).min(left.len() as u64).min(usize::MAX as u64);
+                let (own, rest) = left.split_at(now as usize);
+                self.send(spot.buffer, spot.offset + (at - start), own)?;
+                (at, left) = (at + now, rest);
+            }
+            start += spot.len;
+        }
+        Ok(())
+    }
+
+    /// Copies into staging memory, which the device copies on into the buffer.
+    fn send(&self, buffer: usize, offset: u64, bytes: &[u8]) -> Result<()> {
+        for (n, bytes) in bytes.chunks(SUBMIT_LEN as usize).enumerate() {
+            let Some(size) = wgpu::BufferSize::new(bytes.len() as u64) else { continue };
+            let offset = offset + n as u64 * SUBMIT_LEN;
+            let buffer = &self.buffers[buffer];
+            let written =
+                guarded(&self.device, format_args!("{size} bytes of staging memory"), || {
+                    let view = self.queue.write_buffer_with(buffer, offset, size);
+                    view.map(|mut view| view.copy_from_slice(bytes))
+                })?;
+            written.ok_or_else(lost)?;
+            self.account(size.get())?;
+        }
+        Ok(())
+    }
+
+    /// Hands over what was written, once it is enough, and waits while too much is under way.
+    fn account(&self, len: u64) -> Result<()> {
+        let mut staging = unpoisoned(&self.staging);
+        staging.waiting += len;
+        if staging.waiting < SUBMIT_LEN {
+            return Ok(());
+        }
+        let index = guarded(&self.device, format_args!("a copy"), || self.queue.submit([]))?;
+        let sent = std::mem::take(&mut staging.waiting);
+        staging.sent.push_back((index, sent));
+        staging.under_way += sent;
+        // What other threads write meanwhile comes on top: a piece for each.
+        while staging.under_way > self.bound - SUBMIT_LEN {
+            let Some((index, len)) = staging.sent.pop_front() else { break };
+            done(&self.device, Some(index))?;
+            staging.under_way -= len;
+        }
+        Ok(())
+    }
+
+    /// Hands over the rest and waits until the device has it all.
+    pub(crate) fn finish(&self) -> Result<()> {
+        guarded(&self.device, format_args!("a copy"), || self.queue.submit([]))?;
+        *unpoisoned(&self.staging) = Staging::default();
+        done(&self.device, None)
+    }
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

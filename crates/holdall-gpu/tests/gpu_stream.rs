@@ -1,0 +1,92 @@
+//! Models that are used while they arrive.
+
+mod common;
+#[path = "../../holdall/tests/server/mod.rs"]
+mod server;
+
+use common::{LENS, device, name, noise, open_checked, write};
+use holdall::{Algorithm, ErrorKind, OpenOptions, Role};
+use holdall_gpu::{LoadOptions, block_on, stream_model};
+use server::{Server, policy};
+
+#[test]
+fn tensors_come_in_the_order_that_was_asked_for_and_whole() {
+    let Some((device, queue)) = device() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.zt");
+    write(&path, "ztensor", Some(1), Some(Algorithm::Crc32c));
+    let server = Server::of(std::fs::read(&path).unwrap());
+    let far = OpenOptions::new().with_policy(policy()).open(server.url("/m.zt")).unwrap();
+    for file in [open_checked(&path), far] {
+        let options = LoadOptions::new()
+            .with_work(holdall::Work::new().with_threads(1))
+            .with_order(["layer.2.*", "layer.1.*"])
+            .unwrap();
+        let mut stream = stream_model(&device, &queue, &file, &options).unwrap();
+        let mut layers = Vec::new();
+        for tensor in stream.by_ref() {
+            let tensor = tensor.unwrap();
+            let i: usize = tensor.name().rsplit_once(".t").unwrap().1.parse().unwrap();
+            let bytes = tensor.read(&device, &queue, &Role::Data).unwrap();
+            assert!(bytes == noise(LENS[i], i as u64 + 1), "{} differs", tensor.name());
+            layers.push(i % 3);
+        }
+        assert_eq!(layers.len(), LENS.len());
+        // Over a network several answers come at once.
+        if !file.name().starts_with("http") {
+            assert_eq!(layers, [2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0]);
+        }
+        assert_eq!(stream.progress(), (LENS.len(), LENS.len()));
+        assert_eq!(stream.finish().unwrap().len(), LENS.len());
+    }
+}
+
+#[test]
+fn a_tensor_can_be_waited_for() {
+    let Some((device, queue)) = device() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.zt");
+    write(&path, "ztensor", None, Some(Algorithm::Crc32c));
+    let stream = stream_model(&device, &queue, &open_checked(&path), &LoadOptions::new()).unwrap();
+    let last = name(LENS.len() - 1);
+    assert_eq!(stream.wait(&last).unwrap().name(), last);
+    let first = block_on(stream.ready(&name(1)).unwrap()).unwrap();
+    assert_eq!(first.read(&device, &queue, &Role::Data).unwrap(), noise(LENS[1], 2));
+    let e = stream.wait("layer.1.t10000").unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotFound);
+    stream.finish().unwrap();
+}
+
+#[test]
+fn a_stream_that_is_cut_is_an_error_for_what_did_not_come() {
+    let Some((device, queue)) = device() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.zt");
+    write(&path, "ztensor", None, Some(Algorithm::Crc32c));
+    let file = open_checked(&path);
+    let last = file.tensor(&name(LENS.len() - 1)).unwrap();
+    let stored = last.components().next().unwrap().stored;
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[stored.end as usize - 1] ^= 0x80;
+    std::fs::write(&path, bytes).unwrap();
+    let mut stream =
+        stream_model(&device, &queue, &open_checked(&path), &LoadOptions::new()).unwrap();
+    let e = stream.wait(last.name()).unwrap_err();
+    assert_eq!((e.kind(), e.tensor()), (ErrorKind::Integrity, Some(last.name())));
+    let got: Vec<_> = stream.by_ref().collect();
+    assert!(got.len() < LENS.len() + 1);
+    assert!(got[..got.len() - 1].iter().all(Result::is_ok));
+    assert!(got[got.len() - 1].is_err());
+    assert_eq!(stream.finish().unwrap_err().kind(), ErrorKind::Integrity);
+}
+
+#[test]
+fn a_stream_that_nobody_wants_any_more_ends() {
+    let Some((device, queue)) = device() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.zt");
+    write(&path, "ztensor", Some(1), None);
+    for _ in 0..5 {
+        drop(stream_model(&device, &queue, &open_checked(&path), &LoadOptions::new()).unwrap());
+    }
+}

@@ -1,0 +1,48 @@
+//! The crate for GPUs, on whatever adapter there is: a driver that is a processor does where there is no graphics card.
+
+use crate::command::{Outcome, cargo, program, target};
+use crate::interop;
+use std::path::Path;
+
+/// A driver for Vulkan that is a processor, and what finds it.
+const PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
+
+/// `cargo xtask gpu`.
+pub(crate) fn gpu(_args: &[String]) -> Outcome {
+    if cfg!(target_os = "linux") && !has_driver() && !install() {
+        eprintln!(
+            "\n!!! SKIPPED: the GPU, for there is no driver for Vulkan, and Debian's package `{}` cannot be installed. \
+             Nothing was found out about it.\n",
+            PACKAGES[0]
+        );
+        return Ok(());
+    }
+    // With the whole workspace, so that nothing is built again for fewer features.
+    let tests = ["gpu_load", "gpu_stream", "gpu_dense"].into_iter().flat_map(|t| ["--test", t]);
+    cargo(["test", "--workspace"])
+        .args(tests)
+        .args(["--", "--include-ignored"])
+        .env("HOLDALL_GPU_TESTS", "required")
+        .run()?;
+    cargo(["build", "--workspace", "--example", "encoder"]).run()?;
+    let encoder = target().join("debug/examples/encoder");
+    program(&encoder).run()?;
+    match interop::real_model() {
+        Some(model) => program(&encoder).args([&model]).run(),
+        None => Ok(()),
+    }
+}
+
+fn has_driver() -> bool {
+    let folders = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"];
+    let has_any =
+        |folder: &&str| Path::new(folder).read_dir().is_ok_and(|mut d| d.next().is_some());
+    std::env::var_os("VK_DRIVER_FILES").is_some() || folders.iter().any(has_any)
+}
+
+/// Installs a driver, where that is allowed.
+fn install() -> bool {
+    let install =
+        || program("apt-get").args(["install", "--yes", "--no-install-recommends"]).args(PACKAGES);
+    install().succeeds() || (program("apt-get").args(["update"]).succeeds() && install().succeeds())
+}
