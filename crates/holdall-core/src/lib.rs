@@ -54,7 +54,7 @@ static TABLES: &[&[&Rule]] = &[
     #[cfg(feature = "carton")]
     wire::protobuf::RULES,
     wire::toml::RULES,
-    #[cfg(any(feature = "carton", feature = "pytorch"))]
+    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy"))]
     wire::zip::RULES,
     #[cfg(feature = "pytorch")]
     wire::pickle::RULES,

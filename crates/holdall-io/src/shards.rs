@@ -1,7 +1,6 @@
 //! Models of several files, opened as one: folders, index files that say which tensor is in which file, and the parts of a
 //! split GGUF file.
 
-use crate::arrays::is_npy;
 #[cfg(feature = "gguf")]
 use crate::error::SPLIT;
 use crate::error::{
@@ -69,11 +68,12 @@ fn format_by(name: &str) -> Option<&'static Format> {
     by_name(Path::new(name).extension()?.to_str()?)
 }
 
-/// Whether a file of that name is one of tensors, in a format that is known.
+/// Whether a file of that name is one of tensors, in a format that is known. Single arrays are not a model.
 fn is_tensors(name: &str) -> bool {
     // Anything is called `.bin`; of these, some are known.
     let is_known = || ["pytorch_model", "adapter_model"].iter().any(|own| name.contains(own));
-    format_by(name).is_some_and(|f| f.id != "carton") && (!name.ends_with(".bin") || is_known())
+    format_by(name).is_some_and(|f| !matches!(f.id, "carton" | "npy"))
+        && (!name.ends_with(".bin") || is_known())
 }
 
 /// Whether it is one of PyTorch's, by its name.
@@ -112,7 +112,6 @@ impl OpenOptions {
         }
         match path.is_dir() {
             true => self.open_folder(path).map(Some),
-            false if is_npy(path) => self.open_arrays(path).map(Some),
             false => Ok(None),
         }
     }
