@@ -51,7 +51,7 @@ static TABLES: &[&[&Rule]] = &[
     layout::described::RULES,
     wire::cbor::RULES,
     wire::npy::RULES,
-    #[cfg(feature = "carton")]
+    #[cfg(any(feature = "carton", feature = "onnx-file"))]
     wire::protobuf::RULES,
     wire::toml::RULES,
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy"))]

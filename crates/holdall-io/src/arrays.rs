@@ -29,7 +29,7 @@ impl OpenOptions {
         let mut builder: Option<IndexBuilder> = None;
         let mut sources: Vec<Arc<dyn ByteSource>> = Vec::new();
         for (name, path) in found {
-            let source = Array::open(&path)?;
+            let source = Reopened::open(&path)?;
             let placed = |e: holdall_core::Error| e.in_source(path.display());
             let header = source.header().map_err(placed)?;
             let (len, data) = (source.len, header.len.min(source.len)..source.len);
@@ -88,15 +88,15 @@ fn collect(
 }
 
 /// A file that is opened for each read, so that thousands of them do not take as many handles.
-struct Array {
+pub(crate) struct Reopened {
     path: PathBuf,
     len: u64,
 }
 
-impl Array {
-    fn open(path: &Path) -> Result<Array> {
+impl Reopened {
+    pub(crate) fn open(path: &Path) -> Result<Reopened> {
         let len = FileSource::open(path).map_err(|e| e.in_source(path.display()))?.len();
-        Ok(Array { path: path.to_owned(), len })
+        Ok(Reopened { path: path.to_owned(), len })
     }
 
     fn header(&self) -> Result<npy::Header> {
@@ -117,7 +117,7 @@ impl Array {
     }
 }
 
-impl ByteSource for Array {
+impl ByteSource for Reopened {
     fn len(&self) -> u64 {
         self.len
     }

@@ -29,7 +29,7 @@ const FIRST: [&str; 2] =
     ["model.safetensors.index.json", "diffusion_pytorch_model.safetensors.index.json"];
 
 /// Where the files of a model are.
-enum Home {
+pub(crate) enum Home {
     Folder(PathBuf),
     /// An address, up to the last `/`.
     Web(String),
@@ -37,7 +37,7 @@ enum Home {
 
 impl Home {
     /// Where the file at `path` is, and its name there.
-    fn of(path: &Path) -> (Home, &str) {
+    pub(crate) fn of(path: &Path) -> (Home, &str) {
         if let Some(url) = crate::http::is_url(path) {
             let address = url.split(['?', '#']).next().unwrap_or_default();
             let (base, name) = address.rsplit_once('/').unwrap_or_default();

@@ -21,6 +21,8 @@ mod kept;
 pub mod metatensor;
 #[cfg(feature = "numpy")]
 pub mod numpy;
+#[cfg(feature = "onnx-file")]
+pub mod onnx;
 #[cfg(feature = "pytorch")]
 pub mod pytorch;
 #[cfg(feature = "safetensors")]
@@ -125,6 +127,9 @@ pub static FORMATS: &[&Format] = &[
     // Last of the zips, because it asks for nothing but arrays in one.
     #[cfg(feature = "numpy")]
     &numpy::NPZ,
+    // Last of all, because nothing marks such a file.
+    #[cfg(feature = "onnx-file")]
+    &onnx::FORMAT,
 ];
 
 crate::error::rules! {

@@ -12,7 +12,7 @@ pub mod cursor;
 pub mod npy;
 #[cfg(feature = "pytorch")]
 pub mod pickle;
-#[cfg(feature = "carton")]
+#[cfg(any(feature = "carton", feature = "onnx-file"))]
 pub mod protobuf;
 pub mod toml;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy"))]
