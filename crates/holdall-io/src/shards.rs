@@ -76,9 +76,10 @@ fn is_tensors(name: &str) -> bool {
         && (!name.ends_with(".bin") || is_known())
 }
 
-/// Whether it is one of PyTorch's, by its name.
-fn is_pickle(name: &str) -> bool {
-    format_by(name).is_some_and(|f| f.id == "pytorch")
+/// Whether it is of a format, by its name, that stands beside the weights of many models: pickles of them and of other things, the
+/// same as a graph, arrays.
+fn is_beside(name: &str) -> bool {
+    format_by(name).is_some_and(|f| matches!(f.id, "pytorch" | "onnx" | "npz"))
 }
 
 /// The names of the files in a folder, sorted.
@@ -130,9 +131,8 @@ impl OpenOptions {
             return self.of_file(folder, name, shown);
         }
         let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
-        // Many models have their weights in pickles besides, and other things than weights too.
-        if tensors.iter().any(|name| !is_pickle(name)) {
-            tensors.retain(|name| !is_pickle(name));
+        if tensors.iter().any(|name| !is_beside(name)) {
+            tensors.retain(|name| !is_beside(name));
         }
         match tensors.as_slice() {
             [one] => self.open(folder.join(one)),

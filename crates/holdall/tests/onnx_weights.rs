@@ -264,3 +264,17 @@ fn damaged_files_are_survived() {
         }
     }
 }
+
+/// Where a model has other files, its graph is one of the things beside.
+#[test]
+fn a_folder_with_a_graph_is_a_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let graph = model(&[external("w", &[1], &[("location", "w.data")])]);
+    std::fs::write(dir.path().join("m.onnx"), graph).unwrap();
+    std::fs::write(dir.path().join("w.data"), [7; 4]).unwrap();
+    let file = holdall::open(dir.path()).unwrap();
+    assert_eq!(file.tensor("w").unwrap().bytes(&Role::Data).unwrap(), [7; 4][..]);
+    let options = Convert::new(WriteOptions::new());
+    convert(&file, dir.path().join("model.safetensors"), &options).unwrap();
+    assert_eq!(holdall::open(dir.path()).unwrap().format(), "safetensors");
+}

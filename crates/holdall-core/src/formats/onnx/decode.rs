@@ -1,7 +1,7 @@
 //! The index of a model: a walk through its graph.
 
 use super::tensor::{Data, External, Proto};
-use super::value::{count, described, entry, integer, lossy};
+use super::value::{Pairs, count, described, entry, integer, lossy};
 use super::{DATA, DEPTH, EXTERNAL, FORMAT, GRAPH, INDICES, LOCATION, NUMBERS, TEXT, element};
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Result, Shown as _};
@@ -202,7 +202,7 @@ impl<'w> Walk<'w> {
         functions: Vec<Value>,
     ) -> Result<Attributes, Stop> {
         let mut out = Attributes::new();
-        let (mut sets, mut metadata) = (Vec::new(), Vec::new());
+        let (mut sets, mut metadata) = (Pairs::default(), Pairs::default());
         for (number, item) in small {
             match (number, item) {
                 (1, Item::Varint(n)) => out.set("ir_version", integer(n)),
@@ -226,18 +226,19 @@ impl<'w> Walk<'w> {
                         _ => Value::Integer(0),
                     };
                     let domain = if domain.is_empty() { "ai.onnx".to_owned() } else { domain };
-                    sets.push((Value::Text(domain), version));
+                    sets.set(domain, version);
                 }
                 (14, Item::Bytes(run)) => {
                     let (key, value) = entry(&self.bytes(run)?)?;
-                    metadata.push((Value::Text(key), value));
+                    metadata.set(key, value);
                 }
                 _ => {}
             }
         }
         for (key, pairs) in [("opset_import", sets), ("metadata_props", metadata)] {
-            if !pairs.is_empty() {
-                out.push(key, Value::Map(pairs));
+            let pairs = pairs.into_value();
+            if !matches!(&pairs, Value::Map(pairs) if pairs.is_empty()) {
+                out.push(key, pairs);
             }
         }
         if !graph.name.is_empty() {

@@ -2,8 +2,32 @@
 
 use super::{TEXT, name_of};
 use crate::error::Result;
+use crate::error::hash::HashMap;
 use crate::model::Value;
 use crate::wire::protobuf::{Field, Fields};
+
+/// The pairs of a map. Of a key that comes again the last value counts, as protocol buffers have it.
+#[derive(Default)]
+pub(super) struct Pairs {
+    all: Vec<(Value, Value)>,
+    places: HashMap<String, usize>,
+}
+
+impl Pairs {
+    pub(super) fn set(&mut self, key: String, value: Value) {
+        match self.places.get(&key).and_then(|at| self.all.get_mut(*at)) {
+            Some((_, old)) => *old = value,
+            None => {
+                self.all.push((Value::Text(key.clone()), value));
+                self.places.insert(key, self.all.len().saturating_sub(1));
+            }
+        }
+    }
+
+    pub(super) fn into_value(self) -> Value {
+        Value::Map(self.all)
+    }
+}
 
 /// What is said of an input or an output: name, element type and shape, as far as the message in `bytes` tells.
 ///
@@ -19,7 +43,8 @@ pub(super) fn described(bytes: &[u8]) -> Result<Value> {
             _ => {}
         }
     }
-    let mut pairs = vec![pair("name", Value::Text(name))];
+    let mut pairs = Pairs::default();
+    pairs.set("name".to_owned(), Value::Text(name));
     let mut fields = Fields::new(of);
     while let Some((number, field)) = fields.next()? {
         let kind = match number {
@@ -31,20 +56,20 @@ pub(super) fn described(bytes: &[u8]) -> Result<Value> {
             _ => continue,
         };
         if kind != "tensor" {
-            pairs.push(pair("kind", Value::Text(kind.to_owned())));
+            pairs.set("kind".to_owned(), Value::Text(kind.to_owned()));
         }
         if matches!(number, 1 | 8) {
             tensor(field.bytes().unwrap_or_default(), &mut pairs)?;
         }
     }
-    Ok(Value::Map(pairs))
+    Ok(pairs.into_value())
 }
 
-fn tensor(bytes: &[u8], pairs: &mut Vec<(Value, Value)>) -> Result<()> {
+fn tensor(bytes: &[u8], pairs: &mut Pairs) -> Result<()> {
     let mut fields = Fields::new(bytes);
     while let Some((number, field)) = fields.next()? {
         match (number, field) {
-            (1, Field::Varint(n)) => pairs.push(pair("dtype", Value::Text(name_of(n)))),
+            (1, Field::Varint(n)) => pairs.set("dtype".to_owned(), Value::Text(name_of(n))),
             (2, Field::Bytes(bytes)) => {
                 let mut dims = Vec::new();
                 let mut own = Fields::new(bytes);
@@ -53,7 +78,7 @@ fn tensor(bytes: &[u8], pairs: &mut Vec<(Value, Value)>) -> Result<()> {
                         dims.push(dim(field.bytes().unwrap_or_default())?);
                     }
                 }
-                pairs.push(pair("shape", Value::Array(dims)));
+                pairs.set("shape".to_owned(), Value::Array(dims));
             }
             _ => {}
         }
@@ -114,8 +139,4 @@ pub(super) fn count(value: &Value, left: &mut u64) -> Result<()> {
         Value::Map(pairs) => pairs.iter().try_for_each(|(_, value)| count(value, left)),
         _ => Ok(()),
     }
-}
-
-fn pair(key: &str, value: Value) -> (Value, Value) {
-    (Value::Text(key.to_owned()), value)
 }
