@@ -276,7 +276,8 @@ impl<'w> Scan<'w> {
         while len < MOST_CHUNK && was_read(len) {
             len = len.saturating_mul(2);
         }
-        Stop::Need(vec![start..start.saturating_add(len).min(self.window.len()).max(end)])
+        let needed = start..start.saturating_add(len).min(self.window.len()).max(end);
+        Stop::Need(Vec::from([needed]))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The index of a model: a walk through its graph.
 
-use super::tensor::{Data, External, Proto};
+use super::tensor::{Data, External, Proto, over};
 use super::value::{Pairs, count, described, entry, integer, lossy};
-use super::{DATA, DEPTH, EXTERNAL, FORMAT, GRAPH, INDICES, LOCATION, NUMBERS, TEXT, element};
+use super::{DATA, DEPTH, EXTERNAL, FORMAT, GRAPH, INDICES, LOCATION, TEXT, element};
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
@@ -167,7 +167,8 @@ impl<'w> Walk<'w> {
         while let Some((number, item)) = scan.next()? {
             match (number, item) {
                 (7, Item::Bytes(run)) => {
-                    if graph.replace(run.clone()).is_some() {
+                    let first = graph.replace(run.clone());
+                    if first.is_some() {
                         return Err(GRAPH.broken("there is a second graph").at(run).into());
                     }
                 }
@@ -551,10 +552,7 @@ impl<'w> Walk<'w> {
         };
         let all = indices.integers(self.window, &mut self.budget)?;
         let len = (rank as u64).saturating_mul(count).saturating_mul(8);
-        self.budget = self
-            .budget
-            .checked_sub(len)
-            .ok_or_else(|| NUMBERS.broken(format!("{len} bytes of coordinates pass the limit")))?;
+        self.budget = self.budget.checked_sub(len).ok_or_else(|| over(len, "coordinates"))?;
         let total = element_count(dims).unwrap_or(u64::MAX);
         let outside = |index: i64| broken(format!("the index {index} is outside of {dims:?}"));
         // As many as there are values, which the lengths of both were held to.

@@ -1,7 +1,7 @@
 //! One tensor: where its elements are, or what they are.
 
 use super::{DATA, DIMS, ELEMENT_TYPE, INDICES, NUMBERS, bits, element, name_of};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::model::element_count;
 use crate::window::{Stop, Window};
 use crate::wire::protobuf::{Item, Scan};
@@ -70,7 +70,8 @@ impl Proto {
                 (3, Item::Bytes(_)) => out.wrong = Some("it is a segment of a tensor"),
                 (8, Item::Bytes(run)) => out.name = text(run)?,
                 (9, Item::Bytes(run)) => {
-                    if out.raw.replace(run).is_some() {
+                    let first = out.raw.replace(run);
+                    if first.is_some() {
                         out.wrong = Some("it has bytes twice");
                     }
                 }
@@ -201,11 +202,8 @@ impl Proto {
             let message = format!("{there} bytes cannot have elements of {len} bytes");
             return Err(DATA.broken(message).at(self.place.clone()).into());
         }
-        *budget = budget.checked_sub(len).ok_or_else(|| {
-            let message =
-                format!("{len} bytes of elements are in a field of numbers, and pass the limit");
-            NUMBERS.broken(message).at(self.place.clone())
-        })?;
+        *budget =
+            budget.checked_sub(len).ok_or_else(|| over(len, "elements").at(self.place.clone()))?;
         // Of elements of 6 bits each number is one.
         let of_6 = matches!(self.data_type, 27 | 28);
         let count = element_count(&self.dims).filter(|_| of_6);
@@ -269,9 +267,9 @@ impl Proto {
             Data::Made(bytes) => bytes,
             Data::Here(run) => {
                 let len = run.end.saturating_sub(run.start);
-                *budget = budget.checked_sub(len).ok_or_else(|| -> Error {
-                    NUMBERS.broken(format!("{len} bytes of indices pass the limit")).at(run.clone())
-                })?;
+                *budget = budget
+                    .checked_sub(len)
+                    .ok_or_else(|| -> Error { over(len, "indices").at(run.clone()) })?;
                 window.bytes(run)?.to_vec()
             }
             Data::External(_) => {
@@ -330,6 +328,13 @@ impl External {
     pub(super) fn shown(&self) -> String {
         self.location.as_str().shown().to_string()
     }
+}
+
+/// That what is taken out of fields passes its limit.
+pub(super) fn over(len: u64, what: &str) -> Error {
+    let raise = Remedy::RaiseLimit { limit: "header_len", at_least: None };
+    let message = format!("{len} bytes of {what} are more than is left of the limit");
+    NUMBERS.broken(message).with_remedy(raise)
 }
 
 /// Elements of 6 bits, one in each byte, packed: four in three bytes, the first in the lowest bits.
