@@ -66,6 +66,22 @@ pub static TARGETS: &[Target] = &[
         runs: 200_000,
     },
     Target {
+        name: "decode_numpy",
+        run: decode_numpy::run,
+        seeds: &["corpus/accept/numpy", "corpus/reject/numpy"],
+        of_file: whole,
+        form: Form::Bytes,
+        runs: 200_000,
+    },
+    Target {
+        name: "decode_onnx",
+        run: decode_onnx::run,
+        seeds: &["corpus/accept/onnx", "corpus/reject/onnx"],
+        of_file: whole,
+        form: Form::Bytes,
+        runs: 200_000,
+    },
+    Target {
         name: "decode_pytorch",
         run: decode_pytorch::run,
         seeds: &["corpus/accept/pytorch", "corpus/reject/pytorch"],

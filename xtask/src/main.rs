@@ -22,6 +22,10 @@ mod carton_files;
 mod gguf_files;
 #[path = "../../crates/holdall-core/tests/metatensor_files/mod.rs"]
 mod metatensor_files;
+#[path = "../../crates/holdall-core/tests/numpy_files/mod.rs"]
+mod numpy_files;
+#[path = "../../crates/holdall-core/tests/onnx_files/mod.rs"]
+mod onnx_files;
 #[path = "../../crates/holdall-core/tests/pytorch_files/mod.rs"]
 mod pytorch_files;
 #[path = "../../crates/holdall-core/tests/safetensors_files/mod.rs"]

@@ -1,8 +1,8 @@
 //! The write side, append-only and without I/O: an encoder says where bytes go, the caller puts
 //! them there.
 //!
-//! A writer calls [`Encode::begin`] and appends what it returns; then, for each component,
-//! [`Encode::place`], zeros up to the offset it answers, the stored bytes, and [`Encode::placed`];
+//! A writer calls [`Encode::begin`] and appends what it returns; then, for each component, appends what
+//! [`Encode::before`] returns, [`Encode::place`], zeros up to the offset it answers, the stored bytes, and [`Encode::placed`];
 //! last [`Encode::finish`] and appends what it returns. Bulk bytes never pass through the encoder.
 
 use crate::error::Result;
@@ -164,6 +164,11 @@ pub trait Encode: Send {
         false
     }
 
+    /// The algorithm of a digest that every component needs, whatever else was asked for.
+    fn needs_digest(&self) -> Option<crate::model::Algorithm> {
+        None
+    }
+
     /// Whether components may share the bytes of others. Where not, each is written.
     fn can_share(&self) -> bool {
         true
@@ -193,6 +198,15 @@ pub trait Encode: Send {
     /// # Errors
     /// Unsupported or Misuse: what the format cannot hold, two tensors of one name.
     fn begin(&mut self, attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes>;
+
+    /// Bytes that come before that component and are not zeros; `end` is the file's end so far. Asked for once, right before
+    /// [`Encode::place`].
+    ///
+    /// # Errors
+    /// As [`Encode::place`].
+    fn before(&mut self, _end: u64, _tensor: &TensorSpec, _component: usize) -> Result<Bytes> {
+        Ok(Bytes::new())
+    }
 
     /// The offset at which the next component starts, at or after `end`, the file's end so far. The
     /// bytes between are zero.

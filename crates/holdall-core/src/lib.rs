@@ -51,10 +51,10 @@ static TABLES: &[&[&Rule]] = &[
     layout::described::RULES,
     wire::cbor::RULES,
     wire::npy::RULES,
-    #[cfg(feature = "carton")]
+    #[cfg(any(feature = "carton", feature = "onnx-file"))]
     wire::protobuf::RULES,
     wire::toml::RULES,
-    #[cfg(any(feature = "carton", feature = "pytorch"))]
+    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy"))]
     wire::zip::RULES,
     #[cfg(feature = "pytorch")]
     wire::pickle::RULES,

@@ -9,7 +9,8 @@ use holdall_schema::SchemaLimits;
 pub struct Limits {
     /// Bytes of a zTensor manifest (the specification's own cap).
     pub manifest_len: u64,
-    /// Bytes of a safetensors or Metatensor header (the formats' own cap), or of a zip's directory.
+    /// Bytes of a safetensors or Metatensor header (the formats' own cap), or of a zip's directory. Also those of
+    /// elements that an ONNX model has in fields of numbers.
     pub header_len: u64,
     /// Bytes of each text in a package: a carton's `carton.toml`, `MANIFEST`, `LINKS` and
     /// `tensor_data/index.toml`. Also those of a description of layouts.

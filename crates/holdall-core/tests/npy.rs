@@ -50,8 +50,16 @@ fn what_is_written_is_read_back() {
             let len = bytes.len() as u64;
             let logical_type = logical_type.clone();
             let byte_order = ByteOrder::Little;
-            let expected =
-                Header { dtype, logical_type, byte_order, fortran_order: false, shape, len };
+            let expected = Header {
+                dtype,
+                logical_type,
+                byte_order,
+                fortran_order: false,
+                shape,
+                len,
+                descr: None,
+                inner: None,
+            };
             assert_eq!(npy::read(&bytes).unwrap(), expected);
             assert_eq!(npy::header_len(&bytes[..12]).unwrap(), len);
         }
@@ -108,4 +116,31 @@ fn broken_headers_name_their_rule() {
         assert_eq!(code(&framed(&dict.replacen(from, to, 1))), expected, "{from} -> {to}");
     }
     assert_eq!(code(b"\x93NUMPY\x01\x00\x02\x00\xff\xfe"), "npy/header");
+}
+
+/// Types that have no like here are what they are made of, little-endian by name.
+#[test]
+fn types_of_numpy_alone_are_named() {
+    let read = |descr: &str| {
+        let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,)}}");
+        npy::read_any(&framed(&dict)).map_err(|e| e.code())
+    };
+    for (descr, dtype, order, name, shape) in [
+        (">M8[ns]", DType::I64, ByteOrder::Big, "<M8[ns]", &[2][..]),
+        ("<m8[25us]", DType::I64, ByteOrder::Little, "<m8[25us]", &[2]),
+        (">U5", DType::U32, ByteOrder::Big, "<U5", &[2, 5]),
+        ("|S3", DType::U8, ByteOrder::Little, "|S3", &[2, 3]),
+        ("<V2", DType::U8, ByteOrder::Little, "|V2", &[2, 2]),
+    ] {
+        let header = read(descr).unwrap();
+        assert_eq!((header.dtype, header.byte_order), (dtype, order), "{descr}");
+        assert_eq!((header.descr.as_deref(), &header.shape[..]), (Some(name), shape), "{descr}");
+    }
+    for descr in ["|O", "<M8[", "<M8[a']", "<U", "<U-1", "<M4", "V", "", "<q2", "<S99999999999"] {
+        assert!(matches!(read(descr), Err("npy/dtype" | "npy/header")), "{descr}");
+    }
+    assert_eq!(
+        code(&framed("{'descr': '<M8[ns]', 'fortran_order': False, 'shape': ()}")),
+        "npy/dtype"
+    );
 }

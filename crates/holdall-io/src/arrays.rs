@@ -1,15 +1,13 @@
-//! `.npy` files and folders of them, opened as a file of tensors.
+//! Folders of `.npy` files, opened as a file of tensors.
 
 use crate::error::{NO_MODEL, io};
 use crate::file::File;
 use crate::open::OpenOptions;
 use crate::source::{ByteSource, FileSource, Terms};
 use bytes::Bytes;
-use holdall_core::layout::strided::column_major;
-use holdall_core::model::builder::SIZE;
-use holdall_core::model::{element_count, stored_size};
+use holdall_core::formats::{Elements, add_array};
 use holdall_core::wire::npy;
-use holdall_core::{Component, Encoding, Extent, IndexBuilder, Layout, Result, Role};
+use holdall_core::{Attributes, Encoding, Extent, IndexBuilder, Result};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +16,7 @@ use std::sync::Arc;
 const MAX_DEPTH: usize = 32;
 
 impl OpenOptions {
-    /// Opens an `.npy` file, or all of a folder and of those in it, as one file of tensors. Names are the paths
+    /// Opens all `.npy` files of a folder and of those in it as one file of tensors. Names are the paths
     /// inside the folder, with dots between their parts and without `.npy`: `layers/0/w.npy` is `layers.0.w`. Files of other
     /// kinds are passed over. Nothing but headers is read; each file is opened again when its elements are.
     ///
@@ -26,17 +24,12 @@ impl OpenOptions {
     /// Io; what is wrong with a header; NotFound, for a folder with no such file.
     pub(crate) fn open_arrays(&self, path: &Path) -> Result<File> {
         let mut found = Vec::new();
-        if path.is_dir() {
-            collect(path, "", 0, &mut found)?;
-        } else {
-            let stem = path.file_stem().unwrap_or_default();
-            found.push((stem.to_string_lossy().into_owned(), path.to_owned()));
-        }
+        collect(path, "", 0, &mut found)?;
         found.sort();
         let mut builder: Option<IndexBuilder> = None;
         let mut sources: Vec<Arc<dyn ByteSource>> = Vec::new();
         for (name, path) in found {
-            let source = Array::open(&path)?;
+            let source = Reopened::open(&path)?;
             let placed = |e: holdall_core::Error| e.in_source(path.display());
             let header = source.header().map_err(placed)?;
             let (len, data) = (source.len, header.len.min(source.len)..source.len);
@@ -49,26 +42,10 @@ impl OpenOptions {
                 }
             };
             let Some(builder) = &mut builder else { continue };
-            match column_major(&header.shape).filter(|_| header.fortran_order) {
-                Some(strides) => {
-                    check_len(&header, stored.end - stored.start).map_err(placed)?;
-                    builder.tensor(&name, &header.shape, Layout::Strided).map_err(placed)?;
-                    builder.tensor_attributes(strides);
-                }
-                None => builder.tensor(&name, &header.shape, Layout::Dense).map_err(placed)?,
-            }
-            let decoded_len = Some(stored.end - stored.start);
-            let component = Component {
-                role: Role::Data,
-                dtype: header.dtype,
-                logical_type: header.logical_type,
-                encoding: Encoding::Raw,
-                byte_order: header.byte_order,
-                stored: Extent::new(number, stored),
-                decoded_len,
-                digest: None,
-            };
-            builder.component(component).map_err(placed)?;
+            let stored = Extent::new(number, stored);
+            let (encoding, digest) = (Encoding::Raw, None);
+            let elements = Elements { len: stored.len(), stored, encoding, digest };
+            add_array(builder, &name, &header, elements, Attributes::new()).map_err(placed)?;
             sources.push(Arc::new(source));
         }
         let shown = path.display().to_string();
@@ -82,20 +59,8 @@ impl OpenOptions {
     }
 }
 
-/// That there are as many bytes as the header says, where elements do not lie row by row.
-fn check_len(header: &npy::Header, found: u64) -> Result<()> {
-    let count = element_count(&header.shape).unwrap_or(u64::MAX);
-    match stored_size(count, header.dtype, header.logical_type.as_ref()).ok().flatten() {
-        Some(len) if len == found => Ok(()),
-        len => {
-            let (shape, len) = (&header.shape, len.unwrap_or(u64::MAX));
-            Err(SIZE.broken(format!("shape {shape:?} takes {len} bytes, there are {found}")))
-        }
-    }
-}
-
 /// Whether a file of that name is an array.
-pub(crate) fn is_npy(path: &Path) -> bool {
+fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
 }
 
@@ -123,21 +88,21 @@ fn collect(
 }
 
 /// A file that is opened for each read, so that thousands of them do not take as many handles.
-struct Array {
+pub(crate) struct Reopened {
     path: PathBuf,
     len: u64,
 }
 
-impl Array {
-    fn open(path: &Path) -> Result<Array> {
+impl Reopened {
+    pub(crate) fn open(path: &Path) -> Result<Reopened> {
         let len = FileSource::open(path).map_err(|e| e.in_source(path.display()))?.len();
-        Ok(Array { path: path.to_owned(), len })
+        Ok(Reopened { path: path.to_owned(), len })
     }
 
     fn header(&self) -> Result<npy::Header> {
         let head = self.read_range(0..self.len.min(12))?;
         let len = npy::header_len(&head)?;
-        npy::read(&self.read_range(0..len.min(self.len))?)
+        npy::read_any(&self.read_range(0..len.min(self.len))?)
     }
 
     fn opened(&self) -> Result<FileSource> {
@@ -152,7 +117,7 @@ impl Array {
     }
 }
 
-impl ByteSource for Array {
+impl ByteSource for Reopened {
     fn len(&self) -> u64 {
         self.len
     }

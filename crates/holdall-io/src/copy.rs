@@ -45,7 +45,7 @@ impl<'a> Copier<'a> {
             writer.as_is(AsIs { encoding: c.encoding, stored_len: c.stored_len(), digest })
         };
         // No format that is written has components by Deflate.
-        let deflate = c.encoding == Encoding::Deflate;
+        let deflate = matches!(c.encoding, Encoding::Deflate | Encoding::DeflateNpy);
         if c.byte_order == ByteOrder::Big || deflate || (zstd && keep == Keep::Nothing) {
             return self.decoded(writer, tensor, c);
         }

@@ -14,6 +14,8 @@ mod compress;
 mod copy;
 pub mod error;
 pub mod executor;
+#[cfg(feature = "onnx-file")]
+mod external;
 mod file;
 mod glob;
 pub mod group;

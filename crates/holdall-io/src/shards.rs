@@ -1,7 +1,6 @@
 //! Models of several files, opened as one: folders, index files that say which tensor is in which file, and the parts of a
 //! split GGUF file.
 
-use crate::arrays::is_npy;
 #[cfg(feature = "gguf")]
 use crate::error::SPLIT;
 use crate::error::{
@@ -30,7 +29,7 @@ const FIRST: [&str; 2] =
     ["model.safetensors.index.json", "diffusion_pytorch_model.safetensors.index.json"];
 
 /// Where the files of a model are.
-enum Home {
+pub(crate) enum Home {
     Folder(PathBuf),
     /// An address, up to the last `/`.
     Web(String),
@@ -38,7 +37,7 @@ enum Home {
 
 impl Home {
     /// Where the file at `path` is, and its name there.
-    fn of(path: &Path) -> (Home, &str) {
+    pub(crate) fn of(path: &Path) -> (Home, &str) {
         if let Some(url) = crate::http::is_url(path) {
             let address = url.split(['?', '#']).next().unwrap_or_default();
             let (base, name) = address.rsplit_once('/').unwrap_or_default();
@@ -69,16 +68,18 @@ fn format_by(name: &str) -> Option<&'static Format> {
     by_name(Path::new(name).extension()?.to_str()?)
 }
 
-/// Whether a file of that name is one of tensors, in a format that is known.
+/// Whether a file of that name is one of tensors, in a format that is known. Single arrays are not a model.
 fn is_tensors(name: &str) -> bool {
     // Anything is called `.bin`; of these, some are known.
     let is_known = || ["pytorch_model", "adapter_model"].iter().any(|own| name.contains(own));
-    format_by(name).is_some_and(|f| f.id != "carton") && (!name.ends_with(".bin") || is_known())
+    format_by(name).is_some_and(|f| !matches!(f.id, "carton" | "npy"))
+        && (!name.ends_with(".bin") || is_known())
 }
 
-/// Whether it is one of PyTorch's, by its name.
-fn is_pickle(name: &str) -> bool {
-    format_by(name).is_some_and(|f| f.id == "pytorch")
+/// Whether it is of a format, by its name, that stands beside the weights of many models: pickles of them and of other things, the
+/// same as a graph, arrays.
+fn is_beside(name: &str) -> bool {
+    format_by(name).is_some_and(|f| matches!(f.id, "pytorch" | "onnx" | "npz"))
 }
 
 /// The names of the files in a folder, sorted.
@@ -112,7 +113,6 @@ impl OpenOptions {
         }
         match path.is_dir() {
             true => self.open_folder(path).map(Some),
-            false if is_npy(path) => self.open_arrays(path).map(Some),
             false => Ok(None),
         }
     }
@@ -131,9 +131,8 @@ impl OpenOptions {
             return self.of_file(folder, name, shown);
         }
         let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
-        // Many models have their weights in pickles besides, and other things than weights too.
-        if tensors.iter().any(|name| !is_pickle(name)) {
-            tensors.retain(|name| !is_pickle(name));
+        if tensors.iter().any(|name| !is_beside(name)) {
+            tensors.retain(|name| !is_beside(name));
         }
         match tensors.as_slice() {
             [one] => self.open(folder.join(one)),

@@ -154,7 +154,9 @@ enum Digesting {
 
 impl Digesting {
     fn algorithm(self, encoder: &dyn Encode) -> Option<Algorithm> {
+        let needed = encoder.needs_digest();
         match self {
+            _ if needed.is_some() => needed,
             Digesting::Usual => Some(Algorithm::Crc32c).filter(|a| encoder.can_digest(*a)),
             Digesting::Asked(algorithm) => algorithm,
         }
@@ -393,6 +395,10 @@ impl<S: Sink> Writer<S> {
 
     fn place(&mut self, tensor: &TensorSpec, component: usize) -> Result<u64> {
         static ZEROS: [u8; 4096] = [0; 4096];
+        let before = self.encoder.before(self.sink.len(), tensor, component)?;
+        if !before.is_empty() {
+            self.sink.append(&before)?;
+        }
         let start = self.encoder.place(self.sink.len(), tensor, component)?;
         while self.sink.len() < start {
             let gap = (start - self.sink.len()).min(ZEROS.len() as u64);

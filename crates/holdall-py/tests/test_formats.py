@@ -69,3 +69,36 @@ def test_a_folder_of_shards_is_one_file(tmp_path):
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     for path in (tmp_path, tmp_path / "model.safetensors.index.json"):
         assert {name: a.tolist() for name, a in holdall.load(path).items()} == {"a": [1, 1], "b": [0, 0, 0]}
+
+
+def test_zips_of_arrays_are_numpys(tmp_path):
+    arrays = {"w": np.arange(12, dtype="f4").reshape(3, 4), "a/b": np.arange(3, dtype=">i8"), "t": np.asfortranarray([[1, 2], [3, 4]])}
+    for name, write in (("s.npz", np.savez), ("c.npz", np.savez_compressed)):
+        write(tmp_path / name, **arrays)
+        for source in (tmp_path / name, (tmp_path / name).read_bytes()):
+            loaded = holdall.load(source, dense=True)
+            assert {name: a.tolist() for name, a in loaded.items()} == {name: a.tolist() for name, a in arrays.items()}
+        with holdall.open(tmp_path / name) as f:
+            assert f.format == "npz" and f["t"].layout == "strided"
+            np.testing.assert_array_equal(f["w"].numpy(), arrays["w"])
+            np.testing.assert_array_equal(f["a/b"].numpy(), arrays["a/b"])
+            np.testing.assert_array_equal(f["t"].to_dense(), arrays["t"])
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    arrays["half"] = np.ones(5, dtype=ml_dtypes.bfloat16)
+    holdall.save(tmp_path / "out.npz", arrays, attributes={"n": 3})
+    with np.load(tmp_path / "out.npz") as read:
+        np.testing.assert_array_equal(read["w"], arrays["w"])
+        assert read["half"].dtype == "V2"
+    with holdall.open(tmp_path / "out.npz") as f:
+        assert f.attributes["n"] == 3 and f["half"].numpy().dtype == ml_dtypes.bfloat16
+
+
+def test_weights_of_graphs_are_tensors(tmp_path):
+    with holdall.open(accepted("onnx_all.onnx")) as f:
+        assert f.format == "onnx" and f.attributes["opset_import"]["ai.onnx"] == 20
+        np.testing.assert_array_equal(f["cst"].numpy(), np.arange(5))
+        np.testing.assert_array_equal(f["if_1.then_branch.W"].numpy(), [1, 1])
+        np.testing.assert_array_equal(f["sp2"].to_dense(), [[0, 4, 0, 0], [0, 0, 0, 0], [0, 0, 0, 5]])
+    out = tmp_path / "out.safetensors"
+    holdall.convert(accepted("onnx_all.onnx"), out, include=["typed_f*", "cst"])
+    assert holdall.load(out)["typed_f32"].shape == (2, 4)

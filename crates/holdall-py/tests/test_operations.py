@@ -132,7 +132,8 @@ def test_inspect(zt, arrays):
 
 
 def test_formats():
-    assert set(holdall.formats()) == {"carton", "gguf", "metatensor", "pytorch", "safetensors", "ztensor"}
+    known = {"carton", "gguf", "metatensor", "npy", "npz", "onnx", "pytorch", "safetensors", "ztensor"}
+    assert set(holdall.formats()) == known
     assert "zt" in holdall.formats()["ztensor"]
 
 
@@ -274,8 +275,8 @@ def test_arrays_of_numpy_are_converted(tmp_path, arrays):
     found = holdall.load(out)
     for name, array in arrays.items():
         assert np.array_equal(found[f"{name}.x"], array) and found[f"{name}.x"].dtype == array.dtype
-    holdall.convert(tmp_path / "model" / "w" / "x.npy", out, dtype={"x": np.float16}, overwrite=True)
-    assert np.array_equal(holdall.load(out)["x"], arrays["w"].astype(np.float16))
+    holdall.convert(tmp_path / "model" / "w" / "x.npy", out, dtype={"data": np.float16}, overwrite=True)
+    assert np.array_equal(holdall.load(out)["data"], arrays["w"].astype(np.float16))
     np.save(tmp_path / "f.npy", np.asfortranarray(arrays["w"]))
     holdall.convert(tmp_path / "f.npy", out, overwrite=True)
-    assert np.array_equal(holdall.load(out)["f"], arrays["w"])
+    assert np.array_equal(holdall.load(out)["data"], arrays["w"])

@@ -1,4 +1,4 @@
-//! `.npy` files and folders of them, as what is converted.
+//! Folders of `.npy` files as what is converted, and such files alone.
 
 use holdall::{
     Convert, DType, ErrorKind, FloatType, LogicalType, OpenOptions, Role, WriteOptions, convert,
@@ -51,7 +51,7 @@ fn a_folder_of_arrays_is_converted_under_the_names_of_its_files() {
     let one = OpenOptions::new().open(folder.join("layers/0/w.npy")).unwrap();
     let options = Convert::new(WriteOptions::new().with_overwrite(true)).with_dtype(FloatType::F16);
     assert_eq!(convert(&one, &out, &options).unwrap().cast, 1);
-    assert_eq!(holdall::open(&out).unwrap().tensor("w").unwrap().dtype(), Some(DType::F16));
+    assert_eq!(holdall::open(&out).unwrap().tensor("data").unwrap().dtype(), Some(DType::F16));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn what_cannot_be_opened_is_said() {
     assert_eq!(fails("empty").code(), "shards/no-model");
     assert_eq!(fails("gone.npy").kind(), ErrorKind::Io);
     std::fs::write(dir.path().join("text.npy"), "hello, world").unwrap();
-    assert_eq!(fails("text.npy").code(), "npy/magic");
+    assert_eq!(fails("text.npy").code(), "format/unknown");
     std::fs::write(dir.path().join("nothing.npy"), "").unwrap();
     assert_eq!(fails("nothing.npy").kind(), ErrorKind::Malformed);
     let whole = npy::header(DType::F32, None, &[2, 2]).unwrap();
@@ -99,13 +99,13 @@ fn columns_that_lie_together_are_read_row_by_row() {
         let path = dir.path().join("x.npy");
         std::fs::write(&path, bytes).unwrap();
         let file = OpenOptions::new().open(&path).unwrap();
-        let x = file.tensor("x").unwrap();
+        let x = file.tensor("data").unwrap();
         assert_eq!((x.layout().as_str(), x.shape()), ("strided", &[2, 3][..]));
         assert_eq!(x.to_dense().unwrap().to_vec::<i16>().unwrap(), [1, 2, 3, 4, 5, 6]);
         let out = dir.path().join("out.safetensors");
         let options = holdall::Convert::new(holdall::WriteOptions::new().with_overwrite(true));
         holdall::convert(&file, &out, &options).unwrap();
-        let x = holdall::open(&out).unwrap().tensor("x").unwrap();
+        let x = holdall::open(&out).unwrap().tensor("data").unwrap();
         assert_eq!(x.dense().unwrap().to_vec::<i16>().unwrap(), [1, 2, 3, 4, 5, 6]);
     }
 }

@@ -7,6 +7,8 @@ pub mod cbor;
 pub mod decode_carton;
 pub mod decode_gguf;
 pub mod decode_metatensor;
+pub mod decode_numpy;
+pub mod decode_onnx;
 pub mod decode_pytorch;
 pub mod decode_safetensors;
 pub mod decode_ztensor;

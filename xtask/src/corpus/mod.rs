@@ -73,6 +73,10 @@ fn all() -> Vec<Made> {
     all.extend(
         of_pytorch.map(|(name, bytes)| Made::new(format!("reject/pytorch/{name}.pt"), bytes)),
     );
+    let of_numpy = crate::numpy_files::rejects().into_iter();
+    all.extend(of_numpy.map(|(name, bytes)| Made::new(format!("reject/numpy/{name}"), bytes)));
+    let of_onnx = crate::onnx_files::rejects().into_iter();
+    all.extend(of_onnx.map(|(name, bytes)| Made::new(format!("reject/onnx/{name}.onnx"), bytes)));
     let of_gguf = crate::gguf_files::rejects().into_iter();
     all.extend(of_gguf.map(|(name, bytes)| Made::new(format!("reject/gguf/{name}.gguf"), bytes)));
     all.extend(

@@ -213,6 +213,8 @@ mod tests {
             fortran_order: true,
             shape: vec![2, 3],
             len: 0,
+            descr: None,
+            inner: None,
         };
         // [[1, 2, 3], [4, 5, 6]], columns first.
         let stored = [0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6];

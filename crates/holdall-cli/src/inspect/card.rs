@@ -30,8 +30,10 @@ struct Sums {
     entries: u64,
     stored: u64,
     decoded: u64,
-    zstd_stored: u64,
-    zstd_decoded: u64,
+    /// How those that are compressed are.
+    encoding: Encoding,
+    packed_stored: u64,
+    packed_decoded: u64,
     alignment: Option<u64>,
     shared: u64,
     /// Decoded bytes of each dtype.
@@ -64,9 +66,10 @@ impl Sums {
                 if is_new {
                     sums.stored += c.stored_len();
                     sums.decoded += decoded;
-                    if c.encoding == Encoding::Zstd {
-                        sums.zstd_stored += c.stored_len();
-                        sums.zstd_decoded += decoded;
+                    if c.encoding != Encoding::Raw {
+                        sums.encoding = c.encoding;
+                        sums.packed_stored += c.stored_len();
+                        sums.packed_decoded += decoded;
                     }
                 }
                 if std::mem::take(&mut first) {
@@ -178,15 +181,15 @@ fn dtypes_line(sums: &Sums) -> String {
 }
 
 fn encoding_line(sums: &Sums) -> String {
-    let raw = sums.stored - sums.zstd_stored;
-    if sums.zstd_stored == 0 {
+    let raw = sums.stored - sums.packed_stored;
+    if sums.packed_stored == 0 {
         return "raw".to_owned();
     }
-    let mut text = format!("zstd {}", Size(sums.zstd_stored));
+    let mut text = format!("{} {}", sums.encoding, Size(sums.packed_stored));
     // Old versions do not say what compressed sparse components decode to.
-    if sums.zstd_decoded > 0 {
-        let ratio = sums.zstd_decoded as f64 / sums.zstd_stored as f64;
-        text.push_str(&format!(" of {} decoded ({ratio:.2}×)", Size(sums.zstd_decoded)));
+    if sums.packed_decoded > 0 {
+        let ratio = sums.packed_decoded as f64 / sums.packed_stored as f64;
+        text.push_str(&format!(" of {} decoded ({ratio:.2}×)", Size(sums.packed_decoded)));
     }
     if raw > 0 {
         text.push_str(&format!(" · raw {}", Size(raw)));

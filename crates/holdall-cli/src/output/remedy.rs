@@ -32,7 +32,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::ListFormats => "`holdall formats` lists the formats that this build reads",
         Remedy::Overwrite => "add `--force` to replace it",
         Remedy::NameFormat => {
-            "name the format: `--to ztensor`, `--to metatensor`, `--to safetensors` or `--to gguf`"
+            "name the format: `--to ztensor`, `metatensor`, `safetensors`, `gguf` or `npz`"
         }
         Remedy::StoreRaw => "store it as it is: `--encoding raw --digest none`",
         Remedy::DefaultEncoding => "leave `--encoding` out, or write zTensor, which has it",

@@ -4,6 +4,7 @@
 //! length that somebody declared, and the stream must end exactly there, with its last stored byte.
 
 use crate::error::{Error, Result};
+use crate::wire::npy;
 use flate2::{Decompress, FlushDecompress, Status};
 
 crate::error::rules! {
@@ -17,12 +18,11 @@ crate::error::rules! {
         "A Deflate component decodes to exactly the length that the file or the shape declares.";
 }
 
-/// Decodes the stream `stored` into exactly `out`.
+/// Decodes all of `stored` by `stream`, which is fresh, into exactly `out`.
 ///
 /// # Errors
 /// [`BROKEN`]; [`LENGTH`] when the stream holds more or fewer bytes than `out`.
-pub fn decode_into(stored: &[u8], out: &mut [u8]) -> Result<()> {
-    let mut stream = Stream::new();
+pub fn decode_into(mut stream: Stream, stored: &[u8], out: &mut [u8]) -> Result<()> {
     let (mut read, mut written) = (0, 0);
     let wanted = out.len();
     let mut beyond = [0u8];
@@ -55,21 +55,55 @@ pub fn decode_into(stored: &[u8], out: &mut [u8]) -> Result<()> {
 pub struct Stream {
     inflate: Decompress,
     whole: bool,
+    /// What was decoded of the header of an `.npy` file, which is left out, until all of it was.
+    header: Option<Vec<u8>>,
 }
 
 impl Stream {
     /// Nothing decoded yet.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Stream {
-        Stream { inflate: Decompress::new(false), whole: false }
+        Stream { inflate: Decompress::new(false), whole: false, header: None }
+    }
+
+    /// Nothing decoded yet of an `.npy` file, whose header will be left out.
+    pub fn of_npy() -> Stream {
+        Stream { header: Some(Vec::new()), ..Stream::new() }
     }
 
     /// Decodes from `input` into `out`; returns how many bytes of each were used. Nothing written
     /// and nothing read means more input is needed.
     ///
     /// # Errors
-    /// [`BROKEN`], also when there is input after the end of the stream.
+    /// [`BROKEN`], also when there is input after the end of the stream; what is wrong with the length of an `.npy` header.
     pub fn decode(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize)> {
+        let Some(mut header) = self.header.take() else { return self.inflate(input, out) };
+        let mut read = 0;
+        loop {
+            // At most what `header_len` allows.
+            let len = match header.len() {
+                0..NPY_START => NPY_START as u64,
+                _ => npy::header_len(&header)?,
+            };
+            let missing = usize::try_from(len).unwrap_or(0).saturating_sub(header.len());
+            if missing == 0 {
+                let (used, written) = self.inflate(input.get(read..).unwrap_or_default(), out)?;
+                return Ok((read.saturating_add(used), written));
+            }
+            let at = header.len();
+            header.resize(at.saturating_add(missing), 0);
+            let room = header.get_mut(at..).unwrap_or_default();
+            let (used, written) = self.inflate(input.get(read..).unwrap_or_default(), room)?;
+            header.truncate(at.saturating_add(written));
+            read = read.saturating_add(used);
+            if (used, written) == (0, 0) {
+                self.header = Some(header);
+                return Ok((read, 0));
+            }
+        }
+    }
+
+    fn inflate(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize)> {
         if self.whole {
             return if input.is_empty() { Ok((0, 0)) } else { Err(goes_on(input.len())) };
         }
@@ -88,6 +122,9 @@ impl Stream {
         self.whole
     }
 }
+
+/// Bytes that tell how long the header of an `.npy` file is.
+const NPY_START: usize = 12;
 
 #[cold]
 pub(super) fn cut_short() -> Error {

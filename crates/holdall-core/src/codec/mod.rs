@@ -11,7 +11,7 @@ use crate::model::Encoding;
 /// The rule that a component of this encoding decodes to the length that is declared.
 pub fn length_rule(encoding: Encoding) -> &'static Rule {
     match encoding {
-        Encoding::Deflate => &deflate::LENGTH,
+        Encoding::Deflate | Encoding::DeflateNpy => &deflate::LENGTH,
         _ => &zstd::LENGTH,
     }
 }
@@ -39,7 +39,8 @@ impl Decoder {
     pub fn decode_into(&mut self, encoding: Encoding, stored: &[u8], out: &mut [u8]) -> Result<()> {
         match encoding {
             Encoding::Zstd => self.zstd.decode_into(stored, out),
-            Encoding::Deflate => deflate::decode_into(stored, out),
+            Encoding::Deflate => deflate::decode_into(deflate::Stream::new(), stored, out),
+            Encoding::DeflateNpy => deflate::decode_into(deflate::Stream::of_npy(), stored, out),
             Encoding::Raw if stored.len() == out.len() => {
                 out.copy_from_slice(stored);
                 Ok(())
@@ -68,6 +69,7 @@ impl Stream {
             Encoding::Raw => None,
             Encoding::Zstd => Some(Stream::Zstd(zstd::Stream::new(limits))),
             Encoding::Deflate => Some(Stream::Deflate(deflate::Stream::new())),
+            Encoding::DeflateNpy => Some(Stream::Deflate(deflate::Stream::of_npy())),
         }
     }
 

@@ -6,18 +6,23 @@
     clippy::unwrap_used
 )]
 
+mod array;
 #[cfg(feature = "carton")]
 pub mod carton;
 mod element;
 #[cfg(feature = "gguf")]
 pub mod gguf;
-#[cfg(any(feature = "metatensor", feature = "safetensors", feature = "gguf"))]
+#[cfg(any(feature = "metatensor", feature = "safetensors", feature = "gguf", feature = "numpy"))]
 #[cfg_attr(not(any(feature = "metatensor", feature = "safetensors")), allow(dead_code))]
 mod header;
-#[cfg(any(feature = "safetensors", feature = "gguf"))]
+#[cfg(any(feature = "safetensors", feature = "gguf", feature = "numpy"))]
 mod kept;
 #[cfg(feature = "metatensor")]
 pub mod metatensor;
+#[cfg(feature = "numpy")]
+pub mod numpy;
+#[cfg(feature = "onnx-file")]
+pub mod onnx;
 #[cfg(feature = "pytorch")]
 pub mod pytorch;
 #[cfg(feature = "safetensors")]
@@ -25,6 +30,7 @@ pub mod safetensors;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
 
+pub use array::{Elements, add_array};
 pub use element::{schema_dtype, stored_as};
 
 use crate::encode::{Encode, EncodeOptions};
@@ -111,11 +117,19 @@ pub static FORMATS: &[&Format] = &[
     &gguf::FORMAT,
     #[cfg(feature = "safetensors")]
     &safetensors::FORMAT,
+    #[cfg(feature = "numpy")]
+    &numpy::NPY,
     #[cfg(feature = "pytorch")]
     &pytorch::FORMAT,
-    // Last, because it looks at the end of a file too.
+    // Late, because it looks at the end of a file too.
     #[cfg(feature = "carton")]
     &carton::FORMAT,
+    // Last of the zips, because it asks for nothing but arrays in one.
+    #[cfg(feature = "numpy")]
+    &numpy::NPZ,
+    // Last of all, because nothing marks such a file.
+    #[cfg(feature = "onnx-file")]
+    &onnx::FORMAT,
 ];
 
 crate::error::rules! {

@@ -21,13 +21,14 @@ crate::error::rules! {
 }
 
 /// How elements lie whose first dimension varies fastest: the attributes of such a tensor, or `None` where that is row
-/// by row too.
-pub fn column_major(shape: &[u64]) -> Option<Attributes> {
-    let strides = shape.iter().scan(1u64, |step, n| {
+/// by row too. Where each is made of some, those are one more dimension, the last, and lie together.
+pub fn column_major(shape: &[u64], inner: Option<u64>) -> Option<Attributes> {
+    let strides = shape.iter().scan(inner.unwrap_or(1), |step, n| {
         let own = *step;
         *step = step.saturating_mul(*n);
         Some(Value::Integer(own.into()))
     });
+    let strides = strides.chain(inner.map(|_| Value::Integer(1)));
     let has_order = shape.iter().filter(|n| **n > 1).count() > 1;
     has_order
         .then(|| Attributes::from_iter([(STRIDES_KEY.to_owned(), Value::Array(strides.collect()))]))

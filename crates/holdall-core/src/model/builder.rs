@@ -405,7 +405,7 @@ impl IndexBuilder {
         };
         let decoded_len = match c.encoding {
             Encoding::Raw => 0,
-            Encoding::Zstd | Encoding::Deflate => {
+            Encoding::Zstd | Encoding::Deflate | Encoding::DeflateNpy => {
                 inner.decoded_lens.push(c.decoded_len.unwrap_or(u64::MAX));
                 arena_offset(inner.decoded_lens.len())?
             }

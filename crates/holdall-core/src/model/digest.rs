@@ -1,4 +1,4 @@
-//! Digests over stored bytes: CRC-32C and SHA-256.
+//! Digests over stored bytes: CRC-32C, SHA-256, and the CRC-32 of zips.
 
 use crate::codec::crc::Crc32;
 use sha2::Digest as _;
@@ -13,19 +13,23 @@ pub enum Algorithm {
     Crc32c,
     /// SHA-256.
     Sha256,
+    /// CRC-32, as zips have it: the same for accidents.
+    Crc32,
 }
 
 impl Algorithm {
-    /// `crc32c` or `sha256`.
+    /// `crc32c`, `sha256` or `crc32`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Algorithm::Crc32c => "crc32c",
             Algorithm::Sha256 => "sha256",
+            Algorithm::Crc32 => "crc32",
         }
     }
 }
 
-/// An algorithm's name and its value over a component's stored bytes.
+/// An algorithm's name and its value over a component's stored bytes; that of CRC-32 over its decoded ones, which is what
+/// zips tell, before they are brought into our byte order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Digest {
@@ -33,6 +37,8 @@ pub enum Digest {
     Crc32c(u32),
     /// SHA-256, written `sha256:` and 64 lower-case hex digits.
     Sha256([u8; 32]),
+    /// CRC-32, written `crc32:0x%08X`.
+    Crc32(u32),
     /// An algorithm this version does not know, as the file spells it; never counted as verified.
     Other(Arc<str>),
 }
@@ -65,6 +71,7 @@ impl Digest {
         match self {
             Digest::Crc32c(_) => Some(Algorithm::Crc32c),
             Digest::Sha256(_) => Some(Algorithm::Sha256),
+            Digest::Crc32(_) => Some(Algorithm::Crc32),
             Digest::Other(_) => None,
         }
     }
@@ -78,6 +85,7 @@ impl fmt::Display for Digest {
                 f.write_str("sha256:")?;
                 v.iter().try_for_each(|b| write!(f, "{b:02x}"))
             }
+            Digest::Crc32(v) => write!(f, "crc32:0x{v:08X}"),
             Digest::Other(text) => f.write_str(text),
         }
     }
@@ -93,6 +101,15 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 /// CRC-32C of `a` followed by `b`, from `crc32c(a)`, `crc32c(b)` and the length of `b` in bytes.
 /// This is what lets the pieces of one component be checked on several threads.
 pub fn crc32c_combine(a: u32, b: u32, b_len: u64) -> u32 {
+    combine::<CASTAGNOLI>(&CASTAGNOLI_POWERS, a, b, b_len)
+}
+
+/// The same of CRC-32 as zips have it.
+pub fn crc32_combine(a: u32, b: u32, b_len: u64) -> u32 {
+    combine::<ZIP>(&ZIP_POWERS, a, b, b_len)
+}
+
+fn combine<const POLYNOMIAL: u32>(powers: &[u32; 67], a: u32, b: u32, b_len: u64) -> u32 {
     if a == 0 {
         return b;
     }
@@ -102,7 +119,7 @@ pub fn crc32c_combine(a: u32, b: u32, b_len: u64) -> u32 {
     let mut power = 3;
     while bits != 0 {
         if bits & 1 == 1 {
-            shifted = multiply(POWERS[power], shifted);
+            shifted = multiply::<POLYNOMIAL>(powers[power], shifted);
         }
         bits >>= 1;
         power += 1;
@@ -111,23 +128,26 @@ pub fn crc32c_combine(a: u32, b: u32, b_len: u64) -> u32 {
 }
 
 /// The polynomial of CRC-32C without its x^32, the coefficient of x^31 in bit 0.
-const POLYNOMIAL: u32 = 0x82f6_3b78;
+const CASTAGNOLI: u32 = 0x82f6_3b78;
+/// That of CRC-32 as zips have it.
+const ZIP: u32 = 0xedb8_8320;
 
 /// x^(2^n) modulo the polynomial.
-static POWERS: [u32; 67] = powers();
+static CASTAGNOLI_POWERS: [u32; 67] = powers::<CASTAGNOLI>();
+static ZIP_POWERS: [u32; 67] = powers::<ZIP>();
 
-const fn powers() -> [u32; 67] {
+const fn powers<const POLYNOMIAL: u32>() -> [u32; 67] {
     let mut out = [1 << 30; 67];
     let mut n = 1;
     while n < out.len() {
-        out[n] = multiply(out[n - 1], out[n - 1]);
+        out[n] = multiply::<POLYNOMIAL>(out[n - 1], out[n - 1]);
         n += 1;
     }
     out
 }
 
-/// The product of two polynomials modulo that of CRC-32C.
-const fn multiply(a: u32, mut b: u32) -> u32 {
+/// The product of two polynomials modulo that of the sum.
+const fn multiply<const POLYNOMIAL: u32>(a: u32, mut b: u32) -> u32 {
     let mut out = 0;
     let mut bit = 1u32 << 31;
     while bit != 0 {
@@ -148,6 +168,7 @@ pub struct Hasher(State);
 #[derive(Clone)]
 enum State {
     Crc32c(u32),
+    Crc32(u32),
     Sha256(Box<sha2::Sha256>),
 }
 
@@ -156,6 +177,7 @@ impl Hasher {
     pub fn new(algorithm: Algorithm) -> Hasher {
         Hasher(match algorithm {
             Algorithm::Crc32c => State::Crc32c(0),
+            Algorithm::Crc32 => State::Crc32(0),
             Algorithm::Sha256 => State::Sha256(Box::default()),
         })
     }
@@ -164,6 +186,9 @@ impl Hasher {
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             State::Crc32c(crc) => *crc = crc32c_combine(*crc, crc32c(bytes), bytes.len() as u64),
+            State::Crc32(crc) => {
+                *crc = crc32_combine(*crc, Crc32::of_zip(bytes), bytes.len() as u64);
+            }
             State::Sha256(state) => state.update(bytes),
         }
     }
@@ -172,6 +197,7 @@ impl Hasher {
     pub fn finish(self) -> Digest {
         match self.0 {
             State::Crc32c(crc) => Digest::Crc32c(crc),
+            State::Crc32(crc) => Digest::Crc32(crc),
             State::Sha256(state) => Digest::Sha256(state.finalize().into()),
         }
     }
@@ -188,6 +214,8 @@ mod tests {
             let (a, b) = bytes.split_at(at);
             let whole = crc32c_combine(crc32c(a), crc32c(b), b.len() as u64);
             assert_eq!(whole, crc32c(&bytes), "{at}");
+            let [a, rest] = [a, b].map(Crc32::of_zip);
+            assert_eq!(crc32_combine(a, rest, b.len() as u64), Crc32::of_zip(&bytes), "{at}");
         }
         // The check value of the algorithm's definition.
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);

@@ -206,15 +206,18 @@ pub enum Encoding {
     Zstd,
     /// One stream of Deflate, without a header.
     Deflate,
+    /// The same of an `.npy` file, whose header is decoded too and left out: the decoded bytes are the elements.
+    DeflateNpy,
 }
 
 impl Encoding {
-    /// `raw`, `zstd` or `deflate`.
+    /// `raw`, `zstd`, `deflate` or `deflate_npy`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Encoding::Raw => "raw",
             Encoding::Zstd => "zstd",
             Encoding::Deflate => "deflate",
+            Encoding::DeflateNpy => "deflate_npy",
         }
     }
 
@@ -224,7 +227,7 @@ impl Encoding {
         stored_len.saturating_mul(match self {
             Encoding::Raw => 1,
             Encoding::Zstd => 32 * 1024,
-            Encoding::Deflate => 1032,
+            Encoding::Deflate | Encoding::DeflateNpy => 1032,
         })
     }
 }

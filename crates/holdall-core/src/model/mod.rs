@@ -13,7 +13,7 @@ mod tensor;
 pub use attributes::{Attributes, Value};
 pub use block::BlockType;
 pub use builder::IndexBuilder;
-pub use digest::{Algorithm, Digest, Hasher, crc32c, crc32c_combine};
+pub use digest::{Algorithm, Digest, Hasher, crc32_combine, crc32c, crc32c_combine};
 pub use dtype::{ByteOrder, DType, Encoding, LogicalType};
 pub use index::{Index, TensorInfo, Tensors, Warning};
 pub use shape::{element_count, stored_size};

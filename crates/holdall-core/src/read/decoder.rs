@@ -1,10 +1,12 @@
 //! A component decoded in order, in bounded memory.
 
+use crate::codec::crc::Crc32;
 use crate::codec::zstd::{Frame, check_decoded_len, most_decoded};
 use crate::codec::{Stream, length_rule};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::{Algorithm, ByteOrder, Component, Digest, Hasher};
+use crate::read::sums::check_decoded;
 use crate::read::{Digests, MISSING, check_digest, swap_bytes};
 use bytes::Bytes;
 
@@ -45,6 +47,8 @@ pub struct ComponentDecoder {
     /// `None` for raw bytes.
     stream: Option<Stream>,
     hashers: Vec<Hasher>,
+    /// The CRC-32 of what was decoded, where the file gives one.
+    decoded_crc: Option<Crc32>,
     /// Stored bytes that were pushed and not decoded yet.
     input: Bytes,
     /// What was seen of frames, to be compared with a seek table.
@@ -88,12 +92,14 @@ impl ComponentDecoder {
         }
         let mut hashers = Vec::new();
         hashers.extend(digests.crc32c.then(|| Hasher::new(Algorithm::Crc32c)));
+        hashers.extend(digests.crc32.then(|| Hasher::new(Algorithm::Crc32)));
         hashers.extend(digests.sha256.then(|| Hasher::new(Algorithm::Sha256)));
         Ok(ComponentDecoder {
             component: c.clone(),
             limits: limits.clone(),
             stream,
             hashers,
+            decoded_crc: c.decoded_crc().map(|_| Crc32::zip()),
             input: Bytes::new(),
             frames: Frames::new(c),
             piece: (Vec::new(), 0),
@@ -226,6 +232,9 @@ impl ComponentDecoder {
                 },
             });
         }
+        if let Some(crc) = &mut self.decoded_crc {
+            crc.update(&out);
+        }
         Ok(Some(out.into()))
     }
 
@@ -253,6 +262,9 @@ impl ComponentDecoder {
             let found = self.decoded;
             let rule = length_rule(self.component.encoding);
             return Err(rule.broken(format!("decodes to {found} bytes, declared {declared}")));
+        }
+        if let Some(crc) = &self.decoded_crc {
+            check_decoded(&self.component, crc.value())?;
         }
         for hasher in &self.hashers {
             let found = hasher.clone().finish();

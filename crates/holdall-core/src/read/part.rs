@@ -1,10 +1,12 @@
 //! Parts that are decoded alone.
 
 use crate::codec::Decoder;
+use crate::codec::crc::Crc32;
 use crate::codec::zstd::Checksums;
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::ByteOrder;
+use crate::read::sums::check_decoded;
 use crate::read::{Want, swap_bytes};
 
 /// Decodes parts that need nothing but their own bytes; keeps its tables from one to the next.
@@ -32,10 +34,13 @@ impl PartDecoder {
     /// says: elements in row-major order, little-endian.
     ///
     /// # Errors
-    /// What the encoding finds wrong.
+    /// What the encoding finds wrong; another CRC-32 than the file gives for what is decoded.
     pub fn decode(&mut self, want: &Want, stored: &[u8], out: &mut [u8]) -> Result<()> {
         let c = &want.component;
         self.decoder.decode_into(c.encoding, stored, out)?;
+        if c.decoded_crc().is_some() {
+            check_decoded(c, Crc32::of_zip(out))?;
+        }
         if c.byte_order == ByteOrder::Big {
             swap_bytes(out, c.dtype.width());
         }

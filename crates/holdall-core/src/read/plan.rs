@@ -311,7 +311,7 @@ fn divide(number: u32, want: &Want, cut: &Cut, out: &mut Vec<Run>) {
             let stored = first.stored.start..last.stored.end;
             add(false, Purpose::Alone, stored, first.decoded.start..last.decoded.end);
         }
-        if want.digests.crc32c && want.range.is_none() {
+        if want.digests.in_shares() && want.range.is_none() {
             add(false, Purpose::Digest, frames_end(table)..len, 0..0);
         }
         return;

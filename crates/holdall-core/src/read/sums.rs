@@ -1,7 +1,10 @@
 //! Digests that are put together from shares, which come in any order.
 
+use crate::codec::crc::Crc32;
 use crate::error::Result;
-use crate::model::{Algorithm, Component, Digest, Hasher, crc32c, crc32c_combine};
+use crate::model::{
+    Algorithm, Component, Digest, Encoding, Hasher, crc32_combine, crc32c, crc32c_combine,
+};
 use crate::read::{DIGEST, Want};
 
 /// Compares the digest of a component's stored bytes with the one that the file gives.
@@ -17,22 +20,61 @@ pub fn check_digest(c: &Component, found: &Digest) -> Result<()> {
     }
 }
 
+/// Compares what a component decoded to, before its bytes are turned round, with the CRC-32 that the file gives of that.
+///
+/// # Errors
+/// [`DIGEST`].
+pub(super) fn check_decoded(c: &Component, found: u32) -> Result<()> {
+    match c.decoded_crc() {
+        Some(said) if said != found => Err(DIGEST.broken(format!(
+            "the decoded bytes have {}, the file says {}",
+            Digest::Crc32(found),
+            Digest::Crc32(said)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+impl Component {
+    /// The CRC-32 of what it decodes to, where it is compressed and the file tells that.
+    pub(super) fn decoded_crc(&self) -> Option<u32> {
+        match self.digest {
+            Some(Digest::Crc32(said)) if self.encoding != Encoding::Raw => Some(said),
+            _ => None,
+        }
+    }
+
+    /// The algorithm of the digest that it has of its stored bytes, where it is one this version can compute. A CRC-32 of
+    /// what is compressed is of what that decodes to, and compared wherever all of it is decoded.
+    pub fn summed_by(&self) -> Option<Algorithm> {
+        let is_of_stored = |a: &Algorithm| self.encoding == Encoding::Raw || *a != Algorithm::Crc32;
+        self.digest.as_ref()?.algorithm().filter(is_of_stored)
+    }
+}
+
 /// The digests of a component's stored bytes that are to be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Digests {
     /// CRC-32C, which can be put together from shares.
     pub crc32c: bool,
+    /// CRC-32, the same.
+    pub crc32: bool,
     /// SHA-256, which can only be computed from the first byte to the last.
     pub sha256: bool,
 }
 
 impl Digests {
     /// None.
-    pub const NONE: Digests = Digests { crc32c: false, sha256: false };
+    pub const NONE: Digests = Digests { crc32c: false, crc32: false, sha256: false };
 
     /// Whether there is any.
     pub fn any(self) -> bool {
-        self.crc32c || self.sha256
+        self.in_shares() || self.sha256
+    }
+
+    /// Whether there is one that can be put together from shares.
+    pub fn in_shares(self) -> bool {
+        self.crc32c || self.crc32
     }
 }
 
@@ -41,6 +83,7 @@ impl From<Option<Algorithm>> for Digests {
     fn from(algorithm: Option<Algorithm>) -> Digests {
         Digests {
             crc32c: algorithm == Some(Algorithm::Crc32c),
+            crc32: algorithm == Some(Algorithm::Crc32),
             sha256: algorithm == Some(Algorithm::Sha256),
         }
     }
@@ -55,10 +98,12 @@ pub struct Sums {
     whole: Vec<(u32, Digest)>,
 }
 
-/// The CRC-32C of a run of a component's stored bytes.
+/// The CRC of a run of a component's stored bytes.
 #[derive(Debug, Clone)]
 struct Share {
     want: u32,
+    /// Whether it is CRC-32, not CRC-32C.
+    is_zip: bool,
     crc: u32,
     /// Counted from the start of the stored bytes.
     start: u64,
@@ -66,10 +111,10 @@ struct Share {
 }
 
 impl Sums {
-    /// Adds the CRC-32C of stored bytes of a component, of which `start` come before them.
-    pub fn add(&mut self, want: u32, start: u64, bytes: &[u8]) {
-        let share = Share { want, crc: crc32c(bytes), start, len: bytes.len() as u64 };
-        self.shares.push(share);
+    /// Adds the CRC-32C of stored bytes of a component, of which `start` come before them, or their CRC-32.
+    fn add(&mut self, want: u32, is_zip: bool, start: u64, bytes: &[u8]) {
+        let crc = if is_zip { Crc32::of_zip(bytes) } else { crc32c(bytes) };
+        self.shares.push(Share { want, is_zip, crc, start, len: bytes.len() as u64 });
     }
 
     /// Adds the share of `stored`, of which `start` bytes of the component come before, in the digests that `want`
@@ -79,7 +124,10 @@ impl Sums {
             return;
         }
         if want.digests.crc32c {
-            self.add(number, start, stored);
+            self.add(number, false, start, stored);
+        }
+        if want.digests.crc32 {
+            self.add(number, true, start, stored);
         }
         if want.digests.sha256 {
             let mut hasher = Hasher::new(Algorithm::Sha256);
@@ -110,11 +158,13 @@ impl Sums {
     /// The digests of each component of which shares came, in rising order of the numbers of wants.
     pub fn finish(self) -> Vec<(u32, Digest)> {
         let Sums { mut shares, mut whole } = self;
-        shares.sort_unstable_by_key(|s| (s.want, s.start));
-        for of_one in shares.chunk_by(|a, b| a.want == b.want) {
+        shares.sort_unstable_by_key(|s| (s.want, s.is_zip, s.start));
+        for of_one in shares.chunk_by(|a, b| (a.want, a.is_zip) == (b.want, b.is_zip)) {
             let Some((first, rest)) = of_one.split_first() else { continue };
-            let crc = rest.iter().fold(first.crc, |crc, s| crc32c_combine(crc, s.crc, s.len));
-            whole.push((first.want, Digest::Crc32c(crc)));
+            let combine = if first.is_zip { crc32_combine } else { crc32c_combine };
+            let crc = rest.iter().fold(first.crc, |crc, s| combine(crc, s.crc, s.len));
+            let digest = if first.is_zip { Digest::Crc32(crc) } else { Digest::Crc32c(crc) };
+            whole.push((first.want, digest));
         }
         whole.sort_by_key(|(want, _)| *want);
         whole

@@ -12,8 +12,8 @@ pub mod cursor;
 pub mod npy;
 #[cfg(feature = "pytorch")]
 pub mod pickle;
-#[cfg(feature = "carton")]
+#[cfg(any(feature = "carton", feature = "onnx-file"))]
 pub mod protobuf;
 pub mod toml;
-#[cfg(any(feature = "carton", feature = "pytorch"))]
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy"))]
 pub mod zip;

@@ -17,8 +17,9 @@
 //!
 //! # Support
 //! Reads and writes bool, integers and floats of 1 to 8 bytes and complex numbers; reads both byte
-//! orders and both element orders; writes little-endian, row-major. Structured, object and string
-//! arrays are refused (`npy/dtype`).
+//! orders and both element orders; writes little-endian. [`read_any`] reads what has no type of ours as what it is made of,
+//! too, and names its type: times as integers, texts and opaque bytes with a dimension more. Structured
+//! and object arrays are refused (`npy/dtype`).
 //!
 //! # Deviations
 //! None known. The dict is read as the literal it is, never evaluated.
@@ -47,7 +48,8 @@ crate::error::rules! {
     /// Elements that are not numbers.
     pub DTYPE: Unsupported "npy/dtype"
         "The elements of an .npy file are bool, integers, floats or complex numbers of a known \
-         width.";
+         width; in a file of tensors also times, texts and bytes."
+        hint "save it from Python with another dtype: a structured array field by field, objects as numbers";
     /// A type that NumPy does not have.
     pub NO_DESCR: Unsupported "npy/no-such-type"
         "Elements written to an .npy file have a type that NumPy has.";
@@ -75,10 +77,29 @@ pub struct Header {
     pub shape: Vec<u64>,
     /// Bytes before the first element.
     pub len: u64,
+    /// The name of its type, little-endian, where NumPy's has no like here (`<M8[ns]`, `<U5`, `|V2`).
+    pub descr: Option<String>,
+    /// How many of `dtype` are one of NumPy's elements, where that is not one: `shape` has them as its last dimension.
+    pub inner: Option<u64>,
+}
+
+/// What the elements of an array are made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Element {
+    /// Storage element type.
+    pub dtype: DType,
+    /// The complex type, where two stored elements are one.
+    pub logical_type: Option<LogicalType>,
+    /// Order of bytes within an element.
+    pub byte_order: ByteOrder,
+    /// As [`Header::descr`].
+    pub descr: Option<String>,
+    /// As [`Header::inner`].
+    pub inner: Option<u64>,
 }
 
 /// NumPy's name of a type, little-endian: `<f4`, `|b1`.
-fn descr(dtype: DType, logical: Option<&LogicalType>) -> Option<&'static str> {
+pub fn descr(dtype: DType, logical: Option<&LogicalType>) -> Option<&'static str> {
     Some(match (logical, dtype) {
         (None, DType::F64) => "<f8",
         (None, DType::F32) => "<f4",
@@ -108,13 +129,23 @@ pub fn header(dtype: DType, logical: Option<&LogicalType>, shape: &[u64]) -> Res
         let name = logical.map_or(dtype.as_str(), |t| t.as_str()).shown();
         return Err(NO_DESCR.broken(format!("NumPy has no type for {name}")));
     };
+    header_of(descr, false, shape)
+}
+
+/// The header of elements of the type that NumPy calls `descr`, little-endian, whose first dimension varies fastest where
+/// `fortran` says so.
+///
+/// # Errors
+/// [`NO_DESCR`], where it would be too long.
+pub fn header_of(descr: &str, fortran: bool, shape: &[u64]) -> Result<Vec<u8>> {
     let dims: String = shape.iter().map(|d| format!("{d}, ")).collect();
     // `(3,)` but `(3, 4)`, as NumPy writes it.
     let dims = match shape {
         [_] => dims.trim_end(),
         _ => dims.trim_end_matches(", "),
     };
-    let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}), }}");
+    let order = if fortran { "True" } else { "False" };
+    let dict = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': ({dims}), }}");
     for (version, width) in [(1u8, 2usize), (2, 4)] {
         let before = MAGIC_BYTES.len().saturating_add(2).saturating_add(width);
         let total = before.saturating_add(dict.len()).saturating_add(1).next_multiple_of(ALIGN);
@@ -158,11 +189,23 @@ pub fn header_len(head: &[u8]) -> Result<u64> {
     Ok(len.saturating_add(cursor.position()))
 }
 
-/// Reads the header at the start of `bytes`.
+/// Reads the header at the start of `bytes`, of elements of a type that is one of ours.
 ///
 /// # Errors
 /// [`MAGIC`], [`TRUNCATED`], [`HEADER`], [`DTYPE`].
 pub fn read(bytes: &[u8]) -> Result<Header> {
+    let header = read_any(bytes)?;
+    match &header.descr {
+        Some(descr) => Err(DTYPE.broken(format!("elements of type '{}'", descr.shown()))),
+        None => Ok(header),
+    }
+}
+
+/// Reads the header at the start of `bytes`, of elements of any type that has something like it here.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_any(bytes: &[u8]) -> Result<Header> {
     let len = header_len(bytes)?;
     let Some(head) = usize::try_from(len).ok().and_then(|len| bytes.get(..len)) else {
         let found = bytes.len();
@@ -196,11 +239,56 @@ pub fn read(bytes: &[u8]) -> Result<Header> {
     if !literal.rest.trim().is_empty() {
         return Err(HEADER.broken("there is text after the dict"));
     }
-    let (Some(descr), Some(fortran_order), Some(shape)) = (descr, fortran_order, shape) else {
+    let (Some(descr), Some(fortran_order), Some(mut shape)) = (descr, fortran_order, shape) else {
         return Err(HEADER.broken("`descr`, `fortran_order` or `shape` is missing"));
     };
-    let (dtype, logical_type, byte_order) = element(descr)?;
-    Ok(Header { dtype, logical_type, byte_order, fortran_order, shape, len })
+    let Element { dtype, logical_type, byte_order, descr, inner } = any_element(descr)?;
+    shape.extend(inner);
+    Ok(Header { dtype, logical_type, byte_order, fortran_order, shape, len, descr, inner })
+}
+
+/// What elements of the type that NumPy calls `descr` are made of.
+///
+/// # Errors
+/// [`DTYPE`].
+pub fn any_element(descr: &str) -> Result<Element> {
+    let (order, name) = descr.split_at_checked(1).unwrap_or_default();
+    let kind = name.split_at_checked(1).unwrap_or_default();
+    let count = || kind.1.parse::<u32>().ok().map(u64::from);
+    let is_time = name.get(..2).is_some_and(|two| matches!(two, "M8" | "m8"));
+    let found = match kind.0 {
+        "M" | "m" if is_time && is_unit(name.get(2..).unwrap_or_default()) => {
+            Some((DType::I64, None))
+        }
+        "U" => count().map(|n| (DType::U32, Some(n))),
+        "S" | "a" | "V" => count().map(|n| (DType::U8, Some(n))),
+        "O" => {
+            let what = "the elements are Python's objects, in a pickle, which is never run";
+            return Err(DTYPE.broken(what));
+        }
+        _ => None,
+    };
+    let Some((dtype, inner)) = found else {
+        let (dtype, logical_type, byte_order) = element(descr)?;
+        return Ok(Element { dtype, logical_type, byte_order, descr: None, inner: None });
+    };
+    let byte_order = match order {
+        ">" => ByteOrder::Big,
+        "<" | "|" | "=" => ByteOrder::Little,
+        _ => return Err(DTYPE.broken(format!("elements of type '{}'", descr.shown()))),
+    };
+    // What is read is little-endian.
+    let order = if dtype.width() == 1 { "|" } else { "<" };
+    let descr = Some(format!("{order}{name}"));
+    Ok(Element { dtype, logical_type: None, byte_order, descr, inner })
+}
+
+/// Whether it is the unit of a time: `[ns]`, `[25us]`, or none.
+fn is_unit(text: &str) -> bool {
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let is_plain =
+        |inner: &str| !inner.is_empty() && inner.bytes().all(|b| b.is_ascii_alphanumeric());
+    text.is_empty() || inner.is_some_and(is_plain)
 }
 
 /// The type that NumPy calls `descr`: `<f4`.

@@ -2,6 +2,9 @@
 //! schema, without memory of its own.
 
 use crate::error::{Error, Result};
+use crate::window::{Stop, Window};
+use bytes::Bytes;
+use std::ops::Range;
 
 crate::error::rules! {
     /// Rules of protocol buffers.
@@ -133,6 +136,149 @@ pub fn varints(bytes: &[u8]) -> Result<()> {
         fields.varint()?;
     }
     Ok(())
+}
+
+/// Bytes of a file that are looked at together, at multiples of this.
+const CHUNK: u64 = 32 << 10;
+/// The most that is asked for together, where all of it is looked at.
+const MOST_CHUNK: u64 = 16 << 20;
+
+/// The fields of a message in a file, of which only as much is read as somebody looks at: runs of bytes stay where they
+/// are.
+#[derive(Debug)]
+pub struct Scan<'w> {
+    window: &'w Window,
+    at: u64,
+    end: u64,
+    /// Bytes at hand, and where they begin.
+    chunk: (u64, Bytes),
+}
+
+/// The value of a field of a [`Scan`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// A whole number, a truth value, an element of an enum.
+    Varint(u64),
+    /// Eight bytes, little-endian.
+    Fixed64(u64),
+    /// Where text, bytes, a message, or packed numbers are, in bytes of the file.
+    Bytes(Range<u64>),
+    /// Four bytes, little-endian.
+    Fixed32(u32),
+}
+
+impl<'w> Scan<'w> {
+    /// The fields of the message at `place`, which is in the file.
+    pub fn new(window: &'w Window, place: Range<u64>) -> Scan<'w> {
+        let end = place.end.min(window.len());
+        Scan { window, at: place.start.min(end), end, chunk: (0, Bytes::new()) }
+    }
+
+    /// Where the next field, or number, begins.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// The number and value of the next field; `None` at the end.
+    ///
+    /// # Errors
+    /// [`BROKEN`]; what the window needs.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<(u64, Item)>, Stop> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let start = self.at;
+        let tag = self.varint()?;
+        let value = match tag & 7 {
+            0 => Item::Varint(self.varint()?),
+            1 => Item::Fixed64(u64::from_le_bytes(self.array()?)),
+            2 => {
+                let len = self.varint()?;
+                let end = self.at.checked_add(len).filter(|end| *end <= self.end);
+                let Some(end) = end else {
+                    let left = self.end.saturating_sub(self.at);
+                    let message = format!("a value of {len} bytes where {left} are left");
+                    return Err(BROKEN.broken(message).at(start..self.at).into());
+                };
+                let from = std::mem::replace(&mut self.at, end);
+                Item::Bytes(from..end)
+            }
+            5 => Item::Fixed32(u32::from_le_bytes(self.array()?)),
+            // Groups were given up before anyone used them for what we read.
+            other => {
+                let message = format!("a field of type {other}");
+                return Err(BROKEN.broken(message).at(start..self.at).into());
+            }
+        };
+        match tag >> 3 {
+            0 => Err(BROKEN.broken("a field of number 0").at(start..self.at).into()),
+            number => Ok(Some((number, value))),
+        }
+    }
+
+    /// The next whole number of packed ones; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`Scan::next`].
+    pub fn number(&mut self) -> Result<Option<u64>, Stop> {
+        if self.at >= self.end { Ok(None) } else { self.varint().map(Some) }
+    }
+
+    fn varint(&mut self) -> Result<u64, Stop> {
+        let start = self.at;
+        let mut out = 0u64;
+        for shift in (0..64u32).step_by(7) {
+            let [byte] = self.array()?;
+            out |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if byte & 0x80 == 0 {
+                return Ok(out);
+            }
+        }
+        Err(BROKEN.broken("a number of more than ten bytes").at(start..self.at).into())
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+        let upto = self.at.saturating_add(N as u64);
+        if upto > self.end {
+            let message = "the message ends inside of a number";
+            return Err(BROKEN.broken(message).at(self.at..self.end).into());
+        }
+        let (start, bytes) = &self.chunk;
+        let from = self.at.checked_sub(*start).and_then(|from| usize::try_from(from).ok());
+        let here = from.and_then(|from| bytes.get(from..)?.first_chunk::<N>().copied());
+        let found = match here {
+            Some(found) => found,
+            None => {
+                let start = (self.at / CHUNK).saturating_mul(CHUNK);
+                let end = start.saturating_add(CHUNK).max(upto).min(self.window.len());
+                let bytes = match self.window.bytes(start..end) {
+                    Err(Stop::Need(_)) => return Err(self.need(start, end)),
+                    found => found?,
+                };
+                let from = usize::try_from(self.at.saturating_sub(start)).unwrap_or(usize::MAX);
+                let found = bytes.get(from..).and_then(|rest| rest.first_chunk::<N>().copied());
+                self.chunk = (start, bytes);
+                found.unwrap_or([0; N])
+            }
+        };
+        self.at = upto;
+        Ok(found)
+    }
+
+    /// The need for the chunk `start..end`, and for more of what follows where much of what is before it was read: who is called again
+    /// for each chunk would go through all before it as many times.
+    fn need(&self, start: u64, end: u64) -> Stop {
+        let mut len = CHUNK;
+        let was_read = |len: u64| {
+            start.checked_sub(len).is_some_and(|from| self.window.bytes(from..start).is_ok())
+        };
+        while len < MOST_CHUNK && was_read(len) {
+            len = len.saturating_mul(2);
+        }
+        let needed = start..start.saturating_add(len).min(self.window.len()).max(end);
+        Stop::Need(Vec::from([needed]))
+    }
 }
 
 #[cfg(test)]

@@ -24,9 +24,9 @@ use holdall_core::{Algorithm, Component, Result};
 
 /// The algorithm to check a component's digest with on reading it, if any.
 pub fn checked_algorithm(c: &Component, check: Check) -> Option<Algorithm> {
-    c.digest.as_ref()?.algorithm().filter(|a| match check {
+    c.summed_by().filter(|a| match check {
         Check::Off => false,
-        Check::Fast => *a == Algorithm::Crc32c,
+        Check::Fast => *a != Algorithm::Sha256,
         Check::Read | Check::All => true,
     })
 }

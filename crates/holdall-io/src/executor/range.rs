@@ -32,7 +32,7 @@ pub fn range(tensor: &Tensor, c: &Component, range: Range<u64>) -> Result<Bytes>
         ByteOrder::Big => range.start / width * width..range.end.next_multiple_of(width),
     };
     let mut bytes = match c.encoding {
-        Encoding::Zstd | Encoding::Deflate => return compressed(tensor, c, range),
+        encoding if encoding != Encoding::Raw => return compressed(tensor, c, range),
         _ => {
             let Extent { source, start, end } = c.stored.part(whole.clone());
             read_part(tensor.file().sources().at(source), start..end)?

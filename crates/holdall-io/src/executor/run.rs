@@ -298,7 +298,7 @@ impl<'a> Executor<'a> {
         if !self.sums {
             return source.read_into(start, out);
         }
-        let is_summed = parts.iter().any(|p| plan.want(p).digests.crc32c);
+        let is_summed = parts.iter().any(|p| plan.want(p).digests.in_shares());
         let whole = parts.iter().any(|p| plan.want(p).digests.sha256);
         if !is_summed || whole || self.sources.terms().is_remote() {
             source.read_into(start, out)?;

@@ -116,7 +116,7 @@ def convert(
     """Writes a file in another format, version, encoding or alignment, in bounded memory.
 
     Args:
-        source: What :func:`holdall.open` takes, or an open file; an ``.npy`` file, or a folder of them, which are named
+        source: What :func:`holdall.open` takes, or an open file; a folder of ``.npy`` files, which are named
             after their paths.
         target: A path, or an object with ``write``.
         encoding: ``"raw"`` or ``"zstd"`` for every component; else each stays as it is.

@@ -35,8 +35,7 @@ struct Unit {
     stored: Extent,
     /// Places in the list of members.
     members: Range<usize>,
-    crc: bool,
-    sha: bool,
+    digests: Digests,
     /// Whether the bytes as they are stored are those of a bool component.
     stored_bool: bool,
     /// The compressed member that says most: the first that tells what it decodes to, or the first.
@@ -166,16 +165,18 @@ fn units(members: &[Member]) -> Vec<Unit> {
     for same in members.chunk_by(|a, b| a.component.stored == b.component.stored) {
         let end = start + same.len();
         let any = |test: &dyn Fn(&Component) -> bool| same.iter().any(|m| test(&m.component));
-        let has =
-            |a: Algorithm| any(&|c| c.digest.as_ref().is_some_and(|d| d.algorithm() == Some(a)));
+        let has = |a: Algorithm| any(&|c| c.summed_by() == Some(a));
         let first =
             |test: &dyn Fn(&Component) -> bool| same.iter().position(|m| test(&m.component));
         let of_known_len = first(&|c| is_compressed(c) && c.decoded_len.is_some());
         units.push(Unit {
             stored: same[0].component.stored,
             members: start..end,
-            crc: has(Algorithm::Crc32c),
-            sha: has(Algorithm::Sha256),
+            digests: Digests {
+                crc32c: has(Algorithm::Crc32c),
+                crc32: has(Algorithm::Crc32),
+                sha256: has(Algorithm::Sha256),
+            },
             stored_bool: same.iter().any(|m| m.bools && m.component.encoding == Encoding::Raw),
             compressed: of_known_len.or_else(|| first(&is_compressed)).map(|at| start + at),
             decoded_bool: same.iter().any(|m| m.bools && is_compressed(&m.component)),
@@ -196,7 +197,7 @@ fn is_compressed(c: &Component) -> bool {
 impl Unit {
     /// Whether anything can be found out about it.
     fn is_looked_at(&self) -> bool {
-        self.crc || self.sha || self.stored_bool || self.compressed.is_some()
+        self.digests.any() || self.stored_bool || self.compressed.is_some()
     }
 }
 
@@ -205,7 +206,7 @@ impl Context<'_> {
     fn wants(&self) -> Result<(Vec<Want>, Vec<Purpose>)> {
         let (mut wants, mut purposes) = (Vec::new(), Vec::new());
         for (at, unit) in self.units.iter().enumerate().filter(|(_, unit)| unit.is_looked_at()) {
-            let mut digests = Digests { crc32c: unit.crc, sha256: unit.sha };
+            let mut digests = unit.digests;
             let mut add = |component: Component, is_compressed: bool, bools: bool| {
                 let digests = std::mem::replace(&mut digests, Digests::NONE);
                 wants.push(Want::new(0, component).with_digests(digests));
@@ -221,7 +222,11 @@ impl Context<'_> {
                     check_decoded_len(decoded, c.stored_len(), self.file.limits())
                 });
                 match checked {
-                    Ok(()) => add(Component { digest: None, ..c.clone() }, true, unit.decoded_bool),
+                    Ok(()) => {
+                        // A CRC-32 is of what it decodes to, and found wrong in decoding.
+                        let digest = c.digest.clone().filter(|_| c.summed_by().is_none());
+                        add(Component { digest, ..c.clone() }, true, unit.decoded_bool);
+                    }
                     Err(e) => refused = Some((0, e)),
                 }
             }
@@ -286,7 +291,7 @@ impl Context<'_> {
                 let e = e.in_component(&c.role).at(c.stored.range());
                 self.state.find(m.tensor, order, e)
             };
-            let algorithm = c.digest.as_ref().and_then(Digest::algorithm);
+            let algorithm = c.summed_by();
             let digest = found.digests.iter().find(|d| d.algorithm() == algorithm);
             if let (Some(algorithm), Some(digest)) = (algorithm, digest) {
                 match check_digest(c, digest) {
@@ -315,6 +320,9 @@ impl Context<'_> {
                     continue;
                 }
                 counts.decoded += 1;
+                if let Some(Digest::Crc32(_)) = c.digest {
+                    counts.count_digest(Algorithm::Crc32, 1);
+                }
             }
             if m.bools {
                 match bad {

@@ -286,7 +286,7 @@ impl Places<'_> {
                 builder.component(self.whole(Role::Values, values)?)
             }
             Tensor::Array { shape, element, order, is_fortran, bytes } => {
-                match column_major(shape).filter(|_| *is_fortran) {
+                match column_major(shape, None).filter(|_| *is_fortran) {
                     Some(strides) => {
                         builder.tensor(name, shape, Layout::Strided)?;
                         builder.tensor_attributes(strides);

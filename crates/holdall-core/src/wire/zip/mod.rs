@@ -21,7 +21,7 @@ mod descriptor;
 mod end;
 mod extra;
 mod local;
-mod read;
+pub(crate) mod read;
 mod rules;
 pub mod walk;
 pub mod write;

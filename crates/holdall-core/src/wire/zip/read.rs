@@ -85,7 +85,7 @@ impl Directory {
 }
 
 /// What `of` gives for each entry, or all that any of them needs.
-fn all<T>(
+pub(crate) fn all<T>(
     entries: &[Entry<'_>],
     of: impl Fn(Entry<'_>) -> Result<T, Stop>,
 ) -> Result<Vec<T>, Stop> {

@@ -32,6 +32,8 @@ const ZIP64_ID: u16 = 0x0001;
 const PAD_ID: u16 = 0xd935;
 /// 1 January 1980, the first day there is.
 const DATE: u16 = 0x0021;
+/// The CRC-32 follows the bytes, in a descriptor.
+const DEFERRED: u16 = 1 << 3;
 /// The name is UTF-8.
 const UTF8: u16 = 1 << 11;
 /// Unix, and the version of the specification that names zstd.
@@ -59,6 +61,13 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// A file that is stored as it is, whose CRC-32 will be known once its bytes are written; [`descriptor`] comes behind them.
+    pub fn deferred(name: String, len: u64, offset: u64) -> Entry {
+        let utf8 = if name.is_ascii() { 0 } else { UTF8 };
+        let (kind, method, flags) = (EntryKind::File, Method::Stored, Some(DEFERRED | utf8));
+        Entry { name, kind, method, crc: 0, stored_len: len, len, offset, flags }
+    }
+
     /// Whether the lengths in its local header have 64 bits. Decided by `len` alone, which is known
     /// before the first byte.
     fn is_long(&self) -> bool {
@@ -126,6 +135,20 @@ pub fn local_header(entry: &Entry) -> Vec<u8> {
         put16(&mut out, low16(zeros.saturating_add(2)));
         put16(&mut out, low16(ALIGN));
         out.extend(std::iter::repeat_n(0, usize::from(low16(zeros))));
+    }
+    out
+}
+
+/// What stands behind the bytes of an entry whose CRC-32 was not known before them.
+pub fn descriptor(entry: &Entry) -> Vec<u8> {
+    let mut out = Vec::new();
+    put32(&mut out, 0x0807_4b50);
+    put32(&mut out, entry.crc);
+    for len in [entry.stored_len, entry.len] {
+        match entry.is_long() {
+            true => put64(&mut out, len),
+            false => put32(&mut out, low(len)),
+        }
     }
     out
 }

@@ -1,0 +1,123 @@
+//! NumPy's files: one array, and zips of them.
+//!
+//! # What
+//! `.npy` is a header and the elements of one array ([`crate::wire::npy`]). `.npz` is a zip whose entries are such files, stored
+//! as they are or by Deflate; what NumPy calls `savez` and `savez_compressed`.
+//!
+//! # Layout
+//! ```text
+//! w.npy           an entry of the zip: the tensor `w`
+//! layers/0/w.npy  the tensor `layers/0/w`
+//! holdall/…       ours, where there is something that NumPy has no place for
+//! ```
+//! The directory at the zip's end is read first, then the header of each array, from the start of its entry. Of a
+//! compressed one as much is decoded as its header takes, and the elements are what the stream goes on with.
+//!
+//! # Specification
+//! NEP 1, the documentation of `numpy.lib.format` and `numpy.savez`. By [`RULES`].
+//!
+//! # Support
+//! All versions, both byte orders, both element orders. Times, texts and opaque bytes are what they are made of, and the
+//! attribute `numpy.descr` names their type, so that they are written again as they were. Written are `.npz`
+//! files: entries stored as they are, elements at multiples of 64. Elements of `bf16` and of floats of 8 bits are
+//! opaque bytes to NumPy; which they are stands in the entry `holdall/tensors.json`, as attributes of tensors do, and
+//! those of the file in `holdall/attributes.json`.
+//!
+//! # Deviations
+//! NumPy takes any entry of a zip for an array or for bytes; here entries that are not named `.npy` are passed over. It runs
+//! the pickles of object arrays when it is told to; nothing here does.
+//!
+//! # Untrusted input
+//! The zip is held to [`crate::wire::zip`]. Headers are at most [`HEADER_MAX`](crate::wire::npy::HEADER_MAX) long, decoded ones too. What an entry decodes to
+//! is known from the directory, and held against the shape, against what Deflate can express, and against
+//! [`Limits`](crate::Limits). What is wrong with one array is its fault.
+
+mod decode;
+mod encode;
+
+use super::Format;
+
+/// One array.
+pub static NPY: Format = Format {
+    id: "npy",
+    name: "NumPy array",
+    extensions: &["npy"],
+    reads: &[],
+    versions: &[],
+    detect: decode::is_array,
+    decode: decode::array,
+    encode: None,
+    ends_in_manifest: false,
+    old_ends: None,
+    aligns: false,
+    has_schema: false,
+    shards: None,
+    gaps: None,
+    padding: None,
+    rules: &[],
+};
+
+/// A zip of arrays.
+pub static NPZ: Format = Format {
+    id: "npz",
+    name: "NumPy",
+    extensions: &["npz"],
+    reads: &[],
+    versions: &[],
+    detect: decode::is_zip_of_arrays,
+    decode: decode::arrays,
+    encode: Some(encode::encoder),
+    ends_in_manifest: false,
+    old_ends: None,
+    aligns: false,
+    has_schema: false,
+    shards: None,
+    gaps: None,
+    padding: None,
+    rules: RULES,
+};
+
+crate::error::rules! {
+    /// Every rule of the format.
+    pub static RULES;
+
+    /// A name that leads out of a folder.
+    pub NAME: Malformed "npz/name"
+        "The name of an entry has no part `..`, and no backslash.";
+    /// A method that NumPy does not have.
+    pub METHOD: Unsupported "npz/method"
+        "The entry of an array is stored as it is, or by Deflate.";
+
+    /// A layout that the format cannot hold.
+    pub LAYOUT: Unsupported "npz/layout" "A tensor that is written is dense, by rows or by columns."
+        remedies [MakeDense];
+    /// Elements that the format cannot hold.
+    pub ELEMENT_TYPE: Unsupported "npz/element-type"
+        "Elements that are written are of a type that NumPy has, or of 8 or 16 bits."
+        remedies [LeaveOut];
+    /// A name that cannot be an entry's.
+    pub FIT: Unsupported "npz/fit"
+        "The name of a tensor that is written has at most 65 000 bytes, no NUL, no part `..` and no backslash."
+        remedies [RenameTensor];
+    /// Not what was declared.
+    pub DECLARED: Misuse "npz/declared"
+        "Tensors are written one after the other, under names of their own.";
+    /// Compression, or another digest.
+    pub ENCODING: Unsupported "npz/encoding"
+        "Components are stored raw, with the CRC-32 of the zip." remedies [StoreRaw];
+    /// An alignment that cannot be.
+    pub ALIGN: Misuse "npz/align" "The alignment is a power of two up to 64.";
+}
+
+/// What the names of arrays end in.
+const EXTENSION: &str = ".npy";
+/// Our entries: attributes of the file, and those of tensors.
+const ATTRIBUTES: &str = "holdall/attributes.json";
+const TENSORS: &str = "holdall/tensors.json";
+/// Among the latter, what opaque bytes are.
+const TYPE: &str = "holdall.dtype";
+
+/// Whether an entry of the zip may have that name.
+fn is_name(name: &str) -> bool {
+    !name.contains(['\\', '\0']) && name.split('/').all(|part| part != "..")
+}

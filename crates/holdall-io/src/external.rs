@@ -1,0 +1,85 @@
+//! ONNX models whose weights are in files beside them, opened with those.
+
+use crate::arrays::Reopened;
+use crate::file::File;
+use crate::open::{OpenOptions, fetch_ends};
+use crate::shards::Home;
+use crate::source::{ByteSource, FileSource, fetched};
+use holdall_core::error::Shown as _;
+use holdall_core::formats::onnx::{EXTERNAL, LOCATION, decode_with, locations};
+use holdall_core::{Result, Window};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Of more files than this each is opened when it is read, not before.
+const MANY: usize = 64;
+
+impl OpenOptions {
+    /// A model with its external data, where it has some; its graph is open.
+    pub(crate) fn with_external(&self, graph: File, path: &Path) -> Result<File> {
+        let is_away = |e: holdall_core::Error| e.code() == EXTERNAL.code;
+        if !graph.index().tensors().any(|t| t.fault().is_some_and(is_away)) {
+            return Ok(graph);
+        }
+        let (home, _) = Home::of(path);
+        let shown = graph.name().to_owned();
+        let Some(source) = graph.all_sources().first().cloned() else { return Ok(graph) };
+        let mut window = Window::new(source.len());
+        fetch_ends(&*source, &mut window)?;
+        let names = fetched(&*source, &mut window, |window| locations(window, self.limits()))?;
+        let is_many = names.len() > MANY;
+        let (mut files, mut sources) = (Vec::new(), vec![source.clone()]);
+        for name in names {
+            // What is not there stays the fault of its tensors.
+            if let Some(found) = self.beside(&home, &name, path, is_many)? {
+                files.push((name, found.len()));
+                sources.push(found);
+            }
+        }
+        let index =
+            fetched(&*source, &mut window, |window| decode_with(window, self.limits(), &files));
+        let index = index.and_then(|index| self.judged(index)).map_err(|e| e.in_source(&shown))?;
+        self.open_index(index, sources, shown)
+    }
+
+    /// A file beside a model, where it is there.
+    fn beside(
+        &self,
+        home: &Home,
+        name: &str,
+        model: &Path,
+        is_many: bool,
+    ) -> Result<Option<Arc<dyn ByteSource>>> {
+        let folder = match home {
+            Home::Web(base) => {
+                return self.remote(&format!("{base}{name}")).map(|(source, _)| Some(source));
+            }
+            Home::Folder(folder) => folder,
+        };
+        let path = folder.join(name);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        if !is_inside(&path, folder, model) {
+            let message = format!("`{}` is a link out of the model's folder", name.shown());
+            return Err(LOCATION.broken(message).in_source(model.display()));
+        }
+        let shown = path.display().to_string();
+        if is_many {
+            return Ok(Some(Arc::new(Reopened::open(&path)?)));
+        }
+        let file = FileSource::open(&path).map_err(|e| e.in_source(&shown))?;
+        Ok(Some(self.source(file).map_err(|e| e.in_source(&shown))?.0))
+    }
+}
+
+/// Whether a file is in a folder, or in the one in which the model's own file is, links followed: caches keep the files of a
+/// model in one folder, and links to them in another.
+fn is_inside(path: &Path, folder: &Path, model: &Path) -> bool {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let real = |path: &Path| path.canonicalize().ok();
+    let Some(path) = real(path) else { return false };
+    let home = real(model).and_then(|model| Some(model.parent()?.to_owned()));
+    real(folder).is_some_and(|folder| path.starts_with(folder))
+        || home.is_some_and(|home| path.parent() == Some(&home))
+}

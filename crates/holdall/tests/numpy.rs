@@ -1,0 +1,188 @@
+//! NumPy's files: what NumPy wrote is read as it is, and what is written it reads.
+
+#[path = "../../holdall-core/tests/numpy_files/mod.rs"]
+mod numpy_files;
+#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
+mod pytorch_files;
+
+use holdall::{
+    Check, Convert, DType, Io, LogicalType, OpenOptions, Role, TensorSpec, Value, WriteOptions,
+    Writer, convert, npy, verify,
+};
+use numpy_files::{array, deflated, rejects};
+use pytorch_files::zip;
+use std::path::PathBuf;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept/numpy")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut hasher = holdall_core::model::Hasher::new(holdall::Algorithm::Sha256);
+    hasher.update(bytes);
+    hasher.finish().to_string().trim_start_matches("sha256:").to_owned()
+}
+
+/// Every tensor of every file that NumPy wrote has NumPy's elements, in all ways of reading, and after conversions.
+#[test]
+fn files_of_numpy_have_its_elements() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e == "json") {
+            continue;
+        }
+        files += 1;
+        let expected = std::fs::read(format!("{}.expect.json", path.display())).unwrap();
+        let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
+        let wanted = expected["tensors"].as_array().unwrap();
+        let open = |io| OpenOptions::new().with_io(io).with_check(Check::All).open(&path).unwrap();
+        let file = open(Io::Map);
+        assert_eq!(file.len(), wanted.len(), "{}", path.display());
+        let options = Convert::new(WriteOptions::new()).with_dense();
+        let targets = ["out.zt", "out.npz"].map(|name| {
+            let target = dir.path().join(format!("{files}{name}"));
+            convert(&file, &target, &options).unwrap();
+            holdall::open(&target).unwrap()
+        });
+        let [zt, npz] = targets;
+        for wanted in wanted {
+            let name = wanted["name"].as_str().unwrap();
+            let sum = match &wanted["dense_sha256"] {
+                serde_json::Value::Null => &wanted["components"]["data"]["sha256"],
+                sum => sum,
+            };
+            for (which, file) in
+                [("mapped", &file), ("read", &open(Io::Read)), ("to zt", &zt), ("to npz", &npz)]
+            {
+                let dense = file.tensor(name).unwrap().to_dense().unwrap();
+                let dtype = match dense.logical_type() {
+                    Some(t) => t.as_str().to_owned(),
+                    None => dense.dtype().to_string(),
+                };
+                assert_eq!(dtype, wanted["dtype"], "{name} {which}");
+                assert_eq!(serde_json::json!(dense.shape()), wanted["shape"], "{name} {which}");
+                assert_eq!(hex(&dense.into_bytes()), *sum, "{} {name} {which}", path.display());
+            }
+        }
+        for file in [&file, &zt, &npz] {
+            assert!(verify(file, &Default::default()).unwrap().is_sound(), "{}", path.display());
+        }
+    }
+    assert_eq!(files, 4);
+}
+
+/// What NumPy has no place for is kept beside, and comes back.
+#[test]
+fn what_is_written_is_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.npz");
+    let mut attributes = holdall::Attributes::new();
+    attributes.push("epoch", Value::Integer(7));
+    let options = WriteOptions::new().with_attributes(attributes);
+    let mut writer = Writer::create(&path, &options).unwrap();
+    let mut typed = TensorSpec::dense("f8", DType::U8, [2, 2]);
+    typed.components[0].logical_type = Some(LogicalType::F8E5M2);
+    typed.attributes.push("scale", Value::Float(0.5));
+    let mut time = TensorSpec::dense("time", DType::I64, [1]);
+    time.attributes.push("numpy.descr", Value::Text("<M8[ns]".into()));
+    let mut lie = TensorSpec::dense("lie", DType::U8, [3]);
+    lie.attributes.push("numpy.descr", Value::Text("<U7".into()));
+    let tensors = [
+        (TensorSpec::dense("bf", DType::Bf16, [3]), vec![1u8, 2, 3, 4, 5, 6]),
+        (typed, vec![7, 8, 9, 10]),
+        (TensorSpec::dense("a/ü", DType::F32, [0, 4]), vec![]),
+        (time, vec![1; 8]),
+        (lie, vec![1, 2, 3]),
+    ];
+    for (spec, bytes) in &tensors {
+        writer.add(spec.clone(), &[bytes]).unwrap();
+    }
+    writer.finish().unwrap();
+    let text = std::fs::read(&path).unwrap();
+    for descr in ["'<V2'", "'|V1'", "'<M8[ns]'", "'|u1'"] {
+        assert!(text.windows(descr.len()).any(|w| w == descr.as_bytes()), "{descr}");
+    }
+    let file = holdall::open(&path).unwrap();
+    assert_eq!(file.index().attributes().get("epoch"), Some(&Value::Integer(7)));
+    for (spec, bytes) in &tensors {
+        let tensor = file.tensor(&spec.name).unwrap();
+        let c = tensor.components().next().unwrap();
+        assert_eq!((tensor.shape(), c.dtype), (&spec.shape[..], spec.components[0].dtype));
+        assert_eq!(c.logical_type, spec.components[0].logical_type, "{}", spec.name);
+        assert_eq!(tensor.attributes(), &spec.attributes, "{}", spec.name);
+        assert_eq!(tensor.bytes(&Role::Data).unwrap(), bytes, "{}", spec.name);
+        assert_eq!(c.stored.start % 64, 0);
+    }
+    assert!(verify(&file, &Default::default()).unwrap().is_sound());
+    // The same bytes once more.
+    let again = dir.path().join("b.npz");
+    convert(&file, &again, &Convert::new(WriteOptions::new())).unwrap();
+    assert!(std::fs::read(&again).unwrap() == text);
+}
+
+#[test]
+fn what_cannot_be_written_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let fails = |spec: TensorSpec| {
+        let path = dir.path().join("a.npz");
+        let mut writer = Writer::create(&path, &WriteOptions::new()).unwrap();
+        writer.tensor(spec).unwrap_err().code()
+    };
+    assert_eq!(fails(TensorSpec::dense("../w", DType::U8, [1])), "npz/fit");
+    assert_eq!(fails(TensorSpec::dense("a\\w", DType::U8, [1])), "npz/fit");
+    let mut packed = TensorSpec::dense("w", DType::U8, [2]);
+    packed.components[0].logical_type = Some(LogicalType::F4E2M1);
+    packed.components[0].decoded_len = 1;
+    assert_eq!(fails(packed), "npz/element-type");
+    let mut blob = TensorSpec::dense("w", DType::U8, [2]);
+    blob.layout = holdall::Layout::SparseCoo;
+    assert_eq!(fails(blob), "npz/layout");
+    let options = WriteOptions::new().with_digest(Some(holdall::Algorithm::Sha256));
+    let e = Writer::create(dir.path().join("b.npz"), &options).map(drop).unwrap_err();
+    assert_eq!(e.code(), "write/not-in-format");
+    // Whatever was asked for, NumPy wants its CRC-32.
+    let path = dir.path().join("c.npz");
+    let mut writer = Writer::create(&path, &WriteOptions::new().with_digest(None)).unwrap();
+    writer.add(TensorSpec::dense("w", DType::U8, [1]), &[&[1]]).unwrap();
+    writer.finish().unwrap();
+    assert!(verify(&holdall::open(&path).unwrap(), &Default::default()).unwrap().is_sound());
+}
+
+/// One array that cannot be read leaves the others, and ranges of compressed ones are read alone.
+#[test]
+fn arrays_are_read_one_by_one() {
+    let whole: Vec<u8> = (0..=255).cycle().take(60_000).collect();
+    let long = array("<u2", false, "(30000,)", &whole);
+    let objects = array("|O", false, "(1,)", b"\x80\x04N.");
+    let file = deflated(&[("a.npy", &long), ("o.npy", &objects)]);
+    let file = OpenOptions::new().open_bytes(file, "file").unwrap();
+    assert_eq!(file.tensor("o").unwrap().info().fault().unwrap().code(), "npy/dtype");
+    let a = file.tensor("a").unwrap();
+    assert_eq!(a.bytes_range(&Role::Data, 40_000..40_007).unwrap(), whole[40_000..40_007]);
+    assert_eq!(a.bytes(&Role::Data).unwrap(), whole);
+    let pieces: Vec<u8> =
+        a.pieces(&Role::Data).unwrap().flat_map(|piece| piece.unwrap().to_vec()).collect();
+    assert_eq!(pieces, whole);
+    // A zip with something else in it, and one without arrays.
+    let u8s = npy::header(DType::U8, None, &[]).unwrap();
+    let mixed = zip(&[("x.npy", &[&u8s[..], &[3]].concat()), ("notes.txt", b"hello")]);
+    let file = OpenOptions::new().open_bytes(mixed, "file").unwrap();
+    assert_eq!((file.len(), file.index().warnings()[0].code), (1, "npz/passed-over"));
+    let none = OpenOptions::new().open_bytes(zip(&[("x.txt", b"1")]), "file").unwrap_err();
+    assert_eq!(none.code(), "format/unknown");
+    let package = zip(&[("carton.toml", b""), ("tensor_data/x.npy", &u8s)]);
+    let e = OpenOptions::new().open_bytes(package, "file").unwrap_err();
+    assert!(e.code().starts_with("carton/") || e.code().starts_with("toml/"), "{e}");
+}
+
+/// No prefix and no changed byte of a file does more harm than an error.
+#[test]
+fn damaged_files_are_survived() {
+    for (name, file) in rejects() {
+        for cut in 0..file.len() {
+            let _ = OpenOptions::new().open_bytes(file[..cut].to_vec(), name);
+        }
+    }
+}
