@@ -11,6 +11,8 @@ pub mod carton;
 mod element;
 #[cfg(feature = "gguf")]
 pub mod gguf;
+#[cfg(feature = "hdf5")]
+pub mod hdf5;
 #[cfg(any(feature = "metatensor", feature = "safetensors", feature = "gguf"))]
 #[cfg_attr(not(any(feature = "metatensor", feature = "safetensors")), allow(dead_code))]
 mod header;
@@ -113,6 +115,9 @@ pub static FORMATS: &[&Format] = &[
     &safetensors::FORMAT,
     #[cfg(feature = "pytorch")]
     &pytorch::FORMAT,
+    // Before cartons, which are zips as what Keras writes.
+    #[cfg(feature = "hdf5")]
+    &hdf5::FORMAT,
     // Last, because it looks at the end of a file too.
     #[cfg(feature = "carton")]
     &carton::FORMAT,

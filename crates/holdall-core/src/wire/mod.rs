@@ -15,5 +15,5 @@ pub mod pickle;
 #[cfg(feature = "carton")]
 pub mod protobuf;
 pub mod toml;
-#[cfg(any(feature = "carton", feature = "pytorch"))]
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "hdf5"))]
 pub mod zip;

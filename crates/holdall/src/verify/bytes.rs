@@ -196,7 +196,12 @@ fn is_compressed(c: &Component) -> bool {
 impl Unit {
     /// Whether anything can be found out about it.
     fn is_looked_at(&self) -> bool {
-        self.crc || self.sha || self.stored_bool || self.compressed.is_some()
+        self.crc || self.sha || self.stored_bool || self.compressed.is_some() || self.is_chunked()
+    }
+
+    /// Whether the bytes are put together of chunks, which may be broken.
+    fn is_chunked(&self) -> bool {
+        self.stored.chunked().is_some()
     }
 }
 
@@ -299,6 +304,13 @@ impl Context<'_> {
                 }
             }
             let mut bad = found.stored_bool;
+            if unit.is_chunked() && !is_compressed(c) {
+                if let Some((_, e)) = &found.decode {
+                    fault(e.clone().unplaced())?;
+                    continue;
+                }
+                counts.decoded += 1;
+            }
             if is_compressed(c) {
                 bad = found.decoded_bool;
                 if let Some((_, e)) = &found.decode {
