@@ -19,6 +19,8 @@ mod wasm;
 mod carton_files;
 #[path = "../../crates/holdall-core/tests/gguf_files/mod.rs"]
 mod gguf_files;
+#[path = "../../crates/holdall-core/tests/hdf5_files/mod.rs"]
+mod hdf5_files;
 #[path = "../../crates/holdall-core/tests/metatensor_files/mod.rs"]
 mod metatensor_files;
 #[path = "../../crates/holdall-core/tests/pytorch_files/mod.rs"]

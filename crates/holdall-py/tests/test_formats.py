@@ -69,3 +69,19 @@ def test_a_folder_of_shards_is_one_file(tmp_path):
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     for path in (tmp_path, tmp_path / "model.safetensors.index.json"):
         assert {name: a.tolist() for name, a in holdall.load(path).items()} == {"a": [1, 1], "b": [0, 0, 0]}
+
+
+def test_files_of_h5py_are_read_without_h5py(tmp_path):
+    with holdall.open(accepted("h5_chunked.h5")) as f:
+        assert f.format == "hdf5"
+        plain = f["plain"].numpy()
+        assert plain.shape == (20, 30)
+        for name in ("gzip", "shuffle_gzip", "fletcher32", "lzf"):
+            np.testing.assert_array_equal(f[name].numpy(), plain)
+        np.testing.assert_array_equal(f["gzip"][3:9], plain[3:9])
+        assert (f["sparse_chunks"].numpy() == -1).any()
+    with holdall.open(accepted("h5py_zipped.keras")) as f:
+        assert f.attributes["keras_version"] == "3.0" and f["layers/dense/vars/0"].shape == (4, 3)
+    holdall.convert(accepted("h5py_legacy.h5"), tmp_path / "a.safetensors")
+    loaded = holdall.load(tmp_path / "a.safetensors")
+    assert loaded["model_weights/dense/dense/kernel:0"].shape == (3, 4)

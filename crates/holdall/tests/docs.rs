@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Codes of warnings, which are in no table of rules.
-const WARNINGS: [&str; 33] = [
+const WARNINGS: [&str; 34] = [
     warnings::VERSION,
     warnings::ALIGNMENT,
     warnings::UNKNOWN_DIGEST,
@@ -21,6 +21,7 @@ const WARNINGS: [&str; 33] = [
     "safetensors/restore",
     "gguf/restore",
     "pytorch/left-out",
+    "hdf5/not-closed",
     "shards/extra",
     "shards/total-size",
     "gguf/big-endian",

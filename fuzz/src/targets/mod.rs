@@ -6,6 +6,7 @@ pub mod carton_texts;
 pub mod cbor;
 pub mod decode_carton;
 pub mod decode_gguf;
+pub mod decode_hdf5;
 pub mod decode_metatensor;
 pub mod decode_pytorch;
 pub mod decode_safetensors;

@@ -75,6 +75,11 @@ fn all() -> Vec<Made> {
     );
     let of_gguf = crate::gguf_files::rejects().into_iter();
     all.extend(of_gguf.map(|(name, bytes)| Made::new(format!("reject/gguf/{name}.gguf"), bytes)));
+    let of_hdf5 = crate::hdf5_files::rejects().into_iter();
+    all.extend(of_hdf5.map(|(name, bytes)| {
+        let extension = if name.starts_with("hdf5.compressed") { "keras" } else { "h5" };
+        Made::new(format!("reject/hdf5/{name}.{extension}"), bytes)
+    }));
     all.extend(
         crate::metatensor_files::rejects::rejects()
             .into_iter()
