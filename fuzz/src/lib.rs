@@ -66,6 +66,14 @@ pub static TARGETS: &[Target] = &[
         runs: 200_000,
     },
     Target {
+        name: "decode_ztensor2",
+        run: decode_ztensor2::run,
+        seeds: &["corpus/accept/ztensor2", "corpus/reject/ztensor2"],
+        of_file: whole,
+        form: Form::Bytes,
+        runs: 200_000,
+    },
+    Target {
         name: "decode_hdf5",
         run: decode_hdf5::run,
         seeds: &["corpus/accept/hdf5", "corpus/reject/hdf5"],

@@ -27,6 +27,8 @@ mod metatensor_files;
 mod pytorch_files;
 #[path = "../../crates/holdall-core/tests/safetensors_files/mod.rs"]
 mod safetensors_files;
+#[path = "../../crates/holdall-core/tests/ztensor2_files/mod.rs"]
+mod ztensor2_files;
 #[path = "../../crates/holdall-core/tests/ztensor_files/mod.rs"]
 mod ztensor_files;
 

@@ -132,7 +132,7 @@ def test_inspect(zt, arrays):
 
 
 def test_formats():
-    assert set(holdall.formats()) == {"carton", "gguf", "hdf5", "metatensor", "pytorch", "safetensors", "ztensor"}
+    assert set(holdall.formats()) == {"carton", "gguf", "hdf5", "metatensor", "pytorch", "safetensors", "ztensor", "ztensor2"}
     assert "zt" in holdall.formats()["ztensor"]
 
 

@@ -11,6 +11,7 @@ pub mod decode_metatensor;
 pub mod decode_pytorch;
 pub mod decode_safetensors;
 pub mod decode_ztensor;
+pub mod decode_ztensor2;
 pub mod diff;
 pub mod file;
 pub mod http_texts;

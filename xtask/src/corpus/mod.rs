@@ -69,6 +69,10 @@ fn all() -> Vec<Made> {
     let mut all: Vec<Made> = of_rules
         .map(|(name, bytes)| Made::new(format!("reject/ztensor/{name}.zt"), bytes))
         .collect();
+    let of_ztensor2 = crate::ztensor2_files::rejects().into_iter();
+    all.extend(
+        of_ztensor2.map(|(name, bytes)| Made::new(format!("reject/ztensor2/{name}.zt"), bytes)),
+    );
     let of_pytorch = crate::pytorch_files::rejects().into_iter();
     all.extend(
         of_pytorch.map(|(name, bytes)| Made::new(format!("reject/pytorch/{name}.pt"), bytes)),

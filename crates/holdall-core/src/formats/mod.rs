@@ -26,6 +26,8 @@ pub mod pytorch;
 pub mod safetensors;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
+#[cfg(feature = "ztensor")]
+pub mod ztensor2;
 
 pub use element::{schema_dtype, stored_as};
 
@@ -106,6 +108,8 @@ pub type NewEncoder = fn(&EncodeOptions) -> Result<Box<dyn Encode>>;
 pub static FORMATS: &[&Format] = &[
     #[cfg(feature = "ztensor")]
     &ztensor::FORMAT,
+    #[cfg(feature = "ztensor")]
+    &ztensor2::FORMAT,
     // Before safetensors, whose files start in the same way.
     #[cfg(feature = "metatensor")]
     &metatensor::FORMAT,

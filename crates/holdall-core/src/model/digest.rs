@@ -1,4 +1,4 @@
-//! Digests over stored bytes: CRC-32C and SHA-256.
+//! Digests over stored bytes: CRC-32C and SHA-256; over decoded ones: XXH3.
 
 use crate::codec::crc::Crc32;
 use sha2::Digest as _;
@@ -13,19 +13,22 @@ pub enum Algorithm {
     Crc32c,
     /// SHA-256.
     Sha256,
+    /// XXH3 of 64 bits: catches accidents, not adversaries. Over decoded bytes.
+    Xxh3,
 }
 
 impl Algorithm {
-    /// `crc32c` or `sha256`.
+    /// `crc32c`, `sha256` or `xxh3`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Algorithm::Crc32c => "crc32c",
             Algorithm::Sha256 => "sha256",
+            Algorithm::Xxh3 => "xxh3",
         }
     }
 }
 
-/// An algorithm's name and its value over a component's stored bytes.
+/// An algorithm's name and its value over a component's stored bytes; XXH3 is over the decoded ones, as zTensor 2 has it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Digest {
@@ -33,6 +36,8 @@ pub enum Digest {
     Crc32c(u32),
     /// SHA-256, written `sha256:` and 64 lower-case hex digits.
     Sha256([u8; 32]),
+    /// XXH3, written `xxh3:` and 16 lower-case hex digits.
+    Xxh3(u64),
     /// An algorithm this version does not know, as the file spells it; never counted as verified.
     Other(Arc<str>),
 }
@@ -65,6 +70,7 @@ impl Digest {
         match self {
             Digest::Crc32c(_) => Some(Algorithm::Crc32c),
             Digest::Sha256(_) => Some(Algorithm::Sha256),
+            Digest::Xxh3(_) => Some(Algorithm::Xxh3),
             Digest::Other(_) => None,
         }
     }
@@ -78,6 +84,7 @@ impl fmt::Display for Digest {
                 f.write_str("sha256:")?;
                 v.iter().try_for_each(|b| write!(f, "{b:02x}"))
             }
+            Digest::Xxh3(v) => write!(f, "xxh3:{v:016x}"),
             Digest::Other(text) => f.write_str(text),
         }
     }
@@ -149,6 +156,7 @@ pub struct Hasher(State);
 enum State {
     Crc32c(u32),
     Sha256(Box<sha2::Sha256>),
+    Xxh3(Box<twox_hash::xxhash3_64::Hasher>),
 }
 
 impl Hasher {
@@ -157,6 +165,7 @@ impl Hasher {
         Hasher(match algorithm {
             Algorithm::Crc32c => State::Crc32c(0),
             Algorithm::Sha256 => State::Sha256(Box::default()),
+            Algorithm::Xxh3 => State::Xxh3(Box::default()),
         })
     }
 
@@ -165,6 +174,7 @@ impl Hasher {
         match &mut self.0 {
             State::Crc32c(crc) => *crc = crc32c_combine(*crc, crc32c(bytes), bytes.len() as u64),
             State::Sha256(state) => state.update(bytes),
+            State::Xxh3(state) => std::hash::Hasher::write(&mut **state, bytes),
         }
     }
 
@@ -173,6 +183,7 @@ impl Hasher {
         match self.0 {
             State::Crc32c(crc) => Digest::Crc32c(crc),
             State::Sha256(state) => Digest::Sha256(state.finalize().into()),
+            State::Xxh3(state) => Digest::Xxh3(std::hash::Hasher::finish(&*state)),
         }
     }
 }

@@ -45,6 +45,8 @@ pub struct ComponentDecoder {
     /// `None` for raw bytes.
     stream: Option<Stream>,
     hashers: Vec<Hasher>,
+    /// Those of the decoded bytes.
+    of_decoded: Vec<Hasher>,
     /// Stored bytes that were pushed and not decoded yet.
     input: Bytes,
     /// What was seen of frames, to be compared with a seek table.
@@ -89,11 +91,21 @@ impl ComponentDecoder {
         let mut hashers = Vec::new();
         hashers.extend(digests.crc32c.then(|| Hasher::new(Algorithm::Crc32c)));
         hashers.extend(digests.sha256.then(|| Hasher::new(Algorithm::Sha256)));
+        let of_decoded = digests.xxh3.then(|| Hasher::new(Algorithm::Xxh3));
+        // Of raw bytes they are the same, also where nothing is decoded.
+        let of_decoded = match stream {
+            None => {
+                hashers.extend(of_decoded);
+                Vec::new()
+            }
+            Some(_) => of_decoded.into_iter().collect(),
+        };
         Ok(ComponentDecoder {
             component: c.clone(),
             limits: limits.clone(),
             stream,
             hashers,
+            of_decoded,
             input: Bytes::new(),
             frames: Frames::new(c),
             piece: (Vec::new(), 0),
@@ -133,9 +145,9 @@ impl ComponentDecoder {
         self.pushed
     }
 
-    /// Digests of the stored bytes, once all of them were pushed.
+    /// The digests, once all stored bytes were pushed and decoded.
     pub fn digests(&self) -> impl Iterator<Item = Digest> {
-        self.hashers.iter().map(|hasher| hasher.clone().finish())
+        self.hashers.iter().chain(&self.of_decoded).map(|hasher| hasher.clone().finish())
     }
 
     /// The next decoded bytes; [`Decoded::End`] only where lengths and digests are right.
@@ -155,6 +167,7 @@ impl ComponentDecoder {
         match piece {
             Some(bytes) if !bytes.is_empty() => {
                 self.decoded = self.decoded.saturating_add(bytes.len() as u64);
+                self.of_decoded.iter_mut().for_each(|hasher| hasher.update(&bytes));
                 Ok(Decoded::Piece(self.turned(bytes)))
             }
             Some(_) => {
@@ -254,7 +267,7 @@ impl ComponentDecoder {
             let rule = length_rule(self.component.encoding);
             return Err(rule.broken(format!("decodes to {found} bytes, declared {declared}")));
         }
-        for hasher in &self.hashers {
+        for hasher in self.hashers.iter().chain(&self.of_decoded) {
             let found = hasher.clone().finish();
             let is_declared =
                 self.component.digest.as_ref().is_some_and(|d| d.algorithm() == found.algorithm());

@@ -255,7 +255,7 @@ impl<'a> Executor<'a> {
             return source.read_into(start, out);
         }
         let is_summed = parts.iter().any(|p| plan.want(p).digests.crc32c);
-        let whole = parts.iter().any(|p| plan.want(p).digests.sha256);
+        let whole = parts.iter().any(|p| plan.want(p).digests.is_sequential());
         if !is_summed || whole || self.sources.terms().is_remote() {
             source.read_into(start, out)?;
             self.sum(sums, plan, parts, start, out);

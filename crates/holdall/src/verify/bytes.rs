@@ -37,6 +37,7 @@ struct Unit {
     members: Range<usize>,
     crc: bool,
     sha: bool,
+    xxh3: bool,
     /// Whether the bytes as they are stored are those of a bool component.
     stored_bool: bool,
     /// The compressed member that says most: the first that tells what it decodes to, or the first.
@@ -176,6 +177,7 @@ fn units(members: &[Member]) -> Vec<Unit> {
             members: start..end,
             crc: has(Algorithm::Crc32c),
             sha: has(Algorithm::Sha256),
+            xxh3: has(Algorithm::Xxh3),
             stored_bool: same.iter().any(|m| m.bools && m.component.encoding == Encoding::Raw),
             compressed: of_known_len.or_else(|| first(&is_compressed)).map(|at| start + at),
             decoded_bool: same.iter().any(|m| m.bools && is_compressed(&m.component)),
@@ -196,7 +198,12 @@ fn is_compressed(c: &Component) -> bool {
 impl Unit {
     /// Whether anything can be found out about it.
     fn is_looked_at(&self) -> bool {
-        self.crc || self.sha || self.stored_bool || self.compressed.is_some() || self.is_chunked()
+        self.crc
+            || self.sha
+            || self.xxh3
+            || self.stored_bool
+            || self.compressed.is_some()
+            || self.is_chunked()
     }
 
     /// Whether the bytes are put together of chunks, which may be broken.
@@ -210,7 +217,7 @@ impl Context<'_> {
     fn wants(&self) -> Result<(Vec<Want>, Vec<Purpose>)> {
         let (mut wants, mut purposes) = (Vec::new(), Vec::new());
         for (at, unit) in self.units.iter().enumerate().filter(|(_, unit)| unit.is_looked_at()) {
-            let mut digests = Digests { crc32c: unit.crc, sha256: unit.sha };
+            let mut digests = Digests { crc32c: unit.crc, sha256: unit.sha, xxh3: unit.xxh3 };
             let mut add = |component: Component, is_compressed: bool, bools: bool| {
                 let digests = std::mem::replace(&mut digests, Digests::NONE);
                 wants.push(Want::new(0, component).with_digests(digests));

@@ -331,7 +331,7 @@ impl Place<'_> {
         let prefix = prefix.saturating_add(place_len);
         let found = each(later, |(at, number, each, first)| {
             let bits_len = match each > page {
-                true => (each / page).div_ceil(8),
+                true => pages_of(each, page).div_ceil(8),
                 false => 0,
             };
             let all_bits = number.saturating_mul(bits_len);
@@ -366,8 +366,9 @@ impl Place<'_> {
                 continue;
             }
             let start = at.saturating_add(prefix).saturating_add(4);
-            for number in 0..entries / page {
-                if bits.as_ref().is_some_and(|bits| is_set(bits, number)) {
+            let Some(bits) = bits else { continue };
+            for number in 0..pages_of(entries, page) {
+                if is_set(&bits, number) {
                     let at = start.saturating_add(number.saturating_mul(page_len));
                     let first = first.saturating_add(number.saturating_mul(page));
                     runs.push((at, page_len, first, false));
@@ -463,6 +464,10 @@ fn page_of(reader: &Reader<'_>, at: u64, len: u64) -> Result<Bytes, Stop> {
 fn is_set(bits: &[u8], number: u64) -> bool {
     let byte = usize::try_from(number / 8).ok().and_then(|at| bits.get(at));
     byte.is_some_and(|byte| byte & (0x80 >> (number % 8)) != 0)
+}
+
+fn pages_of(entries: u64, page: u64) -> u64 {
+    entries.checked_div(page).unwrap_or(0)
 }
 
 fn power(of: u64) -> u64 {

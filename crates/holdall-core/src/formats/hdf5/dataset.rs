@@ -160,14 +160,13 @@ impl Found<'_, '_> {
         if !(1..=5).contains(&version) {
             return Err(VERSION.broken(format!("a layout of version {version}")));
         }
-        let read = reader.read(message.at, "a layout", &message.body, |cursor| {
+        reader.read(message.at, "a layout", &message.body, |cursor| {
             cursor.u8()?;
             Some(match version {
                 1 | 2 => self.old(cursor, message.at, len)?,
-                _ => self.new(cursor, message.at, version)?,
+                _ => self.later(cursor, message.at, version)?,
             })
-        })?;
-        read
+        })?
     }
 
     fn old(&self, cursor: &mut Cursor<'_>, at: u64, len: u64) -> Option<Result<Stored>> {
@@ -187,7 +186,7 @@ impl Found<'_, '_> {
         })
     }
 
-    fn new(&self, cursor: &mut Cursor<'_>, at: u64, version: u8) -> Option<Result<Stored>> {
+    fn later(&self, cursor: &mut Cursor<'_>, at: u64, version: u8) -> Option<Result<Stored>> {
         let reader = self.reader;
         let class = cursor.u8()?;
         Some(match class {

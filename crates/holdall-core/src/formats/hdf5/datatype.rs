@@ -60,7 +60,7 @@ pub(super) struct Number {
 }
 
 impl Number {
-    fn new(dtype: DType, order: ByteOrder) -> Kind {
+    fn plain(dtype: DType, order: ByteOrder) -> Kind {
         Kind::Number(Number { dtype, logical: None, order })
     }
 }
@@ -140,7 +140,7 @@ fn datatype(cursor: &mut Cursor<'_>, depth: usize) -> Option<Result<Datatype>> {
             let is_signed = class == 0 && low & 8 != 0;
             match integer(size, is_signed) {
                 Some(dtype) if start == 0 && u32::from(bits) == size.saturating_mul(8) => {
-                    Number::new(dtype, order)
+                    Number::plain(dtype, order)
                 }
                 _ => Kind::Other("integers of an odd number of bits"),
             }

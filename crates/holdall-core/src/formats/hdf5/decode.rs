@@ -8,22 +8,17 @@ use super::reader::{FIRST, Reader};
 use super::superblock::{Start, start};
 use super::{DEPTH, LINK, LOOP};
 use crate::error::hash::{HashMap, HashSet};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, ErrorKind, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{Attributes, Component, Encoding, Index, IndexBuilder, Layout, Role};
 use crate::window::{Stop, Window};
 
-/// Files of so many bytes are looked at as a whole.
-const SMALL: u64 = 256 << 10;
 /// Links that lead to links are followed so often.
 const STEPS: usize = 16;
 
 /// What the file in `window` contains.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let Start { reader, root, is_open, beside } = start(window, limits)?;
-    if reader.end.saturating_sub(reader.base) <= SMALL {
-        window.all([reader.base..reader.end])?;
-    }
     let mut walk = Walk::new(&reader);
     walk.all(root)?;
     Ok(walk.index(beside, is_open)?)
@@ -52,6 +47,8 @@ enum Entry {
     /// A link: the path from the root that it leads to.
     Path(String),
     Elsewhere(String),
+    /// An object that cannot be read, and why.
+    Broken(Error),
 }
 
 impl<'a, 'w> Walk<'a, 'w> {
@@ -90,9 +87,13 @@ impl<'a, 'w> Walk<'a, 'w> {
             }
             let mut next = Vec::new();
             for (path, at) in level {
-                match self.object(path, at, &mut next) {
+                match self.object(&path, at, &mut next) {
                     Ok(()) => {}
                     Err(Stop::Need(mut ranges)) => needs.append(&mut ranges),
+                    // Limits are of the file, and without the root there is nothing.
+                    Err(Stop::Fail(e)) if !path.is_empty() && e.kind() != ErrorKind::Limit => {
+                        self.entries.push((path, Entry::Broken(e)));
+                    }
                     // Only once nothing before it is missing, so that the same error comes first however much is at hand.
                     Err(failed) if needs.is_empty() => return Err(failed),
                     Err(_) => return Err(Stop::Need(needs)),
@@ -107,9 +108,9 @@ impl<'a, 'w> Walk<'a, 'w> {
     }
 
     /// Takes the object at an address, which a link of that path leads to.
-    fn object(&mut self, path: String, at: u64, next: &mut Vec<(String, u64)>) -> Result<(), Stop> {
+    fn object(&mut self, path: &str, at: u64, next: &mut Vec<(String, u64)>) -> Result<(), Stop> {
         if let Some(number) = self.numbers.get(&at) {
-            self.entries.push((path, Entry::Dataset(*number)));
+            self.entries.push((path.to_owned(), Entry::Dataset(*number)));
             return Ok(());
         }
         if self.groups.contains(&at) {
@@ -117,19 +118,13 @@ impl<'a, 'w> Walk<'a, 'w> {
             self.unkept.push(message);
             return Ok(());
         }
-        let named = |stop: Stop| match stop {
-            Stop::Fail(e) if !path.is_empty() => {
-                Stop::Fail(e.within(format!("`{}`", path.shown())))
-            }
-            stop => stop,
-        };
-        let header = Header::read(self.reader, at).map_err(named)?;
+        let header = Header::read(self.reader, at)?;
         if is_dataset(&header) && !path.is_empty() {
-            let found = dataset(self.reader, &header, &mut self.budget).map_err(named)?;
+            let found = dataset(self.reader, &header, &mut self.budget)?;
             let number = self.datasets.len();
             self.datasets.push(found);
             self.numbers.insert(at, number);
-            self.entries.push((path, Entry::Dataset(number)));
+            self.entries.push((path.to_owned(), Entry::Dataset(number)));
             return Ok(());
         }
         if !is_group(&header) {
@@ -139,8 +134,8 @@ impl<'a, 'w> Walk<'a, 'w> {
             self.unkept.push(format!("`{}`, which is neither a group nor a dataset", path.shown()));
             return Ok(());
         }
-        let links = links(self.reader, &header).map_err(named)?;
-        let own = attributes(self.reader, &header, &mut self.budget).map_err(named)?;
+        let links = links(self.reader, &header)?;
+        let own = attributes(self.reader, &header, &mut self.budget)?;
         for link in links {
             let inside = match path.is_empty() {
                 true => link.name,
@@ -149,15 +144,15 @@ impl<'a, 'w> Walk<'a, 'w> {
             match link.to {
                 Target::Object(at) => next.push((inside, at)),
                 Target::Path(to) => {
-                    let to = from_root(&path, &to);
+                    let to = from_root(path, &to);
                     self.entries.push((inside, Entry::Path(to)));
                 }
                 Target::Elsewhere(what) => self.entries.push((inside, Entry::Elsewhere(what))),
             }
         }
         self.groups.insert(at);
-        self.attributes.push((path.clone(), own));
-        self.paths.insert(path);
+        self.attributes.push((path.to_owned(), own));
+        self.paths.insert(path.to_owned());
         Ok(())
     }
 
@@ -269,6 +264,7 @@ impl<'a, 'w> Walk<'a, 'w> {
                 Entry::Elsewhere(what) => {
                     return Err(LINK.broken(format!("it is a link to {what}")));
                 }
+                Entry::Broken(e) => return Err(e.clone()),
                 Entry::Path(path) => path,
             };
             if self.paths.contains(path.as_str()) {

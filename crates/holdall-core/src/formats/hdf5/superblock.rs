@@ -17,6 +17,8 @@ const USER_BLOCK: u64 = 512;
 const KERAS: &str = "model.weights.h5";
 /// Texts of a `.keras` file.
 const TEXTS: [&str; 2] = ["config.json", "metadata.json"];
+/// Files of so many bytes are looked at as a whole: their blocks are anywhere.
+const SMALL: u64 = 256 << 10;
 /// Bytes that the longest superblock has.
 const MOST: u64 = 128;
 
@@ -40,9 +42,15 @@ pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
 /// Where the superblock is of the file that is `whole` of a window.
 fn find(window: &Window, whole: Range<u64>) -> Result<Option<u64>, Stop> {
     let len = SIGNATURE.len() as u64;
+    let first = whole.start..whole.start.saturating_add(len).min(whole.end);
+    if window.bytes(first)?.as_ref() == SIGNATURE {
+        return Ok(Some(whole.start));
+    }
+    if whole.end.saturating_sub(whole.start) <= SMALL {
+        window.bytes(whole.clone())?;
+    }
     let after = std::iter::successors(Some(USER_BLOCK), |at| at.checked_mul(2));
-    let places: Vec<Range<u64>> = std::iter::once(0)
-        .chain(after)
+    let places: Vec<Range<u64>> = after
         .filter_map(|at| whole.start.checked_add(at))
         .map_while(|at| at.checked_add(len).filter(|end| *end <= whole.end).map(|end| at..end))
         .collect();
@@ -73,6 +81,9 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
         true => in_zip(window, limits, &mut beside)?,
         false => 0..window.len(),
     };
+    if whole.end.saturating_sub(whole.start) <= SMALL {
+        window.bytes(whole.clone())?;
+    }
     let Some(at) = find(window, whole.clone())? else {
         return Err(SUPERBLOCK.broken("there is no superblock").at(whole).into());
     };
