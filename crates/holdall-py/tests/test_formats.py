@@ -85,3 +85,12 @@ def test_files_of_h5py_are_read_without_h5py(tmp_path):
     holdall.convert(accepted("h5py_legacy.h5"), tmp_path / "a.safetensors")
     loaded = holdall.load(tmp_path / "a.safetensors")
     assert loaded["model_weights/dense/dense/kernel:0"].shape == (3, 4)
+
+
+def test_files_of_ztensor_2_are_read():
+    with holdall.open(accepted("ztensor-2.1.2_encoded.zt")) as f:
+        assert f.format == "ztensor2"
+        np.testing.assert_array_equal(f["big"].numpy(), np.arange(700000) // 5000)
+    with holdall.open(accepted("ztensor-2.1.2_dense.zt")) as f:
+        assert f.attributes["l"] == [1, "x", None, True]
+        np.testing.assert_array_equal(f["f32"].numpy(), np.arange(6.0).reshape(2, 3))

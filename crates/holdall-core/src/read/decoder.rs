@@ -147,7 +147,9 @@ impl ComponentDecoder {
 
     /// The digests, once all stored bytes were pushed and decoded.
     pub fn digests(&self) -> impl Iterator<Item = Digest> {
-        self.hashers.iter().chain(&self.of_decoded).map(|hasher| hasher.clone().finish())
+        // What could not be decoded has no digest.
+        let of_decoded = if self.is_done { self.of_decoded.as_slice() } else { &[] };
+        self.hashers.iter().chain(of_decoded).map(|hasher| hasher.clone().finish())
     }
 
     /// The next decoded bytes; [`Decoded::End`] only where lengths and digests are right.
