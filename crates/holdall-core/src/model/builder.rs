@@ -4,15 +4,14 @@
 //! the others can be. What makes the table itself untrustworthy (bounds, overlaps, two tensors of one name) is an error.
 
 use super::index::{ComponentRow, DigestKind, Fault, Index, Inner, TensorRow, Warning};
+use super::interner::Interner;
 use super::names::in_order;
 use super::shape::{element_count, stored_size};
 use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role};
-use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _, cut_message};
 use crate::limits::Limits;
 use crate::read::{Chunked, Extent};
 use std::borrow::Cow;
-use std::hash::Hash;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -766,40 +765,4 @@ pub(crate) fn required_roles(layout: &Layout) -> &'static [Role] {
 /// A place in one of the arenas. The manifest's length cap keeps every arena far below 2^32.
 fn arena_offset(len: usize) -> Result<u32> {
     u32::try_from(len).map_err(|_| TOO_MANY_NAMES.broken("the index passes 2^32 entries"))
-}
-
-/// Names given numbers in the order they first come; the last one found is tried first.
-struct Interner<T> {
-    ids: HashMap<T, u16>,
-    last: Option<u16>,
-}
-
-impl<T> Default for Interner<T> {
-    fn default() -> Interner<T> {
-        Interner { ids: HashMap::default(), last: None }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Interner<T> {
-    fn intern(&mut self, all: &mut Vec<T>, value: &T) -> Result<u16> {
-        if let Some(id) = self.last.filter(|&id| all[id as usize] == *value) {
-            return Ok(id);
-        }
-        let id = match self.ids.get(value) {
-            Some(&id) => id,
-            None => {
-                // One below the top, because some rows hold 1 + the number.
-                let id = u16::try_from(all.len()).ok().filter(|&id| id < u16::MAX);
-                let id = id.ok_or_else(|| {
-                    TOO_MANY_NAMES
-                        .broken("more than 65534 distinct roles, layouts or logical types")
-                })?;
-                self.ids.insert(value.clone(), id);
-                all.push(value.clone());
-                id
-            }
-        };
-        self.last = Some(id);
-        Ok(id)
-    }
 }

@@ -155,6 +155,23 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         }
         out
     };
+    // Many headers that are all continued by the same long block.
+    let shared = {
+        let (groups, at, each, block) = (300u64, 8192u64, 40u64, 28672u64);
+        let end = at + each * groups;
+        let name = |n: u64| format!("g{n:03}").into_bytes();
+        let links: Vec<Vec<u8>> = (0..groups).map(|n| link(&name(n), at + each * n)).collect();
+        let of = header(&[message(16, 0, &u64s(&[end, block]))]);
+        let mut blocks = vec![(ROOT, header(&links))];
+        blocks.extend((0..groups).map(|n| (at + each * n, of.clone())));
+        let len = end + block;
+        let mut out = vec![0; len as usize];
+        blocks.insert(0, (0, superblock(ROOT, len)));
+        for (at, bytes) in blocks {
+            out[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
+        }
+        out
+    };
     let second = [b"OHDR\x02\0\x08".to_vec(), vec![0, 4, 0, 0, 0, 0, 0, 0], u32s(&[1])].concat();
     let tree_of = |level: u8, child: u64| {
         let node = leaf(&[(8, &[0], child)]);
@@ -206,6 +223,7 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("hdf5.loop.continuation", with_root(&[message(16, 0, &u64s(&[ROOT + 16, 16]))])),
         ("hdf5.loop.tree", of_tree(&tree_of(1, EXTRA))),
         ("hdf5.loop.links", with_root(&[soft(b"s")])),
+        ("hdf5.loop.shared", shared),
         ("hdf5.depth.groups", deep),
         ("hdf5.name.empty", with_root(&[link(b"", DATASET)])),
         ("hdf5.name.slash", with_root(&[link(b"a/b", DATASET)])),

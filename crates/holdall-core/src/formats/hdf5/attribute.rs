@@ -39,7 +39,15 @@ impl Budget {
         self.left = self.left.checked_sub(count).ok_or_else(over)?;
         Ok(())
     }
+
+    /// Long values count as several.
+    fn take_bytes(&mut self, reader: &Reader<'_>, len: u64) -> Result<()> {
+        self.take(reader, len / BYTES)
+    }
 }
+
+/// Bytes of a value that count as another.
+const BYTES: u64 = 64;
 
 /// All attributes of an object, in its order.
 pub(super) fn attributes(
@@ -228,6 +236,7 @@ impl Parsed {
                 return Err(reader.broken(self.at, message));
             }
         };
+        budget.take_bytes(reader, wanted)?;
         let Kind::Var(of) = &self.of.kind else {
             return Ok(Ok(text(found.split(|byte| *byte == 0).next().unwrap_or_default())));
         };
@@ -274,6 +283,7 @@ fn one(
     bytes: &[u8],
     budget: &mut Budget,
 ) -> Result<Result<Value, String>> {
+    budget.take_bytes(reader, bytes.len() as u64)?;
     Ok(Ok(match &of.kind {
         Kind::Number(number) => numeric(number, bytes),
         Kind::Enum(base, names) => match (&base.kind, is_bool(base, names)) {

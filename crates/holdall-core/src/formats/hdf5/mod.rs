@@ -25,7 +25,8 @@
 //! and data in other files are the fault of the one tensor.
 //!
 //! # Untrusted input
-//! Every address is held against the file, every block with a checksum against it, and no block is followed twice. Chunks are held
+//! Every address is held against the file, every block with a checksum against it, no block is followed twice, and what
+//! blocks share is read in all no more than 64 times the file. Chunks are held
 //! against the densest that their filters can be before memory is taken, datasets against [`Limits::decoded_len`], values of attributes
 //! against [`Limits::attribute_values`].
 //!
@@ -88,7 +89,8 @@ crate::error::rules! {
     pub CHECKSUM: Integrity "hdf5/checksum" "Blocks have the checksum that is stored behind them."
         hint "the bytes changed since they were written: fetch or restore the file again";
     /// A block that leads to itself.
-    pub LOOP: Malformed "hdf5/loop" "No block of a header, a tree or a table is part of it twice.";
+    pub LOOP: Malformed "hdf5/loop" "No block of a header, a tree or a table is part of it twice, and all of them together are not shared so that reading \
+         them takes 64 times the bytes of the file.";
     /// Nesting.
     pub DEPTH: Limit "hdf5/depth" "Groups nest at most `Limits::depth` deep.";
     /// Values of attributes.

@@ -1,15 +1,19 @@
 //! Bytes of a file by their addresses.
 
-use super::{BOUNDS, CHECKSUM, STRUCTURE};
+use super::{BOUNDS, CHECKSUM, LOOP, STRUCTURE};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
 use bytes::Bytes;
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Bytes that are looked at first of what tells its length itself.
 pub(super) const FIRST: u64 = 512;
+/// Blocks are looked at so often, taking one with the other, and as if the file had so many bytes more.
+const TIMES: u64 = 64;
+const LEAST: u64 = 64 << 10;
 /// Bytes of a checksum.
 const SUM: u64 = 4;
 
@@ -25,6 +29,8 @@ pub(super) struct Reader<'w> {
     pub(super) offset: u8,
     /// Bytes of a length.
     pub(super) length: u8,
+    /// Bytes of blocks that were looked at, those of one that several share each time.
+    pub(super) seen: Cell<u64>,
 }
 
 /// An address, or none where it says that there is nothing.
@@ -47,12 +53,25 @@ impl Reader<'_> {
 
     /// The bytes at an address.
     pub(super) fn bytes(&self, at: u64, len: u64) -> Result<Bytes, Stop> {
-        self.window.bytes(self.place(at, len)?)
+        self.look(self.place(at, len)?)
     }
 
     /// The bytes at an address, fewer where the file ends.
     pub(super) fn head(&self, at: u64, most: u64) -> Result<Bytes, Stop> {
-        self.window.bytes(self.clipped(at, most)?)
+        self.look(self.clipped(at, most)?)
+    }
+
+    /// Bytes of a block, unless so many were looked at that blocks must lead to the same ones again and again.
+    fn look(&self, place: Range<u64>) -> Result<Bytes, Stop> {
+        let bytes = self.window.bytes(place)?;
+        let seen = self.seen.get().saturating_add(bytes.len() as u64);
+        self.seen.set(seen);
+        let most = self.end.saturating_sub(self.base).saturating_add(LEAST).saturating_mul(TIMES);
+        if seen > most {
+            let message = format!("reading all blocks takes more than {most} bytes");
+            return Err(LOOP.broken(message).into());
+        }
+        Ok(bytes)
     }
 
     fn clipped(&self, at: u64, most: u64) -> Result<Range<u64>> {

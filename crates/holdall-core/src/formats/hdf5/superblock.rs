@@ -8,6 +8,7 @@ use crate::model::{Attributes, Value};
 use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
 use crate::wire::zip::{Directory, Entry, Method};
+use std::cell::Cell;
 use std::ops::Range;
 
 const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
@@ -114,7 +115,8 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
         let message = format!("addresses of {offset} bytes, lengths of {length}");
         return Err(SUPERBLOCK.broken(message).at(place).into());
     }
-    let mut reader = Reader { window, limits, base: at, end: whole.end, offset, length };
+    let mut reader =
+        Reader { window, limits, base: at, end: whole.end, offset, length, seen: Cell::new(0) };
     let mut number = || cursor.take(offset.into()).and_then(little).ok_or_else(cut);
     let (base, _, end, after) = (number()?, number()?, number()?, number()?);
     let root = match version {

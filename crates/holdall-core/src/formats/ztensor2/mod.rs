@@ -103,7 +103,7 @@ crate::error::rules! {
         "Parts that are encoded, and no others, say how long they are decoded.";
     /// A part in another file.
     pub SHARD: Unsupported "ztensor2/shard" "The parts of a tensor are in the file itself."
-        hint "`ztensor` can put all shards into one file";
+        hint "the package that wrote it can write the model as one file";
     /// A shard's name or what is said of it.
     pub SHARD_NAME: Malformed "ztensor2/shard-name"
         "Shards have names of up to 64 letters, digits, `.`, `_` and `-`, and parts name those that the manifest lists.";
