@@ -29,9 +29,10 @@ pub(crate) fn walk(index: &Index, len: u64) {
         assert_eq!(element_count(t.shape()), Some(t.count()));
         for c in t.components() {
             let stated = index.stated().len() as u64;
+            let array = c.stored.chunked().map(|at| index.chunked()[at].len());
             let (len, room) = match c.stored.is_stated() {
                 true => (stated, 0..stated),
-                false => (len, room.clone()),
+                false => array.map_or((len, room.clone()), |len| (len, 0..len)),
             };
             assert!(c.stored.start <= c.stored.end && c.stored.end <= len, "{c:?}");
             let inside = room.start <= c.stored.start && c.stored.end <= room.end;

@@ -20,6 +20,8 @@ mod wasm;
 mod carton_files;
 #[path = "../../crates/holdall-core/tests/gguf_files/mod.rs"]
 mod gguf_files;
+#[path = "../../crates/holdall-core/tests/hdf5_files/mod.rs"]
+mod hdf5_files;
 #[path = "../../crates/holdall-core/tests/metatensor_files/mod.rs"]
 mod metatensor_files;
 #[path = "../../crates/holdall-core/tests/numpy_files/mod.rs"]
@@ -30,6 +32,8 @@ mod onnx_files;
 mod pytorch_files;
 #[path = "../../crates/holdall-core/tests/safetensors_files/mod.rs"]
 mod safetensors_files;
+#[path = "../../crates/holdall-core/tests/ztensor2_files/mod.rs"]
+mod ztensor2_files;
 #[path = "../../crates/holdall-core/tests/ztensor_files/mod.rs"]
 mod ztensor_files;
 

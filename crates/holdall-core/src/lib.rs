@@ -43,6 +43,7 @@ static TABLES: &[&[&Rule]] = &[
     model::builder::RULES,
     codec::zstd::RULES,
     codec::deflate::RULES,
+    codec::filter::RULES,
     layout::RULES,
     read::RULES,
     layout::sparse::RULES,
@@ -54,7 +55,7 @@ static TABLES: &[&[&Rule]] = &[
     #[cfg(any(feature = "carton", feature = "onnx-file"))]
     wire::protobuf::RULES,
     wire::toml::RULES,
-    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy"))]
+    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
     wire::zip::RULES,
     #[cfg(feature = "pytorch")]
     wire::pickle::RULES,

@@ -379,7 +379,7 @@ impl Layout {
             }
             // What is digested from its start to its end, and what is worth being freed on its own, is kept apart.
             let is_big = stored.len() >= OWN_REGION;
-            let is_apart = want.digests.sha256;
+            let is_apart = want.digests.is_sequential();
             let joins = layout.regions.last().is_some_and(|last| {
                 let near = stored.start <= last.end.saturating_add(MERGE_GAP);
                 let room = stored.end.saturating_sub(last.start) <= OWN_REGION;

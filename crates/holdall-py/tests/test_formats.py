@@ -102,3 +102,28 @@ def test_weights_of_graphs_are_tensors(tmp_path):
     out = tmp_path / "out.safetensors"
     holdall.convert(accepted("onnx_all.onnx"), out, include=["typed_f*", "cst"])
     assert holdall.load(out)["typed_f32"].shape == (2, 4)
+
+
+def test_files_of_h5py_are_read_without_h5py(tmp_path):
+    with holdall.open(accepted("h5_chunked.h5")) as f:
+        assert f.format == "hdf5"
+        plain = f["plain"].numpy()
+        assert plain.shape == (20, 30)
+        for name in ("gzip", "shuffle_gzip", "fletcher32", "lzf"):
+            np.testing.assert_array_equal(f[name].numpy(), plain)
+        np.testing.assert_array_equal(f["gzip"][3:9], plain[3:9])
+        assert (f["sparse_chunks"].numpy() == -1).any()
+    with holdall.open(accepted("h5py_zipped.keras")) as f:
+        assert f.attributes["keras_version"] == "3.0" and f["layers/dense/vars/0"].shape == (4, 3)
+    holdall.convert(accepted("h5py_legacy.h5"), tmp_path / "a.safetensors")
+    loaded = holdall.load(tmp_path / "a.safetensors")
+    assert loaded["model_weights/dense/dense/kernel:0"].shape == (3, 4)
+
+
+def test_files_of_ztensor_2_are_read():
+    with holdall.open(accepted("ztensor-2.1.2_encoded.zt")) as f:
+        assert f.format == "ztensor2"
+        np.testing.assert_array_equal(f["big"].numpy(), np.arange(700000) // 5000)
+    with holdall.open(accepted("ztensor-2.1.2_dense.zt")) as f:
+        assert f.attributes["l"] == [1, "x", None, True]
+        np.testing.assert_array_equal(f["f32"].numpy(), np.arange(6.0).reshape(2, 3))

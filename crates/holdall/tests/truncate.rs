@@ -68,7 +68,7 @@ fn places(bytes: &Bytes) -> Vec<usize> {
     }
     let mut all: Vec<usize> = (0..count).map(|i| i * bytes.len() / count).collect();
     let edges = components(&file)
-        .filter(|(_, c)| !c.stored.is_stated())
+        .filter(|(_, c)| is_in_file(c))
         .flat_map(|(_, c)| [c.stored.start, c.stored.end]);
     let ends = [0, 16, bytes.len() as u64 - 8, bytes.len() as u64];
     for edge in edges.take(count / 16).chain(ends) {
@@ -78,6 +78,11 @@ fn places(bytes: &Bytes) -> Vec<usize> {
     all.sort_unstable();
     all.dedup();
     all
+}
+
+/// What the manifest states, and what is put together of chunks, lies in no place of the file.
+fn is_in_file(c: &Component) -> bool {
+    !c.stored.is_stated() && c.stored.chunked().is_none()
 }
 
 /// Goes through everything that can be asked of a file. What it gives is of no interest here.
@@ -120,8 +125,7 @@ fn every_changed_byte_is_found_or_does_no_harm() {
             .filter(|(_, c)| is_watched(c))
             .map(|(_, c)| c.stored.range())
             .collect();
-        // What the manifest states lies in no place of the file.
-        let in_file = components(&whole).filter(|(_, c)| !c.stored.is_stated());
+        let in_file = components(&whole).filter(|(_, c)| is_in_file(c));
         let data: Vec<Range<u64>> = in_file.map(|(_, c)| c.stored.range()).collect();
         let mut changed = bytes.to_vec();
         for at in places(&bytes) {

@@ -69,6 +69,10 @@ fn all() -> Vec<Made> {
     let mut all: Vec<Made> = of_rules
         .map(|(name, bytes)| Made::new(format!("reject/ztensor/{name}.zt"), bytes))
         .collect();
+    let of_ztensor2 = crate::ztensor2_files::rejects().into_iter();
+    all.extend(
+        of_ztensor2.map(|(name, bytes)| Made::new(format!("reject/ztensor2/{name}.zt"), bytes)),
+    );
     let of_pytorch = crate::pytorch_files::rejects().into_iter();
     all.extend(
         of_pytorch.map(|(name, bytes)| Made::new(format!("reject/pytorch/{name}.pt"), bytes)),
@@ -79,6 +83,11 @@ fn all() -> Vec<Made> {
     all.extend(of_onnx.map(|(name, bytes)| Made::new(format!("reject/onnx/{name}.onnx"), bytes)));
     let of_gguf = crate::gguf_files::rejects().into_iter();
     all.extend(of_gguf.map(|(name, bytes)| Made::new(format!("reject/gguf/{name}.gguf"), bytes)));
+    let of_hdf5 = crate::hdf5_files::rejects().into_iter();
+    all.extend(of_hdf5.map(|(name, bytes)| {
+        let extension = if name.starts_with("hdf5.compressed") { "keras" } else { "h5" };
+        Made::new(format!("reject/hdf5/{name}.{extension}"), bytes)
+    }));
     all.extend(
         crate::metatensor_files::rejects::rejects()
             .into_iter()

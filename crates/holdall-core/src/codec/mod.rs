@@ -2,6 +2,7 @@
 
 pub mod crc;
 pub mod deflate;
+pub mod filter;
 pub mod zstd;
 
 use crate::error::{Error, Result, Rule};

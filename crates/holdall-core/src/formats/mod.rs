@@ -12,6 +12,8 @@ pub mod carton;
 mod element;
 #[cfg(feature = "gguf")]
 pub mod gguf;
+#[cfg(feature = "hdf5")]
+pub mod hdf5;
 #[cfg(any(feature = "metatensor", feature = "safetensors", feature = "gguf", feature = "numpy"))]
 #[cfg_attr(not(any(feature = "metatensor", feature = "safetensors")), allow(dead_code))]
 mod header;
@@ -29,6 +31,8 @@ pub mod pytorch;
 pub mod safetensors;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
+#[cfg(feature = "ztensor")]
+pub mod ztensor2;
 
 pub use array::{Elements, add_array};
 pub use element::{schema_dtype, stored_as};
@@ -110,6 +114,8 @@ pub type NewEncoder = fn(&EncodeOptions) -> Result<Box<dyn Encode>>;
 pub static FORMATS: &[&Format] = &[
     #[cfg(feature = "ztensor")]
     &ztensor::FORMAT,
+    #[cfg(feature = "ztensor")]
+    &ztensor2::FORMAT,
     // Before safetensors, whose files start in the same way.
     #[cfg(feature = "metatensor")]
     &metatensor::FORMAT,
@@ -121,6 +127,9 @@ pub static FORMATS: &[&Format] = &[
     &numpy::NPY,
     #[cfg(feature = "pytorch")]
     &pytorch::FORMAT,
+    // Before cartons, which are zips as what Keras writes.
+    #[cfg(feature = "hdf5")]
+    &hdf5::FORMAT,
     // Late, because it looks at the end of a file too.
     #[cfg(feature = "carton")]
     &carton::FORMAT,

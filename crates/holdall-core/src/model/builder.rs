@@ -4,15 +4,14 @@
 //! the others can be. What makes the table itself untrustworthy (bounds, overlaps, two tensors of one name) is an error.
 
 use super::index::{ComponentRow, DigestKind, Fault, Index, Inner, TensorRow, Warning};
+use super::interner::Interner;
 use super::names::in_order;
 use super::shape::{element_count, stored_size};
 use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role};
-use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _, cut_message};
 use crate::limits::Limits;
-use crate::read::Extent;
+use crate::read::{Chunked, Extent};
 use std::borrow::Cow;
-use std::hash::Hash;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -143,6 +142,20 @@ impl IndexBuilder {
         Extent::new(Extent::STATED, start..self.stated.len() as u64)
     }
 
+    /// Takes an array that is put together of chunks; where a component finds its bytes.
+    ///
+    /// # Errors
+    /// [`TOO_MANY_NAMES`].
+    pub fn chunked(&mut self, array: impl Into<Arc<Chunked>>) -> Result<Extent> {
+        let array = array.into();
+        let number = arena_offset(self.inner.chunked.len())?;
+        let source = Extent::CHUNKED.checked_add(number).filter(|n| *n < Extent::STATED);
+        let source = source.ok_or_else(|| TOO_MANY_NAMES.broken("too many arrays in chunks"))?;
+        let len = array.len();
+        self.inner.chunked.push(array);
+        Ok(Extent::new(source, 0..len))
+    }
+
     /// Notes something that the file says and that is passed over, such as a field that is not known.
     pub fn unkept(&mut self, what: impl FnOnce() -> String) {
         if self.inner.unkept.len() < MOST_UNKEPT {
@@ -253,8 +266,16 @@ impl IndexBuilder {
         let sources = file.0.sources.iter();
         let numbers: Vec<u32> =
             sources.map(|(len, data)| self.source(*len, data.clone())).collect::<Result<_>>()?;
-        let number =
-            |stored: Extent| numbers.get(stored.source as usize).copied().unwrap_or(u32::MAX);
+
+        let arrays = file.0.chunked.iter().map(|array| {
+            let source = numbers.get(array.source() as usize).copied().unwrap_or(u32::MAX);
+            self.chunked((**array).clone().of_source(source))
+        });
+        let arrays: Vec<Extent> = arrays.collect::<Result<_>>()?;
+        let number = |stored: Extent| match stored.chunked() {
+            Some(array) => arrays.get(array).map_or(u32::MAX, |extent| extent.source),
+            None => numbers.get(stored.source as usize).copied().unwrap_or(u32::MAX),
+        };
         for t in file.tensors().filter(|t| keep(t.name())) {
             self.tensor(t.name(), t.shape(), t.layout().clone())?;
             self.tensor_attributes(t.attributes().clone());
@@ -325,7 +346,7 @@ impl IndexBuilder {
     /// [`BOUNDS`].
     pub fn claim(&mut self, stored: Extent) -> Result<()> {
         self.check_bounds(stored)?;
-        let len = self.inner.sources.get(stored.source as usize).map_or(0, |(len, _)| *len);
+        let len = self.source_of(stored).map_or(0, |(len, _)| len);
         self.inner.claimed.push(Extent { end: stored.end.min(len.max(stored.start)), ..stored });
         Ok(())
     }
@@ -365,7 +386,7 @@ impl IndexBuilder {
     /// [`BOUNDS`], [`DUPLICATE_COMPONENT`], [`TOO_MANY_NAMES`].
     pub fn component(&mut self, mut c: Component) -> Result<()> {
         self.check_bounds(c.stored).map_err(|e| e.in_component(&c.role))?;
-        let len = self.inner.sources.get(c.stored.source as usize).map_or(0, |(len, _)| *len);
+        let len = self.source_of(c.stored).map_or(0, |(len, _)| len);
         if self.limits.salvage && !c.stored.is_stated() && c.stored.end > len {
             let missing = c.stored.end - c.stored.start.max(len);
             let message = format!("the file ends at byte {len}: {missing} bytes are missing");
@@ -482,19 +503,24 @@ impl IndexBuilder {
         }
     }
 
+    /// The length of the source of an extent, and where in it components may lie.
+    fn source_of(&self, stored: Extent) -> Option<(u64, Range<u64>)> {
+        let whole = |len: u64| (len, 0..len);
+        match stored.chunked() {
+            Some(number) => self.inner.chunked.get(number).map(|array| whole(array.len())),
+            None if stored.is_stated() => Some(whole(self.stated.len() as u64)),
+            None => self.inner.sources.get(stored.source as usize).cloned(),
+        }
+    }
+
     /// Checks that the tensor added last can have those bytes.
     fn check_bounds(&self, stored: Extent) -> Result<()> {
-        let stated = (self.stated.len() as u64, 0..self.stated.len() as u64);
-        let source = match stored.is_stated() {
-            true => Some(&stated),
-            false => self.inner.sources.get(stored.source as usize),
-        };
-        let Some((len, data)) = source else {
+        let Some((len, data)) = self.source_of(stored) else {
             let (number, count) = (stored.source, self.inner.sources.len());
             return Err(BOUNDS.broken(format!("source number {number} of {count}")));
         };
         // An empty component holds nothing to clash with; anywhere in the file will do.
-        let room = if stored.is_empty() { 0..*len } else { data.clone() };
+        let room = if stored.is_empty() { 0..len } else { data };
         if stored.start > stored.end || stored.start < room.start || stored.end > room.end {
             let e = BOUNDS.broken(format!(
                 "component bytes {}..{} are not inside {}..{}, where data may lie in this file of \
@@ -739,40 +765,4 @@ pub(crate) fn required_roles(layout: &Layout) -> &'static [Role] {
 /// A place in one of the arenas. The manifest's length cap keeps every arena far below 2^32.
 fn arena_offset(len: usize) -> Result<u32> {
     u32::try_from(len).map_err(|_| TOO_MANY_NAMES.broken("the index passes 2^32 entries"))
-}
-
-/// Names given numbers in the order they first come; the last one found is tried first.
-struct Interner<T> {
-    ids: HashMap<T, u16>,
-    last: Option<u16>,
-}
-
-impl<T> Default for Interner<T> {
-    fn default() -> Interner<T> {
-        Interner { ids: HashMap::default(), last: None }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Interner<T> {
-    fn intern(&mut self, all: &mut Vec<T>, value: &T) -> Result<u16> {
-        if let Some(id) = self.last.filter(|&id| all[id as usize] == *value) {
-            return Ok(id);
-        }
-        let id = match self.ids.get(value) {
-            Some(&id) => id,
-            None => {
-                // One below the top, because some rows hold 1 + the number.
-                let id = u16::try_from(all.len()).ok().filter(|&id| id < u16::MAX);
-                let id = id.ok_or_else(|| {
-                    TOO_MANY_NAMES
-                        .broken("more than 65534 distinct roles, layouts or logical types")
-                })?;
-                self.ids.insert(value.clone(), id);
-                all.push(value.clone());
-                id
-            }
-        };
-        self.last = Some(id);
-        Ok(id)
-    }
 }

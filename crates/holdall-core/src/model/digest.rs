@@ -1,4 +1,4 @@
-//! Digests over stored bytes: CRC-32C, SHA-256, and the CRC-32 of zips.
+//! Digests over stored bytes: CRC-32C, SHA-256; over decoded ones: the CRC-32 of zips, XXH3.
 
 use crate::codec::crc::Crc32;
 use sha2::Digest as _;
@@ -15,21 +15,24 @@ pub enum Algorithm {
     Sha256,
     /// CRC-32, as zips have it: the same for accidents.
     Crc32,
+    /// XXH3 of 64 bits: catches accidents, not adversaries. Over decoded bytes.
+    Xxh3,
 }
 
 impl Algorithm {
-    /// `crc32c`, `sha256` or `crc32`.
+    /// `crc32c`, `sha256`, `crc32` or `xxh3`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Algorithm::Crc32c => "crc32c",
             Algorithm::Sha256 => "sha256",
             Algorithm::Crc32 => "crc32",
+            Algorithm::Xxh3 => "xxh3",
         }
     }
 }
 
-/// An algorithm's name and its value over a component's stored bytes; that of CRC-32 over its decoded ones, which is what
-/// zips tell, before they are brought into our byte order.
+/// An algorithm's name and its value over a component's stored bytes; that of CRC-32 and of XXH3 over its decoded ones, as zips and
+/// zTensor 2 have it, before they are brought into our byte order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Digest {
@@ -39,6 +42,8 @@ pub enum Digest {
     Sha256([u8; 32]),
     /// CRC-32, written `crc32:0x%08X`.
     Crc32(u32),
+    /// XXH3, written `xxh3:` and 16 lower-case hex digits.
+    Xxh3(u64),
     /// An algorithm this version does not know, as the file spells it; never counted as verified.
     Other(Arc<str>),
 }
@@ -72,6 +77,7 @@ impl Digest {
             Digest::Crc32c(_) => Some(Algorithm::Crc32c),
             Digest::Sha256(_) => Some(Algorithm::Sha256),
             Digest::Crc32(_) => Some(Algorithm::Crc32),
+            Digest::Xxh3(_) => Some(Algorithm::Xxh3),
             Digest::Other(_) => None,
         }
     }
@@ -86,6 +92,7 @@ impl fmt::Display for Digest {
                 v.iter().try_for_each(|b| write!(f, "{b:02x}"))
             }
             Digest::Crc32(v) => write!(f, "crc32:0x{v:08X}"),
+            Digest::Xxh3(v) => write!(f, "xxh3:{v:016x}"),
             Digest::Other(text) => f.write_str(text),
         }
     }
@@ -170,6 +177,7 @@ enum State {
     Crc32c(u32),
     Crc32(u32),
     Sha256(Box<sha2::Sha256>),
+    Xxh3(Box<twox_hash::xxhash3_64::Hasher>),
 }
 
 impl Hasher {
@@ -179,6 +187,7 @@ impl Hasher {
             Algorithm::Crc32c => State::Crc32c(0),
             Algorithm::Crc32 => State::Crc32(0),
             Algorithm::Sha256 => State::Sha256(Box::default()),
+            Algorithm::Xxh3 => State::Xxh3(Box::default()),
         })
     }
 
@@ -190,6 +199,7 @@ impl Hasher {
                 *crc = crc32_combine(*crc, Crc32::of_zip(bytes), bytes.len() as u64);
             }
             State::Sha256(state) => state.update(bytes),
+            State::Xxh3(state) => std::hash::Hasher::write(&mut **state, bytes),
         }
     }
 
@@ -199,6 +209,7 @@ impl Hasher {
             State::Crc32c(crc) => Digest::Crc32c(crc),
             State::Crc32(crc) => Digest::Crc32(crc),
             State::Sha256(state) => Digest::Sha256(state.finalize().into()),
+            State::Xxh3(state) => Digest::Xxh3(std::hash::Hasher::finish(&*state)),
         }
     }
 }

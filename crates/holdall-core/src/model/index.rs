@@ -3,7 +3,7 @@
 use super::shape::element_count;
 use super::{Attributes, ByteOrder, Component, DType, Digest, Encoding, Layout, LogicalType, Role};
 use crate::error::{Error, Result, Rule, Shown as _};
-use crate::read::Extent;
+use crate::read::{Chunked, Extent};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::fmt;
@@ -70,6 +70,8 @@ pub(super) struct Inner {
     pub(super) sources: Vec<(u64, Range<u64>)>,
     /// Bytes of components that the manifest states: those of [`Extent::STATED`].
     pub(super) stated: Bytes,
+    /// Arrays put together of chunks: the sources from [`Extent::CHUNKED`] on.
+    pub(super) chunked: Vec<Arc<Chunked>>,
     /// What the file says and the index does not: see [`Index::unkept`].
     pub(super) unkept: Vec<String>,
     pub(super) attributes: Attributes,
@@ -170,6 +172,11 @@ impl Index {
     /// indices of sparse tensors. Components in [`Extent::STATED`] lie in them.
     pub fn stated(&self) -> &Bytes {
         &self.0.stated
+    }
+
+    /// The arrays that are put together of chunks: the sources from [`Extent::CHUNKED`] on.
+    pub fn chunked(&self) -> &[Arc<Chunked>] {
+        &self.0.chunked
     }
 
     /// What the file says besides that this version does not know, in words: fields of its manifest or header, a

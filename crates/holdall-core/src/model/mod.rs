@@ -6,6 +6,7 @@ pub mod builder;
 mod digest;
 mod dtype;
 mod index;
+mod interner;
 pub(crate) mod names;
 mod shape;
 mod tensor;

@@ -49,6 +49,8 @@ pub struct ComponentDecoder {
     hashers: Vec<Hasher>,
     /// The CRC-32 of what was decoded, where the file gives one.
     decoded_crc: Option<Crc32>,
+    /// Those of the decoded bytes.
+    of_decoded: Vec<Hasher>,
     /// Stored bytes that were pushed and not decoded yet.
     input: Bytes,
     /// What was seen of frames, to be compared with a seek table.
@@ -94,12 +96,22 @@ impl ComponentDecoder {
         hashers.extend(digests.crc32c.then(|| Hasher::new(Algorithm::Crc32c)));
         hashers.extend(digests.crc32.then(|| Hasher::new(Algorithm::Crc32)));
         hashers.extend(digests.sha256.then(|| Hasher::new(Algorithm::Sha256)));
+        let of_decoded = digests.xxh3.then(|| Hasher::new(Algorithm::Xxh3));
+        // Of raw bytes they are the same, also where nothing is decoded.
+        let of_decoded = match stream {
+            None => {
+                hashers.extend(of_decoded);
+                Vec::new()
+            }
+            Some(_) => of_decoded.into_iter().collect(),
+        };
         Ok(ComponentDecoder {
             component: c.clone(),
             limits: limits.clone(),
             stream,
             hashers,
             decoded_crc: c.decoded_crc().map(|_| Crc32::zip()),
+            of_decoded,
             input: Bytes::new(),
             frames: Frames::new(c),
             piece: (Vec::new(), 0),
@@ -139,9 +151,11 @@ impl ComponentDecoder {
         self.pushed
     }
 
-    /// Digests of the stored bytes, once all of them were pushed.
+    /// The digests, once all stored bytes were pushed and decoded.
     pub fn digests(&self) -> impl Iterator<Item = Digest> {
-        self.hashers.iter().map(|hasher| hasher.clone().finish())
+        // What could not be decoded has no digest.
+        let of_decoded = if self.is_done { self.of_decoded.as_slice() } else { &[] };
+        self.hashers.iter().chain(of_decoded).map(|hasher| hasher.clone().finish())
     }
 
     /// The next decoded bytes; [`Decoded::End`] only where lengths and digests are right.
@@ -161,6 +175,7 @@ impl ComponentDecoder {
         match piece {
             Some(bytes) if !bytes.is_empty() => {
                 self.decoded = self.decoded.saturating_add(bytes.len() as u64);
+                self.of_decoded.iter_mut().for_each(|hasher| hasher.update(&bytes));
                 Ok(Decoded::Piece(self.turned(bytes)))
             }
             Some(_) => {
@@ -266,7 +281,7 @@ impl ComponentDecoder {
         if let Some(crc) = &self.decoded_crc {
             check_decoded(&self.component, crc.value())?;
         }
-        for hasher in &self.hashers {
+        for hasher in self.hashers.iter().chain(&self.of_decoded) {
             let found = hasher.clone().finish();
             let is_declared =
                 self.component.digest.as_ref().is_some_and(|d| d.algorithm() == found.algorithm());

@@ -23,6 +23,15 @@ impl Extent {
     /// them, see [`Index::stated`](crate::Index::stated).
     pub const STATED: u32 = u32::MAX;
 
+    /// The first of the sources that no file is: arrays put together of chunks, see
+    /// [`Index::chunked`](crate::Index::chunked).
+    pub const CHUNKED: u32 = 1 << 31;
+
+    /// The number of the array that it is in, among those put together of chunks.
+    pub fn chunked(&self) -> Option<usize> {
+        (!self.is_stated()).then(|| self.source.checked_sub(Extent::CHUNKED))?.map(|n| n as usize)
+    }
+
     /// Whether the index has the bytes, rather than a file.
     pub fn is_stated(&self) -> bool {
         self.source == Extent::STATED
@@ -68,7 +77,10 @@ impl fmt::Display for Extent {
         match self.source {
             0 => {}
             Extent::STATED => f.write_str("stated:")?,
-            number => write!(f, "{number}:")?,
+            number => match self.chunked() {
+                Some(number) => write!(f, "chunked {number}:")?,
+                None => write!(f, "{number}:")?,
+            },
         }
         write!(f, "{}..{}", self.start, self.end)
     }

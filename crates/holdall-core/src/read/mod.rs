@@ -18,6 +18,7 @@
 //! come, in any order and in pieces of any size, hands them to an [`Assembly`], which does all of that.
 
 mod assembly;
+mod chunked;
 mod decoder;
 mod extent;
 mod join;
@@ -28,6 +29,7 @@ mod terms;
 mod want;
 
 pub use assembly::{Arrival, Assembly};
+pub use chunked::{Chunk, Chunked, Edges, Grid};
 pub use decoder::{ComponentDecoder, Decoded, PIECE_LEN};
 pub use extent::Extent;
 pub use join::{Joined, join};

@@ -322,7 +322,10 @@ fn divide(number: u32, want: &Want, cut: &Cut, out: &mut Vec<Run>) {
         _ if cut.terms.is_remote() => len <= piece && c.table_extent().is_none(),
         _ => true,
     };
-    if let Some(decoded) = c.decoded_len.filter(|&decoded| decoded <= cut.whole && is_short) {
+    // What decoding gives is digested by who decodes in order.
+    let in_order = want.digests.xxh3 && c.encoding != Encoding::Raw;
+    let at_once = |decoded: &u64| *decoded <= cut.whole && is_short && !in_order;
+    if let Some(decoded) = c.decoded_len.filter(at_once) {
         return add(false, Purpose::Alone, 0..len, 0..decoded);
     }
     for start in (0..len).step_by(usize::try_from(piece).unwrap_or(1)) {

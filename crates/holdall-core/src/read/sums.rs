@@ -52,7 +52,7 @@ impl Component {
     }
 }
 
-/// The digests of a component's stored bytes that are to be computed.
+/// The digests of a component that are to be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Digests {
     /// CRC-32C, which can be put together from shares.
@@ -61,15 +61,22 @@ pub struct Digests {
     pub crc32: bool,
     /// SHA-256, which can only be computed from the first byte to the last.
     pub sha256: bool,
+    /// XXH3 of the decoded bytes, which can only be computed so too.
+    pub xxh3: bool,
 }
 
 impl Digests {
     /// None.
-    pub const NONE: Digests = Digests { crc32c: false, crc32: false, sha256: false };
+    pub const NONE: Digests = Digests { crc32c: false, crc32: false, sha256: false, xxh3: false };
+
+    /// Whether any can only be computed from the first byte to the last.
+    pub fn is_sequential(self) -> bool {
+        self.sha256 || self.xxh3
+    }
 
     /// Whether there is any.
     pub fn any(self) -> bool {
-        self.in_shares() || self.sha256
+        self.in_shares() || self.is_sequential()
     }
 
     /// Whether there is one that can be put together from shares.
@@ -85,6 +92,7 @@ impl From<Option<Algorithm>> for Digests {
             crc32c: algorithm == Some(Algorithm::Crc32c),
             crc32: algorithm == Some(Algorithm::Crc32),
             sha256: algorithm == Some(Algorithm::Sha256),
+            xxh3: algorithm == Some(Algorithm::Xxh3),
         }
     }
 }
@@ -118,7 +126,7 @@ impl Sums {
     }
 
     /// Adds the share of `stored`, of which `start` bytes of the component come before, in the digests that `want`
-    /// is to have. Whoever wants SHA-256 gives all bytes at once.
+    /// is to have. Whoever wants one that is sequential gives all bytes at once; XXH3 is wanted here only of raw ones.
     pub fn take(&mut self, number: u32, want: &Want, start: u64, stored: &[u8]) {
         if want.range.is_some() {
             return;
@@ -129,8 +137,10 @@ impl Sums {
         if want.digests.crc32 {
             self.add(number, true, start, stored);
         }
-        if want.digests.sha256 {
-            let mut hasher = Hasher::new(Algorithm::Sha256);
+        let whole =
+            [(want.digests.sha256, Algorithm::Sha256), (want.digests.xxh3, Algorithm::Xxh3)];
+        for (_, algorithm) in whole.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+            let mut hasher = Hasher::new(algorithm);
             hasher.update(stored);
             self.add_whole(number, hasher.finish());
         }

@@ -82,7 +82,7 @@ impl Want {
     /// what has a digest that can only be computed from the start, cannot.
     pub(super) fn is_divisible(&self) -> bool {
         let raw = self.component.encoding == Encoding::Raw;
-        (raw || self.table.is_some()) && !self.digests.sha256
+        (raw || self.table.is_some()) && !self.digests.is_sequential()
     }
 
     /// Whether its decoded bytes are its stored ones.

@@ -15,5 +15,5 @@ pub mod pickle;
 #[cfg(any(feature = "carton", feature = "onnx-file"))]
 pub mod protobuf;
 pub mod toml;
-#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy"))]
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub mod zip;

@@ -114,7 +114,8 @@ impl Pieces {
     ) -> Result<Pieces> {
         let decoder = ComponentDecoder::new(&component, Digests::from(digest), &limits)
             .map_err(|e| place.name(e, &component))?;
-        let way = match table {
+        // A digest of decoded bytes is the decoder's.
+        let way = match table.filter(|_| digest != Some(Algorithm::Xxh3)) {
             Some(table) => Way::Frames(Box::new(Frames {
                 table: Arc::new(table),
                 done: 0,

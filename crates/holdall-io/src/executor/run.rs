@@ -227,7 +227,7 @@ impl<'a> Executor<'a> {
         };
         let mut outs = outs.drain(..);
         let Kept { decoder, stored: memory, decoded, sums } = kept;
-        self.with_bytes(fetch.extent, memory, |bytes| {
+        let read = self.with_bytes(fetch.extent, memory, |bytes| {
             for part in parts {
                 let out = outs.next();
                 let want = plan.want(part);
@@ -245,7 +245,18 @@ impl<'a> Executor<'a> {
                     .map_err(|e| want.place(e))?;
             }
             Ok(())
-        })??;
+        });
+        match read {
+            // Chunks that cannot be decoded are no fault of reading.
+            Err(e) if e.kind() != ErrorKind::Io && fetch.extent.chunked().is_some() => {
+                for part in parts {
+                    let decoded = Err(e.clone());
+                    visit(Visit { number: part.want, at: part.decoded.start, decoded })
+                        .map_err(|e| plan.want(part).place(e))?;
+                }
+            }
+            read => read??,
+        }
         self.work.advance(fetch.extent.len())
     }
 
@@ -299,7 +310,7 @@ impl<'a> Executor<'a> {
             return source.read_into(start, out);
         }
         let is_summed = parts.iter().any(|p| plan.want(p).digests.in_shares());
-        let whole = parts.iter().any(|p| plan.want(p).digests.sha256);
+        let whole = parts.iter().any(|p| plan.want(p).digests.is_sequential());
         if !is_summed || whole || self.sources.terms().is_remote() {
             source.read_into(start, out)?;
             self.sum(sums, plan, parts, start, out);

@@ -1,8 +1,8 @@
 //! The sources that a model spans.
 
-use crate::source::{ByteSource, MemorySource, Terms};
+use crate::source::{ByteSource, ChunkedSource, MemorySource, Terms};
 use bytes::Bytes;
-use holdall_core::read::{Access, Extent};
+use holdall_core::read::{Access, Chunked, Extent};
 use holdall_core::{Index, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,12 +13,21 @@ pub struct Sources {
     all: Arc<[Arc<dyn ByteSource>]>,
     /// What the index itself states: [`Extent::STATED`].
     stated: MemorySource,
+    /// Those put together of chunks: from [`Extent::CHUNKED`] on.
+    chunked: Arc<[ChunkedSource]>,
 }
 
 impl Sources {
     /// The sources of the model that `index` is of.
     pub(crate) fn new(sources: Vec<Arc<dyn ByteSource>>, index: &Index) -> Sources {
-        Sources { all: sources.into(), stated: MemorySource::new(index.stated().clone()) }
+        let all: Arc<[Arc<dyn ByteSource>]> = sources.into();
+        let array = |array: &Arc<Chunked>| {
+            // A number that no source has stands for the first, as below.
+            let of = all.get(array.source() as usize).or(all.first())?;
+            Some(ChunkedSource::new(of.clone(), array.clone()))
+        };
+        let chunked = index.chunked().iter().filter_map(array).collect();
+        Sources { stated: MemorySource::new(index.stated().clone()), chunked, all }
     }
 
     /// All of them, in order.
@@ -31,6 +40,10 @@ impl Sources {
     pub fn at(&self, number: u32) -> &dyn ByteSource {
         if number == Extent::STATED {
             return &self.stated;
+        }
+        let array = Extent { source: number, ..Extent::default() }.chunked();
+        if let Some(array) = array.and_then(|array| self.chunked.get(array)) {
+            return array;
         }
         let at = usize::try_from(number).ok().filter(|at| *at < self.all.len()).unwrap_or(0);
         &*self.all[at]
@@ -67,6 +80,10 @@ impl Sources {
 /// One source, and nothing stated.
 impl From<Arc<dyn ByteSource>> for Sources {
     fn from(source: Arc<dyn ByteSource>) -> Sources {
-        Sources { all: vec![source].into(), stated: MemorySource::new(Bytes::new()) }
+        Sources {
+            all: vec![source].into(),
+            stated: MemorySource::new(Bytes::new()),
+            chunked: [].into(),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Where bytes come from.
 
+mod chunked;
 mod file;
 #[cfg(feature = "http")]
 mod http;
@@ -9,6 +10,7 @@ mod map;
 mod memory;
 mod slice;
 
+pub(crate) use chunked::ChunkedSource;
 pub use file::FileSource;
 pub use holdall_core::read::{Access, Terms};
 /// What a source says of a range that it does not have.

@@ -176,6 +176,7 @@ fn units(members: &[Member]) -> Vec<Unit> {
                 crc32c: has(Algorithm::Crc32c),
                 crc32: has(Algorithm::Crc32),
                 sha256: has(Algorithm::Sha256),
+                xxh3: has(Algorithm::Xxh3),
             },
             stored_bool: same.iter().any(|m| m.bools && m.component.encoding == Encoding::Raw),
             compressed: of_known_len.or_else(|| first(&is_compressed)).map(|at| start + at),
@@ -197,7 +198,12 @@ fn is_compressed(c: &Component) -> bool {
 impl Unit {
     /// Whether anything can be found out about it.
     fn is_looked_at(&self) -> bool {
-        self.digests.any() || self.stored_bool || self.compressed.is_some()
+        self.digests.any() || self.stored_bool || self.compressed.is_some() || self.is_chunked()
+    }
+
+    /// Whether the bytes are put together of chunks, which may be broken.
+    fn is_chunked(&self) -> bool {
+        self.stored.chunked().is_some()
     }
 }
 
@@ -304,6 +310,13 @@ impl Context<'_> {
                 }
             }
             let mut bad = found.stored_bool;
+            if unit.is_chunked() && !is_compressed(c) {
+                if let Some((_, e)) = &found.decode {
+                    fault(e.clone().unplaced())?;
+                    continue;
+                }
+                counts.decoded += 1;
+            }
             if is_compressed(c) {
                 bad = found.decoded_bool;
                 if let Some((_, e)) = &found.decode {

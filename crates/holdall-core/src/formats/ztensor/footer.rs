@@ -35,11 +35,11 @@ pub(super) struct Footer {
     pub(super) manifest: Range<u64>,
 }
 
-/// Whether the file is a zTensor of any generation, past or future. Four bytes are enough, so that a
+/// Whether the file is a zTensor of any generation but 2, past or future. Four bytes are enough, so that a
 /// magic number with damaged digits is still explained here.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     let head = window.head(WORD)?;
-    Ok(head.starts_with(b"ZTEN") || head.starts_with(b"\x89ZT"))
+    Ok(head.starts_with(b"ZTEN") || (head.starts_with(b"\x89ZT") && &*head != MAGIC_2))
 }
 
 /// Finds the manifest. Asks for the last 16 bytes, then for the first 8.
@@ -57,7 +57,7 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Footer, Stop> {
             (Generation::V1Objects, 2 * WORD)
         }
         h if h == MAGIC_1 => (Generation::V1Tensors, WORD),
-        _ => return Err(unsupported(window, &head)?.into()),
+        _ => return Err(unsupported(&head).into()),
     };
     let room = window.len().checked_sub(footer_len.saturating_add(WORD));
     let Some(room) = room.filter(|&room| room > 0) else {
@@ -126,30 +126,11 @@ fn begins_manifest(bytes: &[u8]) -> bool {
     }
 }
 
-/// The error for the container of another generation, with its version where the file tells.
-fn unsupported(window: &Window, head: &[u8]) -> Result<Error, Stop> {
-    let is_2 = head == MAGIC_2;
-    let message = if is_2 {
-        // Its footer of 40 bytes: the version is a u32 at 24, the magic number again at 32.
-        let footer = window.tail(5 * WORD)?;
-        let version = footer
-            .get(24..28)
-            .filter(|_| footer.ends_with(MAGIC_2))
-            .and_then(|b| b.first_chunk())
-            .map_or(2, |&b| u32::from_le_bytes(b));
-        format!("a zTensor container of version {version}.x; 0.1 to 1.2 can be read")
-    } else {
-        format!(
-            "a zTensor magic number of no known version: `{}`; 0.1 to 1.2 can be read",
-            head.escape_ascii()
-        )
-    };
-    let error = UNSUPPORTED_CONTAINER.broken(message).at(0..head.len() as u64);
-    Ok(if is_2 {
-        error.with_hint("convert it to version 1.2 with the package that wrote it")
-    } else {
-        error.with_hint("if it once was readable, its first bytes are damaged")
-    })
+/// The error for a container of no generation that is known.
+fn unsupported(head: &[u8]) -> Error {
+    let message = format!("a zTensor magic number of no known version: `{}`", head.escape_ascii());
+    let e = UNSUPPORTED_CONTAINER.broken(message).at(0..head.len() as u64);
+    e.with_hint("if it once was readable, its first bytes are damaged")
 }
 
 /// A broken rule of the file's end.

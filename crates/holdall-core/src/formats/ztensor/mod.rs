@@ -30,7 +30,7 @@
 //! `ztensor/wide-indices`), and so is what no reader would take (`ztensor/components`,
 //! `ztensor/align`, `ztensor/declared`). The same tensors give the same bytes.
 //!
-//! Reads all four generations. Containers of 2.x are recognised and refused by name
+//! Reads all four generations. Version 2 is a format of its own; other magic numbers are refused
 //! (`ztensor/unsupported-container`). A higher minor version is read with a warning; unknown fields
 //! are ignored; unknown layouts and logical types are kept whole.
 //!

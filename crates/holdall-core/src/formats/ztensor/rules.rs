@@ -6,7 +6,7 @@ crate::error::rules! {
 
     /// A container of a generation this version does not read.
     pub UNSUPPORTED_CONTAINER: Unsupported "ztensor/unsupported-container"
-        "The file starts with `ZTEN0001` (zTensor 0.1) or `ZTEN1000` (1.0 to 1.2).";
+        "The file starts with `ZTEN0001` (zTensor 0.1) or `ZTEN1000` (1.0 to 1.2); of zTensor 2 it starts otherwise.";
     /// Too short for a footer.
     pub TOO_SHORT: Malformed "ztensor/too-short"
         "A file holds a magic number, a manifest and a footer: at least 17 bytes, or 25 where it \

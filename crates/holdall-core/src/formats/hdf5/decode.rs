@@ -1,0 +1,293 @@
+//! The groups of a file, from the root on, as an index.
+
+use super::attribute::{Attribute, Budget, attributes};
+use super::dataset::{Data, Dataset, dataset, is_dataset};
+use super::group::{Target, is_group, links};
+use super::header::Header;
+use super::reader::{FIRST, Reader};
+use super::superblock::{Start, start};
+use super::{DEPTH, LINK, LOOP};
+use crate::error::hash::{HashMap, HashSet};
+use crate::error::{Error, ErrorKind, Result, Shown as _};
+use crate::limits::Limits;
+use crate::model::{Attributes, Component, Encoding, Index, IndexBuilder, Layout, Role};
+use crate::window::{Stop, Window};
+
+/// Links that lead to links are followed so often.
+const STEPS: usize = 16;
+
+/// What the file in `window` contains.
+pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let Start { reader, root, is_open, beside } = start(window, limits)?;
+    let mut walk = Walk::new(&reader);
+    walk.all(root)?;
+    Ok(walk.index(beside, is_open)?)
+}
+
+/// The objects of a file that were found so far.
+struct Walk<'a, 'w> {
+    reader: &'a Reader<'w>,
+    budget: Budget,
+    /// Paths of groups, and where their headers are.
+    groups: HashSet<u64>,
+    paths: HashSet<String>,
+    /// Attributes of groups by the paths of those.
+    attributes: Vec<(String, Vec<Attribute>)>,
+    /// Datasets, and their numbers by where their headers are.
+    datasets: Vec<Dataset>,
+    numbers: HashMap<u64, usize>,
+    /// Paths, and what each leads to.
+    entries: Vec<(String, Entry)>,
+    /// What is passed over, in words.
+    unkept: Vec<String>,
+}
+
+enum Entry {
+    Dataset(usize),
+    /// A link: the path from the root that it leads to.
+    Path(String),
+    Elsewhere(String),
+    /// An object that cannot be read, and why.
+    Broken(Error),
+}
+
+impl<'a, 'w> Walk<'a, 'w> {
+    fn new(reader: &'a Reader<'w>) -> Walk<'a, 'w> {
+        Walk {
+            reader,
+            budget: Budget::new(reader),
+            groups: HashSet::default(),
+            paths: HashSet::default(),
+            attributes: Vec::new(),
+            datasets: Vec::new(),
+            numbers: HashMap::default(),
+            entries: Vec::new(),
+            unkept: Vec::new(),
+        }
+    }
+
+    /// Finds everything, level by level. Where bytes are missing, those for all of a level are asked for.
+    fn all(&mut self, root: u64) -> Result<(), Stop> {
+        let mut level = vec![(String::new(), root)];
+        let mut needs = Vec::new();
+        let mut depth = 0usize;
+        while !level.is_empty() {
+            let most = self.reader.limits.depth;
+            if depth > most {
+                let message = format!("groups nest deeper than {most}");
+                return Err(DEPTH.broken(message).into());
+            }
+            depth = depth.saturating_add(1);
+            match self.reader.ask(level.iter().map(|(_, at)| (*at, FIRST))) {
+                Err(Stop::Need(mut ranges)) => {
+                    needs.append(&mut ranges);
+                    break;
+                }
+                asked => asked?,
+            }
+            let mut next = Vec::new();
+            for (path, at) in level {
+                match self.object(&path, at, &mut next) {
+                    Ok(()) => {}
+                    Err(Stop::Need(mut ranges)) => needs.append(&mut ranges),
+                    // Limits are of the file, and without the root there is nothing.
+                    Err(Stop::Fail(e)) if !path.is_empty() && e.kind() != ErrorKind::Limit => {
+                        self.entries.push((path, Entry::Broken(e)));
+                    }
+                    // Only once nothing before it is missing, so that the same error comes first however much is at hand.
+                    Err(failed) if needs.is_empty() => return Err(failed),
+                    Err(_) => return Err(Stop::Need(needs)),
+                }
+            }
+            level = next;
+        }
+        match needs.is_empty() {
+            true => Ok(()),
+            false => Err(Stop::Need(needs)),
+        }
+    }
+
+    /// Takes the object at an address, which a link of that path leads to.
+    fn object(&mut self, path: &str, at: u64, next: &mut Vec<(String, u64)>) -> Result<(), Stop> {
+        if let Some(number) = self.numbers.get(&at) {
+            self.entries.push((path.to_owned(), Entry::Dataset(*number)));
+            return Ok(());
+        }
+        if self.groups.contains(&at) {
+            let message = format!("the group `{}`, which another link leads to", path.shown());
+            self.unkept.push(message);
+            return Ok(());
+        }
+        let header = Header::read(self.reader, at)?;
+        if is_dataset(&header) && !path.is_empty() {
+            let found = dataset(self.reader, &header, &mut self.budget)?;
+            let number = self.datasets.len();
+            self.datasets.push(found);
+            self.numbers.insert(at, number);
+            self.entries.push((path.to_owned(), Entry::Dataset(number)));
+            return Ok(());
+        }
+        if !is_group(&header) {
+            if path.is_empty() {
+                return Err(self.reader.broken(at, "the root is no group").into());
+            }
+            self.unkept.push(format!("`{}`, which is neither a group nor a dataset", path.shown()));
+            return Ok(());
+        }
+        let links = links(self.reader, &header)?;
+        let own = attributes(self.reader, &header, &mut self.budget)?;
+        for link in links {
+            let inside = match path.is_empty() {
+                true => link.name,
+                false => format!("{path}/{}", link.name),
+            };
+            match link.to {
+                Target::Object(at) => next.push((inside, at)),
+                Target::Path(to) => {
+                    let to = from_root(path, &to);
+                    self.entries.push((inside, Entry::Path(to)));
+                }
+                Target::Elsewhere(what) => self.entries.push((inside, Entry::Elsewhere(what))),
+            }
+        }
+        self.groups.insert(at);
+        self.attributes.push((path.to_owned(), own));
+        self.paths.insert(path.to_owned());
+        Ok(())
+    }
+
+    /// What was found, as an index.
+    fn index(mut self, beside: Attributes, is_open: bool) -> Result<Index> {
+        let reader = self.reader;
+        let len = reader.window.len();
+        let mut builder = IndexBuilder::new("hdf5", "", len, 0..len, reader.limits);
+        self.entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut file = beside;
+        let mut keys: HashSet<String> = file.iter().map(|(key, _)| key.to_owned()).collect();
+        self.attributes.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (path, own) in std::mem::take(&mut self.attributes) {
+            for Attribute { name, value } in own {
+                let key = match path.is_empty() {
+                    true => name,
+                    false => format!("{path}/{name}"),
+                };
+                match value {
+                    _ if keys.contains(&key) => {
+                        self.unkept.push(format!("another attribute `{}`", key.shown()));
+                    }
+                    Ok(value) => {
+                        keys.insert(key.clone());
+                        file.push(key, value);
+                    }
+                    Err(what) => self.unkept.push(passed_over(&key, &what)),
+                }
+            }
+        }
+        builder.attributes(file);
+        if is_open {
+            builder.warn("hdf5/not-closed", None, None, || {
+                "who wrote the file did not close it: some of it may be missing".into()
+            });
+        }
+        let places: HashMap<&str, usize> =
+            self.entries.iter().enumerate().map(|(at, (path, _))| (path.as_str(), at)).collect();
+        // The source that each dataset in chunks has, once it is a tensor.
+        let mut sources = HashMap::default();
+        for (path, entry) in &self.entries {
+            let number = match self.resolve(&places, entry) {
+                Ok(Some(number)) => number,
+                Ok(None) => {
+                    self.unkept.push(format!("`{}`, a link to a group", path.shown()));
+                    continue;
+                }
+                Err(e) => {
+                    builder.tensor(path, &[], Layout::Dense)?;
+                    builder.fault(e);
+                    continue;
+                }
+            };
+            let Some(of) = self.datasets.get(number) else { continue };
+            builder.tensor(path, &of.shape, Layout::Dense)?;
+            let mut own = Attributes::new();
+            for Attribute { name, value } in &of.attributes {
+                match value {
+                    Ok(value) => own.set(name.clone(), value.clone()),
+                    Err(what) => {
+                        let key = format!("{path}/{name}");
+                        self.unkept.push(passed_over(&key, what));
+                    }
+                }
+            }
+            if of.has_names {
+                self.unkept.push(format!("the names of the values of `{}`", path.shown()));
+            }
+            builder.tensor_attributes(own);
+            let (elements, data) = match &of.data {
+                Ok(found) => found,
+                Err(e) => {
+                    builder.fault(e.clone());
+                    continue;
+                }
+            };
+            let stored = match (data, sources.get(&number)) {
+                (Data::At(place), _) => place.clone().into(),
+                (_, Some(source)) => *source,
+                (Data::Chunked(array), None) => {
+                    let source = builder.chunked((**array).clone())?;
+                    sources.insert(number, source);
+                    source
+                }
+            };
+            builder.component(Component {
+                role: Role::Data,
+                dtype: elements.number.dtype,
+                logical_type: elements.number.logical.clone(),
+                encoding: Encoding::Raw,
+                byte_order: elements.number.order,
+                stored,
+                decoded_len: Some(stored.len()),
+                digest: None,
+            })?;
+        }
+        for what in std::mem::take(&mut self.unkept) {
+            builder.unkept(|| what);
+        }
+        builder.finish()
+    }
+
+    /// The dataset that an entry is; nothing, where it leads to a group.
+    fn resolve(&self, places: &HashMap<&str, usize>, entry: &Entry) -> Result<Option<usize>> {
+        let mut entry = entry;
+        for _ in 0..STEPS {
+            let path = match entry {
+                Entry::Dataset(number) => return Ok(Some(*number)),
+                Entry::Elsewhere(what) => {
+                    return Err(LINK.broken(format!("it is a link to {what}")));
+                }
+                Entry::Broken(e) => return Err(e.clone()),
+                Entry::Path(path) => path,
+            };
+            if self.paths.contains(path.as_str()) {
+                return Ok(None);
+            }
+            let found = places.get(path.as_str()).and_then(|at| self.entries.get(*at));
+            let nothing = || -> Error {
+                LINK.broken(format!("it is a link to `{}`, where nothing is", path.shown()))
+            };
+            entry = &found.ok_or_else(nothing)?.1;
+        }
+        Err(LOOP.broken(format!("it is a link to links, {STEPS} and more")))
+    }
+}
+
+/// A path from the root, of one that is in a group of the path `group`.
+fn from_root(group: &str, path: &str) -> String {
+    let base = if path.starts_with('/') { "" } else { group };
+    let parts = base.split('/').chain(path.split('/'));
+    let parts: Vec<&str> = parts.filter(|part| !part.is_empty() && *part != ".").collect();
+    parts.join("/")
+}
+
+fn passed_over(key: &str, what: &str) -> String {
+    format!("the attribute `{}`: {what}", key.shown())
+}

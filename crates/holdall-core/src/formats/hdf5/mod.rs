@@ -1,0 +1,124 @@
+//! HDF5, as far as it holds arrays: what h5py, Keras and others keep weights in.
+//!
+//! # What
+//! Groups, as folders are, of datasets: arrays with attributes. A dataset is a tensor under its path. Keras's `.keras` is a
+//! zip, whose `model.weights.h5` is read.
+//!
+//! # Layout
+//! ```text
+//! superblock     at byte 0, 512, 1024, …: how long addresses are, where the root is
+//! object header  of a group or a dataset: messages (type, shape, where the data is, attributes, links), in one block or more
+//! groups         version 1: a B-tree of symbol tables, names in a heap; later: links as messages, or in a fractal heap with a B-tree of version 2
+//! data           contiguous, in the object header, or in chunks, which a tree or an array leads to
+//! ```
+//!
+//! # Specification
+//! HDF5 File Format Specification, versions 1.0 to 3.0 and 4.0: `docs/spec/hdf5.md`. By [`RULES`].
+//!
+//! # Support
+//! Reads superblocks 0 to 3, object headers 1 and 2, groups and attributes of both generations, all layouts of data but virtual ones,
+//! all indexes of chunks, the filters deflate, shuffle, fletcher32 and LZF, integers, floats, enumerations, complex numbers and
+//! arrays of those. Attributes of the root and of groups are attributes of the file, those of datasets of their tensors. Does not write.
+//!
+//! # Deviations
+//! A group that several links lead to is read under the first. Types of elements that are none here, filters, virtual datasets
+//! and data in other files are the fault of the one tensor.
+//!
+//! # Untrusted input
+//! Every address is held against the file, every block with a checksum against it, no block is followed twice, and what
+//! blocks share is read in all no more than 64 times the file. Chunks are held
+//! against the densest that their filters can be before memory is taken, datasets against [`Limits::decoded_len`], values of attributes
+//! against [`Limits::attribute_values`].
+//!
+//! [`Limits::decoded_len`]: crate::Limits::decoded_len
+//! [`Limits::attribute_values`]: crate::Limits::attribute_values
+
+mod attribute;
+mod chunks;
+mod dataset;
+mod datatype;
+mod decode;
+mod fractal;
+mod group;
+mod header;
+mod reader;
+mod superblock;
+mod tree;
+
+use super::Format;
+
+/// HDF5.
+pub static FORMAT: Format = Format {
+    id: "hdf5",
+    name: "HDF5",
+    extensions: &["h5", "hdf5", "keras"],
+    reads: &[],
+    versions: &[],
+    detect: superblock::detect,
+    decode: decode::decode,
+    encode: None,
+    ends_in_manifest: false,
+    old_ends: None,
+    aligns: false,
+    has_schema: false,
+    shards: None,
+    gaps: None,
+    padding: None,
+    rules: RULES,
+};
+
+crate::error::rules! {
+    /// Every rule of the format.
+    pub static RULES;
+
+    /// A version that is not known.
+    pub VERSION: Unsupported "hdf5/version"
+        "Superblocks are of version 0 to 3, and all other structures of a version that is known.";
+    /// The superblock.
+    pub SUPERBLOCK: Malformed "hdf5/superblock"
+        "A superblock is whole, has addresses and lengths of 2, 4 or 8 bytes, and says where the root is.";
+    /// The file is cut.
+    pub TRUNCATED: Malformed "hdf5/truncated" "The file is as long as its superblock says."
+        remedies [Salvage];
+    /// An address.
+    pub BOUNDS: Malformed "hdf5/bounds" "Every block that the file leads to lies inside it.";
+    /// Something else than it should be.
+    pub STRUCTURE: Malformed "hdf5/structure"
+        "Blocks and messages have the signatures, types and lengths of the specification.";
+    /// A checksum.
+    pub CHECKSUM: Integrity "hdf5/checksum" "Blocks have the checksum that is stored behind them."
+        hint "the bytes changed since they were written: fetch or restore the file again";
+    /// A block that leads to itself.
+    pub LOOP: Malformed "hdf5/loop" "No block of a header, a tree or a table is part of it twice, and all of them together are not shared so that reading \
+         them takes 64 times the bytes of the file.";
+    /// Nesting.
+    pub DEPTH: Limit "hdf5/depth" "Groups nest at most `Limits::depth` deep.";
+    /// Values of attributes.
+    pub TOO_MANY: Limit "hdf5/too-many-values"
+        "All attributes together have at most `Limits::attribute_values` values.";
+    /// A name.
+    pub NAME: Malformed "hdf5/name" "Links have names in UTF-8, not empty and without `/`, each once in its group.";
+    /// An element type.
+    pub DTYPE: Unsupported "hdf5/dtype"
+        "Elements are integers, floats, complex numbers or truth values, or arrays of those.";
+    /// A layout of data.
+    pub LAYOUT: Unsupported "hdf5/layout" "Data is contiguous, compact or in chunks."
+        hint "a virtual dataset is copied into one of its own by the program that wrote it";
+    /// Data elsewhere.
+    pub EXTERNAL: Unsupported "hdf5/external" "The data of a dataset is in the file itself."
+        hint "the program that wrote it can write the dataset without external storage";
+    /// A filter.
+    pub FILTER: Unsupported "hdf5/filter"
+        "Chunks went through deflate, shuffle, fletcher32 or LZF, or none."
+        hint "`h5repack` writes the file with other filters";
+    /// A link.
+    pub LINK: Unsupported "hdf5/link" "Links lead to objects of the file.";
+    /// A message that is kept elsewhere.
+    pub SHARED: Unsupported "hdf5/shared"
+        "Messages of object headers stand there, or in the header of a named type.";
+    /// A chunk.
+    pub CHUNK: Malformed "hdf5/chunk"
+        "Chunks have elements, as many dimensions as the dataset, and a place in it each.";
+    /// Weights of Keras that are compressed.
+    pub COMPRESSED: Unsupported "hdf5/compressed" "The weights in a `.keras` file are stored as they are.";
+}

@@ -1,0 +1,442 @@
+//! The footer and the manifest, as an index.
+
+use super::{
+    BLOB, CONTAINER, DATA_SHARD, DECODED_LENGTH, DIGEST, DTYPE, ENCODING, FIELD, LAYOUT,
+    MANIFEST_BOUNDS, MANIFEST_DIGEST, MANIFEST_LEN, NAME, SHARD, SHARD_NAME, VERSION,
+    deterministic,
+};
+use crate::error::hash::HashSet;
+use crate::error::{Error, Result, Shown as _};
+use crate::limits::Limits;
+use crate::model::block::BlockType;
+use crate::model::{
+    Algorithm, Attributes, ByteOrder, Component, DType, Digest, Encoding, Hasher, Index,
+    IndexBuilder, Layout, LogicalType, Role, Value,
+};
+use crate::window::{Stop, Window};
+use crate::wire::cbor::Reader;
+use crate::wire::cursor::Cursor;
+use std::ops::Range;
+
+const MAGIC: &[u8; 8] = b"\x89ZT2\r\n\x1a\n";
+const FOOTER: u64 = 40;
+/// What offsets are multiples of.
+const PAGE: u64 = 4096;
+/// The specification's own cap of a manifest.
+const MOST_MANIFEST: u64 = 1 << 30;
+const SEEKABLE: &str = "zt.zstd-seekable/1";
+
+/// Whether the file is of this generation, damaged or not.
+pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
+    Ok(window.head(MAGIC.len() as u64)?.as_ref() == MAGIC)
+}
+
+/// What the file in `window` contains.
+pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let manifest = find(window, limits)?;
+    let bytes = window.bytes(manifest.range.clone())?;
+    let mut hasher = Hasher::new(Algorithm::Xxh3);
+    hasher.update(&bytes);
+    let (found, said) = (hasher.finish(), Digest::Xxh3(manifest.sum));
+    if found != said {
+        let message = format!("the manifest has {found}, the footer says {said}");
+        return Err(MANIFEST_DIGEST.broken(message).at(manifest.range).into());
+    }
+    deterministic::check(&bytes, manifest.range.start)?;
+    let end = window.len().saturating_sub(FOOTER);
+    let builder = IndexBuilder::new("ztensor2", "2", window.len(), PAGE..end, limits);
+    let reader = Reader::new(&bytes, manifest.range.start, limits);
+    Ok(Decoder { builder, reader, shards: HashSet::default(), used: Vec::new() }.index()?)
+}
+
+/// Where the manifest is, and its digest.
+struct Manifest {
+    range: Range<u64>,
+    sum: u64,
+}
+
+fn find(window: &Window, limits: &Limits) -> Result<Manifest, Stop> {
+    let len = window.len();
+    let least = FOOTER.saturating_add(MAGIC.len() as u64);
+    let cut = |what: String| CONTAINER.broken(what).at(0..len);
+    if len < least {
+        return Err(cut(format!("the file has {len} bytes")).into());
+    }
+    let tail = window.tail(FOOTER)?;
+    if !tail.ends_with(MAGIC) {
+        return Err(cut("the last bytes are not the magic number: the file is cut".into()).into());
+    }
+    let mut cursor = Cursor::new(&tail);
+    let fields = (|| {
+        let numbers = (cursor.u64_le()?, cursor.u64_le()?, cursor.u64_le()?);
+        Some((numbers, cursor.u32_le()?, cursor.u32_le()?))
+    })();
+    let place = len.saturating_sub(FOOTER)..len;
+    let ((start, size, sum), version, reserved) = fields.unwrap_or_default();
+    if version != 2 {
+        return Err(VERSION.broken(format!("the version is {version}")).at(place).into());
+    }
+    if reserved != 0 {
+        return Err(cut(format!("the footer says {reserved} where 0 should be")).into());
+    }
+    if (start, size, sum) == (0, 0, 0) {
+        return Err(DATA_SHARD.broken("the file has blobs and no manifest").at(place).into());
+    }
+    let end = start.checked_add(size).filter(|end| *end <= place.start);
+    let Some(end) = end.filter(|_| start > 0 && start.is_multiple_of(PAGE) && size > 0) else {
+        let message = format!("the manifest has {size} bytes from byte {start} on, the file {len}");
+        return Err(MANIFEST_BOUNDS.broken(message).at(place).into());
+    };
+    let most = limits.manifest_len.min(MOST_MANIFEST);
+    if size > most {
+        let message = format!("the manifest has {size} bytes, at most {most}");
+        return Err(MANIFEST_LEN.broken(message).at(place).into());
+    }
+    Ok(Manifest { range: start..end, sum })
+}
+
+struct Decoder<'a> {
+    builder: IndexBuilder,
+    reader: Reader<'a>,
+    shards: HashSet<&'a str>,
+    /// Names of shards that parts are in.
+    used: Vec<(&'a str, Range<u64>)>,
+}
+
+/// What is said of an object.
+#[derive(Default)]
+struct Object<'a> {
+    shape: Option<Vec<u64>>,
+    layout: Option<&'a str>,
+    parts: Option<Vec<Part<'a>>>,
+    attributes: Attributes,
+}
+
+/// What is said of a part.
+#[derive(Default)]
+struct Part<'a> {
+    role: &'a str,
+    dtype: Option<&'a str>,
+    logical: Option<&'a str>,
+    blob: Option<(u64, u64)>,
+    shard: Option<&'a str>,
+    encoding: Option<&'a str>,
+    decoded_len: Option<u64>,
+    digest: Option<&'a str>,
+}
+
+impl<'a> Decoder<'a> {
+    fn index(mut self) -> Result<Index> {
+        let mut has_objects = false;
+        let mut root = self.reader.map("the root")?;
+        while self.reader.more(&mut root)? {
+            match self.reader.key("the root")? {
+                b"objects" => {
+                    has_objects = true;
+                    let mut objects = self.reader.map("`objects`")?;
+                    while self.reader.more(&mut objects)? {
+                        let name = self.name("`objects`")?;
+                        self.object(name).map_err(|e| e.in_tensor(name))?;
+                    }
+                }
+                b"attributes" => {
+                    let attributes = self.attributes()?;
+                    self.builder.attributes(attributes);
+                }
+                b"shards" => self.shards()?,
+                key => self.unknown("the manifest", key)?,
+            }
+        }
+        self.reader.end()?;
+        if !has_objects {
+            return Err(FIELD.broken("the manifest has no `objects`"));
+        }
+        if let Some((name, at)) = self.used.iter().find(|(name, _)| !self.shards.contains(name)) {
+            let message = format!("a part is in the shard `{}`, which is not listed", name.shown());
+            return Err(SHARD_NAME.broken(message).at(at.clone()));
+        }
+        self.builder.finish()
+    }
+
+    /// A field that is not known.
+    fn unknown(&mut self, of: &str, key: &[u8]) -> Result<()> {
+        let key = String::from_utf8_lossy(key);
+        self.builder.unkept(|| format!("the field `{}` of {of}", key.shown()));
+        self.reader.skip()
+    }
+
+    /// The next key, which is a name.
+    fn name(&mut self, place: &'static str) -> Result<&'a str> {
+        let start = self.reader.offset();
+        let bytes = self.reader.key(place)?;
+        let name = self.reader.utf8(bytes, start)?;
+        self.named(name, start)
+    }
+
+    fn named(&self, name: &'a str, start: u64) -> Result<&'a str> {
+        if name.is_empty() || name.len() > 1024 || name.contains('\0') {
+            let message = format!("a name of {} bytes: `{}`", name.len(), name.shown());
+            return Err(NAME.broken(message).at(self.reader.since(start)));
+        }
+        Ok(name)
+    }
+
+    fn attributes(&mut self) -> Result<Attributes> {
+        let start = self.reader.offset();
+        let attributes = self.reader.attributes("`attributes`")?;
+        let is_odd = |key: &str| key.is_empty() || key.len() > 1024 || key.contains('\0');
+        if let Some((key, _)) = attributes.iter().find(|(key, _)| is_odd(key)) {
+            let message = format!("an attribute's key of {} bytes: `{}`", key.len(), key.shown());
+            return Err(NAME.broken(message).at(self.reader.since(start)));
+        }
+        Ok(attributes)
+    }
+
+    fn shards(&mut self) -> Result<()> {
+        let mut shards = self.reader.map("`shards`")?;
+        while self.reader.more(&mut shards)? {
+            let start = self.reader.offset();
+            let name = self.name("`shards`")?;
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+            if name.len() > 64 || name.starts_with('.') || !name.chars().all(is_plain) {
+                let message = format!("`{}` is no name of a shard", name.shown());
+                return Err(SHARD_NAME.broken(message).at(self.reader.since(start)));
+            }
+            let (mut size, mut digest) = (None, None);
+            let mut fields = self.reader.map("a shard")?;
+            while self.reader.more(&mut fields)? {
+                match self.reader.key("a shard")? {
+                    b"size" => size = Some(self.reader.u64("`size`")?),
+                    b"digest" => digest = Some(self.reader.text("`digest`")?),
+                    key => self.unknown("a shard", key)?,
+                }
+            }
+            let (Some(_), Some(digest)) = (size, digest) else {
+                return Err(self.missing("a shard", "size` or `digest", start));
+            };
+            read_digest(digest)?;
+            self.shards.insert(name);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn missing(&self, of: &str, field: &str, start: u64) -> Error {
+        FIELD.broken(format!("{of} has no `{field}`")).at(self.reader.since(start))
+    }
+
+    fn object(&mut self, name: &'a str) -> Result<()> {
+        let start = self.reader.offset();
+        let mut object = Object::default();
+        let mut fields = self.reader.map("an object")?;
+        while self.reader.more(&mut fields)? {
+            match self.reader.key("an object")? {
+                b"shape" => object.shape = Some(self.shape()?),
+                b"layout" => object.layout = Some(self.reader.text("`layout`")?),
+                b"parts" => object.parts = Some(self.parts()?),
+                b"attributes" => object.attributes = self.attributes()?,
+                key => self.unknown("an object", key)?,
+            }
+        }
+        let Some(shape) = object.shape else {
+            return Err(self.missing("an object", "shape", start));
+        };
+        let Some(text) = object.layout else {
+            return Err(self.missing("an object", "layout", start));
+        };
+        let Some(parts) = object.parts else {
+            return Err(self.missing("an object", "parts", start));
+        };
+        let layout = layout(text);
+        self.builder.tensor(name, &shape, layout.clone())?;
+        if let Err(e) = check_layout(&layout, text, &mut object.attributes) {
+            self.builder.fault(e);
+        }
+        self.builder.tensor_attributes(object.attributes);
+        for part in parts {
+            let role = part.role;
+            let added = self.part(part, &layout).map_err(|e| e.in_component(role));
+            added?;
+        }
+        Ok(())
+    }
+
+    fn shape(&mut self) -> Result<Vec<u64>> {
+        let mut shape = Vec::new();
+        let mut dims = self.reader.array("`shape`")?;
+        while self.reader.more(&mut dims)? {
+            shape.push(self.reader.u64("`shape`")?);
+        }
+        Ok(shape)
+    }
+
+    fn parts(&mut self) -> Result<Vec<Part<'a>>> {
+        let mut out = Vec::new();
+        let mut parts = self.reader.map("`parts`")?;
+        while self.reader.more(&mut parts)? {
+            let start = self.reader.offset();
+            let role = self.name("`parts`")?;
+            let mut part = Part { role, ..Part::default() };
+            let mut fields = self.reader.map("a part")?;
+            while self.reader.more(&mut fields)? {
+                match self.reader.key("a part")? {
+                    b"dtype" => part.dtype = Some(self.reader.text("`dtype`")?),
+                    b"type" => part.logical = Some(self.reader.text("`type`")?),
+                    b"blob" => part.blob = Some(self.blob()?),
+                    b"shard" => part.shard = Some(self.reader.text("`shard`")?),
+                    b"encoding" => part.encoding = Some(self.reader.text("`encoding`")?),
+                    b"decoded_length" => {
+                        part.decoded_len = Some(self.reader.u64("`decoded_length`")?);
+                    }
+                    b"digest" => part.digest = Some(self.reader.text("`digest`")?),
+                    key => self.unknown("a part", key)?,
+                }
+            }
+            if part.dtype.is_none() || part.blob.is_none() {
+                return Err(self.missing("a part", "dtype` or `blob", start));
+            }
+            if part.encoding.is_some() != part.decoded_len.is_some() {
+                let message = "one of `encoding` and `decoded_length` stands without the other";
+                return Err(DECODED_LENGTH.broken(message).at(self.reader.since(start)));
+            }
+            if let Some(shard) = part.shard {
+                self.used.push((shard, self.reader.since(start)));
+            }
+            out.push(part);
+        }
+        Ok(out)
+    }
+
+    fn blob(&mut self) -> Result<(u64, u64)> {
+        let start = self.reader.offset();
+        let mut items = self.reader.array("`blob`")?;
+        let mut numbers = Vec::new();
+        while self.reader.more(&mut items)? {
+            numbers.push(self.reader.u64("`blob`")?);
+        }
+        let &[offset, len] = numbers.as_slice() else {
+            let message = format!("`blob` has {} numbers, not 2", numbers.len());
+            return Err(FIELD.broken(message).at(self.reader.since(start)));
+        };
+        if offset == 0 || !offset.is_multiple_of(PAGE) {
+            return Err(BLOB
+                .broken(format!("a blob at byte {offset}"))
+                .at(self.reader.since(start)));
+        }
+        Ok((offset, len))
+    }
+
+    /// Adds a part. What is not known of it is the tensor's fault.
+    fn part(&mut self, part: Part<'_>, layout: &Layout) -> Result<()> {
+        let (offset, len) = part.blob.unwrap_or_default();
+        if let Some(shard) = part.shard {
+            let shard = shard.shown();
+            self.builder.fault(SHARD.broken(format!("its bytes are in the shard `{shard}`")));
+            return Ok(());
+        }
+        let stored = offset..offset.saturating_add(len);
+        let read = (|| {
+            let (dtype, logical_type) = element(&part)?;
+            let encoding = match part.encoding {
+                None => Encoding::Raw,
+                Some(SEEKABLE) => Encoding::Zstd,
+                Some(other) => {
+                    return Err(ENCODING.broken(format!("the encoding `{}`", other.shown())));
+                }
+            };
+            let digest = part.digest.map(read_digest).transpose()?;
+            // Of what is encoded this digest is over other bytes than those stored.
+            let digest = match (digest, part.digest) {
+                (Some(Digest::Sha256(_)), Some(text)) if encoding != Encoding::Raw => {
+                    Some(Digest::Other(text.into()))
+                }
+                (digest, _) => digest,
+            };
+            Ok((dtype, logical_type, encoding, digest))
+        })();
+        let (dtype, logical_type, encoding, digest) = match read {
+            Ok(read) => read,
+            Err(e) => {
+                self.builder.fault(e);
+                return self.builder.claim(stored.into());
+            }
+        };
+        let role = match layout {
+            Layout::Blocks(_) => Role::Data,
+            _ => Role::from_name(part.role),
+        };
+        self.builder.component(Component {
+            role,
+            dtype,
+            logical_type,
+            encoding,
+            byte_order: ByteOrder::Little,
+            stored: stored.into(),
+            decoded_len: part.decoded_len,
+            digest,
+        })
+    }
+}
+
+/// The layout of a name; those that are not known here keep theirs.
+fn layout(text: &str) -> Layout {
+    match text {
+        "dense" => Layout::Dense,
+        "zt.sparse_csr/1" => Layout::SparseCsr,
+        "zt.sparse_coo/1" => Layout::SparseCoo,
+        _ => match text.strip_suffix("/1").and_then(BlockType::by_layout) {
+            Some(of) => Layout::Blocks(of),
+            None => Layout::Other(text.into()),
+        },
+    }
+}
+
+/// Holds the attributes of blocks against what they are, and takes them out: the layout says the same.
+fn check_layout(layout: &Layout, text: &str, attributes: &mut Attributes) -> Result<()> {
+    let Layout::Blocks(of) = layout else { return Ok(()) };
+    for (key, wanted) in [("elems_per_block", of.elements), ("block_bytes", of.bytes)] {
+        let found = attributes.remove(key);
+        if found != Some(Value::Integer(wanted.into())) {
+            let found = found.map_or("nothing".to_owned(), |value| value.to_json());
+            let message = format!("`{key}` of `{}` is {found}, not {wanted}", text.shown());
+            return Err(LAYOUT.broken(message));
+        }
+    }
+    Ok(())
+}
+
+fn element(part: &Part<'_>) -> Result<(DType, Option<LogicalType>)> {
+    let name = part.dtype.unwrap_or_default();
+    let dtype = DType::from_name(name).filter(|dtype| *dtype != DType::Bool);
+    let Some(dtype) = dtype else {
+        return Err(DTYPE.broken(format!("the dtype `{}`", name.shown())));
+    };
+    match part.logical {
+        None => Ok((dtype, None)),
+        Some("bool") if dtype == DType::U8 => Ok((DType::Bool, None)),
+        Some(text) => {
+            let logical = LogicalType::from_name(text);
+            let is_here = !matches!(logical, LogicalType::F6E2M3 | LogicalType::F6E3M2);
+            match logical.storage() {
+                Some(storage) if storage == dtype && is_here => Ok((dtype, Some(logical))),
+                // Kept as what is not known.
+                None => Ok((dtype, Some(logical))),
+                _ => Err(DTYPE.broken(format!("the type `{}` over {dtype}", text.shown()))),
+            }
+        }
+    }
+}
+
+fn read_digest(text: &str) -> Result<Digest> {
+    let is_hex = |digits: &str, len: usize| {
+        digits.len() == len && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let found = match text.split_once(':') {
+        Some(("xxh3", digits)) if is_hex(digits, 16) => {
+            u64::from_str_radix(digits, 16).ok().map(Digest::Xxh3)
+        }
+        Some(("sha256", digits)) if is_hex(digits, 64) => Digest::from_text(text),
+        _ => None,
+    };
+    found.ok_or_else(|| DIGEST.broken(format!("the digest `{}`", text.shown())))
+}

@@ -1,0 +1,130 @@
+//! An array that is put together of chunks of another source.
+
+use super::{ByteSource, Terms, outside};
+use bytes::Bytes;
+use holdall_core::Result;
+use holdall_core::read::{Access, Chunk, Chunked};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Decoded chunks that are kept for the next read, in bytes; a longer one is kept alone.
+const KEPT: usize = 32 << 20;
+/// Chunks of more bytes are decoded by one thread at a time, so that no two have one in memory.
+const LARGE: u64 = 8 << 20;
+/// Stored bytes that are asked for at once.
+const BATCH: u64 = 8 << 20;
+
+/// The decoded bytes of a [`Chunked`].
+pub(crate) struct ChunkedSource {
+    of: Arc<dyn ByteSource>,
+    array: Arc<Chunked>,
+    kept: Mutex<Kept>,
+}
+
+/// Chunks of which only a part was wanted, the last at the end.
+#[derive(Default)]
+struct Kept {
+    chunks: VecDeque<(u64, Bytes)>,
+    len: usize,
+}
+
+impl ChunkedSource {
+    pub(crate) fn new(of: Arc<dyn ByteSource>, array: Arc<Chunked>) -> ChunkedSource {
+        ChunkedSource { of, array, kept: Mutex::default() }
+    }
+
+    /// Puts these chunks, which are one after the other, to where they belong in `out`.
+    fn batch(&self, chunks: &[&Chunk], offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut kept = Some(self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut missing = Vec::new();
+        for chunk in chunks {
+            match kept.as_ref().and_then(|kept| kept.get(chunk.number)) {
+                Some(bytes) => self.array.place(chunk, &bytes, offset, out),
+                None => missing.push(*chunk),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if self.array.chunk_len() <= LARGE {
+            kept = None;
+        }
+        let ranges: Vec<Range<u64>> = missing.iter().map(|chunk| chunk.stored.clone()).collect();
+        let end = offset + out.len() as u64;
+        for (chunk, stored) in missing.into_iter().zip(self.of.read(&ranges)?) {
+            let decoded = self.array.decode(chunk, &stored)?;
+            self.array.place(chunk, &decoded, offset, out);
+            let span = self.array.span(chunk);
+            if span.start < offset || span.end > end {
+                let keep = |kept: &mut Kept| kept.add(chunk.number, decoded.into());
+                match &mut kept {
+                    Some(kept) => keep(kept),
+                    None => keep(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner)),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ByteSource for ChunkedSource {
+    fn len(&self) -> u64 {
+        self.array.len()
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let read = |range: &Range<u64>| {
+            if range.start > range.end || range.end > self.len() {
+                return Err(outside(range, self.len()));
+            }
+            let mut out = vec![0; (range.end - range.start) as usize];
+            self.read_into(range.start, &mut out)?;
+            Ok(Bytes::from(out))
+        };
+        ranges.iter().map(read).collect()
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let range = offset..offset.saturating_add(out.len() as u64);
+        if range.end > self.len() {
+            return Err(outside(&range, self.len()));
+        }
+        self.array.clear(offset, out);
+        let mut chunks = self.array.covering(range).peekable();
+        while chunks.peek().is_some() {
+            let (mut batch, mut len) = (Vec::new(), 0);
+            while let Some(chunk) = chunks.next_if(|_| len < BATCH) {
+                len += chunk.stored.end - chunk.stored.start;
+                batch.push(chunk);
+            }
+            self.batch(&batch, offset, out)?;
+        }
+        Ok(())
+    }
+
+    fn terms(&self) -> Terms {
+        let mut terms = self.of.terms();
+        terms.access = Access::Copied;
+        terms
+    }
+}
+
+impl Kept {
+    fn get(&self, number: u64) -> Option<Bytes> {
+        let found = self.chunks.iter().find(|(kept, _)| *kept == number);
+        found.map(|(_, bytes)| bytes.clone())
+    }
+
+    fn add(&mut self, number: u64, bytes: Bytes) {
+        if self.get(number).is_some() {
+            return;
+        }
+        self.len += bytes.len();
+        self.chunks.push_back((number, bytes));
+        while self.len > KEPT && self.chunks.len() > 1 {
+            let first = self.chunks.pop_front();
+            self.len -= first.map_or(0, |(_, bytes)| bytes.len());
+        }
+    }
+}
