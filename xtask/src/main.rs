@@ -7,6 +7,7 @@ mod corpus;
 mod docs;
 mod fuzz;
 mod interop;
+mod js;
 mod layers;
 mod python;
 mod sizes;
@@ -57,6 +58,7 @@ const TASKS: &[Task] = &[
     ),
     task("interop", "compares with the published packages, which it fetches", interop::interop),
     task("python", "builds the Python package, installs and tests it; --release", python::python),
+    task("js", "builds the JavaScript package and tests it; or the tests named", js::js),
     task("sizes", "lists files over 400 lines, refuses them over 800", sizes::sizes),
     task(
         "gen",
