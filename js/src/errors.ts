@@ -57,9 +57,12 @@ export const RULES: Record<string, Rule> = {
   },
   'http/changed': { kind: 'io', hint: 'the file was replaced on the server; open it again' },
   'http/too-long': { kind: 'limit', remedies: [{ do: 'raise_limit', limit: 'fetched_len' }] },
+  'write/length': { kind: 'misuse' },
+  'write/exists': { kind: 'misuse', remedies: [{ do: 'overwrite' }] },
+  'write/extension': { kind: 'misuse', remedies: [{ do: 'name_format' }] },
   'wasm/trap': { kind: 'io', hint: 'the module was replaced by a fresh one; the file can be read on' },
   'js/source': { kind: 'misuse' },
-  'js/number': { kind: 'misuse', hint: 'leave `int64` out: 64-bit integers are bigints then' },
+  'js/number': { kind: 'misuse' },
   'js/closed': { kind: 'misuse' },
 }
 
@@ -76,11 +79,12 @@ const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
   copy_elements: null,
   read_pairs: 'without `as` both parts are read',
   describe_layout: null,
+  overwrite: 'allow it to be replaced with `{ overwrite: true }`',
+  name_format: 'name the format: `{ format: "ztensor" }`',
   fetch_links: 'the command `holdall fetch` gets what the package links to',
   fetch_whole: 'the command `holdall fetch -o` writes a package with everything in it',
   // What only those can do who write files, run models, or have files and a network of their own.
-  raise_timeout: null, allow_http: null, allow_private_hosts: null, overwrite: null,
-  name_format: null, write_format: null, store_raw: null, default_encoding: null,
+  raise_timeout: null, allow_http: null, allow_private_hosts: null, write_format: null, store_raw: null, default_encoding: null,
   default_digest: null, make_dense: null, leave_out: null, drop_logical_types: null,
   drop_attributes: null, rename_tensor: null, copy_shared: null, infer_schema: null,
   follow_links: null, set_cache: null, name_runner: null, pack_file: null, name_python: null,

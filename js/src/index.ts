@@ -12,10 +12,16 @@ export { open, type Openable, type OpenOptions, type TensorFile, type Warning } 
 export { fromUrl, type UrlOptions } from './http.js'
 export type { Limits } from './limits.js'
 export {
+  diffSchemas, outlineSchema, type OutlineRow, type SchemaChange, type SchemaDiff, type SchemaOptions,
+} from './schemas.js'
+export {
   fromBlob, fromBytes, fromFile, type FileHandle, type ReadOptions, type Source, type Terms,
 } from './source.js'
 export type { ArrayOptions, BytesOptions, Component, Tensor } from './tensor.js'
 export { Simple, Tagged, type Value } from './values.js'
+export {
+  encodeTensors, save, toBytes, type SaveOptions, type Target, type TensorInput, type TensorsInput, type WriteOptions,
+} from './write.js'
 export type { Reason, VerifyOptions, VerifyReport } from './verify.js'
 
 /** A format that this build reads. */

@@ -1,3 +1,5 @@
+import { broken } from './errors.js'
+
 /** A tagged value of CBOR. */
 export class Tagged {
   constructor(readonly tag: number | bigint, readonly value: Value) {}
@@ -59,4 +61,33 @@ function bytesOf(hex: string): Uint8Array {
   const out = new Uint8Array(hex.length / 2)
   for (let at = 0; at < out.length; at++) out[at] = parseInt(hex.slice(at * 2, at * 2 + 2), 16)
   return out
+}
+
+/** Integers of attributes are below it. */
+const MOST = 2n ** 64n
+
+/** A value as the core reads it: JSON, with objects of one key for what JSON has no form for. */
+export function written(value: Value): string {
+  if (value === undefined) return '{"$undefined":true}'
+  if (typeof value === 'bigint') {
+    if (value >= -MOST && value < MOST) return String(value)
+    throw broken('js/number', `the integer ${value} is outside of -2^64..2^64`)
+  }
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    return `{"$float":"${Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf'}"}`
+  }
+  // A point makes it a float: beyond 2^53 JavaScript cannot tell which integer is meant.
+  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
+    return value.toExponential()
+  }
+  if (value === null || typeof value !== 'object') return JSON.stringify(value)
+  if (value instanceof Uint8Array) {
+    const hex = Array.from(value, (byte) => byte.toString(16).padStart(2, '0')).join('')
+    return `{"$bytes":"${hex}"}`
+  }
+  if (Array.isArray(value)) return `[${value.map(written).join()}]`
+  if (value instanceof Tagged) return `{"$tag":[${value.tag},${written(value.value)}]}`
+  if (value instanceof Simple) return `{"$simple":${value.number}}`
+  const pairs = [...value].map(([key, item]) => `[${written(key)},${written(item)}]`)
+  return `{"$map":[${pairs.join()}]}`
 }

@@ -10,11 +10,13 @@ mod json;
 mod read;
 mod schema;
 mod view;
+mod write;
 
 use file::File;
 use holdall_core::{Bytes, Error, Limits, Remedy, formats};
 use read::Reads;
 use std::cell::RefCell;
+use write::Writer;
 
 /// What an instance holds.
 #[derive(Default)]
@@ -26,6 +28,7 @@ struct State {
     reads: Reads,
     /// Decoded components of the tensor that is looked at next.
     held: view::Held,
+    writer: Option<Writer>,
 }
 
 thread_local! {
@@ -78,6 +81,10 @@ impl State {
 
     fn file(&self) -> Result<&File, Error> {
         self.file.as_ref().ok_or_else(|| json::CALL.broken("no file is open"))
+    }
+
+    fn writer(&mut self) -> Result<&mut Writer, Error> {
+        self.writer.as_mut().ok_or_else(|| json::CALL.broken("no file is being written"))
     }
 
     fn file_mut(&mut self) -> Result<&mut File, Error> {
@@ -290,14 +297,57 @@ pub extern "C" fn remedy_list() -> u32 {
     call(|_| Ok(Answer::text(json::texts(Remedy::examples().iter().map(|r| r.name())))))
 }
 
-/// Compiles the schema in the input, and says every path of it: what stands there, and where its bytes lie.
+/// Compiles the schema in the input, and says every path of it: what stands there, and where its bytes lie. It is that of
+/// one record where `reading` is 1, that of a file where it is 2, and otherwise what it looks like.
 #[unsafe(no_mangle)]
-pub extern "C" fn schema_outline() -> u32 {
-    call(|state| schema::outline(&state.take()))
+pub extern "C" fn schema_outline(reading: u32) -> u32 {
+    call(|state| schema::outline(&state.take(), reading))
 }
 
 /// Compares two schemas: the input is both, the first of `len` bytes.
 #[unsafe(no_mangle)]
-pub extern "C" fn schema_diff(len: usize) -> u32 {
-    call(|state| schema::diff_of(&state.take(), len))
+pub extern "C" fn schema_diff(len: usize, reading: u32) -> u32 {
+    call(|state| schema::diff_of(&state.take(), len, reading))
+}
+
+/// Begins to write a file: see [`Writer::begin`].
+#[unsafe(no_mangle)]
+pub extern "C" fn write_begin() -> u32 {
+    call(|state| {
+        let (writer, answer) = Writer::begin(&state.take(), state.limits.depth)?;
+        state.writer = Some(writer);
+        Ok(answer)
+    })
+}
+
+/// Where the tensor that is number `at` in the order of writing starts, in a file of `end` bytes, how many bytes it has, and
+/// whether they are summed.
+#[unsafe(no_mangle)]
+pub extern "C" fn write_place(at: u32, end: u64) -> u32 {
+    call(|state| state.writer()?.place(at, end))
+}
+
+/// The input is bytes of that tensor, to be summed.
+#[unsafe(no_mangle)]
+pub extern "C" fn write_sum() -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.writer()?.sum(&bytes);
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// All bytes of that tensor were written.
+#[unsafe(no_mangle)]
+pub extern "C" fn write_placed(at: u32) -> u32 {
+    call(|state| state.writer()?.placed(at))
+}
+
+/// The bytes of the end of a file of `end` bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn write_finish(end: u64) -> u32 {
+    call(|state| match state.writer.take() {
+        Some(writer) => writer.finish(end),
+        None => Err(json::CALL.broken("no file is being written")),
+    })
 }

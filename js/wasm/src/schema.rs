@@ -7,15 +7,19 @@ use holdall_schema::{
     Base, Document, Outline, Reading, SchemaLimits, Symbols, There, changes_json, diff,
 };
 
-fn document(text: &[u8]) -> Result<Document, Error> {
-    Document::parse(text, "the schema", Reading::ByContent, &SchemaLimits::default())
-        .map_err(Error::unplaced)
+fn document(text: &[u8], reading: u32) -> Result<Document, Error> {
+    let reading = match reading {
+        1 => Reading::Record,
+        2 => Reading::File,
+        _ => Reading::ByContent,
+    };
+    Document::parse(text, "the schema", reading, &SchemaLimits::default()).map_err(Error::unplaced)
 }
 
 /// Every path of a schema.
-pub(crate) fn outline(text: &[u8]) -> Result<Answer, Error> {
+pub(crate) fn outline(text: &[u8], reading: u32) -> Result<Answer, Error> {
     let (limits, symbols) = (SchemaLimits::default(), Symbols::default());
-    let document = document(text)?;
+    let document = document(text, reading)?;
     let mut outline = Outline::new(&symbols, &limits, None);
     outline.schema(&document.schema)?;
     let mut out = String::new();
@@ -42,11 +46,11 @@ pub(crate) fn outline(text: &[u8]) -> Result<Answer, Error> {
 }
 
 /// The changes from one schema to another, and the step of the version that they ask for.
-pub(crate) fn diff_of(input: &[u8], len: usize) -> Result<Answer, Error> {
+pub(crate) fn diff_of(input: &[u8], len: usize, reading: u32) -> Result<Answer, Error> {
     let Some((old, new)) = input.split_at_checked(len) else {
         return Err(CALL.broken("the first schema is longer than both"));
     };
-    let (old, new) = (document(old)?, document(new)?);
+    let (old, new) = (document(old, reading)?, document(new, reading)?);
     let changes =
         diff((&old.schema, &old.json), (&new.schema, &new.json), &SchemaLimits::default())?;
     Ok(Answer::text(changes_json(&changes).to_string()))
