@@ -11,13 +11,14 @@ export { HoldallError, type ErrorKind, type Remedy } from './errors.js'
 export { open, type Openable, type OpenOptions, type TensorFile, type Warning } from './file.js'
 export { fromUrl, type UrlOptions } from './http.js'
 export type { Limits } from './limits.js'
+export type { Records } from './records.js'
 export {
   diffSchemas, outlineSchema, type OutlineRow, type SchemaChange, type SchemaDiff, type SchemaOptions,
 } from './schemas.js'
 export {
   fromBlob, fromBytes, fromFile, type FileHandle, type ReadOptions, type Source, type Terms,
 } from './source.js'
-export type { ArrayOptions, BytesOptions, Component, Tensor } from './tensor.js'
+export type { ArrayOptions, BytesOptions, Component, RecordsOptions, Tensor } from './tensor.js'
 export { Simple, Tagged, type Value } from './values.js'
 export {
   encodeTensors, save, toBytes, type SaveOptions, type Target, type TensorInput, type TensorsInput, type WriteOptions,

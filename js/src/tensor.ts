@@ -3,6 +3,7 @@ import { elementsOf, type ArrayOf, type ElementOptions, type TypedArray } from '
 import { HoldallError, broken, type Told } from './errors.js'
 import type { TensorFile } from './file.js'
 import { decoding, pieces, type Want } from './read.js'
+import { Records, type RecordLayout } from './records.js'
 import { DISK, type ReadOptions } from './source.js'
 import { attributesOf, nearest, type Value, type Written } from './values.js'
 
@@ -55,6 +56,14 @@ export interface BytesOptions extends ReadOptions {
 export interface ArrayOptions extends ReadOptions, ElementOptions {
   /** Whether digests are compared, where the file has them: yes where it is not said. */
   check?: boolean | undefined
+}
+
+/** Which records are read. */
+export interface RecordsOptions extends ReadOptions {
+  /** The first; the first of all where it is not said. */
+  start?: number | undefined
+  /** The one behind the last; all where it is not said. */
+  end?: number | undefined
 }
 
 /** Rows wanted of a tensor that has none, or not those. */
@@ -185,6 +194,57 @@ export class Tensor {
       const all = this.#arrayOf(core, type, bytes, options)
       return all.subarray(start * width, end * width) as ArrayOf<O>
     })
+  }
+
+  /**
+   * Its records, where it is a dataset, or some of them: read into memory with all that they point at, and checked. `T` is what
+   * they are: `Static` of their schema.
+   */
+  async records<T = any>(options: RecordsOptions = {}): Promise<Records<T>> {
+    return this.#file.run(async (core) => {
+      const [layout, data, heap] = await this.#dataset(core, options)
+      core.call('check', [this.position])
+      return new Records<T>(core, layout, data, heap)
+    })
+  }
+
+  /** The same as texts of JSON, exactly as the command shows them. */
+  async lines(options: RecordsOptions = {}): Promise<string[]> {
+    return this.#file.run(async (core) => {
+      await this.#dataset(core, options)
+      return core.json<string[]>('record_lines', [this.position])
+    })
+  }
+
+  /** Records and their heap, which are put into the module, too. */
+  async #dataset(
+    core: Core, options: RecordsOptions,
+  ): Promise<[layout: RecordLayout, data: Uint8Array, heap: Uint8Array]> {
+    const { fault } = this
+    if (fault !== null) throw fault
+    const source = this.#file.name
+    if (this.layout !== 'records') {
+      const found = `its layout is ${this.layout}, not records`
+      throw broken('file/wrong-layout', found, { source, tensor: this.name })
+    }
+    const layout = core.json<RecordLayout>('record_layout', [this.position])
+    const { count, stride } = layout
+    const { start = 0, end = count } = options
+    if (!Number.isInteger(start) || !Number.isInteger(end) || start < 0 || start > end || end > count) {
+      throw broken('records/index', `records ${start}..${end} of ${count}`, { source, tensor: this.name })
+    }
+    const number = this.#component('data')
+    const isAll = start === 0 && end === count
+    const range: [number, number] = [start * stride, end * stride]
+    const data = start === end
+      ? new Uint8Array(0)
+      : await this.read(core, number, isAll ? undefined : range, options)
+    const at = this.components.findIndex(({ role }) => role === 'blob_data')
+    const heap = at < 0 ? new Uint8Array(0) : await this.read(core, at, undefined, options)
+    // Nothing else may be called in between.
+    core.call('hold', [number], data)
+    if (at >= 0) core.call('hold', [at], heap)
+    return [layout, data, heap]
   }
 
   /** @internal Whether decoded bytes are the stored ones. */

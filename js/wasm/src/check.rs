@@ -2,11 +2,12 @@
 
 use crate::file::File;
 use crate::json::CALL;
+use crate::records;
 use crate::view::{Held, get};
 use crate::{Answer, le};
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};
-use holdall_core::{Bytes, DType, Error, Layout, Limits, Role, TensorInfo, formats};
+use holdall_core::{DType, Error, Layout, Limits, Role, TensorInfo, formats};
 use holdall_json::parse;
 use holdall_schema::record::rules::{
     ENTRY_ALIGN, ENTRY_BOUNDS, ENTRY_EMPTY, ENTRY_LENGTH, JSON, TOO_LARGE, UTF8,
@@ -31,9 +32,6 @@ holdall_core::error::rules! {
         "A dataset has the component `blob_data` where its records have entries, and only there.";
 }
 
-/// Bytes that the entries of a record may stand for, however little the file has.
-const SMALL: u64 = 1 << 20;
-
 /// Checks how the components of a tensor fit together. The answer is a byte where nothing here knows how.
 pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
     let found = match info.layout() {
@@ -41,51 +39,11 @@ pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<An
         Layout::SparseCoo | Layout::PackedCoo => Coo::of(&info, get(&info, held), limits).map(drop),
         Layout::QuantizedGroup => Quantized::of(&info, get(&info, held)).map(drop),
         Layout::Dense | Layout::Blocks(_) | Layout::Strided => Ok(()),
-        Layout::Records => records(&info, held, limits),
+        Layout::Records => records::check(&info, held, limits),
         Layout::Blob => blob(&info, held, limits),
         _ => return Ok(Answer::Done(vec![1])),
     };
     found.map(|()| Answer::NOTHING).map_err(|e| e.in_tensor(info.name()))
-}
-
-fn records(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
-    let limits_of_schemas = limits.of_schemas();
-    let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normal)?;
-    let schema = Schema::compile_record(&json, &limits_of_schemas)?;
-    let Some(ty) = schema.record() else {
-        return Err(KIND.broken("the schema is not that of a record"));
-    };
-    let extent = schema.extent(ty)?;
-    let count = count(info)?;
-    let get = get(info, held);
-    let data = get(&Role::Data)?;
-    let len = data.len() as u64;
-    let (Ok(size), Ok(stride)) = (usize::try_from(extent.size), usize::try_from(extent.stride))
-    else {
-        return Err(SIZE.broken(format!("records of {} bytes do not fit memory", extent.size)));
-    };
-    if stride == 0 || count.checked_mul(extent.stride) != Some(len) {
-        let message = format!("{count} records of {stride} bytes, the component has {len}");
-        return Err(SIZE.broken(message).in_component(Role::Data));
-    }
-    let heap = match (schema.ty(ty).heap_align, info.component(&Role::BlobData)) {
-        (Some(_), Some(_)) => get(&Role::BlobData)?,
-        (None, None) => Bytes::new(),
-        (Some(_), None) => {
-            return Err(HEAP.broken("the records have entries, and there is no `blob_data`"));
-        }
-        (None, Some(_)) => {
-            return Err(HEAP.broken("the records have no entries, and there is a `blob_data`"));
-        }
-    };
-    let most = len.saturating_add(heap.len() as u64).saturating_mul(limits.expansion).max(SMALL);
-    let limits = limits_of_schemas.clone().with_decoded_len(limits.decoded_len.min(most));
-    for (at, record) in data.chunks_exact(stride).enumerate() {
-        schema
-            .check_record(ty, record.get(..size).unwrap_or(record), &heap, &limits)
-            .map_err(|e| e.within(format!("record {at}")))?;
-    }
-    Ok(())
 }
 
 fn blob(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
@@ -172,7 +130,7 @@ fn fits(run: &[u8], content: Content, limits: &SchemaLimits) -> Result<(), Error
 }
 
 /// The text of a tensor's kind.
-fn kind(info: &TensorInfo) -> Result<&str, Error> {
+pub(crate) fn kind(info: &TensorInfo) -> Result<&str, Error> {
     let Some(found) = info.attributes().get(KIND_ATTRIBUTE) else {
         return Err(KIND.broken(format!("there is no attribute `{KIND_ATTRIBUTE}`")));
     };
@@ -181,7 +139,7 @@ fn kind(info: &TensorInfo) -> Result<&str, Error> {
 }
 
 /// The one dimension of a dataset or a blob.
-fn count(info: &TensorInfo) -> Result<u64, Error> {
+pub(crate) fn count(info: &TensorInfo) -> Result<u64, Error> {
     match info.shape() {
         [count] => Ok(*count),
         shape => Err(SIZE.broken(format!("shape {shape:?} has not one dimension"))),

@@ -8,6 +8,7 @@ mod check;
 mod file;
 mod json;
 mod read;
+mod records;
 mod schema;
 mod view;
 mod write;
@@ -258,6 +259,25 @@ pub extern "C" fn check(at: u32) -> u32 {
     call(|state| {
         let held = std::mem::take(&mut state.held);
         check::check(state.file()?.info(at)?, &held, &state.limits)
+    })
+}
+
+/// Where everything in a record of a dataset lies.
+#[unsafe(no_mangle)]
+pub extern "C" fn record_layout(at: u32) -> u32 {
+    call(|state| {
+        let info = state.file()?.info(at)?;
+        records::layout(&info, &state.limits).map_err(|e| e.in_tensor(info.name()))
+    })
+}
+
+/// The held records of a dataset as JSON.
+#[unsafe(no_mangle)]
+pub extern "C" fn record_lines(at: u32) -> u32 {
+    call(|state| {
+        let held = std::mem::take(&mut state.held);
+        let info = state.file()?.info(at)?;
+        records::lines(&info, &held, &state.limits).map_err(|e| e.in_tensor(info.name()))
     })
 }
 
