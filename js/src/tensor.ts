@@ -201,25 +201,24 @@ export class Tensor {
    * they are: `Static` of their schema.
    */
   async records<T = any>(options: RecordsOptions = {}): Promise<Records<T>> {
-    return this.#file.run(async (core) => {
-      const [layout, data, heap] = await this.#dataset(core, options)
-      core.call('check', [this.position])
-      return new Records<T>(core, layout, data, heap)
-    })
+    return this.#file.run((core) =>
+      this.#dataset(core, options, (layout, data, heap) => {
+        core.call('check', [this.position])
+        return new Records<T>(core, layout, data, heap)
+      }))
   }
 
   /** The same as texts of JSON, exactly as the command shows them. */
   async lines(options: RecordsOptions = {}): Promise<string[]> {
-    return this.#file.run(async (core) => {
-      await this.#dataset(core, options)
-      return core.json<string[]>('record_lines', [this.position])
-    })
+    return this.#file.run((core) =>
+      this.#dataset(core, options, () => core.json<string[]>('record_lines', [this.position])))
   }
 
-  /** Records and their heap, which are put into the module, too. */
-  async #dataset(
+  /** Reads records and their heap, puts them into the module, and calls it: at once, as `held` does. */
+  async #dataset<T>(
     core: Core, options: RecordsOptions,
-  ): Promise<[layout: RecordLayout, data: Uint8Array, heap: Uint8Array]> {
+    call: (layout: RecordLayout, data: Uint8Array, heap: Uint8Array) => T,
+  ): Promise<T> {
     const { fault } = this
     if (fault !== null) throw fault
     const source = this.#file.name
@@ -241,10 +240,9 @@ export class Tensor {
       : await this.read(core, number, isAll ? undefined : range, options)
     const at = this.components.findIndex(({ role }) => role === 'blob_data')
     const heap = at < 0 ? new Uint8Array(0) : await this.read(core, at, undefined, options)
-    // Nothing else may be called in between.
     core.call('hold', [number], data)
     if (at >= 0) core.call('hold', [at], heap)
-    return [layout, data, heap]
+    return call(layout, data, heap)
   }
 
   /** @internal Whether decoded bytes are the stored ones. */
@@ -276,14 +274,14 @@ export class Tensor {
     return all ?? joined(parts)
   }
 
-  /** @internal Puts all components into the module, and calls it. */
-  async held(core: Core, options: BytesOptions): Promise<void> {
+  /** @internal Puts all components into the module, and calls it: at once, so that no other read comes in between. */
+  async held<T>(core: Core, options: BytesOptions, call: () => T): Promise<T> {
     const all: Uint8Array[] = []
     for (let number = 0; number < this.components.length; number++) {
       all.push(await this.read(core, number, undefined, options))
     }
-    // Nothing else may be called in between.
     all.forEach((bytes, number) => core.call('hold', [number], bytes))
+    return call()
   }
 
   #want(number: number, range: [number, number] | undefined, options: BytesOptions): Want {
@@ -307,8 +305,7 @@ export class Tensor {
 
   async #denseBytes(core: Core, options: BytesOptions): Promise<Uint8Array> {
     if (this.layout === 'dense') return this.read(core, this.#component('data'), undefined, options)
-    await this.held(core, options)
-    return core.call('dense', [this.position]).bytes.slice()
+    return this.held(core, options, () => core.call('dense', [this.position]).bytes.slice())
   }
 
   #arrayOf(core: Core, type: string, bytes: Uint8Array, options: ElementOptions): TypedArray {

@@ -124,10 +124,9 @@ class Verification {
   /** How the components of a tensor fit together. Where their bytes are broken, that was said. */
   async #layout(tensor: Tensor): Promise<void> {
     if (tensor.layout === 'dense' || tensor.fault !== null || this.#bad.has(tensor.position)) return
-    const look = async (core: Core) => {
-      await tensor.held(core, { ...this.#options, check: false })
-      return core.call('check', [tensor.position]).bytes.length
-    }
+    const options = { ...this.#options, check: false }
+    const look = (core: Core) =>
+      tensor.held(core, options, () => core.call('check', [tensor.position]).bytes.length)
     try {
       if ((await this.#file.run(look)) > 0) this.#skip('unknown_layout')
     } catch (e) {

@@ -167,6 +167,24 @@ test('rows of tensors that are not dense are those of their dense form', async (
   assert.ok(looked > 4, String(looked))
 })
 
+test('tensors that are read at the same time do not get each other’s components', async () => {
+  for (const path of ['ztensor/v1.2-sparse.zt', 'ztensor/v1.2-quantized.zt', 'gguf/gguf_quant_legacy.gguf', 'metatensor/made-strings.mt']) {
+    const bytes = read(accepted(path))
+    const source: Source = { size: bytes.length, read: async (start, end) => bytes.slice(start, end) }
+    const file = await open(source)
+    // Each several times: what is alone in its file meets itself.
+    const jobs = [...file.tensors, ...file.tensors, ...file.tensors].flatMap((tensor, n): (() => Promise<unknown>)[] => {
+      if (tensor.dense !== null) return [() => tensor.array()]
+      if (tensor.layout !== 'records') return []
+      return [async () => JSON.stringify(await tensor.lines({ start: n % 2 })),
+        async () => JSON.stringify([...(await tensor.records({ start: n % 2 }))])]
+    })
+    const alone: unknown[] = []
+    for (const job of jobs) alone.push(await job())
+    assert.deepEqual(await Promise.all(jobs.map((job) => job())), alone, path)
+  }
+})
+
 test('pieces are whole, in order, and can be left', async () => {
   const values = new Uint8Array(30 << 20).map((_, at) => at >> 12)
   const file = await open(new Blob([safetensors({ w: ['U8', [values.length], values] }) as BlobPart]))
