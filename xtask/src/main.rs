@@ -8,6 +8,7 @@ mod docs;
 mod fuzz;
 mod gpu;
 mod interop;
+mod js;
 mod layers;
 mod python;
 mod sizes;
@@ -71,6 +72,7 @@ const TASKS: &[Task] = &[
         gpu::gpu,
     ),
     task("python", "builds the Python package, installs and tests it; --release", python::python),
+    task("js", "builds the JavaScript package and tests it; or the tests named", js::js),
     task("sizes", "lists files over 400 lines, refuses them over 800", sizes::sizes),
     task(
         "gen",

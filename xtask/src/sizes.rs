@@ -11,7 +11,8 @@ const MOST: usize = 800;
 /// `cargo xtask sizes`.
 pub(crate) fn sizes(_args: &[String]) -> Outcome {
     let listed = program("git")
-        .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.py", "*.js"])
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .args(["*.rs", "*.py", "*.js", "*.mjs", "*.ts", "*.tsx"])
         .output()?;
     let mut long = Vec::new();
     for path in listed.lines() {

@@ -1,7 +1,7 @@
 //! All that must pass before a change lands.
 
 use crate::command::{Outcome, Run, cargo};
-use crate::{check, docs, fuzz, gpu, interop, layers, python, sizes, wasm};
+use crate::{check, docs, fuzz, gpu, interop, js, layers, python, sizes, wasm};
 use std::time::Instant;
 
 /// A stage and its name.
@@ -22,6 +22,7 @@ const STAGES: &[Stage] = &[
     ("fuzzing", fuzz::smoke),
     ("other packages", interop::interop),
     ("Python", python::python),
+    ("JavaScript", js::js),
 ];
 
 /// `cargo xtask test`: all stages, or those whose names begin with an argument; says how long each took.

@@ -66,6 +66,9 @@ fn has_test(file: &str, name: &str) -> bool {
     if file.ends_with(".py") {
         return name.starts_with("test_") && text.contains(&format!("def {name}("));
     }
+    if file.ends_with(".ts") || file.ends_with(".tsx") {
+        return text.contains(&format!("\ntest('{name}', "));
+    }
     let Some(at) = text.find(&format!("fn {name}(")) else { return false };
     let attributes = text[..at].rsplit_once("#[test]").map(|(_, between)| between);
     attributes.is_some_and(|between| !between.contains("fn ") && !between.contains("#[ignore"))

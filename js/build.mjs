@@ -1,0 +1,45 @@
+// Builds `dist` from `src` and the module of WebAssembly whose path is given, and weighs what comes out.
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
+import { buildSync } from 'esbuild'
+
+/** Bytes that each part has at most, made small by esbuild and gzip; of the module of WebAssembly `xtask` sees to it. */
+const MOST = { 'index.js': 15_000, 'schema/index.js': 4_000, 'jsx/runtime.js': 500, 'jsx/layout.js': 2_000 }
+/** What a part shares with others is weighed there. */
+const SHARED = ['node:*', '../schemas.js', '../write.js', '../schema/kinds.js', '../schema/to-schema.js']
+
+const here = dirname(fileURLToPath(import.meta.url))
+const dist = join(here, 'dist')
+const wasm = process.argv[2] ?? join(dist, 'holdall.wasm')
+const bytes = readFileSync(wasm)
+rmSync(dist, { recursive: true, force: true })
+mkdirSync(dist)
+execFileSync(process.execPath, [join(here, 'node_modules/typescript/bin/tsc'), '-p', here], { stdio: 'inherit' })
+writeFileSync(join(dist, 'holdall.wasm'), bytes)
+
+// The package with the module in it, for bundlers that do not take files along.
+const text = bytes.toString('base64')
+writeFileSync(join(dist, 'inline.d.ts'), "export * from './index.js'\n")
+writeFileSync(join(dist, 'inline.js'), `import { init } from './index.js'
+export * from './index.js'
+const text = '${text}'
+await init(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)))
+`)
+for (const name of ['LICENSE-MIT', 'LICENSE-APACHE']) {
+  if (existsSync(join(here, '..', name))) copyFileSync(join(here, '..', name), join(dist, name))
+}
+
+let isTooLarge = false
+for (const [name, most] of Object.entries(MOST).filter(([name]) => existsSync(join(dist, name)))) {
+  const { outputFiles } = buildSync({
+    entryPoints: [join(dist, name)], bundle: true, minify: true, write: false, format: 'esm',
+    platform: 'neutral', external: SHARED, logLevel: 'error',
+  })
+  const len = gzipSync(outputFiles[0].contents, { level: 9 }).length
+  isTooLarge ||= len > most
+  console.error(`${name}: ${len} bytes gzipped, at most ${most}`)
+}
+if (isTooLarge) throw new Error('a part of the package is too large')

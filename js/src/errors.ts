@@ -1,0 +1,169 @@
+/** Whose fault an error is. */
+export type ErrorKind =
+  | 'malformed' | 'integrity' | 'unsupported' | 'limit' | 'not_found' | 'misuse' | 'io'
+
+/** What can be done about an error, as a value: `do` is the name of a remedy of the library. */
+export interface Remedy {
+  do: string
+  [detail: string]: string | number
+}
+
+/** What the core says of an error. */
+export interface Told {
+  kind: ErrorKind
+  code: string
+  message: string
+  text: string
+  tensor: string | null
+  component: string | null
+  range: [number, number] | null
+  hint: string | null
+  remedies: Remedy[]
+}
+
+/** A rule that the package itself finds broken, because the library does so above its core. */
+interface Rule {
+  kind: ErrorKind
+  hint?: string
+  remedies?: Remedy[]
+}
+
+/**
+ * Rules that JavaScript finds broken. Codes, kinds and hints are those of the library, which a test holds them
+ * against; `wasm/…` and `js/…` are the package's own.
+ */
+export const RULES: Record<string, Rule> = {
+  'io/failed': { kind: 'io' },
+  'file/no-tensor': { kind: 'not_found', remedies: [{ do: 'list_names' }] },
+  'file/no-component': { kind: 'not_found' },
+  'file/changed': {
+    kind: 'io',
+    hint: 'another process is writing the file; open it again when that is done',
+  },
+  'file/unknown-layout': {
+    kind: 'unsupported',
+    hint: 'read its components one by one, as bytes',
+  },
+  'file/wrong-layout': { kind: 'misuse' },
+  'records/index': { kind: 'misuse' },
+  'schema/unknown-path': { kind: 'not_found' },
+  'layout/rows': { kind: 'misuse' },
+  'layout/dense-limit': { kind: 'limit', remedies: [{ do: 'raise_limit', limit: 'decoded_len' }] },
+  'http/url': { kind: 'misuse' },
+  'http/failed': { kind: 'io' },
+  'http/slow': { kind: 'io', hint: 'try again later, or from another place' },
+  'http/status': { kind: 'io' },
+  'http/answer': { kind: 'io' },
+  'http/ranges': {
+    kind: 'unsupported',
+    hint: 'download the whole file first, then open it from the disk',
+  },
+  'http/changed': { kind: 'io', hint: 'the file was replaced on the server; open it again' },
+  'http/too-long': { kind: 'limit', remedies: [{ do: 'raise_limit', limit: 'fetched_len' }] },
+  'write/length': { kind: 'misuse' },
+  'write/exists': { kind: 'misuse', remedies: [{ do: 'overwrite' }] },
+  'write/extension': { kind: 'misuse', remedies: [{ do: 'name_format' }] },
+  'wasm/trap': { kind: 'io', hint: 'the module was replaced by a fresh one; the file can be read on' },
+  'js/source': { kind: 'misuse' },
+  'js/number': { kind: 'misuse' },
+  'js/closed': { kind: 'misuse' },
+}
+
+/** Remedies in words of this package; `null` for what it has no words for. */
+const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
+  raise_limit: ({ limit, at_least }) =>
+    `if you trust the file, raise the limit: \`{ limits: { ${limit}: ${at_least ?? 'N'} } }\``,
+  did_you_mean: ({ name }) => `did you mean \`${name}\`?`,
+  list_names: '`file.names` gives the names',
+  list_attributes: '`file.attributes` and `tensor.attributes` give what there is',
+  list_formats: '`formats()` lists the formats that this build reads',
+  salvage: 'the command `holdall salvage` takes out what is sound',
+  skip_unknown: '`{ limits: { skip_unknown: true } }` leaves it out',
+  copy_elements: null,
+  read_pairs: 'without `as` both parts are read',
+  describe_layout: null,
+  overwrite: 'allow it to be replaced with `{ overwrite: true }`',
+  name_format: 'name the format: `{ format: "ztensor" }`',
+  fetch_links: 'the command `holdall fetch` gets what the package links to',
+  fetch_whole: 'the command `holdall fetch -o` writes a package with everything in it',
+  // What only those can do who write files, run models, or have files and a network of their own.
+  raise_timeout: null, allow_http: null, allow_private_hosts: null, write_format: null, store_raw: null, default_encoding: null,
+  default_digest: null, make_dense: null, leave_out: null, drop_logical_types: null,
+  drop_attributes: null, rename_tensor: null, copy_shared: null, infer_schema: null,
+  follow_links: null, set_cache: null, name_runner: null, pack_file: null, name_python: null,
+  use_streams: null, null_is_absent: null, read_array: null, declare_tensors: null,
+  give_schema: null,
+}
+
+/** A remedy in words of this package, if it has words for it. */
+export function spelled(remedy: Remedy): string | null {
+  const words = Object.hasOwn(WORDS, remedy.do) ? WORDS[remedy.do]! : null
+  return typeof words === 'function' ? words(remedy) : words
+}
+
+/** Whether this package knows of a remedy, with words for it or without. */
+export const knowsRemedy = (name: string): boolean => Object.hasOwn(WORDS, name)
+
+/** What went wrong. Look at `kind` and `code`, which never change; the text may. */
+export class HoldallError extends Error {
+  override readonly name = 'HoldallError'
+  /** Whose fault it is. */
+  readonly kind: ErrorKind
+  /** The stable code of the broken rule: `ztensor/manifest-bounds`. */
+  readonly code: string
+  /** What was found, without the place. */
+  readonly found: string
+  /** The file, as the caller named it. */
+  readonly source: string | null
+  /** The tensor it is about. */
+  readonly tensor: string | null
+  /** The role of the component it is about. */
+  readonly component: string | null
+  /** The bytes of the file it is about, half-open. */
+  readonly range: readonly [number, number] | null
+  /** What can be done about it, as values. */
+  readonly remedies: readonly Remedy[]
+  /** Advice that reads the same everywhere. */
+  readonly hint: string | null
+  /** What can be done about it, in words. */
+  readonly advice: string | null
+
+  constructor(told: Told, source: string | null = null, cause?: unknown) {
+    const text = source === null ? told.text : `${source}: ${told.text}`
+    super(text, cause === undefined ? undefined : { cause })
+    this.kind = told.kind
+    this.code = told.code
+    this.found = told.message
+    this.source = source
+    this.tensor = told.tensor
+    this.component = told.component
+    this.range = told.range
+    this.remedies = told.remedies
+    this.hint = told.hint
+    const words = [told.hint, ...told.remedies.map(spelled)].filter((text) => text !== null)
+    this.advice = words.length > 0 ? words.join('; ') : null
+  }
+}
+
+/** An error for a rule of `RULES`; `found` says what was found. */
+export function broken(
+  code: string,
+  found: string,
+  place: { source?: string | null; tensor?: string; component?: string; cause?: unknown } = {},
+): HoldallError {
+  const rule = RULES[code]!
+  const { source = null, tensor = null, component = null, cause } = place
+  const where = [
+    ...(tensor === null ? [] : [`tensor \`${tensor}\``]),
+    ...(component === null ? [] : [`component \`${component}\``]),
+  ].join(', ')
+  const text = `${where === '' ? '' : `${where}: `}${found} [${code}]`
+  return new HoldallError(
+    {
+      kind: rule.kind, code, message: found, text, tensor, component, range: null,
+      hint: rule.hint ?? null, remedies: rule.remedies ?? [],
+    },
+    source,
+    cause,
+  )
+}

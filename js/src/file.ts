@@ -1,0 +1,277 @@
+import { Core, decode, encode, type Answer } from './core.js'
+import { HoldallError, broken, type Told } from './errors.js'
+import { fromUrl, type UrlOptions } from './http.js'
+import { DEFAULTS, type Limits } from './limits.js'
+import {
+  DISK, fromBlob, fromBytes, fromFile, readRanges, type FileHandle, type Source,
+} from './source.js'
+import { Tensor } from './tensor.js'
+import { attributesOf, type Value, type Written } from './values.js'
+import { verify, type VerifyOptions, type VerifyReport } from './verify.js'
+
+/** What can be opened. A text is an address on the web, or a path where there is a file system. */
+export type Openable = string | URL | Blob | Uint8Array | ArrayBuffer | FileHandle | Source
+
+/** How a file is opened. */
+export interface OpenOptions extends UrlOptions {
+  /** What the file may ask of this process. */
+  limits?: Limits | undefined
+  /** What errors say of the file. */
+  name?: string | undefined
+}
+
+/** What is odd about a file, and harmless. */
+export interface Warning {
+  code: string
+  message: string
+  tensor: string | null
+  component: string | null
+  /** How often. */
+  count: number
+}
+
+interface Facts {
+  format: string
+  formatName: string
+  version: string
+  tensors: number
+  attributes: [string, Written][]
+  warnings: Warning[]
+}
+
+/** Opens a file: reads its table of contents, and nothing else. */
+export async function open(from: Openable, options: OpenOptions = {}): Promise<TensorFile> {
+  const source = await sourceOf(from, options)
+  try {
+    return await TensorFile.open(source, options)
+  } catch (e) {
+    await source.close?.()
+    throw e
+  }
+}
+
+/** What was given, as a source. */
+async function sourceOf(from: Openable, options: OpenOptions): Promise<Source> {
+  if (typeof from === 'string' || from instanceof URL) {
+    const text = String(from)
+    const isWeb = /^https?:/i.test(text)
+    const hasFiles = typeof (globalThis as { process?: unknown }).process === 'object'
+    return isWeb || !hasFiles ? fromUrl(from, options) : fromFile(isFileUrl(text) ? new URL(text) : from)
+  }
+  if (from instanceof Blob) return fromBlob(from)
+  if (from instanceof Uint8Array || from instanceof ArrayBuffer) return fromBytes(from)
+  if (typeof from === 'object' && from !== null) {
+    if ('size' in from && typeof from.size === 'number') return from
+    if ('stat' in from && typeof from.stat === 'function') return fromFile(from)
+  }
+  throw broken('js/source', `nothing opens a ${typeof from}`)
+}
+
+const isFileUrl = (text: string): boolean => /^file:/i.test(text)
+
+/** An open file. */
+export class TensorFile {
+  readonly #options: OpenOptions
+  #core: Core
+  #again: Promise<Core> | undefined
+  readonly #facts: Facts
+  readonly #attributes: ReadonlyMap<string, Value>
+  #names: string[] | undefined
+  #tensors: readonly Tensor[] | undefined
+  #isClosed = false
+
+  private constructor(
+    /** Where its bytes come from. */
+    readonly source: Source,
+    options: OpenOptions,
+    core: Core,
+    facts: Facts,
+  ) {
+    this.#options = options
+    this.#core = core
+    this.#facts = facts
+    this.#attributes = attributesOf(facts.attributes)
+  }
+
+  /** @internal */
+  static async open(source: Source, options: OpenOptions): Promise<TensorFile> {
+    const name = options.name ?? source.name ?? null
+    try {
+      const [core, facts] = await opened(source, options)
+      return new TensorFile(source, options, core, facts)
+    } catch (e) {
+      throw named(e, name)
+    }
+  }
+
+  /** What errors say of it: its path or address. */
+  get name(): string | null {
+    return this.#options.name ?? this.source.name ?? null
+  }
+
+  /** Bytes in it. */
+  get size(): number {
+    return this.source.size
+  }
+
+  /** Its format, in short: `safetensors`. */
+  get format(): string {
+    return this.#facts.format
+  }
+
+  /** Its format, for people: `zTensor`. */
+  get formatName(): string {
+    return this.#facts.formatName
+  }
+
+  /** The version of the format as the file states it; empty where the format has none. */
+  get version(): string {
+    return this.#facts.version
+  }
+
+  /** The file's attributes. */
+  get attributes(): ReadonlyMap<string, Value> {
+    return this.#attributes
+  }
+
+  /** What is odd about it. */
+  get warnings(): readonly Warning[] {
+    return this.#facts.warnings
+  }
+
+  /** How many tensors it has. */
+  get length(): number {
+    return this.#facts.tensors
+  }
+
+  /** The names of its tensors, in its own order. */
+  get names(): readonly string[] {
+    return (this.#names ??= namesOf(this.peek().call('names')))
+  }
+
+  /** Its tensors, in its own order. */
+  get tensors(): readonly Tensor[] {
+    return (this.#tensors ??= this.names.map((name, at) => new Tensor(this, at, name)))
+  }
+
+  /** Whether it has a tensor of that name. */
+  has(name: string): boolean {
+    return this.#position(name) !== undefined
+  }
+
+  /** The tensor of that name. */
+  tensor(name: string): Tensor {
+    const at = this.#position(name)
+    if (at === undefined) {
+      throw broken('file/no-tensor', `there is no tensor \`${name}\``, { source: this.name })
+    }
+    return this.#tensors?.[at] ?? new Tensor(this, at, name)
+  }
+
+  /** Checks everything that can be checked: digests, compressed data, how components fit, records, gaps. */
+  verify(options: VerifyOptions = {}): Promise<VerifyReport> {
+    return verify(this, options)
+  }
+
+  /** Lets go of the file. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    await this.source.close?.()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  /** @internal The instance of the module that has the file, for what is answered at once. */
+  peek(): Core {
+    return this.#core
+  }
+
+  /** @internal The instance of the module that has the file: a fresh one where the last one ended. */
+  async core(): Promise<Core> {
+    if (this.#isClosed) throw broken('js/closed', 'the file was closed', { source: this.name })
+    if (this.#core.isDead) {
+      this.#again ??= opened(this.source, this.#options).then(([core]) => {
+        this.#core = core
+        return core
+      }).finally(() => {
+        this.#again = undefined
+      })
+      await this.#again
+    }
+    return this.#core
+  }
+
+  /** @internal Does something with the module; errors say which file they are about. */
+  async run<T>(work: (core: Core) => Promise<T>): Promise<T> {
+    try {
+      return await work(await this.core())
+    } catch (e) {
+      throw this.named(e)
+    }
+  }
+
+  /** @internal An error with the name of the file. */
+  named(e: unknown): unknown {
+    return named(e, this.name)
+  }
+
+  #position(name: string): number | undefined {
+    return this.peek().numbers('find', [], encode(name))[0]
+  }
+}
+
+/** An error with the name of the file that it is about. */
+function named(e: unknown, name: string | null): unknown {
+  if (!(e instanceof HoldallError) || e.source !== null || name === null) return e
+  const { kind, code, found, tensor, component, range, remedies, hint } = e
+  const told: Told = {
+    kind, code, message: found, text: e.message, tensor, component, hint,
+    range: range as [number, number] | null, remedies: [...remedies],
+  }
+  return new HoldallError(told, name, e.cause)
+}
+
+/** Opens a source in a fresh instance of the module. */
+async function opened(source: Source, options: OpenOptions): Promise<[Core, Facts]> {
+  const { size } = source
+  if (!Number.isSafeInteger(size) || size < 0) {
+    throw broken('js/source', `a source of ${size} bytes`)
+  }
+  const core = await Core.create()
+  const { signal, limits } = options
+  const { ends, gap } = source.terms ?? DISK
+  core.call('begin', [BigInt(size)], encode(JSON.stringify({ ...DEFAULTS, ...limits })))
+  let need: [number, number][] = ends === 0 || size === 0
+    ? []
+    : size <= 2 * ends ? [[0, size]] : [[0, ends], [size - ends, size]]
+  for (;;) {
+    const got = await readRanges(source, need, { signal })
+    got.forEach((bytes, at) => core.call('add', [BigInt(need[at]![0])], bytes))
+    const answer = core.call('decode', [BigInt(gap)])
+    if (answer.done) return [core, JSON.parse(decode(answer.bytes)) as Facts]
+    need = pairs(answer)
+  }
+}
+
+function pairs({ bytes }: Answer): [number, number][] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const at = (place: number) => Number(view.getBigUint64(place, true))
+  return Array.from({ length: bytes.length / 16 }, (_, n) => [at(n * 16), at(n * 16 + 8)])
+}
+
+/** Names as the module gives them: their number, their lengths, their texts. */
+function namesOf({ bytes }: Answer): string[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const count = Number(view.getBigUint64(0, true))
+  let at = 8 + count * 4
+  return Array.from({ length: count }, (_, number) => {
+    const end = at + view.getUint32(8 + number * 4, true)
+    const name = decode(bytes.subarray(at, end))
+    at = end
+    return name
+  })
+}
+

@@ -1,0 +1,270 @@
+import { broken } from './errors.js'
+import { DEFAULTS, type Limits } from './limits.js'
+import { REMOTE, fromBytes, messageOf, type Source } from './source.js'
+
+/** How a file on a server is read. */
+export interface UrlOptions {
+  /** Ends opening early; each read has a signal of its own. */
+  signal?: AbortSignal | undefined
+  /** `fetched_len` is the most that is fetched of a file whose server has no ranges. */
+  limits?: Limits | undefined
+  /** Headers of every request: who asks, say. */
+  headers?: HeadersInit | undefined
+  /** In place of the global `fetch`. */
+  fetch?: typeof fetch | undefined
+  /** Milliseconds without a byte after which a request has failed: half a minute where it is not said. */
+  timeout?: number | undefined
+}
+
+/** Bytes of the start of the file, which the first request brings along. */
+const FIRST = 256 << 10
+/** A request that failed for a moment's reason is tried so many times. */
+const TRIES = 3
+
+/**
+ * A file on a server. What tells its length, and whether it is the same file as before, may be hidden from a page of
+ * another site; then other requests tell, or nothing does.
+ */
+export async function fromUrl(url: string | URL, options: UrlOptions = {}): Promise<Source> {
+  let href: string
+  try {
+    href = new URL(url, globalThis.location?.href).href
+  } catch (cause) {
+    throw broken('http/url', `\`${url}\` is not an address`, { cause })
+  }
+  const server = new Server(href, options)
+  const { signal } = options
+  const answer = await server.ask({ range: [0, FIRST], signal })
+  if (answer.status === 416) return fromBytes(new Uint8Array(0), href)
+  if (answer.status === 200) return server.whole(answer, signal)
+  const said = contentRange(answer)
+  const head = await server.body(answer, FIRST, signal)
+  if (said !== null && (said.start !== 0 || said.end !== head.length)) {
+    throw server.broken('http/answer', `bytes ${said.start}..${said.end} came for 0..${FIRST}`)
+  }
+  // The file ended there, or it is as long as is said.
+  const size = said?.size ?? (head.length < FIRST ? head.length : await server.length(signal))
+  server.pin(answer, size)
+  return {
+    size,
+    name: href,
+    terms: REMOTE,
+    read: async (start, end, { signal }) =>
+      end <= head.length ? head.subarray(start, end) : server.range(start, end, signal),
+  }
+}
+
+interface Request {
+  range?: [number, number]
+  method?: string
+  signal: AbortSignal | undefined
+}
+
+class Server {
+  readonly #url: string
+  readonly #options: UrlOptions
+  #size = 0
+  #version: [string | null, string | null] = [null, null]
+
+  constructor(url: string, options: UrlOptions) {
+    this.#url = url
+    this.#options = options
+  }
+
+  broken(code: string, found: string, cause?: unknown) {
+    return broken(code, found, { source: this.#url, ...(cause === undefined ? {} : { cause }) })
+  }
+
+  /** Notes which file it is that the server has. */
+  pin(answer: Response, size: number): void {
+    this.#size = size
+    this.#version = versionOf(answer)
+  }
+
+  /** Asks, as often as that may help. */
+  async ask({ range, method = 'GET', signal }: Request): Promise<Response> {
+    const { fetch: ask = fetch, timeout = 30_000 } = this.#options
+    const headers = new Headers(this.#options.headers)
+    if (range !== undefined) headers.set('Range', `bytes=${range[0]}-${range[1] - 1}`)
+    for (let tried = 1; ; tried++) {
+      signal?.throwIfAborted()
+      let failed
+      const late = new AbortController()
+      const timer = setTimeout(() => late.abort(), timeout)
+      const either = signal === undefined ? late.signal : AbortSignal.any([signal, late.signal])
+      try {
+        // Chrome lets requests for ranges of one address wait for each other, unless nothing is kept.
+        const answer = await ask(this.#url, { method, headers, signal: either, cache: 'no-store' })
+        if (answer.status === 206 || answer.status === 200) return answer
+        await answer.body?.cancel().catch(() => {})
+        if (answer.status === 416 && range !== undefined) return answer
+        failed = this.broken('http/status', `the server answered ${answer.status}`)
+        if (answer.status < 500 && answer.status !== 429) throw failed
+      } catch (cause) {
+        if (cause === failed) throw cause
+        signal?.throwIfAborted()
+        failed = late.signal.aborted
+          ? this.broken('http/slow', `no answer came in ${timeout} ms`, cause)
+          : this.broken('http/failed', messageOf(cause), cause)
+      } finally {
+        clearTimeout(timer)
+      }
+      if (tried === TRIES) throw failed
+      await new Promise((resolve) => setTimeout(resolve, 200 * tried))
+    }
+  }
+
+  /** The body of an answer as far as byte `most`; the rest is not fetched. */
+  async body(
+    answer: Response, most: number, signal: AbortSignal | undefined,
+  ): Promise<Uint8Array> {
+    const { timeout = 30_000 } = this.#options
+    const reader = answer.body?.getReader()
+    if (reader === undefined) return new Uint8Array(await answer.arrayBuffer()).subarray(0, most)
+    const pieces: Uint8Array[] = []
+    let len = 0
+    try {
+      while (len < most) {
+        const { done, value } = await within(reader.read(), timeout, signal)
+        if (done) break
+        pieces.push(value)
+        len += value.length
+      }
+    } catch (cause) {
+      reader.cancel().catch(() => {})
+      signal?.throwIfAborted()
+      if (cause === LATE) throw this.broken('http/slow', `no byte came in ${timeout} ms`)
+      throw this.broken('http/failed', messageOf(cause), cause)
+    }
+    if (len >= most) reader.cancel().catch(() => {})
+    const out = new Uint8Array(Math.min(len, most))
+    let at = 0
+    for (const piece of pieces) {
+      const part = piece.subarray(0, out.length - at)
+      out.set(part, at)
+      at += part.length
+    }
+    return out
+  }
+
+  /** A file that the server sends whole, whatever was asked for: small ones are kept. */
+  async whole(answer: Response, signal: AbortSignal | undefined): Promise<Source> {
+    const most = this.#options.limits?.fetched_len ?? DEFAULTS.fetched_len
+    const said = lengthOf(answer)
+    const tooLong = (len: string) =>
+      this.broken('http/too-long', `the server sends all ${len} bytes, at most ${most} are fetched`)
+    if (said !== null && said > most) {
+      await answer.body?.cancel()
+      throw tooLong(String(said))
+    }
+    const bytes = await this.body(answer, most + 1, signal)
+    if (bytes.length > most) throw tooLong(`of more than ${most}`)
+    if (said !== null && said !== bytes.length) {
+      throw this.broken('http/answer', `${bytes.length} bytes came, ${said} were announced`)
+    }
+    return fromBytes(bytes, this.#url)
+  }
+
+  /** How long the file is, where the answer to a request for a range does not tell. */
+  async length(signal: AbortSignal | undefined): Promise<number> {
+    for (const method of ['HEAD', 'GET']) {
+      try {
+        const answer = await this.ask({ method, signal })
+        await answer.body?.cancel()
+        const len = lengthOf(answer)
+        if (answer.status === 200 && len !== null) return len
+      } catch (e) {
+        signal?.throwIfAborted()
+        // Some servers refuse HEAD alone.
+        if (method === 'GET') throw e
+      }
+    }
+    throw this.broken('http/ranges', 'the server does not say how long the file is')
+  }
+
+  /** A range of the file that was opened. */
+  async range(start: number, end: number, signal: AbortSignal | undefined): Promise<Uint8Array> {
+    for (let tried = 1; ; tried++) {
+      const answer = await this.ask({ range: [start, end], signal })
+      if (answer.status === 416) {
+        throw this.broken('http/changed', `the server has no bytes ${start}..${end} any more`)
+      }
+      this.#check(answer)
+      let skip = 0
+      const said = contentRange(answer)
+      if (answer.status === 200) {
+        skip = start
+      } else if (said !== null && (said.start !== start || said.end !== end)) {
+        await answer.body?.cancel()
+        if (said.size !== null && said.size !== this.#size) throw this.#changed()
+        const came = `bytes ${said.start}..${said.end} came for ${start}..${end}`
+        throw this.broken('http/answer', came)
+      }
+      const most = this.#options.limits?.fetched_len ?? DEFAULTS.fetched_len
+      if (skip > 0 && end > most) {
+        await answer.body?.cancel()
+        throw this.broken('http/ranges', 'the server sends the whole file for a range of it')
+      }
+      const bytes = (await this.body(answer, skip + end - start, signal)).subarray(skip)
+      if (bytes.length === end - start) return bytes
+      if (tried === TRIES) {
+        throw this.broken('http/answer', `${bytes.length} bytes came for ${start}..${end}`)
+      }
+    }
+  }
+
+  /** Whether the answer is one of the file that was opened, as far as it tells. */
+  #check(answer: Response): void {
+    const size = contentRange(answer)?.size ?? (answer.status === 200 ? lengthOf(answer) : null)
+    const now = versionOf(answer)
+    const differs = now.some((text, at) => {
+      const before = this.#version[at]!
+      return text !== null && before !== null && text !== before
+    })
+    if (differs || (size !== null && size !== this.#size)) {
+      answer.body?.cancel().catch(() => {})
+      throw this.#changed()
+    }
+  }
+
+  #changed() {
+    return this.broken('http/changed', 'the server has another file there than when it was opened')
+  }
+}
+
+/** What tells versions of a file apart. */
+const versionOf = (answer: Response): [string | null, string | null] => [
+  answer.headers.get('ETag'), answer.headers.get('Last-Modified'),
+]
+
+/** `Content-Range: bytes 0-9/100`, half-open; nothing where it is not there, or hidden. */
+function contentRange(answer: Response): { start: number; end: number; size: number | null } | null {
+  const found = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(answer.headers.get('Content-Range') ?? '')
+  if (found === null) return null
+  const size = found[3] === '*' ? null : Number(found[3])
+  return { start: Number(found[1]), end: Number(found[2]) + 1, size }
+}
+
+/** The length of the file that an answer brings, unless it comes encoded. */
+function lengthOf(answer: Response): number | null {
+  const text = answer.headers.get('Content-Length')
+  const encoding = answer.headers.get('Content-Encoding') ?? 'identity'
+  return text !== null && /^\d+$/.test(text) && encoding === 'identity' ? Number(text) : null
+}
+
+const LATE = Symbol('late')
+
+/** What a promise gives, unless that takes too long or is not wanted any more. */
+function within<T>(
+  promise: Promise<T>, timeout: number, signal: AbortSignal | undefined,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(LATE), timeout)
+    const stop = () => reject(signal!.reason)
+    signal?.addEventListener('abort', stop, { once: true })
+    promise.then(resolve, reject).finally(() => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', stop)
+    })
+  })
+}

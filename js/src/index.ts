@@ -1,0 +1,43 @@
+/**
+ * Tensor and model files: what is in them, and their elements, read where they lie.
+ *
+ * @module
+ */
+import { Core } from './core.js'
+
+export { init, type WasmSource } from './core.js'
+export type { ArrayOf, ElementOptions, TypedArray } from './elements.js'
+export { HoldallError, type ErrorKind, type Remedy } from './errors.js'
+export { open, type Openable, type OpenOptions, type TensorFile, type Warning } from './file.js'
+export { fromUrl, type UrlOptions } from './http.js'
+export type { Limits } from './limits.js'
+export type { Records } from './records.js'
+export {
+  diffSchemas, outlineSchema, type OutlineRow, type SchemaChange, type SchemaDiff, type SchemaOptions,
+} from './schemas.js'
+export {
+  fromBlob, fromBytes, fromFile, type FileHandle, type ReadOptions, type Source, type Terms,
+} from './source.js'
+export type { ArrayOptions, BytesOptions, Component, RecordsOptions, Tensor } from './tensor.js'
+export { Simple, Tagged, type Value } from './values.js'
+export {
+  encodeTensors, save, toBytes, type SaveOptions, type Target, type TensorInput, type TensorsInput, type WriteOptions,
+} from './write.js'
+export type { Reason, VerifyOptions, VerifyReport } from './verify.js'
+
+/** A format that this build reads. */
+export interface Format {
+  /** Its short name: `ztensor`. */
+  id: string
+  /** Its name for people: `zTensor`. */
+  name: string
+  /** Extensions of file names, without the dot. */
+  extensions: string[]
+  /** Versions that can be read, newest first; empty where the format has none. */
+  reads: string[]
+}
+
+/** The formats that this build reads, in the order in which they are tried. */
+export async function formats(): Promise<Format[]> {
+  return (await Core.create()).json<Format[]>('format_list')
+}

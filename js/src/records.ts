@@ -1,0 +1,298 @@
+import { numbersOf, type Core } from './core.js'
+import { elementsOf, type TypedArray } from './elements.js'
+import { broken } from './errors.js'
+
+/** A type of the layout table: see `js/wasm/src/records.rs`. */
+interface Type {
+  kind: string
+  width?: number
+  values?: string[]
+  items?: number
+  stride?: number
+  count?: number | null
+  members?: { name: string; type: number; offset: number; bit: number | null }[]
+  discriminator?: string
+  start?: number
+  variants?: { key: string; type: number }[]
+  dtype?: string
+  size?: number
+}
+
+/** What the core says of where records lie. */
+export interface RecordLayout {
+  count: number
+  stride: number
+  root: number
+  types: Type[]
+}
+
+/** Bytes of records, or of elements in their heap. */
+type Bytes = DataView
+
+/** Reads a value that starts at a place. */
+type Read = (bytes: Bytes, at: number) => unknown
+
+/** How a number of a kind is read, and of which bytes. */
+const SCALARS: Record<string, [width: number, read: Read]> = {
+  Int8: [1, (b, at) => b.getInt8(at)],
+  Int16: [2, (b, at) => b.getInt16(at, true)],
+  Int32: [4, (b, at) => b.getInt32(at, true)],
+  Int64: [8, (b, at) => b.getBigInt64(at, true)],
+  Uint8: [1, (b, at) => b.getUint8(at)],
+  Uint16: [2, (b, at) => b.getUint16(at, true)],
+  Uint32: [4, (b, at) => b.getUint32(at, true)],
+  Uint64: [8, (b, at) => b.getBigUint64(at, true)],
+  Float32: [4, (b, at) => b.getFloat32(at, true)],
+  Float64: [8, (b, at) => b.getFloat64(at, true)],
+  Complex64: [8, (b, at) => [b.getFloat32(at, true), b.getFloat32(at + 4, true)]],
+  Complex128: [16, (b, at) => [b.getFloat64(at, true), b.getFloat64(at + 8, true)]],
+  Boolean: [1, (b, at) => b.getUint8(at) === 1],
+  Timestamp: [8, (b, at) => b.getBigInt64(at, true)],
+}
+
+/** Arrays of numbers that JavaScript has. */
+const ARRAYS: Record<string, new (count: number) => TypedArray> = {
+  Int8: Int8Array, Int16: Int16Array, Int32: Int32Array, Int64: BigInt64Array,
+  Uint8: Uint8Array, Uint16: Uint16Array, Uint32: Uint32Array, Uint64: BigUint64Array,
+  Float16: Float32Array, BFloat16: Float32Array, Float8E4M3: Float32Array, Float8E5M2: Float32Array,
+  Float32: Float32Array, Float64: Float64Array, Boolean: Uint8Array, Timestamp: BigInt64Array,
+}
+
+/** Floats that are looked up: their width, and what the core calls them. */
+const SMALL: Record<string, [width: 1 | 2, name: string]> = {
+  Float16: [2, 'f16'], BFloat16: [2, 'bf16'],
+  Float8E4M3: [1, 'u8 f8_e4m3fn'], Float8E5M2: [1, 'u8 f8_e5m2'],
+}
+
+const decoder = new TextDecoder()
+const COUNTS = { 1: 'getUint8', 2: 'getUint16', 4: 'getUint32' } as const
+
+/** A number of a place: of an enum's value, or of a variant. */
+const placeAt = (bytes: Bytes, at: number, width: number): number =>
+  bytes[COUNTS[width as 1 | 2 | 4]](at, true)
+
+/** Readers of all types of a layout. They trust bytes that the core has checked. */
+class Readers {
+  readonly #heap: Uint8Array
+  readonly #heapView: Bytes
+  readonly #types: Type[]
+  readonly #made: Read[] = []
+  readonly #tables = new Map<string, Float32Array>()
+
+  constructor(private readonly core: Core, { types }: RecordLayout, heap: Uint8Array) {
+    this.#types = types
+    this.#heap = heap
+    this.#heapView = viewOf(heap)
+    // Those that a type is made of come before it.
+    types.forEach((type) => this.#made.push(this.#make(type)))
+  }
+
+  of(type: number): Read {
+    return this.#made[type]!
+  }
+
+  #make(type: Type): Read {
+    const { kind } = type
+    const scalar = SCALARS[kind]
+    if (scalar !== undefined) return scalar[1]
+    const small = SMALL[kind]
+    if (small !== undefined) {
+      const table = this.#table(kind, ...small)
+      const wide = small[0] === 2
+      return (b, at) => table[wide ? b.getUint16(at, true) : b.getUint8(at)]
+    }
+    switch (kind) {
+      case 'Enum': {
+        const { width = 1, values = [] } = type
+        return (b, at) => values[placeAt(b, at, width)]
+      }
+      case 'String':
+        return (b, at) => decoder.decode(this.#entry(b, at))
+      case 'Bytes':
+        return (b, at) => this.#entry(b, at)
+      case 'Record':
+        return (b, at) => JSON.parse(decoder.decode(this.#entry(b, at)))
+      case 'Array':
+        return this.#array(type)
+      case 'Struct':
+        return this.#struct(type)
+      case 'Union': {
+        const { width = 1, start = 0, variants = [], discriminator = '' } = type
+        return (b, at) => {
+          const { key, type } = variants[placeAt(b, at, width)]!
+          const row = this.of(type)(b, at + start) as object
+          Object.defineProperty(row, discriminator, { value: key, enumerable: true })
+          return row
+        }
+      }
+      default: {
+        // A tensor: its elements, as the array that there is for them.
+        const { dtype = 'U8', size = 0 } = type
+        const float = FLOATS[dtype]
+        const name = float ?? TENSORS[dtype] ?? 'u8'
+        const options = float === undefined ? {} : { as: 'f32' as const }
+        return (b, at) => elementsOf(this.core, name, bytesOf(b, at, size), options)
+      }
+    }
+  }
+
+  #array(type: Type): Read {
+    const { items = 0, stride = 1, count = null } = type
+    const read = this.of(items)
+    const { kind } = this.#types[items]!
+    const array = ARRAYS[kind]
+    const fill = (b: Bytes, from: number, n: number): unknown => {
+      if (array === undefined) return Array.from({ length: n }, (_, at) => read(b, from + at * stride))
+      const out = new array(n) as { [at: number]: unknown }
+      for (let at = 0; at < n; at++) out[at] = read(b, from + at * stride)
+      return out
+    }
+    if (count !== null) return (b, at) => fill(b, at, count)
+    return (b, at) => {
+      const [offset, length] = entryAt(b, at)
+      return fill(this.#heapView, offset, length / stride)
+    }
+  }
+
+  /** Objects whose members are read when they are looked at: getters of a prototype, of the bytes that an object stands for. */
+  #struct({ members = [] }: Type): Read {
+    class Row {
+      readonly #bytes: Bytes
+      readonly #at: number
+      constructor(bytes: Bytes, at: number) {
+        this.#bytes = bytes
+        this.#at = at
+      }
+      static read(row: Row, read: Read): unknown {
+        return read(row.#bytes, row.#at)
+      }
+    }
+    const names = members.map(({ name }) => name)
+    Object.defineProperty(Row.prototype, 'toJSON', {
+      configurable: true,
+      value(this: Record<string, unknown>) {
+        // A variant has the discriminator of its own.
+        return { ...this, ...Object.fromEntries(names.map((name) => [name, this[name]])) }
+      },
+    })
+    for (const { name, type, offset, bit } of members) {
+      const inner = this.of(type)
+      const read: Read = bit === null
+        ? (b, at) => inner(b, at + offset)
+        : (b, at) => (((b.getUint8(at + (bit >> 3)) >> (bit & 7)) & 1) === 1 ? inner(b, at + offset) : undefined)
+      Object.defineProperty(Row.prototype, name, {
+        enumerable: true,
+        get(this: Row) {
+          return Row.read(this, read)
+        },
+      })
+    }
+    return (b, at) => new Row(b, at)
+  }
+
+  #table(kind: string, width: 1 | 2, name: string): Float32Array {
+    let table = this.#tables.get(kind)
+    if (table === undefined) {
+      const codes = width === 2 ? Uint16Array.from({ length: 65536 }, (_, n) => n) : Uint8Array.from({ length: 256 }, (_, n) => n)
+      table = elementsOf(this.core, name, new Uint8Array(codes.buffer), { as: 'f32' }) as Float32Array
+      this.#tables.set(kind, table)
+    }
+    return table
+  }
+
+  #entry(b: Bytes, at: number): Uint8Array {
+    const [offset, length] = entryAt(b, at)
+    return this.#heap.subarray(offset, offset + length)
+  }
+}
+
+/** Element types of tensors in records, as the core calls them. */
+const TENSORS: Record<string, string> = {
+  F64: 'f64', F32: 'f32', I64: 'i64', I32: 'i32', I16: 'i16', I8: 'i8',
+  U64: 'u64', U32: 'u32', U16: 'u16', U8: 'u8', BOOL: 'bool', C64: 'f32 complex64',
+}
+/** Those that JavaScript has no array for: they become `f32`. */
+const FLOATS: Record<string, string> = {
+  F16: 'f16', BF16: 'bf16', F8_E4M3: 'u8 f8_e4m3fn', F8_E5M2: 'u8 f8_e5m2', F8_E8M0: 'u8 f8_e8m0',
+  F8_E4M3FNUZ: 'u8 f8_e4m3fnuz', F8_E5M2FNUZ: 'u8 f8_e5m2fnuz', F6_E2M3: 'u8 f6_e2m3',
+  F6_E3M2: 'u8 f6_e3m2', F4: 'u8 f4_e2m1',
+}
+
+const viewOf = (bytes: Uint8Array): Bytes => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+const bytesOf = (b: Bytes, at: number, len: number): Uint8Array => new Uint8Array(b.buffer, b.byteOffset + at, len)
+const entryAt = (b: Bytes, at: number): [number, number] =>
+  numbersOf(bytesOf(b, at, 16)) as [number, number]
+
+/**
+ * Records of a dataset that are in memory. The core has checked each of them; `T` is what they are, as
+ * `Static` of their schema says.
+ */
+export class Records<T = any> implements Iterable<T> {
+  readonly #layout: RecordLayout
+  readonly #bytes: Bytes
+  readonly #readers: Readers
+  /** How many there are. */
+  readonly length: number
+
+  /** @internal */
+  constructor(core: Core, layout: RecordLayout, data: Uint8Array, heap: Uint8Array) {
+    this.#layout = layout
+    this.#bytes = viewOf(data)
+    this.#readers = new Readers(core, layout, heap)
+    this.length = data.length / layout.stride
+  }
+
+  /**
+   * A record. Its members are read when they are looked at: numbers as such, 64-bit integers and times (nanoseconds since
+   * 1970) as bigints, texts, bytes where they lie, arrays of numbers as typed arrays. An optional member that is absent is `undefined`.
+   */
+  at(index: number): T {
+    const at = index < 0 ? this.length + index : index
+    if (!Number.isInteger(at) || at < 0 || at >= this.length) {
+      throw broken('records/index', `record ${index} of ${this.length}`)
+    }
+    const { root, stride } = this.#layout
+    return this.#readers.of(root)(this.#bytes, at * stride) as T
+  }
+
+  *[Symbol.iterator](): Iterator<T> {
+    for (let at = 0; at < this.length; at++) yield this.at(at)
+  }
+
+  /**
+   * A member of all records, by its path (`at.lat`): a typed array where it is a number that is always there, else an array.
+   */
+  column(path: string): TypedArray | unknown[] {
+    const { types, root, stride } = this.#layout
+    const bits: [offset: number, bit: number][] = []
+    let [type, offset] = [root, 0]
+    for (const name of segments(path)) {
+      const member = types[type]!.members?.find((member) => member.name === name)
+      if (member === undefined) {
+        throw broken('schema/unknown-path', `\`${path}\` goes to \`${name}\`, which there is not`)
+      }
+      if (member.bit !== null) bits.push([offset + (member.bit >> 3), member.bit & 7])
+      offset += member.offset
+      type = member.type
+    }
+    const read = this.#readers.of(type)
+    const b = this.#bytes
+    const array = ARRAYS[types[type]!.kind]
+    if (bits.length === 0 && array !== undefined) {
+      const out = new array(this.length) as { [at: number]: unknown }
+      for (let at = 0, from = offset; at < this.length; at++, from += stride) out[at] = read(b, from)
+      return out as unknown as TypedArray
+    }
+    return Array.from({ length: this.length }, (_, n) => {
+      const at = n * stride
+      const isThere = bits.every(([byte, bit]) => (b.getUint8(at + byte) >> bit) & 1)
+      return isThere ? read(b, at + offset) : undefined
+    })
+  }
+}
+
+/** The names in a path, in which `\` stands before a `.`, a `[` and itself. */
+function segments(path: string): string[] {
+  const names = path.match(/(?:\\.|[^.\\])+/gs) ?? []
+  return names.map((name) => (name === '\\_' ? '' : name.replace(/\\(.)/gs, '$1')))
+}

@@ -1,0 +1,7 @@
+/**
+ * Schemas of Metatensor in TypeScript, with static types; alone, or inside TypeBox 1.x.
+ *
+ * @module
+ */
+export * from './kinds.js'
+export { SchemaError, toSchema } from './to-schema.js'

@@ -1,0 +1,182 @@
+import { fits } from './fits.js'
+
+/** JSON, as a schema has it. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+
+/**
+ * A schema whose values have the type `T`. That is all TypeBox 1.x asks of a type, so kinds stand in its `Type.Object` as
+ * they are; the type is nowhere at run time.
+ */
+export interface Kind<T = unknown> {
+  '~unsafe': T
+}
+
+/** The type of the values of a kind, or of a type of TypeBox 1.x made by `Type.Unsafe`. */
+export type Static<K> = K extends { '~unsafe': infer T } ? T : unknown
+
+/** What may stand beside every kind. */
+export interface Options {
+  title?: string
+  description?: string
+  $comment?: string
+  default?: unknown
+  examples?: unknown[]
+  deprecated?: boolean
+  /** A power of two that the kind is aligned to, or `natural`. */
+  align?: number | 'natural'
+  [keyword: string]: unknown
+}
+
+/** Members by their names; or in their order, where a name may look like a number, which JavaScript puts first. */
+export type Members = Record<string, Kind<any>> | readonly (readonly [string, Kind<any>])[]
+
+type Flat<T> = { [K in keyof T]: T[K] } & {}
+type OptionalNames<M> = { [K in keyof M]: M[K] extends { '~optional': true } ? K : never }[keyof M]
+
+/** The object that has such members. */
+export type ObjectOf<M> = M extends readonly (readonly [string, Kind<any>])[]
+  ? { [P in M[number] as P[0]]: Static<P[1]> }
+  : Flat<
+      { -readonly [K in Exclude<keyof M, OptionalNames<M>>]: Static<M[K]> }
+      & { -readonly [K in OptionalNames<M>]?: Static<M[K]> }
+    >
+
+/** Where a name of TypeBox is looked for that JSON does not show. */
+const hidden = (schema: object, name: string, value: unknown): void => {
+  Object.defineProperty(schema, name, { value, configurable: true, writable: true })
+}
+
+/** A kind: what JSON shows of it, and a check of what the standard keywords do not say, for TypeBox. */
+function kind<T>(json: object, options: Options = {}): Kind<T> {
+  const schema = { ...json, ...options }
+  hidden(schema, '~refine', [{
+    check: (value: unknown) => fits(schema, value),
+    error: () => 'is not a value of the kind',
+  }])
+  return schema as unknown as Kind<T>
+}
+
+const scalar = <T>(type: string, name: string, more: object = {}) =>
+  (options?: Options): Kind<T> => kind({ type, [`TypeDef:${name}`]: true, ...more }, options)
+
+const pair = { items: { type: 'number' }, minItems: 2, maxItems: 2 }
+
+export const Int8 = scalar<number>('integer', 'Int8')
+export const Int16 = scalar<number>('integer', 'Int16')
+export const Int32 = scalar<number>('integer', 'Int32')
+export const Int64 = scalar<number>('integer', 'Int64')
+export const Uint8 = scalar<number>('integer', 'Uint8')
+export const Uint16 = scalar<number>('integer', 'Uint16')
+export const Uint32 = scalar<number>('integer', 'Uint32')
+export const Uint64 = scalar<number>('integer', 'Uint64')
+export const Float16 = scalar<number>('number', 'Float16')
+export const Float32 = scalar<number>('number', 'Float32')
+export const Float64 = scalar<number>('number', 'Float64')
+export const BFloat16 = scalar<number>('number', 'BFloat16')
+export const Float8E4M3 = scalar<number>('number', 'Float8E4M3')
+export const Float8E5M2 = scalar<number>('number', 'Float8E5M2')
+export const Complex64 = scalar<[number, number]>('array', 'Complex64', pair)
+export const Complex128 = scalar<[number, number]>('array', 'Complex128', pair)
+/** One byte: 0 or 1. */
+export const Boolean = scalar<boolean>('boolean', 'Boolean')
+/** A time of RFC 3339, in nanoseconds. */
+export const Timestamp = scalar<string>('string', 'Timestamp', { format: 'date-time' })
+/** A text, in the heap. */
+export const Text = scalar<string>('string', 'String')
+/** Any bytes, in the heap; in JSON as base64. */
+export const Bytes = scalar<string>('string', 'Bytes', { contentEncoding: 'base64' })
+
+/** One of several texts; the order says which number each is. */
+export const Enum = <const V extends string>(values: readonly V[], options?: Options): Kind<V> =>
+  kind({ type: 'string', enum: [...values], 'TypeDef:Enum': true }, options)
+
+/** A JSON object of any names, in the heap. Its values are plain JSON. */
+export const Record = <K extends object = Kind<unknown>>(
+  values?: K, options?: Options,
+): Kind<{ [name: string]: Static<K> }> =>
+  kind({ type: 'object', additionalProperties: values ?? true, 'TypeDef:Record': true }, options)
+
+/** Any number of elements, in the heap; at the top of a schema of references a dataset of records. */
+export const Array = <K extends Kind<any>>(items: K, options?: Options): Kind<Static<K>[]> =>
+  kind({ type: 'array', items, 'TypeDef:Array': true }, options)
+
+/** So many elements, one after the other. */
+export const FixedArray = <K extends Kind<any>>(
+  items: K, count: number, options?: Options,
+): Kind<Static<K>[]> =>
+  kind({ type: 'array', items, minItems: count, maxItems: count, 'TypeDef:Array': true }, options)
+
+/** A member that may be absent. */
+export function Optional<K extends Kind<any>>(of: K): K & { '~optional': true } {
+  const own = Object.create(Object.getPrototypeOf(of), Object.getOwnPropertyDescriptors(of))
+  hidden(own, '~optional', true)
+  return own
+}
+
+function members(given: Members): [names: string[], properties: object, required: string[]] {
+  const pairs = (globalThis.Array.isArray(given) ? given : Object.entries(given)) as [string, Kind][]
+  const properties = Object.fromEntries(pairs)
+  const required = pairs.filter(([, member]) => !('~optional' in member)).map(([name]) => name)
+  const names = pairs.map(([name]) => name)
+  // Numbers stand first among the names of an object, wherever they were written.
+  if (!globalThis.Array.isArray(given) && names.some((name) => /^(0|[1-9]\d*)$/.test(name))) {
+    throw new TypeError(`the order of \`${names.join('`, `')}\` is lost: give members as pairs`)
+  }
+  return [names, properties, required]
+}
+
+/** Members one after the other, in the order in which they are given. */
+export function Struct<const M extends Members>(given: M, options?: Options): Kind<ObjectOf<M>> {
+  const [names, properties, required] = members(given)
+  return kind({ type: 'object', 'TypeDef:Struct': names, properties, required }, options)
+}
+
+/** One of several structs; the member `discriminator` of its JSON says which. */
+export const Union = <D extends string, const V extends globalThis.Record<string, Kind<any>>>(
+  discriminator: D, mapping: V, options?: Options,
+): Kind<{ [K in keyof V]: Flat<{ [P in D]: K } & Static<V[K]>> }[keyof V]> =>
+  kind({ type: 'object', 'TypeDef:Union': { discriminator }, mapping }, options)
+
+/** Names of element types of tensors: those of safetensors. */
+export type DType =
+  | 'F64' | 'F32' | 'F16' | 'BF16' | 'F8_E4M3' | 'F8_E5M2' | 'F8_E8M0' | 'F8_E4M3FNUZ' | 'F8_E5M2FNUZ'
+  | 'F6_E2M3' | 'F6_E3M2' | 'F4' | 'C64' | 'I64' | 'I32' | 'I16' | 'I8' | 'U64' | 'U32' | 'U16' | 'U8' | 'BOOL'
+
+/** A dimension: so many, any number, or the number that a name stands for in the whole file. */
+export type Dim = number | null | string
+
+/** What a header says of a tensor. */
+export interface TensorRef {
+  dtype: string
+  shape: number[]
+  data_offsets: [number, number]
+}
+
+/** What a header says of a blob. */
+export interface BlobRef {
+  entries: { count: number; data_offsets: [number, number] }
+  blob_data: TensorRef
+}
+
+/** Elements in row-major order: a reference, or, inside a record, its own bytes. */
+export const Tensor = (
+  of: { dtype?: DType | null; shape?: readonly Dim[] | null } = {}, options?: Options,
+): Kind<TensorRef> => kind({ type: 'object', 'TypeDef:Tensor': { ...of } }, options)
+
+/** Many runs of bytes; only as a reference. */
+export const Blob = (
+  content: 'utf-8' | 'bytes' | 'json' | DType, options?: Options,
+): Kind<BlobRef> => kind({ type: 'object', 'TypeDef:Blob': { content } }, options)
+
+/** An object of references, or of plain JSON: what a file's schema is at its top. */
+export function References<const M extends Members>(
+  given: M, options?: Omit<Options, 'align'> & { additionalProperties?: boolean | Kind<any> },
+): Kind<ObjectOf<M>> {
+  const [, properties, required] = members(given)
+  return kind({ type: 'object', properties, required }, options)
+}
+
+/** A list of references. */
+export const ReferenceList = <K extends Kind<any>>(
+  items: K, options?: Omit<Options, 'align'> & { minItems?: number; maxItems?: number },
+): Kind<Static<K>[]> => kind({ type: 'array', items }, options)

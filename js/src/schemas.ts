@@ -1,0 +1,83 @@
+import { Core, encode } from './core.js'
+import { HoldallError } from './errors.js'
+
+/** A path of a schema: what stands there, and where its bytes lie. */
+export interface OutlineRow {
+  /** The names of members with a dot between them, `[]` for the elements of an array. */
+  path: string
+  /** In a few words: `Int32`, `F32 [20, 5]`, `String []`. */
+  kind: string
+  /** Bytes from the start of what `base` says. */
+  offset: number | null
+  /** Bytes of one value. */
+  size: number | null
+  /** Bytes from one value to the next, in an array. */
+  stride: number | null
+  align: number | null
+  optional: boolean
+  /** What the offset counts from: a record, the start of an element in the heap; a reference in the header has none. */
+  base: 'header' | 'record' | 'heap'
+}
+
+/** One difference of two schemas. */
+export interface SchemaChange {
+  path: string
+  /** `added`, `removed`, `widened`, … */
+  change: string
+  /** What it means for who reads old files by the new schema. */
+  verdict: 'compatible' | 'needs-default' | 'needs-converter' | 'breaking'
+  old?: string
+  new?: string
+  values?: string[]
+}
+
+/** How two schemas differ, and the step of a version that this asks for. */
+export interface SchemaDiff {
+  bump: 'patch' | 'minor' | 'major'
+  changes: SchemaChange[]
+}
+
+let core: Promise<Core> | undefined
+
+/** The module that schemas are asked of: one for all, until it ends. */
+async function asked<T>(ask: (core: Core) => T): Promise<T> {
+  core ??= Core.create()
+  try {
+    return ask(await core)
+  } catch (e) {
+    if (!(e instanceof HoldallError) || e.code === 'wasm/trap') core = undefined
+    throw e
+  }
+}
+
+/** The bytes of a schema: of an object as JSON, of a text as it is. */
+const bytesOf = (schema: object | string): Uint8Array =>
+  encode(typeof schema === 'string' ? schema : JSON.stringify(schema))
+
+/** What a schema is one of: a record, or a file. Where it is not said it is what it looks like. */
+export interface SchemaOptions {
+  of?: 'record' | 'file' | undefined
+}
+
+const reading = ({ of }: SchemaOptions): number => (of === 'record' ? 1 : of === 'file' ? 2 : 0)
+
+/**
+ * Compiles a schema, and says what stands at each of its paths and where the bytes lie.
+ *
+ * @throws HoldallError the rule of schemas that is broken.
+ */
+export const outlineSchema = (
+  schema: object | string, options: SchemaOptions = {},
+): Promise<OutlineRow[]> =>
+  asked((core) => core.json<OutlineRow[]>('schema_outline', [reading(options)], bytesOf(schema)))
+
+/** Compares two schemas of one record, or of one file. */
+export function diffSchemas(
+  before: object | string, after: object | string, options: SchemaOptions = {},
+): Promise<SchemaDiff> {
+  const [old, now] = [bytesOf(before), bytesOf(after)]
+  const both = new Uint8Array(old.length + now.length)
+  both.set(old)
+  both.set(now, old.length)
+  return asked((core) => core.json<SchemaDiff>('schema_diff', [old.length, reading(options)], both))
+}

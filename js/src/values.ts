@@ -1,0 +1,93 @@
+import { broken } from './errors.js'
+
+/** A tagged value of CBOR. */
+export class Tagged {
+  constructor(readonly tag: number | bigint, readonly value: Value) {}
+}
+
+/** A simple value of CBOR without a meaning here. */
+export class Simple {
+  constructor(readonly number: number) {}
+}
+
+/**
+ * A value of an attribute. Integers that a double cannot hold are bigints, bytes a `Uint8Array`, and maps a `Map`, so
+ * that no name in a file is a name of an object's own.
+ */
+export type Value =
+  | null | undefined | boolean | number | bigint | string | Uint8Array | Value[]
+  | Map<Value, Value> | Tagged | Simple
+
+/** What the core writes for a value: JSON with objects of one key for what JSON has no form for. */
+export type Written = null | boolean | number | string | Written[] | { [key: string]: Written }
+
+/** Attributes of the pairs that the core gives. */
+export function attributesOf(pairs: [string, Written][]): ReadonlyMap<string, Value> {
+  return new Map(pairs.map(([name, value]) => [name, valueOf(value)]))
+}
+
+/** An integer that may be too large for a double: then the nearest. */
+export const nearest = (n: number | { $int: string }): number =>
+  typeof n === 'number' ? n : Number(n.$int)
+
+/** The value that the core wrote. */
+export function valueOf(written: Written): Value {
+  if (written === null || typeof written !== 'object') return written
+  if (Array.isArray(written)) return written.map(valueOf)
+  const [key, inner] = Object.entries(written)[0]!
+  switch (key) {
+    case '$int': return BigInt(inner as string)
+    case '$float': return floatOf(inner as string)
+    case '$bytes': return bytesOf(inner as string)
+    case '$undefined': return undefined
+    case '$simple': return new Simple(inner as number)
+    case '$tag': {
+      const [tag, value] = inner as [Written, Written]
+      return new Tagged(valueOf(tag) as number | bigint, valueOf(value))
+    }
+    default: {
+      const pairs = inner as [Written, Written][]
+      return new Map(pairs.map(([key, value]) => [valueOf(key), valueOf(value)]))
+    }
+  }
+}
+
+/** `nan`, `inf`, `-inf`, or the bits of another one that is not a number. */
+function floatOf(text: string): number {
+  return text === 'inf' ? Infinity : text === '-inf' ? -Infinity : NaN
+}
+
+function bytesOf(hex: string): Uint8Array {
+  const out = new Uint8Array(hex.length / 2)
+  for (let at = 0; at < out.length; at++) out[at] = parseInt(hex.slice(at * 2, at * 2 + 2), 16)
+  return out
+}
+
+/** Integers of attributes are below it. */
+const MOST = 2n ** 64n
+
+/** A value as the core reads it: JSON, with objects of one key for what JSON has no form for. */
+export function written(value: Value): string {
+  if (value === undefined) return '{"$undefined":true}'
+  if (typeof value === 'bigint') {
+    if (value >= -MOST && value < MOST) return String(value)
+    throw broken('js/number', `the integer ${value} is outside of -2^64..2^64`)
+  }
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    return `{"$float":"${Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf'}"}`
+  }
+  // A point makes it a float: beyond 2^53 JavaScript cannot tell which integer is meant.
+  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
+    return value.toExponential()
+  }
+  if (value === null || typeof value !== 'object') return JSON.stringify(value)
+  if (value instanceof Uint8Array) {
+    const hex = Array.from(value, (byte) => byte.toString(16).padStart(2, '0')).join('')
+    return `{"$bytes":"${hex}"}`
+  }
+  if (Array.isArray(value)) return `[${value.map(written).join()}]`
+  if (value instanceof Tagged) return `{"$tag":[${value.tag},${written(value.value)}]}`
+  if (value instanceof Simple) return `{"$simple":${value.number}}`
+  const pairs = [...value].map(([key, item]) => `[${written(key)},${written(item)}]`)
+  return `{"$map":[${pairs.join()}]}`
+}

@@ -1,0 +1,231 @@
+import { Core, encode, numbersOf } from './core.js'
+import type { TypedArray } from './elements.js'
+import { broken } from './errors.js'
+import { messageOf, type FileHandle } from './source.js'
+import { nodeModule } from './core.js'
+import { written, type Value } from './values.js'
+
+/** A tensor to be written. */
+export interface TensorInput {
+  /** Its elements, little-endian, row by row. */
+  data: TypedArray | Uint8Array
+  /** What they are, where the array does not say: `bf16`, `F8_E4M3`. */
+  dtype?: string | undefined
+  /** Its dimensions; one, as long as the array, where it is not said. */
+  shape?: readonly number[] | undefined
+  /** Attributes, where the format has a place for them. */
+  attributes?: ReadonlyMap<string, Value> | undefined
+}
+
+/** Tensors by their names. */
+export type TensorsInput =
+  | Readonly<Record<string, TypedArray | TensorInput>>
+  | ReadonlyMap<string, TypedArray | TensorInput>
+
+/** How a file is written. */
+export interface WriteOptions {
+  /** The format: `ztensor`, `safetensors`, `metatensor`, `gguf`. Of a path its extension says it. */
+  format?: string | undefined
+  /** Its version; the newest where it is not said. */
+  version?: string | undefined
+  /** Attributes of the file. */
+  attributes?: ReadonlyMap<string, Value> | undefined
+  /** The schema of a file of Metatensor; without it one is made from the tensors. */
+  schema?: object | undefined
+  /** Ends writing early. */
+  signal?: AbortSignal | undefined
+}
+
+/** How a file is saved. */
+export interface SaveOptions extends WriteOptions {
+  /** Whether a file that is there may be replaced. */
+  overwrite?: boolean | undefined
+}
+
+/** Where tensors lie in a file. */
+export interface Placed {
+  /** Bytes of the file. */
+  size: number
+  /** By their paths, in the order of the file; from where to where, in bytes. */
+  tensors: { name: string; start: number; end: number }[]
+}
+
+/** Bytes that are summed at a time. */
+const PIECE = 4 << 20
+
+const DTYPES: Record<string, string> = {
+  Float64Array: 'f64', Float32Array: 'f32', BigInt64Array: 'i64', Int32Array: 'i32',
+  Int16Array: 'i16', Int8Array: 'i8', BigUint64Array: 'u64', Uint32Array: 'u32',
+  Uint16Array: 'u16', Uint8Array: 'u8', Uint8ClampedArray: 'u8', Float16Array: 'f16',
+}
+
+interface Spec {
+  name: string
+  dtype: string
+  shape: readonly number[]
+  attributes: ReadonlyMap<string, Value> | undefined
+}
+
+/** A file as the core is told of it. */
+function told(format: string, specs: readonly Spec[], options: WriteOptions): Uint8Array {
+  const attributes = new Map(options.attributes)
+  if (options.schema !== undefined) attributes.set('metatensor.schema', JSON.stringify(options.schema))
+  const object = (of: ReadonlyMap<string, Value> | undefined) => written(new Map(of))
+  const tensors = specs.map(({ name, dtype, shape, attributes }) =>
+    `{"name":${JSON.stringify(name)},"dtype":${JSON.stringify(dtype)},` +
+    `"shape":${JSON.stringify(shape)},"attributes":${object(attributes)}}`)
+  const version = options.version === undefined ? '' : `"version":${JSON.stringify(options.version)},`
+  return encode(`{"format":${JSON.stringify(format)},${version}` +
+    `"attributes":${object(attributes)},"tensors":[${tensors.join()}]}`)
+}
+
+/** Begins a file: the order of its tensors, and its first bytes. */
+function begin(core: Core, told: Uint8Array): [order: number[], head: Uint8Array] {
+  const { bytes } = core.call('write_begin', [], told)
+  const [count = 0] = numbersOf(bytes.slice(0, 8))
+  const end = 8 + count * 8
+  return [numbersOf(bytes.slice(8, end)), bytes.slice(end)]
+}
+
+/** The bytes of a file, in order, as they are made: arrays are given as they lie in memory. */
+export async function* encodeTensors(
+  tensors: TensorsInput, options: WriteOptions & { format: string },
+): AsyncGenerator<Uint8Array> {
+  const all = [...(tensors instanceof Map ? tensors : Object.entries(tensors))] as
+    [string, TypedArray | TensorInput][]
+  const inputs = all.map(([name, given]) => inputOf(name, given))
+  const core = await Core.create()
+  const [order, head] = begin(core, told(options.format, inputs, options))
+  yield head
+  let end = head.length
+  for (let at = 0; at < order.length; at++) {
+    options.signal?.throwIfAborted()
+    const { name, bytes } = inputs[order[at]!]!
+    const [start = 0, len, sums] = core.numbers('write_place', [at, BigInt(end)])
+    if (bytes.length !== len) {
+      throw broken('write/length', `${bytes.length} bytes were given, its shape takes ${len}`, { tensor: name })
+    }
+    if (start > end) yield new Uint8Array(start - end)
+    if (sums === 1) {
+      for (let from = 0; from < len; from += PIECE) {
+        core.call('write_sum', [], bytes.subarray(from, from + PIECE))
+      }
+    }
+    if (len > 0) yield bytes
+    core.call('write_placed', [at])
+    end = start + len
+  }
+  const tail = core.call('write_finish', [BigInt(end)]).bytes.slice()
+  if (tail.length > 0) yield tail
+}
+
+/** A file in memory. */
+export async function toBytes(
+  tensors: TensorsInput, options: WriteOptions & { format: string },
+): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = []
+  for await (const piece of encodeTensors(tensors, options)) pieces.push(piece)
+  const out = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0))
+  let at = 0
+  for (const piece of pieces) {
+    out.set(piece, at)
+    at += piece.length
+  }
+  return out
+}
+
+/** What is written to. */
+export type Target = string | URL | WritableStream<Uint8Array>
+
+/**
+ * Writes a file: to a path, where it appears when all of it is there, or to a stream, which is closed then.
+ */
+export async function save(to: Target, tensors: TensorsInput, options: SaveOptions = {}): Promise<void> {
+  if (to instanceof WritableStream) {
+    const { format } = options
+    if (format === undefined) throw broken('write/extension', 'a stream has no name')
+    const writer = to.getWriter()
+    try {
+      for await (const piece of encodeTensors(tensors, { ...options, format })) await writer.write(piece)
+      await writer.close()
+    } catch (e) {
+      await writer.abort(e).catch(() => {})
+      throw e
+    }
+    return
+  }
+  const name = String(to)
+  const format = options.format ?? (await formatOf(name))
+  const { open, rename, link, rm } = await nodeModule('node:fs/promises')
+  const path: string = to instanceof URL || /^file:/i.test(name)
+    ? (await nodeModule('node:url')).fileURLToPath(name)
+    : name
+  const own = `${path}.${crypto.randomUUID().slice(0, 8)}.part`
+  let handle: (FileHandle & { write(bytes: Uint8Array): Promise<{ bytesWritten: number }>; sync(): Promise<void> }) | undefined
+  try {
+    handle = await open(own, 'wx')
+    for await (const piece of encodeTensors(tensors, { ...options, format })) {
+      for (let at = 0; at < piece.length; ) {
+        at += (await handle!.write(piece.subarray(at, at + (1 << 30)))).bytesWritten
+      }
+    }
+    await handle!.sync()
+    await handle!.close()
+    handle = undefined
+    if (options.overwrite === true) {
+      await rename(own, path)
+    } else {
+      // A link, unlike a name, replaces nothing.
+      await link(own, path)
+      await rm(own)
+    }
+  } catch (e) {
+    await handle?.close().catch(() => {})
+    await rm(own, { force: true }).catch(() => {})
+    const { code } = e as { code?: unknown }
+    if (code === 'EEXIST') throw broken('write/exists', 'the file exists', { source: name, cause: e })
+    if (typeof code === 'string' && /^E[A-Z]+$/.test(code)) {
+      throw broken('io/failed', messageOf(e), { source: name, cause: e })
+    }
+    throw e
+  }
+}
+
+/** The format that a file name's extension says. */
+async function formatOf(name: string): Promise<string> {
+  const formats = (await Core.create()).json<{ id: string; extensions: string[] }[]>('format_list')
+  const extension = /\.([^./\\]+)$/.exec(name)?.[1]?.toLowerCase() ?? ''
+  const found = formats.find((format) => format.extensions.includes(extension))
+  if (found === undefined) {
+    throw broken('write/extension', `the name \`${name}\` says no format`, { source: name })
+  }
+  return found.id
+}
+
+function inputOf(name: string, given: TypedArray | TensorInput): Spec & { bytes: Uint8Array } {
+  const input: TensorInput = ArrayBuffer.isView(given) ? { data: given as TypedArray } : given
+  const { data, shape = [data.length], attributes } = input
+  const dtype = input.dtype ?? DTYPES[data.constructor.name]
+  if (dtype === undefined) {
+    throw broken('js/source', `nothing is written of a ${data.constructor.name}`, { tensor: name })
+  }
+  return { name, dtype, shape, attributes, bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) }
+}
+
+/** Where tensors lie in a file of Metatensor under a schema. */
+export async function placeTensors(
+  schema: object, tensors: readonly { name: string; dtype: string; shape: number[] }[],
+): Promise<Placed> {
+  const core = await Core.create()
+  const specs = tensors.map((tensor) => ({ ...tensor, attributes: undefined }))
+  const [order, head] = begin(core, told('metatensor', specs, { schema }))
+  const out: Placed = { size: head.length, tensors: [] }
+  order.forEach((number, at) => {
+    const [start = 0, len = 0] = core.numbers('write_place', [at, BigInt(out.size)])
+    core.call('write_placed', [at])
+    out.tensors.push({ name: tensors[number]!.name, start, end: start + len })
+    out.size = start + len
+  })
+  out.size += core.call('write_finish', [BigInt(out.size)]).bytes.length
+  return out
+}

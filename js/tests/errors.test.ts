@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { HoldallError, formats, fromBytes, open } from 'holdall'
+import { Core, encode } from '../dist/core.js'
+import { RULES, knowsRemedy } from '../dist/errors.js'
+import { corpus, read, root } from './corpus.js'
+
+const accepted = (path: string) => join(corpus, 'accept', path)
+
+test('rules that the package finds broken are those of the library', () => {
+  const rows = new Map<string, string[]>()
+  for (const line of readFileSync(join(root, 'docs/rules.md'), 'utf8').split('\n')) {
+    const cells = line.split('|').map((cell) => cell.trim())
+    if (cells[1]?.startsWith('`')) rows.set(cells[1].slice(1, -1), cells)
+  }
+  assert.ok(rows.size > 100)
+  for (const [code, { kind, hint }] of Object.entries(RULES)) {
+    if (/^(js|wasm)\//.test(code)) {
+      assert.ok(!rows.has(code), code)
+      continue
+    }
+    const row = rows.get(code)
+    assert.ok(row !== undefined, code)
+    assert.equal(row[2], kind, code)
+    if (hint !== undefined) assert.ok(row[3]!.includes(`*Hint: ${hint}.*`), `${code}: ${row[3]}`)
+  }
+  // Those that the module has, because the pure crates do not.
+  const rust = readFileSync(join(root, 'js/wasm/src/check.rs'), 'utf8')
+  const found = [...rust.matchAll(/: Malformed "(records\/\w+)"\s+"((?:[^"])*)";/g)]
+  assert.equal(found.length, 3)
+  for (const [, code, text] of found) {
+    const words = text!.replace(/\\\n\s*/g, '').replace(/\s+/g, ' ')
+    assert.equal(rows.get(code!)?.[3], words)
+  }
+})
+
+test('every remedy of the library is known', async () => {
+  const names = (await Core.create()).json<string[]>('remedy_list')
+  assert.ok(names.length > 20)
+  assert.deepEqual(names.filter((name) => !knowsRemedy(name)), [])
+})
+
+test('formats are listed', async () => {
+  const all = await formats()
+  const ids = all.map((format) => format.id)
+  for (const id of ['ztensor', 'metatensor', 'safetensors', 'gguf', 'pytorch', 'carton']) {
+    assert.ok(ids.includes(id), id)
+  }
+  assert.ok(all.find((format) => format.id === 'safetensors')!.extensions.includes('safetensors'))
+})
+
+test('an error says what, where and what now', async () => {
+  const bytes = read(accepted('ztensor/v1.1-zstd.zt'))
+  const file = await open(fromBytes(bytes, 'a.zt'), { limits: { decoded_len: 40 } })
+  const wrong: HoldallError[] = []
+  for (const tensor of file.tensors) {
+    for (const { role } of tensor.components) {
+      await tensor.bytes({ role }).catch((e: unknown) => wrong.push(e as HoldallError))
+    }
+  }
+  const e = wrong[0]!
+  assert.ok(e instanceof HoldallError && e instanceof Error)
+  assert.equal(e.code, 'zstd/decoded-len')
+  assert.equal(e.kind, 'limit')
+  assert.equal(e.source, 'a.zt')
+  assert.ok(file.has(e.tensor!))
+  assert.ok(file.tensor(e.tensor!).components.some((c) => c.role === e.component))
+  assert.equal(e.remedies[0]!.do, 'raise_limit')
+  assert.equal(e.remedies[0]!.limit, 'decoded_len')
+  assert.match(e.advice!, /raise the limit: `\{ limits: \{ decoded_len: \d+ \} \}`/)
+  assert.ok(e.message.startsWith('a.zt: tensor'), e.message)
+  assert.ok(e.message.endsWith('[zstd/decoded-len]'), e.message)
+})
+
+test('limits are kept', async () => {
+  const cases: [string, string, Record<string, number>][] = [
+    ['cbor/too-many-values', 'ztensor/v1.2-quantized.zt', { attribute_values: 3 }],
+    ['gguf/header-limit', 'gguf/gguf_quant_legacy.gguf', { header_len: 100 }],
+    ['index/too-many-tensors', 'ztensor/v1.2-dense_all.zt', { tensors: 5 }],
+    ['safetensors/header-limit', 'safetensors/st_fp8.safetensors', { header_len: 100 }],
+    ['zip/directory-len', 'carton/made-minimal.carton', { header_len: 50 }],
+    ['ztensor/manifest-len', 'ztensor/v1.2-dense_all.zt', { manifest_len: 1000 }],
+  ]
+  for (const [code, path, limits] of cases) {
+    await assert.rejects(open(read(accepted(path)), { limits }), { code })
+  }
+  const sparse = await open(read(accepted('ztensor/v1.2-sparse.zt')), { limits: { decoded_len: 40 } })
+  const codes = await Promise.all(sparse.tensors.map((t) => t.array().then(() => '', (e) => e.code)))
+  assert.ok(codes.includes('layout/dense-limit'), codes.join())
+  await assert.rejects(open(read(accepted('ztensor/v1.2-sparse.zt')), {
+    limits: { no_such: 1 } as object,
+  }), { code: 'wasm/call' })
+})
+
+test('a module that ended is replaced', async () => {
+  const file = await open(accepted('ztensor/v1.2-dense_all.zt'))
+  const [tensor] = file.tensors
+  const before = await tensor!.array()
+  const core = file.peek()
+  // More than there is room for: the module ends.
+  assert.throws(() => core.call('names', [], { length: 2 ** 32 - 16 } as Uint8Array), { code: 'wasm/trap' })
+  assert.ok(core.isDead)
+  assert.throws(() => core.call('names'), { code: 'wasm/trap' })
+  assert.deepEqual(await tensor!.array(), before)
+  assert.notEqual(file.peek(), core)
+  assert.equal((await file.verify()).verdict, 'sound')
+  await file.close()
+  await assert.rejects(tensor!.array(), { code: 'js/closed' })
+})
+
+test('the module is held to its order', async () => {
+  const core = await Core.create()
+  for (const name of ['names', 'decode', 'gaps']) {
+    assert.throws(() => core.call(name, name === 'decode' ? [0n] : []), { code: 'wasm/call' })
+  }
+  assert.throws(() => core.call('push', [7, 0, 0n], encode('x')), { code: 'wasm/call' })
+  assert.ok(!core.isDead)
+})
+
+test('names of an object in JavaScript are names like others', async () => {
+  const header = {
+    __metadata__: { ['__proto__']: 'a', constructor: 'b', toString: 'c' },
+    ['__proto__']: { dtype: 'U8', shape: [1], data_offsets: [0, 1] },
+    constructor: { dtype: 'U8', shape: [1], data_offsets: [1, 2] },
+  }
+  // JSON.stringify leaves out what is set by `__proto__:` above.
+  const text = `{"__metadata__":{"__proto__":"a","constructor":"b"},"__proto__":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},` +
+    `"constructor":${JSON.stringify(header.constructor)}}`
+  const head = encode(text)
+  const bytes = new Uint8Array(8 + head.length + 2)
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(head.length), true)
+  bytes.set(head, 8)
+  bytes.set([5, 6], 8 + head.length)
+  const file = await open(bytes)
+  assert.deepEqual(file.names, ['__proto__', 'constructor'])
+  assert.equal(file.attributes.get('__proto__'), 'a')
+  assert.equal(file.attributes.get('toString'), undefined)
+  assert.deepEqual([...(await file.tensor('__proto__').array())], [5])
+  assert.ok(!file.has('toString'))
+  await assert.rejects(async () => file.tensor('toString'), { code: 'file/no-tensor' })
+})

@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'node:test'
+import { open, fromUrl } from 'holdall'
+import { safetensors } from './corpus.js'
+
+const values = new Float32Array(500_000).map((_, at) => at)
+const data = new Uint8Array(values.buffer)
+const bytes = safetensors({ w: ['F32', [500, 1000], data], v: ['U8', [3], new Uint8Array([1, 2, 3])] })
+
+interface Server {
+  url: string
+  asked: string[]
+}
+
+/** Runs `work` with a server whose answers `answer` gives. */
+async function serving(
+  answer: (request: IncomingMessage, response: ServerResponse, number: number) => void,
+  work: (server: Server) => Promise<void>,
+): Promise<void> {
+  const asked: string[] = []
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.headers.range ?? ''}`.trim())
+    answer(request, response, asked.length)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  try {
+    await work({ url: `http://127.0.0.1:${port}/model.safetensors`, asked })
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+interface How {
+  etag?: string
+  hideLength?: boolean
+  of?: Uint8Array
+}
+
+/** A server as they are meant to be. */
+function ranged(request: IncomingMessage, response: ServerResponse, how: How = {}): void {
+  const { etag, hideLength, of = bytes } = how
+  if (etag !== undefined) response.setHeader('ETag', etag)
+  const found = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '')
+  if (found === null) {
+    response.setHeader('Content-Length', of.length)
+    response.end(request.method === 'HEAD' ? undefined : of)
+    return
+  }
+  const [start, end] = [Number(found[1]), Math.min(Number(found[2]) + 1, of.length)]
+  if (start >= of.length) {
+    response.writeHead(416, { 'Content-Range': `bytes */${of.length}` }).end()
+    return
+  }
+  const range = { 'Content-Range': `bytes ${start}-${end - 1}/${of.length}` }
+  response.writeHead(206, { ...(hideLength ? {} : range), 'Content-Length': end - start })
+  response.end(of.subarray(start, end))
+}
+
+test('a file on a server is opened by one request and read by ranges', async () => {
+  await serving((q, a) => ranged(q, a, { etag: '"1"' }), async ({ url, asked }) => {
+    const file = await open(url)
+    assert.deepEqual(asked, ['GET bytes=0-262143'])
+    assert.equal(file.size, bytes.length)
+    assert.equal(file.name, url)
+    assert.deepEqual(await file.tensor('w').rows(400, 402), values.subarray(400_000, 402_000))
+    assert.equal(asked.length, 2)
+    assert.deepEqual(await file.tensor('w').array(), values)
+    assert.equal((await file.verify()).verdict, 'sound')
+  })
+})
+
+test('a server that sends the whole file is taken at its word', async () => {
+  await serving((_, a) => a.end(bytes), async ({ url, asked }) => {
+    const file = await open(url)
+    assert.deepEqual(await file.tensor('w').array(), values)
+    assert.equal(asked.length, 1)
+    await assert.rejects(open(url, { limits: { fetched_len: 1000 } }), { code: 'http/too-long' })
+  })
+  // One that does not say how long it is, too.
+  await serving((_, a) => {
+    a.write(bytes.subarray(0, 1000))
+    a.end(bytes.subarray(1000))
+  }, async ({ url }) => {
+    await assert.rejects(open(url, { limits: { fetched_len: 1000 } }), { code: 'http/too-long' })
+    assert.equal((await open(url)).length, 2)
+  })
+})
+
+test('a length that is hidden is found in another way', async () => {
+  await serving((q, a) => ranged(q, a, { hideLength: true }), async ({ url, asked }) => {
+    const file = await open(url)
+    assert.equal(file.size, bytes.length)
+    assert.deepEqual(asked, ['GET bytes=0-262143', 'HEAD'])
+  })
+  await serving((q, a) => {
+    if (q.method === 'HEAD') a.writeHead(403).end()
+    else ranged(q, a, { hideLength: true })
+  }, async ({ url, asked }) => {
+    const file = await open(url)
+    assert.equal(file.size, bytes.length)
+    assert.deepEqual(asked, ['GET bytes=0-262143', 'HEAD', 'GET'])
+    assert.deepEqual(await file.tensor('v').array(), new Uint8Array([1, 2, 3]))
+  })
+  // A short file tells by its end.
+  const short = bytes.subarray(0, 100)
+  await serving((q, a) => ranged(q, a, { hideLength: true, of: short }), async ({ url, asked }) => {
+    assert.equal((await fromUrl(url)).size, 100)
+    assert.equal(asked.length, 1)
+  })
+})
+
+test('a file that was replaced is noticed', async () => {
+  await serving((q, a, n) => ranged(q, a, { etag: n === 1 ? '"1"' : '"2"' }), async ({ url }) => {
+    const file = await open(url)
+    await assert.rejects(file.tensor('w').array(), { code: 'http/changed', source: url })
+  })
+  const other = bytes.slice(0, -1)
+  await serving((q, a, n) => ranged(q, a, { of: n === 1 ? bytes : other }), async ({ url }) => {
+    const file = await open(url)
+    await assert.rejects(file.tensor('w').array(), { code: 'http/changed' })
+  })
+  await serving((q, a, n) => ranged(q, a, { of: n === 1 ? bytes : new Uint8Array(1) }), async ({ url }) => {
+    const file = await open(url)
+    await assert.rejects(file.tensor('w').rows(499, 500), { code: 'http/changed' })
+  })
+})
+
+test('a server that lies, fails or breaks off is told of', async () => {
+  await serving((_, a) => a.writeHead(404).end('no'), async ({ url, asked }) => {
+    await assert.rejects(open(url), { code: 'http/status' })
+    assert.equal(asked.length, 1)
+  })
+  // Other bytes than were asked for.
+  await serving((q, a, n) => {
+    if (n > 1) q.headers.range = 'bytes=5-9'
+    ranged(q, a)
+  }, async ({ url }) => {
+    const file = await open(url)
+    await assert.rejects(file.tensor('w').rows(499, 500), { code: 'http/answer' })
+  })
+  // Fewer bytes than were asked for, each time.
+  await serving((q, a, n) => {
+    const found = /^bytes=(\d+)-(\d+)$/.exec(q.headers.range!)!
+    if (n === 1) return ranged(q, a)
+    const range = `bytes ${found[1]}-${found[2]}/${bytes.length}`
+    a.writeHead(206, { 'Content-Range': range }).end(new Uint8Array(10))
+  }, async ({ url }) => {
+    const file = await open(url)
+    await assert.rejects(file.tensor('w').rows(499, 500), { code: 'http/answer' })
+  })
+  // For a moment only.
+  await serving((q, a, n) => (n === 2 ? a.writeHead(503).end() : ranged(q, a)), async ({ url, asked }) => {
+    const file = await open(url)
+    assert.deepEqual(await file.tensor('w').rows(499, 500), values.subarray(499_000))
+    assert.equal(asked.length, 3)
+  })
+  await assert.rejects(open('http://127.0.0.1:9/x'), { code: 'http/failed' })
+  await assert.rejects(open('http://'), { code: 'http/url' })
+})
+
+test('a server that stalls is not waited for', async () => {
+  await serving(() => {}, async ({ url }) => {
+    const before = Date.now()
+    await assert.rejects(open(url, { timeout: 100 }), { code: 'http/slow' })
+    assert.ok(Date.now() - before < 5000)
+  })
+  await serving((_, a) => {
+    a.writeHead(206, { 'Content-Range': `bytes 0-262143/${bytes.length}` })
+    a.write(bytes.subarray(0, 100))
+  }, async ({ url }) => {
+    await assert.rejects(open(url, { timeout: 100 }), { code: 'http/slow' })
+  })
+  await serving(() => {}, async ({ url }) => {
+    await assert.rejects(open(url, { signal: AbortSignal.timeout(50) }), { name: 'TimeoutError' })
+  })
+})
+
+test('a server that stops giving ranges is told of', async () => {
+  await serving((q, a, n) => (n === 1 ? ranged(q, a) : a.end(bytes)), async ({ url }) => {
+    const file = await open(url)
+    assert.deepEqual(await file.tensor('w').rows(499, 500), values.subarray(499_000))
+    const strict = await open(url, { limits: { fetched_len: 3_000_000 } })
+    assert.equal(strict.length, 2)
+  })
+})

@@ -1,0 +1,211 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { diffSchemas, open, toBytes } from 'holdall'
+import {
+  ArrayOf, Blob, Field, LayoutHostConfig, List, Model, Struct, Tensor, reconcile, render, renderTo,
+  type AnyNode, type HostConfig, type Node,
+} from 'holdall/layout'
+import * as s from 'holdall/schema'
+
+/** A layer: a component of components. */
+const Layer = ({ name, out }: { name: string; out: number }): Node => (
+  <Struct name={name}>
+    <Tensor name="weight" dtype="F32" shape={[out, 1, 5, 5]} />
+    {['bias', 'running_mean'].map((name) => <Tensor key={name} name={name} dtype="F32" shape={[out]} />)}
+    <>
+      <Tensor name="running_var" dtype="F32" shape={[out]} />
+      {null}
+      {false}
+    </>
+  </Struct>
+)
+
+const tree = (out = 20): Node => (
+  <Model additionalProperties={false}>
+    <Layer name="conv1" out={out} />
+    <Layer name="conv2" out={20} />
+  </Model>
+)
+
+const layer = (out: number) => s.References({
+  weight: s.Tensor({ dtype: 'F32', shape: [out, 1, 5, 5] }), bias: s.Tensor({ dtype: 'F32', shape: [out] }),
+  running_mean: s.Tensor({ dtype: 'F32', shape: [out] }), running_var: s.Tensor({ dtype: 'F32', shape: [out] }),
+})
+
+test('a tree is rendered to the schema that the builders make', () => {
+  const own = s.References({ conv1: layer(20), conv2: layer(20) }, { additionalProperties: false })
+  assert.deepEqual(render(tree()).schema, s.toSchema(own))
+})
+
+test('a tree says where its tensors lie, in a file that has them', async () => {
+  const layout = render(tree())
+  const { size, tensors } = await layout.place()
+  assert.equal(tensors.length, 8)
+  const weight = tensors.find(({ name }) => name === 'conv1.weight')!
+  assert.equal(weight.end - weight.start, 2000)
+  // They are where the file has them that is written under the schema.
+  const data = Object.fromEntries(layout.tensors.map(({ name, shape }, at) => {
+    const count = shape.reduce((product, n) => product * n, 1)
+    return [name, { data: new Float32Array(count).fill(at), shape }]
+  }))
+  const bytes = await toBytes(data, { format: 'metatensor', schema: layout.schema })
+  assert.equal(bytes.length, size)
+  const file = await open(bytes)
+  for (const { name, start, end } of tensors) {
+    const [c] = file.tensor(name).components
+    assert.deepEqual([c!.offset, c!.storedLen], [start, end - start], name)
+  }
+  assert.equal(JSON.stringify(JSON.parse(file.attributes.get('metatensor.schema') as string)), JSON.stringify(layout.schema))
+  assert.equal((await file.verify()).verdict, 'sound')
+})
+
+test('every component is rendered', async () => {
+  const layout = render(
+    <Model title="a dataset">
+      <ArrayOf name="photos">
+        <Field name="id" type={s.Uint32()} />
+        <Field name="caption" type={s.Text()} optional />
+        <Struct name="at" align="natural">
+          <Field name="lat" type={s.Float64()} />
+          <Field name="lon" type={s.Float64()} />
+        </Struct>
+        <Tensor name="pixels" dtype="U8" shape={[8, 8]} />
+        <ArrayOf name="rgb" of={s.Uint8()} count={3} />
+        <ArrayOf name="boxes">
+          <Field name="x" type={s.Int16()} />
+        </ArrayOf>
+      </ArrayOf>
+      <Blob name="texts" content="utf-8" />
+      <List name="layers" minItems={1}>
+        <Tensor name="w" shape={['n', null]} />
+      </List>
+      <Tensor name="a.b" dtype="F32" shape={[1]} optional />
+    </Model>,
+  )
+  assert.deepEqual(layout.schema, s.toSchema(s.References({
+    photos: s.Array(s.Struct({
+      id: s.Uint32(),
+      caption: s.Optional(s.Text()),
+      at: s.Struct({ lat: s.Float64(), lon: s.Float64() }, { align: 'natural' }),
+      pixels: s.Tensor({ dtype: 'U8', shape: [8, 8] }),
+      rgb: s.FixedArray(s.Uint8(), 3),
+      boxes: s.Array(s.Struct({ x: s.Int16() })),
+    })),
+    texts: s.Blob('utf-8'),
+    layers: s.ReferenceList(s.References({ w: s.Tensor({ shape: ['n', null] }) }), { minItems: 1 }),
+    'a.b': s.Optional(s.Tensor({ dtype: 'F32', shape: [1] })),
+  }, { title: 'a dataset' })))
+  const outline = await layout.outline()
+  assert.equal(outline.find(({ path }) => path === 'photos[].at.lon')?.offset, 32)
+  assert.deepEqual(layout.tensors, [{ name: 'a\\.b', dtype: 'F32', shape: [1] }])
+  await assert.rejects(layout.place(), /how long `photos` is/)
+})
+
+test('trees of other libraries are rendered', () => {
+  const h = (type: unknown, props: object | null, ...children: unknown[]) => ({ type, props, children })
+  const other = h('Model', { additionalProperties: false },
+    h(({ children }: { children: unknown }) => h('Fragment', null, children) as never, null,
+      h('Struct', { name: 'conv1' }, [h('Tensor', { name: 'w', dtype: 'F32', shape: [1] })])))
+  const own = <Model additionalProperties={false}><Struct name="conv1"><Tensor name="w" dtype="F32" shape={[1]} /></Struct></Model>
+  assert.deepEqual(render(other as AnyNode).schema, render(own).schema)
+  // Another host makes something else of it.
+  const names: HostConfig<string[]> = {
+    createInstance: (type, props) => [`${type} ${String(props['name'] ?? '')}`.trim()],
+    appendChild: (parent, child) => parent.push(...child),
+  }
+  assert.deepEqual(renderTo(own, names), ['Model', 'Struct conv1', 'Tensor w'])
+  assert.equal(renderTo(own, LayoutHostConfig).children[0]!.children[0]!.props['name'], 'w')
+})
+
+test('trees are compared, and what changed is a step of the version', async () => {
+  assert.deepEqual(await reconcile(tree(), tree()), { bump: 'patch', changes: [] })
+  const { bump, changes } = await reconcile(tree(), tree(40))
+  assert.equal(bump, 'major')
+  assert.ok(changes.some(({ path, change }) => path === 'conv1.weight' && change === 'shape'))
+  const more = <Model additionalProperties={false}><Layer name="conv1" out={20} /><Layer name="conv2" out={20} /><Tensor name="scale" dtype="F32" shape={[]} optional /></Model>
+  const added = await reconcile(tree(), more)
+  assert.deepEqual([added.bump, added.changes[0]!.change, added.changes[0]!.path], ['minor', 'added', 'scale'])
+  assert.equal((await reconcile(more, tree())).bump, 'major')
+})
+
+/** Numbers that are the same for a seed. */
+function* numbers(seed: number): Generator<number> {
+  for (let x = seed; ; ) {
+    x = (Math.imul(x, 1664525) + 1013904223) >>> 0
+    yield x >>> 8
+  }
+}
+
+test('what the trees say is what the core says of the schemas that they stand for', async () => {
+  const next = numbers(7)
+  const pick = (n: number): number => next.next().value! % n
+  const dtypes = ['F32', 'F16', 'I64'] as const
+  /** A tree, and the schema of it by the builders. */
+  const make = (depth: number): [Node[], [string, s.Kind<any>][]] => {
+    const nodes: Node[] = []
+    const members: [string, s.Kind<any>][] = []
+    for (const name of ['a', 'b', 'c', 'd'].filter(() => pick(3) > 0)) {
+      const optional = pick(4) === 0
+      const put = (node: Node, kind: s.Kind<any>) => {
+        nodes.push(node)
+        members.push([name, optional ? s.Optional(kind) : kind])
+      }
+      if (depth > 0 && pick(3) === 0) {
+        const [inner, own] = make(depth - 1)
+        put(<Struct name={name} optional={optional}>{inner}</Struct>, s.References(own))
+      } else if (pick(4) === 0) {
+        const type = [s.Int8(), s.Int32(), s.Float32()][pick(3)]!
+        put(
+          <ArrayOf name={name} optional={optional}><Field name="x" type={type} /></ArrayOf>,
+          s.Array(s.Struct({ x: type })),
+        )
+      } else {
+        const dtype = dtypes[pick(3)]!
+        const shape = [pick(3), pick(2) === 0 ? null : 4]
+        put(<Tensor name={name} dtype={dtype} shape={shape} optional={optional} />, s.Tensor({ dtype, shape }))
+      }
+    }
+    return [nodes, members]
+  }
+  const bumps = new Set<string>()
+  for (let n = 0; n < 60; n++) {
+    const [before, old] = make(2)
+    const [after, now] = make(2)
+    if (n % 3 === 0) {
+      // The same, and a tensor that may be there.
+      after.splice(0, after.length, ...before, <Tensor name="z" dtype="F32" optional />)
+      now.splice(0, now.length, ...old, ['z', s.Optional(s.Tensor({ dtype: 'F32' }))])
+    }
+    const found = await reconcile(<Model>{before}</Model>, <Model>{after}</Model>)
+    const expected = await diffSchemas(s.toSchema(s.References(old)), s.toSchema(s.References(now)), { of: 'file' })
+    assert.deepEqual(found, expected)
+    bumps.add(found.bump)
+  }
+  assert.ok(bumps.size > 1)
+})
+
+test('what is no layout is refused', () => {
+  assert.throws(() => render(<Struct name="a" />), /a layout is a `Model`/)
+  assert.throws(() => render(<Model><Model /></Model>), /a `Model` stands in nothing/)
+  assert.throws(() => render({ type: 'Model', props: { children: [{ type: 'div', props: {} }] } }), /`div` is no component/)
+  assert.throws(() => render({ type: 'Model', props: { children: ['text'] } }), /`text` is no component/)
+  assert.throws(() => render({ type: 'Model', props: { children: [{ type: 'Tensor', props: {} }] } }), /no name/)
+  assert.throws(() => render(<Model><Tensor name="a" /><Blob name="a" content="json" /></Model>), /two members are called `a`/)
+  assert.throws(() => render(<Model><ArrayOf name="a"><Blob name="b" content="json" /></ArrayOf></Model>), /in a record: `b`/)
+})
+
+/** What TypeScript refuses: never called. */
+export const refused = () => [
+  // @ts-expect-error There are no elements of HTML.
+  <div />,
+  // @ts-expect-error A tensor has a name.
+  <Tensor dtype="F32" />,
+  // @ts-expect-error There is no such element type.
+  <Tensor name="a" dtype="F33" />,
+  // @ts-expect-error A shape is a list.
+  <Tensor name="a" shape={3} />,
+  // @ts-expect-error A blob says what it holds.
+  <Blob name="a" />,
+  // @ts-expect-error A model has no name.
+  <Model name="a" />,
+]

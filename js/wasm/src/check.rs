@@ -1,0 +1,187 @@
+//! What verifying finds out besides digests and decoding: how components fit together, records, blobs, gaps.
+
+use crate::file::File;
+use crate::json::CALL;
+use crate::records;
+use crate::view::{Held, get};
+use crate::{Answer, le};
+use holdall_core::layout::quantized::Quantized;
+use holdall_core::layout::sparse::{Coo, Csr};
+use holdall_core::{DType, Error, Layout, Limits, Role, TensorInfo, formats};
+use holdall_json::parse;
+use holdall_schema::record::rules::{
+    ENTRY_ALIGN, ENTRY_BOUNDS, ENTRY_EMPTY, ENTRY_LENGTH, JSON, TOO_LARGE, UTF8,
+};
+use holdall_schema::{Content, Entry, KIND_ATTRIBUTE, Node, Root, Schema, SchemaLimits, normal};
+
+holdall_core::error::rules! {
+    /// Rules of datasets and blobs, which the library has above the pure crates. A test of the package holds them
+    /// against `docs/rules.md`.
+    pub static RULES;
+
+    /// No schema of the records.
+    pub KIND: Malformed "records/kind"
+        "A tensor of the layout `records` or `blob` has the attribute `metatensor.kind`: the JSON \
+         text of its schema.";
+    /// Components that do not fit their count.
+    pub SIZE: Malformed "records/size"
+        "A dataset and a blob have one dimension, and as many bytes as so many records or entries \
+         take.";
+    /// A heap too many, or none.
+    pub HEAP: Malformed "records/heap"
+        "A dataset has the component `blob_data` where its records have entries, and only there.";
+}
+
+/// Checks how the components of a tensor fit together. The answer is a byte where nothing here knows how.
+pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
+    let found = match info.layout() {
+        Layout::SparseCsr | Layout::PackedCsr => Csr::of(&info, get(&info, held), limits).map(drop),
+        Layout::SparseCoo | Layout::PackedCoo => Coo::of(&info, get(&info, held), limits).map(drop),
+        Layout::QuantizedGroup => Quantized::of(&info, get(&info, held)).map(drop),
+        Layout::Dense | Layout::Blocks(_) | Layout::Strided => Ok(()),
+        Layout::Records => records::check(&info, held, limits),
+        Layout::Blob => blob(&info, held, limits),
+        _ => return Ok(Answer::Done(vec![1])),
+    };
+    found.map(|()| Answer::NOTHING).map_err(|e| e.in_tensor(info.name()))
+}
+
+fn blob(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
+    let limits_of_schemas = limits.of_schemas();
+    let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normal)?;
+    let schema = Schema::compile(&json, &limits_of_schemas)?;
+    let content = match schema.root() {
+        Root::References(node) => match schema.node(node) {
+            Node::Blob { content, .. } => *content,
+            _ => return Err(KIND.broken("the schema is not that of a blob")),
+        },
+        Root::Record(_) => return Err(KIND.broken("the schema is not that of a blob")),
+    };
+    let count = count(info)?;
+    let get = get(info, held);
+    let component = info.component(&Role::Entries);
+    if let Some(dtype) = component.map(|c| c.dtype).filter(|dtype| *dtype != DType::U64) {
+        let message = format!("the entries are {dtype}, not u64");
+        return Err(SIZE.broken(message).in_component(Role::Entries));
+    }
+    let entries = get(&Role::Entries)?;
+    if count.checked_mul(Entry::LEN as u64) != Some(entries.len() as u64) {
+        let message = format!("{count} entries of 16 bytes, the component has {}", entries.len());
+        return Err(SIZE.broken(message).in_component(Role::Entries));
+    }
+    let heap = get(&Role::BlobData)?;
+    let most = limits.decoded_len.max(info.stored_len().saturating_mul(limits.expansion));
+    let mut left = most;
+    for (at, entry) in entries.as_chunks::<{ Entry::LEN }>().0.iter().enumerate() {
+        let run = run(Entry::from_bytes(*entry), content, &heap)
+            .and_then(|run| fits(run, content, &limits_of_schemas).map(|()| run))
+            .map_err(|e| e.within(format!("run {at}")))?;
+        left = left.checked_sub(run.len() as u64).ok_or_else(|| {
+            TOO_LARGE
+                .broken(format!("the entries up to number {at} stand for more than {most} bytes"))
+        })?;
+    }
+    Ok(())
+}
+
+/// What an entry of a blob points at.
+fn run(entry: Entry, content: Content, heap: &[u8]) -> Result<&[u8], Error> {
+    let Entry { offset, len } = entry;
+    if len == 0 && offset != 0 {
+        let message = format!("an entry of 0 bytes has the offset {offset}, not 0");
+        return Err(ENTRY_EMPTY.broken(message));
+    }
+    let all = heap.len() as u64;
+    let end = offset.checked_add(len).filter(|end| *end <= all);
+    let found = end.and_then(|end| heap.get(offset as usize..end as usize)).ok_or_else(|| {
+        ENTRY_BOUNDS.broken(format!(
+            "an entry of {len} bytes at offset {offset} leaves its heap of {all} bytes"
+        ))
+    })?;
+    if let Content::Elements(dtype) = content {
+        let width = (dtype.bits() / 8).max(1);
+        if !len.is_multiple_of(width) {
+            let message = format!("{len} bytes of elements that take {width}");
+            return Err(ENTRY_LENGTH.broken(message));
+        }
+        if !offset.is_multiple_of(width) {
+            let message = format!("elements of {width} bytes start at offset {offset}");
+            return Err(ENTRY_ALIGN.broken(message));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the bytes of a run are what the blob says.
+fn fits(run: &[u8], content: Content, limits: &SchemaLimits) -> Result<(), Error> {
+    match content {
+        Content::Utf8 => match std::str::from_utf8(run) {
+            Ok(_) => Ok(()),
+            Err(e) => {
+                Err(UTF8.broken(format!("byte {} of the text is not UTF-8", e.valid_up_to())))
+            }
+        },
+        Content::Json => match parse(run, limits.depth) {
+            Ok(_) => Ok(()),
+            Err(e) => Err(JSON.broken("not JSON").because(e)),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// The text of a tensor's kind.
+pub(crate) fn kind(info: &TensorInfo) -> Result<&str, Error> {
+    let Some(found) = info.attributes().get(KIND_ATTRIBUTE) else {
+        return Err(KIND.broken(format!("there is no attribute `{KIND_ATTRIBUTE}`")));
+    };
+    let text = found.as_text();
+    text.ok_or_else(|| KIND.broken(format!("the attribute `{KIND_ATTRIBUTE}` is not text")))
+}
+
+/// The one dimension of a dataset or a blob.
+pub(crate) fn count(info: &TensorInfo) -> Result<u64, Error> {
+    match info.shape() {
+        [count] => Ok(*count),
+        shape => Err(SIZE.broken(format!("shape {shape:?} has not one dimension"))),
+    }
+}
+
+/// The stretches of the file that must be zero, where its format has such a rule.
+pub(crate) fn gaps(file: &File) -> Result<Answer, Error> {
+    let index = file.index()?;
+    if formats::by_name(index.format()).and_then(|f| f.gaps).is_none() {
+        return Ok(Answer::NOTHING);
+    }
+    let mut ranges: Vec<(u64, u64, u64)> = Vec::new();
+    for tensor in index.tensors() {
+        let at = tensor.position() as u64;
+        let own = tensor.components().filter(|c| !c.stored.is_stated());
+        ranges.extend(own.map(|c| (c.stored.start, c.stored.end, at)));
+    }
+    let claimed = index.claimed().iter().filter(|extent| !extent.is_stated());
+    ranges.extend(claimed.map(|extent| (extent.start, extent.end, u64::MAX)));
+    ranges.sort_unstable();
+    let mut end = index.data_range().start;
+    let mut out = Vec::new();
+    for (start, own_end, tensor) in ranges {
+        if start > end {
+            out.extend([end, start, tensor]);
+        }
+        end = end.max(own_end);
+    }
+    Ok(Answer::Done(le(out)))
+}
+
+/// Checks that bytes of such a stretch are zero.
+pub(crate) fn gap(file: &File, start: u64, bytes: &[u8], tensor: u64) -> Result<Answer, Error> {
+    let index = file.index()?;
+    let Some(rule) = formats::by_name(index.format()).and_then(|f| f.gaps) else {
+        return Err(CALL.broken("the format has no rule about gaps"));
+    };
+    let Some(at) = bytes.iter().position(|b| *b != 0) else { return Ok(Answer::NOTHING) };
+    let (place, end) = (start + at as u64, start + bytes.len() as u64);
+    let message = format!("byte {place} is {:#04x}, in the gap {start}..{end}", bytes[at]);
+    let name = usize::try_from(tensor).ok().and_then(|at| index.at(at));
+    let name = name.map(|t| t.name().to_owned()).unwrap_or_default();
+    Err(rule.broken(message).at(start..end).in_tensor(name))
+}

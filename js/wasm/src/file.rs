@@ -1,0 +1,146 @@
+//! The open file: from ranges to an index, and what the index says.
+
+use crate::json::{self, CALL, Object};
+use crate::{Answer, le};
+use holdall_core::codec::zstd::SeekTable;
+use holdall_core::layout::dense::row_range;
+use holdall_core::read::{Extent, join};
+use holdall_core::{
+    Bytes, Component, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window, formats,
+};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The most that neighbours are joined to.
+const JOINED: u64 = 64 << 20;
+
+/// One file.
+pub(crate) struct File {
+    /// What came of it; empty once the index is there.
+    window: Window,
+    index: Option<Index>,
+    /// Seek tables that were looked for, by the numbers of tensor and component.
+    tables: BTreeMap<(u32, u32), Option<Arc<SeekTable>>>,
+}
+
+impl File {
+    pub(crate) fn new(len: u64) -> File {
+        File { window: Window::new(len), index: None, tables: BTreeMap::new() }
+    }
+
+    pub(crate) fn add(&mut self, offset: u64, bytes: Bytes) {
+        self.window.add(offset, bytes);
+    }
+
+    pub(crate) fn decode(&mut self, limits: &Limits, gap: u64) -> Result<Answer, Error> {
+        if self.index.is_none() {
+            match formats::decode(&self.window, limits) {
+                Ok(index) => {
+                    self.window = Window::new(self.window.len());
+                    self.index = Some(index);
+                }
+                Err(Stop::Fail(e)) => return Err(e),
+                Err(Stop::Need(ranges)) => {
+                    let joined = join(&ranges, gap, JOINED);
+                    let ends = joined.iter().flat_map(|j| [j.range.start, j.range.end]);
+                    return Ok(Answer::Need(le(ends)));
+                }
+            }
+        }
+        let index = self.index()?;
+        let format = formats::by_name(index.format());
+        let text = Object::new()
+            .text("format", index.format())
+            .text("formatName", format.map_or(index.format(), |f| f.name))
+            .text("version", index.version())
+            .number("tensors", index.len() as u64)
+            .with("attributes", |out| json::attributes(index.attributes(), out))
+            .with("warnings", |out| {
+                json::list(index.warnings(), out, |w, out| out.push_str(&json::warning(w)));
+            })
+            .finish();
+        Ok(Answer::text(text))
+    }
+
+    pub(crate) fn index(&self) -> Result<&Index, Error> {
+        self.index.as_ref().ok_or_else(|| CALL.broken("the file is not open yet"))
+    }
+
+    pub(crate) fn info(&self, at: u32) -> Result<TensorInfo, Error> {
+        let found = self.index()?.at(at as usize);
+        found.ok_or_else(|| CALL.broken(format!("there is no tensor number {at}")))
+    }
+
+    pub(crate) fn component(&self, at: u32, number: u32) -> Result<Component, Error> {
+        let found = self.info(at)?.components().nth(number as usize);
+        found.ok_or_else(|| CALL.broken(format!("tensor {at} has no component number {number}")))
+    }
+
+    pub(crate) fn known_table(&self, at: u32, number: u32) -> Option<Arc<SeekTable>> {
+        self.tables.get(&(at, number)).cloned().flatten()
+    }
+
+    pub(crate) fn names(&self) -> Result<Answer, Error> {
+        let index = self.index()?;
+        let mut out = le([index.len() as u64]);
+        for name in index.names() {
+            out.extend_from_slice(&(name.len() as u32).to_le_bytes());
+        }
+        index.names().for_each(|name| out.extend_from_slice(name.as_bytes()));
+        Ok(Answer::Done(out))
+    }
+
+    pub(crate) fn tensor(&self, at: u32) -> Result<Answer, Error> {
+        Ok(Answer::text(json::tensor(&self.info(at)?)))
+    }
+
+    pub(crate) fn find(&self, name: &[u8]) -> Result<Answer, Error> {
+        let name = std::str::from_utf8(name).ok();
+        let found = name.and_then(|name| self.index.as_ref()?.position(name));
+        Ok(Answer::numbers(found.map(|at| at as u64)))
+    }
+
+    pub(crate) fn rows(&self, at: u32, rows: Range<u64>) -> Result<Answer, Error> {
+        let info = self.info(at)?;
+        let named = |e: Error| e.in_tensor(info.name());
+        info.sound().map_err(named)?;
+        let data = info.component(&Role::Data).filter(|_| *info.layout() == Layout::Dense);
+        let Some(c) = data else { return Ok(Answer::NOTHING) };
+        let range = row_range(info.shape(), c.dtype, c.logical_type.as_ref(), rows)
+            .map_err(|e| named(e.in_component(&c.role)))?;
+        Ok(Answer::numbers([range.start, range.end]))
+    }
+
+    pub(crate) fn table(&self, at: u32, number: u32) -> Result<Answer, Error> {
+        if self.tables.contains_key(&(at, number)) {
+            return Ok(Answer::NOTHING);
+        }
+        let extent = self.component(at, number)?.table_extent();
+        Ok(Answer::numbers(extent.iter().flat_map(|e| [e.start, e.end])))
+    }
+
+    pub(crate) fn table_read(&mut self, at: u32, number: u32, end: &[u8]) -> Result<Answer, Error> {
+        match self.component(at, number)?.seek_table(end) {
+            Ok(table) => {
+                self.tables.insert((at, number), table.map(Arc::new));
+                Ok(Answer::NOTHING)
+            }
+            Err(longer) => Ok(Answer::Need(le([longer.start, longer.end]))),
+        }
+    }
+
+    pub(crate) fn stated(&self, range: Range<u64>) -> Result<Answer, Error> {
+        let stated = self.index()?.stated();
+        let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        match stated.get(at(range.start)..at(range.end)) {
+            Some(bytes) => Ok(Answer::Done(bytes.to_vec())),
+            None => Err(CALL.broken(format!("bytes {range:?} of {} stated ones", stated.len()))),
+        }
+    }
+}
+
+/// The number of the source that the host has, or of what the index states.
+pub(crate) fn source(extent: &Extent) -> u64 {
+    u64::from(extent.source)
+}

@@ -1,0 +1,301 @@
+//! What the host is told as JSON.
+
+use holdall_core::error::Detail;
+use holdall_core::model::Attributes;
+use holdall_core::{
+    ByteOrder, Component, Error, Format, Layout, Limits, LogicalType, TensorInfo, Value, Warning,
+};
+use holdall_json::write_string;
+use std::fmt::Write as _;
+
+holdall_core::error::rules! {
+    /// The rules of calls.
+    pub static RULES;
+
+    /// The host calls as it must not.
+    pub CALL: Misuse "wasm/call" "The module is called in order, with numbers that it gave.";
+}
+
+/// The largest integer below which every integer is a double.
+const SAFE: i128 = (1 << 53) - 1;
+
+/// Appends an integer, as text in an object where a double cannot hold it.
+pub(crate) fn integer(n: impl Into<i128>, out: &mut String) {
+    let n = n.into();
+    // Writing to a String cannot fail.
+    let _ = match (-SAFE..=SAFE).contains(&n) {
+        true => write!(out, "{n}"),
+        false => write!(out, "{{\"$int\":\"{n}\"}}"),
+    };
+}
+
+/// An object that is written field by field.
+pub(crate) struct Object(String);
+
+impl Object {
+    pub(crate) fn new() -> Object {
+        Object("{".to_owned())
+    }
+
+    /// The next field, whose value `write` appends.
+    pub(crate) fn with(mut self, name: &str, write: impl FnOnce(&mut String)) -> Object {
+        if self.0.len() > 1 {
+            self.0.push(',');
+        }
+        write_string(name, &mut self.0);
+        self.0.push(':');
+        write(&mut self.0);
+        self
+    }
+
+    pub(crate) fn text(self, name: &str, value: &str) -> Object {
+        self.with(name, |out| write_string(value, out))
+    }
+
+    pub(crate) fn maybe_text(self, name: &str, value: Option<&str>) -> Object {
+        self.with(name, |out| match value {
+            Some(value) => write_string(value, out),
+            None => out.push_str("null"),
+        })
+    }
+
+    pub(crate) fn number(self, name: &str, value: impl Into<i128>) -> Object {
+        self.with(name, |out| integer(value, out))
+    }
+
+    pub(crate) fn maybe_number(self, name: &str, value: Option<u64>) -> Object {
+        self.with(name, |out| match value {
+            Some(value) => integer(value, out),
+            None => out.push_str("null"),
+        })
+    }
+
+    pub(crate) fn flag(self, name: &str, value: bool) -> Object {
+        self.with(name, |out| out.push_str(if value { "true" } else { "false" }))
+    }
+
+    pub(crate) fn finish(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+/// Appends a list, each item by `write`.
+pub(crate) fn list<T>(
+    items: impl IntoIterator<Item = T>,
+    out: &mut String,
+    mut write: impl FnMut(T, &mut String),
+) {
+    out.push('[');
+    for (at, item) in items.into_iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        write(item, out);
+    }
+    out.push(']');
+}
+
+/// A list of texts.
+pub(crate) fn texts<'t>(items: impl IntoIterator<Item = &'t str>) -> String {
+    let mut out = String::new();
+    list(items, &mut out, write_string);
+    out
+}
+
+/// An error, with all that there is to it.
+pub(crate) fn error(e: &Error) -> String {
+    let object = Object::new()
+        .text("kind", e.kind().as_str())
+        .text("code", e.code())
+        .text("message", e.message())
+        .text("text", &e.to_string())
+        .maybe_text("tensor", e.tensor())
+        .maybe_text("component", e.component())
+        .with("range", |out| match e.range() {
+            Some(range) => list([range.start, range.end], out, integer),
+            None => out.push_str("null"),
+        })
+        .maybe_text("hint", e.hint());
+    let remedies = |out: &mut String| {
+        list(e.remedies(), out, |remedy, out| {
+            let mut one = Object::new().text("do", remedy.name());
+            for (name, detail) in remedy.details() {
+                one = match detail {
+                    Detail::Text(text) => one.text(name, text),
+                    Detail::Number(n) => one.number(name, n),
+                };
+            }
+            out.push_str(&one.finish());
+        });
+    };
+    object.with("remedies", remedies).finish()
+}
+
+/// What is odd.
+pub(crate) fn warning(w: &Warning) -> String {
+    Object::new()
+        .text("code", w.code)
+        .text("message", &w.message)
+        .maybe_text("tensor", w.tensor.as_deref())
+        .maybe_text("component", w.component.as_deref())
+        .number("count", w.count)
+        .finish()
+}
+
+/// The formats that are built in.
+pub(crate) fn formats(all: &[&Format]) -> String {
+    let mut out = String::new();
+    list(all, &mut out, |format, out| {
+        let names = |names: &'static [&'static str]| {
+            move |out: &mut String| list(names, out, |name, out| write_string(name, out))
+        };
+        let one = Object::new()
+            .text("id", format.id)
+            .text("name", format.name)
+            .with("extensions", names(format.extensions))
+            .with("reads", names(format.reads));
+        out.push_str(&one.finish());
+    });
+    out
+}
+
+/// A tensor and its components.
+pub(crate) fn tensor(info: &TensorInfo) -> String {
+    let object = Object::new()
+        .text("name", info.name())
+        .with("shape", |out| list(info.shape().iter().copied(), out, integer))
+        .number("count", info.count())
+        .text("layout", info.layout().as_str())
+        .with("attributes", |out| attributes(info.attributes(), out))
+        .with("components", |out| {
+            list(info.components(), out, |c, out| out.push_str(&component(&c)));
+        })
+        .with("dense", |out| match dense_type(info) {
+            Some(name) => write_string(&name, out),
+            None => out.push_str("null"),
+        });
+    match info.fault() {
+        Some(fault) => object.with("fault", |out| out.push_str(&error(&fault))),
+        None => object,
+    }
+    .finish()
+}
+
+/// The type of the elements of its dense form: that of the storage, and the logical one where there is one.
+fn dense_type(info: &TensorInfo) -> Option<String> {
+    match info.layout() {
+        layout if layout.is_computed() => Some("f32".to_owned()),
+        Layout::Records | Layout::Blob | Layout::Other(_) => None,
+        _ => Some(element_type(info.dtype()?.as_str(), info.logical_type().as_ref())),
+    }
+}
+
+/// `u8 f8_e5m2`, `f32`.
+fn element_type(dtype: &str, logical: Option<&LogicalType>) -> String {
+    match logical {
+        Some(logical) => format!("{dtype} {logical}"),
+        None => dtype.to_owned(),
+    }
+}
+
+fn component(c: &Component) -> String {
+    let is_big = c.byte_order == ByteOrder::Big && c.dtype.width() > 1;
+    Object::new()
+        .text("role", c.role.as_str())
+        .text("dtype", c.dtype.as_str())
+        .maybe_text("logicalType", c.logical_type.as_ref().map(|t| t.as_str()))
+        .maybe_number("offset", (!c.stored.is_stated()).then_some(c.stored.start))
+        .number("storedLen", c.stored_len())
+        .text("encoding", c.encoding.as_str())
+        .maybe_number("decodedLen", c.decoded_len)
+        .maybe_text("digest", c.digest.as_ref().map(|d| d.to_string()).as_deref())
+        .maybe_text("algorithm", c.digest.as_ref().and_then(|d| d.algorithm()).map(|a| a.as_str()))
+        .flag("bigEndian", is_big)
+        .finish()
+}
+
+/// Attributes, as pairs: a name may be any.
+pub(crate) fn attributes(all: &Attributes, out: &mut String) {
+    list(all.iter(), out, |(key, value), out| pair(key, out, |out| self::value(value, out)));
+}
+
+fn pair(key: &str, out: &mut String, write: impl FnOnce(&mut String)) {
+    out.push('[');
+    write_string(key, out);
+    out.push(',');
+    write(out);
+    out.push(']');
+}
+
+/// A value. What JSON has no form for is an object with one key that starts with `$`, and so is every map.
+fn value(of: &Value, out: &mut String) {
+    match of {
+        Value::Integer(n) => integer(*n, out),
+        Value::Array(items) => list(items, out, value),
+        Value::Map(pairs) => {
+            out.push_str("{\"$map\":");
+            list(pairs, out, |(key, item), out| {
+                out.push('[');
+                value(key, out);
+                out.push(',');
+                value(item, out);
+                out.push(']');
+            });
+            out.push('}');
+        }
+        Value::Tag(tag, item) => {
+            out.push_str("{\"$tag\":[");
+            integer(*tag, out);
+            out.push(',');
+            value(item, out);
+            out.push_str("]}");
+        }
+        // What is neither an integer nor holds other values is written as everywhere.
+        other => other.write_json(out),
+    }
+}
+
+/// Limits by their names; the rest is as it is by default.
+pub(crate) fn limits(text: &[u8]) -> Result<Limits, Error> {
+    let text = std::str::from_utf8(text).map_err(|_| CALL.broken("limits are JSON"))?;
+    let given = Attributes::from_json(text, 2)?;
+    let mut limits = Limits::default();
+    for (name, value) in given.iter() {
+        if let Value::Bool(on) = value {
+            match name {
+                "salvage" => limits.salvage = *on,
+                "skip_unknown" => limits.skip_unknown = *on,
+                _ => return Err(unknown(name)),
+            }
+            continue;
+        }
+        let n = value.as_integer().and_then(|n| u64::try_from(n).ok());
+        let Some(n) = n else {
+            return Err(CALL.broken(format!("the limit `{name}` is not a whole number")));
+        };
+        let small = || usize::try_from(n).unwrap_or(usize::MAX);
+        match name {
+            "manifest_len" => limits.manifest_len = n,
+            "header_len" => limits.header_len = n,
+            "text_len" => limits.text_len = n,
+            "files" => limits.files = n,
+            "tensors" => limits.tensors = n,
+            "rank" => limits.rank = small(),
+            "depth" => limits.depth = small(),
+            "schema_nodes" => limits.schema_nodes = n,
+            "attribute_values" => limits.attribute_values = n,
+            "decoded_len" => limits.decoded_len = n,
+            "expansion" => limits.expansion = n,
+            // It is the host that fetches.
+            "fetched_len" => {}
+            "zstd_window_log" => limits.zstd_window_log = u32::try_from(n).unwrap_or(u32::MAX),
+            _ => return Err(unknown(name)),
+        }
+    }
+    Ok(limits)
+}
+
+fn unknown(name: &str) -> Error {
+    CALL.broken(format!("there is no limit `{name}`"))
+}

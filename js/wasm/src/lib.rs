@@ -1,0 +1,373 @@
+//! What JavaScript calls: one open file for each instance of the module, and schemas.
+//!
+//! A call takes numbers, and bytes that the host wrote where [`input`] said. It answers with a status, and with bytes
+//! that lie at [`output`] until the next call: numbers are `u64`, texts JSON in which an integer that a double cannot
+//! hold is `{"$int": "…"}`. There is no I/O: where bytes of the file are wanted the answer says which.
+
+mod check;
+mod file;
+mod json;
+mod read;
+mod records;
+mod schema;
+mod view;
+mod write;
+
+use file::File;
+use holdall_core::{Bytes, Error, Limits, Remedy, formats};
+use read::Reads;
+use std::cell::RefCell;
+use write::Writer;
+
+/// What an instance holds.
+#[derive(Default)]
+struct State {
+    input: Vec<u8>,
+    output: Vec<u8>,
+    limits: Limits,
+    file: Option<File>,
+    reads: Reads,
+    /// Decoded components of the tensor that is looked at next.
+    held: view::Held,
+    writer: Option<Writer>,
+}
+
+thread_local! {
+    static STATE: RefCell<State> = RefCell::default();
+}
+
+/// What a call came to.
+enum Answer {
+    /// It is done, and this is what it gives.
+    Done(Vec<u8>),
+    /// Ranges of the file that it lacks: starts and ends.
+    Need(Vec<u8>),
+}
+
+impl Answer {
+    const NOTHING: Answer = Answer::Done(Vec::new());
+
+    fn text(text: String) -> Answer {
+        Answer::Done(text.into_bytes())
+    }
+
+    fn numbers(numbers: impl IntoIterator<Item = u64>) -> Answer {
+        Answer::Done(le(numbers))
+    }
+}
+
+/// Numbers as the host reads them.
+fn le(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    numbers.into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
+/// Runs a call: 0 where it is done, 1 where it needs ranges, 2 where it failed, and the output is the error.
+fn call(run: impl FnOnce(&mut State) -> Result<Answer, Error>) -> u32 {
+    STATE.with_borrow_mut(|state| {
+        let (status, output) = match run(state) {
+            Ok(Answer::Done(output)) => (0, output),
+            Ok(Answer::Need(output)) => (1, output),
+            Err(e) => (2, json::error(&e).into_bytes()),
+        };
+        state.input = Vec::new();
+        state.output = output;
+        status
+    })
+}
+
+impl State {
+    fn take(&mut self) -> Bytes {
+        Bytes::from(std::mem::take(&mut self.input))
+    }
+
+    fn file(&self) -> Result<&File, Error> {
+        self.file.as_ref().ok_or_else(|| json::CALL.broken("no file is open"))
+    }
+
+    fn writer(&mut self) -> Result<&mut Writer, Error> {
+        self.writer.as_mut().ok_or_else(|| json::CALL.broken("no file is being written"))
+    }
+
+    fn file_mut(&mut self) -> Result<&mut File, Error> {
+        self.file.as_mut().ok_or_else(|| json::CALL.broken("no file is open"))
+    }
+}
+
+/// Sets what nobody can guess of hashes: see `holdall_core::error::hash`.
+#[unsafe(no_mangle)]
+pub extern "C" fn seed(a: u64, b: u64) {
+    #[cfg(target_family = "wasm")]
+    holdall_core::error::hash::seed([a, b]);
+    let _ = (a, b);
+}
+
+/// Where the host writes `len` bytes for the next call.
+#[unsafe(no_mangle)]
+pub extern "C" fn input(len: usize) -> *const u8 {
+    STATE.with_borrow_mut(|state| {
+        state.output = Vec::new();
+        state.input = vec![0; len];
+        state.input.as_ptr()
+    })
+}
+
+/// Where the answer of the last call lies.
+#[unsafe(no_mangle)]
+pub extern "C" fn output() -> *const u8 {
+    STATE.with_borrow(|state| state.output.as_ptr())
+}
+
+/// Bytes of the answer.
+#[unsafe(no_mangle)]
+pub extern "C" fn output_len() -> usize {
+    STATE.with_borrow(|state| state.output.len())
+}
+
+/// Begins to open a file of `len` bytes. The input is JSON: limits by their names.
+#[unsafe(no_mangle)]
+pub extern "C" fn begin(len: u64) -> u32 {
+    call(|state| {
+        let text = state.take();
+        state.limits = json::limits(&text)?;
+        state.file = Some(File::new(len));
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// The input is what the file has at `offset`.
+#[unsafe(no_mangle)]
+pub extern "C" fn add(offset: u64) -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.file_mut()?.add(offset, bytes);
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// Says what the file is, or which ranges it takes to say so; those at most `gap` bytes apart are one.
+#[unsafe(no_mangle)]
+pub extern "C" fn decode(gap: u64) -> u32 {
+    call(|state| {
+        let limits = state.limits.clone();
+        state.file_mut()?.decode(&limits, gap)
+    })
+}
+
+/// The names of all tensors: their number, their lengths, and their texts.
+#[unsafe(no_mangle)]
+pub extern "C" fn names() -> u32 {
+    call(|state| state.file()?.names())
+}
+
+/// Tensor number `at`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tensor(at: u32) -> u32 {
+    call(|state| state.file()?.tensor(at))
+}
+
+/// The number of the tensor whose name is the input, if there is one.
+#[unsafe(no_mangle)]
+pub extern "C" fn find() -> u32 {
+    call(|state| {
+        let name = state.take();
+        state.file()?.find(&name)
+    })
+}
+
+/// The bytes of rows of a dense tensor: from where to where in its decoded component.
+#[unsafe(no_mangle)]
+pub extern "C" fn rows(at: u32, start: u64, end: u64) -> u32 {
+    call(|state| state.file()?.rows(at, start..end))
+}
+
+/// Where the seek table of a component may be, if it may have one and it was not read yet.
+#[unsafe(no_mangle)]
+pub extern "C" fn table(at: u32, component: u32) -> u32 {
+    call(|state| state.file()?.table(at, component))
+}
+
+/// The input is what lies where [`table`] said, or the answer to this call before.
+#[unsafe(no_mangle)]
+pub extern "C" fn table_read(at: u32, component: u32) -> u32 {
+    call(|state| {
+        let end = state.take();
+        state.file_mut()?.table_read(at, component, &end)
+    })
+}
+
+/// Plans a read: see [`read::plan`].
+#[unsafe(no_mangle)]
+pub extern "C" fn plan(mode: u32, piece: u64, gap: u64, at_once: u32) -> u32 {
+    call(|state| {
+        let wants = state.take();
+        read::plan(state, &wants, mode, read::terms(piece, gap, at_once))
+    })
+}
+
+/// The input is what lies `offset` bytes behind the start of fetch number `fetch` of a read.
+#[unsafe(no_mangle)]
+pub extern "C" fn push(read: u32, fetch: u32, offset: u64) -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.reads.push(read, fetch, offset, bytes)
+    })
+}
+
+/// Ends a read, and compares what only all of its bytes tell.
+#[unsafe(no_mangle)]
+pub extern "C" fn finish(read: u32) -> u32 {
+    call(|state| state.reads.finish(read))
+}
+
+/// Forgets a read.
+#[unsafe(no_mangle)]
+pub extern "C" fn forget(read: u32) -> u32 {
+    call(|state| {
+        state.reads.forget(read);
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// Bytes that the table of contents itself states.
+#[unsafe(no_mangle)]
+pub extern "C" fn stated(start: u64, end: u64) -> u32 {
+    call(|state| state.file()?.stated(start..end))
+}
+
+/// The input is all of a component of the tensor that is looked at next, decoded.
+#[unsafe(no_mangle)]
+pub extern "C" fn hold(component: u32) -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.held.insert(component, bytes);
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// The elements of a tensor whose components are held, as a dense one's.
+#[unsafe(no_mangle)]
+pub extern "C" fn dense(at: u32) -> u32 {
+    call(|state| {
+        let held = std::mem::take(&mut state.held);
+        view::dense(state.file()?.info(at)?, &held, &state.limits)
+    })
+}
+
+/// Checks how the held components of a tensor fit together.
+#[unsafe(no_mangle)]
+pub extern "C" fn check(at: u32) -> u32 {
+    call(|state| {
+        let held = std::mem::take(&mut state.held);
+        check::check(state.file()?.info(at)?, &held, &state.limits)
+    })
+}
+
+/// Where everything in a record of a dataset lies.
+#[unsafe(no_mangle)]
+pub extern "C" fn record_layout(at: u32) -> u32 {
+    call(|state| {
+        let info = state.file()?.info(at)?;
+        records::layout(&info, &state.limits).map_err(|e| e.in_tensor(info.name()))
+    })
+}
+
+/// The held records of a dataset as JSON.
+#[unsafe(no_mangle)]
+pub extern "C" fn record_lines(at: u32) -> u32 {
+    call(|state| {
+        let held = std::mem::take(&mut state.held);
+        let info = state.file()?.info(at)?;
+        records::lines(&info, &held, &state.limits).map_err(|e| e.in_tensor(info.name()))
+    })
+}
+
+/// The input is the name of an element type, of `name_len` bytes, and elements of it: the same as `f32`, or `f64`.
+#[unsafe(no_mangle)]
+pub extern "C" fn numbers(name_len: u32, wide: u32) -> u32 {
+    call(|state| {
+        let input = state.take();
+        view::numbers(&input, name_len as usize, wide != 0)
+    })
+}
+
+/// The stretches of the file that must be zero: start, end, and the number of the tensor that follows.
+#[unsafe(no_mangle)]
+pub extern "C" fn gaps() -> u32 {
+    call(|state| check::gaps(state.file()?))
+}
+
+/// The input is what lies in such a stretch.
+#[unsafe(no_mangle)]
+pub extern "C" fn gap(start: u64, tensor: u64) -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        check::gap(state.file()?, start, &bytes, tensor)
+    })
+}
+
+/// The formats that are built in.
+#[unsafe(no_mangle)]
+pub extern "C" fn format_list() -> u32 {
+    call(|_| Ok(Answer::text(json::formats(formats::FORMATS))))
+}
+
+/// The names of all that can be done about errors.
+#[unsafe(no_mangle)]
+pub extern "C" fn remedy_list() -> u32 {
+    call(|_| Ok(Answer::text(json::texts(Remedy::examples().iter().map(|r| r.name())))))
+}
+
+/// Compiles the schema in the input, and says every path of it: what stands there, and where its bytes lie. It is that of
+/// one record where `reading` is 1, that of a file where it is 2, and otherwise what it looks like.
+#[unsafe(no_mangle)]
+pub extern "C" fn schema_outline(reading: u32) -> u32 {
+    call(|state| schema::outline(&state.take(), reading))
+}
+
+/// Compares two schemas: the input is both, the first of `len` bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn schema_diff(len: usize, reading: u32) -> u32 {
+    call(|state| schema::diff_of(&state.take(), len, reading))
+}
+
+/// Begins to write a file: see [`Writer::begin`].
+#[unsafe(no_mangle)]
+pub extern "C" fn write_begin() -> u32 {
+    call(|state| {
+        let (writer, answer) = Writer::begin(&state.take(), state.limits.depth)?;
+        state.writer = Some(writer);
+        Ok(answer)
+    })
+}
+
+/// Where the tensor that is number `at` in the order of writing starts, in a file of `end` bytes, how many bytes it has, and
+/// whether they are summed.
+#[unsafe(no_mangle)]
+pub extern "C" fn write_place(at: u32, end: u64) -> u32 {
+    call(|state| state.writer()?.place(at, end))
+}
+
+/// The input is bytes of that tensor, to be summed.
+#[unsafe(no_mangle)]
+pub extern "C" fn write_sum() -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.writer()?.sum(&bytes);
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// All bytes of that tensor were written.
+#[unsafe(no_mangle)]
+pub extern "C" fn write_placed(at: u32) -> u32 {
+    call(|state| state.writer()?.placed(at))
+}
+
+/// The bytes of the end of a file of `end` bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn write_finish(end: u64) -> u32 {
+    call(|state| match state.writer.take() {
+        Some(writer) => writer.finish(end),
+        None => Err(json::CALL.broken("no file is being written")),
+    })
+}

@@ -1,0 +1,191 @@
+//! Reads: what to fetch for components, and elements of what came.
+
+use crate::file::source;
+use crate::json::CALL;
+use crate::{Answer, State, le};
+use holdall_core::layout::BOOL_BYTE;
+use holdall_core::read::{Arrival, Assembly, Cut, Plan, Purpose, Terms, Want};
+use holdall_core::{
+    ByteOrder, Bytes, Component, DType, Digest, Encoding, Error, Layout, TensorInfo,
+};
+use std::collections::BTreeMap;
+
+/// Decoded bytes go to the host; without it they are only checked.
+const GIVE: u32 = 1;
+/// Bools are held against what they may be.
+const BOOLS: u32 = 2;
+/// Nothing is decoded here: the host takes bytes where they lie, of components that are stored as they are.
+const BARE: u32 = 4;
+
+/// A want as the host writes it: numbers of tensor and component, flags, nothing, start, end.
+const WANT_LEN: usize = 32;
+/// It is a range of the decoded bytes.
+const RANGE: u32 = 1;
+/// The digest that the file gives is compared.
+const DIGEST: u32 = 2;
+/// Its stored bytes are wanted as they are.
+const AS_STORED: u32 = 4;
+
+/// Typed arrays want their bytes at multiples of this.
+const ALIGN: u64 = 8;
+
+/// Reads under way, by their numbers.
+#[derive(Default)]
+pub(crate) struct Reads {
+    next: u32,
+    open: BTreeMap<u32, Read>,
+}
+
+struct Read {
+    assembly: Assembly,
+    mode: u32,
+    /// Of each want, whether its bytes are bools, and the tensor that it is of.
+    wants: Vec<(bool, TensorInfo)>,
+    /// The first byte that is no bool.
+    bad: Option<Error>,
+}
+
+/// What reading costs.
+pub(crate) fn terms(piece: u64, gap: u64, at_once: u32) -> Terms {
+    let mut terms = if at_once > 1 { Terms::REMOTE } else { Terms::DISK };
+    (terms.piece, terms.gap, terms.at_once) = (piece, gap, at_once as usize);
+    terms
+}
+
+/// Plans a read of the wants in `input`. The answer is the number of the read, the numbers of fetches and of parts, and
+/// those: of a fetch its source, the number of its parts, start and end; of a part its want, its purpose, and from where to
+/// where its stored and its decoded bytes are.
+pub(crate) fn plan(
+    state: &mut State,
+    input: &[u8],
+    mode: u32,
+    terms: Terms,
+) -> Result<Answer, Error> {
+    let file = state.file()?;
+    let (mut wants, mut of) = (Vec::new(), Vec::new());
+    for raw in input.chunks_exact(WANT_LEN) {
+        let (at, number, flags) = (u32_at(raw, 0), u32_at(raw, 4), u32_at(raw, 8));
+        let info = file.info(at)?;
+        info.sound()?;
+        let mut component = file.component(at, number)?;
+        let algorithm = component.digest.as_ref().and_then(Digest::algorithm);
+        if flags & AS_STORED != 0 {
+            component.decoded_len = Some(component.stored_len());
+            (component.encoding, component.byte_order) = (Encoding::Raw, ByteOrder::Little);
+        }
+        let bools = mode & BOOLS != 0 && flags & AS_STORED == 0 && is_bool(&info, &component);
+        let mut want = Want::new(at, component);
+        if flags & RANGE != 0 {
+            want = want.with_range(u64_at(raw, 16)..u64_at(raw, 24));
+        }
+        if flags & DIGEST != 0 {
+            want = want.with_digests(algorithm);
+        }
+        wants.push(want.with_table(file.known_table(at, number)));
+        of.push((bools, info));
+    }
+    let mut cut = Cut::from(terms);
+    cut.align = ALIGN;
+    let plan = Plan::new(wants, cut);
+    let mut out = le([0, plan.fetches().len() as u64, plan.parts().len() as u64]);
+    for fetch in plan.fetches() {
+        let parts = fetch.parts.len() as u64;
+        out.extend(le([source(&fetch.extent), parts, fetch.extent.start, fetch.extent.end]));
+    }
+    for part in plan.parts() {
+        let purpose = match part.purpose {
+            Purpose::Alone => 0,
+            Purpose::Next => 1,
+            Purpose::Digest => 2,
+        };
+        let (stored, decoded) = (&part.stored, &part.decoded);
+        let numbers =
+            [part.want.into(), purpose, stored.start, stored.end, decoded.start, decoded.end];
+        out.extend(le(numbers));
+    }
+    if mode & BARE == 0 {
+        let assembly = Assembly::new(plan, &state.limits).map_err(|e| named(e, &of))?;
+        let number = state.reads.next.wrapping_add(1);
+        state.reads.next = number;
+        state.reads.open.insert(number, Read { assembly, mode, wants: of, bad: None });
+        out[..8].copy_from_slice(&u64::from(number).to_le_bytes());
+    }
+    Ok(Answer::Done(out))
+}
+
+impl Reads {
+    /// Takes bytes of a fetch. The answer is what could be decoded: the number of the want, the place among its decoded
+    /// bytes, how many there are, and they themselves, filled up to a multiple of 8.
+    pub(crate) fn push(
+        &mut self,
+        read: u32,
+        fetch: u32,
+        offset: u64,
+        bytes: Bytes,
+    ) -> Result<Answer, Error> {
+        let Some(Read { assembly, mode, wants, bad }) = self.open.get_mut(&read) else {
+            return Err(CALL.broken(format!("there is no read number {read}")));
+        };
+        let gives = *mode & GIVE != 0;
+        let mut out = Vec::new();
+        let taken = assembly.push(fetch as usize, offset, bytes, |arrival| {
+            let Arrival { want, offset, bytes } = arrival;
+            if bad.is_none() && wants.get(want as usize).is_some_and(|(bools, _)| *bools) {
+                *bad = not_bool(&bytes, offset).map(|e| match wants.get(want as usize) {
+                    Some((_, info)) => e.in_tensor(info.name()),
+                    None => e,
+                });
+            }
+            if gives {
+                out.extend(le([want.into(), offset, bytes.len() as u64]));
+                out.extend_from_slice(&bytes);
+                out.resize(out.len().next_multiple_of(8), 0);
+            }
+            Ok(())
+        });
+        match taken {
+            Ok(()) => Ok(Answer::Done(out)),
+            Err(e) => Err(named(e, wants)),
+        }
+    }
+
+    pub(crate) fn finish(&mut self, read: u32) -> Result<Answer, Error> {
+        let Some(Read { assembly, wants, bad, .. }) = self.open.remove(&read) else {
+            return Err(CALL.broken(format!("there is no read number {read}")));
+        };
+        assembly.finish().map_err(|e| named(e, &wants))?;
+        bad.map_or(Ok(Answer::NOTHING), Err)
+    }
+
+    pub(crate) fn forget(&mut self, read: u32) {
+        self.open.remove(&read);
+    }
+}
+
+/// Says which tensor an error of a read is about, which is told where there is only one.
+fn named(e: Error, wants: &[(bool, TensorInfo)]) -> Error {
+    match wants {
+        [(_, only)] => e.in_tensor(only.name()),
+        _ => e,
+    }
+}
+
+/// Whether the bytes of a component are bools and nothing else. A packed sparse tensor has indices among them.
+fn is_bool(info: &TensorInfo, c: &Component) -> bool {
+    let packed = matches!(info.layout(), Layout::PackedCsr | Layout::PackedCoo);
+    !packed && c.dtype == DType::Bool && c.logical_type.is_none()
+}
+
+fn not_bool(bytes: &[u8], start: u64) -> Option<Error> {
+    let at = bytes.iter().position(|b| *b > 1)?;
+    let (element, value) = (start + at as u64, bytes[at]);
+    Some(BOOL_BYTE.broken(format!("element {element} is {value}; a bool is 0 or 1")))
+}
+
+fn u32_at(raw: &[u8], at: usize) -> u32 {
+    raw.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b))
+}
+
+fn u64_at(raw: &[u8], at: usize) -> u64 {
+    raw.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
+}

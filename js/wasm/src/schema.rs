@@ -1,0 +1,57 @@
+//! Schemas on their own: where each path lies, and what changed.
+
+use crate::Answer;
+use crate::json::{self, CALL, Object};
+use holdall_core::Error;
+use holdall_schema::{
+    Base, Document, Outline, Reading, SchemaLimits, Symbols, There, changes_json, diff,
+};
+
+fn document(text: &[u8], reading: u32) -> Result<Document, Error> {
+    let reading = match reading {
+        1 => Reading::Record,
+        2 => Reading::File,
+        _ => Reading::ByContent,
+    };
+    Document::parse(text, "the schema", reading, &SchemaLimits::default()).map_err(Error::unplaced)
+}
+
+/// Every path of a schema.
+pub(crate) fn outline(text: &[u8], reading: u32) -> Result<Answer, Error> {
+    let (limits, symbols) = (SchemaLimits::default(), Symbols::default());
+    let document = document(text, reading)?;
+    let mut outline = Outline::new(&symbols, &limits, None);
+    outline.schema(&document.schema)?;
+    let mut out = String::new();
+    json::list(outline.into_rows(), &mut out, |row, out| {
+        let one = Object::new()
+            .text("path", &row.path.to_string())
+            .text("kind", &row.kind)
+            .maybe_number("offset", row.offset)
+            .maybe_number("size", row.size)
+            .maybe_number("stride", row.stride)
+            .maybe_number("align", row.align.map(u64::from))
+            .flag("optional", row.there != There::Always)
+            .text(
+                "base",
+                match row.base {
+                    Base::Header => "header",
+                    Base::Record => "record",
+                    Base::Heap => "heap",
+                },
+            );
+        out.push_str(&one.finish());
+    });
+    Ok(Answer::text(out))
+}
+
+/// The changes from one schema to another, and the step of the version that they ask for.
+pub(crate) fn diff_of(input: &[u8], len: usize, reading: u32) -> Result<Answer, Error> {
+    let Some((old, new)) = input.split_at_checked(len) else {
+        return Err(CALL.broken("the first schema is longer than both"));
+    };
+    let (old, new) = (document(old, reading)?, document(new, reading)?);
+    let changes =
+        diff((&old.schema, &old.json), (&new.schema, &new.json), &SchemaLimits::default())?;
+    Ok(Answer::text(changes_json(&changes).to_string()))
+}

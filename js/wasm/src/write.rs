@@ -1,0 +1,153 @@
+//! Files that are written: where each component goes, and the bytes that are not of components.
+
+use crate::json::CALL;
+use crate::{Answer, le};
+use holdall_core::error::Shown as _;
+use holdall_core::formats::{self, stored_as};
+use holdall_core::model::{Hasher, stored_size};
+use holdall_core::{
+    Algorithm, Attributes, DType, Encode, EncodeOptions, Encoding, Error, LogicalType, Stored,
+    TensorSpec, Value,
+};
+use holdall_schema::TensorDType;
+
+/// A file under way.
+pub(crate) struct Writer {
+    encoder: Box<dyn Encode>,
+    /// In the order of writing.
+    specs: Vec<TensorSpec>,
+    /// The digest of the component that comes now.
+    hasher: Option<Hasher>,
+    start: u64,
+}
+
+impl Writer {
+    /// Begins a file. The input is JSON: `format`, `version`, `attributes`, and of each of `tensors` its `name`, `dtype`,
+    /// `shape` and `attributes`. The answer is how many tensors there are, their numbers in the order of writing, and
+    /// the bytes of the start of the file.
+    pub(crate) fn begin(input: &[u8], depth: usize) -> Result<(Writer, Answer), Error> {
+        let text = std::str::from_utf8(input).map_err(|_| CALL.broken("a file is told as JSON"))?;
+        let told = Attributes::from_json(text, depth.saturating_add(4))?;
+        let word = |name: &str| told.get(name).and_then(Value::as_text);
+        let id = word("format").unwrap_or_default();
+        let format = formats::by_name(id).ok_or_else(|| {
+            formats::UNKNOWN.broken(format!("there is no format `{}`", id.shown()))
+        })?;
+        let Some(encode) = format.encode else {
+            return Err(CALL.broken(format!("`{}` is not written", format.id)));
+        };
+        let mut options = EncodeOptions::new();
+        options.version = word("version").map(str::to_owned);
+        let mut encoder = encode(&options)?;
+        let attributes = attributes(told.get("attributes"))?;
+        encoder.check_attributes(&attributes)?;
+        let Some(Value::Array(tensors)) = told.get("tensors") else {
+            return Err(CALL.broken("`tensors` is a list"));
+        };
+        let specs = tensors.iter().map(spec).collect::<Result<Vec<_>, _>>()?;
+        specs.iter().try_for_each(|spec| encoder.check_tensor(spec))?;
+        let order = encoder.order(&specs);
+        let specs: Vec<TensorSpec> =
+            order.iter().filter_map(|at| specs.get(*at).cloned()).collect();
+        let declared = if encoder.header_first() { &specs[..] } else { &[] };
+        let head = encoder.begin(&attributes, declared)?;
+        let mut out = le([order.len() as u64]);
+        out.extend(le(order.iter().map(|at| *at as u64)));
+        out.extend_from_slice(&head);
+        Ok((Writer { encoder, specs, hasher: None, start: 0 }, Answer::Done(out)))
+    }
+
+    fn spec(&self, at: u32) -> Result<&TensorSpec, Error> {
+        let found = self.specs.get(at as usize);
+        found.ok_or_else(|| CALL.broken(format!("there is no tensor number {at} to write")))
+    }
+
+    /// Where the next tensor starts in a file of `end` bytes, and how many it has; from now on its bytes are summed.
+    pub(crate) fn place(&mut self, at: u32, end: u64) -> Result<Answer, Error> {
+        let spec = self.spec(at)?.clone();
+        let start = self.encoder.place(end, &spec, 0)?;
+        let len = spec.components.first().map_or(0, |c| c.decoded_len);
+        let sums = self.encoder.can_digest(Algorithm::Crc32c);
+        self.hasher = sums.then(|| Hasher::new(Algorithm::Crc32c));
+        self.start = start;
+        Ok(Answer::numbers([start, len, u64::from(sums)]))
+    }
+
+    /// Sums bytes of the tensor that comes now.
+    pub(crate) fn sum(&mut self, bytes: &[u8]) {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(bytes);
+        }
+    }
+
+    /// That tensor is written.
+    pub(crate) fn placed(&mut self, at: u32) -> Result<Answer, Error> {
+        let spec = self.spec(at)?.clone();
+        let len = spec.components.first().map_or(0, |c| c.decoded_len);
+        let digest = self.hasher.take().map(Hasher::finish);
+        let range = self.start..self.start.saturating_add(len);
+        self.encoder.placed(&spec, 0, Stored { range, encoding: Encoding::Raw, digest })?;
+        Ok(Answer::NOTHING)
+    }
+
+    /// The bytes of the end of a file that has `end` bytes.
+    pub(crate) fn finish(mut self, end: u64) -> Result<Answer, Error> {
+        Ok(Answer::Done(self.encoder.finish(end)?.to_vec()))
+    }
+}
+
+fn spec(told: &Value) -> Result<TensorSpec, Error> {
+    let field = |name: &str| match told {
+        Value::Map(pairs) => pairs.iter().find(|(key, _)| key.as_text() == Some(name)),
+        _ => None,
+    };
+    let word = |name: &str| field(name).and_then(|(_, value)| value.as_text());
+    let name = word("name").ok_or_else(|| CALL.broken("a tensor has a name"))?;
+    let named = |message: String| CALL.broken(message).in_tensor(name);
+    let dtype = word("dtype").unwrap_or_default();
+    let (dtype, logical) = element_type(dtype)
+        .ok_or_else(|| named(format!("there is no element type `{}`", dtype.shown())))?;
+    let Some((_, Value::Array(shape))) = field("shape") else {
+        return Err(named("its shape is a list of whole numbers".to_owned()));
+    };
+    let shape = shape.iter().map(|n| n.as_integer().and_then(|n| u64::try_from(n).ok()));
+    let shape: Option<Vec<u64>> = shape.collect();
+    let shape = shape.ok_or_else(|| named("its shape is a list of whole numbers".to_owned()))?;
+    let count = holdall_core::model::element_count(&shape).unwrap_or(u64::MAX);
+    let len = stored_size(count, dtype, logical.as_ref()).ok().flatten();
+    let len = len.ok_or_else(|| named("its elements do not fill whole bytes".to_owned()))?;
+    let mut spec = TensorSpec::dense(name, dtype, shape);
+    spec.attributes = attributes(field("attributes").map(|(_, value)| value))?;
+    if let Some(component) = spec.components.first_mut() {
+        (component.decoded_len, component.logical_type) = (len, logical);
+    }
+    Ok(spec)
+}
+
+/// `f32`, `u8 f8_e5m2`, and what safetensors calls them: `F32`, `F8_E5M2`.
+fn element_type(name: &str) -> Option<(DType, Option<LogicalType>)> {
+    if let Some(named) = TensorDType::from_name(name) {
+        return Some(stored_as(named));
+    }
+    match name.split_once(' ') {
+        Some((dtype, logical)) => {
+            Some((DType::from_name(dtype)?, Some(LogicalType::from_name(logical))))
+        }
+        None => DType::from_name(name).map(|dtype| (dtype, None)),
+    }
+}
+
+/// Attributes that the host wrote as an object, or none.
+fn attributes(told: Option<&Value>) -> Result<Attributes, Error> {
+    match told {
+        None | Some(Value::Null) => Ok(Attributes::new()),
+        Some(Value::Map(pairs)) => pairs
+            .iter()
+            .map(|(key, value)| match key {
+                Value::Text(key) => Ok((key.clone(), value.clone())),
+                _ => Err(CALL.broken("the name of an attribute is a text")),
+            })
+            .collect(),
+        Some(_) => Err(CALL.broken("attributes are an object")),
+    }
+}

@@ -1,0 +1,72 @@
+//! The JavaScript package: the module of WebAssembly and the TypeScript around it, built and tested.
+
+use crate::command::{Outcome, program, root, target};
+use crate::wasm;
+use std::path::Path;
+
+/// The oldest Node that the package is for: major and minor version.
+const NODE: [u32; 2] = [20, 6];
+
+/// `cargo xtask js`: arguments name the tests to run, as the files in `js/tests` are named.
+pub(crate) fn js(args: &[String]) -> Outcome {
+    let skipped = |why: &str| {
+        eprintln!("\n!!! SKIPPED: the JavaScript package, for {why}. Nothing was found out.\n");
+        Ok(())
+    };
+    match node_version() {
+        Some(version) if version >= NODE => {}
+        Some([major, minor]) => {
+            let [oldest, of] = NODE;
+            return skipped(&format!("Node is {major}.{minor}, and {oldest}.{of} is the oldest"));
+        }
+        None => return skipped("there is no node"),
+    }
+    if !program("npm").args(["--version"]).succeeds() {
+        return skipped("there is no npm");
+    }
+    let Some(module) = wasm::build()? else {
+        return skipped("there is no module of WebAssembly");
+    };
+    let folder = root().join("js");
+    install(&folder)?;
+    let node = |arguments: &[&str]| program("node").args(arguments).within(&folder);
+    node(&["build.mjs"]).args([module]).run()?;
+    let built = folder.join("build");
+    if built.is_dir() {
+        std::fs::remove_dir_all(&built).map_err(|e| format!("{}: {e}", built.display()))?;
+    }
+    node(&["node_modules/typescript/bin/tsc", "-p", "tsconfig.test.json"]).run()?;
+    let is_wanted = |name: &str| args.is_empty() || args.iter().any(|a| name.starts_with(a));
+    let entries = built.read_dir().map_err(|e| format!("{}: {e}", built.display()))?;
+    let names = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
+    let mut tests: Vec<String> =
+        names.filter(|name| name.ends_with(".test.js") && is_wanted(name)).collect();
+    tests.sort();
+    if tests.is_empty() {
+        return Err("no test has such a name".to_owned());
+    }
+    program("node").args(["--test"]).args(tests).within(&built).run()
+}
+
+/// Major and minor version of Node.
+fn node_version() -> Option<[u32; 2]> {
+    if !program("node").args(["--version"]).succeeds() {
+        return None;
+    }
+    let text = program("node").args(["--version"]).output().ok()?;
+    let mut parts = text.trim().trim_start_matches('v').split('.').map(|part| part.parse().ok());
+    Some([parts.next()??, parts.next()??])
+}
+
+/// Gets what the package is built and tested with, unless that is there.
+fn install(folder: &Path) -> Outcome {
+    let lock = folder.join("package-lock.json");
+    let wanted = std::fs::read_to_string(&lock).map_err(|e| format!("{}: {e}", lock.display()))?;
+    let done = target().join("js-installed.json");
+    let is_there = folder.join("node_modules").is_dir();
+    if is_there && std::fs::read_to_string(&done).ok().as_deref() == Some(&wanted) {
+        return Ok(());
+    }
+    program("npm").args(["ci", "--no-audit", "--no-fund"]).within(folder).run()?;
+    std::fs::write(&done, wanted).map_err(|e| format!("{}: {e}", done.display()))
+}
