@@ -57,6 +57,11 @@ const TASKS: &[Task] = &[
     ),
     task("interop", "compares with the published packages, which it fetches", interop::interop),
     task("python", "builds the Python package, installs and tests it; --release", python::python),
+    task(
+        "ecosystem",
+        "torch, transformers and others over our package, in an environment of their own",
+        python::ecosystem,
+    ),
     task("sizes", "lists files over 400 lines, refuses them over 800", sizes::sizes),
     task(
         "gen",
