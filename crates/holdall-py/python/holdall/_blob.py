@@ -81,6 +81,9 @@ class Blob:
         low, high = min(places[0], places[-1]), max(places[0], places[-1]) + 1
         return self._native.texts(low, high, False)[:: places.step if len(places) > 1 else 1]
 
+    def __reduce__(self) -> Any:
+        return _blob, (self._tensor, self._range)
+
     def _memory(self, at: int) -> memoryview:
         buffer: Any = self._native.bytes(at)
         return memoryview(buffer)
@@ -94,6 +97,11 @@ class Blob:
 def blob(tensor: "Tensor") -> Blob:
     """The runs of a tensor of the layout ``blob``."""
     return Blob(tensor, _holdall.Blob.open(tensor._native(), tensor._at))
+
+
+def _blob(tensor: "Tensor", places: range) -> Blob:
+    """Runs that were pickled."""
+    return Blob(tensor, blob(tensor)._native, places)
 
 
 def place(places: range, key: Any, what: str, hint: Optional[str]) -> int:

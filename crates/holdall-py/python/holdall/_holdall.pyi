@@ -6,8 +6,8 @@ from typing import Any, Callable, Iterable, Optional, Sequence, final
 from .errors import HoldallError
 
 __all__ = [
-    "Blob", "Buffer", "File", "Model", "Package", "Part", "Records", "Writer", "__version__", "build", "command",
-    "encode_records", "encode_runs", "fetch", "formats", "pack", "record_kind", "record_types", "remedies", "salvage",
+    "Blob", "Buffer", "File", "Model", "Package", "Part", "Records", "Writer", "__version__",
+    "build", "command", "encode_records", "encode_runs", "fetch", "formats", "pack", "record_kind", "record_types", "remedies", "salvage",
     "sample", "sample_among", "save", "schema_check", "schema_code", "schema_diff", "schema_infer", "schema_layout",
     "schema_migrate", "schema_plan", "schema_view", "shrink", "type_name",
 ]  # fmt: skip
