@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// What builds the package.
 const BUILD: [&str; 1] = ["maturin==1.16.0"];
 /// What the tests use. The package itself needs NumPy alone.
-const TESTS: [&str; 8] = [
+const TESTS: [&str; 11] = [
     "numpy>=2.3",
     "ml_dtypes==0.6.0",
     "safetensors==0.8.0",
@@ -17,6 +17,9 @@ const TESTS: [&str; 8] = [
     "mypy==2.4.1",
     "tqdm>=4.67",
     "pandas>=2.3",
+    "pyarrow>=21",
+    "polars>=1.30",
+    "duckdb>=1.3",
 ];
 
 /// `cargo xtask python`: `--release` builds as for a release, other arguments go to pytest.
@@ -64,7 +67,8 @@ pub(crate) fn ecosystem(args: &[String]) -> Outcome {
     }
     install(&python, &wheel)?;
     let own = root().join("crates/holdall-py/tests");
-    let torch = ["test_torch.py", "test_dropin.py", "test_dropin_torch.py"].map(|f| own.join(f));
+    let torch = ["test_torch.py", "test_dropin.py", "test_dropin_torch.py", "test_pickle.py"]
+        .map(|f| own.join(f));
     program(&python).args(["-m", "pytest", "--quiet", "-rs"]).args(args).args(torch).run()?;
     let mut run = program(&python).args(["-m", "pytest", "--quiet", "-rs"]).args(args);
     match model(&python, &others_target()) {

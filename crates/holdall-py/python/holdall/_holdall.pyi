@@ -6,10 +6,11 @@ from typing import Any, Callable, Iterable, Optional, Sequence, final
 from .errors import HoldallError
 
 __all__ = [
-    "Blob", "Buffer", "File", "Model", "Package", "Part", "Records", "Writer", "__version__",
-    "build", "command", "encode_records", "encode_runs", "fetch", "formats", "pack", "record_kind", "record_types", "remedies", "salvage",
-    "sample", "sample_among", "save", "schema_check", "schema_code", "schema_diff", "schema_infer", "schema_layout",
-    "schema_migrate", "schema_plan", "schema_view", "shrink", "type_name",
+    "Blob", "Buffer", "File", "Model", "Package", "Part", "Records", "Writer", "__version__", "arrow_array",
+    "arrow_schema", "arrow_stream", "build", "command", "encode_records", "encode_runs", "fetch", "formats", "pack",
+    "record_kind", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "schema_check",
+    "schema_code", "schema_diff", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",
+    "shrink", "type_name",
 ]  # fmt: skip
 __version__: str
 
@@ -33,6 +34,9 @@ def salvage(
     writing: dict[str, Any],
     progress: _Progress,
 ) -> dict[str, Any]: ...
+def arrow_schema(field: Any) -> Any: ...
+def arrow_array(field: Any, column: Any) -> tuple[Any, Any]: ...
+def arrow_stream(field: Any, next: Callable[[], Any]) -> Any: ...
 def save(
     target: Any, writing: dict[str, Any], tensors: Iterable[tuple[str, Any]], half: Any, tie: bool, ordered: bool, progress: _Progress
 ) -> None: ...

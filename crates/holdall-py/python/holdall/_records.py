@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Optional, Union, overload
 
 from . import _holdall
+from ._arrow import BATCH as BATCH_OF_ARROW
+from ._arrow import Arrow
 from ._blob import about, place
 from ._kinds import MOST, Form, Types, ndarray
 from .errors import HoldallError, Misuse, NotFound, Unsupported
@@ -236,6 +238,25 @@ class Records(Sequence[Any]):
 
         return frame(self, self)
 
+    def arrow(self, *paths: str, batch: int = BATCH_OF_ARROW) -> "Arrow":
+        """Their members as columns of Arrow, or those at ``paths`` alone, for pandas, Polars, DuckDB, pyarrow and whoever
+        takes such: ``polars.DataFrame(r.arrow("id", "at.lat"))``. They take the records themselves, too, with all columns.
+
+        Numbers, times (of UTC), texts and bytes have the types that Arrow has for them; enums are dictionaries, structs
+        structs, arrays lists, tensors extensions of fixed shape, JSON text. A union is a struct of its discriminator and a
+        struct for each variant. Element types that Arrow lacks are bytes of fixed size. What is absent is null.
+
+        Args:
+            batch: Records that are read at a time.
+        """
+        return Arrow(self, paths, batch)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.arrow().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.arrow().__arrow_c_stream__(requested_schema)
+
     def where(self, *conditions: str) -> "Selection":
         """Those for which all conditions hold: ``where("stars>=4", "label=cat")``.
 
@@ -446,6 +467,16 @@ class Selection(Sequence[Any]):
         from ._pandas import frame
 
         return frame(self._records, self).set_index(self._places)
+
+    def arrow(self, *paths: str, batch: int = BATCH_OF_ARROW) -> "Arrow":
+        """Their members as columns of Arrow, or those at ``paths`` alone: see :meth:`Records.arrow`."""
+        return Arrow(self, paths, batch)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.arrow().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.arrow().__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:
         return len(self._places)

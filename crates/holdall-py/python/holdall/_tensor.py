@@ -410,6 +410,19 @@ class Tensor:
             raise BufferError("the elements lie at odd addresses; copy them with numpy(copy=True)")
         return np.asarray(a).__dlpack__(max_version=(1, 0)) if versioned else np.asarray(a).__dlpack__()
 
+    def __arrow_c_schema__(self) -> Any:
+        from ._arrow import schema_of_tensor
+
+        self._dense("__arrow_c_schema__")
+        return schema_of_tensor(self)
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        """A dense tensor as Arrow's array: numbers, or rows that are tensors of fixed shape."""
+        from ._arrow import array_of_tensor
+
+        self._dense("__arrow_c_array__")
+        return array_of_tensor(self)
+
     def __jax_array__(self) -> Any:
         """A dense tensor as jax's array: what ``jax.numpy.asarray(t)`` asks for."""
         import jax.numpy
