@@ -70,12 +70,19 @@ pub(crate) fn ecosystem(args: &[String]) -> Outcome {
     let torch = ["test_torch.py", "test_dropin.py", "test_dropin_torch.py", "test_pickle.py"]
         .map(|f| own.join(f));
     program(&python).args(["-m", "pytest", "--quiet", "-rs"]).args(args).args(torch).run()?;
-    let mut run = program(&python).args(["-m", "pytest", "--quiet", "-rs"]).args(args);
-    match model(&python, &others_target()) {
-        Some(model) => run = run.env("HOLDALL_MODEL", model),
-        None => skipped("what transformers does with a real model, for it cannot be had here"),
+    let model = model(&python, &others_target());
+    if model.is_none() {
+        skipped("what transformers does with a real model, for it cannot be had here");
     }
-    run.args([&tests]).run()
+    // Some of the libraries end the process in which another is: each has its own.
+    for only in ["transformers", "libraries", "flax", "mlx", "paddle", "tensorflow"] {
+        let mut run = program(&python).args(["-m", "pytest", "--quiet", "-rs", "-k", only]);
+        if let Some(model) = &model {
+            run = run.env("HOLDALL_MODEL", model);
+        }
+        run.args(args).args([&tests]).run()?;
+    }
+    Ok(())
 }
 
 /// Builds the package.

@@ -20,6 +20,8 @@ __all__ = ["safe_open", "PySafeSlice"]
 
 #: Kinds of devices that have a number.
 _NUMBERED = ("cuda", "musa", "npu", "xpu", "xla", "mlu", "hpu")
+#: Bytes of tensors below which a copy of the map costs less than a read.
+_SMALL = 1 << 18
 #: How bytes are fetched, by what `safetensors` calls it.
 _BACKENDS = {"mmap": "auto", "pread": "read"}
 
@@ -82,9 +84,12 @@ class safe_open:
 
     def offset_keys(self) -> list[str]:
         """Names in the order of their bytes in the file."""
-        file = self._open()
-        start = {name: min(t.location.values(), default=(0, 0)) for name, t in file.items()}
-        return sorted(file, key=lambda name: start[name])
+        native = self._open()._native
+        # Start and end of each component, of a tensor by its number: there may be very many.
+        rows = ((row[5:7] for row in native.components(at)) for at in range(len(native)))
+        places = [min((row for row in of if row[0] is not None), default=(0, 0)) for of in rows]
+        names = native.names()
+        return [names[at] for at in sorted(range(len(names)), key=places.__getitem__)]
 
     def metadata(self) -> Optional[dict[str, str]]:
         """The file's attributes; ``None`` where there are none. Those that are not text are JSON."""
@@ -129,9 +134,12 @@ class safe_open:
 
     def _give(self, t: Tensor) -> Any:
         with telling():
+            # Of what is small and has no digest to be checked, a view is copied sooner than it is read.
+            is_small = t.stored_nbytes < _SMALL and self._file.format == "safetensors" and t.dtype not in PACKED
             if self._framework == "torch":
-                return t.torch(self._device)
-            return of_array(t.numpy(copy=True), self._framework, self._device)
+                return _part(t, (), self._device) if is_small else t.torch(self._device)
+            a = t.numpy().copy() if is_small else t.numpy(copy=True)
+            return of_array(a, self._framework, self._device)
 
 
 class _safe_open_handle(safe_open):
@@ -166,26 +174,25 @@ class PySafeSlice:
             # What is meant by the rest, and what is wrong with it, the framework says.
             return of._give(t)[key]
         if of._framework == "torch":
-            return self._torch(key)
+            if t.dtype in PACKED or t.layout != "dense":
+                return of._give(t)[key]
+            with telling():
+                return _part(t, key, of._device)
         import numpy as np
 
         with telling():
             return of_array(np.array(t[key]), of._framework, of._device)
 
-    def _torch(self, key: Any) -> Any:
-        """The same for torch, whose types NumPy may lack."""
-        import numpy as np
 
-        from .._torch import of_bytes
+def _part(t: Tensor, key: Any, device: Any) -> Any:
+    """A part of a dense tensor for torch, whose types NumPy may lack."""
+    import numpy as np
 
-        t = self._tensor
-        if t.dtype in PACKED or t.layout != "dense":
-            return self._of._give(t)[key]
-        with telling():
-            words = f"uint{8 * numpy_width(t.dtype)}" if numpy_width(t.dtype) <= 8 else t.dtype
-            part = np.array(_slices.read(t, key, words), order="C")
-            raw = part.reshape(-1).view(np.uint8)
-            return of_bytes(raw, part.shape, t.dtype, self._of._device)
+    from .._torch import of_bytes
+
+    width = numpy_width(t.dtype)
+    part = np.array(_slices.read(t, key, f"uint{8 * width}" if width <= 8 else t.dtype), order="C")
+    return of_bytes(part.reshape(-1).view(np.uint8), part.shape, t.dtype, device)
 
 
 def _is_plain(key: Any, shape: tuple[int, ...]) -> bool:
