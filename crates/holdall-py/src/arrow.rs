@@ -59,25 +59,15 @@ struct CStream {
     private_data: *mut c_void,
 }
 
-/// What is released by a function of its own.
-trait Released {
-    fn release(&mut self);
-}
-
+/// Structs that a function releases, with what they have for it in `private_data`; it is called on drop, unless that was done.
 macro_rules! released {
     ($($name:ident by $release:ident of $kept:ty),*) => {$(
-        impl Released for $name {
-            fn release(&mut self) {
+        impl Drop for $name {
+            fn drop(&mut self) {
                 if let Some(release) = self.release {
                     // SAFETY: whoever set it set the rest of the struct for it, and it was not called yet.
                     unsafe { release(self) }
                 }
-            }
-        }
-
-        impl Drop for $name {
-            fn drop(&mut self) {
-                self.release();
             }
         }
 
@@ -330,7 +320,7 @@ fn capsule<'py, T>(
     made
 }
 
-unsafe extern "C" fn drop_capsule<T: Released>(capsule: *mut ffi::PyObject) {
+unsafe extern "C" fn drop_capsule<T>(capsule: *mut ffi::PyObject) {
     // SAFETY: Python gives the capsule that is being destroyed; its name never changes, and its pointer is the one that
     // was put in. What a consumer took out of it is released already.
     unsafe {
