@@ -2,6 +2,7 @@
 
 use crate::check::others_target;
 use crate::command::{Outcome, cargo, program, root};
+use crate::python::made;
 use std::path::{Path, PathBuf};
 
 /// The `ztensor` crates, each a workspace of its own in `interop/peers`.
@@ -89,7 +90,7 @@ fn onnxruntime(python: &Path) -> Option<PathBuf> {
     folder.read_dir().ok()?.flatten().map(|entry| entry.path()).find(is_library)
 }
 
-fn skipped(what: &str) {
+pub(crate) fn skipped(what: &str) {
     eprintln!("\n!!! SKIPPED: {what}. Nothing was found out about it.\n");
 }
 
@@ -100,10 +101,7 @@ fn python(target: &Path) -> Result<Option<PathBuf>, String> {
         return Ok(None);
     }
     let folder = target.join("python");
-    let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    if !python.exists() {
-        program("python3").args(["-m", "venv"]).args([&folder]).run()?;
-    }
+    let python = made(&folder)?;
     let wanted = root().join("interop/python/requirements.txt");
     let done = folder.join("installed.txt");
     let text = |path: &Path| std::fs::read_to_string(path).ok();
@@ -122,7 +120,7 @@ pub(crate) fn real_model() -> Option<PathBuf> {
 }
 
 /// The real model, fetched once; `None` where it cannot be.
-fn model(python: &Path, target: &Path) -> Option<PathBuf> {
+pub(crate) fn model(python: &Path, target: &Path) -> Option<PathBuf> {
     let folder = target.join("model");
     let found = || {
         let file = |entry: std::fs::DirEntry| entry.path().join("model/model.safetensors");

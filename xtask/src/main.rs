@@ -73,6 +73,11 @@ const TASKS: &[Task] = &[
     ),
     task("python", "builds the Python package, installs and tests it; --release", python::python),
     task("js", "builds the JavaScript package and tests it; or the tests named", js::js),
+    task(
+        "ecosystem",
+        "torch, transformers and others over our package, in an environment of their own",
+        python::ecosystem,
+    ),
     task("sizes", "lists files over 400 lines, refuses them over 800", sizes::sizes),
     task(
         "gen",

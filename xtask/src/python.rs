@@ -1,12 +1,14 @@
 //! The Python package: built into a wheel, installed into a fresh environment, tested there.
 
-use crate::command::{Outcome, program, root, target};
+use crate::check::others_target;
+use crate::command::{Outcome, Run, program, root, target};
+use crate::interop::{model, skipped};
 use std::path::{Path, PathBuf};
 
 /// What builds the package.
 const BUILD: [&str; 1] = ["maturin==1.16.0"];
 /// What the tests use. The package itself needs NumPy alone.
-const TESTS: [&str; 8] = [
+const TESTS: [&str; 11] = [
     "numpy>=2.3",
     "ml_dtypes==0.6.0",
     "safetensors==0.8.0",
@@ -15,6 +17,9 @@ const TESTS: [&str; 8] = [
     "mypy==2.4.1",
     "tqdm>=4.67",
     "pandas>=2.3",
+    "pyarrow>=21",
+    "polars>=1.30",
+    "duckdb>=1.3",
 ];
 
 /// `cargo xtask python`: `--release` builds as for a release, other arguments go to pytest.
@@ -26,40 +31,104 @@ pub(crate) fn python(args: &[String]) -> Outcome {
         return Ok(());
     }
     let (release, rest): (Vec<_>, Vec<_>) = args.iter().partition(|a| *a == "--release");
-    let folder = target().join("python-package");
-    let venv = environment(&folder.join("venv"))?;
-    let wheels = folder.join("wheels");
-    if wheels.is_dir() {
-        std::fs::remove_dir_all(&wheels).map_err(|e| format!("{}: {e}", wheels.display()))?;
-    }
-    let manifest = root().join("crates/holdall-py/Cargo.toml");
-    let mut build = program(&venv).args(["-m", "maturin", "build", "--quiet", "--locked"]);
-    build = build.args(["--manifest-path"]).args([&manifest]).args(["--out"]).args([&wheels]);
-    if release.is_empty() {
-        build = build.args(["--profile", "dev"]);
-    } else {
-        build = build.args(["--release"]);
-    }
-    build.run()?;
-    let wheel = only_wheel(&wheels)?;
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    program(&venv).args(pip).args(["--force-reinstall", "--no-deps"]).args([&wheel]).run()?;
+    let venv = environment(&target().join("python-package/venv"))?;
+    install(&venv, &wheel(&venv, !release.is_empty())?)?;
     let tests = root().join("crates/holdall-py/tests");
     program(&venv).args(["-m", "pytest", "--quiet"]).args(rest).args([&tests]).run()
 }
 
+/// `cargo xtask ecosystem`: what libraries that use safetensors, Arrow and the like do with ours. They are large, so they have an
+/// environment of their own; each is fetched by itself, and those that cannot be had are told. Arguments go to pytest.
+pub(crate) fn ecosystem(args: &[String]) -> Outcome {
+    if !program("python3").args(["--version"]).succeeds() {
+        skipped("what libraries for Python do with ours, for there is no python3");
+        return Ok(());
+    }
+    let builder = environment(&target().join("python-package/venv"))?;
+    let wheel = wheel(&builder, false)?;
+    let folder = target().join("ecosystem");
+    let python = made(&folder.join("venv"))?;
+    let tests = root().join("interop/ecosystem");
+    let wanted = tests.join("requirements.txt");
+    let wanted =
+        std::fs::read_to_string(&wanted).map_err(|e| format!("{}: {e}", wanted.display()))?;
+    let done = folder.join("installed.txt");
+    if std::fs::read_to_string(&done).ok().as_ref() != Some(&wanted) {
+        let mut is_all = true;
+        for line in wanted.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            if pip(&python).args(line.split_whitespace()).run().is_err() {
+                skipped(&format!("what `{line}` does with ours, for it cannot be had here"));
+                is_all = false;
+            }
+        }
+        if is_all {
+            std::fs::write(&done, wanted).map_err(|e| format!("{}: {e}", done.display()))?;
+        }
+    }
+    install(&python, &wheel)?;
+    let own = root().join("crates/holdall-py/tests");
+    let torch = ["test_torch.py", "test_dropin.py", "test_dropin_torch.py", "test_pickle.py"]
+        .map(|f| own.join(f));
+    program(&python).args(["-m", "pytest", "--quiet", "-rs"]).args(args).args(torch).run()?;
+    let model = model(&python, &others_target());
+    if model.is_none() {
+        skipped("what transformers does with a real model, for it cannot be had here");
+    }
+    // Some of the libraries end the process in which another is: each has its own.
+    for only in ["transformers", "libraries", "flax", "mlx", "paddle", "tensorflow"] {
+        let mut run = program(&python).args(["-m", "pytest", "--quiet", "-rs", "-k", only]);
+        if let Some(model) = &model {
+            run = run.env("HOLDALL_MODEL", model);
+        }
+        run.args(args).args([&tests]).run()?;
+    }
+    Ok(())
+}
+
+/// Builds the package.
+fn wheel(venv: &Path, release: bool) -> Result<PathBuf, String> {
+    let wheels = target().join("python-package/wheels");
+    if wheels.is_dir() {
+        std::fs::remove_dir_all(&wheels).map_err(|e| format!("{}: {e}", wheels.display()))?;
+    }
+    let manifest = root().join("crates/holdall-py/Cargo.toml");
+    let mut build = program(venv).args(["-m", "maturin", "build", "--quiet", "--locked"]);
+    build = build.args(["--manifest-path"]).args([&manifest]).args(["--out"]).args([&wheels]);
+    build = match release {
+        true => build.args(["--release"]),
+        false => build.args(["--profile", "dev"]),
+    };
+    build.run()?;
+    only_wheel(&wheels)
+}
+
+/// Puts a wheel of ours in the place of the one before.
+fn install(python: &Path, wheel: &Path) -> Outcome {
+    pip(python).args(["--force-reinstall", "--no-deps"]).args([wheel]).run()
+}
+
+fn pip(python: &Path) -> Run {
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    program(python).args(pip)
+}
+
 /// The interpreter of an environment that has what is needed, made at the first call.
 fn environment(venv: &Path) -> Result<PathBuf, String> {
-    let python = venv.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    if !python.exists() {
-        program("python3").args(["-m", "venv"]).args([venv]).run()?;
-    }
+    let python = made(venv)?;
     let wanted: Vec<&str> = BUILD.into_iter().chain(TESTS).collect();
     let done = venv.join("installed.txt");
     if std::fs::read_to_string(&done).ok().as_deref() != Some(&wanted.join("\n")) {
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-        program(&python).args(pip).args(&wanted).run()?;
+        pip(&python).args(&wanted).run()?;
         std::fs::write(&done, wanted.join("\n")).map_err(|e| format!("{}: {e}", done.display()))?;
+    }
+    Ok(python)
+}
+
+/// The interpreter of an environment, made at the first call.
+pub(crate) fn made(venv: &Path) -> Result<PathBuf, String> {
+    let python = venv.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    if !python.exists() {
+        program("python3").args(["-m", "venv"]).args([venv]).run()?;
     }
     Ok(python)
 }

@@ -286,6 +286,13 @@ impl<S: Sink> Writer<S> {
         }
     }
 
+    /// The order in which the format itself has such tensors, as places in `tensors`: safetensors has the widest elements
+    /// first, then goes by name. Who declares and writes them in it gets the same file whatever order they came in.
+    #[must_use]
+    pub fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
+        self.encoder.order(tensors)
+    }
+
     /// Declares all tensors, in the order in which they will be written. Needed by formats whose header
     /// comes first; for others it finds early what the format cannot hold, and reserves the space.
     ///

@@ -179,6 +179,19 @@ impl NativeFile {
         Ok(others.map(|t| t.position()).collect())
     }
 
+    /// Numbers of the tensors that patterns take.
+    #[pyo3(signature = (include, exclude))]
+    fn select(
+        &self,
+        py: Python<'_>,
+        include: Option<Vec<String>>,
+        exclude: Option<Vec<String>>,
+    ) -> PyResult<Vec<usize>> {
+        let (file, select) = (self.get(py)?, options::select(py, include, exclude)?);
+        let taken = py.detach(|| select.of(&file)).raise(py)?;
+        Ok(taken.iter().map(|t| t.position()).collect())
+    }
+
     /// The number of the tensor of that name.
     fn position(&self, py: Python<'_>, name: &str) -> PyResult<Option<usize>> {
         Ok(self.get(py)?.index().position(name))

@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod arrays;
+mod arrow;
 mod build;
 mod decode;
 #[cfg(feature = "carton")]
@@ -48,6 +49,8 @@ fn command(py: Python<'_>, args: Vec<std::ffi::OsString>, program: Vec<std::ffi:
 mod _holdall {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
+    #[pymodule_export]
+    use super::arrow::{arrow_array, arrow_schema, arrow_stream};
     #[pymodule_export]
     use super::build::{NativePart, build, encode_records, encode_runs, record_kind};
     #[pymodule_export]

@@ -1,5 +1,5 @@
-//! Memory that crosses between Rust and Python: the buffer protocol both ways, and DLPack. The one file
-//! of this crate with `unsafe`.
+//! Memory that crosses between Rust and Python: the buffer protocol both ways, and DLPack. Beside `arrow.rs` the
+//! one file of this crate with `unsafe`.
 #![allow(unsafe_code)]
 
 use crate::errors::misuse;

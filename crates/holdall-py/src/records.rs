@@ -211,8 +211,8 @@ impl NativeRecords {
         found.map(|out| Buffer::frozen(out.into()))
     }
 
-    /// The elements of a variable array of all records, one record's after the other's, and where those of
-    /// each start and end, counted in elements: one more int64 than there are records.
+    /// The elements of a variable array of all records, or the bytes of a string, JSON or bytes, one record's after the
+    /// other's, and where those of each start and end, counted in elements: one more int64 than there are records.
     fn ragged(
         &self,
         py: Python<'_>,
@@ -226,10 +226,19 @@ impl NativeRecords {
             let mut rows = Rows::new(records);
             for record in records.iter(start..stop)? {
                 let record = record?;
-                if let Some(row) = record.elements(&part)? {
-                    rows.add(row.bytes(), row.len())?;
-                } else {
-                    rows.add(&[], 0)?;
+                match &records.schema().ty(part.ty()).kind {
+                    Kind::String | Kind::Record => {
+                        let text = text(&record, &part)?.unwrap_or_default();
+                        rows.add(text.as_bytes(), text.len())?;
+                    }
+                    Kind::Bytes => {
+                        let bytes = record.data(&part)?.unwrap_or_default();
+                        rows.add(&bytes, bytes.len())?;
+                    }
+                    _ => match record.elements(&part)? {
+                        Some(row) => rows.add(row.bytes(), row.len())?,
+                        None => rows.add(&[], 0)?,
+                    },
                 }
                 look(&work, rows.ends.len())?;
             }

@@ -12,6 +12,7 @@ use holdall::{Cancel, ComponentRef, ComponentSpec, DType, Layout, LogicalType, R
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use std::mem::take;
 
 /// Bytes between two looks at signals and at the listener.
 const CHUNK: usize = 32 << 20;
@@ -23,15 +24,18 @@ const DTYPES: usize = 32;
 /// `tensors` gives names and values. `half` is the Python half's: `half.described(name, value)` gives the
 /// spec of a tensor, and for each component its part, its elements if they lie in memory as in a file, and
 /// what it has in common with the same array elsewhere; `half.stored_as(dtype)` is the name of elements of
-/// NumPy's that lie in memory as in a file. With `tie`, arrays that are the same memory are written once.
+/// NumPy's that lie in memory as in a file. With `tie`, arrays that are the same memory are written once; with
+/// `ordered`, they come in the order that the format itself has.
 #[pyfunction]
-#[pyo3(signature = (target, writing, tensors, half, tie, progress))]
+#[pyo3(signature = (target, writing, tensors, half, tie, ordered, progress))]
+#[allow(clippy::too_many_arguments)] // As Python calls it.
 pub(crate) fn save(
     target: &Bound<'_, PyAny>,
     writing: Writing<'_>,
     tensors: &Bound<'_, PyAny>,
     half: &Bound<'_, PyAny>,
     tie: bool,
+    ordered: bool,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     let py = target.py();
@@ -43,9 +47,12 @@ pub(crate) fn save(
     if tie {
         given.tie()?;
     }
-    let Given { specs, parts, .. } = given;
     let cancel = Cancel::new();
     let mut writer = Open::new(target, &writing, &cancel)?;
+    if ordered {
+        given.arrange(&writer.order(&given.specs));
+    }
+    let Given { specs, parts, .. } = given;
     let own = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
     let total = own.fold(0u64, |n, c| n.saturating_add(c.decoded_len));
     let meter = Meter::of(total);
@@ -164,6 +171,14 @@ impl<'py> Given<'py> {
         self.specs.push(spec);
         self.parts.push(parts);
         Ok(())
+    }
+
+    /// Puts the tensors in an order, which names each of them once by its place.
+    fn arrange(&mut self, order: &[usize]) {
+        let all = take(&mut self.specs).into_iter().zip(take(&mut self.parts));
+        let mut slots: Vec<_> = all.map(Some).collect();
+        let in_order = order.iter().filter_map(|at| slots.get_mut(*at).and_then(Option::take));
+        (self.specs, self.parts) = in_order.unzip();
     }
 
     /// Lets dense tensors that are the same array share their bytes.

@@ -98,6 +98,14 @@ impl Open {
         }
     }
 
+    /// The order in which the format itself has such tensors.
+    pub(crate) fn order(&self, specs: &[TensorSpec]) -> Vec<usize> {
+        match self {
+            Open::Path(w) => w.order(specs),
+            Open::Object(w) => w.order(specs),
+        }
+    }
+
     pub(crate) fn declare(&mut self, specs: &[TensorSpec]) -> holdall::Result<()> {
         match self {
             Open::Path(w) => w.declare(specs),

@@ -6,7 +6,7 @@ from conftest import ACCEPT, real_model
 
 import holdall
 import holdall.numpy as hn
-from holdall.safetensors import safe_open
+from holdall.safetensors import SafetensorError, safe_open
 
 peer = pytest.importorskip("safetensors")
 pn = pytest.importorskip("safetensors.numpy")
@@ -76,10 +76,10 @@ def test_safe_open_is_safetensors(tmp_path):
                 for key in (slice(1, 3), (slice(None), slice(1, 2)), (slice(0, 2), 1), 1, (slice(2, 2), slice(None))):
                     assert np.array_equal(s[key], t[key]), (name, key)
         for call in (a.get_tensor, a.get_slice):
-            with pytest.raises(KeyError):
+            with pytest.raises(SafetensorError):
                 call("nope")
     assert safe_open(path).metadata() == {"k": "v", "format": "pt"}
-    with pytest.raises(ValueError):
+    with pytest.raises(SafetensorError):
         safe_open(path, framework="tensorplow")
     with pytest.raises(FileNotFoundError):
         safe_open(tmp_path / "none.safetensors")
@@ -131,7 +131,7 @@ def test_without_torch():
     except ImportError:
         import holdall.torch as ht
 
-        for call in (lambda: ht.load_file("x"), lambda: ht.load(b""), lambda: safe_open("x", framework="pt")):
+        for call in (lambda: ht.load_file("x"), lambda: ht.load(b"")):
             with pytest.raises(holdall.Unsupported) as e:
                 call()
             assert e.value.code == "python/extra"

@@ -50,3 +50,40 @@ def test_everything_public_has_a_docstring():
 def test_all_is_sorted_and_there():
     assert holdall.__all__ == sorted(set(holdall.__all__))
     assert all(hasattr(holdall, name) for name in holdall.__all__)
+
+
+TYPED = """
+from typing import Any
+import numpy as np
+import holdall
+
+f = holdall.open("a.mt")
+t = f["a"]
+rows = f["r"].records()
+part: np.ndarray[Any, Any] = t[1:3]
+column: np.ndarray[Any, Any] = t[:, None, ...]
+some: holdall.Selection = rows[[1, 2]]
+more: holdall.Selection = rows[np.ones(3, bool)][[0]]
+run: holdall.Records = rows[1:2]
+record: dict[str, Any] = rows[0]
+wrong: int = t[1:3]
+wrong = rows[1:2]
+wrong = rows[[1]]
+wrong = rows[0]
+wrong = t.torch()
+"""
+
+
+def test_what_is_given_has_a_type(tmp_path):
+    pytest.importorskip("mypy")
+    (tmp_path / "typed.py").write_text(TYPED)
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", str(tmp_path / "typed.py")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+    )
+    found = [line for line in run.stdout.splitlines() if ": error: " in line]
+    # Without torch, of its tensors nothing is known.
+    assert all("[assignment]" in line for line in found) and len(found) in (4, 5), run.stdout

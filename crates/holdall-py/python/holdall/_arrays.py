@@ -267,6 +267,8 @@ def given(value: Any, what: str = "a tensor") -> Given:
     """
     import numpy as np
 
+    if isinstance(value, Given):
+        return value
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
         return _of_torch(value, what)
     if isinstance(value, np.ndarray):

@@ -19,7 +19,8 @@ __all__ = ["Blob"]
 
 class Blob:
     """Many runs of bytes, or some of them. ``b[i]`` is a run as what it holds: ``str``, a value of JSON, ``bytes``,
-    or a read-only NumPy array of its elements; ``b[a:b]`` are runs again, of which nothing else is read."""
+    or a read-only NumPy array of its elements; ``b[a:b]`` are runs again, of which nothing else is read. Whoever takes Arrow's
+    columns takes them as one, named after the tensor."""
 
     __slots__ = ("_tensor", "_native", "_range", "content", "dtype")
 
@@ -81,6 +82,14 @@ class Blob:
         low, high = min(places[0], places[-1]), max(places[0], places[-1]) + 1
         return self._native.texts(low, high, False)[:: places.step if len(places) > 1 else 1]
 
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        from ._arrow import stream_of_blob
+
+        return stream_of_blob(self)
+
+    def __reduce__(self) -> Any:
+        return _blob, (self._tensor, self._range)
+
     def _memory(self, at: int) -> memoryview:
         buffer: Any = self._native.bytes(at)
         return memoryview(buffer)
@@ -94,6 +103,11 @@ class Blob:
 def blob(tensor: "Tensor") -> Blob:
     """The runs of a tensor of the layout ``blob``."""
     return Blob(tensor, _holdall.Blob.open(tensor._native(), tensor._at))
+
+
+def _blob(tensor: "Tensor", places: range) -> Blob:
+    """Runs that were pickled."""
+    return Blob(tensor, blob(tensor)._native, places)
 
 
 def place(places: range, key: Any, what: str, hint: Optional[str]) -> int:

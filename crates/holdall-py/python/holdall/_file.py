@@ -75,11 +75,12 @@ def open(
         Unsupported: no format claims it.
         Malformed, Limit: what its format finds wrong.
     """
+    how = {key: value for key, value in locals().items() if key not in ("source", "name")}
     caps = dict(limits) if limits is not None else None
     described = [layouts] if isinstance(layouts, (str, os.PathLike)) else list(layouts)
     if isinstance(source, (str, os.PathLike)):
         native = _holdall.File.open(source, io, check, caps, bool(strict), allowed(allow), bool(offline), described)
-        file = File(native, os.fsdecode(source))
+        file = File(native, os.fsdecode(source), how)
     else:
         data, name = in_memory(source, name)
         file = File(_holdall.File.open_bytes(data, name, check, caps, bool(strict), described), name)
@@ -90,8 +91,8 @@ def open(
     from ._evolution import evolution
     from ._rows import schema as given
 
-    how = evolution(file, dataset, rename, converters, True)
-    return File(_holdall.schema_view(file._native, given(schema), how), file.name)
+    evolving = evolution(file, dataset, rename, converters, True)
+    return File(_holdall.schema_view(file._native, given(schema), evolving), file.name, file._how)
 
 
 def in_memory(source: Source, name: Optional[str]) -> tuple[bytes, str]:
@@ -118,11 +119,11 @@ def allowed(allow: Iterable[Allow]) -> list[str]:
 class File(Mapping[str, "Tensor"]):
     """An open file: its tensors by name, in the file's own order.
 
-    Threads may share it. Arrays made from it stay valid after it is closed; everything else about a closed
+    Threads may share it, and processes: pickled, it is its path, which is opened again. Arrays made from it stay valid after it is closed; everything else about a closed
     file raises :class:`~holdall.errors.Misuse`.
     """
 
-    __slots__ = ("_native", "name", "format", "version", "io", "__weakref__")
+    __slots__ = ("_native", "_how", "name", "format", "version", "io", "__weakref__")
 
     #: The name it was opened under.
     name: str
@@ -133,8 +134,10 @@ class File(Mapping[str, "Tensor"]):
     #: How its bytes are fetched: what ``"auto"`` came to.
     io: str
 
-    def __init__(self, native: _holdall.File, name: str) -> None:
+    def __init__(self, native: _holdall.File, name: str, how: Optional[dict[str, Any]] = None) -> None:
         self._native = native
+        #: How :func:`open` opened it, if it has a path or an address.
+        self._how = how
         self.name = name
         self.format, self.version, self.io = native.head()
 
@@ -203,6 +206,10 @@ class File(Mapping[str, "Tensor"]):
         self,
         names: Optional[Iterable[str]] = None,
         *,
+        include: Optional[Iterable[str]] = None,
+        exclude: Optional[Iterable[str]] = None,
+        dtype: Any = None,
+        saturate: bool = False,
         dense: bool = False,
         tied: Kept = "share",
         threads: Optional[int] = None,
@@ -212,8 +219,12 @@ class File(Mapping[str, "Tensor"]):
         """Tensors as writable NumPy arrays in fresh memory: see :func:`holdall.load`."""
         if tied not in ("share", "copy"):
             raise Misuse(f'tied is "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
-        positions = None if names is None else [self[name]._at for name in _names(names)]
         native = self._native
+        positions = None if names is None else [self[name]._at for name in _names(names)]
+        if include is not None or exclude is not None:
+            if names is not None:
+                raise TypeError("names, or patterns in include and exclude: not both")
+            positions = native.select(_globs(include), _globs(exclude))
         apart = set(native.not_dense())
         others = sorted(apart) if positions is None else [at for at in positions if at in apart]
         wanted = range(len(native)) if positions is None else positions
@@ -236,6 +247,8 @@ class File(Mapping[str, "Tensor"]):
                     ),
                 )
             positions = [at for at in wanted if at not in apart]
+        if dtype is not None:
+            return self._rounded([native.info(at)[0] for at in wanted], dtype, saturate, dense, tied, threads, progress)
         with listening(progress) as listener:
             out = native.load(positions, threads, check, listener, True, tied == "share", self._array)
         if others:
@@ -244,6 +257,32 @@ class File(Mapping[str, "Tensor"]):
                 out[t.name] = t.to_dense()
             out = {native.info(at)[0]: out[native.info(at)[0]] for at in wanted}
         return out
+
+    def _rounded(
+        self,
+        names: list[str],
+        dtype: Any,
+        saturate: bool,
+        dense: bool,
+        tied: Kept,
+        threads: Optional[int],
+        progress: Progress,
+    ) -> dict[str, "np.ndarray[Any, Any]"]:
+        """Loads tensors as :func:`holdall.convert` writes them, into memory: of the elements as they are in the file only
+        pieces are there at a time."""
+        from io import BytesIO
+
+        from ._operations import convert
+
+        if not names:
+            return {}
+        made = BytesIO()
+        convert(
+            self, made, format="ztensor", encoding="raw", digest="none", include=names, dense=dense, dtype=dtype,
+            saturate=saturate, attributes={}, threads=threads, progress=progress,
+        )  # fmt: skip
+        with open(made.getvalue(), name=self.name) as file:
+            return file.load(names, tied=tied, threads=threads)
 
     def _array(
         self, name: str, shape: tuple[int, ...], dtype: str, buffer: _holdall.Buffer, start: int, copy: bool
@@ -308,7 +347,17 @@ class File(Mapping[str, "Tensor"]):
         return table(self)
 
     def __reduce__(self) -> Any:
-        raise TypeError("an open file cannot be pickled; pickle its path")
+        self._native.head()  # Raises if the file is closed.
+        if self._how is None:
+            raise TypeError(f"{self.name}: a file without a path of its own cannot be pickled")
+        # Where it is, whatever the folder of the other process is.
+        is_here = "://" not in self.name
+        return _again, (os.path.abspath(self.name) if is_here else self.name, self._how)
+
+
+def _again(name: str, how: dict[str, Any]) -> File:
+    """A file that was pickled."""
+    return open(name, **how)
 
 
 class _Values(ValuesView["Tensor"]):

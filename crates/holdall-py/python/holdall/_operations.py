@@ -13,7 +13,7 @@ from ._file import Check, File, Io, Kept, Source, _globs, open
 from ._progress import Progress, listening
 from ._reports import ConvertReport, Diff, SalvageReport, Stats, VerifyReport
 from ._write import Digest, Encoding, Target, _writing
-from .errors import Misuse
+from .errors import Integrity, Limit, Malformed, Misuse, Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +34,10 @@ def load(
     source: Union[Source, File],
     names: Optional[Iterable[str]] = None,
     *,
+    include: Optional[Iterable[str]] = None,
+    exclude: Optional[Iterable[str]] = None,
+    dtype: Any = None,
+    saturate: bool = False,
     dense: bool = False,
     tied: Kept = "share",
     io: Io = "auto",
@@ -46,6 +50,9 @@ def load(
     Args:
         source: What :func:`holdall.open` takes, or an open file.
         names: The tensors to load, in this order; all of them unless said.
+        include, exclude: Patterns (``"layers.*.weight"``) of the tensors to load, and to leave out, in place of names.
+        dtype, saturate: The float type that dense tensors of floats are rounded into, or one for each pattern: see
+            :func:`holdall.convert`.
         dense: Whether sparse and quantized tensors are loaded too, as dense copies.
         tied: Dense tensors that have the same bytes in the file (tied weights) are arrays over one memory: who changes
             one changes the other. ``"copy"`` gives each memory of its own.
@@ -53,12 +60,23 @@ def load(
         progress: ``True`` for a bar, or a function of the bytes done and all bytes.
 
     Raises:
-        NotFound: there is no tensor of that name.
+        NotFound: there is no tensor of that name, or none that a pattern matches.
         Integrity: a digest is not that of the bytes.
         Unsupported: another layout than dense (without ``dense``), or an element type that needs ml_dtypes.
     """
     with _opened(source, io=io, check=check) as file:
-        return file.load(names, dense=dense, tied=tied, threads=threads, check=check, progress=progress)
+        return file.load(
+            names,
+            include=include,
+            exclude=exclude,
+            dtype=dtype,
+            saturate=saturate,
+            dense=dense,
+            tied=tied,
+            threads=threads,
+            check=check,
+            progress=progress,
+        )
 
 
 def load_into(
@@ -249,16 +267,20 @@ def verify(
 ) -> VerifyReport:
     """Checks everything about a file that can be checked: digests, compressed bytes, indices, booleans, gaps.
 
-    What is wrong is in the report, which is then false, and does not stop the rest.
+    What is wrong is in the report, which is then false, and does not stop the rest. So is what keeps the file from being
+    opened: that it was cut short, or is no tensor file at all.
 
     Args:
         strict: Whether warnings are findings, too.
 
     Raises:
-        Malformed: the file cannot even be opened. Io: it cannot be read.
+        Io: the file cannot be read.
     """
-    with _opened(source) as file:
-        return file.verify(include, exclude, strict=strict, threads=threads, progress=progress)
+    try:
+        with _opened(source) as file:
+            return file.verify(include, exclude, strict=strict, threads=threads, progress=progress)
+    except (Malformed, Integrity, Limit, Unsupported) as e:
+        return VerifyReport._unopened(e)
 
 
 def diff(

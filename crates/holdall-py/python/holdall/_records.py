@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Optional, Union, overload
 
 from . import _holdall
+from ._arrow import BATCH as BATCH_OF_ARROW
+from ._arrow import Arrow
 from ._blob import about, place
 from ._kinds import MOST, Form, Types, ndarray
 from .errors import HoldallError, Misuse, NotFound, Unsupported
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from ._tensor import Tensor
 
 __all__ = ["Records", "Ragged", "Selection"]
+
+#: Places of records, or a mask over them.
+Chosen = Union[Sequence[int], Sequence[bool], "np.ndarray[Any, Any]"]
 
 #: Bytes of records that are read at a time for a column that is not in memory.
 PIECE = 8 << 20
@@ -44,7 +49,7 @@ class Ragged(NamedTuple):
 
 class Records(Sequence[Any]):
     """The records of a dataset, or some of them: ``r[i]`` is a record with everything in it decoded, ``r[a:b]``
-    are records again, of which nothing else is read.
+    are records again, of which nothing else is read; ``r[[1, 5]]`` and ``r[mask]`` select some.
 
     A record is a dict: numbers, ``str`` (names of enums too), ``bytes``, ``numpy.datetime64``, dicts for structs,
     JSON and unions (with the key of the variant), NumPy arrays for arrays and tensors of numbers, lists for other
@@ -233,6 +238,25 @@ class Records(Sequence[Any]):
 
         return frame(self, self)
 
+    def arrow(self, *paths: str, batch: int = BATCH_OF_ARROW) -> "Arrow":
+        """Their members as columns of Arrow, or those at ``paths`` alone, for pandas, Polars, DuckDB, pyarrow and whoever
+        takes such: ``polars.DataFrame(r.arrow("id", "at.lat"))``. They take the records themselves, too, with all columns.
+
+        Numbers, times (of UTC), texts and bytes have the types that Arrow has for them; enums are dictionaries, structs
+        structs, arrays lists, tensors extensions of fixed shape, JSON text. A union is a struct of its discriminator and a
+        struct for each variant. Element types that Arrow lacks are bytes of fixed size. What is absent is null.
+
+        Args:
+            batch: Records that are read at a time.
+        """
+        return Arrow(self, paths, batch)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.arrow().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.arrow().__arrow_c_stream__(requested_schema)
+
     def where(self, *conditions: str) -> "Selection":
         """Those for which all conditions hold: ``where("stars>=4", "label=cat")``.
 
@@ -275,13 +299,18 @@ class Records(Sequence[Any]):
         return len(self._range)
 
     @overload
-    def __getitem__(self, key: int) -> Any: ...
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
     @overload
     def __getitem__(self, key: slice) -> "Records": ...
-    def __getitem__(self, key: Union[int, slice]) -> Any:
+    @overload
+    def __getitem__(self, key: "Chosen") -> "Selection": ...
+    def __getitem__(self, key: "Union[int, slice, Chosen]") -> Any:
         if isinstance(key, slice):
             self._native.head()
             return Records(self._tensor, self._native, self._types, self._stride, self._range[key])
+        numbers = _chosen(key, len(self))
+        if numbers is not None:
+            return Selection(self._whole(), numbers * self._range.step + self._range.start)
         at = place(self._range, key, "records", "column(path) gives a member")
         return self._native.values(at, at + 1, None, self._types)[0]
 
@@ -294,6 +323,9 @@ class Records(Sequence[Any]):
                 yield from self._native.values(low, high, None, self._types)[::step]
             else:
                 yield from (part[at] for at in range(len(part)))
+
+    def __reduce__(self) -> Any:
+        return _some, (self._tensor, self._range)
 
     def _find(self, path: str) -> tuple[int, int, bool]:
         """A part: its type, its offset in bytes, and whether every record has it."""
@@ -399,8 +431,8 @@ class Records(Sequence[Any]):
 
 
 class Selection(Sequence[Any]):
-    """Records of a dataset that were chosen by conditions or by chance: ``s[i]`` is a record, ``s[a:b]`` a selection
-    again. Only what is asked for is read."""
+    """Records of a dataset that were chosen by conditions, by their places or by chance: ``s[i]`` is a record; ``s[a:b]``,
+    ``s[[1, 5]]`` and ``s[mask]`` are selections again. Only what is asked for is read."""
 
     __slots__ = ("_records", "_places")
 
@@ -418,7 +450,7 @@ class Selection(Sequence[Any]):
         ``holdall records --where … --sample``."""
         import numpy as np
 
-        order = self._places if len(self) < 2 or self._places[0] < self._places[-1] else self._places[::-1]
+        order = np.sort(self._places)
         return Selection(self._records, np.array(_holdall.sample_among(order.tolist(), count, seed), "<i8"))
 
     def column(self, path: str) -> "np.ndarray[Any, Any]":
@@ -436,21 +468,37 @@ class Selection(Sequence[Any]):
 
         return frame(self._records, self).set_index(self._places)
 
+    def arrow(self, *paths: str, batch: int = BATCH_OF_ARROW) -> "Arrow":
+        """Their members as columns of Arrow, or those at ``paths`` alone: see :meth:`Records.arrow`."""
+        return Arrow(self, paths, batch)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.arrow().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.arrow().__arrow_c_stream__(requested_schema)
+
     def __len__(self) -> int:
         return len(self._places)
 
     @overload
-    def __getitem__(self, key: int) -> Any: ...
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, key: slice) -> "Selection": ...
-    def __getitem__(self, key: Union[int, slice]) -> Any:
+    def __getitem__(self, key: "Union[slice, Chosen]") -> "Selection": ...
+    def __getitem__(self, key: "Union[int, slice, Chosen]") -> Any:
         if isinstance(key, slice):
             return Selection(self._records, self._places[key])
+        numbers = _chosen(key, len(self))
+        if numbers is not None:
+            return Selection(self._records, self._places[numbers])
         at = place(range(len(self)), key, "records", "column(path) gives a member")
         return self._records[int(self._places[at])]
 
     def __iter__(self) -> Iterator[Any]:
         return (self._records[at] for at in self._places.tolist())
+
+    def __reduce__(self) -> Any:
+        return Selection, (self._records, self._places)
 
     def __repr__(self) -> str:
         count = len(self)
@@ -463,6 +511,39 @@ def records(tensor: "Tensor") -> Records:
     native = _holdall.Records.open(tensor._native(), tensor._at)
     count, stride = native.head()
     return Records(tensor, native, Types(native.types()), stride, range(count))
+
+
+def _some(tensor: "Tensor", places: range) -> Records:
+    """Records that were pickled."""
+    all = records(tensor)
+    return Records(tensor, all._native, all._types, all._stride, places)
+
+
+def _chosen(key: Any, count: int) -> "Optional[np.ndarray[Any, Any]]":
+    """The numbers, of ``count``, that a list or an array of places stands for, or a mask; ``None`` for one place.
+
+    Raises:
+        IndexError: a place is outside, or a mask is of another length.
+        TypeError: they are no places.
+    """
+    import numpy as np
+
+    is_list = isinstance(key, list) or (hasattr(key, "__array__") and getattr(key, "ndim", 0) > 0)
+    if not is_list:
+        return None
+    # A list without anything in it has no type; it stands for no place.
+    given = np.asarray(key) if len(key) else np.zeros(0, "<i8")
+    if given.ndim != 1 or given.dtype.kind not in "biu":
+        raise TypeError(f"records are selected by a list of places or of booleans, not of {given.dtype} in {given.ndim} dimensions")
+    if given.dtype.kind == "b":
+        if len(given) != count:
+            raise IndexError(f"a mask of {len(given)} for {count} records")
+        return np.flatnonzero(given).astype("<i8")
+    outside = given[(given < -count) | (given >= count)]
+    if len(outside):
+        raise IndexError(f"index {outside[0]} of {count} records")
+    places = given.astype("<i8")
+    return np.where(places < 0, places + count, places)
 
 
 class _about:

@@ -139,6 +139,21 @@ class VerifyReport(Verified):
         unverified = [Unverified(**u) for u in said["unverified"]]
         return made(cls, said, unverified=unverified, warnings=[Warning(**w) for w in said["warnings"]])
 
+    @classmethod
+    def _unopened(cls, e: HoldallError) -> VerifyReport:
+        """Of a file that cannot be opened for what is in it."""
+        is_bad = e.kind in ("malformed", "integrity")
+        unverified = [] if is_bad else [Unverified("unsupported", e._message, e.tensor or "", e.component, 1)]
+        zero = {f.name: 0 for f in fields(cls) if f.type == "int"}
+        return cls(
+            **{**zero, "finding_count": int(is_bad)},
+            verdict="bad" if is_bad else "incomplete",
+            digests={},
+            findings=[e] if is_bad else [],
+            unverified=unverified,
+            warnings=[],
+        )
+
 
 @dataclass(frozen=True)
 class Overflowed:

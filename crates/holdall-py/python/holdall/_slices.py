@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ._tensor import Tensor
 
 
-def read(tensor: "Tensor", key: Any) -> Any:
-    """The elements ``key`` selects of a dense tensor."""
+def read(tensor: "Tensor", key: Any, name: Optional[str] = None) -> Any:
+    """The elements ``key`` selects of a dense tensor, as those of type ``name`` where another is wanted."""
     shape = tensor.shape
     keys = _basic(key, len(shape))
     if keys is None or tensor.dtype in PACKED:
@@ -34,8 +34,8 @@ def read(tensor: "Tensor", key: Any) -> Any:
         low, high = (min(rows), max(rows) + 1) if rows else (0, 0)
         rest.append(slice(None, None, rows.step) if rows else slice(0, 0))
         rest.extend(keys[at + 1 :])
-        return _elements(tensor, first + low * inner, (high - low, *shape[dim + 1 :]))[tuple(rest)]
-    return _elements(tensor, first, shape[dim:])[tuple(rest)]
+        return _elements(tensor, first + low * inner, (high - low, *shape[dim + 1 :]), name)[tuple(rest)]
+    return _elements(tensor, first, shape[dim:], name)[tuple(rest)]
 
 
 def _count(shape: tuple[int, ...]) -> int:
@@ -45,12 +45,12 @@ def _count(shape: tuple[int, ...]) -> int:
     return out
 
 
-def _elements(tensor: "Tensor", first: int, shape: tuple[int, ...]) -> Any:
+def _elements(tensor: "Tensor", first: int, shape: tuple[int, ...], name: Optional[str]) -> Any:
     """The elements from number ``first`` on, as many as ``shape`` has."""
-    width = numpy_dtype(tensor.dtype).itemsize
+    width = numpy_dtype(name or tensor.dtype).itemsize
     low = first * width
     buffer = tensor._native().read_range(tensor._at, "data", low, low + _count(shape) * width)
-    return tensor._array(buffer, 0, shape)
+    return tensor._array(buffer, 0, shape, name)
 
 
 def _place(k: int, size: int, dim: int) -> int:

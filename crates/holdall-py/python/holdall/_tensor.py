@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
 from . import _holdall, _slices
 from ._arrays import DLPACK, PACKED, PLAIN, array, placed, writable
@@ -11,7 +11,10 @@ from ._reports import Stats, VerifyReport
 from .errors import HoldallError, Misuse, Unsupported
 
 if TYPE_CHECKING:
+    from types import EllipsisType
+
     import numpy as np
+    import torch
 
     from ._blob import Blob
     from ._file import File
@@ -84,6 +87,9 @@ class Component:
             name = "uint16"
         width = np.dtype(name).itemsize
         return array(buffer, 0, (len(buffer) // width,), name)
+
+    def __reduce__(self) -> Any:
+        return _component, (self._tensor, self.role)
 
     def __repr__(self) -> str:
         return f"<holdall.Component {self.role!r} {self.dtype}, {self.encoding}, bytes {self.start}..{self.end}>"
@@ -202,7 +208,7 @@ class Tensor:
             raise self._misuse("its bytes are not in memory as an array has them", "leave copy=False out")
         return self._array(native.read(self._at, "data"), 0, self.shape)
 
-    def torch(self, device: Any = None) -> Any:
+    def torch(self, device: Any = None) -> "torch.Tensor":
         """A tensor as a torch tensor in memory of its own, on ``device`` (the host's unless said).
 
         Dense tensors come dense, of their shape; FP4 lie in pairs there (``torch.float4_e2m1fn_x2``), so that the
@@ -216,11 +222,14 @@ class Tensor:
         from ._sparse import LAYOUTS, to_torch
         from ._torch import tensor
 
+        out: torch.Tensor
         if self.layout in LAYOUTS:
-            return to_torch(self, device)
+            out = to_torch(self, device)
+            return out
         self._dense("torch")
         buffer, start = self._native().read_owned(self._at, "data")
-        return tensor(buffer, start, self.shape, self.dtype, device)
+        out = tensor(buffer, start, self.shape, self.dtype, device)
+        return out
 
     def to_dense(self) -> "np.ndarray[Any, Any]":
         """A dense copy, writable, whatever the layout: sparse with their zeros, quantized as float32, others as the
@@ -318,6 +327,12 @@ class Tensor:
         """Checks its digests, and what its layout demands."""
         return VerifyReport._of(self._native().verify_tensor(self._at))
 
+    @overload
+    def __getitem__(self, key: "Union[slice, EllipsisType, None, list[Any], np.ndarray[Any, Any]]") -> "np.ndarray[Any, Any]": ...
+    @overload
+    def __getitem__(self, key: "tuple[Union[slice, EllipsisType, None], ...]") -> "np.ndarray[Any, Any]": ...
+    @overload
+    def __getitem__(self, key: Any) -> Any: ...
     def __getitem__(self, key: Any) -> Any:
         """The elements that NumPy's ``a[key]`` has. Of basic keys (integers, slices, ``...``, ``None``) only the
         rows that are needed are read; they may be a read-only view into the map."""
@@ -395,6 +410,19 @@ class Tensor:
             raise BufferError("the elements lie at odd addresses; copy them with numpy(copy=True)")
         return np.asarray(a).__dlpack__(max_version=(1, 0)) if versioned else np.asarray(a).__dlpack__()
 
+    def __arrow_c_schema__(self) -> Any:
+        from ._arrow import schema_of_tensor
+
+        self._dense("__arrow_c_schema__")
+        return schema_of_tensor(self)
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        """A dense tensor as Arrow's array: numbers, or rows that are tensors of fixed shape."""
+        from ._arrow import array_of_tensor
+
+        self._dense("__arrow_c_array__")
+        return array_of_tensor(self)
+
     def __jax_array__(self) -> Any:
         """A dense tensor as jax's array: what ``jax.numpy.asarray(t)`` asks for."""
         import jax.numpy
@@ -440,6 +468,9 @@ class Tensor:
     def __repr__(self) -> str:
         return f"<holdall.Tensor {self.name!r} {self.dtype} {list(self.shape)}, {self.layout}>"
 
+    def __reduce__(self) -> Any:
+        return _tensor, (self._file, self.name)
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Tensor):
             return self._file is other._file and self._at == other._at
@@ -447,3 +478,13 @@ class Tensor:
 
     def __hash__(self) -> int:
         return hash((id(self._file), self._at))
+
+
+def _tensor(file: "File", name: str) -> Tensor:
+    """A tensor that was pickled."""
+    return file[name]
+
+
+def _component(tensor: Tensor, role: str) -> Component:
+    """A component that was pickled."""
+    return tensor.components[role]

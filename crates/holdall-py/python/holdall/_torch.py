@@ -37,7 +37,7 @@ def tensor(buffer: "Buffer", start: int, shape: tuple[int, ...], name: str, devi
     for size in shape:
         count *= size
     if count == 0:
-        return torch.empty(shape, dtype=dtype, device=device)
+        return torch.empty(shape, dtype=dtype, device="cpu" if device is None else device)
     # frombuffer keeps the buffer, and with it the memory. Bytes first: elements may lie at odd addresses.
     width = torch.empty((), dtype=dtype).element_size()
     raw = torch.frombuffer(buffer, dtype=torch.uint8, count=count * width, offset=start)
@@ -136,6 +136,6 @@ def of_bytes(raw: "np.ndarray[Any, Any]", shape: tuple[int, ...], name: str, dev
     if not isinstance(dtype, torch.dtype):
         raise Unsupported(f"this torch has no {name}", code="python/dtype", kind="unsupported")
     if raw.size == 0:
-        return torch.empty(shape, dtype=dtype, device=device)
+        return torch.empty(shape, dtype=dtype, device="cpu" if device is None else device)
     out = torch.from_numpy(raw).view(dtype).reshape(shape)
     return out if device is None else out.to(device)

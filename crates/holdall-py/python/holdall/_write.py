@@ -84,14 +84,28 @@ def save(
         Misuse: no format is known, or the file is there and ``overwrite`` is false.
         Io: the disk is full, for example. What was at the path stays.
     """
-    if not isinstance(tensors, Mapping):
-        raise TypeError("tensors is a mapping of names to arrays")
     writing = _writing(format, version, attributes, encoding, level, digest, align, overwrite, sync, threads)
     if tied not in ("auto", "share", "copy"):
         raise Misuse(f'tied is "auto", "share" or "copy", not {tied!r}', code="python/option", kind="misuse")
     tie = tied == "share" or (tied == "auto" and _format_of(target, format) != "safetensors")
     with listening(progress) as listener:
-        _holdall.save(target, writing, tensors.items(), _Half(target), tie, listener)
+        _save(target, writing, tensors, tie, False, listener)
+
+
+def save_ordered(target: Target, tensors: Mapping[str, Any], metadata: Optional[Mapping[str, Any]]) -> None:
+    """As :func:`save`, safetensors unless the path's extension says another format, each name with bytes of its own, and
+    in the order that the format has by itself: the same file whatever order the names came in."""
+    format = None if _format_of(target, None) else "safetensors"
+    writing = _writing(format, None, metadata, "raw", None, None, None, True, True, None)
+    _save(target, writing, tensors, False, True, None)
+
+
+def _save(
+    target: Target, writing: dict[str, Any], tensors: Mapping[str, Any], tie: bool, ordered: bool, listener: Any
+) -> None:
+    if not isinstance(tensors, Mapping):
+        raise TypeError("tensors is a mapping of names to arrays")
+    _holdall.save(target, writing, tensors.items(), _Half(target), tie, ordered, listener)
 
 
 class _Half:

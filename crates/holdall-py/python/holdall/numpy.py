@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from ._file import open as _open
-from ._write import _format_of
-from ._write import save as _save
-from ._write import save_bytes as _save_bytes
+from ._write import save_ordered
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,15 +19,18 @@ Path = Union[str, "os.PathLike[str]"]
 
 def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Optional[Mapping[str, str]] = None) -> None:
     """Writes arrays to a file: safetensors, unless the name's extension says another format. Equal memory is
-    written once for each name, so that every reader finds it."""
-    format = None if _format_of(filename, None) else "safetensors"
-    _save(filename, tensor_dict, format=format, attributes=checked_metadata(metadata), tied="copy")
+    written once for each name, so that every reader finds it; names are in the order that safetensors has, whatever
+    order they come in."""
+    save_ordered(filename, tensor_dict, checked_metadata(metadata))
 
 
 def save(tensor_dict: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None) -> bytes:
     """The bytes of a safetensors file."""
-    attributes = checked_metadata(metadata)
-    return _save_bytes(tensor_dict, format="safetensors", attributes=attributes, tied="copy")
+    import io
+
+    out = io.BytesIO()
+    save_ordered(out, tensor_dict, checked_metadata(metadata))
+    return out.getvalue()
 
 
 def load_file(filename: Path) -> dict[str, "np.ndarray[Any, Any]"]:

@@ -1,0 +1,304 @@
+"""Open files whose tensors are of one framework."""
+
+from __future__ import annotations
+
+import operator
+import os
+from typing import Any, Iterator, Optional, Union
+
+from .. import _slices
+from .._arrays import PACKED
+from .._file import File
+from .._file import open as _open
+from .._tensor import Tensor
+from ..errors import MissingFile
+from ._bytes import CODES, numpy_width
+from ._errors import SafetensorError, telling
+from ._frameworks import FRAMEWORKS, of_array
+
+__all__ = ["safe_open", "PySafeSlice"]
+
+#: Kinds of devices that have a number.
+_NUMBERED = ("cuda", "musa", "npu", "xpu", "xla", "mlu", "hpu")
+#: Bytes of tensors below which a copy of the map costs less than a read.
+_SMALL = 1 << 18
+#: How bytes are fetched, by what `safetensors` calls it.
+_BACKENDS = {"mmap": "auto", "pread": "read"}
+
+
+class safe_open:
+    """An open file whose tensors are of one framework.
+
+    Args:
+        filename: A path of a file of any format.
+        framework: ``"np"`` or ``"numpy"``, ``"pt"``, ``"torch"`` or ``"pytorch"``, ``"tf"`` or ``"tensorflow"``,
+            ``"jax"`` or ``"flax"``, ``"mlx"``, ``"paddle"``.
+        device: Where tensors of torch and paddle go: ``"cpu"``, ``"cuda:1"``, ``0``.
+        backend: ``"mmap"`` maps the file, ``"pread"`` reads by position.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        SafetensorError: it is no tensor file, or an option is none.
+    """
+
+    def __init__(
+        self,
+        filename: Union[str, "os.PathLike[str]"],
+        framework: str = "np",
+        device: Any = "cpu",
+        *,
+        backend: str = "mmap",
+    ) -> None:
+        self._framework = FRAMEWORKS.get(framework, "")
+        if not self._framework:
+            raise SafetensorError(f"framework {framework} is invalid")
+        self._device = _device(device)
+        if backend not in _BACKENDS:
+            raise SafetensorError(f'backend "{backend}" is invalid (expected one of: "mmap", "pread")')
+        #: Whether a slice means what the framework's own tensors mean by it.
+        self._is_own = backend == "mmap" and self._framework in ("torch", "paddle")
+        if not isinstance(filename, (str, os.PathLike)):
+            raise TypeError(f"filename is text or a path, not {type(filename).__name__}")
+        with telling("Error while deserializing header"):
+            try:
+                self._file: File = _open(filename, io=_BACKENDS[backend], strict=True)  # type: ignore[arg-type]
+            except MissingFile as e:
+                raise FileNotFoundError(f"No such file or directory: {os.fspath(filename)}") from e
+        if self._device != "cpu" and self._framework not in ("torch", "paddle"):
+            name = "pytorch" if self._framework == "torch" else self._framework
+            raise SafetensorError(f"Device {self._device} is not supported for framework {name}")
+        if self._framework == "torch":
+            import torch  # noqa: F401
+        elif self._framework == "paddle":
+            import paddle  # noqa: F401
+
+    def __enter__(self) -> "safe_open":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._file.close()
+
+    def keys(self) -> list[str]:
+        """Names, sorted."""
+        return sorted(self._open())
+
+    def offset_keys(self) -> list[str]:
+        """Names in the order of their bytes in the file."""
+        native = self._open()._native
+        # Start and end of each component, of a tensor by its number: there may be very many.
+        rows = ((row[5:7] for row in native.components(at)) for at in range(len(native)))
+        places = [min((row for row in of if row[0] is not None), default=(0, 0)) for of in rows]
+        names = native.names()
+        return [names[at] for at in sorted(range(len(names)), key=places.__getitem__)]
+
+    def metadata(self) -> Optional[dict[str, str]]:
+        """The file's attributes; ``None`` where there are none. Those that are not text are JSON."""
+        import json
+
+        found = self._open().attributes
+        text = {k: v if isinstance(v, str) else json.dumps(v, default=str) for k, v in found.items()}
+        return text or None
+
+    def get_tensor(self, name: str) -> Any:
+        """A tensor in memory of its own."""
+        return self._give(self._tensor(name))
+
+    def get_tensors(self) -> dict[str, Any]:
+        """All tensors in memory of their own, in the order of their bytes in the file."""
+        file, names = self._open(), self.offset_keys()
+        with telling():
+            if self._framework == "torch":
+                from .. import _torch
+
+                found = _torch.load(file, self._device)
+            else:
+                found = {name: of_array(a, self._framework, self._device) for name, a in file.load().items()}
+        return {name: found[name] for name in names}
+
+    def get_slice(self, name: str) -> "PySafeSlice":
+        """A tensor of which only what is asked for is read."""
+        return PySafeSlice(self, self._tensor(name))
+
+    def _open(self) -> File:
+        if self._file.closed:
+            raise SafetensorError("File is closed")
+        return self._file
+
+    def _tensor(self, name: str) -> Tensor:
+        if not isinstance(name, str):
+            raise TypeError(f"name is text, not {type(name).__name__}")
+        file = self._open()
+        if name not in file:
+            raise SafetensorError(f"File does not contain tensor {name}")
+        return file[name]
+
+    def _give(self, t: Tensor) -> Any:
+        with telling():
+            # Of what is small and has no digest to be checked, a view is copied sooner than it is read.
+            is_small = t.stored_nbytes < _SMALL and self._file.format == "safetensors" and t.dtype not in PACKED
+            if self._framework == "torch":
+                return _part(t, (), self._device) if is_small else t.torch(self._device)
+            a = t.numpy().copy() if is_small else t.numpy(copy=True)
+            return of_array(a, self._framework, self._device)
+
+
+class _safe_open_handle(safe_open):
+    """As :class:`safe_open`, of a file that Python has open already: what ``open`` gave."""
+
+    def __init__(self, f: Any, framework: str = "np", device: Any = "cpu", *, backend: str = "mmap") -> None:
+        f.fileno  # As `safetensors` asks, though it is its name that is opened.
+        super().__init__(f.name, framework, device, backend=backend)
+
+
+class PySafeSlice:
+    """A tensor to be read in part: ``s[10:20]``."""
+
+    def __init__(self, of: safe_open, tensor: Tensor) -> None:
+        self._of = of
+        self._tensor = tensor
+
+    def get_shape(self) -> list[int]:
+        """Its dimensions."""
+        return list(self._tensor.shape)
+
+    def get_dtype(self) -> str:
+        """Its type as safetensors spells it: ``"F32"``."""
+        return CODES.get(self._tensor.dtype, self._tensor.dtype)
+
+    def __getitem__(self, key: Any) -> Any:
+        of, t = self._of, self._tensor
+        of._open()
+        if not of._is_own:
+            key = checked(key, t.shape)
+        elif not _is_plain(key, t.shape):
+            # What is meant by the rest, and what is wrong with it, the framework says.
+            return of._give(t)[key]
+        if of._framework == "torch":
+            if t.dtype in PACKED or t.layout != "dense":
+                return of._give(t)[key]
+            with telling():
+                return _part(t, key, of._device)
+        import numpy as np
+
+        with telling():
+            return of_array(np.array(t[key]), of._framework, of._device)
+
+
+def _part(t: Tensor, key: Any, device: Any) -> Any:
+    """A part of a dense tensor for torch, whose types NumPy may lack."""
+    import numpy as np
+
+    from .._torch import of_bytes
+
+    width = numpy_width(t.dtype)
+    part = np.array(_slices.read(t, key, f"uint{8 * width}" if width <= 8 else t.dtype), order="C")
+    return of_bytes(part.reshape(-1).view(np.uint8), part.shape, t.dtype, device)
+
+
+def _is_plain(key: Any, shape: tuple[int, ...]) -> bool:
+    """Whether NumPy and every framework mean the same by a key, and find nothing wrong with it."""
+    keys = key if isinstance(key, tuple) else (key,)
+    if len(keys) > len(shape):
+        return False
+    for k, size in zip(keys, shape):
+        if type(k) is int:
+            if not -size <= k < size:
+                return False
+        elif type(k) is slice:
+            bounds = (k.start, k.stop, k.step)
+            if any(n is not None and type(n) is not int for n in bounds) or (k.step is not None and k.step < 1):
+                return False
+        else:
+            return False
+    return True
+
+
+def checked(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """A key as `safetensors` takes it: integers, slices with steps above 0, one ellipsis, an empty list; nothing of it
+    outside the shape. Bounds of slices below 0 count from the end.
+
+    Raises:
+        SafetensorError: all others.
+    """
+    if isinstance(key, list):
+        if key:
+            raise SafetensorError("Non empty lists are not implemented")
+        key = slice(0, 0)
+    keys = list(key) if isinstance(key, tuple) else [key]
+    dots = [at for at, k in enumerate(keys) if k is Ellipsis]
+    if len(dots) > 1:
+        raise SafetensorError("Only one ellipsis (...) is allowed in slice index")
+    if dots:
+        keys[dots[0] : dots[0] + 1] = [slice(None)] * max(0, len(shape) - len(keys) + 1)
+    taken = [_taken(k, at, shape[at] if at < len(shape) else 0) for at, k in enumerate(keys)]
+    for problem in _outside(taken, shape):
+        spelled = ", ".join(map(_spelled, taken))
+        raise SafetensorError(f"Error during slicing [{spelled}] with shape {list(shape)}: {problem}")
+    return tuple(taken)
+
+
+def _taken(k: Any, at: int, size: int) -> Any:
+    """One part of a key; nothing of it is below 0 any more."""
+    if isinstance(k, slice):
+        step = 1 if k.step is None else operator.index(k.step)
+        if step < 1:
+            raise SafetensorError(f"Slice step must be a positive integer, got {step}")
+        low, high = (None if n is None else operator.index(n) for n in (k.start, k.stop))
+        low = low if low is None or low >= 0 else max(0, low + size)
+        high = high if high is None or high >= 0 else max(0, high + size)
+        return slice(low, high, step)
+    try:
+        place = operator.index(k)
+    except TypeError:
+        place = 1 << 31
+    if not -(1 << 31) <= place < 1 << 31:
+        raise SafetensorError(f"Unsupported slice index at position {at}: expected slice, int, or ellipsis")
+    if place + size < 0:
+        raise SafetensorError(f"Invalid index {place} for dimension {at} of size {size}")
+    return place + size if place < 0 else place
+
+
+def _outside(taken: list[Any], shape: tuple[int, ...]) -> Iterator[str]:
+    """What lies outside the shape, from the last dimension on."""
+    if len(taken) > len(shape):
+        yield "more slicing indexes than dimensions in tensor"
+        return
+    for at in reversed(range(len(taken))):
+        k, size = taken[at], shape[at]
+        low, high = (k.start or 0, size if k.stop is None else k.stop) if isinstance(k, slice) else (k, k + 1)
+        if high == low == size == 0:
+            continue
+        if low >= size or high > size:
+            asked = low if low >= size else high - 1
+            yield f"index {asked} out of bounds for tensor dimension #{at} of size {size}"
+
+
+def _spelled(k: Any) -> str:
+    if not isinstance(k, slice):
+        return str(k)
+    bounds = f"{'' if k.start is None else k.start}:{'' if k.stop is None else k.stop}"
+    return bounds if k.step == 1 else f"{bounds}:{k.step}"
+
+
+def _device(device: Any) -> Any:
+    """A device as torch takes it.
+
+    Raises:
+        SafetensorError: there is no such kind of device.
+        ValueError: what is behind the colon is no number.
+    """
+    if device is None:
+        return "cpu"
+    if type(device).__module__ == "torch":
+        device = str(device)
+    if isinstance(device, str):
+        kind, colon, number = device.partition(":")
+        if device in ("cpu", "mps", "mps:0"):
+            return kind
+        if kind in _NUMBERED:
+            return f"{kind}:{int(number) if colon else 0}"
+        if kind == "mps" and number.isdecimal():
+            raise SafetensorError(f"device {device} is invalid: only mps or mps:0 is supported")
+    elif isinstance(device, int) and not isinstance(device, bool) and device >= 0:
+        return device
+    raise SafetensorError(f"device {device} is invalid")

@@ -1,0 +1,54 @@
+"""Dicts of NumPy arrays to files and back, as `safetensors.numpy` has it, for files of every format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from .. import numpy as _numpy
+from ._bytes import Path, in_memory
+from ._errors import telling
+from ._open import safe_open
+
+__all__ = ["save_file", "load_file", "save", "load"]
+
+
+def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Optional[Mapping[str, str]] = None) -> None:
+    """Writes arrays to a file: safetensors, unless the name's extension says another format.
+
+    Raises:
+        SafetensorError: an array cannot be stored, or the file cannot be written.
+    """
+    with telling("Error while serializing"):
+        _numpy.save_file(tensor_dict, filename, metadata)
+
+
+def save(tensor_dict: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None) -> bytes:
+    """The bytes of a safetensors file.
+
+    Raises:
+        SafetensorError: an array cannot be stored.
+    """
+    with telling("Error while serializing"):
+        return _numpy.save(tensor_dict, metadata)
+
+
+def load_file(filename: Path, *, backend: str = "mmap") -> dict[str, Any]:
+    """All tensors of a file, writable, in the order of their bytes.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        SafetensorError: it is no tensor file.
+    """
+    with safe_open(filename, framework="np", backend=backend) as file:
+        return file.get_tensors()
+
+
+def load(data: bytes) -> dict[str, Any]:
+    """All tensors of a file's bytes.
+
+    Raises:
+        SafetensorError: they are no tensor file.
+    """
+    with telling("Error while deserializing"):
+        return _numpy.load(in_memory(data))

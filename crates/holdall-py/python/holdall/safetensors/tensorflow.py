@@ -1,0 +1,36 @@
+"""Dicts of arrays of TensorFlow to files and back, as `safetensors.tensorflow` has it, for files of every format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import tensorflow  # noqa: F401
+
+from . import numpy as _numpy
+from ._bytes import Path
+from ._frameworks import arrays, of_array
+from ._open import safe_open
+
+__all__ = ["save_file", "load_file", "save", "load"]
+
+
+def save_file(tensors: Mapping[str, Any], filename: Path, metadata: Optional[Mapping[str, str]] = None) -> None:
+    """Writes arrays to a file: see :func:`holdall.safetensors.numpy.save_file`."""
+    _numpy.save_file(arrays(tensors, "tensorflow"), filename, metadata)
+
+
+def save(tensors: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None) -> bytes:
+    """The bytes of a safetensors file."""
+    return _numpy.save(arrays(tensors, "tensorflow"), metadata)
+
+
+def load_file(filename: Path, *, backend: str = "mmap") -> dict[str, Any]:
+    """All tensors of a file: see :func:`holdall.safetensors.numpy.load_file`."""
+    with safe_open(filename, framework="tensorflow", backend=backend) as file:
+        return file.get_tensors()
+
+
+def load(data: bytes) -> dict[str, Any]:
+    """All tensors of a file's bytes."""
+    return {name: of_array(a, "tensorflow") for name, a in _numpy.load(data).items()}

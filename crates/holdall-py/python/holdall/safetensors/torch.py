@@ -1,0 +1,228 @@
+"""Dicts of torch tensors to files and back, as `safetensors.torch` has it, for files of every format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Optional
+
+import torch
+
+from .. import _torch
+from .. import numpy as _numpy
+from .._file import open as _open
+from ._bytes import CODES, Path, in_memory
+from ._errors import telling
+from ._open import safe_open
+
+__all__ = ["save_file", "load_file", "save", "load", "save_model", "load_model", "storage_ptr", "storage_size"]
+
+#: torch's types by what headers call them, and the bytes of their elements: those of this torch.
+_TYPES = {code: getattr(torch, name) for name, code in CODES.items() if hasattr(torch, name)}
+if hasattr(torch, "float4_e2m1fn_x2"):
+    _TYPES["F4"] = torch.float4_e2m1fn_x2
+_SIZE = {dtype: dtype.itemsize for dtype in _TYPES.values()}
+
+
+def save_file(tensors: dict[str, torch.Tensor], filename: Path, metadata: Optional[dict[str, str]] = None) -> None:
+    """Writes tensors to a file: safetensors, unless the name's extension says another format.
+
+    Raises:
+        ValueError: ``tensors`` is no dict of tensors, or one of them is sparse or not contiguous.
+        RuntimeError: two of them share memory (:func:`save_model` takes such), or one has none (device ``meta``).
+        SafetensorError: the file cannot be written, or holds no such elements.
+    """
+    with telling("Error while serializing"):
+        _numpy.save_file(_checked(tensors), filename, metadata)
+
+
+def save(tensors: dict[str, torch.Tensor], metadata: Optional[dict[str, str]] = None) -> bytes:
+    """The bytes of a safetensors file. Raises what :func:`save_file` does."""
+    with telling("Error while serializing"):
+        return _numpy.save(_checked(tensors), metadata)
+
+
+def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap") -> dict[str, torch.Tensor]:
+    """All tensors of a file, in the order of their bytes, in memory of their own.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        SafetensorError: it is no tensor file.
+    """
+    with safe_open(filename, framework="pt", device=device, backend=backend) as file:
+        return file.get_tensors()
+
+
+def load(data: bytes) -> dict[str, torch.Tensor]:
+    """All tensors of a file's bytes.
+
+    Raises:
+        SafetensorError: they are no tensor file.
+    """
+    with telling("Error while deserializing"), _open(in_memory(data), strict=True) as file:
+        return _torch.load(file, "cpu")
+
+
+def save_model(
+    model: torch.nn.Module, filename: Path, metadata: Optional[dict[str, str]] = None, force_contiguous: bool = True
+) -> None:
+    """Writes a module's parameters and buffers, tied ones once: of names with the same memory the one that has all of it
+    is kept, the first by name where several do. In the metadata each of the others is a key, whose value is the name kept.
+
+    Args:
+        metadata: What else the file's metadata says. A key of it that is also such a name stays as it is.
+        force_contiguous: Whether tensors that are not contiguous are packed, rather than refused.
+
+    Raises:
+        RuntimeError: tensors share memory of which none has all.
+        ValueError: a tensor is not contiguous, with ``force_contiguous=False``.
+    """
+    state = model.state_dict()
+    said = None if metadata is None else dict(metadata)
+    for kept, others in _remove_duplicate_names(state).items():
+        for name in others:
+            said = said or {}
+            said.setdefault(name, kept)
+            del state[name]
+    if force_contiguous:
+        state = {name: x.contiguous() for name, x in state.items()}
+    try:
+        save_file(state, filename, said)
+    except ValueError as e:
+        raise ValueError(f"{e} Or use save_model(..., force_contiguous=True), which packs such tensors.") from e
+
+
+def load_model(
+    model: torch.nn.Module, filename: Path, strict: bool = True, device: Any = "cpu", *, backend: str = "mmap"
+) -> tuple[set[str], list[str]]:
+    """Loads a file into a module, tied parameters under whichever of their names it has.
+
+    Returns:
+        The names of the module that the file lacks, and those of the file that the module lacks.
+
+    Raises:
+        RuntimeError: there are such names, and ``strict`` is true; or a shape is another.
+    """
+    tensors = load_file(filename, device, backend=backend)
+    tied = _remove_duplicate_names(model.state_dict(), preferred_names=tensors)
+    found = model.load_state_dict(tensors, strict=False)
+    missing, unexpected = set(found.missing_keys), list(found.unexpected_keys)
+    for others in tied.values():
+        # Those come with the name that is kept; what the file has of them besides went into the same memory.
+        unexpected += [name for name in others if name not in missing]
+        missing.difference_update(others)
+    if strict and (missing or unexpected):
+        text = f"Error(s) in loading state_dict for {type(model).__name__}:"
+        for what, names in (("Missing", missing), ("Unexpected", unexpected)):
+            if names:
+                listed = ", ".join(f'"{name}"' for name in sorted(names))
+                text += f"\n    {what} key(s) in state_dict: {listed}"
+        raise RuntimeError(text)
+    return missing, unexpected
+
+
+def storage_ptr(tensor: torch.Tensor) -> int:
+    """The address of the memory that a tensor is in; 0 where it has none."""
+    try:
+        return int(tensor.untyped_storage().data_ptr())
+    except RuntimeError:  # Sparse ones, and stand-ins.
+        return 0
+
+
+def storage_size(tensor: torch.Tensor) -> int:
+    """The bytes of that memory."""
+    try:
+        return int(tensor.untyped_storage().nbytes())
+    except RuntimeError:
+        return int(tensor.numel() * tensor.element_size())
+
+
+def _end_ptr(tensor: torch.Tensor) -> int:
+    """The address behind a tensor's last element."""
+    if tensor.numel() == 0:
+        return int(tensor.data_ptr())
+    last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride()))
+    return int(tensor.data_ptr() + (last + 1) * tensor.element_size())
+
+
+def _is_complete(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has all the memory that it is in."""
+    is_whole = tensor.numel() * tensor.element_size() == storage_size(tensor)
+    return is_whole and bool(tensor.data_ptr() == storage_ptr(tensor))
+
+
+def _find_shared_tensors(state_dict: dict[str, torch.Tensor]) -> list[set[str]]:
+    """The names that have memory in common, as sets; who shares with nobody is alone in one. Tensors without memory are
+    in none."""
+    groups: dict[tuple[Any, int, int], list[str]] = {}
+    for name, x in state_dict.items():
+        if x.device.type != "meta" and storage_ptr(x) and storage_size(x):
+            groups.setdefault((x.device, storage_ptr(x), storage_size(x)), []).append(name)
+    out: list[set[str]] = []
+    for names in groups.values():
+        if len(names) == 1:
+            out.append(set(names))
+            continue
+        areas = sorted((state_dict[name].data_ptr(), _end_ptr(state_dict[name]), name) for name in names)
+        end = 0
+        for at, (start, stop, name) in enumerate(areas):
+            # As in `safetensors`, whose files these are, it is the one before that counts, not the longest so far.
+            if at and start < end:
+                out[-1].add(name)
+            else:
+                out.append({name})
+            end = stop
+    return out
+
+
+def _remove_duplicate_names(
+    state_dict: dict[str, torch.Tensor],
+    *,
+    preferred_names: Optional[Iterable[str]] = None,
+    discard_names: Optional[Iterable[str]] = None,
+) -> dict[str, list[str]]:
+    """Of names with memory in common, the one to keep and those to leave out. It is one that has all of the memory: the
+    first by name of the preferred ones, or else of those not to be discarded, or else of all."""
+    preferred, discarded = set(preferred_names or ()), set(discard_names or ())
+    out: dict[str, list[str]] = {}
+    for shared in _find_shared_tensors(state_dict):
+        whole = {name for name in shared if _is_complete(state_dict[name])}
+        if not whole:
+            raise RuntimeError(
+                f"Error while trying to find names to remove to save state dict, but found no suitable name to keep for"
+                f" saving amongst: {shared}. None of them has all of the memory that they share, so the file would lack a"
+                " part of it, or have much more than they need; `.clone()` gives each its own."
+            )
+        kept = min(whole & preferred or whole - discarded or whole)
+        others = sorted(shared - {kept})
+        if others:
+            out[kept] = others
+    return out
+
+
+def _checked(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors that a file may have: on the host, dense, contiguous, each with its own memory."""
+    if not isinstance(tensors, dict):
+        raise ValueError(f"Expected a dict of [str, torch.Tensor] but received {type(tensors)}")
+    for name, x in tensors.items():
+        if not isinstance(x, torch.Tensor):
+            raise ValueError(f"Key `{name}` is invalid, expected torch.Tensor but received {type(x)}")
+    sparse = [name for name, x in tensors.items() if x.layout != torch.strided]
+    if sparse:
+        raise ValueError(
+            f"You are trying to save a sparse tensors: `{sparse}` which this library does not support. You can make it a"
+            " dense tensor before saving with `.to_dense()` but be aware this might make a much larger file than needed."
+        )
+    shared = [names for names in _find_shared_tensors(tensors) if len(names) > 1]
+    if shared:
+        raise RuntimeError(
+            f"Some tensors share memory: {shared}. Each would have its bytes in the file, and be apart from the others"
+            " when it is loaded. `save_model` writes them once, `.clone()` gives each its own memory."
+        )
+    for name, x in tensors.items():
+        if not x.is_contiguous():
+            raise ValueError(
+                f"You are trying to save a non contiguous tensor: `{name}` which is not allowed: it may be a part of"
+                " another, of which all would better be saved. `.contiguous()` packs it."
+            )
+    # Those without memory are refused by torch here.
+    return {name: x if x.device.type == "cpu" else x.to("cpu") for name, x in tensors.items()}

@@ -1,0 +1,332 @@
+//! Arrow's C data interface: arrays that the Python half describes, as the structs that readers of Arrow take.
+//! Beside `memory.rs` the one file of this crate with `unsafe`.
+//!
+//! A struct that is given away is released by whoever has it last: a consumer, which may also move a child out of its
+//! parent, or the capsule that nobody took it from. `release` is empty then.
+#![allow(unsafe_code)]
+
+use crate::memory::Elements;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::{null, null_mut};
+
+/// The type of a column: format, name, flags, metadata, children, and the values of a dictionary, if it is one.
+#[derive(FromPyObject)]
+pub(crate) struct Field(String, String, i64, Vec<(String, String)>, Vec<Field>, Vec<Field>);
+
+/// The elements of a column, as the Python half has them: their number, how many are absent, buffers, children, and the
+/// values of a dictionary, if it is one.
+type Column<'py> =
+    (i64, i64, Vec<Option<Bound<'py, PyAny>>>, Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>);
+
+// The structs of the interface, field by field: <https://arrow.apache.org/docs/format/CDataInterface.html>.
+
+#[repr(C)]
+struct CSchema {
+    format: *const c_char,
+    name: *const c_char,
+    metadata: *const c_char,
+    flags: i64,
+    n_children: i64,
+    children: *mut *mut CSchema,
+    dictionary: *mut CSchema,
+    release: Option<unsafe extern "C" fn(*mut CSchema)>,
+    private_data: *mut c_void,
+}
+
+#[repr(C)]
+struct CArray {
+    length: i64,
+    null_count: i64,
+    offset: i64,
+    n_buffers: i64,
+    n_children: i64,
+    buffers: *mut *const c_void,
+    children: *mut *mut CArray,
+    dictionary: *mut CArray,
+    release: Option<unsafe extern "C" fn(*mut CArray)>,
+    private_data: *mut c_void,
+}
+
+#[repr(C)]
+struct CStream {
+    get_schema: Option<unsafe extern "C" fn(*mut CStream, *mut CSchema) -> c_int>,
+    get_next: Option<unsafe extern "C" fn(*mut CStream, *mut CArray) -> c_int>,
+    get_last_error: Option<unsafe extern "C" fn(*mut CStream) -> *const c_char>,
+    release: Option<unsafe extern "C" fn(*mut CStream)>,
+    private_data: *mut c_void,
+}
+
+/// Structs that a function releases, with what they have for it in `private_data`; it is called on drop, unless that was done.
+macro_rules! released {
+    ($($name:ident by $release:ident of $kept:ty),*) => {$(
+        impl Drop for $name {
+            fn drop(&mut self) {
+                if let Some(release) = self.release {
+                    // SAFETY: whoever set it set the rest of the struct for it, and it was not called yet.
+                    unsafe { release(self) }
+                }
+            }
+        }
+
+        /// Called once, from any thread, with the GIL or without.
+        unsafe extern "C" fn $release(it: *mut $name) {
+            // SAFETY: null, or a struct of ours that its owner gives back.
+            let Some(it) = (unsafe { it.as_mut() }) else { return };
+            if it.release.take().is_some() {
+                // SAFETY: set with `release`, from a box of this type, and taken once.
+                drop(unsafe { Box::from_raw(it.private_data.cast::<$kept>()) });
+            }
+        }
+    )*};
+}
+
+released!(
+    CSchema by release_schema of Kept<CSchema>,
+    CArray by release_array of Kept<CArray>,
+    CStream by release_stream of Batches
+);
+
+/// What the pointers of a struct point at.
+struct Kept<T> {
+    texts: Vec<CString>,
+    metadata: Vec<u8>,
+    elements: Vec<Option<Elements>>,
+    buffers: Vec<*const c_void>,
+    pointers: Vec<*mut T>,
+    dictionary: *mut T,
+}
+
+impl<T> Drop for Kept<T> {
+    fn drop(&mut self) {
+        for pointer in self.pointers.drain(..).chain([self.dictionary]) {
+            if !pointer.is_null() {
+                // SAFETY: a child, from a box. One that was moved out is empty, and is no more than memory.
+                drop(unsafe { Box::from_raw(pointer) });
+            }
+        }
+    }
+}
+
+/// Children, which `Kept` drops also where one of them cannot be made.
+fn children<T>(all: impl Iterator<Item = PyResult<T>>, kept: &mut Kept<T>) -> PyResult<()> {
+    for made in all {
+        kept.pointers.push(Box::into_raw(Box::new(made?)));
+    }
+    Ok(())
+}
+
+fn kept<T>() -> Kept<T> {
+    let (texts, metadata, elements) = Default::default();
+    let (buffers, pointers) = Default::default();
+    Kept { texts, metadata, elements, buffers, pointers, dictionary: null_mut() }
+}
+
+fn schema(field: &Field) -> PyResult<CSchema> {
+    let Field(format, name, flags, metadata, below, dictionary) = field;
+    let text = |text: &str| {
+        CString::new(text).map_err(|_| PyValueError::new_err("Arrow has no names with a zero byte"))
+    };
+    let (format, name) = (text(format)?, text(name)?);
+    let mut kept = Box::new(kept::<CSchema>());
+    children(below.iter().map(schema), &mut kept)?;
+    if let Some(values) = dictionary.first() {
+        kept.dictionary = Box::into_raw(Box::new(schema(values)?));
+    }
+    if !metadata.is_empty() {
+        let mut out = (metadata.len() as i32).to_ne_bytes().to_vec();
+        for text in metadata.iter().flat_map(|(key, value)| [key, value]) {
+            out.extend((text.len() as i32).to_ne_bytes());
+            out.extend(text.as_bytes());
+        }
+        kept.metadata.extend(out);
+    }
+    // Texts and vectors stay where they are when what has them moves.
+    let (of_format, of_name) = (format.as_ptr(), name.as_ptr());
+    kept.texts.extend([format, name]);
+    Ok(CSchema {
+        format: of_format,
+        name: of_name,
+        metadata: if metadata.is_empty() { null() } else { kept.metadata.as_ptr().cast() },
+        flags: *flags,
+        n_children: kept.pointers.len() as i64,
+        children: kept.pointers.as_mut_ptr(),
+        dictionary: kept.dictionary,
+        release: Some(release_schema),
+        private_data: Box::into_raw(kept).cast(),
+    })
+}
+
+fn array(column: &Bound<'_, PyAny>) -> PyResult<CArray> {
+    let (length, null_count, buffers, below, dictionary): Column<'_> = column.extract()?;
+    let mut kept = Box::new(kept::<CArray>());
+    for buffer in buffers {
+        let elements = match buffer {
+            None => None,
+            Some(buffer) => Some(
+                Elements::of(&buffer)
+                    .ok_or_else(|| PyTypeError::new_err("a buffer of Arrow's lies in one piece"))?,
+            ),
+        };
+        let start = elements.as_ref().map_or(null(), |e| e.bytes().as_ptr().cast());
+        kept.buffers.push(start);
+        kept.elements.push(elements);
+    }
+    children(below.iter().map(array), &mut kept)?;
+    if let Some(values) = dictionary.first() {
+        kept.dictionary = Box::into_raw(Box::new(array(values)?));
+    }
+    Ok(CArray {
+        length,
+        null_count,
+        offset: 0,
+        n_buffers: kept.buffers.len() as i64,
+        n_children: kept.pointers.len() as i64,
+        buffers: kept.buffers.as_mut_ptr(),
+        children: kept.pointers.as_mut_ptr(),
+        dictionary: kept.dictionary,
+        release: Some(release_array),
+        private_data: Box::into_raw(kept).cast(),
+    })
+}
+
+/// The batches of a stream.
+struct Batches {
+    field: Field,
+    /// Gives the next one, or `None` after the last; `None` once it is dropped.
+    next: Option<Py<PyAny>>,
+    error: CString,
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        // What it has is let go of with the GIL.
+        let _ = Python::try_attach(|_| drop(self.next.take()));
+    }
+}
+
+/// What C calls an error of input.
+const FAILED: c_int = 5;
+
+impl Batches {
+    /// Makes something for a consumer, of whatever thread, with the GIL; errors are gone when it is released again.
+    fn make<T>(
+        &mut self,
+        make: impl FnOnce(Python<'_>, &Batches) -> PyResult<T>,
+    ) -> Result<T, c_int> {
+        let made = Python::try_attach(|py| {
+            make(py, self).map_err(|e| e.value(py).to_string().replace('\0', "\\0"))
+        });
+        let text = match made {
+            Some(Ok(made)) => return Ok(made),
+            Some(Err(text)) => text,
+            None => "Python is at its end".to_owned(),
+        };
+        self.error = CString::new(text).unwrap_or_default();
+        Err(FAILED)
+    }
+}
+
+unsafe extern "C" fn get_schema(stream: *mut CStream, out: *mut CSchema) -> c_int {
+    // SAFETY: a stream of ours that was not released, which nobody else uses now.
+    let batches = unsafe { &mut *(*stream).private_data.cast::<Batches>() };
+    match batches.make(|_, of| schema(&of.field)) {
+        // SAFETY: memory of the consumer's, with nothing in it.
+        Ok(made) => unsafe { out.write(made) },
+        Err(status) => return status,
+    }
+    0
+}
+
+unsafe extern "C" fn get_next(stream: *mut CStream, out: *mut CArray) -> c_int {
+    // SAFETY: as above.
+    let batches = unsafe { &mut *(*stream).private_data.cast::<Batches>() };
+    let made = batches.make(|py, of| {
+        let Some(next) = &of.next else { return Ok(None) };
+        let batch = next.bind(py).call0()?;
+        if batch.is_none() { Ok(None) } else { array(&batch).map(Some) }
+    });
+    match made {
+        // SAFETY: as above.
+        Ok(Some(made)) => unsafe { out.write(made) },
+        // SAFETY: as above; what is released says that this is the end.
+        Ok(None) => unsafe { (&raw mut (*out).release).write(None) },
+        Err(status) => return status,
+    }
+    0
+}
+
+unsafe extern "C" fn get_last_error(stream: *mut CStream) -> *const c_char {
+    // SAFETY: as above; the text stays until the next call.
+    unsafe { (*(*stream).private_data.cast::<Batches>()).error.as_ptr() }
+}
+
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+const STREAM: &CStr = c"arrow_array_stream";
+
+/// A type, for `__arrow_c_schema__`.
+#[pyfunction]
+pub(crate) fn arrow_schema(py: Python<'_>, field: Field) -> PyResult<Bound<'_, PyAny>> {
+    capsule(py, schema(&field)?, SCHEMA, drop_capsule::<CSchema>)
+}
+
+/// A type and the elements of it, for `__arrow_c_array__`.
+#[pyfunction]
+pub(crate) fn arrow_array<'py>(
+    py: Python<'py>,
+    field: Field,
+    column: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let made = array(column)?;
+    Ok((arrow_schema(py, field)?, capsule(py, made, ARRAY, drop_capsule::<CArray>)?))
+}
+
+/// Batches of elements of a type, for `__arrow_c_stream__`: what `next` gives, until it gives `None`.
+#[pyfunction]
+pub(crate) fn arrow_stream(
+    py: Python<'_>,
+    field: Field,
+    next: Py<PyAny>,
+) -> PyResult<Bound<'_, PyAny>> {
+    let batches = Box::new(Batches { field, next: Some(next), error: CString::default() });
+    let stream = CStream {
+        get_schema: Some(get_schema),
+        get_next: Some(get_next),
+        get_last_error: Some(get_last_error),
+        release: Some(release_stream),
+        private_data: Box::into_raw(batches).cast(),
+    };
+    capsule(py, stream, STREAM, drop_capsule::<CStream>)
+}
+
+fn capsule<'py, T>(
+    py: Python<'py>,
+    of: T,
+    name: &'static CStr,
+    destructor: unsafe extern "C" fn(*mut ffi::PyObject),
+) -> PyResult<Bound<'py, PyAny>> {
+    let of = Box::into_raw(Box::new(of));
+    // SAFETY: the pointer is not null and the name lives for ever.
+    let made = unsafe { ffi::PyCapsule_New(of.cast(), name.as_ptr(), Some(destructor)) };
+    // SAFETY: a new reference, or null with an exception set.
+    let made = unsafe { Bound::from_owned_ptr_or_err(py, made) };
+    if made.is_err() {
+        // SAFETY: nobody else has the pointer, which came from a box of this type.
+        drop(unsafe { Box::from_raw(of) });
+    }
+    made
+}
+
+unsafe extern "C" fn drop_capsule<T>(capsule: *mut ffi::PyObject) {
+    // SAFETY: Python gives the capsule that is being destroyed; its name never changes, and its pointer is the one that
+    // was put in. What a consumer took out of it is released already.
+    unsafe {
+        let of = ffi::PyCapsule_GetPointer(capsule, ffi::PyCapsule_GetName(capsule)).cast::<T>();
+        if !of.is_null() {
+            drop(Box::from_raw(of));
+        }
+    }
+}
