@@ -14,8 +14,10 @@ use holdall_json::{DUPLICATE_KEY, Reader, write_string};
 #[cfg(feature = "safetensors")]
 pub(super) const PREFIX: &str = "holdall.";
 /// The file's attributes that the format cannot hold.
+#[cfg(any(feature = "safetensors", feature = "gguf"))]
 pub(super) const ATTRIBUTES: &str = "holdall.attributes";
 /// The attributes of tensors.
+#[cfg(any(feature = "safetensors", feature = "gguf"))]
 pub(super) const TENSOR_ATTRIBUTES: &str = "holdall.tensor_attributes";
 
 /// Levels of JSON that one level of an attribute value may take: a map is `{"$map":[[key,value]]}`.
