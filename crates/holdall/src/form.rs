@@ -72,12 +72,14 @@ impl Form {
         }
         let parts = name.strip_prefix("group:").and_then(|rest| rest.split_once(':'));
         let parsed = parts.and_then(|(bits, size)| {
-            let size = if size == "-1" { None } else { Some(size.parse().ok().filter(|n| *n > 0)?) };
+            let size =
+                if size == "-1" { None } else { Some(size.parse().ok().filter(|n| *n > 0)?) };
             Some((bits.parse().ok()?, size))
         });
         let Some((bits, size)) = parsed else {
             let name = name.shown();
-            let message = format!("`{name}` is not a form, as csr, coo, group:4:128, q8_0 and keep are");
+            let message =
+                format!("`{name}` is not a form, as csr, coo, group:4:128, q8_0 and keep are");
             return Err(FORM_RULE.broken(message));
         };
         Ok(Form::Group(Grouping::new(bits, size)?))

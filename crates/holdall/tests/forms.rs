@@ -140,7 +140,16 @@ fn patterns_take_what_gets_smaller_and_names_take_all() {
     assert_eq!(dir.fails(&all, "zt", &["row=csr"]), "convert/not-formed");
     assert_eq!(dir.fails(&all, "zt", &["csr", "coo"]), "convert/form-rule");
     assert_eq!(dir.fails(&all, "zt", &["none.*=csr"]), "select/nothing");
-    for rule in ["bsr", "group", "group:4", "group:x:1", "group:4:1:2", "group:4:-2", "group:4:0", "group:4:"] {
+    for rule in [
+        "bsr",
+        "group",
+        "group:4",
+        "group:x:1",
+        "group:4:1:2",
+        "group:4:-2",
+        "group:4:0",
+        "group:4:",
+    ] {
         assert_eq!(Reform::new(rule).unwrap_err().code(), "convert/form-rule", "{rule}");
     }
     assert_eq!(Reform::new("group:9:1").unwrap_err().code(), "quantized/bits");
