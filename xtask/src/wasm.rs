@@ -5,8 +5,9 @@ use crate::command::{Outcome, program, root, target};
 use std::path::{Path, PathBuf};
 
 const TARGET: &str = "wasm32-unknown-unknown";
-/// Bytes that the module has at most, and what `gzip -9` makes of it.
-const MOST: [usize; 2] = [1_300_000, 540_000];
+/// Bytes that the module has at most, and what `gzip -9` makes of it. HDF5, its groups, heaps, trees and chunk indexes of two generations,
+/// and zTensor 2 are in it.
+const MOST: [usize; 2] = [1_500_000, 620_000];
 /// A compiler of C for WebAssembly, for zstd, where the system has none: Debian's packages.
 const PACKAGES: [&str; 5] =
     ["clang-19", "libclang-cpp19", "libllvm19", "libclang-common-19-dev", "llvm-19"];
