@@ -95,7 +95,7 @@ pub static TARGETS: &[Target] = &[
         seeds: &["corpus/accept/hdf5", "corpus/reject/hdf5"],
         of_file: whole,
         form: Form::Bytes,
-        runs: 200_000,
+        runs: 40_000,
     },
     Target {
         name: "decode_pytorch",
