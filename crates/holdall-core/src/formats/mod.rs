@@ -110,6 +110,8 @@ pub type NewEncoder = fn(&EncodeOptions) -> Result<Box<dyn Encode>>;
 pub static FORMATS: &[&Format] = &[
     #[cfg(feature = "ztensor")]
     &ztensor::FORMAT,
+    #[cfg(feature = "numpy")]
+    &numpy::NPY,
     // Before safetensors, whose files start in the same way.
     #[cfg(feature = "metatensor")]
     &metatensor::FORMAT,
@@ -117,8 +119,6 @@ pub static FORMATS: &[&Format] = &[
     &gguf::FORMAT,
     #[cfg(feature = "safetensors")]
     &safetensors::FORMAT,
-    #[cfg(feature = "numpy")]
-    &numpy::NPY,
     #[cfg(feature = "pytorch")]
     &pytorch::FORMAT,
     // Late, because it looks at the end of a file too.
