@@ -116,6 +116,8 @@ pub static FORMATS: &[&Format] = &[
     &ztensor::FORMAT,
     #[cfg(feature = "ztensor")]
     &ztensor2::FORMAT,
+    #[cfg(feature = "numpy")]
+    &numpy::NPY,
     // Before safetensors, whose files start in the same way.
     #[cfg(feature = "metatensor")]
     &metatensor::FORMAT,
@@ -123,8 +125,6 @@ pub static FORMATS: &[&Format] = &[
     &gguf::FORMAT,
     #[cfg(feature = "safetensors")]
     &safetensors::FORMAT,
-    #[cfg(feature = "numpy")]
-    &numpy::NPY,
     #[cfg(feature = "pytorch")]
     &pytorch::FORMAT,
     // Before cartons, which are zips as what Keras writes.
