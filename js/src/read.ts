@@ -84,10 +84,18 @@ async function* fetched(
   const onAbort = () => stop.abort(signal!.reason)
   signal?.throwIfAborted()
   signal?.addEventListener('abort', onAbort, { once: true })
-  const get = async ({ source: number, start, end }: Fetch): Promise<Uint8Array> =>
-    number === STATED
-      ? core.call('stated', [BigInt(start), BigInt(end)]).bytes.slice()
-      : readRange(source, start, end, { signal: stop.signal })
+  const get = async ({ source: number, start, end }: Fetch): Promise<Uint8Array> => {
+    const range = [BigInt(start), BigInt(end)]
+    if (number === 0) return readRange(source, start, end, { signal: stop.signal })
+    if (number === STATED) return core.call('stated', range).bytes.slice()
+    // An array that is put together of chunks.
+    const places = core.numbers('chunks', [number, ...range])
+    const stored: Uint8Array[] = []
+    for (let at = 0; at < places.length; at += 2) {
+      stored.push(await readRange(source, places[at]!, places[at + 1]!, { signal: stop.signal }))
+    }
+    return core.call('unchunk', [number, ...range], joined(stored)).bytes.slice()
+  }
   const waiting: Promise<Uint8Array>[] = []
   let next = 0
   try {
@@ -169,3 +177,15 @@ export async function check(
 export const decoding = (terms: Terms): Terms => ({
   ...terms, piece: Math.min(terms.piece, DECODED_PIECE),
 })
+
+/** Bytes one after the other. */
+export function joined(parts: Uint8Array[]): Uint8Array {
+  if (parts.length === 1) return parts[0]!
+  const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    out.set(part, at)
+    at += part.length
+  }
+  return out
+}

@@ -2,7 +2,7 @@ import type { Core } from './core.js'
 import { elementsOf, type ArrayOf, type ElementOptions, type TypedArray } from './elements.js'
 import { HoldallError, broken, type Told } from './errors.js'
 import type { TensorFile } from './file.js'
-import { decoding, pieces, type Want } from './read.js'
+import { decoding, joined, pieces, type Want } from './read.js'
 import { Records, type RecordLayout } from './records.js'
 import { DISK, type ReadOptions } from './source.js'
 import { attributesOf, nearest, type Value, type Written } from './values.js'
@@ -348,15 +348,4 @@ export class Tensor {
     }
     return new HoldallError(told, this.#file.name, e)
   }
-}
-
-function joined(parts: Uint8Array[]): Uint8Array {
-  if (parts.length === 1) return parts[0]!
-  const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    out.set(part, at)
-    at += part.length
-  }
-  return out
 }

@@ -473,7 +473,7 @@ fn arrays_and_folders_of_them_are_converted() {
         assert_eq!(&before[key], what, "{key}");
     }
     let one = path(&dir, "arrays/layers/t_f32.npy");
-    holdall(["convert", &one, &out, "-f", "--dtype", "t_f32=f16"]).ends_with(0);
+    holdall(["convert", &one, &out, "-f", "--dtype", "data=f16"]).ends_with(0);
     let empty = path(&dir, "empty");
     std::fs::create_dir(&empty).unwrap();
     let error = holdall(["convert", &empty, &out, "-f", "--json"]).error();

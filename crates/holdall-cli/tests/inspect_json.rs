@@ -10,7 +10,8 @@ fn golden_files_are_what_is_written_beside_them() {
     for (path, expected) in golden() {
         let path = path.to_str().unwrap();
         // The others are described otherwise, and have tests of their own.
-        if !path.ends_with(".zt") && !path.ends_with(".safetensors") {
+        let is_one = path.ends_with(".zt") || path.ends_with(".safetensors");
+        if !is_one || path.contains("/ztensor2/") {
             continue;
         }
         let found = holdall(["inspect", "--json", "--digests", path]).ends_with(0).json();

@@ -167,7 +167,7 @@ fn check_loaded(file: &File, report: &VerifyReport, loaded: Result<Loaded>, plac
         let bytes = loaded.get(tensor.name()).unwrap().bytes(&c.role).unwrap();
         if let Some(algorithm) = c.digest.as_ref().and_then(|d| d.algorithm()) {
             let mut hasher = Hasher::new(algorithm);
-            let of_stored = c.summed_by().is_some();
+            let of_stored = c.encoding == Encoding::Raw || !algorithm.is_of_decoded();
             hasher.update(if of_stored { &stored } else { bytes });
             // Of decoded bytes it is as they are in the file.
             let is_known = of_stored || c.byte_order == ByteOrder::Little;

@@ -4,7 +4,7 @@ use crate::json::{self, CALL, Object};
 use crate::{Answer, le};
 use holdall_core::codec::zstd::SeekTable;
 use holdall_core::layout::dense::row_range;
-use holdall_core::read::{Extent, join};
+use holdall_core::read::{Chunked, Extent, join};
 use holdall_core::{
     Bytes, Component, Error, Index, Layout, Limits, Role, Stop, TensorInfo, Window, formats,
 };
@@ -137,6 +137,46 @@ impl File {
             Some(bytes) => Ok(Answer::Done(bytes.to_vec())),
             None => Err(CALL.broken(format!("bytes {range:?} of {} stated ones", stated.len()))),
         }
+    }
+}
+
+impl File {
+    /// The array that is put together of chunks of the file, of that number.
+    fn array(&self, source: u32) -> Result<&Chunked, Error> {
+        let number = Extent::new(source, 0..0).chunked();
+        let array = number.and_then(|n| self.index().ok()?.chunked().get(n));
+        let array = array.filter(|array| array.source() == 0);
+        array.map(|array| &**array).ok_or_else(|| CALL.broken(format!("source {source} is not in this file")))
+    }
+
+    pub(crate) fn chunks(&self, source: u32, range: Range<u64>) -> Result<Answer, Error> {
+        let chunks = self.array(source)?.covering(range);
+        Ok(Answer::numbers(chunks.flat_map(|chunk| [chunk.stored.start, chunk.stored.end])))
+    }
+
+    pub(crate) fn unchunk(
+        &self,
+        source: u32,
+        range: Range<u64>,
+        mut stored: &[u8],
+    ) -> Result<Answer, Error> {
+        let array = self.array(source)?;
+        let len = range.end.checked_sub(range.start).filter(|_| range.end <= array.len());
+        let Some(len) = len.and_then(|len| usize::try_from(len).ok()) else {
+            return Err(CALL.broken(format!("bytes {range:?} of {}", array.len())));
+        };
+        let mut out = vec![0; len];
+        array.clear(range.start, &mut out);
+        for chunk in array.covering(range.clone()) {
+            let len = chunk.stored.end - chunk.stored.start;
+            let own = usize::try_from(len).ok().and_then(|len| stored.split_at_checked(len));
+            let Some((own, rest)) = own else {
+                return Err(CALL.broken("the chunks are shorter than they are stored"));
+            };
+            stored = rest;
+            array.place(chunk, &array.decode(chunk, own)?, range.start, &mut out);
+        }
+        Ok(Answer::Done(out))
     }
 }
 

@@ -234,6 +234,21 @@ pub extern "C" fn stated(start: u64, end: u64) -> u32 {
     call(|state| state.file()?.stated(start..end))
 }
 
+/// Where the chunks are that have bytes of an array which is put together of chunks, one after the other.
+#[unsafe(no_mangle)]
+pub extern "C" fn chunks(source: u32, start: u64, end: u64) -> u32 {
+    call(|state| state.file()?.chunks(source, start..end))
+}
+
+/// The input is those chunks; the answer, the bytes of the array.
+#[unsafe(no_mangle)]
+pub extern "C" fn unchunk(source: u32, start: u64, end: u64) -> u32 {
+    call(|state| {
+        let stored = state.take();
+        state.file()?.unchunk(source, start..end, &stored)
+    })
+}
+
 /// The input is all of a component of the tensor that is looked at next, decoded.
 #[unsafe(no_mangle)]
 pub extern "C" fn hold(component: u32) -> u32 {

@@ -6,7 +6,7 @@ use crate::{Answer, State, le};
 use holdall_core::layout::BOOL_BYTE;
 use holdall_core::read::{Arrival, Assembly, Cut, Plan, Purpose, Terms, Want};
 use holdall_core::{
-    ByteOrder, Bytes, Component, DType, Digest, Encoding, Error, Layout, TensorInfo,
+    ByteOrder, Bytes, Component, DType, Encoding, Error, Layout, TensorInfo,
 };
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ pub(crate) fn plan(
         let info = file.info(at)?;
         info.sound()?;
         let mut component = file.component(at, number)?;
-        let algorithm = component.digest.as_ref().and_then(Digest::algorithm);
+        let algorithm = component.summed_by();
         if flags & AS_STORED != 0 {
             component.decoded_len = Some(component.stored_len());
             (component.encoding, component.byte_order) = (Encoding::Raw, ByteOrder::Little);

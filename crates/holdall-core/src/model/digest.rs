@@ -20,6 +20,11 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
+    /// Whether files give it of what is decoded, in the byte order of the file, rather than of what is stored.
+    pub const fn is_of_decoded(self) -> bool {
+        matches!(self, Algorithm::Crc32 | Algorithm::Xxh3)
+    }
+
     /// `crc32c`, `sha256`, `crc32` or `xxh3`.
     pub const fn as_str(self) -> &'static str {
         match self {
