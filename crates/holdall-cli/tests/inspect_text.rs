@@ -44,12 +44,12 @@ fn every_tensor_of_golden_files_has_a_preview() {
         for line in holdall(["inspect", "--plain", path]).ends_with(0).out.lines() {
             let name = line.split('\t').next().unwrap();
             let text = holdall(["inspect", path, "-t", name]).ends_with(0).out;
-            assert!(!text.contains("no values to show"), "{path} {name}\n{text}");
-            let preview = text.rsplit("\n\n").next().unwrap();
             // A layout that is kept whole, and means nothing here.
             if text.contains("  layout      zt.") {
                 continue;
             }
+            assert!(!text.contains("no values to show"), "{path} {name}\n{text}");
+            let preview = text.rsplit("\n\n").next().unwrap();
             let empty = text.contains(", 0 elements") || text.contains("0 of ");
             let is_value = |c: char| c.is_ascii_digit() || preview.contains("true");
             assert!(empty || preview.contains(is_value), "{text}");
