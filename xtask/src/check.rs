@@ -2,6 +2,7 @@
 
 use crate::command::{Outcome, cargo, root, target};
 use holdall::FORMATS;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// `cargo xtask check`.
@@ -43,7 +44,7 @@ fn other_workspaces() -> Result<Vec<PathBuf>, String> {
 
 /// `cargo xtask features`.
 pub(crate) fn features(_args: &[String]) -> Outcome {
-    let alone = FORMATS.iter().map(|f| f.id);
+    let alone: BTreeSet<&str> = FORMATS.iter().map(|f| feature_of(f.id)).collect();
     for set in [""].into_iter().chain(alone) {
         lint(&["holdall-core"], set)?;
     }
@@ -53,6 +54,16 @@ pub(crate) fn features(_args: &[String]) -> Outcome {
     lint(&["holdall", "holdall-cli"], "ztensor,metatensor,safetensors")?;
     // The second engine for ONNX, without the first.
     lint(&["holdall-run", "holdall-cli"], "onnxruntime")
+}
+
+/// The cargo feature that brings a format.
+fn feature_of(format: &str) -> &str {
+    match format {
+        "npy" | "npz" => "numpy",
+        "onnx" => "onnx-file",
+        "ztensor2" => "ztensor",
+        own => own,
+    }
 }
 
 /// Clippy for packages with some features and no others.
