@@ -146,7 +146,9 @@ impl File {
         let number = Extent::new(source, 0..0).chunked();
         let array = number.and_then(|n| self.index().ok()?.chunked().get(n));
         let array = array.filter(|array| array.source() == 0);
-        array.map(|array| &**array).ok_or_else(|| CALL.broken(format!("source {source} is not in this file")))
+        array
+            .map(|array| &**array)
+            .ok_or_else(|| CALL.broken(format!("source {source} is not in this file")))
     }
 
     pub(crate) fn chunks(&self, source: u32, range: Range<u64>) -> Result<Answer, Error> {

@@ -5,9 +5,7 @@ use crate::json::CALL;
 use crate::{Answer, State, le};
 use holdall_core::layout::BOOL_BYTE;
 use holdall_core::read::{Arrival, Assembly, Cut, Plan, Purpose, Terms, Want};
-use holdall_core::{
-    ByteOrder, Bytes, Component, DType, Encoding, Error, Layout, TensorInfo,
-};
+use holdall_core::{ByteOrder, Bytes, Component, DType, Encoding, Error, Layout, TensorInfo};
 use std::collections::BTreeMap;
 
 /// Decoded bytes go to the host; without it they are only checked.
