@@ -191,6 +191,10 @@ fn crates_read_the_corpus() {
     let (mut read, mut wrong) = (0, Vec::new());
     for path in corpus_files::files("accept") {
         let name = path.file_name().unwrap().to_str().unwrap();
+        // The version of its format is in the name, and of zTensor 2 that of its package, which is 2.1.2.
+        if path.parent().is_some_and(|folder| folder.ends_with("ztensor2")) {
+            continue;
+        }
         let version = ["0.1", "1.0", "1.1", "1.2"].into_iter().find(|v| name.contains(v));
         let Some(at) = version.and_then(|v| CRATES.iter().position(|p| peer_is(*p, v))) else {
             continue;
