@@ -1,37 +1,20 @@
 //! PyTorch's files: what torch wrote is read as it is, and nothing that a pickle asks for is run.
 
+mod described;
 #[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
 mod pytorch_files;
 
-use holdall::{Convert, ErrorKind, Limits, OpenOptions, Value, WriteOptions, convert, verify};
+use described::{code, compare, folder, open};
+use holdall::{Convert, Limits, OpenOptions, Value, WriteOptions, convert, verify};
 use pytorch_files::{file_of, rejects, storage, tensor, zip};
-use std::path::PathBuf;
-
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept/pytorch")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut hasher = holdall_core::model::Hasher::new(holdall::Algorithm::Sha256);
-    hasher.update(bytes);
-    hasher.finish().to_string().trim_start_matches("sha256:").to_owned()
-}
 
 /// Every tensor of every file that torch wrote has torch's elements, also after a conversion.
 #[test]
 fn files_of_torch_have_its_elements() {
     let dir = tempfile::tempdir().unwrap();
-    let mut files = 0;
-    for entry in std::fs::read_dir(folder()).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|e| e != "pt") {
-            continue;
-        }
-        files += 1;
-        let expected = std::fs::read(format!("{}.expect.json", path.display())).unwrap();
-        let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
-        let file = holdall::open(&path).unwrap();
-        let wanted = expected["tensors"].as_array().unwrap();
+    let files = described::files("pytorch");
+    for (path, wanted) in &files {
+        let file = holdall::open(path).unwrap();
         assert_eq!(file.len(), wanted.len(), "{}", path.display());
         let target = dir.path().join("out.zt");
         let options = Convert::new(WriteOptions::new().with_overwrite(true)).with_dense();
@@ -42,24 +25,18 @@ fn files_of_torch_have_its_elements() {
             for (which, file) in [("read", &file), ("converted", &converted)] {
                 let tensor = file.tensor(name).unwrap();
                 let dense = tensor.to_dense().unwrap();
-                let dtype = match dense.logical_type() {
-                    Some(t) => t.as_str().to_owned(),
-                    None => dense.dtype().to_string(),
-                };
-                assert_eq!(dtype, wanted["dtype"], "{name} {which}");
-                assert_eq!(serde_json::json!(dense.shape()), wanted["shape"], "{name} {which}");
-                let sum = hex(&dense.into_bytes());
-                assert_eq!(sum, wanted["dense_sha256"], "{} {name} {which}", path.display());
+                let place = format!("{} {name} {which}", path.display());
+                compare(&dense, wanted, &wanted["dense_sha256"], &place);
             }
         }
         assert!(verify(&file, &Default::default()).unwrap().is_sound(), "{}", path.display());
     }
-    assert_eq!(files, 9);
+    assert_eq!(files.len(), 9);
 }
 
 #[test]
 fn other_values_are_attributes() {
-    let file = holdall::open(folder().join("torch_checkpoint.pt")).unwrap();
+    let file = holdall::open(folder("pytorch").join("torch_checkpoint.pt")).unwrap();
     let get = |key: &str| file.index().attributes().get(key).map(Value::to_json);
     let is = |key: &str, json: &str| assert_eq!(get(key).as_deref(), Some(json), "{key}");
     is("epoch", "7");
@@ -77,10 +54,10 @@ fn other_values_are_attributes() {
     );
     assert!(file.tensor("optimizer.state.0.exp_avg").is_ok());
     assert!(file.tensor("model.1.running_mean").is_ok());
-    let numpy = holdall::open(folder().join("torch_numpy.pt")).unwrap();
+    let numpy = holdall::open(folder("pytorch").join("torch_numpy.pt")).unwrap();
     let get = |key: &str| numpy.index().attributes().get(key).cloned();
     assert_eq!((get("s"), get("i")), (Some(Value::Float(1.5)), Some(Value::Integer(-3))));
-    let quantized = holdall::open(folder().join("torch_quantized.pt")).unwrap();
+    let quantized = holdall::open(folder("pytorch").join("torch_quantized.pt")).unwrap();
     let q = quantized.tensor("q").unwrap();
     assert_eq!(q.attributes().get("scale"), Some(&Value::Float(0.1)));
     assert_eq!(q.attributes().get("zero_point"), Some(&Value::Integer(3)));
@@ -89,34 +66,16 @@ fn other_values_are_attributes() {
 /// Tensors that share a storage take its bytes once.
 #[test]
 fn tied_tensors_are_tied() {
-    let file = holdall::open(folder().join("torch_state.pt")).unwrap();
+    let file = holdall::open(folder("pytorch").join("torch_state.pt")).unwrap();
     let place = |name: &str| file.tensor(name).unwrap().components().next().unwrap().stored;
     assert_eq!(place("lin.weight"), place("tied"));
     assert_eq!(file.tensor("t").unwrap().layout().as_str(), "strided");
     assert_eq!(file.tensor("row").unwrap().layout().as_str(), "dense");
 }
 
-fn open(bytes: Vec<u8>) -> holdall::Result<holdall::File> {
-    OpenOptions::new().open_bytes(bytes, "made.pt")
-}
-
-fn code(bytes: Vec<u8>) -> &'static str {
-    match open(bytes).and_then(|file| file.load_all().map(drop)) {
-        Ok(()) => "",
-        Err(e) => {
-            assert_ne!(e.kind(), ErrorKind::Io, "{e}");
-            e.code()
-        }
-    }
-}
-
 #[test]
 fn every_reject_fails_with_its_code() {
-    for (name, bytes) in rejects() {
-        let mut parts = name.split('.');
-        let wanted = format!("{}/{}", parts.next().unwrap(), parts.next().unwrap());
-        assert_eq!(code(bytes), wanted, "{name}");
-    }
+    described::all_fail(rejects());
 }
 
 #[test]
@@ -251,7 +210,7 @@ fn zips_that_do_not_fit_are_refused() {
     assert_eq!(code(with(b"middle")), "pytorch/byte-order");
     assert_eq!(code(zip(&[("data.pkl", &float)])), "format/unknown", "not in a folder");
     assert_eq!(code(zip(&[("a/b/data.pkl", &float)])), "format/unknown");
-    let mut deflated = std::fs::read(folder().join("torch_alone.pt")).unwrap();
+    let mut deflated = std::fs::read(folder("pytorch").join("torch_alone.pt")).unwrap();
     // The method of every entry in the directory and before it: Deflate.
     for at in 0..deflated.len() - 12 {
         if deflated[at..].starts_with(b"PK\x03\x04")
@@ -271,7 +230,7 @@ fn zips_that_do_not_fit_are_refused() {
 /// Files of before 1.6, cut at every byte.
 #[test]
 fn old_files_may_be_cut_anywhere() {
-    let whole = std::fs::read(folder().join("torch_state-legacy.pt")).unwrap();
+    let whole = std::fs::read(folder("pytorch").join("torch_state-legacy.pt")).unwrap();
     assert_eq!(code(whole.clone()), "");
     for len in (1..whole.len()).step_by(7) {
         let code = code(whole[..len].to_vec());

@@ -1,38 +1,21 @@
 //! zTensor 2: what the published package wrote is read as it is.
 
+mod described;
 #[path = "../../holdall-core/tests/ztensor2_files/mod.rs"]
 mod ztensor2_files;
 
-use holdall::{Convert, OpenOptions, Role, Value, WriteOptions, convert, verify};
-use std::path::PathBuf;
+use described::{code, dtype, hex, open};
+use holdall::{Convert, Role, Value, WriteOptions, convert, verify};
 use ztensor2_files::{array, map, object, of_object, of_part, part, rejects, text, uint, with};
-
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept/ztensor2")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut hasher = holdall_core::model::Hasher::new(holdall::Algorithm::Sha256);
-    hasher.update(bytes);
-    hasher.finish().to_string().trim_start_matches("sha256:").to_owned()
-}
 
 /// Every part of every file that ztensor 2.1.2 wrote has its bytes, under its digests; what zTensor 1.2 holds is the same there.
 #[test]
 fn files_of_ztensor_have_its_bytes() {
     let dir = tempfile::tempdir().unwrap();
-    let mut files = 0;
-    for entry in std::fs::read_dir(folder()).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|e| e != "zt") {
-            continue;
-        }
-        files += 1;
-        let expected = std::fs::read(format!("{}.expect.json", path.display())).unwrap();
-        let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
-        let file = holdall::open(&path).unwrap();
+    let files = described::files("ztensor2");
+    for (path, wanted) in &files {
+        let file = holdall::open(path).unwrap();
         assert_eq!((file.format(), file.version()), ("ztensor2", "2"));
-        let wanted = expected["tensors"].as_array().unwrap();
         assert_eq!(file.len(), wanted.len(), "{}", path.display());
         let report = verify(&file, &Default::default()).unwrap();
         assert!(report.is_sound(), "{}: {:?}", path.display(), report.findings);
@@ -50,11 +33,7 @@ fn files_of_ztensor_have_its_bytes() {
                 let role = Role::from_name(role);
                 let place = format!("{} {name} {role}", path.display());
                 let c = tensor.component(&role).unwrap();
-                let dtype = match &c.logical_type {
-                    Some(t) => t.as_str().to_owned(),
-                    None => c.dtype.to_string(),
-                };
-                assert_eq!(dtype, of["dtype"], "{place}");
+                assert_eq!(dtype(&c), of["dtype"], "{place}");
                 // Indices have 64 bits in zTensor 1.2.
                 let is_widened = matches!(c.dtype, holdall::DType::U32)
                     && matches!(role, Role::Indices | Role::Indptr | Role::Coords);
@@ -69,27 +48,12 @@ fn files_of_ztensor_have_its_bytes() {
         }
         assert!(file.load_all().is_ok(), "{}", path.display());
     }
-    assert_eq!(files, 5);
-}
-
-fn open(bytes: Vec<u8>) -> holdall::Result<holdall::File> {
-    OpenOptions::new().open_bytes(bytes, "made.zt")
-}
-
-fn code(bytes: Vec<u8>) -> &'static str {
-    match open(bytes).and_then(|file| file.load_all().map(drop)) {
-        Ok(()) => "",
-        Err(e) => e.code(),
-    }
+    assert_eq!(files.len(), 5);
 }
 
 #[test]
 fn every_reject_fails_with_its_code() {
-    for (name, bytes) in rejects() {
-        let mut parts = name.split('.');
-        let wanted = format!("{}/{}", parts.next().unwrap(), parts.next().unwrap());
-        assert_eq!(code(bytes), wanted, "{name}");
-    }
+    described::all_fail(rejects());
     assert_eq!(code(of_part(&part())), "");
 }
 
