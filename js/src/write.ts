@@ -1,8 +1,8 @@
-import { Core, encode, numbersOf } from './core.js'
+import { Core, encode, nodeModule, numbersOf } from './core.js'
 import type { TypedArray } from './elements.js'
 import { broken } from './errors.js'
+import { joined } from './read.js'
 import { messageOf, type FileHandle } from './source.js'
-import { nodeModule } from './core.js'
 import { written, type Value } from './values.js'
 
 /** A tensor to be written. */
@@ -125,13 +125,7 @@ export async function toBytes(
 ): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   for await (const piece of encodeTensors(tensors, options)) pieces.push(piece)
-  const out = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0))
-  let at = 0
-  for (const piece of pieces) {
-    out.set(piece, at)
-    at += piece.length
-  }
-  return out
+  return joined(pieces)
 }
 
 /** What is written to. */

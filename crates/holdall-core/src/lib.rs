@@ -48,6 +48,7 @@ static TABLES: &[&[&Rule]] = &[
     read::RULES,
     layout::sparse::RULES,
     layout::quantized::RULES,
+    layout::records::RULES,
     layout::strided::RULES,
     layout::described::RULES,
     wire::cbor::RULES,

@@ -16,13 +16,13 @@ use std::thread::Thread;
 pub fn device() -> Result<(wgpu::Device, wgpu::Queue)> {
     let instance =
         wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env());
-    let adapter = wait(instance.request_adapter(&wgpu::RequestAdapterOptions {
+    let adapter = block_on(instance.request_adapter(&wgpu::RequestAdapterOptions {
         power_preference: wgpu::PowerPreference::HighPerformance,
         ..Default::default()
     }));
     let adapter = adapter.map_err(|e| NO_ADAPTER.broken("wgpu finds no adapter").with_cause(e))?;
     let name = adapter.get_info().name;
-    let device = wait(adapter.request_device(&wgpu::DeviceDescriptor {
+    let device = block_on(adapter.request_device(&wgpu::DeviceDescriptor {
         label: Some("holdall"),
         required_limits: adapter.limits(),
         ..Default::default()
@@ -39,7 +39,7 @@ pub(crate) fn guarded<T>(
     use wgpu::ErrorFilter::{Internal, OutOfMemory, Validation};
     let scopes = [OutOfMemory, Validation, Internal].map(|filter| device.push_error_scope(filter));
     let out = what();
-    let found = scopes.into_iter().rev().fold(None, |found, scope| found.or(wait(scope.pop())));
+    let found = scopes.into_iter().rev().fold(None, |found, scope| found.or(block_on(scope.pop())));
     match found {
         None => Ok(out),
         Some(e) => Err(refusal(e, doing)),
@@ -70,8 +70,8 @@ pub(crate) fn done(device: &wgpu::Device, index: Option<wgpu::SubmissionIndex>) 
     device.poll(wait).map(drop).map_err(|e| lost().with_cause(e))
 }
 
-/// Waits for a future on this thread.
-pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
+/// Waits for a future on this thread, so that a program without an executor can use those of this crate and of wgpu.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

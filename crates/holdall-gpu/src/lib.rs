@@ -29,9 +29,9 @@ mod stream;
 mod upload;
 
 pub use dense::{Converter, Float};
-pub use device::device;
+pub use device::{block_on, device};
 pub use load::{LoadOptions, load_model};
-pub use model::{Component, Model, Page, Tensor, View, block_on};
+pub use model::{Component, Model, Page, Tensor, View};
 pub use place::Placement;
 pub use rules::RULES;
 pub use stream::{ModelStream, Ready, stream_model};

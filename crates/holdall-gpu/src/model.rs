@@ -1,6 +1,6 @@
 //! What a load gives: tensors on a device, by name and by path.
 
-use crate::device::{done, guarded, lost, wait};
+use crate::device::{done, guarded, lost};
 use crate::rules::PAGES;
 use holdall::error::{NO_COMPONENT, NOT_FOUND};
 use holdall::{Attributes, DType, LogicalType, Remedy, Result, Role, TensorInfo, select};
@@ -273,9 +273,4 @@ impl<'m> View<'m> {
             }
         })
     }
-}
-
-/// Waits for a future on this thread, so that a program without an executor can use those of this crate and of wgpu.
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    wait(future)
 }

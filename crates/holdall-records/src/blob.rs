@@ -1,15 +1,16 @@
 //! Many runs of bytes: the layout `blob`.
 
-use super::open::{count, kind};
-use super::rules::{CONTENT, INDEX, KIND as KIND_RULE, SIZE};
+use super::open::schema_of;
+use super::rules::{CONTENT, INDEX};
 use super::store::Store;
 use super::{BLOB, ENTRIES, HEAP, check_layout, placed, record::text};
 use bytes::Bytes;
-use holdall_core::{DType, Error, Result, Role};
+use holdall_core::layout::records::Runs;
+use holdall_core::{Error, Result, Role};
 use holdall_io::Tensor;
 use holdall_json::parse;
-use holdall_schema::record::rules::{ENTRY_ALIGN, ENTRY_BOUNDS, ENTRY_EMPTY, ENTRY_LENGTH, JSON};
-use holdall_schema::{Content, Entry, Node, Root, Schema, SchemaLimits, TensorDType};
+use holdall_schema::record::rules::JSON;
+use holdall_schema::{Content, Entry, Schema, SchemaLimits, TensorDType};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,8 +22,7 @@ pub struct Blob(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
     tensor: Tensor,
-    content: Content,
-    count: u64,
+    runs: Runs,
     limits: SchemaLimits,
     pub(super) entries: Store,
     pub(super) heap: Store,
@@ -32,44 +32,29 @@ pub(super) fn open(tensor: &Tensor) -> Result<Blob> {
     tensor.sound()?;
     check_layout(tensor, BLOB)?;
     let limits = tensor.file().limits().of_schemas();
-    let schema = Schema::compile(&kind(tensor, &limits)?, &limits)?;
-    let content = match schema.root() {
-        Root::References(node) => match schema.node(node) {
-            Node::Blob { content, .. } => *content,
-            _ => return Err(KIND_RULE.broken("the schema is not that of a blob")),
-        },
-        Root::Record(_) => return Err(KIND_RULE.broken("the schema is not that of a blob")),
-    };
-    let count = count(tensor)?;
-    let role = Role::from_name(ENTRIES);
-    let dtype = tensor.require(&role)?.dtype;
-    if dtype != DType::U64 {
-        return Err(SIZE.broken(format!("the entries are {dtype}, not u64")).in_component(role));
-    }
-    let entries = Store::open(tensor, &role)?;
-    if count.checked_mul(Entry::LEN as u64) != Some(entries.len()) {
-        let message = format!("{count} entries of 16 bytes, the component has {}", entries.len());
-        return Err(SIZE.broken(message).in_component(role));
-    }
+    let schema = Schema::compile(&schema_of(tensor, &limits)?, &limits)?;
+    let runs = Runs::new(tensor.info(), &schema)?;
+    let entries = Store::open(tensor, &Role::from_name(ENTRIES))?;
+    runs.check_len(entries.len())?;
     let heap = Store::open(tensor, &Role::from_name(HEAP))?;
     let tensor = tensor.clone();
-    Ok(Blob(Arc::new(Inner { tensor, content, count, limits, entries, heap })))
+    Ok(Blob(Arc::new(Inner { tensor, runs, limits, entries, heap })))
 }
 
 impl Blob {
     /// How many runs there are.
     pub fn len(&self) -> u64 {
-        self.0.count
+        self.0.runs.count
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.count == 0
+        self.0.runs.count == 0
     }
 
     /// What they are.
     pub fn content(&self) -> Content {
-        self.0.content
+        self.0.runs.content
     }
 
     /// The tensor they are of.
@@ -86,8 +71,7 @@ impl Blob {
         let inner = &*self.0;
         Ok(Blob(Arc::new(Inner {
             tensor: inner.tensor.clone(),
-            content: inner.content,
-            count: inner.count,
+            runs: inner.runs,
             limits: inner.limits.clone(),
             entries: load(&inner.entries)?,
             heap: load(&inner.heap)?,
@@ -120,8 +104,8 @@ impl Blob {
     /// As [`Blob::get`].
     pub fn range(&self, index: u64) -> Result<Range<u64>> {
         let inner = &*self.0;
-        if index >= inner.count {
-            let message = format!("run {index} of {}", inner.count);
+        if index >= inner.runs.count {
+            let message = format!("run {index} of {}", inner.runs.count);
             return Err(placed(INDEX.broken(message), &inner.tensor));
         }
         self.found(index).map_err(|e| self.place(e, index))
@@ -132,29 +116,7 @@ impl Blob {
         // Within the entries, whose length was checked against the count.
         let start = index * Entry::LEN as u64;
         let entry = inner.entries.get(start..start + Entry::LEN as u64)?;
-        let Entry { offset, len } = super::entries::entry(&entry)?;
-        if len == 0 && offset != 0 {
-            let message = format!("an entry of 0 bytes has the offset {offset}, not 0");
-            return Err(ENTRY_EMPTY.broken(message));
-        }
-        let Some(end) = offset.checked_add(len).filter(|end| *end <= inner.heap.len()) else {
-            let heap = inner.heap.len();
-            return Err(ENTRY_BOUNDS.broken(format!(
-                "an entry of {len} bytes at offset {offset} leaves its heap of {heap} bytes"
-            )));
-        };
-        if let Content::Elements(dtype) = inner.content {
-            let width = element_width(dtype);
-            if !len.is_multiple_of(width) {
-                let message = format!("{len} bytes of elements that take {width}");
-                return Err(ENTRY_LENGTH.broken(message));
-            }
-            if !offset.is_multiple_of(width) {
-                let message = format!("elements of {width} bytes start at offset {offset}");
-                return Err(ENTRY_ALIGN.broken(message));
-            }
-        }
-        Ok(offset..end)
+        inner.runs.range(super::entries::entry(&entry)?, inner.heap.len())
     }
 
     /// A run of text.

@@ -4,17 +4,6 @@ holdall_core::error::rules! {
     /// The rules of this module.
     pub static RULES;
 
-    /// No schema of the records.
-    pub KIND: Malformed "records/kind"
-        "A tensor of the layout `records` or `blob` has the attribute `metatensor.kind`: the JSON \
-         text of its schema.";
-    /// Components that do not fit their count.
-    pub SIZE: Malformed "records/size"
-        "A dataset and a blob have one dimension, and as many bytes as so many records or entries \
-         take.";
-    /// A heap too many, or none.
-    pub HEAP: Malformed "records/heap"
-        "A dataset has the component `blob_data` where its records have entries, and only there.";
     /// A place that there is not.
     pub INDEX: Misuse "records/index"
         "A record, and an entry of a blob, is asked for by a place from 0 to their number.";

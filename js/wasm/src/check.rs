@@ -6,31 +6,12 @@ use crate::records;
 use crate::view::{Held, get};
 use crate::{Answer, le};
 use holdall_core::layout::quantized::Quantized;
+use holdall_core::layout::records::{Runs, kind};
 use holdall_core::layout::sparse::{Coo, Csr};
-use holdall_core::{DType, Error, Layout, Limits, Role, TensorInfo, formats};
+use holdall_core::{Error, Layout, Limits, Role, TensorInfo, formats};
 use holdall_json::parse;
-use holdall_schema::record::rules::{
-    ENTRY_ALIGN, ENTRY_BOUNDS, ENTRY_EMPTY, ENTRY_LENGTH, JSON, TOO_LARGE, UTF8,
-};
-use holdall_schema::{Content, Entry, KIND_ATTRIBUTE, Node, Root, Schema, SchemaLimits, normal};
-
-holdall_core::error::rules! {
-    /// Rules of datasets and blobs, which the library has above the pure crates. A test of the package holds them
-    /// against `docs/rules.md`.
-    pub static RULES;
-
-    /// No schema of the records.
-    pub KIND: Malformed "records/kind"
-        "A tensor of the layout `records` or `blob` has the attribute `metatensor.kind`: the JSON \
-         text of its schema.";
-    /// Components that do not fit their count.
-    pub SIZE: Malformed "records/size"
-        "A dataset and a blob have one dimension, and as many bytes as so many records or entries \
-         take.";
-    /// A heap too many, or none.
-    pub HEAP: Malformed "records/heap"
-        "A dataset has the component `blob_data` where its records have entries, and only there.";
-}
+use holdall_schema::record::rules::{JSON, TOO_LARGE, UTF8};
+use holdall_schema::{Content, Entry, Schema, SchemaLimits, normal};
 
 /// Checks how the components of a tensor fit together. The answer is a byte where nothing here knows how.
 pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
@@ -49,32 +30,21 @@ pub(crate) fn check(info: TensorInfo, held: &Held, limits: &Limits) -> Result<An
 fn blob(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
     let limits_of_schemas = limits.of_schemas();
     let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normal)?;
-    let schema = Schema::compile(&json, &limits_of_schemas)?;
-    let content = match schema.root() {
-        Root::References(node) => match schema.node(node) {
-            Node::Blob { content, .. } => *content,
-            _ => return Err(KIND.broken("the schema is not that of a blob")),
-        },
-        Root::Record(_) => return Err(KIND.broken("the schema is not that of a blob")),
-    };
-    let count = count(info)?;
+    let runs = Runs::new(info, &Schema::compile(&json, &limits_of_schemas)?)?;
     let get = get(info, held);
-    let component = info.component(&Role::Entries);
-    if let Some(dtype) = component.map(|c| c.dtype).filter(|dtype| *dtype != DType::U64) {
-        let message = format!("the entries are {dtype}, not u64");
-        return Err(SIZE.broken(message).in_component(Role::Entries));
-    }
     let entries = get(&Role::Entries)?;
-    if count.checked_mul(Entry::LEN as u64) != Some(entries.len() as u64) {
-        let message = format!("{count} entries of 16 bytes, the component has {}", entries.len());
-        return Err(SIZE.broken(message).in_component(Role::Entries));
-    }
+    runs.check_len(entries.len() as u64)?;
     let heap = get(&Role::BlobData)?;
     let most = limits.decoded_len.max(info.stored_len().saturating_mul(limits.expansion));
     let mut left = most;
     for (at, entry) in entries.as_chunks::<{ Entry::LEN }>().0.iter().enumerate() {
-        let run = run(Entry::from_bytes(*entry), content, &heap)
-            .and_then(|run| fits(run, content, &limits_of_schemas).map(|()| run))
+        let range = runs.range(Entry::from_bytes(*entry), heap.len() as u64);
+        let run = range
+            .and_then(|range| {
+                // Inside the heap, which is in memory.
+                let run = &heap[range.start as usize..range.end as usize];
+                fits(run, runs.content, &limits_of_schemas).map(|()| run)
+            })
             .map_err(|e| e.within(format!("run {at}")))?;
         left = left.checked_sub(run.len() as u64).ok_or_else(|| {
             TOO_LARGE
@@ -82,34 +52,6 @@ fn blob(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
         })?;
     }
     Ok(())
-}
-
-/// What an entry of a blob points at.
-fn run(entry: Entry, content: Content, heap: &[u8]) -> Result<&[u8], Error> {
-    let Entry { offset, len } = entry;
-    if len == 0 && offset != 0 {
-        let message = format!("an entry of 0 bytes has the offset {offset}, not 0");
-        return Err(ENTRY_EMPTY.broken(message));
-    }
-    let all = heap.len() as u64;
-    let end = offset.checked_add(len).filter(|end| *end <= all);
-    let found = end.and_then(|end| heap.get(offset as usize..end as usize)).ok_or_else(|| {
-        ENTRY_BOUNDS.broken(format!(
-            "an entry of {len} bytes at offset {offset} leaves its heap of {all} bytes"
-        ))
-    })?;
-    if let Content::Elements(dtype) = content {
-        let width = (dtype.bits() / 8).max(1);
-        if !len.is_multiple_of(width) {
-            let message = format!("{len} bytes of elements that take {width}");
-            return Err(ENTRY_LENGTH.broken(message));
-        }
-        if !offset.is_multiple_of(width) {
-            let message = format!("elements of {width} bytes start at offset {offset}");
-            return Err(ENTRY_ALIGN.broken(message));
-        }
-    }
-    Ok(found)
 }
 
 /// Whether the bytes of a run are what the blob says.
@@ -126,23 +68,6 @@ fn fits(run: &[u8], content: Content, limits: &SchemaLimits) -> Result<(), Error
             Err(e) => Err(JSON.broken("not JSON").because(e)),
         },
         _ => Ok(()),
-    }
-}
-
-/// The text of a tensor's kind.
-pub(crate) fn kind(info: &TensorInfo) -> Result<&str, Error> {
-    let Some(found) = info.attributes().get(KIND_ATTRIBUTE) else {
-        return Err(KIND.broken(format!("there is no attribute `{KIND_ATTRIBUTE}`")));
-    };
-    let text = found.as_text();
-    text.ok_or_else(|| KIND.broken(format!("the attribute `{KIND_ATTRIBUTE}` is not text")))
-}
-
-/// The one dimension of a dataset or a blob.
-pub(crate) fn count(info: &TensorInfo) -> Result<u64, Error> {
-    match info.shape() {
-        [count] => Ok(*count),
-        shape => Err(SIZE.broken(format!("shape {shape:?} has not one dimension"))),
     }
 }
 

@@ -1,66 +1,37 @@
 //! Records of a dataset: where their members lie, and that their bytes are what they should be.
 
 use crate::Answer;
-use crate::check::{HEAP, KIND, SIZE, count, kind};
 use crate::json::{Object, integer, list};
 use crate::view::{Held, get};
+use holdall_core::layout::records::{Dataset, kind, limits_of};
 use holdall_core::{Bytes, Error, Limits, Role, TensorInfo};
 use holdall_json::{parse, write_string};
 use holdall_schema::{Dim, Kind, Len, Schema, SchemaLimits, TypeId, normal};
 use std::collections::BTreeMap;
 
-/// Bytes that the entries of a record may stand for, however little the file has.
-const SMALL: u64 = 1 << 20;
-
-/// What the records of a tensor are.
-struct Dataset {
-    schema: Schema,
-    ty: TypeId,
-    /// Bytes of a record, and from one to the next.
-    size: usize,
-    stride: usize,
-    count: u64,
+/// The records of a tensor, and how far they may be read.
+struct Records {
+    dataset: Dataset,
+    has_heap: bool,
     limits: SchemaLimits,
 }
 
-impl Dataset {
-    fn of(info: &TensorInfo, limits: &Limits) -> Result<Dataset, Error> {
+impl Records {
+    fn of(info: &TensorInfo, limits: &Limits) -> Result<Records, Error> {
         let of_schemas = limits.of_schemas();
         let json = parse(kind(info)?.as_bytes(), limits.depth).and_then(normal)?;
-        let schema = Schema::compile_record(&json, &of_schemas)?;
-        let Some(ty) = schema.record() else {
-            return Err(KIND.broken("the schema is not that of a record"));
-        };
-        let extent = schema.extent(ty)?;
-        let (Ok(size), Ok(stride)) = (usize::try_from(extent.size), usize::try_from(extent.stride))
-        else {
-            let message = format!("records of {} bytes do not fit memory", extent.size);
-            return Err(SIZE.broken(message));
-        };
-        let count = count(info)?;
-        let data = info.component(&Role::Data);
-        let len = data.as_ref().and_then(|c| c.decoded_len);
-        if stride == 0 || len.is_some_and(|len| count.checked_mul(extent.stride) != Some(len)) {
-            let len = len.unwrap_or_default();
-            let message = format!("{count} records of {stride} bytes, the component has {len}");
-            return Err(SIZE.broken(message).in_component(Role::Data));
+        let dataset = Dataset::new(info, Schema::compile_record(&json, &of_schemas)?)?;
+        // Where only decoding tells, the records that come are counted.
+        match info.component(&Role::Data).and_then(|c| c.decoded_len) {
+            Some(len) => dataset.check_len(len)?,
+            None if dataset.stride == 0 => dataset.check_len(0)?,
+            None => {}
         }
-        match (schema.ty(ty).heap_align, info.component(&Role::BlobData)) {
-            (Some(_), None) => {
-                return Err(HEAP.broken("the records have entries, and there is no `blob_data`"));
-            }
-            (None, Some(_)) => {
-                return Err(HEAP.broken("the records have no entries, and there is a `blob_data`"));
-            }
-            _ => {}
-        }
-        // Entries that share bytes may stand for far more than there is.
-        let most = info.components().fold(0u64, |sum, c| {
+        let has_heap = dataset.has_heap(info)?;
+        let len = info.components().fold(0u64, |sum, c| {
             sum.saturating_add(c.decoded_len.unwrap_or_else(|| c.stored_len()))
         });
-        let most = most.saturating_mul(limits.expansion).max(SMALL);
-        let limits = of_schemas.clone().with_decoded_len(of_schemas.decoded_len.min(most));
-        Ok(Dataset { schema, ty, size, stride, count, limits })
+        Ok(Records { dataset, has_heap, limits: limits_of(limits, len) })
     }
 
     /// Does something with each of the held records, and with the heap.
@@ -72,12 +43,13 @@ impl Dataset {
     ) -> Result<(), Error> {
         let get = get(info, held);
         let data = get(&Role::Data)?;
-        let heap = match self.schema.ty(self.ty).heap_align {
-            Some(_) => get(&Role::BlobData)?,
-            None => Bytes::new(),
+        let heap = match self.has_heap {
+            true => get(&Role::BlobData)?,
+            false => Bytes::new(),
         };
-        for (at, record) in data.chunks_exact(self.stride).enumerate() {
-            with(record.get(..self.size).unwrap_or(record), &heap)
+        let Dataset { size, stride, .. } = self.dataset;
+        for (at, record) in data.chunks_exact(stride).enumerate() {
+            with(record.get(..size).unwrap_or(record), &heap)
                 .map_err(|e| e.within(format!("record {at}")))?;
         }
         Ok(())
@@ -86,17 +58,17 @@ impl Dataset {
 
 /// Checks all held records.
 pub(crate) fn check(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<(), Error> {
-    let dataset = Dataset::of(info, limits)?;
-    let Dataset { schema, ty, limits, .. } = &dataset;
-    dataset.each(info, held, |record, heap| schema.check_record(*ty, record, heap, limits))
+    let records = Records::of(info, limits)?;
+    let Records { dataset: Dataset { schema, ty, .. }, limits, .. } = &records;
+    records.each(info, held, |record, heap| schema.check_record(*ty, record, heap, limits))
 }
 
 /// The held records as JSON, in a list.
 pub(crate) fn lines(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Answer, Error> {
-    let dataset = Dataset::of(info, limits)?;
-    let Dataset { schema, ty, limits, .. } = &dataset;
+    let records = Records::of(info, limits)?;
+    let Records { dataset: Dataset { schema, ty, .. }, limits, .. } = &records;
     let mut out = Vec::new();
-    dataset.each(info, held, |record, heap| {
+    records.each(info, held, |record, heap| {
         let mut line = String::new();
         schema.record_text(*ty, record, heap, limits, &mut line)?;
         out.push(line);
@@ -109,7 +81,7 @@ pub(crate) fn lines(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<A
 
 /// Where everything in a record lies: its types, each by its number, with those that it is made of before it.
 pub(crate) fn layout(info: &TensorInfo, limits: &Limits) -> Result<Answer, Error> {
-    let dataset = Dataset::of(info, limits)?;
+    let Records { dataset, .. } = Records::of(info, limits)?;
     let mut table = Table { schema: &dataset.schema, numbers: BTreeMap::new(), out: Vec::new() };
     let root = table.add(dataset.ty)?;
     let text = Object::new()

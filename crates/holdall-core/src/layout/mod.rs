@@ -10,6 +10,7 @@ pub mod dense;
 pub mod described;
 pub mod float;
 pub mod quantized;
+pub mod records;
 pub mod sparse;
 pub mod strided;
 

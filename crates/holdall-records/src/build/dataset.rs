@@ -6,9 +6,10 @@ use super::lines::{self, Lines};
 use super::spool::{Spool, SpoolHeap};
 use super::window::Window;
 use crate::entries::{From, Mover};
-use crate::rules::{OTHER_KIND, SIZE};
+use crate::rules::OTHER_KIND;
 use crate::{HEAP, RECORDS, Record, Records, open};
 use holdall_core::error::Shown as _;
+use holdall_core::layout::records::SIZE;
 use holdall_core::{DType, Error, Result};
 use holdall_io::Work;
 use holdall_schema::{Encoder, Extent, Schema, SchemaLimits, TypeId, Vocabulary, normal};
@@ -181,7 +182,7 @@ impl DatasetWriter {
         let is_known =
             self.known.as_ref().is_some_and(|k| std::sync::Arc::ptr_eq(&k.0, &records.0));
         if !is_known {
-            let kind = open::kind(records.tensor(), &self.limits)?;
+            let kind = open::schema_of(records.tensor(), &self.limits)?;
             if kind != self.kind {
                 let name = records.tensor().name().shown();
                 let message = format!("the records of `{name}` have another kind");
