@@ -50,6 +50,23 @@ fn files_of_numpy_have_its_elements() {
     assert_eq!(files.len(), 4);
 }
 
+/// `np.savez` without arrays writes a zip without entries, and a file of attributes alone has no array either.
+#[test]
+fn files_without_arrays_are_files() {
+    let mut nothing = b"PK\x05\x06".to_vec();
+    nothing.resize(22, 0);
+    let file = OpenOptions::new().open_bytes(nothing, "nothing.npz").unwrap();
+    assert_eq!((file.format(), file.len()), ("npz", 0));
+    let mut attributes = holdall::Attributes::new();
+    attributes.push("epoch", Value::Integer(7));
+    let options = WriteOptions::new()
+        .with_format(holdall::formats::by_name("npz").unwrap())
+        .with_attributes(attributes.clone());
+    let bytes = Writer::stream(Vec::new(), &options).unwrap().finish().unwrap();
+    let file = OpenOptions::new().open_bytes(bytes, "facts.npz").unwrap();
+    assert_eq!((file.len(), file.attributes()), (0, &attributes));
+}
+
 /// What NumPy has no place for is kept beside, and comes back.
 #[test]
 fn what_is_written_is_read_back() {

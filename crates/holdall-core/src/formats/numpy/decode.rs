@@ -42,15 +42,19 @@ pub(super) fn array(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     Ok(builder.finish()?.sound()?)
 }
 
-/// Whether this is a zip with an array in it that no package is.
+/// Whether this is a zip with an array in it that no package is, or one with nothing in it, as `np.savez` writes it
+/// without arrays.
 pub(super) fn is_zip_of_arrays(window: &Window) -> Result<bool, Stop> {
-    if window.head(4)?.as_ref() != b"PK\x03\x04" {
+    let head = window.head(4)?;
+    if head.as_ref() == b"PK\x05\x06" {
+        return Ok(true);
+    }
+    if head.as_ref() != b"PK\x03\x04" {
         return Ok(false);
     }
     match Directory::read(window, &Limits::default()) {
-        Ok(directory) => {
-            Ok(directory.get("carton.toml").is_none() && directory.entries().any(is_of_array))
-        }
+        Ok(directory) => Ok(directory.get("carton.toml").is_none()
+            && directory.entries().any(|e| is_of_array(e) || e.name() == ATTRIBUTES)),
         // Whoever can say what is wrong with a zip will.
         Err(Stop::Fail(_)) => Ok(false),
         Err(need) => Err(need),
