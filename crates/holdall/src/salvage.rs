@@ -2,7 +2,7 @@
 //!
 //! A file that opens gives up all tensors but those that verification finds something wrong with. One that does not
 //! open is tried in two more ways, in this order: as a file of which the data was cut short or grew (its header says
-//! which tensors are all there), and as one of which the end was lost, by an older end of the same file further up
+//! which tensors are all there) or whose footer was lost while its manifest was not, and as one of which the end was lost, by an older end of the same file further up
 //! (what an append that was cut off leaves behind). A zip without a directory gets one, of what the headers of its entries
 //! say. Names, types and shapes come from the file or not at all.
 

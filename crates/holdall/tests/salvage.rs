@@ -142,11 +142,33 @@ fn an_older_end_of_a_file_whose_end_was_lost() {
         assert_eq!(report.source_len, bytes.len() as u64);
         assert!(!report.is_whole());
     }
-    // Without any end there is nothing that says what the bytes are.
-    let (from, to) = (dir.damaged(&older[..older.len() - 9]), dir.path("lost.zt"));
-    let e = take(&from, &to).unwrap_err();
-    assert!(e.hint().is_some_and(|hint| hint.contains("nothing can be taken")), "{e}");
-    assert!(!to.exists());
+}
+
+/// The manifest is whole, but nothing says where it is.
+#[test]
+fn a_manifest_whose_place_was_lost() {
+    let dir = Folder::new();
+    for (version, footer) in [("0.1.0", 8), ("1.0", 8), ("1.2.0", 16)] {
+        let whole = bytes_of(&format!("ztensor@{version}"), &Attributes::new(), &tensors());
+        let end = whole.len() - footer;
+        for cut in 1..=footer {
+            let mut overwritten = whole.clone();
+            overwritten[end..].fill(cut as u8);
+            for (what, bytes) in [("cut", &whole[..whole.len() - cut]), ("over", &overwritten)] {
+                let (from, to) =
+                    (dir.damaged(bytes), dir.path(&format!("{version}-{cut}-{what}.zt")));
+                let report = take(&from, &to).unwrap();
+                has(&to, &[0, 1, 2, 3, 4, 5, 6, 7]);
+                assert!(!report.is_whole());
+                assert!(holdall::open(&to).unwrap().version().starts_with(version));
+            }
+        }
+        // Without its manifest there is nothing that says what the bytes are.
+        let (from, to) = (dir.damaged(&whole[..end - 1]), dir.path("lost.zt"));
+        let e = take(&from, &to).unwrap_err();
+        assert!(e.hint().is_some_and(|hint| hint.contains("nothing can be taken")), "{e}");
+        assert!(!to.exists());
+    }
 }
 
 #[test]

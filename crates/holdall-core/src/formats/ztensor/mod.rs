@@ -65,6 +65,7 @@ mod encode;
 mod fields;
 mod fit;
 mod footer;
+mod lost_end;
 mod manifest;
 pub mod rules;
 mod stated;
@@ -104,7 +105,11 @@ fn padding(version: &str) -> Option<&'static str> {
 }
 
 fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
-    let Footer { generation, manifest } = footer::find(window, limits)?;
+    let found = if limits.salvage { lost_end::find(window, limits)? } else { None };
+    let Footer { generation, manifest } = match found {
+        Some(found) => found,
+        None => footer::find(window, limits)?,
+    };
     let bytes = window.bytes(manifest.clone())?;
     let reader = Reader::new(&bytes, manifest.start, limits);
     let data = footer::WORD..manifest.start;

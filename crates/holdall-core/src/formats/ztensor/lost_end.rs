@@ -1,0 +1,108 @@
+//! Finds the manifest of a file whose end, which says where the manifest is, was lost or damaged.
+
+use super::footer::{Footer, Generation, MAGIC_0, MAGIC_1, WORD};
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::window::{Stop, Window};
+use crate::wire::cbor::Reader;
+
+/// Bytes at the end that are searched: few first, which mostly are enough.
+const SEARCHED: [u64; 2] = [1 << 20, 64 << 20];
+/// Places that are tried.
+const MOST_TRIED: usize = 256;
+/// Keys that the root of a manifest of 1.x may begin with, as they are stored.
+const KEYS_OF_ROOT: [&[u8]; 4] =
+    [b"\x67version", b"\x67objects", b"\x67tensors", b"\x6aattributes"];
+/// Keys that a tensor of 0.1 may begin with, as they are stored.
+const KEYS_OF_TENSOR: [&[u8]; 9] = [
+    b"\x64name",
+    b"\x66offset",
+    b"\x64size",
+    b"\x65dtype",
+    b"\x65shape",
+    b"\x68encoding",
+    b"\x66layout",
+    b"\x6fdata_endianness",
+    b"\x68checksum",
+];
+
+/// The manifest after which there are no more bytes than an end may have, where there is one.
+///
+/// # Errors
+/// None but [`Stop::Need`].
+pub(super) fn find(window: &Window, limits: &Limits) -> Result<Option<Footer>, Stop> {
+    let is_v0 = match &*window.head(WORD)? {
+        head if head == MAGIC_0 => true,
+        head if head == MAGIC_1 => false,
+        _ => return Ok(None),
+    };
+    let room = window.len().saturating_sub(WORD).min(limits.manifest_len);
+    for most in SEARCHED {
+        let bytes = window.tail(most.min(room))?;
+        let base = window.len().saturating_sub(bytes.len() as u64);
+        // The outermost begins first.
+        let mut tried = 0;
+        for at in 0..bytes.len() {
+            let Some(rest) = bytes.get(at..).filter(|rest| may_begin(rest, is_v0)) else {
+                continue;
+            };
+            tried += 1;
+            if tried > MOST_TRIED {
+                break;
+            }
+            let start = base.saturating_add(at as u64);
+            let reader = Reader::new(rest, start, limits);
+            let Ok(Some((generation, end))) = read(reader, is_v0) else { continue };
+            let longest = if generation == Generation::V1Objects { 2 * WORD } else { WORD };
+            if window.len().saturating_sub(end) <= longest {
+                return Ok(Some(Footer { generation, manifest: start..end }));
+            }
+        }
+        if room <= most {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a manifest may begin so.
+fn may_begin(bytes: &[u8], is_v0: bool) -> bool {
+    let (bytes, keys) = if is_v0 {
+        match after_head(bytes, 0x80) {
+            Some(tensor) => (tensor, &KEYS_OF_TENSOR[..]),
+            None => return false,
+        }
+    } else {
+        (bytes, &KEYS_OF_ROOT[..])
+    };
+    after_head(bytes, 0xa0).is_some_and(|rest| keys.iter().any(|key| rest.starts_with(key)))
+}
+
+/// What follows the head of an array (`of` 0x80) or map (0xA0) that is not empty.
+fn after_head(bytes: &[u8], of: u8) -> Option<&[u8]> {
+    let argument = match bytes.first()?.checked_sub(of)? {
+        1..=23 | 31 => 0,
+        size @ 24..=27 => 1usize << (size - 24),
+        _ => return None,
+    };
+    bytes.get(argument.saturating_add(1)..)
+}
+
+/// Which generation's manifest the item is that `reader` stands at, and where it ends.
+fn read(mut reader: Reader<'_>, is_v0: bool) -> Result<Option<(Generation, u64)>> {
+    if is_v0 {
+        reader.skip()?;
+        return Ok(Some((Generation::V0, reader.offset())));
+    }
+    let mut generation = None;
+    let mut root = reader.map("the root")?;
+    while reader.more(&mut root)? {
+        match reader.key("the root")? {
+            b"objects" => generation = Some(Generation::V1Objects),
+            b"tensors" if generation.is_none() => generation = Some(Generation::V1Tensors),
+            _ => {}
+        }
+        reader.skip()?;
+    }
+    Ok(generation.map(|generation| (generation, reader.offset())))
+}
