@@ -4,12 +4,12 @@ use crate::errors::Raise;
 use crate::file::NativeFile;
 use crate::options::Writing;
 use crate::plain;
-use crate::schemas::{Given, document};
+use crate::schemas::{Given, Own, Raised, document, first_of};
 use crate::work::{run_apart, run_with};
 use holdall::error::io;
 use holdall::json::parse;
 use holdall::records::{Conversion, Migration, TensorPart};
-use holdall::schema::Reading;
+use holdall::schema::{Document, Reading};
 use holdall::{Limits, Result};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -30,8 +30,8 @@ pub(crate) struct Evolution {
 }
 
 impl Evolution {
-    fn migration(self, py: Python<'_>, schema: &Given<'_>) -> PyResult<Migration> {
-        let mut migration = Migration::new(document(py, schema, Reading::ByContent)?);
+    fn migration(self, py: Python<'_>, schema: Document) -> PyResult<Migration> {
+        let mut migration = Migration::new(schema);
         if let Some(path) = self.path {
             migration = migration.with_dataset(path);
         }
@@ -75,23 +75,29 @@ fn functions(values: Py<PyAny>, tensors: Py<PyAny>) -> Conversion {
 
 /// Writes a file under another schema.
 #[pyfunction]
-#[pyo3(signature = (file, schema, to, evolution, writing, progress))]
+#[pyo3(signature = (file, schema, to, evolution, own, writing, progress))]
+#[allow(clippy::too_many_arguments)] // Keywords of one Python function.
 pub(crate) fn schema_migrate<'py>(
     py: Python<'py>,
     file: &NativeFile,
     schema: Given<'py>,
     to: PathBuf,
     evolution: Evolution,
+    own: Own,
     writing: Writing<'py>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let file = file.get(py)?;
     let options = writing.options(py)?;
-    let migration = evolution.migration(py, &schema)?;
+    let raised = Raised::default();
+    let schema = document(py, &schema, Reading::ByContent)?;
+    let schema = schema.with_vocabulary(own.vocabulary(&raised)).raise(py)?;
+    let migration = evolution.migration(py, schema)?;
     let report = run_with(py, u64::MAX, writing.threads, progress, |work| {
         let options = options.with_work(work.clone());
         migration.with_work(work).run(&file, to, &options)
-    })?;
+    });
+    let report = first_of(&raised).map_or(report, Err)?;
     let d = PyDict::new(py);
     d.set_item("records", report.records)?;
     d.set_item("tensors", report.tensors)?;
@@ -110,7 +116,7 @@ pub(crate) fn schema_plan<'py>(
     evolution: Evolution,
 ) -> PyResult<Bound<'py, PyAny>> {
     let file = file.get(py)?;
-    let migration = evolution.migration(py, &schema)?;
+    let migration = evolution.migration(py, document(py, &schema, Reading::ByContent)?)?;
     let plan = py.detach(|| migration.plan(&file)).raise(py)?;
     plain::of(py, &plan)
 }
@@ -125,6 +131,6 @@ pub(crate) fn schema_view(
     evolution: Evolution,
 ) -> PyResult<NativeFile> {
     let file = file.get(py)?;
-    let migration = evolution.migration(py, &schema)?;
+    let migration = evolution.migration(py, document(py, &schema, Reading::ByContent)?)?;
     run_apart(py, u64::MAX, move || migration.view(&file)).map(NativeFile::new)
 }

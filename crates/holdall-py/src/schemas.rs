@@ -276,7 +276,7 @@ pub(crate) fn schema_diff<'py>(
 }
 
 /// The first exception that a function of Python's raised where it should have said whether a value is one.
-type Raised = Arc<Mutex<Option<PyErr>>>;
+pub(crate) type Raised = Arc<Mutex<Option<PyErr>>>;
 
 /// Formats and keywords of the caller's: names, and functions of JSON text that say whether a value is one.
 #[derive(FromPyObject)]
@@ -287,7 +287,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    fn vocabulary(self, raised: &Raised) -> Vocabulary {
+    pub(crate) fn vocabulary(self, raised: &Raised) -> Vocabulary {
         let mut vocabulary = Vocabulary::new();
         for (name, check) in self.formats {
             let raised = Arc::clone(raised);
@@ -302,6 +302,10 @@ impl Own {
         }
         vocabulary
     }
+}
+
+pub(crate) fn first_of(raised: &Raised) -> Option<PyErr> {
+    raised.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// Whether a function of Python's says so. What it raises is kept, and counts as a no.
@@ -377,7 +381,7 @@ pub(crate) fn schema_check<'py>(
             (None, None) => Ok(CheckReport::default()),
         }
     })?;
-    if let Some(e) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some(e) = first_of(&raised) {
         return Err(e);
     }
     report_of(py, &report)

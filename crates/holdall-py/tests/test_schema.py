@@ -344,3 +344,24 @@ def test_formats_and_keywords_of_ones_own_are_checked(tmp_path):
     with pytest.raises(holdall.Misuse) as info:
         schema.check(kind, rows, keywords={"TypeDef:Money": lambda own, value: True})
     assert info.value.code == "schema/own-keyword"
+
+
+def test_formats_and_keywords_of_ones_own_hold_for_what_is_migrated(tmp_path):
+    kind = {
+        "TypeDef:Struct": ["n"],
+        "required": ["n"],
+        "properties": {"n": {"TypeDef:Int64": True, "below": 10}},
+    }
+    path, out = tmp_path / "old.mt", tmp_path / "new.mt"
+    holdall.build(path, [{"n": 1}, {"n": 12}], kind)
+    assert schema.migrate(path, kind, out).records == 2
+    with pytest.raises(holdall.HoldallError) as info:
+        schema.migrate(path, kind, tmp_path / "x.mt", keywords={"below": lambda most, n: n < most})
+    assert info.value.code == "record/keyword" and "`below`" in str(info.value)
+    assert not (tmp_path / "x.mt").exists()
+    by_half = {"keywords": {"below": lambda most, n: n < most}, "converters": {"n": lambda n: n // 2}}
+    schema.migrate(path, kind, out, overwrite=True, **by_half)
+    with holdall.open(out) as f:
+        assert list(f["records"].records()) == [{"n": 0}, {"n": 6}]
+    with pytest.raises(ZeroDivisionError):
+        schema.migrate(path, kind, tmp_path / "x.mt", keywords={"below": lambda most, n: 1 / 0})

@@ -383,3 +383,30 @@ fn a_plan_names_members() {
     let error = of_records(false).with_converter("nope", "cast".parse::<Conversion>().unwrap());
     assert_eq!(error.plan(&old).unwrap_err().code(), "schema/unknown-path");
 }
+
+/// A keyword of the caller's holds for what is migrated, though the schema says nothing new.
+#[test]
+fn keywords_of_ones_own_hold_for_new_records() {
+    use holdall::schema::Vocabulary;
+    let folder = tempfile::tempdir().unwrap();
+    let [old, new] = ["old.mt", "new.mt"].map(|name| folder.path().join(name));
+    let json = json!({"TypeDef:Struct": ["n"], "required": ["n"], "properties":
+        {"n": {"TypeDef:Int32": true, "below": 10}}});
+    let kind = document(&json, Reading::Record);
+    let (mut build, mut set) =
+        Build::create(&old, &replacing()).unwrap().dataset_for(&kind, None).unwrap();
+    let rows = holdall::records::RowsOptions::new().read(&b"{\"n\": 1}\n{\"n\": 12}\n"[..], "rows");
+    set.fill(rows.unwrap(), &holdall::records::FillOptions::new()).unwrap();
+    build.add(set).unwrap();
+    build.finish().unwrap();
+    let old = holdall::open(&old).unwrap();
+    assert_eq!(Migration::new(kind.clone()).run(&old, &new, &replacing()).unwrap().records, 2);
+    let below = |most: &Value, n: &Value| n.as_i64() < most.as_i64();
+    let own = kind.with_vocabulary(Vocabulary::new().with_keyword("below", below)).unwrap();
+    let e = Migration::new(own.clone()).run(&old, &new, &replacing()).unwrap_err();
+    assert_eq!(e.code(), "record/keyword");
+    assert!(e.to_string().contains("`below`"), "{e}");
+    let less =
+        Migration::new(own).with_converter("n", "offset(-3)".parse::<Conversion>().unwrap());
+    assert_eq!(less.run(&old, &new, &replacing()).unwrap().records, 2);
+}

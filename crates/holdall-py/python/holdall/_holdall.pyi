@@ -66,6 +66,7 @@ def schema_migrate(
     schema: _Given,
     to: Any,
     evolution: dict[str, Any],
+    own: dict[str, Any],
     writing: dict[str, Any],
     progress: _Progress,
 ) -> dict[str, Any]: ...

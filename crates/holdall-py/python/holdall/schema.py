@@ -265,8 +265,7 @@ def check(
     if records is not None:
         given = ("file", records._native) if isinstance(records, File) else rows(records)
     how = filling(ignore_unknown, null_absent, True, files, file_members)
-    asked = [(name, _of_json(check)) for name, check in (keywords or {}).items()]
-    own = {"formats": list((formats or {}).items()), "keywords": asked}
+    own = _own(formats, keywords)
     with listening(progress) as listener:
         found = _holdall.schema_check(_schema(schema), given, form, path, how, own, listener)
     findings = tuple(Finding(*finding) for finding in found.pop("findings"))
@@ -292,6 +291,14 @@ def code(
         Unsupported: the record is text, a union or another thing that has no fixed bytes (``schema/no-mirror``).
     """
     return _holdall.schema_code(_schema(schema), lang, path, name)
+
+
+def _own(
+    formats: Optional[Mapping[str, Callable[[str], Any]]], keywords: Optional[Mapping[str, Callable[[Any, Any], Any]]]
+) -> "dict[str, list[tuple[str, Callable[..., Any]]]]":
+    """Formats and keywords of the caller's, as the extension takes them."""
+    asked = [(name, _of_json(check)) for name, check in (keywords or {}).items()]
+    return {"formats": list((formats or {}).items()), "keywords": asked}
 
 
 def _of_json(check: Callable[[Any, Any], Any]) -> Callable[[str, str], Any]:
@@ -346,6 +353,8 @@ def migrate(
     rename: Optional[Mapping[str, str]] = None,
     converters: Optional[Mapping[str, Converter]] = None,
     drop: bool = False,
+    formats: Optional[Mapping[str, Callable[[str], Any]]] = None,
+    keywords: Optional[Mapping[str, Callable[[Any, Any], Any]]] = None,
     format: Optional[str] = None,
     version: Optional[str] = None,
     encoding: Optional[Encoding] = None,
@@ -373,6 +382,7 @@ def migrate(
             those of ``holdall schema migrate --help``, and ``|`` puts one after the other. A function is given the
             value as Python has JSON, or the tensor as an array, and gives the new one.
         drop: Whether members and tensors that the new schema does not have are left out.
+        formats, keywords: Of one's own, as :func:`check` takes them; new records that they do not hold for are refused.
         overwrite: Whether a file that is there is replaced.
 
     Raises:
@@ -382,6 +392,7 @@ def migrate(
     """
     writing = _writing(format, version, None, encoding, level, digest, None, overwrite, sync, threads)
     with _opened(source) as file, listening(progress) as listener:
+        own = _own(formats, keywords)
         how = evolution(file, path, rename, converters, drop)
-        found = _holdall.schema_migrate(file._native, _schema(schema), os.fspath(target), how, writing, listener)
+        found = _holdall.schema_migrate(file._native, _schema(schema), os.fspath(target), how, own, writing, listener)
     return MigrationReport(found["records"], found["tensors"], tuple(found["dropped"]), found["nbytes"])

@@ -324,7 +324,8 @@ impl Job {
         Ok(spec)
     }
 
-    /// What holds the new records against the keywords of their schema, where it may say more than the old one.
+    /// What checks the new records against the keywords of their schema, where it may say more than the old one, or
+    /// some of them are the caller's own.
     pub(super) fn checker(
         &self,
         limits: &holdall_schema::SchemaLimits,
@@ -333,8 +334,9 @@ impl Job {
         let sides = ((&old.schema, &old.json), (&self.to.schema, &self.to.json));
         let changes = diff(sides.0, sides.1, limits)?;
         let is_open = |c: &Change| c.verdict > Verdict::Compatible && c.what != What::Removed;
-        match Checker::IS_BUILT && changes.iter().any(is_open) {
-            true => Checker::new(&self.to.schema, &self.to.json, limits).map(Some),
+        let own = &self.to.vocabulary;
+        match Checker::IS_BUILT && (!own.is_empty() || changes.iter().any(is_open)) {
+            true => Checker::with_vocabulary(&self.to.schema, &self.to.json, own, limits).map(Some),
             false => Ok(None),
         }
     }
