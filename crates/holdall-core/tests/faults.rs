@@ -121,7 +121,7 @@ fn the_table_itself_is_not_forgiven() {
     assert_eq!(refused(unknown(72, 16)), "index/overlap");
     assert_eq!(refused(unknown(64, 4096)), "index/bounds");
     assert_eq!(refused(unknown(u64::MAX, 16)), "index/bounds");
-    // A wrong length is no excuse for an overlap either.
+    // A wrong length is not an excuse for an overlap either.
     assert_eq!(refused(dense(&with(part(72), "length", uint(17)))), "index/overlap");
     assert_eq!(refused(with(dense(&part(64)), "shape", text("x"))), "cbor/kind");
 }

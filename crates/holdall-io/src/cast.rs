@@ -42,7 +42,7 @@ impl Cast {
             let known: Vec<&str> = FloatType::ALL.into_iter().map(FloatType::as_str).collect();
             let name = name.shown();
             return Err(CAST_RULE.broken(format!(
-                "`{name}` is no type to convert to: {} or keep",
+                "`{name}` is not a type to convert to: {} or keep",
                 known.join(", ")
             )));
         }

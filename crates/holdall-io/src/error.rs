@@ -80,7 +80,7 @@ holdall_core::error::rules! {
     pub SPLIT: Malformed "shards/split"
         "The parts of a split file say how many there are, which of them each is, and how many tensors they have together; their \
          names say so too.";
-    /// A folder that is no model.
+    /// A folder that is not a model.
     pub NO_MODEL: NotFound "shards/no-model"
         "A folder that is opened has an index of files, or one file of tensors, or the parts of one."
         hint "name one of its files";

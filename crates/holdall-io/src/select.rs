@@ -59,7 +59,7 @@ impl Select {
         Ok(Select { include: Patterns::new(include)?, exclude: Patterns::new(exclude)? })
     }
 
-    /// The same without the tensors of these names, which are no patterns.
+    /// The same without the tensors of these names, which are not patterns.
     #[must_use]
     pub fn without(mut self, names: impl IntoIterator<Item = String>) -> Select {
         self.exclude.names.extend(names);

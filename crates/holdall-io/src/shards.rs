@@ -265,7 +265,7 @@ impl OpenOptions {
         }
         if let Some(first) = shards.first() {
             let mut attributes = first.index.attributes().clone();
-            // Together they are no parts.
+            // Together they are not parts.
             #[cfg(feature = "gguf")]
             if format == "gguf" {
                 holdall_core::formats::gguf::leave_parts(&mut attributes);

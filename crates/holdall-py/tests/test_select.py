@@ -115,7 +115,7 @@ def test_verify_says_what_is_wrong_with_a_file(tmp_path, model):
         path = tmp_path / f"whole.{extension}"
         holdall.save(path, {"a": np.ones(100)})
         data = path.read_bytes()
-        for bad in (b"", data[:5], data[:50], data[:-1], b"hello world, this is no tensor file"):
+        for bad in (b"", data[:5], data[:50], data[:-1], b"hello world, this is not a tensor file"):
             for source in (bad, tmp_path / f"bad.{extension}"):
                 (tmp_path / f"bad.{extension}").write_bytes(bad)
                 found = holdall.verify(source)

@@ -429,7 +429,7 @@ fn entry_points_and_interpreters_that_are_not_there_are_told() {
 
     let e = load(any(), &settings().with_python("/nowhere/python"));
     assert_eq!(e.code(), "python/interpreter");
-    // What is no interpreter ends, or says nothing.
+    // What is not an interpreter ends, or says nothing.
     let e = load(any(), &settings().with_python("true"));
     assert_eq!(e.code(), "runner/died");
     let mut d = any();

@@ -132,7 +132,7 @@ impl Document {
         found.map_err(|e| e.in_source(&self.name))
     }
 
-    /// The place that a file's schema has for a tensor of that name. A name that is no path is one segment.
+    /// The place that a file's schema has for a tensor of that name. A name that is not a path is one segment.
     ///
     /// # Errors
     /// `records/which-dataset` for the schema of a record, `schema/unknown-path` where there is none.

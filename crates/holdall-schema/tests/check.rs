@@ -183,7 +183,7 @@ fn what_is_tried_on_a_value_is_bounded() {
     let twice = json!({"d0": {"allOf": [{"items": of(0)}, {"items": of(0)}]}});
     let found = checks(twice, of(0), nested);
     assert!(matches!(found, None | Some("schema/too-large")), "{found:?}");
-    // Long values are no great effort.
+    // Long values take no great effort.
     let each = json!({"items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}});
     let many = |last: Value| Value::Array((0..100_000).map(Value::from).chain([last]).collect());
     assert_eq!(checks(json!({}), each.clone(), many(json!("x"))), None);

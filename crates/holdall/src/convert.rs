@@ -238,7 +238,7 @@ pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result
 /// As [`convert`]; what was written before an error stays written.
 pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(ConvertReport, W)> {
     if options.max_shard_len.is_some() {
-        return Err(SHARDS_PLACE.broken("a stream is no folder"));
+        return Err(SHARDS_PLACE.broken("a stream is not a folder"));
     }
     run(file, StreamSink::new(to), prepare(file, Path::new("-"), options)?)
 }

@@ -42,7 +42,7 @@ impl DiffOptions {
     /// Lets elements agree when `|a - b| <= atol + rtol * |b|`, as NumPy's `allclose` does; a NaN
     /// agrees with a NaN, an infinity only with itself, and 0.0 with -0.0, also where both are 0. Without a
     /// tolerance, the default, elements of one type agree when they are the same bits, elements of two types when
-    /// they are the same number. Elements of an unknown logical type are no numbers: of them bits count always.
+    /// they are the same number. Elements of an unknown logical type are not numbers: of them bits count always.
     pub fn with_tolerance(mut self, rtol: f64, atol: f64) -> DiffOptions {
         self.tolerance = Some(Tolerance { rtol, atol });
         self

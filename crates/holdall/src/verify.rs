@@ -240,7 +240,7 @@ pub(crate) fn broken(file: &File, work: &Work) -> Result<Broken> {
     let options = VerifyOptions::new().with_work(work.clone());
     tensors(file, &options, &state)?;
     let mut found = state.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Those that this version does not know are no findings, and cannot be taken either.
+    // Those that this version does not know are not findings, and cannot be taken either.
     for tensor in file.tensors() {
         if let Some(e) = tensor.fault()
             && found.tensors.insert(tensor.position())

@@ -353,7 +353,7 @@ fn attributes_can_be_dropped() {
     assert_eq!(file.tensor("w").unwrap().attributes().len(), 1);
 }
 
-/// Records and blobs are nothing without their schema: it is no attribute that can be left out.
+/// Records and blobs are nothing without their schema: it is not an attribute that can be left out.
 #[test]
 fn attributes_that_a_layout_needs_are_not_dropped() {
     let dir = tempfile::tempdir().unwrap();

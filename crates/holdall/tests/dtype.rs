@@ -32,7 +32,7 @@ fn dense(name: &str, dtype: DType, bytes: Vec<u8>) -> (TensorSpec, Vec<u8>) {
     (TensorSpec::dense(name, dtype, [bytes.len() as u64 / dtype.width()]), bytes)
 }
 
-/// Weights, a norm of ones, and what is no number with a fraction.
+/// Weights, a norm of ones, and what is not a number with a fraction.
 fn model() -> File {
     let weights = [0.1, -2.5, 70_000.0, 1e-30, f32::NAN, f32::INFINITY, -0.0, 464.1];
     made(

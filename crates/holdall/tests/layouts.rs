@@ -236,7 +236,7 @@ one = { shape = ["n - 3"] }
         (
             sound.clone().attribute("by", Value::Text("x".into())),
             "layouts/fit",
-            "`by` is no number",
+            "`by` is not a number",
         ),
         (
             sound.clone().attribute("by", Value::Integer(1)),
@@ -304,7 +304,7 @@ fn descriptions_that_cannot_be_read_are_told_by_line_and_key() {
         (with("shape", "['n', 'm']"), "layouts/description", "1 names for 2"),
         (with("shape", "['i']"), "layouts/description", "`i` is a name twice"),
         (with("shape", "['count']"), "layouts/description", "`count` is a name twice"),
-        (with("shape", "['1n']"), "layouts/description", "`1n` is no word"),
+        (with("shape", "['1n']"), "layouts/description", "`1n` is not a word"),
         (with("shape", "['min']"), "layouts/description", "name of a function"),
         (with("shape", "'n'"), "layouts/description", "it is a list"),
         (with("about", "1"), "layouts/description", "it is a text"),
@@ -330,10 +330,14 @@ fn descriptions_that_cannot_be_read_are_told_by_line_and_key() {
         (of("shape = [1], bits = 4, read_as = 'u8'"), "layouts/description", "both there"),
         (of("shape = [1], read_as = 'complex64'"), "layouts/description", "no type of numbers"),
         (of("shape = [1], read_as = 'f4_e5'"), "layouts/description", "no type of numbers"),
-        (of("shape = [1], dtype = ['u8', 'f8']"), "layouts/description", "`f8` is no dtype"),
+        (of("shape = [1], dtype = ['u8', 'f8']"), "layouts/description", "`f8` is not a dtype"),
         (of("shape = [1], default = 'x'"), "layouts/description", "a number"),
         (of("shape = [1], other = 1"), "layouts/description", "the key is not known"),
-        (format!("{head}'a b' = {{ shape = [1] }}\n"), "layouts/description", "`a b` is no word"),
+        (
+            format!("{head}'a b' = {{ shape = [1] }}\n"),
+            "layouts/description",
+            "`a b` is not a word",
+        ),
         (
             with("value2", "''").replace("'1'", "'1 +'").replace("value2 = ''\n", ""),
             "layouts/expression",

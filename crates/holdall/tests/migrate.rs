@@ -406,7 +406,6 @@ fn keywords_of_ones_own_hold_for_new_records() {
     let e = Migration::new(own.clone()).run(&old, &new, &replacing()).unwrap_err();
     assert_eq!(e.code(), "record/keyword");
     assert!(e.to_string().contains("`below`"), "{e}");
-    let less =
-        Migration::new(own).with_converter("n", "offset(-3)".parse::<Conversion>().unwrap());
+    let less = Migration::new(own).with_converter("n", "offset(-3)".parse::<Conversion>().unwrap());
     assert_eq!(less.run(&old, &new, &replacing()).unwrap().records, 2);
 }

@@ -198,7 +198,7 @@ fn a_table_builds_under_the_schema_that_is_made_of_it() {
         ("e\n[1]\nnone\n", &[("e", kind("String"))], json!({"e": "[1]"})),
         ("e\n\"[1,\"\"a\"\"]\"\n", &[("e", kind("String"))], json!({"e": "[1,\"a\"]"})),
         ("e\n[null]\n", &[("e", kind("String"))], json!({"e": "[null]"})),
-        // A column without a value, and a name that is no path.
+        // A column without a value, and a name that is not a path.
         (
             "a[b],empty\n1,\n",
             &[("a[b]", kind("Int64")), ("empty", kind("String"))],

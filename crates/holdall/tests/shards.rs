@@ -270,7 +270,7 @@ fn a_gguf_model_is_written_in_parts() {
     let out = dir.path().join("out");
     let (model, files) = split(&file, &out, 256, write()).unwrap();
     assert_eq!(files, ["model-00001-of-00002.gguf", "model-00002-of-00002.gguf"]);
-    assert_eq!(model.attributes(), file.attributes(), "together they are no parts");
+    assert_eq!(model.attributes(), file.attributes(), "together they are not parts");
     let second = holdall::open(out.join(&files[1])).unwrap();
     let keys: Vec<_> = second.attributes().iter().map(|(key, _)| key).collect();
     assert_eq!(keys, ["split.no", "split.count", "split.tensors.count", "holdall.gguf.types"]);

@@ -82,7 +82,7 @@ function flat(children: unknown): AnyNode[] {
   if (children === null || children === undefined || typeof children === 'boolean') return []
   if (Array.isArray(children)) return children.flatMap(flat)
   if (typeof children !== 'object' || !('type' in children)) {
-    throw new TypeError(`\`${String(children)}\` is no component of a layout`)
+    throw new TypeError(`\`${String(children)}\` is not a component of a layout`)
   }
   const { type, props } = called(children as AnyNode)
   if (type !== 'Fragment') return [children as AnyNode]
@@ -101,7 +101,7 @@ const TYPES = ['Model', 'Struct', 'Tensor', 'Blob', 'ArrayOf', 'List', 'Field']
 /** Makes layouts of trees. */
 export const LayoutHostConfig: HostConfig<Instance> = {
   createInstance(type, props) {
-    if (!TYPES.includes(type)) throw new TypeError(`\`${type}\` is no component of a layout`)
+    if (!TYPES.includes(type)) throw new TypeError(`\`${type}\` is not a component of a layout`)
     if (type !== 'Model' && typeof props['name'] !== 'string') {
       throw new TypeError(`a \`${type}\` has no name`)
     }

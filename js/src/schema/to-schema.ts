@@ -60,7 +60,7 @@ const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll(
 function node(from: unknown, at: string, scope: Scope): Json {
   if (typeof from === 'boolean') return from
   if (typeof from !== 'object' || from === null || Array.isArray(from)) {
-    throw new SchemaError(at, `${from === null ? 'null' : typeof from} is no schema`)
+    throw new SchemaError(at, `${from === null ? 'null' : typeof from} is not a schema`)
   }
   const own: Node = named({ ...from }, from, at)
   const inner = definitions(own, at, scope)
@@ -110,7 +110,7 @@ function named(own: Node, from: object, at: string): Node {
     own[kindNamed(type)] ??= true
     if (type === 'timestamp') own['format'] ??= 'date-time'
   } else if (type === 'bigint' || type === 'undefined' || type === 'symbol' || type === 'function') {
-    throw new SchemaError(at, `\`${type}\` is no type of JSON: take \`Int64()\` for integers`)
+    throw new SchemaError(at, `\`${type}\` is not a type of JSON: take \`Int64()\` for integers`)
   }
   return own
 }
@@ -239,7 +239,7 @@ function struct(own: { [keyword: string]: Json }, at: string): void {
   }
 }
 
-/** A value that is no schema: as JSON has it. */
+/** A value that is not a schema: as JSON has it. */
 function plain(value: unknown, at: string): Json {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number' && Number.isFinite(value)) return value
@@ -248,5 +248,5 @@ function plain(value: unknown, at: string): Json {
     const pairs = Object.entries(value).filter(([, one]) => one !== undefined)
     return Object.fromEntries(pairs.map(([name, one]) => [name, plain(one, `${at}/${escaped(name)}`)]))
   }
-  throw new SchemaError(at, `${typeof value === 'symbol' ? 'a symbol' : String(value)} is no JSON`)
+  throw new SchemaError(at, `${typeof value === 'symbol' ? 'a symbol' : String(value)} is not JSON`)
 }

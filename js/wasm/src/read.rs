@@ -39,7 +39,7 @@ struct Read {
     mode: u32,
     /// Of each want, whether its bytes are bools, and the tensor that it is of.
     wants: Vec<(bool, TensorInfo)>,
-    /// The first byte that is no bool.
+    /// The first byte that is not a bool.
     bad: Option<Error>,
 }
 

@@ -100,7 +100,7 @@ struct Table<'s> {
 }
 
 impl Table<'_> {
-    /// The number of a type. Schemas are no deeper than their limit.
+    /// The number of a type. Schemas are not deeper than their limit.
     fn add(&mut self, id: TypeId) -> Result<u64, Error> {
         if let Some(number) = self.numbers.get(&id) {
             return Ok(*number);

@@ -75,7 +75,7 @@ fn is_package(path: &Path) -> bool {
     meta.is_file() && read(path).is_ok() && is_zip(&first) && !is_other(path)
 }
 
-/// Whether a zip is a file of tensors that is no package: other formats are zips too.
+/// Whether a zip is a file of tensors that is not a package: other formats are zips too.
 fn is_other(path: &Path) -> bool {
     let id = holdall::formats::carton::FORMAT.id;
     holdall::format_of(path).is_ok_and(|format| format.id != id)

@@ -144,7 +144,7 @@ fn unlzf(stored: &[u8], most: usize) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The bytes of each element together again. What is no whole element stays at the end.
+/// The bytes of each element together again. What is not a whole element stays at the end.
 fn unshuffle(bytes: &[u8], width: usize) -> Vec<u8> {
     let count = bytes.len() / width.max(1);
     if width <= 1 || count <= 1 {

@@ -239,7 +239,7 @@ impl Caster {
     /// Appends to `out` what the next bytes are rounded to.
     ///
     /// # Errors
-    /// What [`decode_f64`] has: elements that are no numbers.
+    /// What [`decode_f64`] has: elements that are not numbers.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         if !self.begun.is_empty() {
             let missing = self.unit.saturating_sub(self.begun.len()).min(bytes.len());

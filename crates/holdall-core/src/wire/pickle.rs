@@ -12,7 +12,7 @@ crate::error::rules! {
     /// Rules of pickles.
     pub static RULES;
 
-    /// Bytes that are no pickle.
+    /// Bytes that are not a pickle.
     pub BROKEN: Malformed "pickle/broken"
         "A pickle is a run of whole opcodes that ends with STOP, and each finds on the stack what it works on.";
     /// An opcode that is not read.
@@ -263,7 +263,7 @@ impl<'a> Machine<'a> {
             }
             // The items of an object that is not known are lost with it.
             Some(Node::Call(..) | Node::Built(..)) if odd.is_empty() => Ok(()),
-            _ => Err(self.broken("pairs are added to what is no dict")),
+            _ => Err(self.broken("pairs are added to what is not a dict")),
         }
     }
 
@@ -276,7 +276,7 @@ impl<'a> Machine<'a> {
                 Ok(())
             }
             Some(Node::Call(..) | Node::Built(..)) => Ok(()),
-            _ => Err(self.broken("items are added to what is no list")),
+            _ => Err(self.broken("items are added to what is not a list")),
         }
     }
 
@@ -300,7 +300,7 @@ impl<'a> Machine<'a> {
     }
 
     fn text(&self, bytes: &[u8]) -> Result<String> {
-        // Python writes lone surrogates too; what is not UTF-8 is no name of anything here.
+        // Python writes lone surrogates too; what is not UTF-8 is not a name of anything here.
         String::from_utf8(bytes.to_vec()).map_err(|_| self.broken("text is not UTF-8"))
     }
 

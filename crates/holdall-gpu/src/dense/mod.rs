@@ -54,7 +54,7 @@ impl Converter {
     /// whatever is submitted after it finds the elements there.
     ///
     /// Elements are those that [`holdall::Tensor::to_dense`] gives, bit for bit, but for two things that devices may do: a
-    /// product below 2⁻¹²⁶ may be 0, and a block whose scale is no finite number gives what the device makes of it.
+    /// product below 2⁻¹²⁶ may be 0, and a block whose scale is not a finite number gives what the device makes of it.
     ///
     /// # Errors
     /// `gpu/conversion` for elements or a layout without a shader: integers of 32 bits and more, `f64`, complex numbers, sparse

@@ -32,7 +32,7 @@ impl Answer {
     /// The text of a header on which it depends what the bytes are.
     ///
     /// # Errors
-    /// [`ANSWER`], where it is there more than once, or is no text.
+    /// [`ANSWER`], where it is there more than once, or is not text.
     fn single(&self, name: &str) -> Result<Option<&str>> {
         let mut all = self.headers.get_all(name).iter();
         let (Some(value), more) = (all.next(), all.next()) else { return Ok(None) };

@@ -367,7 +367,7 @@ def writable(buffer: Any, of: "Optional[Tensor]" = None) -> Any:
         view = memoryview(buffer)
     except TypeError:
         return buffer  # The native half says what it lacks.
-    # Bytes are no elements.
+    # Bytes are not elements.
     if view.format not in ("B", "c"):
         _compare(of, str(np.asarray(view).dtype.name))
     return buffer

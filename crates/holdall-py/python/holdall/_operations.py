@@ -268,7 +268,7 @@ def verify(
     """Checks everything about a file that can be checked: digests, compressed bytes, indices, booleans, gaps.
 
     What is wrong is in the report, which is then false, and does not stop the rest. So is what keeps the file from being
-    opened: that it was cut short, or is no tensor file at all.
+    opened: that it was cut short, or is not a tensor file at all.
 
     Args:
         strict: Whether warnings are findings, too.

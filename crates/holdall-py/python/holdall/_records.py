@@ -226,7 +226,7 @@ class Records(Sequence[Any]):
 
         Numbers and booleans keep their type; of members that may be absent they are pandas' own, with ``pd.NA`` (``Int32``,
         ``Float32``, ``boolean``). Text is pandas' ``string``, enums are categories, times ``datetime64[ns]`` with ``NaT``.
-        What is no column in pandas (structs, arrays, bytes, JSON) is an object as in ``r[i]``. Records that are not
+        What is not a column in pandas (structs, arrays, bytes, JSON) is an object as in ``r[i]``. Records that are not
         structs are one column, of the dataset's name. ``pd.DataFrame(records)`` has the same columns by way of Python's
         objects, which is slower, and of the types that pandas finds for these.
 
@@ -524,7 +524,7 @@ def _chosen(key: Any, count: int) -> "Optional[np.ndarray[Any, Any]]":
 
     Raises:
         IndexError: a place is outside, or a mask is of another length.
-        TypeError: they are no places.
+        TypeError: they are not places.
     """
     import numpy as np
 

@@ -162,7 +162,7 @@ def columns(of: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Records from their columns, which are sequences of one length, or columns again for a struct.
 
     Raises:
-        TypeError: a column is no sequence.
+        TypeError: a column is not a sequence.
         Misuse: two of them are not as long as each other.
     """
     found = {name: _column(name, values) for name, values in of.items()}

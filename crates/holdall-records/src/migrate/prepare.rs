@@ -157,7 +157,7 @@ impl Migration {
         Ok(Options { tensors, renames, conversions, used: HashSet::new() })
     }
 
-    /// A tensor that is no dataset, under a schema that has a place for it.
+    /// A tensor that is not a dataset, under a schema that has a place for it.
     fn tensor<'m>(
         &self,
         tensor: &Tensor,

@@ -222,7 +222,7 @@ fn cell(text: &str, cells: Cells, max_depth: usize) -> Result<Value> {
             let n = number.map_err(|_| wrong("number"))?.integer();
             let small = n.and_then(|n| u64::try_from(n).map(Value::from).ok());
             let value = small.or_else(|| n.and_then(|n| i64::try_from(n).map(Value::from).ok()));
-            // Of what is no integer a value would have the nearest double, which may be one.
+            // Of what is not an integer a value would have the nearest double, which may be one.
             value.ok_or_else(|| {
                 RANGE.broken(format!("`{}` is not a whole number of 64 bits", shown(text)))
             })

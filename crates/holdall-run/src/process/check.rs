@@ -79,7 +79,7 @@ const FRAMES: [(&str, &str, OfFrames); 9] = [
     ("no-protocol", "answers `fail` where none of the versions is its own", no_protocol),
     ("early-call", "answers a `call` before `load` with `fail`, and lives on", early_call),
     ("no-model", "answers the `load` of an empty folder, and lives on", no_model),
-    ("not-a-frame", "ends when what comes is no frame", not_a_frame),
+    ("not-a-frame", "ends when what comes is not a frame", not_a_frame),
     ("not-json", "ends when the header of a frame is not JSON", not_json),
     ("bye", "ends after `bye`", bye),
     ("closed", "ends when the wire is closed", closed),
@@ -226,7 +226,7 @@ fn not_a_frame(tried: &Tried<'_>) -> Result<()> {
     let mut process = tried.ready(SHARED_FROM)?;
     match process.ends_after(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") {
         true => Ok(()),
-        false => Err(FRAME.broken("it goes on after bytes that are no frame")),
+        false => Err(FRAME.broken("it goes on after bytes that are not a frame")),
     }
 }
 

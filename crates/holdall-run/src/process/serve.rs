@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Serves a runner over the wire that standard input is, until the other side ends it.
 ///
 /// # Errors
-/// `runner/start` where standard input is no wire, `runner/frame` where something else than frames comes, `run/io`.
+/// `runner/start` where standard input is not a wire, `runner/frame` where something else than frames comes, `run/io`.
 pub fn serve(runner: &dyn Runner) -> Result<()> {
     let wire = std::io::stdin().as_fd().try_clone_to_owned();
     let mut served = Served {

@@ -29,7 +29,7 @@ impl Names {
         }
     }
 
-    /// A field's name from any text: what is no letter, digit or `_` becomes `_`, and the name starts with a letter.
+    /// A field's name from any text: what is not a letter, digit or `_` becomes `_`, and the name starts with a letter.
     pub(super) fn field_name(text: &str) -> String {
         let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let name: String = text.chars().map(fit).collect();

@@ -98,7 +98,7 @@ impl TensorType {
             return Err(SIZE_OVERFLOW.broken("a tensor of 2^64 bits or more"));
         };
         if !bits.is_multiple_of(8) {
-            return Err(TENSOR.broken(format!("{bits} bits of elements are no whole bytes")));
+            return Err(TENSOR.broken(format!("{bits} bits of elements are not whole bytes")));
         }
         let is_each = default.get("data").is_none();
         // Eight elements have whole bytes, whatever their type.

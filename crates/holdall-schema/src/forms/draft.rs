@@ -56,7 +56,7 @@ impl Draft {
     }
 
     /// The draft that a schema says it is of; 2020-12 where it says none, or one that is somebody's own. `None` for
-    /// what is no object.
+    /// what is not an object.
     pub(super) fn of(schema: &Value) -> Result<Option<Draft>> {
         let Some(keywords) = schema.as_object() else { return Ok(None) };
         match keywords.get("$schema").and_then(Value::as_str) {
@@ -97,7 +97,7 @@ impl Draft {
         }
         for keyword in ["$recursiveRef", "$recursiveAnchor"] {
             if self == Draft::D2019 && node.contains_key(keyword) {
-                return Err(self.other(keyword, "is no keyword of 2020-12"));
+                return Err(self.other(keyword, "is not a keyword of 2020-12"));
             }
         }
         if node.contains_key("unevaluatedItems") && node.contains_key("contains") {

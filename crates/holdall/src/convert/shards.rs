@@ -148,7 +148,7 @@ fn len_of(item: &Item) -> u64 {
 /// Writes the folder.
 pub(super) fn write(file: &File, folder: &Path, prepared: Prepared) -> Result<ConvertReport> {
     let Prepared { items, write, casts, forming, warnings, shards, .. } = prepared;
-    let Some(shards) = shards else { return Err(SHARDS_PLACE.broken("it is no folder")) };
+    let Some(shards) = shards else { return Err(SHARDS_PLACE.broken("it is not a folder")) };
     let format = write.format_for(folder)?;
     let sink = FolderSink::create(folder, write.overwrite, &SHARDS_PLACE)?;
     let mut report = report(file, warnings, &items, 0);

@@ -89,7 +89,7 @@ crate::error::rules! {
     pub KEY: Malformed "gguf/key" "Keys are UTF-8, not empty, and unique.";
     /// A type of values that is not known.
     pub VALUE_TYPE: Malformed "gguf/value-type"
-        "The type of a value is one of the 13 of GGUF, and items of an array are no arrays.";
+        "The type of a value is one of the 13 of GGUF, and items of an array are not arrays.";
     /// Text that is too long.
     pub STRING: Malformed "gguf/string"
         "Strings have at most 2^30 bytes, and arrays as many items.";

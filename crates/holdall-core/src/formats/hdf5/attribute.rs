@@ -17,7 +17,7 @@ use half::{bf16, f16};
 /// The kind of a tree of version 2 that has attributes by their names.
 const BY_NAME: u8 = 8;
 
-/// An attribute: its value, or what it is where that is no value here.
+/// An attribute: its value, or what it is where that is not a value here.
 pub(super) struct Attribute {
     pub(super) name: String,
     pub(super) value: Result<Value, String>,
@@ -289,7 +289,7 @@ fn one(
         Kind::Enum(base, names) => match (&base.kind, is_bool(base, names)) {
             (_, true) => Value::Bool(bytes.first().is_some_and(|byte| *byte != 0)),
             (Kind::Number(number), false) => numeric(number, bytes),
-            _ => return Ok(Err("names of what is no number".to_owned())),
+            _ => return Ok(Err("names of what is not a number".to_owned())),
         },
         Kind::Text(padding) => {
             let trimmed = match padding {

@@ -93,7 +93,7 @@ impl Datatype {
             Kind::Number(number) => Ok(plain(number)),
             Kind::Enum(of, names) => {
                 let Kind::Number(number) = &of.kind else {
-                    return refused("elements are names of what is no number".to_owned());
+                    return refused("elements are names of what is not a number".to_owned());
                 };
                 match is_bool(of, names) {
                     true => Ok(plain(&Number { dtype: DType::Bool, ..number.clone() })),

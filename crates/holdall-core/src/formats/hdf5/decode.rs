@@ -129,7 +129,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         }
         if !is_group(&header) {
             if path.is_empty() {
-                return Err(self.reader.broken(at, "the root is no group").into());
+                return Err(self.reader.broken(at, "the root is not a group").into());
             }
             self.unkept.push(format!("`{}`, which is neither a group nor a dataset", path.shown()));
             return Ok(());

@@ -68,7 +68,7 @@ fn named(reader: &Reader<'_>, at: u64, bytes: &[u8]) -> Result<String> {
     match name.filter(|name| !name.is_empty() && !name.contains('/') && *name != ".") {
         Some(name) => Ok(name.to_owned()),
         None => {
-            let message = format!("`{}` is no name of a link", bytes.escape_ascii());
+            let message = format!("`{}` is not a name of a link", bytes.escape_ascii());
             Err(NAME.broken(message).at(reader.place(at, 0).unwrap_or_default()))
         }
     }

@@ -199,7 +199,7 @@ impl<'a> Decoder<'a> {
             let name = self.name("`shards`")?;
             let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
             if name.len() > 64 || name.starts_with('.') || !name.chars().all(is_plain) {
-                let message = format!("`{}` is no name of a shard", name.shown());
+                let message = format!("`{}` is not a name of a shard", name.shown());
                 return Err(SHARD_NAME.broken(message).at(self.reader.since(start)));
             }
             let (mut size, mut digest) = (None, None);

@@ -73,7 +73,7 @@ pub(super) fn check(bytes: &[u8], base: u64) -> Result<()> {
         {
             if of.is_key {
                 if opened.is_some() {
-                    return Err(broken(at, "a key that is no single value"));
+                    return Err(broken(at, "a key that is not a single value"));
                 }
                 let place = usize::try_from(at).ok().zip(usize::try_from(cursor.position()).ok());
                 let key = place.and_then(|(from, to)| bytes.get(from..to)).unwrap_or_default();

@@ -145,7 +145,7 @@ fn whole<T: Copy>(
         match each(x) {
             Some(n) => out.push(n),
             None => {
-                let message = format!("{} is no whole number below 2^63", what());
+                let message = format!("{} is not a whole number below 2^63", what());
                 return Err(at_element(places, at, message));
             }
         }

@@ -134,7 +134,7 @@ impl Parser<'_> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The next character that is no space.
+    /// The next character that is not a space.
     fn peek(&mut self) -> Option<char> {
         let rest = self.rest();
         let skipped = rest.len().saturating_sub(rest.trim_start().len());
@@ -219,7 +219,9 @@ impl Parser<'_> {
             }
             Some(c) if c.is_ascii_digit() || c == '.' => self.number(),
             Some(c) if c.is_ascii_alphabetic() || c == '_' => self.named(),
-            Some(c) => Err(self.fail(format!("`{}` is no number and no name", c.escape_debug()))),
+            Some(c) => {
+                Err(self.fail(format!("`{}` is neither a number nor a name", c.escape_debug())))
+            }
             None => Err(self.fail("a number or a name is missing at the end".to_owned())),
         }
     }
@@ -242,7 +244,7 @@ impl Parser<'_> {
             false => text.parse().ok().filter(|x: &f64| x.is_finite()).map(Expression::Real),
         };
         let Some(number) = number else {
-            return Err(self.fail(format!("`{}` is no number that can be held", text.shown())));
+            return Err(self.fail(format!("`{}` is not a number that can be held", text.shown())));
         };
         self.at = self.at.saturating_add(end);
         Ok(number)
@@ -264,7 +266,7 @@ impl Parser<'_> {
         let Some(found) = (self.resolve)(&name) else {
             let functions = list(Function::ALL.iter().map(|(_, text, _)| format!("`{text}`")));
             return Err(self.fail(format!(
-                "`{name}` is no name of the description, and no function ({functions})"
+                "`{name}` is neither a name of the description nor a function ({functions})"
             )));
         };
         self.at = self.at.saturating_add(end);

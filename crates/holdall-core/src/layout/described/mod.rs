@@ -260,7 +260,7 @@ fn component(
             Column::Whole(all) if all.first().is_some_and(|n| *n >= 0) => shape.extend(all),
             _ => {
                 let message =
-                    format!("dimension {number} of its shape is no whole number from 0 on");
+                    format!("dimension {number} of its shape is not a whole number from 0 on");
                 return Err(FIT.broken(message));
             }
         }
@@ -298,6 +298,6 @@ fn number_of(attributes: &Attributes, key: &str) -> Result<Option<Number>> {
         }
         Some(_) => None,
     };
-    let not = || FIT.broken(format!("the attribute `{}` is no number", key.shown()));
+    let not = || FIT.broken(format!("the attribute `{}` is not a number", key.shown()));
     found.ok_or_else(not).map(Some)
 }

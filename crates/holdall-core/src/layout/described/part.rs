@@ -71,7 +71,7 @@ impl Part {
     /// Elements of a component: as many as its shape says.
     ///
     /// # Errors
-    /// [`FIT`], where its bytes are others than those take, or their type is no number.
+    /// [`FIT`], where its bytes are others than those take, or their type is not a number.
     pub(super) fn new(
         name: &str,
         shape: Vec<i64>,

@@ -115,7 +115,7 @@ struct Names(HashMap<String, Name>);
 impl Names {
     fn add(&mut self, found: &Entry<'_>, name: &str, is: Name) -> Result<()> {
         let message = if !is_word(name) {
-            "is no word of letters, digits and `_`"
+            "is not a word of letters, digits and `_`"
         } else if is_function(name) {
             "is the name of a function"
         } else if self.0.insert(name.to_owned(), is).is_some() {
@@ -210,7 +210,7 @@ fn component(role: &str, table: &mut Table<'_>, sizes: &Names) -> Result<Compone
         None => Vec::new(),
         Some(e) => {
             let known = |name: &String| {
-                let wrong = || e.wrong(format!("`{}` is no dtype", name.shown()));
+                let wrong = || e.wrong(format!("`{}` is not a dtype", name.shown()));
                 DType::from_name(name).ok_or_else(wrong)
             };
             let names = e.text().map_or_else(|_| e.texts(), |one| Ok(vec![one.to_owned()]))?;
@@ -235,7 +235,7 @@ fn component(role: &str, table: &mut Table<'_>, sizes: &Names) -> Result<Compone
                 (None, Some(dtype)) if logical.bits().is_some_and(|bits| bits <= 8) => {
                     Stored::Typed(dtype, Some(logical))
                 }
-                _ => return Err(e.wrong(format!("`{}` is no type of numbers", name.shown()))),
+                _ => return Err(e.wrong(format!("`{}` is not a type of numbers", name.shown()))),
             })
         }
         (None, Some(e)) => {

@@ -85,7 +85,7 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
     let is_ascii = name.is_ascii() || header.flags & flags::UTF8 != 0;
     let name = match std::str::from_utf8(name) {
         Ok(name) if !name.is_empty() && !name.contains('\0') && is_ascii => name.to_owned(),
-        _ => return Ok(lost(&NAME, of("its name is no text"), next)),
+        _ => return Ok(lost(&NAME, of("its name is not text"), next)),
     };
     if header.flags & (flags::ENCRYPTED | flags::STRONGLY | flags::MASKED) != 0 {
         return Ok(lost(&ENCRYPTED, of("it is encrypted"), next));

@@ -64,7 +64,7 @@ class Gone(BaseException):
 
 
 class NoFrame(BaseException):
-    """What came is no frame: nothing that follows can be read."""
+    """What came is not a frame: nothing that follows can be read."""
 
 
 def article(name):
@@ -124,7 +124,7 @@ def receive():
     except ValueError as e:
         raise NoFrame("the header of a frame is not JSON: %s" % e)
     if not isinstance(said, dict):
-        raise NoFrame("the header of a frame is not a JSON object")
+        raise NoFrame("the header of a frame is not JSON object")
     return KINDS[kind - 1], request, said, exactly(data)
 
 

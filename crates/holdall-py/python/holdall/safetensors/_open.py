@@ -38,7 +38,7 @@ class safe_open:
 
     Raises:
         FileNotFoundError: there is no such file.
-        SafetensorError: it is no tensor file, or an option is none.
+        SafetensorError: it is not a tensor file, or an option is none.
     """
 
     def __init__(
@@ -285,7 +285,7 @@ def _device(device: Any) -> Any:
 
     Raises:
         SafetensorError: there is no such kind of device.
-        ValueError: what is behind the colon is no number.
+        ValueError: what is behind the colon is not a number.
     """
     if device is None:
         return "cpu"

@@ -38,7 +38,7 @@ def load_file(filename: Path, *, backend: str = "mmap") -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        SafetensorError: it is no tensor file.
+        SafetensorError: it is not a tensor file.
     """
     with safe_open(filename, framework="np", backend=backend) as file:
         return file.get_tensors()
@@ -48,7 +48,7 @@ def load(data: bytes) -> dict[str, Any]:
     """All tensors of a file's bytes.
 
     Raises:
-        SafetensorError: they are no tensor file.
+        SafetensorError: they are not a tensor file.
     """
     with telling("Error while deserializing"):
         return _numpy.load(in_memory(data))

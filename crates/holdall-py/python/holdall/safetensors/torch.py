@@ -27,7 +27,7 @@ def save_file(tensors: dict[str, torch.Tensor], filename: Path, metadata: Option
     """Writes tensors to a file: safetensors, unless the name's extension says another format.
 
     Raises:
-        ValueError: ``tensors`` is no dict of tensors, or one of them is sparse or not contiguous.
+        ValueError: ``tensors`` is not a dict of tensors, or one of them is sparse or not contiguous.
         RuntimeError: two of them share memory (:func:`save_model` takes such), or one has none (device ``meta``).
         SafetensorError: the file cannot be written, or holds no such elements.
     """
@@ -46,7 +46,7 @@ def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap") -> 
 
     Raises:
         FileNotFoundError: there is no such file.
-        SafetensorError: it is no tensor file.
+        SafetensorError: it is not a tensor file.
     """
     with safe_open(filename, framework="pt", device=device, backend=backend) as file:
         return file.get_tensors()
@@ -56,7 +56,7 @@ def load(data: bytes) -> dict[str, torch.Tensor]:
     """All tensors of a file's bytes.
 
     Raises:
-        SafetensorError: they are no tensor file.
+        SafetensorError: they are not a tensor file.
     """
     with telling("Error while deserializing"), _open(in_memory(data), strict=True) as file:
         return _torch.load(file, "cpu")

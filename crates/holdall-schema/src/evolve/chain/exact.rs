@@ -197,8 +197,8 @@ impl Exact {
                 },
             };
             let Some(n) = whole else {
-                let e =
-                    VALUE.broken(format!("{self} is no whole number, which {} holds", to.as_str()));
+                let e = VALUE
+                    .broken(format!("{self} is not a whole number, which {} holds", to.as_str()));
                 return Err(e.with_hint("`round` makes it one"));
             };
             let n = if saturates { n.clamp(low, high) } else { n };

@@ -101,7 +101,7 @@ impl Scan<'_> {
         if self.rest.starts_with(['"', '[', '{']) {
             let mut values = serde_json::Deserializer::from_str(self.rest).into_iter::<Value>();
             let Some(Ok(value)) = values.next() else {
-                return Err(self.wrong("has an argument that is no JSON"));
+                return Err(self.wrong("has an argument that is not JSON"));
             };
             let (json, rest) = self.rest.split_at(values.byte_offset());
             self.rest = rest;
