@@ -18,7 +18,9 @@ pub(crate) fn gpu(_args: &[String]) -> Outcome {
         return Ok(());
     }
     // With the whole workspace, so that nothing is built again for fewer features.
-    let tests = ["gpu_load", "gpu_stream", "gpu_dense"].into_iter().flat_map(|t| ["--test", t]);
+    let tests = ["gpu_load", "gpu_stream", "gpu_dense", "gpu_records"]
+        .into_iter()
+        .flat_map(|t| ["--test", t]);
     cargo(["test", "--workspace"])
         .args(tests)
         .args(["--", "--include-ignored"])

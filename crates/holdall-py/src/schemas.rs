@@ -244,7 +244,8 @@ pub(crate) fn schema_code(
     name: &str,
 ) -> PyResult<String> {
     let Some(lang) = Lang::from_name(lang) else {
-        let message = format!("lang is \"rust\", \"python\" or \"typescript\", not {lang:?}");
+        let message =
+            format!("lang is \"rust\", \"python\", \"typescript\" or \"wgsl\", not {lang:?}");
         return Err(misuse(py, "python/option", &message, None));
     };
     let schema = document(py, &schema, Reading::ByContent)?;

@@ -48,9 +48,19 @@ fn names_that_a_language_does_not_take_are_changed() {
     let inner = json!({"TypeDef:Struct": ["x"], "properties": {"x": {"TypeDef:Int8": true}}, "required": ["x"]});
     let twice = json!({"TypeDef:Struct": ["a b", "a_b"], "required": ["a b", "a_b"],
         "properties": {"a b": inner, "a_b": inner}});
-    for lang in Lang::ALL {
+    for lang in [Lang::Rust, Lang::Python, Lang::TypeScript] {
         let text = made(&twice, "R", lang).unwrap();
         assert!(text.contains("RAB ") && text.contains("RAB2 "), "{text}");
+    }
+    let wgsl = made(&odd(), "my point", Lang::Wgsl).unwrap();
+    for line in [
+        "struct MyPoint {\n    type_: i32,\n    self_: i32,\n    m_2x: i32,\n    a_b: i32,\n    a_b2: i32,\n    \
+         m_hidden: i32,\n    n_: i32,\n    Wide: i32,\n    m__: i32,\n    np: i32,\n    words_40: array<u32, 2>,\n}\n",
+        "\n// a b: Int32.\nfn my_point_a_b2(record: u32) -> i32 {\n    let at = record * MY_POINT_STRIDE + 16u;\n",
+        // A name with a quote and an end of line in it is on one line.
+        "\n// \" : Int32.\n",
+    ] {
+        assert!(wgsl.contains(line), "{line}\n{wgsl}");
     }
 }
 
@@ -65,7 +75,10 @@ fn what_has_no_mirror_is_said() {
         (union.clone(), "Union"),
         (variable.clone(), "Array"),
     ] {
-        for lang in [Lang::Rust, Lang::Python] {
+        for lang in [Lang::Rust, Lang::Python, Lang::Wgsl] {
+            if (lang, found) == (Lang::Wgsl, "Union") {
+                continue;
+            }
             let e = made(&kind, "R", lang).unwrap_err();
             assert_eq!(e.code(), "schema/no-mirror");
             assert!(e.message().contains(&format!("`TypeDef:{found}`")), "{e}");
@@ -94,6 +107,19 @@ fn what_has_no_mirror_is_said() {
         "REnums = {\n    \"label\": (\"cat\", \"do\\\"g\"),\n}\n",
     ] {
         assert!(python.contains(line), "{line}\n{python}");
+    }
+    let wgsl = made(&all, "R", Lang::Wgsl).unwrap();
+    for line in [
+        "\n// name: text; it lies in the component `heap`.\n",
+        "\n// shape: a union, its variant.\nfn r_tag_shape(record: u32) -> u32 {",
+        "const R_TAG_SHAPE_A: u32 = 0u;\n",
+        "\n// shape.a.x: Int8.\nfn r_shape_a_x(record: u32) -> i32 {",
+        "\n// maybe: whether it is there.\nfn r_has_maybe(record: u32) -> bool {",
+        "\n// maybe: Int64, the low word first.\nfn r_maybe(record: u32) -> vec2<u32> {",
+        "const R_LABEL_DO_G: u32 = 1u;\n",
+        "    maybe: array<u32, 2>,\n",
+    ] {
+        assert!(wgsl.contains(line), "{line}\n{wgsl}");
     }
     let open = json!({"TypeDef:Tensor": {"dtype": "F32", "shape": ["n"]}});
     assert_eq!(made(&open, "R", Lang::Rust).unwrap_err().code(), "schema/open-shape");

@@ -11,16 +11,19 @@ use holdall::schema::code::Lang;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Write code that mirrors records: structs of Rust, dtypes of NumPy, types of TypeScript
+/// Write code that mirrors records: structs of Rust, dtypes of NumPy, types of TypeScript, functions of WGSL
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   holdall schema code point.json --lang rust > src/point.rs
   holdall schema code photos.mt --lang python --name Photo
   holdall schema code model.json --path samples --lang typescript
+  holdall schema code points.mt --lang wgsl --name Point > point.wgsl
 
 Rust gets `#[repr(C)]` structs with `#[derive(Record)]`, whose fields lie where the members do. Python gets
 the dtype that `records.dtype` has. In both, what has no fixed bytes (text, lists, what may be absent, unions)
-is named in comments. TypeScript gets types of the records' JSON, with everything in it.")]
+is named in comments. TypeScript gets types of the records' JSON, with everything in it. WGSL gets
+a function for each member with fixed bytes, which reads it from a buffer of the records, and a struct
+where records are of whole words.")]
 pub(crate) struct CodeArgs {
     /// A schema, `-` for one from standard input, or a file of records
     #[arg(value_name = "FILE")]
@@ -44,6 +47,7 @@ enum Language {
     Rust,
     Python,
     Typescript,
+    Wgsl,
 }
 
 impl From<Language> for Lang {
@@ -52,6 +56,7 @@ impl From<Language> for Lang {
             Language::Rust => Lang::Rust,
             Language::Python => Lang::Python,
             Language::Typescript => Lang::TypeScript,
+            Language::Wgsl => Lang::Wgsl,
         }
     }
 }

@@ -274,13 +274,14 @@ def check(
 
 def code(
     schema: Schema,
-    lang: Literal["rust", "python", "typescript"],
+    lang: Literal["rust", "python", "typescript", "wgsl"],
     *,
     path: Optional[str] = None,
     name: str = "Record",
 ) -> str:
     """Code that mirrors the records of a schema: ``#[repr(C)]`` structs of Rust, the dtype that ``records.dtype`` has with
-    comments on how everything else is read, or types of TypeScript for the records' JSON.
+    comments on how everything else is read, types of TypeScript for the records' JSON, or functions of WGSL that read
+    members from a buffer of the records.
 
     Args:
         schema: The schema of a record, or of a file with a dataset: a mapping, a JSON file, or a tensor file.

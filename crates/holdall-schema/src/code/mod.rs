@@ -1,12 +1,13 @@
-//! Code that mirrors records: structs of Rust, dtypes of NumPy, types of TypeScript.
+//! Code that mirrors records: structs of Rust, dtypes of NumPy, types of TypeScript, functions and structs of WGSL.
 //!
 //! Rust and NumPy mirror the bytes: what lies in the heap, may be absent or is one of several structs has no place
-//! there, and the code says of each how it is read. TypeScript mirrors the JSON of records, which has all of it.
+//! there, and the code says of each how it is read. WGSL reads all that has fixed bytes, by functions. TypeScript mirrors the JSON of records, which has all of it.
 
 mod name;
 mod python;
 mod rust;
 mod typescript;
+mod wgsl;
 
 use crate::error::Result;
 use crate::kinds::{Content, Kind, Scalar, TypeId};
@@ -19,8 +20,8 @@ holdall_error::rules! {
 
     /// Nothing in the language is like such a record.
     pub NO_MIRROR: Unsupported "schema/no-mirror"
-        "Rust and NumPy mirror records that are numbers, fixed arrays or structs: what lies in a heap, and unions, \
-         have no fixed bytes."
+        "Rust, NumPy and WGSL mirror records that are numbers, fixed arrays or structs: what lies in a heap, and, but for \
+         WGSL, unions, have no fixed bytes."
         hint "make it a member of a struct; TypeScript has types for every record";
 }
 
@@ -34,18 +35,21 @@ pub enum Lang {
     Python,
     /// Types of the JSON of records.
     TypeScript,
+    /// Functions of WGSL that read members from a buffer, and structs where WGSL has them.
+    Wgsl,
 }
 
 impl Lang {
     /// Every language.
-    pub const ALL: [Lang; 3] = [Lang::Rust, Lang::Python, Lang::TypeScript];
+    pub const ALL: [Lang; 4] = [Lang::Rust, Lang::Python, Lang::TypeScript, Lang::Wgsl];
 
-    /// Its name: `rust`, `python`, `typescript`.
+    /// Its name: `rust`, `python`, `typescript`, `wgsl`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Lang::Rust => "rust",
             Lang::Python => "python",
             Lang::TypeScript => "typescript",
+            Lang::Wgsl => "wgsl",
         }
     }
 
@@ -66,6 +70,7 @@ pub fn code(schema: &Schema, ty: TypeId, name: &str, lang: Lang) -> Result<Strin
         Lang::Rust => rust::code(schema, ty, &name),
         Lang::Python => python::code(schema, ty, &name),
         Lang::TypeScript => typescript::code(schema, ty, &name),
+        Lang::Wgsl => wgsl::code(schema, ty, &name),
     }
 }
 
