@@ -1,6 +1,7 @@
 //! The menu: everything a contributor or a machine runs on this repository, one task each. `.ci/run`
 //! calls [`mod@test`], which calls the others; what they need they set up themselves.
 
+mod big_endian;
 mod check;
 mod command;
 mod corpus;
@@ -64,6 +65,16 @@ const TASKS: &[Task] = &[
         "fuzz-smoke",
         "tries changed bytes, the same ones each time; --help says more",
         fuzz::smoke,
+    ),
+    task(
+        "hostile",
+        "files cut short and changed at every byte, more of them than `test` does",
+        test::hostile,
+    ),
+    task(
+        "big-endian",
+        "tests files on an emulated processor that is big-endian",
+        big_endian::big_endian,
     ),
     task("interop", "compares with the published packages, which it fetches", interop::interop),
     task(

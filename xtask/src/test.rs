@@ -74,6 +74,14 @@ fn hostile_as_released(_args: &[String]) -> Outcome {
         .run()
 }
 
+/// `cargo xtask hostile`: more of the same than a machine has time for before each change.
+pub(crate) fn hostile(_args: &[String]) -> Outcome {
+    optimised(&["test", "--package", "holdall"], false)
+        .args(["--test", "truncate"])
+        .env("HOLDALL_HOSTILE", "whole")
+        .run()
+}
+
 /// Datasets of the size that people have, from the command and from the library.
 fn a_million_records(_args: &[String]) -> Outcome {
     optimised(&["test", "--package", "holdall-cli", "--test", "million"], false)

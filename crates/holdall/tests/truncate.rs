@@ -12,16 +12,28 @@ use holdall::{
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
-/// Files up to this many bytes are cut and changed at every byte; longer ones at as many places as
-/// this and around the edges of their structure. Checked arithmetic is slow, so there are fewer in a
-/// debug build; `cargo xtask test` runs both.
-const EVERY: usize = if cfg!(debug_assertions) { 200 } else { 8 << 10 };
-/// How many of a byte's bits are changed: one, then all.
-const FLIPS: usize = if cfg!(debug_assertions) { 1 } else { 2 };
-/// The most bytes that are decoded for one file, give or take.
-const DECODED: usize = if cfg!(debug_assertions) { 256 << 20 } else { 4 << 30 };
+/// How much is tried. Checked arithmetic is slow, so there is less in a debug build; `cargo xtask test` runs both, and
+/// `cargo xtask hostile` all of it (`HOLDALL_HOSTILE=whole`).
+struct Effort {
+    /// Files up to this many bytes are cut and changed at every byte; longer ones at as many places as this and around the
+    /// edges of their structure.
+    every: usize,
+    /// How many of a byte's bits are changed: one, then all.
+    flips: usize,
+    /// The most bytes that are decoded for one file, give or take.
+    decoded: usize,
+}
+
+static EFFORT: LazyLock<Effort> = LazyLock::new(|| {
+    let is_whole = std::env::var_os("HOLDALL_HOSTILE").is_some_and(|v| v == "whole");
+    match (cfg!(debug_assertions), is_whole) {
+        (true, false) => Effort { every: 200, flips: 1, decoded: 256 << 20 },
+        (false, false) => Effort { every: 1 << 10, flips: 2, decoded: 512 << 20 },
+        (_, true) => Effort { every: 8 << 10, flips: 2, decoded: 4 << 30 },
+    }
+});
 
 /// Runs `work` on every accepted file, on all cores.
 fn on_every_file(work: impl Fn(&Path, Bytes) + Sync) {
@@ -62,7 +74,7 @@ fn components(file: &File) -> impl Iterator<Item = (Tensor, Component)> {
 fn places(bytes: &Bytes) -> Vec<usize> {
     let file = open(bytes.clone()).expect("accepted files are sound");
     let decoded: u64 = components(&file).filter_map(|(_, c)| c.decoded_len).sum();
-    let count = EVERY.min(DECODED / (decoded as usize + 1));
+    let count = EFFORT.every.min(EFFORT.decoded / (decoded as usize + 1));
     if bytes.len() <= count {
         return (0..bytes.len()).collect();
     }
@@ -134,7 +146,7 @@ fn every_changed_byte_is_found_or_does_no_harm() {
             let here = at as u64;
             let sure = watched.iter().any(|range| range.contains(&here));
             let in_data = data.iter().any(|range| range.contains(&here));
-            for flip in [1 << (at % 8), 0xff].into_iter().take(FLIPS) {
+            for flip in [1 << (at % 8), 0xff].into_iter().take(EFFORT.flips) {
                 changed[at] ^= flip;
                 let place = format!("{} with byte {at} ^ {flip:#x}", path.display());
                 match open(Bytes::copy_from_slice(&changed)) {

@@ -1,0 +1,87 @@
+//! The tests of files on a processor that is big-endian: an emulated one (s390x, by QEMU).
+
+use crate::command::{Outcome, Run, program, root, target};
+use std::path::{Path, PathBuf};
+
+const TARGET: &str = "s390x-unknown-linux-gnu";
+/// Debian's packages of a linker, its libraries, a compiler of C for zstd, and the emulator.
+const PACKAGES: [&str; 11] = [
+    "binutils-s390x-linux-gnu",
+    "cpp-12-s390x-linux-gnu",
+    "gcc-12-s390x-linux-gnu",
+    "libc6-dev-s390x-cross",
+    "libc6-s390x-cross",
+    "libcapstone4",
+    "libgcc-12-dev-s390x-cross",
+    "libgcc-s1-s390x-cross",
+    "libstdc++6-s390x-cross",
+    "linux-libc-dev-s390x-cross",
+    "qemu-user",
+];
+/// What reads and writes files of every format, and what makes numbers of their bytes.
+const TESTS: [&str; 5] = ["corpus", "forms", "verify", "views", "write"];
+
+/// `cargo xtask big-endian`.
+pub(crate) fn big_endian(_args: &[String]) -> Outcome {
+    let folder = target().join("big-endian");
+    if !program("rustup").args(["target", "add", TARGET]).succeeds() {
+        return Err("rustup has no such target here".to_owned());
+    }
+    let tools = tools(&folder)?;
+    let in_tools = |name: &str| tools.join("usr/bin").join(name);
+    let gcc = folder.join("gcc");
+    let lib = tools.join("usr/lib/x86_64-linux-gnu");
+    let shown = |path: &Path| path.display().to_string();
+    let script = format!(
+        "#!/bin/sh\nexport PATH={bin}:$PATH LD_LIBRARY_PATH={lib}\nexec s390x-linux-gnu-gcc-12 --sysroot={tools} \
+         -B{tools}/usr/lib/gcc-cross/s390x-linux-gnu/12/ -B{bin}/s390x-linux-gnu- \"$@\"\n",
+        bin = shown(&tools.join("usr/bin")),
+        lib = shown(&lib),
+        tools = shown(&tools),
+    );
+    write_script(&gcc, &script)?;
+    let runner = folder.join("run");
+    let script = format!(
+        "#!/bin/sh\nexport LD_LIBRARY_PATH={}\nexec {} -L {} \"$@\"\n",
+        shown(&lib),
+        shown(&in_tools("qemu-s390x")),
+        shown(&tools.join("usr/s390x-linux-gnu")),
+    );
+    write_script(&runner, &script)?;
+    let tests = TESTS.into_iter().flat_map(|test| ["--test", test]);
+    cargo(&folder, &gcc, &runner)
+        .env("AR_s390x_unknown_linux_gnu", in_tools("s390x-linux-gnu-ar"))
+        .args(["--package", "holdall"])
+        .args(tests)
+        .run()
+}
+
+fn cargo(folder: &Path, gcc: &Path, runner: &Path) -> Run {
+    crate::command::cargo(["test", "--locked", "--no-fail-fast", "--target", TARGET])
+        .env("CARGO_TARGET_DIR", folder)
+        .env("CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER", gcc)
+        .env("CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER", runner)
+        .env("CC_s390x_unknown_linux_gnu", gcc)
+}
+
+/// The packages, unpacked below `folder`.
+fn tools(folder: &Path) -> Result<PathBuf, String> {
+    let (packed, tools) = (root().join(folder).join("packages"), root().join(folder).join("tools"));
+    if tools.join("usr/bin/qemu-s390x").is_file() {
+        return Ok(tools);
+    }
+    std::fs::create_dir_all(&packed).map_err(|e| format!("{}: {e}", packed.display()))?;
+    program("apt-get").args(["download"]).args(PACKAGES).within(&packed).run()?;
+    let entries = packed.read_dir().map_err(|e| format!("{}: {e}", packed.display()))?;
+    for entry in entries.filter_map(Result::ok) {
+        program("dpkg").args(["-x"]).args([entry.path(), tools.clone()]).run()?;
+    }
+    Ok(tools)
+}
+
+fn write_script(path: &Path, text: &str) -> Outcome {
+    use std::os::unix::fs::PermissionsExt as _;
+    let wrong = |e: std::io::Error| format!("{}: {e}", path.display());
+    std::fs::write(path, text).map_err(wrong)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).map_err(wrong)
+}
