@@ -1,0 +1,264 @@
+"""Models in buffers of a GPU, by `wgpu-py <https://wgpu-py.readthedocs.io>`_: what ``holdall-gpu`` is for Rust.
+
+    import holdall.gpu, wgpu
+
+    device = wgpu.gpu.request_adapter_sync().request_device_sync()
+    model = holdall.gpu.load_model(device, "model.safetensors")
+    entry = {"binding": 0, "resource": model["enc.w"].binding}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Optional
+
+from ._file import File, _globs
+from ._operations import _opened
+from .errors import Misuse, NotFound, Unsupported
+
+if TYPE_CHECKING:
+    from ._file import Source
+    from ._tensor import Component as _Stored
+
+__all__ = ["load_model", "Model", "Tensor", "Component", "Page"]
+
+#: WebGPU's ``COPY_SRC``, ``COPY_DST`` and ``STORAGE``.
+_USAGE = 0x04 | 0x08 | 0x80
+#: ``MAP_READ`` and ``COPY_DST``.
+_FENCE = 0x01 | 0x08
+#: Where a binding may start on every adapter, in bytes.
+_ALIGN = 256
+#: Bytes of a buffer that small components share.
+_ARENA = 64 << 20
+#: Bytes that are handed to the queue before it is told to copy them.
+_BATCH = 32 << 20
+
+
+@dataclass(frozen=True)
+class Page:
+    """Bytes in one buffer: a component, or one of its parts where it is larger than the device binds."""
+
+    buffer: Any
+    #: Where they start in it, a multiple of 256.
+    offset: int
+    #: How many there are.
+    nbytes: int
+
+    @property
+    def binding(self) -> dict[str, Any]:
+        """The ``resource`` of an entry of a bind group. Its size is a multiple of 4; what is beyond the bytes is 0."""
+        return {"buffer": self.buffer, "offset": self.offset, "size": max(4, -(-self.nbytes // 4) * 4)}
+
+
+@dataclass(frozen=True)
+class Component:
+    """The bytes of one component, decoded and checked."""
+
+    role: str
+    #: The storage type of its elements.
+    dtype: str
+    nbytes: int
+    #: One, or several where it is larger than the device binds: then all but the last have the same size.
+    pages: tuple[Page, ...]
+
+    @property
+    def binding(self) -> dict[str, Any]:
+        """That of its only page.
+
+        Raises:
+            Unsupported: it has several (``gpu/paged``).
+        """
+        if len(self.pages) != 1:
+            raise Unsupported(
+                f"component `{self.role}` of {self.nbytes} bytes lies in {len(self.pages)} pages",
+                code="gpu/paged",
+                kind="unsupported",
+                component=self.role,
+                hint="bind each of `pages`, or ask for a device with a larger `max-storage-buffer-binding-size`",
+            )
+        return self.pages[0].binding
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor in buffers."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    #: By role: ``data`` of a dense tensor.
+    components: Mapping[str, Component]
+
+    @property
+    def binding(self) -> dict[str, Any]:
+        """That of the component ``data``: see :attr:`Component.binding`."""
+        try:
+            return self.components["data"].binding
+        except KeyError:
+            raise Misuse(
+                f"tensor `{self.name}`: its layout is {self.layout}, of {', '.join(self.components)}",
+                code="gpu/component",
+                tensor=self.name,
+                hint="bind its `components` one by one",
+            ) from None
+
+
+class Model(Mapping[str, Tensor]):
+    """Tensors by name, in the order in which they were loaded."""
+
+    def __init__(self, tensors: dict[str, Tensor], buffers: tuple[Any, ...], nbytes: int) -> None:
+        self._tensors = tensors
+        #: All of them, each once.
+        self.buffers = buffers
+        #: Bytes of all buffers.
+        self.nbytes = nbytes
+
+    def __getitem__(self, name: str) -> Tensor:
+        try:
+            return self._tensors[name]
+        except KeyError:
+            raise NotFound(
+                f"there is no tensor {name!r} on the device", code="file/no-tensor", kind="not_found"
+            ) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def view(self, path: str) -> dict[str, Tensor]:
+        """Those below a path, by what their names have behind it: ``model.view("enc.layer.0")["w"]``."""
+        start = f"{path}."
+        return {name[len(start) :]: t for name, t in self._tensors.items() if name.startswith(start)}
+
+    def destroy(self) -> None:
+        """Gives the buffers back now, rather than when nothing refers to them."""
+        for buffer in self.buffers:
+            buffer.destroy()
+
+
+def load_model(
+    device: Any,
+    source: "Source | File",
+    *,
+    include: Optional[Iterable[str]] = None,
+    exclude: Optional[Iterable[str]] = None,
+    usage: int = _USAGE,
+) -> Model:
+    """Tensors of a file in storage buffers of a device.
+
+    Components are decoded and checked before their bytes are handed to the device, and lie there as in the file: little-endian,
+    sparse and quantized tensors by their parts. Raw ones go from the map to the device's own staging memory; a compressed one
+    is in memory as a whole while it is copied. Those up to 8 MiB share buffers; a larger one has a buffer of its own, or
+    several where it is larger than the device allows.
+
+    Args:
+        device: A ``GPUDevice`` of wgpu-py.
+        source: What :func:`holdall.open` takes, or an open file.
+        include, exclude: Patterns (``"layers.*.weight"``) of the tensors to load, and to leave out.
+        usage: What the buffers may be used for, ``wgpu.BufferUsage``; at least ``COPY_DST``.
+
+    Raises:
+        HoldallError: what :func:`holdall.open` and reading raise. No buffer stays.
+        wgpu.GPUError: what the device raises, with the tensor's name in a note. No buffer stays.
+    """
+    if not usage & 0x08:
+        raise Misuse("usage lacks COPY_DST: nothing could be copied into the buffers", code="python/option")
+    with _opened(source) as file:
+        native = file._native
+        positions = list(native.select(_globs(include), _globs(exclude)))
+        load = _Load(device, usage)
+        out: dict[str, Tensor] = {}
+        name = ""
+        try:
+            for tensor in (file[native.info(at)[0]] for at in positions):
+                name = tensor.name
+                if tensor.fault is not None:
+                    raise tensor.fault
+                parts = {role: load.component(part) for role, part in tensor.components.items()}
+                out[name] = Tensor(name, tensor.shape, tensor.dtype, tensor.layout, parts)
+            load.end()
+        except BaseException as e:
+            for buffer in load.buffers:
+                buffer.destroy()
+            if name and hasattr(e, "add_note"):
+                e.add_note(f"while tensor `{name}` of {file.name} was loaded onto the device")
+            raise
+        return Model(out, tuple(load.buffers), load.nbytes)
+
+
+class _Load:
+    """Buffers that fill up."""
+
+    def __init__(self, device: Any, usage: int) -> None:
+        self._device, self._usage = device, usage
+        limits = device.limits
+        largest = min(limits["max-buffer-size"], limits["max-storage-buffer-binding-size"])
+        #: Bytes of the largest page.
+        self._page = largest // _ALIGN * _ALIGN
+        self._small = min(8 << 20, self._page)
+        self._arena: Optional[Any] = None
+        self._fence: Optional[Any] = None
+        self._end = 0
+        self._waiting = 0
+        self.buffers: list[Any] = []
+        self.nbytes = 0
+
+    def component(self, stored: "_Stored") -> Component:
+        data = stored.bytes().cast("B")
+        pages = []
+        for start in range(0, max(1, data.nbytes), self._page):
+            part = data[start : start + self._page]
+            buffer, offset = self._room(part.nbytes)
+            self._write(buffer, offset, part)
+            pages.append(Page(buffer, offset, part.nbytes))
+        return Component(stored.role, stored.storage, data.nbytes, tuple(pages))
+
+    def _room(self, nbytes: int) -> tuple[Any, int]:
+        length = max(4, -(-nbytes // 4) * 4)
+        if length > self._small:
+            return self._buffer(length), 0
+        if self._arena is None or self._end + length > self._arena.size:
+            self._arena, self._end = self._buffer(min(_ARENA, self._page)), 0
+        offset = self._end
+        self._end += -(-length // _ALIGN) * _ALIGN
+        return self._arena, offset
+
+    def _buffer(self, size: int) -> Any:
+        buffer = self._device.create_buffer(size=size, usage=self._usage)
+        self.buffers.append(buffer)
+        self.nbytes += size
+        return buffer
+
+    def _write(self, buffer: Any, offset: int, data: memoryview) -> None:
+        queue = self._device.queue
+        whole = data.nbytes // 4 * 4
+        for start in range(0, whole, _BATCH):
+            size = min(_BATCH, whole - start)
+            queue.write_buffer(buffer, offset + start, data[start : start + size])
+            self._waiting += size
+            if self._waiting >= _BATCH:
+                self.flush()
+        if whole < data.nbytes:
+            queue.write_buffer(buffer, offset + whole, bytes(data[whole:]).ljust(4, b"\0"))
+
+    def flush(self) -> None:
+        """Has what was handed over copied, so that the device's staging memory is free again."""
+        if self._waiting:
+            if self._fence is None:
+                self._fence = self._device.create_buffer(size=4, usage=_FENCE)
+            # What is written into a buffer that can be mapped is there once all before it is.
+            self._device.queue.write_buffer(self._fence, 0, b"done")
+            self._device.queue.submit([])
+            self._fence.map_sync("READ")
+            self._fence.unmap()
+        self._waiting = 0
+
+    def end(self) -> None:
+        """Has the rest copied."""
+        self.flush()
+        if self._fence is not None:
+            self._fence.destroy()
