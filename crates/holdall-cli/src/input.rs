@@ -73,6 +73,8 @@ pub(crate) fn options(session: &Session) -> OpenOptions {
     let options = options.with_layouts(session.layouts());
     #[cfg(feature = "http")]
     let options = options.with_policy(policy(session));
+    #[cfg(feature = "stores")]
+    let options = options.with_store_options(session.global.stores());
     #[cfg(all(feature = "http", feature = "carton"))]
     let options = options.with_fetcher(Arc::new(crate::links::OnDemand::new(session)));
     options

@@ -30,6 +30,7 @@ pub mod select;
 mod shards;
 pub mod sink;
 pub mod source;
+pub mod stores;
 mod verdict;
 mod views;
 mod work;
@@ -51,7 +52,7 @@ pub use writer::{WriteOptions, Writer};
 use holdall_core::Rule;
 
 /// The tables of rules of this crate.
-static TABLES: &[&[&Rule]] = &[error::RULES, http::rules::RULES];
+static TABLES: &[&[&Rule]] = &[error::RULES, http::rules::RULES, stores::rules::RULES];
 
 /// Every rule of this crate and of those below it.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {

@@ -1,11 +1,16 @@
 //! What is on web servers: where requests may go, and what fetches files that packages only link to.
 
+#[cfg(feature = "stores")]
+use crate::errors::Raise as _;
 use crate::errors::misuse;
 use holdall::carton::Fetcher;
 use holdall::carton::links::{LinkFetcher, Store};
 use holdall::http::{Hosts, Policy, Schemes};
+#[cfg(feature = "stores")]
+use holdall::stores::StoreOptions;
 use holdall::{Limits, OpenOptions, Result};
 use pyo3::prelude::*;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -13,13 +18,20 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone)]
 pub(crate) struct Remote {
     policy: Policy,
+    #[cfg(feature = "stores")]
+    stores: holdall::stores::StoreOptions,
     offline: bool,
     limits: Limits,
 }
 
 impl Remote {
-    /// `allow` has words of the command's option: `http`, `private-hosts`.
-    pub(crate) fn of(py: Python<'_>, allow: &[String], offline: bool) -> PyResult<Remote> {
+    /// `allow` has words of the command's option: `http`, `private-hosts`; `stores` the options of object stores.
+    pub(crate) fn of(
+        py: Python<'_>,
+        allow: &[String],
+        stores: BTreeMap<String, String>,
+        offline: bool,
+    ) -> PyResult<Remote> {
         let mut policy = Policy::new();
         for word in allow {
             policy = match word.as_str() {
@@ -31,13 +43,28 @@ impl Remote {
                 }
             };
         }
-        Ok(Remote { policy, offline, limits: Limits::default() })
+        #[cfg(feature = "stores")]
+        let stores = {
+            let with = |all: StoreOptions, (name, value): (String, String)| all.with(&name, value);
+            stores.into_iter().try_fold(StoreOptions::new(), with).raise(py)?
+        };
+        #[cfg(not(feature = "stores"))]
+        let _ = stores;
+        Ok(Remote {
+            policy,
+            #[cfg(feature = "stores")]
+            stores,
+            offline,
+            limits: Limits::default(),
+        })
     }
 
     /// Says it to what opens files; `path` is what will be opened.
     pub(crate) fn apply(&self, options: OpenOptions, path: &Path) -> OpenOptions {
         let is_address = path.to_string_lossy().contains("://");
         let policy = if is_address { self.policy() } else { self.policy.clone() };
+        #[cfg(feature = "stores")]
+        let options = options.with_store_options(self.stores.clone());
         let fetcher = OnDemand { remote: self.clone(), made: OnceLock::new() };
         options.with_policy(policy).with_fetcher(Arc::new(fetcher))
     }

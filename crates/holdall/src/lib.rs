@@ -31,6 +31,7 @@ mod scan;
 pub mod sink;
 pub mod source;
 pub mod stats;
+pub mod stores;
 pub mod verify;
 
 pub use convert::{Convert, ConvertReport, convert, convert_to};

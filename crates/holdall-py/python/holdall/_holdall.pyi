@@ -149,6 +149,7 @@ class File:
         limits: Optional[dict[str, int]],
         strict: bool,
         allow: list[str],
+        stores: dict[str, str],
         offline: bool,
         layouts: list[Any],
     ) -> File: ...
@@ -258,12 +259,19 @@ class Package:
         check: str,
         limits: Optional[dict[str, int]],
         allow: list[str],
+        stores: dict[str, str],
         offline: bool,
         said: Optional[dict[str, Any]],
     ) -> Package: ...
     @staticmethod
     def open_bytes(
-        data: bytes, name: str, check: str, limits: Optional[dict[str, int]], allow: list[str], offline: bool
+        data: bytes,
+        name: str,
+        check: str,
+        limits: Optional[dict[str, int]],
+        allow: list[str],
+        stores: dict[str, str],
+        offline: bool,
     ) -> Package: ...
     def close(self) -> None: ...
     @property
