@@ -85,6 +85,15 @@ impl OpenOptions {
         self.files.list(address)
     }
 
+    /// Begins a file that will be at an address of an object store: see [`holdall_io::OpenOptions::stage`].
+    ///
+    /// # Errors
+    /// As that.
+    #[cfg(feature = "stores")]
+    pub fn stage(&self, address: &str, overwrite: bool) -> Result<holdall_io::stores::Staged> {
+        self.files.stage(address, overwrite)
+    }
+
     /// Gets what packages only link to through `fetcher`.
     pub fn with_fetcher(mut self, fetcher: Arc<dyn Fetcher>) -> OpenOptions {
         self.fetching = Fetching(Some(fetcher));

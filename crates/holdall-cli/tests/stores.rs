@@ -79,3 +79,32 @@ fn what_is_refused_says_what_to_do_and_shows_no_secret() {
     let ran = holdall(&server, &[], &["inspect", &address, "--store", "secret=x"]).ends_with(2);
     assert!(ran.err.contains("profiles"), "{}", ran.err);
 }
+
+#[test]
+fn commands_write_to_a_store_whole_or_not_at_all() {
+    let server = bucket();
+    let keys = [("AWS_ACCESS_KEY_ID", ID), ("AWS_SECRET_ACCESS_KEY", SECRET), REGION];
+    let dir = tempfile::tempdir().unwrap();
+    let model = accept("safetensors/made-dtypes.safetensors");
+    let to = format!("s3://{BUCKET}/out/w.zt");
+    let convert = ["convert", "--json", &model, &to];
+    let out = holdall(&server, &keys, &convert).ends_with(0).json();
+    assert!(out.to_string().contains(&to), "{out}");
+    holdall(&server, &keys, &["diff", &model, &to]).ends_with(0);
+    let e = holdall(&server, &keys, &convert).ends_with(2).error();
+    assert_eq!(e["code"], "write/exists");
+    holdall(&server, &keys, &[&convert[..], &["--force"]].concat()).ends_with(0);
+    let rows = dir.path().join("rows.jsonl");
+    std::fs::write(&rows, "{\"a\": 1}\n{\"a\": 2}\n").unwrap();
+    let table = format!("s3://{BUCKET}/out/t.mt");
+    let (text, schema) = (rows.to_str().unwrap(), dir.path().join("schema.json"));
+    let schema = schema.to_str().unwrap();
+    holdall(&server, &keys, &["schema", "infer", text, "-o", schema]).ends_with(0);
+    let build = ["build", "--schema", schema, "--records", text, "-o", &table];
+    holdall(&server, &keys, &build).ends_with(0);
+    let shown = holdall(&server, &keys, &["records", &table]).ends_with(0);
+    assert!(shown.out.contains('2'), "{}", shown.out);
+    // What is written elsewhere says so.
+    let e = holdall(&server, &keys, &["extract", "--json", &model, "w", "-o", &to]).error();
+    assert_eq!(e["code"], "write/address", "{e}");
+}

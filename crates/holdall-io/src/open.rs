@@ -212,7 +212,7 @@ impl OpenOptions {
     /// What is at an address on the web, and how it is named in errors.
     #[cfg(feature = "http")]
     pub fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {
-        let source = match crate::http::is_object(url) {
+        let source = match crate::stores::is_address(url) {
             #[cfg(feature = "stores")]
             true => self.stores.open(url, &self.policy)?,
             #[cfg(not(feature = "stores"))]
@@ -229,7 +229,7 @@ impl OpenOptions {
     /// Unsupported: `http/not-built`.
     #[cfg(not(feature = "http"))]
     pub fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {
-        if crate::http::is_object(url) {
+        if crate::stores::is_address(url) {
             return Err(no_stores(url));
         }
         Err(crate::http::rules::NOT_BUILT.broken("this build does not open addresses on the web"))
@@ -242,6 +242,16 @@ impl OpenOptions {
     #[cfg(feature = "stores")]
     pub fn list(&self, address: &str) -> Result<Vec<crate::stores::Listed>> {
         self.stores.list(address, &self.policy, &self.limits)
+    }
+
+    /// Begins a file that will be at an address of an object store: what writes files is given the path of what this returns, and
+    /// [`Staged::publish`](crate::stores::Staged::publish) uploads it.
+    ///
+    /// # Errors
+    /// Misuse where there is an object and `overwrite` is not set; what the store refuses.
+    #[cfg(feature = "stores")]
+    pub fn stage(&self, address: &str, overwrite: bool) -> Result<crate::stores::Staged> {
+        self.stores.stage(address, &self.policy, overwrite)
     }
 
     fn open_file(&self, file: FileSource, name: &str) -> Result<File> {

@@ -40,7 +40,7 @@ impl Home {
     pub(crate) fn of(path: &Path) -> (Home, &str) {
         if let Some(url) = crate::http::is_url(path) {
             // In keys of object stores these are characters like others.
-            let ends: &[char] = if crate::http::is_object(url) { &[] } else { &['?', '#'] };
+            let ends: &[char] = if crate::stores::is_address(url) { &[] } else { &['?', '#'] };
             let address = url.split(ends).next().unwrap_or_default();
             let (base, name) = address.rsplit_once('/').unwrap_or_default();
             return (Home::Web(format!("{base}/")), name);
@@ -129,7 +129,7 @@ impl OpenOptions {
                 return self.of_index(&home, name, &*source, shown).map(Some);
             }
             #[cfg(feature = "stores")]
-            Home::Web(base) if crate::http::is_object(base) => {
+            Home::Web(base) if crate::stores::is_address(base) => {
                 let text = path.to_string_lossy();
                 let is_folder = crate::stores::is_folder(&text);
                 return is_folder.then(|| self.open_folder(&folder_of(&text))).transpose();

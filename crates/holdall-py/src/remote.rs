@@ -3,6 +3,8 @@
 #[cfg(feature = "stores")]
 use crate::errors::Raise as _;
 use crate::errors::misuse;
+#[cfg(feature = "stores")]
+use crate::work::run_apart;
 use holdall::carton::Fetcher;
 use holdall::carton::links::{LinkFetcher, Store};
 use holdall::http::{Hosts, Policy, Schemes};
@@ -13,6 +15,8 @@ use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+#[cfg(feature = "stores")]
+use std::sync::{Mutex, PoisonError};
 
 /// What a caller says about the web.
 #[derive(Clone)]
@@ -89,6 +93,49 @@ impl Remote {
             false => LinkFetcher::new(store, &self.policy()),
         };
         Ok(fetcher.with_limits(self.limits.clone()))
+    }
+}
+
+/// A file that goes to an object store when it is whole.
+#[cfg(feature = "stores")]
+#[pyclass(name = "Staged", module = "holdall._holdall", frozen)]
+pub(crate) struct NativeStaged(Mutex<Option<holdall::stores::Staged>>);
+
+#[cfg(feature = "stores")]
+#[pymethods]
+impl NativeStaged {
+    /// Begins a file that will be at an address.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        address: String,
+        overwrite: bool,
+        allow: Vec<String>,
+        stores: BTreeMap<String, String>,
+    ) -> PyResult<NativeStaged> {
+        let remote = Remote::of(py, &allow, stores, false)?;
+        let options = remote.apply(OpenOptions::new(), address.as_ref());
+        let staged = run_apart(py, u64::MAX, move || options.stage(&address, overwrite))?;
+        Ok(NativeStaged(Mutex::new(Some(staged))))
+    }
+
+    /// Where it is written; nothing once it is published.
+    fn path(&self) -> Option<PathBuf> {
+        let staged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        staged.as_ref().map(|staged| staged.path().to_owned())
+    }
+
+    /// Uploads it.
+    fn publish(&self, py: Python<'_>) -> PyResult<()> {
+        match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(staged) => run_apart(py, u64::MAX, move || staged.publish()),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets go of it.
+    fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 

@@ -2,6 +2,6 @@
 //!
 //! Credentials are found where each store's own programs look for them, or said by [`StoreOptions`]; they stand in no message.
 
-pub use holdall_io::stores::rules;
 #[cfg(feature = "stores")]
-pub use holdall_io::stores::{Listed, OPEN, StoreOptions};
+pub use holdall_io::stores::{Listed, OPEN, Staged, StoreOptions};
+pub use holdall_io::stores::{is_address, rules};

@@ -299,3 +299,126 @@ fn files_of_the_hub_are_of_one_commit_and_the_token_stays_there() {
     assert_eq!(e.code(), "stores/no-bucket", "{e}");
     assert!(e.hint().unwrap().contains("HF_TOKEN"), "{e}");
 }
+
+fn convert(options: &OpenOptions, from: &[u8], to: &str, overwrite: bool) -> holdall::Result<()> {
+    let file = options.open_bytes(from.to_vec(), "memory")?;
+    let staged = options.stage(to, overwrite)?;
+    holdall::convert(&file, staged.path(), &holdall::convert::Convert::new(WriteOptions::new()))?;
+    staged.publish()
+}
+
+#[test]
+fn a_file_is_written_whole_or_not_at_all() {
+    let (server, bucket) = s3();
+    let options = with(said(&server));
+    for (len, is_large) in [(1000, false), (20 << 20, true)] {
+        let from = file("w", len);
+        let to = format!("s3://{BUCKET}/out/{len}.safetensors");
+        server.forget();
+        convert(&options, &from, &to, false).unwrap();
+        let parts = server.seen().iter().filter(|r| r.target.contains("partNumber")).count();
+        assert_eq!(parts, if is_large { 2 } else { 0 });
+        assert_eq!(bucket.lock().unwrap().objects[&format!("out/{len}.safetensors")], from);
+        // Create-only, unless it may be replaced.
+        assert_eq!(convert(&options, &from, &to, false).unwrap_err().code(), "write/exists");
+        let other = file("v", len);
+        convert(&options, &other, &to, true).unwrap();
+        assert_eq!(bucket.lock().unwrap().objects[&format!("out/{len}.safetensors")], other);
+        // Another is faster.
+        let to = format!("s3://{BUCKET}/race/{len}.safetensors");
+        let staged = options.stage(&to, false).unwrap();
+        std::fs::write(staged.path(), &from).unwrap();
+        put(&bucket, &format!("race/{len}.safetensors"), b"first".to_vec());
+        let path = staged.path().to_owned();
+        assert_eq!(staged.publish().unwrap_err().code(), "write/exists");
+        assert_eq!(bucket.lock().unwrap().objects[&format!("race/{len}.safetensors")], b"first");
+        assert!(!path.exists() && bucket.lock().unwrap().uploads.is_empty());
+    }
+    let staged = options.stage("s3://models/none.zt", false).unwrap();
+    drop(staged);
+    for (address, code) in [
+        ("s3://models/", "stores/address"),
+        ("hf://o/n/w", "stores/read-only"),
+        ("s3://other/w", "stores/no-bucket"),
+    ] {
+        let e = options.stage(address, true).and_then(|staged| {
+            std::fs::write(staged.path(), b"x").unwrap();
+            staged.publish()
+        });
+        assert_eq!(e.unwrap_err().code(), code, "{address}");
+    }
+}
+
+#[test]
+fn an_upload_that_fails_is_given_up() {
+    let inner: Mutex<s3::Bucket> = Mutex::default();
+    let server = Server::new(move |r| match r.target.contains("partNumber=2&") {
+        true if r.nth == 0 => s3::error(503, "SlowDown"),
+        true => s3::error(403, "AccessDenied"),
+        false => s3::answer(r, &mut inner.lock().unwrap()),
+    });
+    let options = with(said(&server));
+    let e = convert(&options, &file("w", 20 << 20), "s3://models/w.safetensors", true).unwrap_err();
+    assert_eq!(e.code(), "stores/denied", "{e}");
+    let seen = server.seen();
+    let last = seen.last().unwrap();
+    assert!(last.method == "DELETE" && last.target.contains("uploadId="), "{last:?}");
+    assert!(seen.iter().all(|r| r.method != "POST" || r.target.ends_with("?uploads")));
+}
+
+#[test]
+fn azure_and_google_are_written_in_blocks_and_sessions() {
+    let bytes = file("w", 20 << 20);
+    let whole: std::sync::Arc<Mutex<Vec<u8>>> = Default::default();
+    let blocks: Mutex<std::collections::BTreeMap<String, Vec<u8>>> = Mutex::default();
+    let own = whole.clone();
+    let azure = Server::new(move |r| {
+        let query = r.target.split_once('?').map_or("", |(_, query)| query);
+        match (r.method.as_str(), query) {
+            ("PUT", "comp=blocklist") => {
+                let text = String::from_utf8(r.body.clone()).unwrap();
+                let ids = text.split("<Latest>").skip(1).map(|t| t.split('<').next().unwrap());
+                let blocks = blocks.lock().unwrap();
+                *own.lock().unwrap() =
+                    ids.flat_map(|id| blocks[&id.replace('=', "%3D")].clone()).collect();
+                assert_eq!(r.header("if-none-match"), Some("*"));
+                Reply::new(201, "")
+            }
+            ("PUT", query) => {
+                let id = query.split("blockid=").nth(1).unwrap().to_owned();
+                blocks.lock().unwrap().insert(id, r.body.clone());
+                Reply::new(201, "")
+            }
+            _ => Reply::new(404, "").with("x-ms-error-code", "BlobNotFound"),
+        }
+    });
+    let options = StoreOptions::alone().with("endpoint_url", azure.url("")).unwrap();
+    let options =
+        options.with("account_name", "acc").unwrap().with("account_key", "aHVudGVyMg==").unwrap();
+    convert(&with(options), &bytes, "az://c/w.safetensors", false).unwrap();
+    assert!(*whole.lock().unwrap() == bytes);
+
+    let own = whole.clone();
+    let google = Server::new(move |r| match r.method.as_str() {
+        "POST" => {
+            assert_eq!(r.header("x-goog-if-generation-match"), Some("0"));
+            own.lock().unwrap().clear();
+            Reply::new(201, "").with("location", "/b/w.safetensors?upload_id=1")
+        }
+        "PUT" => {
+            let mut whole = own.lock().unwrap();
+            let (range, len) = r.header("content-range").unwrap().split_once('/').unwrap();
+            assert_eq!(
+                range.strip_prefix("bytes ").unwrap().split('-').next().unwrap(),
+                whole.len().to_string()
+            );
+            whole.extend_from_slice(&r.body);
+            Reply::new(if whole.len() < len.parse().unwrap() { 308 } else { 200 }, "")
+        }
+        _ => s3::error(404, "NoSuchKey"),
+    });
+    let options = StoreOptions::alone().with("endpoint_url", google.url("")).unwrap();
+    convert(&with(options.with("token", "t").unwrap()), &bytes, "gs://b/w.safetensors", false)
+        .unwrap();
+    assert!(*whole.lock().unwrap() == bytes);
+}

@@ -42,7 +42,7 @@ use std::path::Path;
 /// A file's name as it may be printed: of an address on the web without what may be secret in it.
 pub fn shown(path: &Path) -> String {
     if let Some(url) = is_url(path) {
-        if is_object(url) {
+        if crate::stores::is_address(url) {
             return crate::stores::shown(url);
         }
         #[cfg(feature = "http")]
@@ -58,9 +58,4 @@ pub fn is_url(path: &Path) -> Option<&str> {
     let (scheme, _) = text.split_once("://")?;
     let known = ["http", "https"].iter().any(|s| scheme.eq_ignore_ascii_case(s));
     (known || crate::stores::is_scheme(scheme)).then_some(text)
-}
-
-/// Whether an address is of an object store.
-pub(crate) fn is_object(url: &str) -> bool {
-    url.split_once("://").is_some_and(|(scheme, _)| crate::stores::is_scheme(scheme))
 }

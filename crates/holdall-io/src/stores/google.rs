@@ -4,8 +4,9 @@ use super::credentials::{machine, post_form, told};
 use super::listing::{self, Page};
 use super::options::{StoreOptions, endpoint};
 use super::refusals::refusal;
-use super::rules::{CREDENTIALS, PROFILE};
+use super::rules::{ANSWER, CREDENTIALS, PROFILE};
 use super::signing::encoded;
+use super::upload::Upload;
 use super::{Address, Fresh, Held, Store, fields};
 use crate::http::{Answer, Client, Failed, Outgoing, Policy, Service, Url};
 use holdall_core::Result;
@@ -210,6 +211,45 @@ impl Store for Google {
 
     fn read_page(&self, _: &Answer, body: &[u8]) -> Result<Page> {
         listing::of_s3(body)
+    }
+
+    /// One request, or a session whose parts come in order: those can be create-only, which uploads in parts as S3 has them cannot.
+    fn upload(&self, upload: &Upload) -> Result<()> {
+        if upload.is_small() {
+            let body = upload.whole()?;
+            let request = upload.only_new(
+                "x-goog-if-generation-match",
+                "0",
+                Outgoing::new("PUT", upload.url.clone(), &body),
+            );
+            return upload.send(&request).map(|_| ());
+        }
+        let begun =
+            Outgoing::new("POST", upload.url.clone(), b"").with("x-goog-resumable", "start");
+        let answer = upload.send(&upload.only_new("x-goog-if-generation-match", "0", begun))?;
+        let place = answer.header("location").map(|place| upload.url.join(place)).transpose()?;
+        let place = place.filter(|place| place.is_beside(&self.endpoint));
+        let Some(place) = place else {
+            return Err(ANSWER.broken("the answer names no session of an upload"));
+        };
+        let done = upload.in_order(|from, bytes| {
+            let (end, len) = (from + bytes.len() as u64, upload.len);
+            let request = Outgoing::new("PUT", place.clone(), bytes)
+                .with("content-range", format!("bytes {from}-{}/{len}", end - 1));
+            let answer = upload.send(&request)?;
+            match (answer.status == 308) == (end < len) {
+                true => Ok(()),
+                false => Err(ANSWER.broken(format!(
+                    "{end} of {len} bytes are answered with status {}",
+                    answer.status
+                ))),
+            }
+        });
+        if done.is_err() {
+            // What it fails with is worth less than what failed before.
+            let _ = upload.client.send(&Outgoing::new("DELETE", place, b""));
+        }
+        done
     }
 }
 

@@ -4,6 +4,7 @@ use super::listing::{self, Page};
 use super::options::{StoreOptions, endpoint};
 use super::refusals::refusal;
 use super::signing::encoded;
+use super::upload::{Upload, read_only};
 use super::{Address, Store};
 use crate::http::{Answer, Failed, Outgoing, Policy, Service, Url};
 use holdall_core::Result;
@@ -124,6 +125,14 @@ impl Store for Hub {
         let link = answer.header("link").and_then(|link| link.split_once('<')?.1.split_once('>'));
         let next = link.filter(|(_, rest)| rest.contains("next")).map(|(next, _)| next.to_owned());
         Ok(Page { objects: listing::of_hub(body)?, next })
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        Err(read_only())
+    }
+
+    fn upload(&self, _: &Upload) -> Result<()> {
+        Err(read_only())
     }
 }
 

@@ -29,6 +29,8 @@ mod s3;
 #[cfg(feature = "stores")]
 mod signing;
 #[cfg(feature = "stores")]
+mod upload;
+#[cfg(feature = "stores")]
 mod xml;
 
 #[cfg(feature = "stores")]
@@ -41,6 +43,8 @@ pub use open::Stores;
 use open::{Fresh, Held, Store, fields};
 #[cfg(feature = "stores")]
 pub use options::{OPEN, StoreOptions};
+#[cfg(feature = "stores")]
+pub use upload::Staged;
 
 /// Whether an address names a folder by itself: a bucket, or what ends with a slash.
 #[cfg(feature = "stores")]
@@ -50,6 +54,11 @@ pub(crate) fn is_folder(text: &str) -> bool {
 
 /// The schemes of addresses that are opened by builds with the feature `stores`.
 const SCHEMES: [&str; 9] = ["s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "hf"];
+
+/// Whether a text is an address of an object store.
+pub fn is_address(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme))
+}
 
 /// Whether addresses with this scheme are of an object store.
 pub(crate) fn is_scheme(scheme: &str) -> bool {

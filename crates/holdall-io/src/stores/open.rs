@@ -7,6 +7,7 @@ use super::listing::{Listed, Page};
 use super::options::StoreOptions;
 use super::rules::{ANSWER, MANY};
 use super::s3::S3;
+use super::upload::Upload;
 use super::xml::MAX_ANSWER;
 use super::{Address, address::Kind};
 use crate::glob::Glob;
@@ -28,6 +29,14 @@ pub(super) trait Store: Service {
 
     /// The answer to that.
     fn read_page(&self, answer: &Answer, body: &[u8]) -> Result<Page>;
+
+    /// Whether files can be written there.
+    fn check_writable(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Writes an object.
+    fn upload(&self, upload: &Upload) -> Result<()>;
 }
 
 /// Object stores as a caller wants them used. Clones share what was found out: credentials, regions, commits.
@@ -43,7 +52,7 @@ impl Stores {
         Stores { options: Arc::new(options), open: Arc::default() }
     }
 
-    fn store(&self, address: &Address, policy: &Policy) -> Result<Arc<dyn Store>> {
+    pub(super) fn store(&self, address: &Address, policy: &Policy) -> Result<Arc<dyn Store>> {
         let place = address.place();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = open.get(&place) {

@@ -37,6 +37,10 @@ holdall_core::error::rules! {
     /// An answer that cannot be read.
     pub ANSWER: Io "stores/answer"
         "A store answers as its interface says: XML or JSON of at most 16 MiB, without document types and entities of its own.";
+    /// Nothing is written there.
+    pub READ_ONLY: Unsupported "stores/read-only"
+        "Files are written to S3, Google's store and Azure."
+        hint "write a file, and upload it with `hf upload`";
     /// Too many objects.
     pub MANY: Limit "stores/many"
         "Below a prefix that is listed there are at most `Limits::files` objects."

@@ -5,6 +5,7 @@ use super::listing::{self, Page};
 use super::options::{StoreOptions, endpoint};
 use super::refusals::refusal;
 use super::signing::{Keys, encoded, v4};
+use super::upload::Upload;
 use super::{Address, Held, Store};
 use crate::http::{Answer, Failed, Outgoing, Policy, Service, Url};
 use holdall_core::Result;
@@ -130,6 +131,16 @@ impl Store for S3 {
 
     fn read_page(&self, _: &Answer, body: &[u8]) -> Result<Page> {
         listing::of_s3(body)
+    }
+
+    fn upload(&self, upload: &Upload) -> Result<()> {
+        if !upload.is_small() {
+            return upload.multipart();
+        }
+        let body = upload.whole()?;
+        let request = Outgoing::new("PUT", upload.url.clone(), &body);
+        let request = upload.only_new("if-none-match", "*", request);
+        upload.send(&request).map(|_| ())
     }
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
 from . import _holdall
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ._evolution import Converter
     from ._rows import Schema
 
-__all__ = ["open", "File", "Source"]
+__all__ = ["open", "staged", "File", "Source"]
 
 Io = Literal["auto", "map", "read", "direct"]
 Check = Literal["off", "fast", "read", "all"]
@@ -145,6 +146,35 @@ def stores(options: Optional[Mapping[str, Any]]) -> dict[str, str]:
         else:
             flat[name] = str(value)
     return flat
+
+
+@contextmanager
+def staged(
+    address: str,
+    *,
+    overwrite: bool = False,
+    allow: Iterable[Allow] = (),
+    storage_options: Optional[Mapping[str, Any]] = None,
+) -> Iterator[str]:
+    """A path to write a file to that goes to an object store, whole or not at all, when the block ends well.
+
+    ``with holdall.staged("s3://bucket/model.zt") as path: holdall.save(path, arrays)``
+
+    Args:
+        address: ``s3://…``, ``gs://…`` or ``az://…``.
+        overwrite: Whether an object that is there is replaced.
+        allow, storage_options: As for :func:`open`.
+
+    Raises:
+        Misuse: there is such an object (``write/exists``), or the credentials are wrong.
+        Io, NotFound: what the store refuses.
+    """
+    native = _holdall.Staged(address, bool(overwrite), allowed(allow), stores(storage_options))
+    try:
+        yield os.fspath(native.path() or "")
+        native.publish()
+    finally:
+        native.close()
 
 
 class File(Mapping[str, "Tensor"]):

@@ -39,7 +39,7 @@ pub(crate) fn etag(bytes: &[u8]) -> String {
     format!("\"{}\"", &hex(&Sha256::digest(bytes))[..32])
 }
 
-fn answer(request: &Request, bucket: &mut Bucket) -> Reply {
+pub(crate) fn answer(request: &Request, bucket: &mut Bucket) -> Reply {
     if let Some(wrong) = unsigned(request) {
         return wrong;
     }
