@@ -70,6 +70,12 @@ impl OpenOptions {
         OpenOptions { files: self.files.with_policy(policy), ..self }
     }
 
+    /// Keeps blocks of files that are elsewhere in this cache.
+    #[cfg(feature = "http")]
+    pub fn with_cache(self, cache: holdall_io::cache::BlockCache) -> OpenOptions {
+        OpenOptions { files: self.files.with_cache(cache), ..self }
+    }
+
     /// Uses object stores so: with these credentials, at this endpoint.
     #[cfg(feature = "stores")]
     pub fn with_store_options(self, options: holdall_io::stores::StoreOptions) -> OpenOptions {

@@ -119,6 +119,16 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "WHAT", hide_possible_values = true, help_heading = GLOBAL)]
     pub(crate) allow: Vec<Allow>,
 
+    /// Keep blocks of files that are elsewhere on the disk: in DIR, else in `HOLDALL_CACHE` or the system's folder for caches
+    #[cfg(feature = "http")]
+    #[arg(long, global = true, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = GLOBAL)]
+    pub(crate) cache: Option<PathBuf>,
+
+    /// How many bytes `--cache` keeps at most [default: 10GiB]
+    #[cfg(feature = "http")]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size, help_heading = GLOBAL)]
+    pub(crate) cache_size: Option<u64>,
+
     /// How object stores are used, as `endpoint_url=https://host` (also `region`, `profile`, `anon`, `account_name`, `tenant_id`,
     /// `client_id`); keys come from the environment and from profiles; may be given again
     #[cfg(feature = "stores")]
@@ -193,6 +203,21 @@ impl Global {
             Allow::Http => policy.with_schemes(Schemes::HttpToo),
             Allow::PrivateHosts => policy.with_hosts(Hosts::Any),
         })
+    }
+
+    /// Where blocks of files that are elsewhere are kept.
+    #[cfg(feature = "http")]
+    pub(crate) fn cache(&self) -> holdall::Result<Option<holdall::cache::BlockCache>> {
+        use holdall::cache::BlockCache;
+        let cache = match &self.cache {
+            None => return Ok(None),
+            Some(folder) if folder.as_os_str().is_empty() => BlockCache::standard()?,
+            Some(folder) => BlockCache::new(folder),
+        };
+        Ok(Some(match self.cache_size {
+            Some(bytes) => cache.with_size(bytes),
+            None => cache,
+        }))
     }
 
     /// How object stores are used.

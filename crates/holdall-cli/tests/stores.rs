@@ -105,6 +105,7 @@ fn commands_write_to_a_store_whole_or_not_at_all() {
     let shown = holdall(&server, &keys, &["records", &table]).ends_with(0);
     assert!(shown.out.contains('2'), "{}", shown.out);
     // What is written elsewhere says so.
-    let e = holdall(&server, &keys, &["extract", "--json", &model, "w", "-o", &to]).error();
+    let npy = format!("s3://{BUCKET}/out/w.npy");
+    let e = holdall(&server, &keys, &["extract", "--json", &model, "w", "-o", &npy]).error();
     assert_eq!(e["code"], "write/address", "{e}");
 }

@@ -9,6 +9,8 @@
 mod arrays;
 pub mod buffer;
 mod by_name;
+#[cfg(feature = "http")]
+pub mod cache;
 mod cast;
 mod compress;
 mod copy;

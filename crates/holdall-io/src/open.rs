@@ -80,6 +80,8 @@ pub struct OpenOptions {
     layouts: Arc<Layouts>,
     #[cfg(feature = "http")]
     policy: crate::http::Policy,
+    #[cfg(feature = "http")]
+    cache: Option<crate::cache::BlockCache>,
     #[cfg(feature = "stores")]
     stores: crate::stores::Stores,
 }
@@ -124,6 +126,13 @@ impl OpenOptions {
     #[cfg(feature = "http")]
     pub fn with_policy(mut self, policy: crate::http::Policy) -> OpenOptions {
         self.policy = policy;
+        self
+    }
+
+    /// Keeps blocks of files that are elsewhere in this cache.
+    #[cfg(feature = "http")]
+    pub fn with_cache(mut self, cache: crate::cache::BlockCache) -> OpenOptions {
+        self.cache = Some(cache);
         self
     }
 
@@ -219,8 +228,12 @@ impl OpenOptions {
             true => return Err(no_stores(url)),
             false => crate::source::HttpSource::open(url, &self.policy)?,
         };
-        let name = source.name();
-        Ok((Arc::new(source), name))
+        let (name, version) = (source.name(), source.version());
+        let source: Arc<dyn ByteSource> = Arc::new(source);
+        Ok(match (&self.cache, version) {
+            (Some(cache), Some(version)) => (Arc::new(cache.of(source, &version)), name),
+            _ => (source, name),
+        })
     }
 
     /// What is at an address on the web: this build does not open those.

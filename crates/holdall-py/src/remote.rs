@@ -1,10 +1,10 @@
 //! What is on web servers: where requests may go, and what fetches files that packages only link to.
 
-#[cfg(feature = "stores")]
 use crate::errors::Raise as _;
 use crate::errors::misuse;
 #[cfg(feature = "stores")]
 use crate::work::run_apart;
+use holdall::cache::BlockCache;
 use holdall::carton::Fetcher;
 use holdall::carton::links::{LinkFetcher, Store};
 use holdall::http::{Hosts, Policy, Schemes};
@@ -24,18 +24,27 @@ pub(crate) struct Remote {
     policy: Policy,
     #[cfg(feature = "stores")]
     stores: holdall::stores::StoreOptions,
+    cache: Option<BlockCache>,
     offline: bool,
     limits: Limits,
 }
 
 impl Remote {
-    /// `allow` has words of the command's option: `http`, `private-hosts`; `stores` the options of object stores.
+    /// `allow` has words of the command's option: `http`, `private-hosts`; `stores` the options of object stores;
+    /// `cache` is a folder for blocks, the system's where it is empty.
     pub(crate) fn of(
         py: Python<'_>,
         allow: &[String],
         stores: BTreeMap<String, String>,
+        cache: Option<PathBuf>,
         offline: bool,
     ) -> PyResult<Remote> {
+        let cache = match cache {
+            Some(folder) if folder.as_os_str().is_empty() => {
+                Some(BlockCache::standard().raise(py)?)
+            }
+            folder => folder.map(BlockCache::new),
+        };
         let mut policy = Policy::new();
         for word in allow {
             policy = match word.as_str() {
@@ -58,6 +67,7 @@ impl Remote {
             policy,
             #[cfg(feature = "stores")]
             stores,
+            cache,
             offline,
             limits: Limits::default(),
         })
@@ -69,6 +79,10 @@ impl Remote {
         let policy = if is_address { self.policy() } else { self.policy.clone() };
         #[cfg(feature = "stores")]
         let options = options.with_store_options(self.stores.clone());
+        let options = match &self.cache {
+            Some(cache) => options.with_cache(cache.clone()),
+            None => options,
+        };
         let fetcher = OnDemand { remote: self.clone(), made: OnceLock::new() };
         options.with_policy(policy).with_fetcher(Arc::new(fetcher))
     }
@@ -113,7 +127,7 @@ impl NativeStaged {
         allow: Vec<String>,
         stores: BTreeMap<String, String>,
     ) -> PyResult<NativeStaged> {
-        let remote = Remote::of(py, &allow, stores, false)?;
+        let remote = Remote::of(py, &allow, stores, None, false)?;
         let options = remote.apply(OpenOptions::new(), address.as_ref());
         let staged = run_apart(py, u64::MAX, move || options.stage(&address, overwrite))?;
         Ok(NativeStaged(Mutex::new(Some(staged))))

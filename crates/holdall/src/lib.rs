@@ -14,6 +14,8 @@
 //! ```
 #![deny(unsafe_code)]
 
+#[cfg(feature = "http")]
+pub mod cache;
 #[cfg(feature = "carton")]
 pub mod carton;
 pub mod convert;

@@ -161,7 +161,7 @@ impl Validator {
     }
 
     /// The `ETag`, where two files of which it is the same are the same byte for byte.
-    fn strong(&self) -> Option<&str> {
+    pub(crate) fn strong(&self) -> Option<&str> {
         self.etag.as_deref().filter(|tag| tag.starts_with('"'))
     }
 

@@ -95,6 +95,12 @@ impl HttpSource {
         self.name.clone()
     }
 
+    /// What no other file and no other version of it has, where the server tells that for sure. It may have secrets in it.
+    pub(crate) fn version(&self) -> Option<String> {
+        let tag = self.validator.strong()?;
+        Some(format!("{}\n{tag}", self.asked.secret_text()))
+    }
+
     /// What is at hand of a range.
     fn at_hand(&self, range: &Range<u64>) -> Option<Bytes> {
         if range.start == range.end {

@@ -42,6 +42,7 @@ def open(
     strict: bool = False,
     allow: Iterable[Allow] = (),
     storage_options: Optional[Mapping[str, Any]] = None,
+    cache: Union[bool, str, "os.PathLike[str]"] = False,
     offline: bool = False,
     layouts: Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]] = (),
     name: Optional[str] = None,
@@ -68,6 +69,7 @@ def open(
         storage_options: How object stores are used, by the names of fsspec's file systems: ``key``, ``secret``, ``token``,
             ``anon``, ``profile``, ``endpoint_url``, ``client_kwargs``, ``account_name``, ``account_key``, … What it does not say
             is taken from the environment and from profiles. A file that is pickled has it.
+        cache: A folder where blocks of files at addresses are kept; ``True`` for the system's.
         offline: Whether a file that a package only links to comes from the cache alone, rather than being fetched.
         layouts: Files that say what layouts mean which have no meaning by themselves; one or several (TOML, see
             ``docs/spec/layouts.md``). Tensors of such layouts have values then: :meth:`Tensor.to_dense`, statistics.
@@ -85,7 +87,7 @@ def open(
     caps = dict(limits) if limits is not None else None
     described = [layouts] if isinstance(layouts, (str, os.PathLike)) else list(layouts)
     if isinstance(source, (str, os.PathLike)):
-        native = _holdall.File.open(source, io, check, caps, bool(strict), allowed(allow), stores(storage_options), bool(offline), described)
+        native = _holdall.File.open(source, io, check, caps, bool(strict), allowed(allow), stores(storage_options), cached(cache), bool(offline), described)
         file = File(native, os.fsdecode(source), how)
     else:
         data, name = in_memory(source, name)
@@ -129,6 +131,13 @@ _OTHERS = frozenset(
     "max_paths project requests_timeout s3_additional_kwargs session_kwargs skip_instance_cache timeout use_listings_cache "
     "use_ssl version_aware".split()
 )
+
+
+def cached(cache: Union[bool, str, "os.PathLike[str]"]) -> Union[None, str, "os.PathLike[str]"]:
+    """The folder of a cache; an empty text for the system's."""
+    if isinstance(cache, bool):
+        return "" if cache else None
+    return cache
 
 
 def stores(options: Optional[Mapping[str, Any]]) -> dict[str, str]:

@@ -151,6 +151,7 @@ class File:
         strict: bool,
         allow: list[str],
         stores: dict[str, str],
+        cache: Any,
         offline: bool,
         layouts: list[Any],
     ) -> File: ...
@@ -268,6 +269,7 @@ class Package:
         limits: Optional[dict[str, int]],
         allow: list[str],
         stores: dict[str, str],
+        cache: Any,
         offline: bool,
         said: Optional[dict[str, Any]],
     ) -> Package: ...
@@ -279,6 +281,7 @@ class Package:
         limits: Optional[dict[str, int]],
         allow: list[str],
         stores: dict[str, str],
+        cache: Any,
         offline: bool,
     ) -> Package: ...
     def close(self) -> None: ...

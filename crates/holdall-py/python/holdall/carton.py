@@ -76,6 +76,7 @@ def open(
     limits: Optional[Mapping[str, int]] = None,
     allow: Iterable[Allow] = (),
     storage_options: Optional[Mapping[str, Any]] = None,
+    cache: Union[bool, str, "os.PathLike[str]"] = False,
     offline: bool = False,
     name: Optional[str] = None,
     runner: Optional[str] = None,
@@ -93,6 +94,7 @@ def open(
         limits: Caps of what the package may ask for.
         allow: What addresses may do besides https to public hosts: ``"http"``, ``"private-hosts"``.
         storage_options: How object stores are used, as for :func:`holdall.open`.
+        cache: Where blocks of packages at addresses are kept, as for :func:`holdall.open`.
         offline: Whether files that the package only links to come from the cache alone. Else they are fetched when
             they are read.
         name: Name for a source without a path, for messages.
@@ -113,7 +115,7 @@ def open(
             "inputs": _declared.specs(inputs, "input"),
             "outputs": _declared.specs(outputs, "output"),
         }
-    return open_package(source, io, check, limits, allow, offline, name, said, storage_options)
+    return open_package(source, io, check, limits, allow, offline, name, said, storage_options, cache)
 
 
 @contextmanager
