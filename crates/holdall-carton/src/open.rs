@@ -70,6 +70,36 @@ impl OpenOptions {
         OpenOptions { files: self.files.with_policy(policy), ..self }
     }
 
+    /// Keeps blocks of files that are elsewhere in this cache.
+    #[cfg(feature = "http")]
+    pub fn with_cache(self, cache: holdall_io::cache::BlockCache) -> OpenOptions {
+        OpenOptions { files: self.files.with_cache(cache), ..self }
+    }
+
+    /// Uses object stores so: with these credentials, at this endpoint.
+    #[cfg(feature = "stores")]
+    pub fn with_store_options(self, options: holdall_io::stores::StoreOptions) -> OpenOptions {
+        OpenOptions { files: self.files.with_store_options(options), ..self }
+    }
+
+    /// What an object store has below a prefix, or what of it matches a pattern: see [`holdall_io::OpenOptions::list`].
+    ///
+    /// # Errors
+    /// As that.
+    #[cfg(feature = "stores")]
+    pub fn list(&self, address: &str) -> Result<Vec<holdall_io::stores::Listed>> {
+        self.files.list(address)
+    }
+
+    /// Begins a file that will be at an address of an object store: see [`holdall_io::OpenOptions::stage`].
+    ///
+    /// # Errors
+    /// As that.
+    #[cfg(feature = "stores")]
+    pub fn stage(&self, address: &str, overwrite: bool) -> Result<holdall_io::stores::Staged> {
+        self.files.stage(address, overwrite)
+    }
+
     /// Gets what packages only link to through `fetcher`.
     pub fn with_fetcher(mut self, fetcher: Arc<dyn Fetcher>) -> OpenOptions {
         self.fetching = Fetching(Some(fetcher));
@@ -82,7 +112,8 @@ impl OpenOptions {
     }
 
     /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
-    /// range requests, see [`holdall_io::http`]. `PACKAGE!/PATH` is a file inside a package. A model of several files is
+    /// range requests, see [`holdall_io::http`]; with `s3://`, `gs://`, `az://` or `hf://` one in an object store, see
+    /// [`holdall_io::stores`]. `PACKAGE!/PATH` is a file inside a package. A model of several files is
     /// opened as one: see [`holdall_io::OpenOptions::open`].
     ///
     /// # Errors

@@ -119,10 +119,42 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "WHAT", hide_possible_values = true, help_heading = GLOBAL)]
     pub(crate) allow: Vec<Allow>,
 
+    /// Keep blocks of files that are elsewhere on the disk: in DIR, else in `HOLDALL_CACHE` or the system's folder for caches
+    #[cfg(feature = "http")]
+    #[arg(long, global = true, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = GLOBAL)]
+    pub(crate) cache: Option<PathBuf>,
+
+    /// How many bytes `--cache` keeps at most [default: 10GiB]
+    #[cfg(feature = "http")]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size, help_heading = GLOBAL)]
+    pub(crate) cache_size: Option<u64>,
+
+    /// How object stores are used, as `endpoint_url=https://host` (also `region`, `profile`, `anon`, `account_name`, `tenant_id`,
+    /// `client_id`); keys come from the environment and from profiles; may be given again
+    #[cfg(feature = "stores")]
+    #[arg(long, global = true, value_name = "NAME=VALUE", value_parser = store, help_heading = GLOBAL)]
+    pub(crate) store: Vec<(String, String)>,
+
     /// Fetch nothing: what a package links to comes from the cache
     #[cfg(all(feature = "http", feature = "carton"))]
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) offline: bool,
+}
+
+/// `--store`. What is secret is not taken: all users of a machine see command lines.
+#[cfg(feature = "stores")]
+fn store(text: &str) -> Result<(String, String), String> {
+    let open = holdall::stores::OPEN;
+    let (name, value) =
+        text.split_once('=').ok_or("write NAME=VALUE, for example region=eu-west-1")?;
+    if !open.contains(&name) {
+        return Err(format!(
+            "name one of these: {}; keys come from the environment and from profiles",
+            open.join(", ")
+        ));
+    }
+    let checked = holdall::stores::StoreOptions::new().with(name, value);
+    checked.map(|_| (name.to_owned(), value.to_owned())).map_err(|e| e.message().to_owned())
 }
 
 /// `--allow`.
@@ -170,6 +202,31 @@ impl Global {
         self.allow.iter().fold(Policy::new(), |policy, allow| match allow {
             Allow::Http => policy.with_schemes(Schemes::HttpToo),
             Allow::PrivateHosts => policy.with_hosts(Hosts::Any),
+        })
+    }
+
+    /// Where blocks of files that are elsewhere are kept.
+    #[cfg(feature = "http")]
+    pub(crate) fn cache(&self) -> holdall::Result<Option<holdall::cache::BlockCache>> {
+        use holdall::cache::BlockCache;
+        let cache = match &self.cache {
+            None => return Ok(None),
+            Some(folder) if folder.as_os_str().is_empty() => BlockCache::standard()?,
+            Some(folder) => BlockCache::new(folder),
+        };
+        Ok(Some(match self.cache_size {
+            Some(bytes) => cache.with_size(bytes),
+            None => cache,
+        }))
+    }
+
+    /// How object stores are used.
+    #[cfg(feature = "stores")]
+    pub(crate) fn stores(&self) -> holdall::stores::StoreOptions {
+        let options = holdall::stores::StoreOptions::new();
+        // Each was tried when it was read.
+        self.store.iter().fold(options, |options, (name, value)| {
+            options.clone().with(name, value.as_str()).unwrap_or(options)
         })
     }
 

@@ -124,7 +124,8 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         None => None,
     };
     let limits = session.global.limits().of_schemas();
-    let mut build = Build::create(&args.output, &options)?.with_limits(limits);
+    let out = writing::Output::begin(session, &args.output, args.force)?;
+    let mut build = Build::create(out.path(), &options)?.with_limits(limits);
     drop(options);
     let mut report = Report::default();
     match (schema, &args.records) {
@@ -138,6 +139,7 @@ pub(crate) fn run(session: &Session, args: &BuildArgs) -> Result<Status, Failure
         blob(session, args, &mut build, name, &mut report)?;
     }
     let built = build.finish()?;
+    out.publish()?;
     report.len = built.target_len;
     tell(session, &args.output, &report)?;
     Ok(Status::Fine)

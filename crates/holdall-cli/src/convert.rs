@@ -15,8 +15,8 @@ use holdall::fields;
 use holdall::plain::ToPlain as _;
 use holdall::schema::{Reading, SCHEMA_ATTRIBUTE};
 use holdall::{
-    Cast, Convert, ConvertReport, EncodeOptions, File, FileSink, Format, Overflow, Reform, Rename,
-    Sharing, TensorSpec, Value, formats,
+    Cast, Convert, ConvertReport, EncodeOptions, File, Format, Overflow, Reform, Rename, Sharing,
+    TensorSpec, Value, formats,
 };
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -145,9 +145,10 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     if to_stdout && !args.dry_run {
         writing::check_stdout()?;
     }
-    if !to_stdout && args.max_shard_size.is_none() {
-        FileSink::check(&args.output, args.force)?;
-    }
+    let out = match to_stdout || args.max_shard_size.is_some() {
+        true => None,
+        false => Some(writing::Output::begin(session, &args.output, args.force)?),
+    };
     let file = input::open(session, &args.input)?;
     let options = with_schema(session, args, &target, &file, options)?;
     if args.dry_run {
@@ -158,8 +159,12 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     let report = if to_stdout {
         holdall::convert_to(&file, &mut *session.out(), &options)?.0
     } else {
-        holdall::convert(&file, &args.output, &options)?
+        let path = out.as_ref().map_or(args.output.as_path(), writing::Output::path);
+        holdall::convert(&file, path, &options)?
     };
+    if let Some(out) = out {
+        out.publish()?;
+    }
     drop(options);
     if !session.json() {
         report.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));

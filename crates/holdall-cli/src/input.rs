@@ -73,6 +73,14 @@ pub(crate) fn options(session: &Session) -> OpenOptions {
     let options = options.with_layouts(session.layouts());
     #[cfg(feature = "http")]
     let options = options.with_policy(policy(session));
+    // Whether there is one was found out before anything was done.
+    #[cfg(feature = "http")]
+    let options = match session.global.cache() {
+        Ok(Some(cache)) => options.with_cache(cache),
+        _ => options,
+    };
+    #[cfg(feature = "stores")]
+    let options = options.with_store_options(session.global.stores());
     #[cfg(all(feature = "http", feature = "carton"))]
     let options = options.with_fetcher(Arc::new(crate::links::OnDemand::new(session)));
     options

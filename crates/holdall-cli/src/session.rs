@@ -41,7 +41,7 @@ impl Session {
         }
     }
 
-    /// Reads the descriptions of layouts that were given, before anything is opened.
+    /// Reads the descriptions of layouts that were given, and finds the cache, before anything is opened.
     pub(crate) fn read_layouts(&self) -> Result<(), Failure> {
         let mut all = Layouts::new();
         for path in &self.global.layouts {
@@ -49,6 +49,8 @@ impl Session {
             all.extend(more).map_err(|e| e.in_source(path.display()))?;
         }
         let _ = self.layouts.set(Arc::new(all));
+        #[cfg(feature = "http")]
+        self.global.cache()?;
         Ok(())
     }
 

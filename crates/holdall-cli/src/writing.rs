@@ -1,9 +1,13 @@
 //! Options of the commands that write files.
 
 use crate::exit::{ARGUMENTS, Failure, NOT_TO_TERMINAL};
+use crate::session::Session;
 use clap::{Args, ValueEnum};
-use holdall::{Algorithm, Durability, EncodeOptions, FORMATS, Format, Work, WriteOptions, formats};
+use holdall::{
+    Algorithm, Durability, EncodeOptions, FORMATS, FileSink, Format, Work, WriteOptions, formats,
+};
 use std::io::{IsTerminal as _, stdout};
+use std::path::Path;
 
 /// How new components are written.
 #[derive(Debug, Args)]
@@ -112,8 +116,49 @@ pub(crate) fn target(text: &str) -> Result<(&'static Format, Option<String>), Fa
     }
 }
 
+/// Where a file is written that will be at some place: there, or beside, from where it goes to an object store.
+pub(crate) enum Output<'a> {
+    Path(&'a Path),
+    #[cfg(feature = "stores")]
+    Staged(holdall::stores::Staged),
+}
+
+impl<'a> Output<'a> {
+    /// For a file at `to`, which is no standard output.
+    pub(crate) fn begin(
+        session: &Session,
+        to: &'a Path,
+        force: bool,
+    ) -> Result<Output<'a>, Failure> {
+        #[cfg(feature = "stores")]
+        if let Some(address) = to.to_str().filter(|to| holdall::stores::is_address(to)) {
+            return Ok(Output::Staged(crate::input::options(session).stage(address, force)?));
+        }
+        let _ = session;
+        FileSink::check(to, force)?;
+        Ok(Output::Path(to))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Output::Path(path) => path,
+            #[cfg(feature = "stores")]
+            Output::Staged(staged) => staged.path(),
+        }
+    }
+
+    /// The file is written: uploads it, where it goes elsewhere.
+    pub(crate) fn publish(self) -> Result<(), Failure> {
+        match self {
+            Output::Path(_) => Ok(()),
+            #[cfg(feature = "stores")]
+            Output::Staged(staged) => Ok(staged.publish()?),
+        }
+    }
+}
+
 /// Refuses standard output for a file whose parts are gathered beside it.
-pub(crate) fn check_is_file(output: &std::path::Path) -> Result<(), Failure> {
+pub(crate) fn check_is_file(output: &Path) -> Result<(), Failure> {
     if output.as_os_str() == "-" {
         let e = ARGUMENTS.broken("records are written to a file, not to standard output");
         return Err(e.with_hint("name a file with `-o`").into());

@@ -57,6 +57,14 @@ holdall_core::error::rules! {
         "Tensors of a format whose header comes first are declared before the first is written."
         remedies [DeclareTensors];
 
+    /// An address, where a file is to be written.
+    pub TO_ADDRESS: Unsupported "write/address"
+        "What is written is a file of the file system; `convert`, `pack`, `build` and `fetch` also write one to an object store."
+        hint "write a file, and upload it";
+    /// No folder for caches.
+    pub NO_CACHE: Misuse "cache/no-folder"
+        "Blocks of files are cached in a folder that the caller, the environment or the system names."
+        remedies [SetCache];
     /// Nothing selected.
     pub SELECT: NotFound "select/nothing" "A pattern selects at least one tensor.";
     /// A pattern that cannot be read.

@@ -9,6 +9,8 @@
 mod arrays;
 pub mod buffer;
 mod by_name;
+#[cfg(feature = "http")]
+pub mod cache;
 mod cast;
 mod compress;
 mod copy;
@@ -30,6 +32,7 @@ pub mod select;
 mod shards;
 pub mod sink;
 pub mod source;
+pub mod stores;
 mod verdict;
 mod views;
 mod work;
@@ -51,7 +54,7 @@ pub use writer::{WriteOptions, Writer};
 use holdall_core::Rule;
 
 /// The tables of rules of this crate.
-static TABLES: &[&[&Rule]] = &[error::RULES, http::rules::RULES];
+static TABLES: &[&[&Rule]] = &[error::RULES, http::rules::RULES, stores::rules::RULES];
 
 /// Every rule of this crate and of those below it.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {

@@ -80,6 +80,10 @@ pub struct OpenOptions {
     layouts: Arc<Layouts>,
     #[cfg(feature = "http")]
     policy: crate::http::Policy,
+    #[cfg(feature = "http")]
+    cache: Option<crate::cache::BlockCache>,
+    #[cfg(feature = "stores")]
+    stores: crate::stores::Stores,
 }
 
 impl OpenOptions {
@@ -125,6 +129,20 @@ impl OpenOptions {
         self
     }
 
+    /// Keeps blocks of files that are elsewhere in this cache.
+    #[cfg(feature = "http")]
+    pub fn with_cache(mut self, cache: crate::cache::BlockCache) -> OpenOptions {
+        self.cache = Some(cache);
+        self
+    }
+
+    /// Uses object stores so: with these credentials, at this endpoint.
+    #[cfg(feature = "stores")]
+    pub fn with_store_options(mut self, options: crate::stores::StoreOptions) -> OpenOptions {
+        self.stores = crate::stores::Stores::new(options);
+        self
+    }
+
     /// The same for a file that will change while it is open: read where it would be mapped.
     pub fn unmapped(&self) -> OpenOptions {
         let io = match self.io {
@@ -135,16 +153,23 @@ impl OpenOptions {
     }
 
     /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
-    /// range requests, see [`crate::http`]. A model of several files is opened as one: a folder with an index file (`*.index.json`)
+    /// range requests, see [`crate::http`]; with `s3://`, `gs://`, `az://` or `hf://` one in an object store, see [`crate::stores`]. A model of several files is opened as one: a folder with an index file (`*.index.json`)
     /// or with one file of tensors, such an index file, the first part of a split GGUF file, an ONNX model with external data.
     ///
     /// # Errors
     /// As [`open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
-        match self.open_model(path)? {
-            Some(file) => Ok(file),
-            None => self.with_files(self.open_one(path), path),
+        if let Some(file) = self.open_model(path)? {
+            return Ok(file);
+        }
+        let opened = self.with_files(self.open_one(path), path);
+        match opened {
+            #[cfg(feature = "stores")]
+            Err(e) if e.code() == crate::stores::rules::NO_OBJECT.code => {
+                self.open_prefix(path).unwrap_or(Err(e))
+            }
+            opened => opened,
         }
     }
 
@@ -196,9 +221,19 @@ impl OpenOptions {
     /// What is at an address on the web, and how it is named in errors.
     #[cfg(feature = "http")]
     pub fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {
-        let source = crate::source::HttpSource::open(url, &self.policy)?;
-        let name = source.name();
-        Ok((Arc::new(source), name))
+        let source = match crate::stores::is_address(url) {
+            #[cfg(feature = "stores")]
+            true => self.stores.open(url, &self.policy)?,
+            #[cfg(not(feature = "stores"))]
+            true => return Err(no_stores(url)),
+            false => crate::source::HttpSource::open(url, &self.policy)?,
+        };
+        let (name, version) = (source.name(), source.version());
+        let source: Arc<dyn ByteSource> = Arc::new(source);
+        Ok(match (&self.cache, version) {
+            (Some(cache), Some(version)) => (Arc::new(cache.of(source, &version)), name),
+            _ => (source, name),
+        })
     }
 
     /// What is at an address on the web: this build does not open those.
@@ -206,8 +241,30 @@ impl OpenOptions {
     /// # Errors
     /// Unsupported: `http/not-built`.
     #[cfg(not(feature = "http"))]
-    pub fn remote(&self, _: &str) -> Result<(Arc<dyn ByteSource>, String)> {
+    pub fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {
+        if crate::stores::is_address(url) {
+            return Err(no_stores(url));
+        }
         Err(crate::http::rules::NOT_BUILT.broken("this build does not open addresses on the web"))
+    }
+
+    /// What an object store has below a prefix, or what of it matches a pattern: `s3://bucket/model/*.safetensors`.
+    ///
+    /// # Errors
+    /// What the store refuses; Limit, where there are more than `Limits::files`.
+    #[cfg(feature = "stores")]
+    pub fn list(&self, address: &str) -> Result<Vec<crate::stores::Listed>> {
+        self.stores.list(address, &self.policy, &self.limits)
+    }
+
+    /// Begins a file that will be at an address of an object store: what writes files is given the path of what this returns, and
+    /// [`Staged::publish`](crate::stores::Staged::publish) uploads it.
+    ///
+    /// # Errors
+    /// Misuse where there is an object and `overwrite` is not set; what the store refuses.
+    #[cfg(feature = "stores")]
+    pub fn stage(&self, address: &str, overwrite: bool) -> Result<crate::stores::Staged> {
+        self.stores.stage(address, &self.policy, overwrite)
     }
 
     fn open_file(&self, file: FileSource, name: &str) -> Result<File> {
@@ -369,6 +426,14 @@ impl Open for OpenOptions {
 const ATTEMPTS: u32 = 100;
 /// What an edit takes that is under way.
 const PAUSE: Duration = Duration::from_millis(2);
+
+#[cfg(not(feature = "stores"))]
+#[cold]
+fn no_stores(url: &str) -> holdall_core::Error {
+    let e = crate::stores::rules::NOT_BUILT
+        .broken("this build does not open addresses of object stores");
+    e.in_source(crate::stores::shown(url))
+}
 
 #[cold]
 fn changing() -> holdall_core::Error {

@@ -39,13 +39,36 @@ impl Home {
     /// Where the file at `path` is, and its name there.
     pub(crate) fn of(path: &Path) -> (Home, &str) {
         if let Some(url) = crate::http::is_url(path) {
-            let address = url.split(['?', '#']).next().unwrap_or_default();
+            // In keys of object stores these are characters like others.
+            let ends: &[char] = if crate::stores::is_address(url) { &[] } else { &['?', '#'] };
+            let address = url.split(ends).next().unwrap_or_default();
             let (base, name) = address.rsplit_once('/').unwrap_or_default();
             return (Home::Web(format!("{base}/")), name);
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         (Home::Folder(path.parent().unwrap_or(Path::new("")).to_owned()), name)
     }
+
+    /// Where the file of that name is.
+    fn join(&self, name: &str) -> PathBuf {
+        match self {
+            Home::Folder(folder) => folder.join(name),
+            Home::Web(base) => PathBuf::from(format!("{base}{name}")),
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Home::Folder(folder) => folder.display().to_string(),
+            Home::Web(base) => base.clone(),
+        }
+    }
+}
+
+/// The folder that an address of an object store is.
+#[cfg(feature = "stores")]
+fn folder_of(address: &str) -> Home {
+    Home::Web(format!("{}/", address.trim_end_matches('/')))
 }
 
 /// A file of a model: where its bytes come from, and what it contains.
@@ -105,6 +128,12 @@ impl OpenOptions {
                 let (source, shown) = self.remote(&path.to_string_lossy())?;
                 return self.of_index(&home, name, &*source, shown).map(Some);
             }
+            #[cfg(feature = "stores")]
+            Home::Web(base) if crate::stores::is_address(base) => {
+                let text = path.to_string_lossy();
+                let is_folder = crate::stores::is_folder(&text);
+                return is_folder.then(|| self.open_folder(&folder_of(&text))).transpose();
+            }
             Home::Web(_) => return Ok(None),
             Home::Folder(folder) if name.ends_with(INDEX) && path.is_file() => {
                 return self.of_file(folder, name, path.display().to_string()).map(Some);
@@ -112,14 +141,47 @@ impl OpenOptions {
             Home::Folder(_) => {}
         }
         match path.is_dir() {
-            true => self.open_folder(path).map(Some),
+            true => self.open_folder(&Home::Folder(path.to_owned())).map(Some),
             false => Ok(None),
         }
     }
 
-    fn open_folder(&self, folder: &Path) -> Result<File> {
-        let all = files(folder)?;
-        let shown = folder.display().to_string();
+    /// What an object store has below an address at which it has no object; nothing where there is nothing.
+    #[cfg(feature = "stores")]
+    pub(crate) fn open_prefix(&self, path: &Path) -> Option<Result<File>> {
+        let home = folder_of(path.to_str()?);
+        match self.names(&home) {
+            Ok(names) if !names.is_empty() => Some(self.open_folder(&home)),
+            _ => None,
+        }
+    }
+
+    /// The names of the files in a folder, sorted.
+    fn names(&self, home: &Home) -> Result<Vec<String>> {
+        match home {
+            Home::Folder(folder) => files(folder),
+            #[cfg(feature = "stores")]
+            Home::Web(base) => {
+                let base = crate::stores::shown(base);
+                let own = |listed: &crate::stores::Listed| {
+                    let name = listed.address.strip_prefix(base.as_str())?.to_owned();
+                    (!name.contains('/')).then_some(name)
+                };
+                let all = self.list(&base)?;
+                if all.is_empty() {
+                    let message = "there is nothing below this address";
+                    return Err(crate::stores::rules::NO_OBJECT.broken(message).in_source(&base));
+                }
+                Ok(all.iter().filter_map(own).collect())
+            }
+            #[cfg(not(feature = "stores"))]
+            Home::Web(_) => Ok(Vec::new()),
+        }
+    }
+
+    fn open_folder(&self, home: &Home) -> Result<File> {
+        let all = self.names(home)?;
+        let shown = home.shown();
         let indices: Vec<&String> = all.iter().filter(|name| name.ends_with(INDEX)).collect();
         let first = FIRST.iter().find(|first| indices.iter().any(|name| name == *first));
         let chosen = match (first, indices.as_slice()) {
@@ -128,23 +190,35 @@ impl OpenOptions {
             (None, _) => None,
         };
         if let Some(name) = chosen {
-            return self.of_file(folder, name, shown);
+            return match home {
+                Home::Folder(folder) => self.of_file(folder, name, shown),
+                Home::Web(base) => {
+                    let (source, _) = self.remote(&format!("{base}{name}"))?;
+                    self.of_index(home, name, &*source, shown)
+                }
+            };
         }
         let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
         if tensors.iter().any(|name| !is_beside(name)) {
             tensors.retain(|name| !is_beside(name));
         }
         match tensors.as_slice() {
-            [one] => self.open(folder.join(one)),
+            [one] => self.open(home.join(one)),
             [first, ..]
                 if parts_of(first).is_some_and(|(stem, ..)| {
                     tensors.iter().all(|name| parts_of(name).is_some_and(|(own, ..)| own == stem))
                 }) =>
             {
-                self.open(folder.join(first))
+                self.open(home.join(first))
             }
             // Which may be in folders of it.
-            [] => self.open_arrays(folder),
+            [] => match home {
+                Home::Folder(folder) => self.open_arrays(folder),
+                Home::Web(_) => {
+                    let message = "the folder has no file of tensors, and no index of them";
+                    Err(NO_MODEL.broken(message).in_source(shown))
+                }
+            },
             many => {
                 let names: Vec<_> =
                     many.iter().take(4).map(|name| format!("`{}`", name.shown())).collect();

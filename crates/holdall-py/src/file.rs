@@ -16,6 +16,7 @@ use holdall::{
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -87,7 +88,7 @@ fn faults(strict: bool) -> Faults {
 impl NativeFile {
     /// Opens a file of the file system.
     #[staticmethod]
-    #[pyo3(signature = (path, io, check, limits, strict, allow, offline, layouts))]
+    #[pyo3(signature = (path, io, check, limits, strict, allow, stores, cache, offline, layouts))]
     #[allow(clippy::too_many_arguments)]
     fn open(
         py: Python<'_>,
@@ -97,15 +98,18 @@ impl NativeFile {
         limits: Option<&Bound<'_, PyDict>>,
         strict: bool,
         allow: Vec<String>,
+        stores: BTreeMap<String, String>,
+        cache: Option<PathBuf>,
         offline: bool,
         layouts: Vec<PathBuf>,
     ) -> PyResult<NativeFile> {
         let options = options::open(py, io, check, limits)?.with_faults(faults(strict));
         let options = options::described(py, options, layouts)?;
         #[cfg(feature = "carton")]
-        let options = crate::remote::Remote::of(py, &allow, offline)?.apply(options, &path);
+        let options =
+            crate::remote::Remote::of(py, &allow, stores, cache, offline)?.apply(options, &path);
         #[cfg(not(feature = "carton"))]
-        let _ = (allow, offline);
+        let _ = (allow, stores, cache, offline);
         run_apart(py, far(&path), move || options.open(path)).map(NativeFile::new)
     }
 

@@ -82,6 +82,9 @@ mod _holdall {
     use super::records::{record_types, sample, sample_among};
     #[pymodule_export]
     use super::remedies::remedies;
+    #[cfg(all(feature = "carton", feature = "stores"))]
+    #[pymodule_export]
+    use super::remote::NativeStaged;
     #[pymodule_export]
     use super::save::save;
     #[pymodule_export]

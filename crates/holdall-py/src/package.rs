@@ -18,6 +18,7 @@ use holdall::{OpenOptions, fields};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -92,7 +93,7 @@ impl NativePackage {
     /// Opens a package: a file, an unpacked folder, or an address; a folder without `carton.toml`, of which it is
     /// said what runs its model.
     #[staticmethod]
-    #[pyo3(signature = (path, io, check, limits, allow, offline, said))]
+    #[pyo3(signature = (path, io, check, limits, allow, stores, cache, offline, said))]
     #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
     fn open(
         py: Python<'_>,
@@ -101,10 +102,12 @@ impl NativePackage {
         check: &str,
         limits: Option<&Bound<'_, PyDict>>,
         allow: Vec<String>,
+        stores: BTreeMap<String, String>,
+        cache: Option<PathBuf>,
         offline: bool,
         said: Option<Folder<'_>>,
     ) -> PyResult<NativePackage> {
-        let remote = Remote::of(py, &allow, offline)?;
+        let remote = Remote::of(py, &allow, stores, cache, offline)?;
         let options = remote.apply(options::open(py, io, check, limits)?, &path);
         let (at, with) = (path.clone(), options.clone());
         let recipe = said.map(|said| said.recipe(py, &options)).transpose()?;
@@ -117,7 +120,7 @@ impl NativePackage {
 
     /// Opens a package that is in memory.
     #[staticmethod]
-    #[pyo3(signature = (data, name, check, limits, allow, offline))]
+    #[pyo3(signature = (data, name, check, limits, allow, stores, cache, offline))]
     fn open_bytes(
         py: Python<'_>,
         data: PyBackedBytes,
@@ -125,9 +128,11 @@ impl NativePackage {
         check: &str,
         limits: Option<&Bound<'_, PyDict>>,
         allow: Vec<String>,
+        stores: BTreeMap<String, String>,
+        cache: Option<PathBuf>,
         offline: bool,
     ) -> PyResult<NativePackage> {
-        let remote = Remote::of(py, &allow, offline)?;
+        let remote = Remote::of(py, &allow, stores, cache, offline)?;
         let options = options::open(py, "auto", check, limits)?;
         let options = remote.apply(options, name.as_ref());
         let data = Bytes::from_owner(data);

@@ -1,25 +1,50 @@
 //! What is on web servers: where requests may go, and what fetches files that packages only link to.
 
+use crate::errors::Raise as _;
 use crate::errors::misuse;
+#[cfg(feature = "stores")]
+use crate::work::run_apart;
+use holdall::cache::BlockCache;
 use holdall::carton::Fetcher;
 use holdall::carton::links::{LinkFetcher, Store};
 use holdall::http::{Hosts, Policy, Schemes};
+#[cfg(feature = "stores")]
+use holdall::stores::StoreOptions;
 use holdall::{Limits, OpenOptions, Result};
 use pyo3::prelude::*;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+#[cfg(feature = "stores")]
+use std::sync::{Mutex, PoisonError};
 
 /// What a caller says about the web.
 #[derive(Clone)]
 pub(crate) struct Remote {
     policy: Policy,
+    #[cfg(feature = "stores")]
+    stores: holdall::stores::StoreOptions,
+    cache: Option<BlockCache>,
     offline: bool,
     limits: Limits,
 }
 
 impl Remote {
-    /// `allow` has words of the command's option: `http`, `private-hosts`.
-    pub(crate) fn of(py: Python<'_>, allow: &[String], offline: bool) -> PyResult<Remote> {
+    /// `allow` has words of the command's option: `http`, `private-hosts`; `stores` the options of object stores;
+    /// `cache` is a folder for blocks, the system's where it is empty.
+    pub(crate) fn of(
+        py: Python<'_>,
+        allow: &[String],
+        stores: BTreeMap<String, String>,
+        cache: Option<PathBuf>,
+        offline: bool,
+    ) -> PyResult<Remote> {
+        let cache = match cache {
+            Some(folder) if folder.as_os_str().is_empty() => {
+                Some(BlockCache::standard().raise(py)?)
+            }
+            folder => folder.map(BlockCache::new),
+        };
         let mut policy = Policy::new();
         for word in allow {
             policy = match word.as_str() {
@@ -31,13 +56,33 @@ impl Remote {
                 }
             };
         }
-        Ok(Remote { policy, offline, limits: Limits::default() })
+        #[cfg(feature = "stores")]
+        let stores = {
+            let with = |all: StoreOptions, (name, value): (String, String)| all.with(&name, value);
+            stores.into_iter().try_fold(StoreOptions::new(), with).raise(py)?
+        };
+        #[cfg(not(feature = "stores"))]
+        let _ = stores;
+        Ok(Remote {
+            policy,
+            #[cfg(feature = "stores")]
+            stores,
+            cache,
+            offline,
+            limits: Limits::default(),
+        })
     }
 
     /// Says it to what opens files; `path` is what will be opened.
     pub(crate) fn apply(&self, options: OpenOptions, path: &Path) -> OpenOptions {
         let is_address = path.to_string_lossy().contains("://");
         let policy = if is_address { self.policy() } else { self.policy.clone() };
+        #[cfg(feature = "stores")]
+        let options = options.with_store_options(self.stores.clone());
+        let options = match &self.cache {
+            Some(cache) => options.with_cache(cache.clone()),
+            None => options,
+        };
         let fetcher = OnDemand { remote: self.clone(), made: OnceLock::new() };
         options.with_policy(policy).with_fetcher(Arc::new(fetcher))
     }
@@ -62,6 +107,49 @@ impl Remote {
             false => LinkFetcher::new(store, &self.policy()),
         };
         Ok(fetcher.with_limits(self.limits.clone()))
+    }
+}
+
+/// A file that goes to an object store when it is whole.
+#[cfg(feature = "stores")]
+#[pyclass(name = "Staged", module = "holdall._holdall", frozen)]
+pub(crate) struct NativeStaged(Mutex<Option<holdall::stores::Staged>>);
+
+#[cfg(feature = "stores")]
+#[pymethods]
+impl NativeStaged {
+    /// Begins a file that will be at an address.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        address: String,
+        overwrite: bool,
+        allow: Vec<String>,
+        stores: BTreeMap<String, String>,
+    ) -> PyResult<NativeStaged> {
+        let remote = Remote::of(py, &allow, stores, None, false)?;
+        let options = remote.apply(OpenOptions::new(), address.as_ref());
+        let staged = run_apart(py, u64::MAX, move || options.stage(&address, overwrite))?;
+        Ok(NativeStaged(Mutex::new(Some(staged))))
+    }
+
+    /// Where it is written; nothing once it is published.
+    fn path(&self) -> Option<PathBuf> {
+        let staged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        staged.as_ref().map(|staged| staged.path().to_owned())
+    }
+
+    /// Uploads it.
+    fn publish(&self, py: Python<'_>) -> PyResult<()> {
+        match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(staged) => run_apart(py, u64::MAX, move || staged.publish()),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets go of it.
+    fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 

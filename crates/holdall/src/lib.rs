@@ -14,6 +14,8 @@
 //! ```
 #![deny(unsafe_code)]
 
+#[cfg(feature = "http")]
+pub mod cache;
 #[cfg(feature = "carton")]
 pub mod carton;
 pub mod convert;
@@ -31,6 +33,7 @@ mod scan;
 pub mod sink;
 pub mod source;
 pub mod stats;
+pub mod stores;
 pub mod verify;
 
 pub use convert::{Convert, ConvertReport, convert, convert_to};

@@ -127,16 +127,19 @@ impl Download<'_> {
 
     /// Asks for the whole file.
     fn whole(&self) -> Result<Answer, Failed> {
-        let ask = Ask { part: None, if_range: None, encodings: Some(ACCEPTED) };
-        let answer = self.client.get(self.url, &ask)?;
+        let ask = Ask { part: None, condition: None, encodings: Some(ACCEPTED) };
+        let mut answer = self.client.get(self.url, &ask)?;
         if answer.status == 200 { Ok(answer) } else { Err(answer.refused()) }
     }
 
     /// Asks for what follows the first `len` bytes, as they are. `None` where that cannot be had.
     fn rest(&self, from: &From, len: u64) -> Result<Option<Answer>, Failed> {
-        let ask =
-            Ask { part: Some(Asked::From(len)), if_range: Some(&from.validator), encodings: None };
-        let answer = self.client.get(self.url, &ask)?;
+        let ask = Ask {
+            part: Some(Asked::From(len)),
+            condition: Some(("if-range", &from.validator)),
+            encodings: None,
+        };
+        let mut answer = self.client.get(self.url, &ask)?;
         if answer.status != 206 {
             // Another version comes whole (200), or there is no such part of it (416).
             return match answer.status {

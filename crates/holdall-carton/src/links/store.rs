@@ -14,17 +14,16 @@ use super::hex;
 use super::rules::CACHE_FOLDER;
 use holdall_core::Result;
 use holdall_core::model::{Algorithm, Digest, Hasher};
+use holdall_io::cache::standard_root;
 use holdall_io::error::io;
 use holdall_io::lock::Stamp;
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The environment variable that names the folder of the default store.
-pub const CACHE: &str = "HOLDALL_CACHE";
+pub use holdall_io::cache::CACHE;
 
 /// Files by their SHA-256. Cheap to clone; shared by threads, and by processes that use the same folder.
 #[derive(Debug, Clone)]
@@ -232,27 +231,10 @@ fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
 }
 
-/// The folder of the default store, by what the environment says.
-fn standard_root(env: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let folder = |name: &str| env(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    // The convention says to ignore paths that are not absolute.
-    let absolute = |name: &str| folder(name).filter(|path| path.is_absolute());
-    if let Some(own) = folder(CACHE) {
-        return Some(own);
-    }
-    if cfg!(windows) {
-        return Some(absolute("LOCALAPPDATA")?.join("holdall").join("cache"));
-    }
-    if cfg!(target_os = "macos") {
-        return Some(absolute("HOME")?.join("Library/Caches/holdall"));
-    }
-    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-    Some(caches.join("holdall"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
 
     #[test]
     #[cfg(target_os = "linux")]

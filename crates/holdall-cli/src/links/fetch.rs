@@ -5,6 +5,7 @@ use crate::input;
 use crate::output::as_json;
 use crate::output::text::{Size, count, printable};
 use crate::session::Session;
+use crate::writing;
 use clap::Args;
 use holdall::carton::Package;
 use holdall::carton::links::{self, hex};
@@ -36,9 +37,8 @@ pub(crate) struct FetchArgs {
 
 /// Fetches what is missing.
 pub(crate) fn run(session: &Session, args: &FetchArgs) -> Result<Status, Failure> {
-    if let Some(output) = &args.output {
-        holdall::FileSink::check(output, args.force)?;
-    }
+    let begin = |output| writing::Output::begin(session, output, args.force);
+    let out = args.output.as_deref().map(begin).transpose()?;
     let package = Package::open_with(&args.file, &input::options(session))?;
     let fetcher = super::fetcher(session)?.with_work(session.work("fetching"));
     let missing = links::missing(&package);
@@ -49,8 +49,12 @@ pub(crate) fn run(session: &Session, args: &FetchArgs) -> Result<Status, Failure
         }
     }
     links::fetch(&package, &fetcher)?;
-    let report = match &args.output {
-        Some(output) => Some(links::whole(&package, &fetcher, output, args.force)?),
+    let report = match out {
+        Some(out) => {
+            let report = links::whole(&package, &fetcher, out.path(), args.force)?;
+            out.publish()?;
+            Some(report)
+        }
         None => None,
     };
     if session.json() {

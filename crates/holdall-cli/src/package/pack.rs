@@ -7,6 +7,7 @@ use crate::input;
 use crate::output::as_json;
 use crate::output::text::{Size, count, escape, printable};
 use crate::session::Session;
+use crate::writing;
 use clap::{Args, ValueEnum};
 use holdall::Error;
 use holdall::carton::rules::RUNNER;
@@ -132,7 +133,9 @@ pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure>
         Some(Compress::Zstd) => Packing::Zstd,
         Some(Compress::Deflate) => Packing::Deflate,
     });
-    let report = packer.with_work(session.work("packing")).write(&to, args.force)?;
+    let out = writing::Output::begin(session, &to, args.force)?;
+    let report = packer.with_work(session.work("packing")).write(out.path(), args.force)?;
+    out.publish()?;
     report.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
     tell(session, &to, &report)?;
     Ok(Status::Fine)

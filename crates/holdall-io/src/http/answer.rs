@@ -3,12 +3,13 @@
 use super::client::{broken, said};
 use super::header::date;
 use super::rules::{ANSWER, ENCODING, SLOW, STATUS};
-use super::{ContentRange, Failed, Patience, Url, retry_after};
+use super::{ContentRange, Failed, Patience, Service, Url, retry_after};
 use crate::http::retry::Again;
 use holdall_core::error::Shown as _;
 use holdall_core::{Error, Result};
 use std::fmt;
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::time::Instant;
 use ureq::http::HeaderMap;
 
@@ -21,6 +22,8 @@ pub struct Answer {
     pub(super) headers: HeaderMap,
     /// The bytes, as they come.
     pub body: Body,
+    /// What signed the request, where that was done.
+    pub(super) service: Option<Arc<dyn Service>>,
 }
 
 impl Answer {
@@ -103,8 +106,22 @@ impl Answer {
         Ok(Validator { etag, modified, is_past })
     }
 
+    /// The start of the body, up to so many bytes.
+    pub(crate) fn text(&mut self, at_most: usize) -> Vec<u8> {
+        let mut out = vec![0; at_most];
+        let len = self.body.fill(&mut out).unwrap_or_else(|(len, _)| len);
+        out.truncate(len);
+        out
+    }
+
     /// The failure that this answer is: it does not bring what was asked for.
-    pub fn refused(&self) -> Failed {
+    pub fn refused(&mut self) -> Failed {
+        if let Some(service) = self.service.clone() {
+            let body = self.text(MAX_REFUSAL);
+            if let Some(failed) = service.refused(self, &body) {
+                return failed;
+            }
+        }
         let status = self.status;
         let says = match status {
             401 | 403 => ": access is denied",
@@ -125,6 +142,9 @@ impl Answer {
     }
 }
 
+/// The most bytes of a refusal that are looked at.
+const MAX_REFUSAL: usize = 64 << 10;
+
 /// What tells one version of a file on a server from another: `ETag` and `Last-Modified`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Validator {
@@ -141,7 +161,7 @@ impl Validator {
     }
 
     /// The `ETag`, where two files of which it is the same are the same byte for byte.
-    fn strong(&self) -> Option<&str> {
+    pub(crate) fn strong(&self) -> Option<&str> {
         self.etag.as_deref().filter(|tag| tag.starts_with('"'))
     }
 

@@ -21,6 +21,60 @@ use ureq::{Agent, Timeout};
 pub struct Client {
     agent: Agent,
     policy: Arc<Policy>,
+    service: Option<Arc<dyn Service>>,
+}
+
+/// What stands behind an address that is asked over HTTP and wants more than HTTP says: an object store, a hub.
+pub trait Service: Send + Sync + fmt::Debug {
+    /// Puts into a request what proves who asks, and says whether the request goes to the service at all. One to
+    /// somebody else's host gets nothing, so that a redirect takes no secret along.
+    ///
+    /// # Errors
+    /// Where there are credentials that cannot be used.
+    fn sign(&self, request: &mut Outgoing<'_>) -> Result<bool, Failed>;
+
+    /// Takes note of an answer to what it signed; where what was asked for rather is, if that is elsewhere.
+    fn heard(&self, answer: &Answer) -> Option<Url> {
+        let _ = answer;
+        None
+    }
+
+    /// The failure that an answer is, told by its status and the start of its body.
+    fn refused(&self, answer: &Answer, body: &[u8]) -> Option<Failed>;
+
+    /// The header that asks for the version of a file that an answer has, where `If-Range` is not the one.
+    fn pin(&self, answer: &Answer) -> Option<(&'static str, String)>;
+
+    /// Whether it knows ranges from the end.
+    fn has_ends(&self) -> bool {
+        true
+    }
+}
+
+/// A request as it goes out.
+#[derive(Debug)]
+pub struct Outgoing<'a> {
+    /// `GET`, `HEAD`, `PUT`, `POST` or `DELETE`.
+    pub method: &'static str,
+    /// Where it goes.
+    pub url: Url,
+    /// Names in lowercase, with values.
+    pub headers: Vec<(&'static str, String)>,
+    /// Empty where the method has none.
+    pub body: &'a [u8],
+}
+
+impl<'a> Outgoing<'a> {
+    /// A request without headers.
+    pub fn new(method: &'static str, url: Url, body: &'a [u8]) -> Outgoing<'a> {
+        Outgoing { method, url, headers: Vec::new(), body }
+    }
+
+    /// The same with a header more.
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Outgoing<'a> {
+        self.headers.push((name, value.into()));
+        self
+    }
 }
 
 /// What is asked for.
@@ -28,8 +82,8 @@ pub struct Client {
 pub struct Ask<'a> {
     /// The bytes that are wanted; all of them without.
     pub part: Option<Part>,
-    /// Only if the file is still the one with this validator; else all of it.
-    pub if_range: Option<&'a str>,
+    /// A header by which the answer is of the version that was seen, or none: `if-range` with a validator.
+    pub condition: Option<(&'static str, &'a str)>,
     /// The content encodings that are understood; `identity` where there are none.
     pub encodings: Option<&'static str>,
 }
@@ -87,7 +141,19 @@ impl Client {
         Client {
             agent: Agent::with_parts(config, connector, resolver),
             policy: Arc::new(policy.clone()),
+            service: None,
         }
+    }
+
+    /// The same, asking for this service.
+    pub fn with_service(mut self, service: Arc<dyn Service>) -> Client {
+        self.service = Some(service);
+        self
+    }
+
+    /// What it asks for.
+    pub(crate) fn service(&self) -> Option<&dyn Service> {
+        self.service.as_deref()
     }
 
     /// What it keeps to.
@@ -98,45 +164,97 @@ impl Client {
     /// The answer to one request, redirects followed. It may have any other status, and its body is still
     /// to come.
     pub fn get(&self, url: &Url, ask: &Ask<'_>) -> Result<Answer, Failed> {
-        self.policy.check(url)?;
-        let mut url = url.clone();
+        let mut request = Outgoing::new("GET", url.clone(), &[]);
+        request = request.with("accept-encoding", ask.encodings.unwrap_or("identity"));
+        if let Some(part) = ask.part {
+            request = request.with("range", part.to_string());
+            if let Some((name, value)) = ask.condition {
+                request = request.with(name, value);
+            }
+        }
+        self.send(&request)
+    }
+
+    /// The same of any request. One that brings bytes is redirected with them only where the server says so.
+    pub fn send(&self, request: &Outgoing<'_>) -> Result<Answer, Failed> {
+        let mut url = request.url.clone();
+        self.policy.check(&url)?;
         let mut redirects = 0;
         loop {
-            let mut request = self.agent.get(url.to_request());
-            request = request.header("accept-encoding", ask.encodings.unwrap_or("identity"));
-            if let Some(part) = ask.part {
-                request = request.header("range", part.to_string());
-                if let Some(validator) = ask.if_range {
-                    request = request.header("if-range", validator);
-                }
-            }
-            if let Some(value) = url.authorization() {
-                request = request.header("authorization", value);
-            }
-            let response = request.call().map_err(|e| {
-                let failed = self.failed(&url, e);
-                if redirects > 0 { redirected(failed, &url) } else { failed }
-            })?;
-            let (parts, body) = response.into_parts();
-            let answer = Answer {
-                url,
-                status: parts.status.as_u16(),
-                headers: parts.headers,
-                body: Body::new(body, self.policy.patience),
+            let answer = self.once(request, &url, redirects > 0)?;
+            let moved = answer.service.as_ref().and_then(|service| service.heard(&answer));
+            let brings = !matches!(request.method, "GET" | "HEAD");
+            let is_redirect = match answer.status {
+                307 | 308 => true,
+                301..=303 => !brings,
+                _ => false,
             };
-            if !matches!(answer.status, 301 | 302 | 303 | 307 | 308) {
+            if !is_redirect && moved.is_none() {
                 return Ok(answer);
             }
             redirects += 1;
-            let Some(location) = answer.header("location") else {
-                let status = answer.status;
-                let e = REDIRECT.broken(format!(
-                    "the server redirects with status {status} but names no target"
-                ));
-                return Err(e.into());
+            let location = answer.header("location");
+            url = match (moved, location) {
+                (Some(moved), _) => {
+                    self.policy.redirect(&answer.url, &moved.to_request(), redirects)?
+                }
+                (None, Some(location)) => self.policy.redirect(&answer.url, location, redirects)?,
+                (None, None) if answer.service.is_some() => return Ok(answer),
+                (None, None) => {
+                    let status = answer.status;
+                    let e = REDIRECT.broken(format!(
+                        "the server redirects with status {status} but names no target"
+                    ));
+                    return Err(e.into());
+                }
             };
-            url = self.policy.redirect(&answer.url, location, redirects)?;
         }
+    }
+
+    /// The answer to a request at `url`.
+    fn once(
+        &self,
+        request: &Outgoing<'_>,
+        url: &Url,
+        is_redirected: bool,
+    ) -> Result<Answer, Failed> {
+        let mut out = Outgoing {
+            method: request.method,
+            url: url.clone(),
+            headers: request.headers.clone(),
+            body: request.body,
+        };
+        let mut service = self.service.clone();
+        if let Some(asked) = &self.service
+            && !asked.sign(&mut out)?
+        {
+            service = None;
+        }
+        let mut builder =
+            ureq::http::Request::builder().method(out.method).uri(out.url.to_request());
+        for (name, value) in &out.headers {
+            builder = builder.header(*name, value);
+        }
+        if let Some(value) = out.url.authorization() {
+            builder = builder.header("authorization", value);
+        }
+        let wrong = |_| Failed::from(FAILED.broken("the request has a header that is not text"));
+        let response = match out.method {
+            "PUT" | "POST" => self.agent.run(builder.body(out.body).map_err(wrong)?),
+            _ => self.agent.run(builder.body(()).map_err(wrong)?),
+        };
+        let response = response.map_err(|e| {
+            let failed = self.failed(&out.url, e);
+            if is_redirected { redirected(failed, &out.url) } else { failed }
+        })?;
+        let (parts, body) = response.into_parts();
+        Ok(Answer {
+            url: out.url,
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body: Body::new(body, self.policy.patience),
+            service,
+        })
     }
 
     fn failed(&self, url: &Url, e: ureq::Error) -> Failed {

@@ -25,7 +25,7 @@ mod url;
 #[cfg(feature = "http")]
 pub use answer::{Answer, Body, Validator};
 #[cfg(feature = "http")]
-pub use client::{Ask, Client, Part};
+pub use client::{Ask, Client, Outgoing, Part, Service};
 #[cfg(feature = "http")]
 pub use header::{ContentRange, retry_after};
 #[cfg(feature = "http")]
@@ -34,23 +34,28 @@ pub use policy::{Hosts, Patience, Policy, Schemes};
 pub use retry::{Again, Failed, retrying};
 #[cfg(feature = "http")]
 pub use url::Url;
+#[cfg(feature = "stores")]
+pub(crate) use url::decoded;
 
 use std::path::Path;
 
 /// A file's name as it may be printed: of an address on the web without what may be secret in it.
 pub fn shown(path: &Path) -> String {
-    #[cfg(feature = "http")]
     if let Some(url) = is_url(path) {
+        if crate::stores::is_address(url) {
+            return crate::stores::shown(url);
+        }
+        #[cfg(feature = "http")]
         return url::shown(url);
     }
     path.display().to_string()
 }
 
-/// The text of `path` where it is an address on the web rather than the name of a file: it begins with
-/// `http://` or `https://`, in letters of any case.
+/// The text of `path` where it is an address rather than the name of a file: it begins with `http://` or `https://`, or
+/// with the scheme of an object store, in letters of any case.
 pub fn is_url(path: &Path) -> Option<&str> {
     let text = path.to_str()?;
     let (scheme, _) = text.split_once("://")?;
     let known = ["http", "https"].iter().any(|s| scheme.eq_ignore_ascii_case(s));
-    known.then_some(text)
+    (known || crate::stores::is_scheme(scheme)).then_some(text)
 }

@@ -119,9 +119,39 @@ impl Url {
     }
 
     /// What goes to the HTTP library: everything but the credentials.
-    pub(super) fn to_request(&self) -> String {
+    pub(crate) fn to_request(&self) -> String {
         let scheme = if self.secure { "https" } else { "http" };
         format!("{scheme}://{}{}{}", self.host, self.shown_port(), self.target)
+    }
+
+    /// Host and port, as the header `Host` has them.
+    pub(crate) fn authority(&self) -> String {
+        format!("{}{}", self.host, self.shown_port())
+    }
+
+    /// The path, percent-encoded; begins with a slash.
+    pub(crate) fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    /// The query, without its question mark.
+    pub(crate) fn query(&self) -> &str {
+        self.target.split_once('?').map_or("", |(_, query)| query)
+    }
+
+    /// Path and query, percent-encoded.
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Whether both have the same scheme, host and port.
+    pub(crate) fn is_beside(&self, other: &Url) -> bool {
+        (self.secure, &self.host, self.port) == (other.secure, &other.host, other.port)
+    }
+
+    /// The same with another path and query, percent-encoded.
+    pub(crate) fn with_target(&self, target: impl Into<String>) -> Url {
+        Url { target: target.into(), ..self.clone() }
     }
 
     /// Everything, credentials and query too: never to be printed.
@@ -227,7 +257,7 @@ fn encoded(text: &str) -> Result<String> {
 }
 
 /// The bytes that percent-encoded text stands for.
-fn decoded(text: &str) -> Vec<u8> {
+pub(crate) fn decoded(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {

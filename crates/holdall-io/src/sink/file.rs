@@ -309,6 +309,7 @@ fn exists(named: &Path) -> Error {
 
 /// Where a file named so will be, its symbolic links followed. Refuses what is not a place for a file.
 fn place(named: &Path, overwrite: bool) -> Result<PathBuf> {
+    super::check_local(named)?;
     let refused = |e: Error| Err(e.in_source(named.display()));
     match named.metadata() {
         Ok(meta) if meta.is_dir() => refused(

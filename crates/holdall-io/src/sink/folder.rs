@@ -32,6 +32,7 @@ impl FolderSink {
     /// `place` when there is something and `overwrite` is not set, or it is not a folder; Io when its own
     /// folder cannot be written.
     pub fn create(target: &Path, overwrite: bool, place: &'static Rule) -> Result<FolderSink> {
+        super::check_local(target)?;
         FolderSink::check(target, overwrite, place)?;
         let beside = folder(target);
         sweep(beside);

@@ -10,7 +10,20 @@ pub use folder::FolderSink;
 pub use stream::StreamSink;
 pub use unpublished::{folder, sweep};
 
+use crate::error::TO_ADDRESS;
 use holdall_core::Result;
+use std::path::Path;
+
+/// Refuses an address, which is no place for a file here.
+pub(crate) fn check_local(path: &Path) -> Result<()> {
+    match crate::http::is_url(path) {
+        Some(_) => {
+            let e = TO_ADDRESS.broken("this is an address, not a path");
+            Err(e.in_source(crate::http::shown(path)))
+        }
+        None => Ok(()),
+    }
+}
 
 /// An append-only destination that publishes all or nothing, where it can.
 pub trait Sink {

@@ -23,12 +23,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// length goes unnoticed. A server that does not know ranges is an error.
 pub struct HttpSource {
     client: Client,
+    /// What the caller calls it.
+    name: String,
     /// Where the caller said it is.
     asked: Url,
     /// Where redirects led.
     found: Mutex<Url>,
     len: u64,
     validator: Validator,
+    /// The header by which answers are of that version.
+    pin: Option<(&'static str, String)>,
     /// What the first answer brought, the end of the file as a rule, from this byte on.
     first: (u64, Bytes),
     held: Mutex<Held>,
@@ -62,12 +66,22 @@ impl HttpSource {
     /// that can only send the whole of a file that is longer than 512 KiB.
     pub fn open(url: &str, policy: &Policy) -> Result<HttpSource> {
         let asked = Url::parse(url).map_err(|e| e.in_source(crate::http::shown(url.as_ref())))?;
-        let client = Client::new(policy);
-        let opened = retrying(&policy.patience, || first(&client, &asked));
-        let first = opened.map_err(|e| e.in_source(&asked))?;
+        let name = asked.to_string();
+        HttpSource::open_by(Client::new(policy), asked, name)
+    }
+
+    /// Opens what `client` finds at `asked`; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// As [`HttpSource::open`].
+    pub(crate) fn open_by(client: Client, asked: Url, name: String) -> Result<HttpSource> {
+        let opened = retrying(&client.policy().patience, || first(&client, &asked));
+        let first = opened.map_err(|e| e.in_source(&name))?;
         Ok(HttpSource {
             client,
+            name,
             asked,
+            pin: first.pin,
             found: Mutex::new(first.url),
             len: first.len,
             validator: first.validator,
@@ -78,7 +92,13 @@ impl HttpSource {
 
     /// Where it was opened, without what may be secret.
     pub fn name(&self) -> String {
-        self.asked.to_string()
+        self.name.clone()
+    }
+
+    /// What no other file and no other version of it has, where the server tells that for sure. It may have secrets in it.
+    pub(crate) fn version(&self) -> Option<String> {
+        let tag = self.validator.strong()?;
+        Some(format!("{}\n{tag}", self.asked.secret_text()))
     }
 
     /// What is at hand of a range.
@@ -118,7 +138,7 @@ impl HttpSource {
         let range = start..start.saturating_add(out.len() as u64);
         let mut done = 0;
         let filled = retrying(&self.client.policy().patience, || self.part(start, out, &mut done));
-        filled.map_err(|e| e.at(range).in_source(&self.asked))
+        filled.map_err(|e| e.at(range).in_source(&self.name))
     }
 
     /// One request for what is missing of `out` behind its first `done` bytes.
@@ -126,7 +146,7 @@ impl HttpSource {
         let wanted = start + *done as u64..start + out.len() as u64;
         let ask = Ask {
             part: Some(Part::from(&wanted)),
-            if_range: self.validator.condition(),
+            condition: self.pin.as_ref().map(|(name, value)| (*name, value.as_str())),
             encodings: None,
         };
         let url = lock(&self.found).clone();
@@ -136,7 +156,7 @@ impl HttpSource {
             answer = self.client.get(&self.asked, &ask)?;
             *lock(&self.found) = answer.url.clone();
         }
-        self.check(&answer, &wanted)?;
+        self.check(&mut answer, &wanted)?;
         let out = &mut out[*done..];
         match answer.body.fill(out) {
             Ok(n) if n == out.len() => ends(&mut answer),
@@ -156,7 +176,7 @@ impl HttpSource {
     }
 
     /// Checks an answer against what was asked for and the version that is pinned.
-    fn check(&self, answer: &Answer, wanted: &Range<u64>) -> Result<(), Failed> {
+    fn check(&self, answer: &mut Answer, wanted: &Range<u64>) -> Result<(), Failed> {
         let changed = |what: String| Err(CHANGED.broken(what).into());
         let another = |found: Validator| {
             let first = &self.validator;
@@ -201,7 +221,7 @@ impl ByteSource for HttpSource {
         let mut out = Vec::with_capacity(ranges.len());
         for range in ranges {
             if range.start > range.end || range.end > self.len {
-                return Err(outside(range, self.len).in_source(&self.asked));
+                return Err(outside(range, self.len).in_source(&self.name));
             }
             out.push(self.at_hand(range));
         }
@@ -247,7 +267,7 @@ impl ByteSource for HttpSource {
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let range = offset..offset.saturating_add(out.len() as u64);
         if range.end > self.len {
-            return Err(outside(&range, self.len).in_source(&self.asked));
+            return Err(outside(&range, self.len).in_source(&self.name));
         }
         if (out.len() as u64) < AHEAD {
             out.copy_from_slice(&self.read_range(range)?);
@@ -264,7 +284,7 @@ impl ByteSource for HttpSource {
 impl fmt::Debug for HttpSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpSource")
-            .field("url", &self.asked)
+            .field("url", &self.name)
             .field("len", &self.len)
             .field("validator", &self.validator)
             .finish_non_exhaustive()
@@ -289,24 +309,40 @@ struct First {
     url: Url,
     len: u64,
     validator: Validator,
+    pin: Option<(&'static str, String)>,
     part: (u64, Bytes),
+}
+
+impl First {
+    /// What an answer tells that is of `len` bytes and has those of `part`.
+    fn of(answer: &Answer, client: &Client, len: u64, part: (u64, Bytes)) -> Result<First> {
+        let validator = answer.validator()?;
+        let own = client.service().map(|service| service.pin(answer));
+        let usual = || validator.condition().map(|value| ("if-range", value.to_owned()));
+        let pin = own.unwrap_or_else(usual);
+        Ok(First { url: answer.url.clone(), len, validator, pin, part })
+    }
 }
 
 /// Asks for the end of a file, or, where the server does not know such ranges, for its start.
 fn first(client: &Client, url: &Url) -> Result<First, Failed> {
-    let mut answer = ask(client, url, Part::Last(FIRST))?;
-    let mut from_end = true;
+    let mut from_end = client.service().is_none_or(|service| service.has_ends());
+    let part = if from_end { Part::Last(FIRST) } else { Part::Range(0, FIRST) };
+    let mut answer = ask(client, url, part)?;
     match answer.status {
         206 => {}
         // All of it is no more than what was asked for.
-        200 if answer.content_len().is_some_and(|len| len <= FIRST) => return whole(answer),
+        200 if answer.content_len().is_some_and(|len| len <= FIRST) => {
+            return whole(answer, client);
+        }
         416 if answer.content_range()?.is_some_and(|r| r.total == Some(0)) => {
-            let validator = answer.validator()?;
-            return Ok(First { url: answer.url, len: 0, validator, part: (0, Bytes::new()) });
+            return Ok(First::of(&answer, client, 0, (0, Bytes::new()))?);
         }
         // Some servers know ranges, but none from the end.
         200 if answer.header("accept-ranges") != Some("bytes") => return Err(no_ranges()),
-        200 | 400 | 416 | 501 => {
+        // A service that knows them says something else by that.
+        400 if client.service().is_some() => return Err(answer.refused()),
+        200 | 400 | 416 | 501 if from_end => {
             from_end = false;
             answer = ask(client, url, Part::Range(0, FIRST))?;
             match answer.status {
@@ -326,22 +362,20 @@ fn first(client: &Client, url: &Url) -> Result<First, Failed> {
     if (start, end) != (expected.start, expected.end) {
         return Err(wrong_part(&(start, end), &expected).into());
     }
-    let validator = answer.validator()?;
     let bytes = body(&mut answer, end - start)?;
-    Ok(First { validator, url: answer.url, len, part: (start, bytes) })
+    Ok(First::of(&answer, client, len, (start, bytes))?)
 }
 
 /// A file that came whole.
-fn whole(mut answer: Answer) -> Result<First, Failed> {
+fn whole(mut answer: Answer, client: &Client) -> Result<First, Failed> {
     refuse_encoding(&answer)?;
     let len = answer.content_len().unwrap_or_default();
-    let validator = answer.validator()?;
     let bytes = body(&mut answer, len)?;
-    Ok(First { validator, url: answer.url, len, part: (0, bytes) })
+    Ok(First::of(&answer, client, len, (0, bytes))?)
 }
 
 fn ask(client: &Client, url: &Url, part: Part) -> Result<Answer, Failed> {
-    client.get(url, &Ask { part: Some(part), if_range: None, encodings: None })
+    client.get(url, &Ask { part: Some(part), condition: None, encodings: None })
 }
 
 /// The bytes that an answer with a part says it has, and the length of the file where it says that.

@@ -135,7 +135,7 @@ pub fn fetched<T>(
 
 /// The error for a range that the source does not have.
 #[cold]
-fn outside(range: &Range<u64>, len: u64) -> holdall_core::Error {
+pub(crate) fn outside(range: &Range<u64>, len: u64) -> holdall_core::Error {
     let rule = &OUTSIDE;
     rule.broken(format!("the source has {len} bytes")).at(range.clone())
 }

@@ -18,7 +18,7 @@ from . import carton, errors, schema
 from ._blob import Blob
 from ._build import BuildReport, build
 from ._datasets import Dataset, Runs
-from ._file import File, open
+from ._file import File, open, staged
 from ._holdall import Buffer, __version__
 from ._operations import convert, diff, inspect, load, load_into, salvage, stats, verify
 from ._records import Ragged, Records, Selection
@@ -101,6 +101,7 @@ __all__ = [
     "save",
     "save_bytes",
     "schema",
+    "staged",
     "stats",
     "verify",
 ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
 from . import _holdall
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from ._evolution import Converter
     from ._rows import Schema
 
-__all__ = ["open", "File", "Source"]
+__all__ = ["open", "staged", "File", "Source"]
 
 Io = Literal["auto", "map", "read", "direct"]
 Check = Literal["off", "fast", "read", "all"]
@@ -39,6 +41,8 @@ def open(
     limits: Optional[Mapping[str, int]] = None,
     strict: bool = False,
     allow: Iterable[Allow] = (),
+    storage_options: Optional[Mapping[str, Any]] = None,
+    cache: Union[bool, str, "os.PathLike[str]"] = False,
     offline: bool = False,
     layouts: Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]] = (),
     name: Optional[str] = None,
@@ -53,7 +57,7 @@ def open(
 
     Args:
         source: A path; a file inside a package, ``"model.carton!/model/weights.zt"``; or an address
-            (``https://…``), which is read by ranges. Or the file itself as ``bytes`` (not copied), ``bytearray``,
+            (``https://…``, ``s3://…``, ``gs://…``, ``az://…``, ``hf://owner/name/path``), which is read by ranges. Or the file itself as ``bytes`` (not copied), ``bytearray``,
             ``memoryview``; or an object with ``read``, of which everything is read.
         io: How bytes are fetched: ``"map"`` maps the file, ``"read"`` reads by position, ``"direct"`` reads
             past the system's cache; ``"auto"`` maps on local disks and reads on network file systems.
@@ -62,6 +66,10 @@ def open(
         limits: Caps of what the file may ask for, such as ``{"decoded_len": 1 << 30}`` (bytes).
         strict: Whether a file with a tensor that cannot be read is refused.
         allow: What addresses may do besides https to public hosts: ``"http"``, ``"private-hosts"``.
+        storage_options: How object stores are used, by the names of fsspec's file systems: ``key``, ``secret``, ``token``,
+            ``anon``, ``profile``, ``endpoint_url``, ``client_kwargs``, ``account_name``, ``account_key``, … What it does not say
+            is taken from the environment and from profiles. A file that is pickled has it.
+        cache: A folder where blocks of files at addresses are kept; ``True`` for the system's.
         offline: Whether a file that a package only links to comes from the cache alone, rather than being fetched.
         layouts: Files that say what layouts mean which have no meaning by themselves; one or several (TOML, see
             ``docs/spec/layouts.md``). Tensors of such layouts have values then: :meth:`Tensor.to_dense`, statistics.
@@ -79,7 +87,7 @@ def open(
     caps = dict(limits) if limits is not None else None
     described = [layouts] if isinstance(layouts, (str, os.PathLike)) else list(layouts)
     if isinstance(source, (str, os.PathLike)):
-        native = _holdall.File.open(source, io, check, caps, bool(strict), allowed(allow), bool(offline), described)
+        native = _holdall.File.open(source, io, check, caps, bool(strict), allowed(allow), stores(storage_options), cached(cache), bool(offline), described)
         file = File(native, os.fsdecode(source), how)
     else:
         data, name = in_memory(source, name)
@@ -114,6 +122,68 @@ def allowed(allow: Iterable[Allow]) -> list[str]:
     if isinstance(allow, (str, bytes)):
         raise TypeError('allow is a list of words, such as ["http"], not one text')
     return list(allow)
+
+
+#: What options of fsspec say of its own caches and connections: nothing that is asked for here.
+_OTHERS = frozenset(
+    "asynchronous batch_size block_size cache_regions cache_timeout check_connection config_kwargs consistency "
+    "default_block_size default_cache_type default_fill_cache listings_expiry_time loop max_concurrency "
+    "max_paths project requests_timeout s3_additional_kwargs session_kwargs skip_instance_cache timeout use_listings_cache "
+    "use_ssl version_aware".split()
+)
+
+
+def cached(cache: Union[bool, str, "os.PathLike[str]"]) -> Union[None, str, "os.PathLike[str]"]:
+    """The folder of a cache; an empty text for the system's."""
+    if isinstance(cache, bool):
+        return "" if cache else None
+    return cache
+
+
+def stores(options: Optional[Mapping[str, Any]]) -> dict[str, str]:
+    """``storage_options`` as a flat dict of texts."""
+    flat: dict[str, str] = {}
+    for name, value in dict(options or {}).items():
+        if value is None or name in _OTHERS:
+            continue
+        if name == "client_kwargs":
+            flat.update(stores(value))
+        elif isinstance(value, bool):
+            flat[name] = "true" if value else "false"
+        elif isinstance(value, Mapping):
+            flat[name] = json.dumps(dict(value))
+        else:
+            flat[name] = str(value)
+    return flat
+
+
+@contextmanager
+def staged(
+    address: str,
+    *,
+    overwrite: bool = False,
+    allow: Iterable[Allow] = (),
+    storage_options: Optional[Mapping[str, Any]] = None,
+) -> Iterator[str]:
+    """A path to write a file to that goes to an object store, whole or not at all, when the block ends well.
+
+    ``with holdall.staged("s3://bucket/model.zt") as path: holdall.save(path, arrays)``
+
+    Args:
+        address: ``s3://…``, ``gs://…`` or ``az://…``.
+        overwrite: Whether an object that is there is replaced.
+        allow, storage_options: As for :func:`open`.
+
+    Raises:
+        Misuse: there is such an object (``write/exists``), or the credentials are wrong.
+        Io, NotFound: what the store refuses.
+    """
+    native = _holdall.Staged(address, bool(overwrite), allowed(allow), stores(storage_options))
+    try:
+        yield os.fspath(native.path() or "")
+        native.publish()
+    finally:
+        native.close()
 
 
 class File(Mapping[str, "Tensor"]):

@@ -1,5 +1,6 @@
 """Native half of holdall: files by numbers, memory by buffers. Import holdall instead."""
 
+import os
 import sys
 from typing import Any, Callable, Iterable, Optional, Sequence, final
 
@@ -150,6 +151,8 @@ class File:
         limits: Optional[dict[str, int]],
         strict: bool,
         allow: list[str],
+        stores: dict[str, str],
+        cache: Any,
         offline: bool,
         layouts: list[Any],
     ) -> File: ...
@@ -251,6 +254,13 @@ class Blob:
     def texts(self, start: int, stop: int, json: bool) -> list[str]: ...
 
 @final
+class Staged:
+    def __new__(cls, address: str, overwrite: bool, allow: list[str], stores: dict[str, str]) -> Staged: ...
+    def path(self) -> Optional[os.PathLike[str]]: ...
+    def publish(self) -> None: ...
+    def close(self) -> None: ...
+
+@final
 class Package:
     @staticmethod
     def open(
@@ -259,12 +269,21 @@ class Package:
         check: str,
         limits: Optional[dict[str, int]],
         allow: list[str],
+        stores: dict[str, str],
+        cache: Any,
         offline: bool,
         said: Optional[dict[str, Any]],
     ) -> Package: ...
     @staticmethod
     def open_bytes(
-        data: bytes, name: str, check: str, limits: Optional[dict[str, int]], allow: list[str], offline: bool
+        data: bytes,
+        name: str,
+        check: str,
+        limits: Optional[dict[str, int]],
+        allow: list[str],
+        stores: dict[str, str],
+        cache: Any,
+        offline: bool,
     ) -> Package: ...
     def close(self) -> None: ...
     @property

@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 from . import _holdall
 from ._carton_arrays import Value, value
 from ._carton_types import Example, PackageFile, PackageReport, Runner, SelfTest, SelfTestReports, Spec
-from ._file import Allow, Check, File, Io, Source, _is_text, allowed, in_memory
+from ._file import Allow, Check, File, Io, Source, _is_text, allowed, cached, in_memory, stores
 from ._model import Env, Log, Model, Options, Runners, load
 from ._progress import Progress, listening
 from ._reports import Warning, made
@@ -28,17 +28,19 @@ def open_package(
     offline: bool,
     name: Optional[str],
     said: Optional[dict[str, Any]] = None,
+    storage_options: Optional[Mapping[str, Any]] = None,
+    cache: Union[bool, str, "os.PathLike[str]"] = False,
 ) -> "Package":
     """See :func:`holdall.carton.open`."""
     caps = dict(limits) if limits is not None else None
     words, offline = allowed(allow), bool(offline)
     if isinstance(source, (str, os.PathLike)):
-        opened = _holdall.Package.open(source, io, check, caps, words, offline, said)
+        opened = _holdall.Package.open(source, io, check, caps, words, stores(storage_options), cached(cache), offline, said)
         return Package(opened, os.fsdecode(source))
     if said is not None:
         raise TypeError("what runs a model is said of a folder without carton.toml")
     data, name = in_memory(source, name)
-    return Package(_holdall.Package.open_bytes(data, name, check, caps, words, offline), name)
+    return Package(_holdall.Package.open_bytes(data, name, check, caps, words, stores(storage_options), cached(cache), offline), name)
 
 
 class Package:

@@ -75,6 +75,8 @@ def open(
     check: Check = "read",
     limits: Optional[Mapping[str, int]] = None,
     allow: Iterable[Allow] = (),
+    storage_options: Optional[Mapping[str, Any]] = None,
+    cache: Union[bool, str, "os.PathLike[str]"] = False,
     offline: bool = False,
     name: Optional[str] = None,
     runner: Optional[str] = None,
@@ -85,12 +87,14 @@ def open(
     """Opens a package. Only what describes it is read, and nothing of it is executed.
 
     Args:
-        source: A path of a ``.carton`` file or of an unpacked folder, or an address (``https://…``), which is read
+        source: A path of a ``.carton`` file or of an unpacked folder, or an address (``https://…``, ``s3://…``), which is read
             by ranges; or the package itself as ``bytes``, or an object with ``read``.
         io: How bytes are fetched, as for :func:`holdall.open`.
         check: ``"all"`` holds a tensor file inside against its SHA-256 when it is opened.
         limits: Caps of what the package may ask for.
         allow: What addresses may do besides https to public hosts: ``"http"``, ``"private-hosts"``.
+        storage_options: How object stores are used, as for :func:`holdall.open`.
+        cache: Where blocks of packages at addresses are kept, as for :func:`holdall.open`.
         offline: Whether files that the package only links to come from the cache alone. Else they are fetched when
             they are read.
         name: Name for a source without a path, for messages.
@@ -111,7 +115,7 @@ def open(
             "inputs": _declared.specs(inputs, "input"),
             "outputs": _declared.specs(outputs, "output"),
         }
-    return open_package(source, io, check, limits, allow, offline, name, said)
+    return open_package(source, io, check, limits, allow, offline, name, said, storage_options, cache)
 
 
 @contextmanager

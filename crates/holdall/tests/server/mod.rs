@@ -1,8 +1,11 @@
 //! A web server on loopback that counts what it is asked, and misbehaves when told to.
 #![allow(dead_code)] // Each test file uses its own part.
 
+#[cfg(feature = "stores")]
+pub(crate) mod s3;
+
 use holdall::http::{Hosts, Patience, Policy, Schemes};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,9 +32,11 @@ pub(crate) struct Server {
 /// A request, as it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
+    pub(crate) method: String,
     /// Path and query.
     pub(crate) target: String,
     pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
     /// How many requests for the same target came before.
     pub(crate) nth: usize,
     /// Bytes of the body that went out.
@@ -206,8 +211,12 @@ fn converse(
                 None => break,
             }
         }
-        let target = first.split(' ').nth(1).unwrap_or_default().to_owned();
-        let mut request = Request { target, headers, nth: 0, sent: 0 };
+        let mut words = first.split(' ').map(str::to_owned);
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let len = headers.iter().find(|(name, _)| name == "content-length");
+        let mut body = vec![0; len.map_or(0, |(_, len)| len.parse().unwrap())];
+        lines.read_exact(&mut body)?;
+        let mut request = Request { method, target, headers, body, nth: 0, sent: 0 };
         let at = {
             let mut seen = seen.lock().unwrap();
             request.nth = seen.iter().filter(|r| r.target == request.target).count();

@@ -1,0 +1,301 @@
+//! Keys for S3, from where Amazon's programs look for them.
+
+use super::options::StoreOptions;
+use super::rules::{CREDENTIALS, PROFILE};
+use super::signing::{Keys, encoded, moment};
+use super::{Fresh, xml};
+use crate::http::{Client, Failed, Hosts, Outgoing, Policy, Schemes, Url, retrying};
+use holdall_core::{Error, Result};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Keys, or none.
+#[derive(Clone)]
+pub(super) enum Found {
+    Keys(Keys),
+    /// Nobody says any: requests are not signed.
+    None,
+}
+
+/// How keys are said.
+pub(super) const HOW: &str =
+    "set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or name a profile by `AWS_PROFILE`";
+
+/// A profile: what the user's files say under its name.
+pub(super) type Profile = BTreeMap<String, String>;
+
+/// Finds keys: those of the options; of the environment; for a token of an identity on the web; of a profile; of the container; of the
+/// machine.
+pub(super) fn find(options: &StoreOptions, policy: &Policy, region: &str) -> Result<Fresh<Found>> {
+    if options.is_anonymous() {
+        return Ok(Fresh::always(Found::None));
+    }
+    if let (Some(id), Some(secret)) = (options.said("key"), options.said("secret")) {
+        let token = options.said("token").map(str::to_owned);
+        return Ok(Fresh::always(Found::of(id.to_owned(), secret.to_owned(), token)));
+    }
+    let env = |name: &str| options.env(name);
+    let wants_profile = options.said("profile").is_some();
+    if !wants_profile {
+        if let (Some(id), Some(secret)) = (env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY")) {
+            return Ok(Fresh::always(Found::of(id, secret, env("AWS_SESSION_TOKEN"))));
+        }
+        if let (Some(file), Some(role)) = (env("AWS_WEB_IDENTITY_TOKEN_FILE"), env("AWS_ROLE_ARN"))
+        {
+            return of_web_identity(options, policy, region, &file, &role);
+        }
+    }
+    if let Some(profile) = profile(options)? {
+        let get = |name: &str| profile.get(name).cloned();
+        if let (Some(id), Some(secret)) = (get("aws_access_key_id"), get("aws_secret_access_key")) {
+            return Ok(Fresh::always(Found::of(id, secret, get("aws_session_token"))));
+        }
+        let unknown =
+            ["sso_session", "sso_start_url", "credential_process", "role_arn", "login_session"];
+        if let Some(how) = unknown.iter().find(|how| profile.contains_key(**how)) {
+            let e = PROFILE.broken(format!(
+                "the profile has its credentials by `{how}`, which is not known here"
+            ));
+            return Err(e.with_hint(
+                "`aws configure export-credentials --format env` prints what to set in the environment",
+            ));
+        }
+    }
+    if wants_profile {
+        return Err(PROFILE.broken("the profile has no credentials"));
+    }
+    if options.asks_machine() {
+        if let Some(found) = of_container(options)? {
+            return Ok(found);
+        }
+        let is_off =
+            env("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true"));
+        if !is_off && let Some(found) = of_machine() {
+            return Ok(found);
+        }
+    }
+    Ok(Fresh::always(Found::None))
+}
+
+/// The profile that is named, by the options or the environment, else `default`; nothing where there is none of that name.
+///
+/// # Errors
+/// [`PROFILE`], where one is named that is nowhere.
+pub(super) fn profile(options: &StoreOptions) -> Result<Option<Profile>> {
+    let named = options.find("profile", &["AWS_PROFILE"]);
+    let name = named.as_deref().unwrap_or("default");
+    let file = |var: &str, usual: &str| {
+        options.env(var).map(PathBuf::from).or_else(|| options.home(usual))
+    };
+    let read = |path: Option<PathBuf>| path.and_then(|path| std::fs::read_to_string(path).ok());
+    let config = read(file("AWS_CONFIG_FILE", ".aws/config")).unwrap_or_default();
+    let credentials = read(file("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"));
+    let mut all = section(&config, &format!("profile {name}"));
+    if name == "default" || all.is_empty() {
+        all.extend(section(&config, name));
+    }
+    all.extend(section(&credentials.unwrap_or_default(), name));
+    match (all.is_empty(), named) {
+        (true, Some(name)) => {
+            let name = name.escape_debug();
+            Err(PROFILE.broken(format!("there is no profile `{name}` in the files of profiles")))
+        }
+        (true, None) => Ok(None),
+        (false, _) => Ok(Some(all)),
+    }
+}
+
+/// What a file says under `[name]`.
+fn section(text: &str, name: &str) -> Profile {
+    let mut all = Profile::new();
+    let mut is_in = false;
+    for line in text.lines() {
+        let is_nested = line.starts_with([' ', '\t']);
+        let line = line.trim();
+        if let Some(head) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
+            is_in = head.split_whitespace().eq(name.split_whitespace());
+        } else if let (true, false, Some((key, value))) = (is_in, is_nested, line.split_once('='))
+            && !line.starts_with(['#', ';'])
+        {
+            all.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());
+        }
+    }
+    all
+}
+
+/// Keys for a token that says who this is, as clusters hand them out.
+fn of_web_identity(
+    options: &StoreOptions,
+    policy: &Policy,
+    region: &str,
+    file: &str,
+    role: &str,
+) -> Result<Fresh<Found>> {
+    let token = std::fs::read_to_string(file);
+    let token =
+        token.map_err(|e| PROFILE.broken("the file of the web identity's token").because(e))?;
+    let session = options.env("AWS_ROLE_SESSION_NAME").unwrap_or_else(|| "holdall".to_owned());
+    let body = format!(
+        "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn={}&RoleSessionName={}&WebIdentityToken={}",
+        encoded(role, false),
+        encoded(&session, false),
+        encoded(token.trim(), false)
+    );
+    let place = options.env("AWS_ENDPOINT_URL_STS");
+    let place = place.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com"));
+    let body = post_form(
+        &Client::new(policy),
+        &super::options::endpoint(&place)?.with_target("/"),
+        &body,
+    )?;
+    let part = |name: &str| xml::find(&body, name);
+    let until = part("Expiration").as_deref().and_then(moment);
+    match (part("AccessKeyId"), part("SecretAccessKey"), part("SessionToken")) {
+        (Some(id), Some(secret), token) => Ok(Fresh { value: Found::of(id, secret, token), until }),
+        _ => Err(refused("the token service does not give credentials for the web identity")),
+    }
+}
+
+/// What a service of tokens answers to a form.
+///
+/// # Errors
+/// [`CREDENTIALS`], where it refuses.
+pub(super) fn post_form(client: &Client, url: &Url, form: &str) -> Result<Vec<u8>> {
+    let request = Outgoing::new("POST", url.clone(), form.as_bytes())
+        .with("content-type", "application/x-www-form-urlencoded");
+    told(client, &request)
+}
+
+/// The body of the answer to a request for credentials.
+pub(super) fn told(client: &Client, request: &Outgoing<'_>) -> Result<Vec<u8>> {
+    let host = request.url.host().to_owned();
+    retrying(&client.policy().patience, || {
+        let mut answer = client.send(request)?;
+        match answer.status {
+            200 => Ok(answer.text(1 << 20)),
+            status @ (400 | 401 | 403) => {
+                let e = format!("{host} answers with status {status} to a request for credentials");
+                Err(Failed::from(refused(&e)))
+            }
+            _ => Err(answer.refused()),
+        }
+    })
+}
+
+/// A client for the services that a machine or a container has for itself: they have fixed addresses, which are not public.
+pub(super) fn machine() -> Client {
+    let mut policy =
+        Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo).with_redirects(0);
+    policy.patience.connect = Duration::from_secs(1);
+    policy.patience.stall = Duration::from_secs(5);
+    policy.patience.tries = 2;
+    Client::new(&policy)
+}
+
+fn of_container(options: &StoreOptions) -> Result<Option<Fresh<Found>>> {
+    let url = match options.env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") {
+        Some(path) if path.starts_with('/') => format!("http://169.254.170.2{path}"),
+        _ => match options.env("AWS_CONTAINER_CREDENTIALS_FULL_URI") {
+            Some(url) => url,
+            None => return Ok(None),
+        },
+    };
+    let url =
+        Url::parse(&url).map_err(|e| e.within("the address of the container's credentials"))?;
+    let own =
+        ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "127.0.0.1", "[::1]", "localhost"];
+    if !url.is_secure() && !own.contains(&url.host()) {
+        return Err(PROFILE.broken(
+            "the container's credentials are at a host that is not the container's, without https",
+        ));
+    }
+    let mut request = Outgoing::new("GET", url, b"");
+    let file = options.env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    let token = file.and_then(|path| std::fs::read_to_string(path).ok());
+    let token = token.or_else(|| options.env("AWS_CONTAINER_AUTHORIZATION_TOKEN"));
+    if let Some(token) = token {
+        request = request.with("authorization", token.trim());
+    }
+    of_json(&told(&machine(), &request)?).map(Some)
+}
+
+/// The identity of the machine, asked as version 2 of its service wants; nothing where there is no such service.
+fn of_machine() -> Option<Fresh<Found>> {
+    let client = machine();
+    let at = |path: &str| Url::parse(&format!("http://169.254.169.254/latest/{path}")).ok();
+    let request = Outgoing::new("PUT", at("api/token")?, b"")
+        .with("x-aws-ec2-metadata-token-ttl-seconds", "300");
+    let mut answer = client.send(&request).ok().filter(|answer| answer.status == 200)?;
+    let token = String::from_utf8(answer.text(4096)).ok()?;
+    let ask = |path: &str| {
+        let request =
+            Outgoing::new("GET", at(path)?, b"").with("x-aws-ec2-metadata-token", token.as_str());
+        told(&client, &request).ok()
+    };
+    let roles = String::from_utf8(ask("meta-data/iam/security-credentials/")?).ok()?;
+    let role = roles.lines().next().filter(|role| !role.is_empty())?;
+    let role = encoded(role, false);
+    of_json(&ask(&format!("meta-data/iam/security-credentials/{role}"))?).ok()
+}
+
+fn of_json(body: &[u8]) -> Result<Fresh<Found>> {
+    let all = super::fields(body)?;
+    let get = |name: &str| all.get(name).cloned();
+    let until = get("Expiration").as_deref().and_then(moment);
+    match (get("AccessKeyId"), get("SecretAccessKey")) {
+        (Some(id), Some(secret)) => Ok(Fresh { value: Found::of(id, secret, get("Token")), until }),
+        _ => Err(refused("the answer has no credentials")),
+    }
+}
+
+#[cold]
+fn refused(what: &str) -> Error {
+    CREDENTIALS.broken(what.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(options: &StoreOptions) -> Option<(String, String)> {
+        match find(options, &Policy::new(), "us-east-1").unwrap().value {
+            Found::Keys(keys) => Some((keys.id, keys.token.unwrap_or_default())),
+            Found::None => None,
+        }
+    }
+
+    #[test]
+    fn keys_are_found_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let (config, secrets) = (folder.path().join("config"), folder.path().join("credentials"));
+        std::fs::write(
+            &config,
+            "[profile other]\nregion = eu-west-1\n[profile sso]\nsso_session = x\ns3 =\n  a = b\n",
+        )
+        .unwrap();
+        std::fs::write(&secrets, "# x\n[default]\naws_access_key_id=D\naws_secret_access_key = d\n[other]\naws_access_key_id = O\naws_secret_access_key = o=o\naws_session_token = T\n").unwrap();
+        let (config, secrets) = (config.to_str().unwrap(), secrets.to_str().unwrap());
+        let files = [("AWS_CONFIG_FILE", config), ("AWS_SHARED_CREDENTIALS_FILE", secrets)];
+        let with = |more: &[(&str, &str)]| {
+            StoreOptions::alone().in_environment(&[&files[..], more].concat())
+        };
+        let of = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
+        assert_eq!(keys(&StoreOptions::alone()), None);
+        assert_eq!(keys(&with(&[])), of("D", ""));
+        assert_eq!(keys(&with(&[("AWS_PROFILE", "other")])), of("O", "T"));
+        let env = [("AWS_ACCESS_KEY_ID", "E"), ("AWS_SECRET_ACCESS_KEY", "e")];
+        assert_eq!(keys(&with(&env)), of("E", ""));
+        assert_eq!(keys(&with(&env).with("profile", "other").unwrap()), of("O", "T"));
+        let said = with(&env).with("key", "S").unwrap().with("secret", "s").unwrap();
+        assert_eq!(keys(&said), of("S", ""));
+        assert_eq!(keys(&said.with("anon", "True").unwrap()), None);
+        let of_profile = profile(&with(&[("AWS_PROFILE", "other")])).unwrap().unwrap();
+        assert_eq!(of_profile["region"], "eu-west-1");
+        for name in ["none", "sso"] {
+            let options = with(&[("AWS_PROFILE", name)]);
+            let e = find(&options, &Policy::new(), "us-east-1").map(|_| ()).unwrap_err();
+            assert_eq!(e.code(), "stores/profile", "{e}");
+        }
+    }
+}

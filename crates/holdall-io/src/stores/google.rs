@@ -1,0 +1,260 @@
+//! Google's Cloud Storage, by its XML interface.
+
+use super::credentials::{machine, post_form, told};
+use super::listing::{self, Page};
+use super::options::{StoreOptions, endpoint};
+use super::refusals::refusal;
+use super::rules::{ANSWER, CREDENTIALS, PROFILE};
+use super::signing::encoded;
+use super::upload::Upload;
+use super::{Address, Fresh, Held, Store, fields};
+use crate::http::{Answer, Client, Failed, Outgoing, Policy, Service, Url};
+use holdall_core::Result;
+use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A bucket of Google's.
+pub(super) struct Google {
+    bucket: String,
+    options: StoreOptions,
+    policy: Policy,
+    endpoint: Url,
+    token: Held<Option<String>>,
+}
+
+/// How credentials are said.
+const HOW: &str = "set `GOOGLE_APPLICATION_CREDENTIALS` to a file of credentials, or run `gcloud auth application-default login`";
+/// Where tokens are to be had, where a file does not say.
+const TOKENS: &str = "https://oauth2.googleapis.com/token";
+/// What a token is for.
+const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_write";
+
+impl Google {
+    pub(super) fn new(
+        address: &Address,
+        options: &StoreOptions,
+        policy: &Policy,
+    ) -> Result<Google> {
+        let place = options.find("endpoint_url", &["STORAGE_EMULATOR_HOST"]);
+        let place = place.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
+        Ok(Google {
+            bucket: address.bucket.clone(),
+            options: options.clone(),
+            policy: policy.clone(),
+            endpoint: endpoint(&place)?,
+            token: Held::default(),
+        })
+    }
+
+    fn at(&self, path: &str, query: &str) -> Url {
+        let (url, bucket) = (&self.endpoint, &self.bucket);
+        url.with_target(format!("{}/{bucket}{path}{query}", url.path()))
+    }
+
+    /// A token: of the options or the environment; for the credentials of a file; of the machine.
+    fn find(&self) -> Result<Fresh<Option<String>>> {
+        let options = &self.options;
+        let is_emulator = options.env("STORAGE_EMULATOR_HOST").is_some();
+        let said = options.said("token");
+        if options.is_anonymous() || said == Some("anon") || is_emulator && said.is_none() {
+            return Ok(Fresh::always(None));
+        }
+        let asked = ["google_default", "cache", "cloud"];
+        let file = match said.filter(|said| !asked.contains(said)) {
+            Some(text) if text.trim_start().starts_with('{') => Some(text.as_bytes().to_vec()),
+            Some(path) if path.ends_with(".json") => Some(read(path)?),
+            Some(token) => return Ok(Fresh::always(Some(token.to_owned()))),
+            None => {
+                let vars = ["GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"];
+                if let Some(token) = vars.iter().find_map(|var| options.env(var)) {
+                    return Ok(Fresh::always(Some(token)));
+                }
+                let usual = options.home(".config/gcloud/application_default_credentials.json");
+                match options.env("GOOGLE_APPLICATION_CREDENTIALS") {
+                    Some(path) => Some(read(&path)?),
+                    None => usual.and_then(|path| std::fs::read(path).ok()),
+                }
+            }
+        };
+        if let Some(file) = file {
+            return self.of_file(&fields(&file)?);
+        }
+        Ok(of_machine(options).unwrap_or_else(|| Fresh::always(None)))
+    }
+
+    /// A token for what a file of credentials says.
+    fn of_file(&self, file: &BTreeMap<String, String>) -> Result<Fresh<Option<String>>> {
+        let get = |name: &str| {
+            let text = file.get(name).map(String::as_str);
+            text.ok_or_else(|| PROFILE.broken(format!("the file of credentials has no `{name}`")))
+        };
+        let place = file.get("token_uri").map_or(TOKENS, String::as_str);
+        let form = match get("type")? {
+            "authorized_user" => format!(
+                "grant_type=refresh_token&client_id={}&client_secret={}&refresh_token={}",
+                encoded(get("client_id")?, false),
+                encoded(get("client_secret")?, false),
+                encoded(get("refresh_token")?, false)
+            ),
+            "service_account" => {
+                let now = SystemTime::now();
+                let claim = claim(get("client_email")?, place, now);
+                format!(
+                    "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion={}",
+                    signed(&claim, get("private_key")?)?
+                )
+            }
+            other => {
+                let e = format!(
+                    "credentials of the type `{}` are not known here",
+                    other.escape_debug()
+                );
+                return Err(PROFILE.broken(e).with_hint(
+                    "`gcloud auth print-access-token` prints what `GOOGLE_OAUTH_ACCESS_TOKEN` can be set to",
+                ));
+            }
+        };
+        let url =
+            Url::parse(place).map_err(|e| e.within("`token_uri` of the file of credentials"))?;
+        token(&post_form(&Client::new(&self.policy), &url, &form)?)
+    }
+}
+
+fn read(path: &str) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|e| PROFILE.broken("the file of Google's credentials").because(e))
+}
+
+/// A token with the time that it is good for, as services of tokens write it.
+pub(super) fn token(body: &[u8]) -> Result<Fresh<Option<String>>> {
+    let all = fields(body)?;
+    let seconds = all.get("expires_in").and_then(|text| text.parse().ok()).unwrap_or(300);
+    let until = SystemTime::now().checked_add(Duration::from_secs(seconds));
+    match all.get("access_token") {
+        Some(token) => Ok(Fresh { value: Some(token.clone()), until }),
+        None => Err(CREDENTIALS.broken("the token service's answer has no token")),
+    }
+}
+
+fn of_machine(options: &StoreOptions) -> Option<Fresh<Option<String>>> {
+    if !options.asks_machine() {
+        return None;
+    }
+    let host = options.env("GCE_METADATA_HOST");
+    let host = host.unwrap_or_else(|| "metadata.google.internal".to_owned());
+    let path = "computeMetadata/v1/instance/service-accounts/default/token";
+    let url = Url::parse(&format!("http://{host}/{path}")).ok()?;
+    let request = Outgoing::new("GET", url, b"").with("metadata-flavor", "Google");
+    token(&told(&machine(), &request).ok()?).ok()
+}
+
+/// What an account says of itself to get a token.
+fn claim(email: &str, audience: &str, now: SystemTime) -> String {
+    let begun = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut out = String::from("{\"iss\":");
+    holdall_json::write_string(email, &mut out);
+    out.push_str(&format!(",\"scope\":\"{SCOPE}\",\"aud\":"));
+    holdall_json::write_string(audience, &mut out);
+    out.push_str(&format!(",\"iat\":{begun},\"exp\":{}}}", begun + 3600));
+    out
+}
+
+/// A claim signed by a key in PEM, as a JSON Web Token.
+fn signed(claim: &str, pem: &str) -> Result<String> {
+    let wrong = || PROFILE.broken("`private_key` of the file of credentials is no RSA key in PEM");
+    let text: String = pem.lines().filter(|line| !line.starts_with('-')).map(str::trim).collect();
+    let der = data_encoding::BASE64.decode(text.as_bytes()).map_err(|_| wrong())?;
+    let key = RsaKeyPair::from_pkcs8(&der).map_err(|_| wrong())?;
+    let base64 = |bytes: &[u8]| data_encoding::BASE64URL_NOPAD.encode(bytes);
+    let head = base64(br#"{"alg":"RS256","typ":"JWT"}"#);
+    let text = format!("{head}.{}", base64(claim.as_bytes()));
+    let mut signature = vec![0; key.public().modulus_len()];
+    let random = ring::rand::SystemRandom::new();
+    let done = key.sign(&RSA_PKCS1_SHA256, &random, text.as_bytes(), &mut signature);
+    done.map_err(|_| wrong())?;
+    Ok(format!("{text}.{}", base64(&signature)))
+}
+
+impl Service for Google {
+    fn sign(&self, request: &mut Outgoing<'_>) -> Result<bool, Failed> {
+        if !self.endpoint.is_beside(&request.url) {
+            return Ok(false);
+        }
+        if let Some(token) = self.token.get(|| self.find())? {
+            request.headers.push(("authorization", format!("Bearer {token}")));
+        }
+        Ok(true)
+    }
+
+    fn refused(&self, answer: &Answer, body: &[u8]) -> Option<Failed> {
+        let is_signed = self.token.peek().flatten().is_some();
+        refusal(answer, body, "Google's store", is_signed, HOW)
+    }
+
+    fn pin(&self, answer: &Answer) -> Option<(&'static str, String)> {
+        let generation = answer.header("x-goog-generation")?;
+        Some(("x-goog-if-generation-match", generation.to_owned()))
+    }
+}
+
+impl Store for Google {
+    fn url(&self, key: &str) -> Result<Url> {
+        Ok(self.at(&format!("/{}", encoded(key, true)), ""))
+    }
+
+    fn page(&self, prefix: &str, from: Option<&str>) -> Result<Url> {
+        let from = from.map(|from| format!("&continuation-token={}", encoded(from, false)));
+        let from = from.unwrap_or_default();
+        Ok(self.at("", &format!("?list-type=2&prefix={}{from}", encoded(prefix, false))))
+    }
+
+    fn read_page(&self, _: &Answer, body: &[u8]) -> Result<Page> {
+        listing::of_s3(body)
+    }
+
+    /// One request, or a session whose parts come in order: those can be create-only, which uploads in parts as S3 has them cannot.
+    fn upload(&self, upload: &Upload) -> Result<()> {
+        if upload.is_small() {
+            let body = upload.whole()?;
+            let request = upload.only_new(
+                "x-goog-if-generation-match",
+                "0",
+                Outgoing::new("PUT", upload.url.clone(), &body),
+            );
+            return upload.send(&request).map(|_| ());
+        }
+        let begun =
+            Outgoing::new("POST", upload.url.clone(), b"").with("x-goog-resumable", "start");
+        let answer = upload.send(&upload.only_new("x-goog-if-generation-match", "0", begun))?;
+        let place = answer.header("location").map(|place| upload.url.join(place)).transpose()?;
+        let place = place.filter(|place| place.is_beside(&self.endpoint));
+        let Some(place) = place else {
+            return Err(ANSWER.broken("the answer names no session of an upload"));
+        };
+        let done = upload.in_order(|from, bytes| {
+            let (end, len) = (from + bytes.len() as u64, upload.len);
+            let request = Outgoing::new("PUT", place.clone(), bytes)
+                .with("content-range", format!("bytes {from}-{}/{len}", end - 1));
+            let answer = upload.send(&request)?;
+            match (answer.status == 308) == (end < len) {
+                true => Ok(()),
+                false => Err(ANSWER.broken(format!(
+                    "{end} of {len} bytes are answered with status {}",
+                    answer.status
+                ))),
+            }
+        });
+        if done.is_err() {
+            // What it fails with is worth less than what failed before.
+            let _ = upload.client.send(&Outgoing::new("DELETE", place, b""));
+        }
+        done
+    }
+}
+
+impl fmt::Debug for Google {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Google").field("bucket", &self.bucket).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,74 @@
+//! Object stores and hubs: files at `s3://`, `gs://`, `az://` and `hf://`.
+//!
+//! Each is HTTP with something more: where an object is, what signs a request, which header pins a version, what a refusal means. That
+//! is a [`Service`](crate::http::Service) of the client that asks for files on the web, so that every request runs under its policy and
+//! its retries. Credentials are found where each store's own programs look for them; they stand in no message.
+
+pub mod rules;
+
+#[cfg(feature = "stores")]
+mod address;
+#[cfg(feature = "stores")]
+mod azure;
+#[cfg(feature = "stores")]
+mod credentials;
+#[cfg(feature = "stores")]
+mod google;
+#[cfg(feature = "stores")]
+mod hub;
+#[cfg(feature = "stores")]
+mod listing;
+#[cfg(feature = "stores")]
+mod open;
+#[cfg(feature = "stores")]
+mod options;
+#[cfg(feature = "stores")]
+mod refusals;
+#[cfg(feature = "stores")]
+mod s3;
+#[cfg(feature = "stores")]
+mod signing;
+#[cfg(feature = "stores")]
+mod upload;
+#[cfg(feature = "stores")]
+mod xml;
+
+#[cfg(feature = "stores")]
+use address::Address;
+#[cfg(feature = "stores")]
+pub use listing::Listed;
+#[cfg(feature = "stores")]
+pub use open::Stores;
+#[cfg(feature = "stores")]
+use open::{Fresh, Held, Store, fields};
+#[cfg(feature = "stores")]
+pub use options::{OPEN, StoreOptions};
+#[cfg(feature = "stores")]
+pub use upload::Staged;
+
+/// Whether an address names a folder by itself: a bucket, or what ends with a slash.
+#[cfg(feature = "stores")]
+pub(crate) fn is_folder(text: &str) -> bool {
+    Address::parse(text).is_ok_and(|address| address.is_folder())
+}
+
+/// The schemes of addresses that are opened by builds with the feature `stores`.
+const SCHEMES: [&str; 9] = ["s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "hf"];
+
+/// Whether a text is an address of an object store.
+pub fn is_address(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme))
+}
+
+/// Whether addresses with this scheme are of an object store.
+pub(crate) fn is_scheme(scheme: &str) -> bool {
+    SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
+}
+
+/// An address as it may be printed.
+pub(crate) fn shown(text: &str) -> String {
+    #[cfg(feature = "stores")]
+    return address::shown(text);
+    #[cfg(not(feature = "stores"))]
+    text.to_owned()
+}

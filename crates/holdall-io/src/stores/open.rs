@@ -1,0 +1,229 @@
+//! Stores that are in use, and what is found in them.
+
+use super::azure::Azure;
+use super::google::Google;
+use super::hub::Hub;
+use super::listing::{Listed, Page};
+use super::options::StoreOptions;
+use super::rules::{ANSWER, MANY};
+use super::s3::S3;
+use super::upload::Upload;
+use super::xml::MAX_ANSWER;
+use super::{Address, address::Kind};
+use crate::glob::Glob;
+use crate::http::{Answer, Client, Failed, Outgoing, Policy, Service, Url, retrying};
+use crate::source::HttpSource;
+use holdall_core::{Limits, Result};
+use holdall_json::{Reader, Token};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// A bucket, container or repository.
+pub(super) trait Store: Service {
+    /// Where an object is over HTTP.
+    fn url(&self, key: &str) -> Result<Url>;
+
+    /// What asks for what is below a prefix; for the part of it that a page says is next.
+    fn page(&self, prefix: &str, from: Option<&str>) -> Result<Url>;
+
+    /// The answer to that.
+    fn read_page(&self, answer: &Answer, body: &[u8]) -> Result<Page>;
+
+    /// Whether files can be written there.
+    fn check_writable(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Writes an object.
+    fn upload(&self, upload: &Upload) -> Result<()>;
+}
+
+/// Object stores as a caller wants them used. Clones share what was found out: credentials, regions, commits.
+#[derive(Debug, Clone, Default)]
+pub struct Stores {
+    options: Arc<StoreOptions>,
+    open: Arc<Mutex<HashMap<Address, Arc<dyn Store>>>>,
+}
+
+impl Stores {
+    /// Stores under these options.
+    pub fn new(options: StoreOptions) -> Stores {
+        Stores { options: Arc::new(options), open: Arc::default() }
+    }
+
+    pub(super) fn store(&self, address: &Address, policy: &Policy) -> Result<Arc<dyn Store>> {
+        let place = address.place();
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = open.get(&place) {
+            return Ok(Arc::clone(found));
+        }
+        let options = &self.options;
+        let made: Arc<dyn Store> = match address.kind {
+            Kind::S3 => Arc::new(S3::new(address, options, policy)?),
+            Kind::Google => Arc::new(Google::new(address, options, policy)?),
+            Kind::Azure => Arc::new(Azure::new(address, options, policy)?),
+            Kind::Hub => Arc::new(Hub::new(address, options, policy)?),
+        };
+        open.insert(place, Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// Opens the object at an address.
+    ///
+    /// # Errors
+    /// What is wrong with the address, the options or the credentials; what the store refuses; Io.
+    pub fn open(&self, text: &str, policy: &Policy) -> Result<HttpSource> {
+        let address = read(text)?;
+        let name = address.to_string();
+        let opened = || {
+            let store = self.store(&address, policy)?;
+            let url = store.url(&address.key)?;
+            let client = Client::new(policy).with_service(store);
+            HttpSource::open_by(client, url, name.clone())
+        };
+        opened().map_err(|e| if e.source_name().is_some() { e } else { e.in_source(&name) })
+    }
+
+    /// What is below a prefix, or matches a pattern: `s3://bucket/model/`, `s3://bucket/model/*.safetensors`. Sorted by address.
+    ///
+    /// # Errors
+    /// As [`Stores::open`]; Limit, where there are more than `Limits::files`.
+    pub fn list(&self, text: &str, policy: &Policy, limits: &Limits) -> Result<Vec<Listed>> {
+        let address = read(text)?;
+        let glob = match address.key.contains(['*', '?', '[', '{']) {
+            true => Some(Glob::new(&address.key).map_err(|e| e.in_source(&address))?),
+            false => None,
+        };
+        let prefix = match &glob {
+            Some(_) => address.key.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default(),
+            None => address.key.as_str(),
+        };
+        let all =
+            self.below(&address, prefix, policy, limits).map_err(|e| e.in_source(&address))?;
+        let is_wanted = |key: &str| glob.as_ref().is_none_or(|glob| glob.matches(key));
+        let mut found: Vec<Listed> = all
+            .into_iter()
+            .filter(|(key, _)| key.starts_with(prefix) && !key.ends_with('/') && is_wanted(key))
+            .map(|(key, len)| Listed {
+                address: Address { key, ..address.clone() }.to_string(),
+                len,
+            })
+            .collect();
+        found.sort_by(|a, b| a.address.cmp(&b.address));
+        Ok(found)
+    }
+
+    fn below(
+        &self,
+        address: &Address,
+        prefix: &str,
+        policy: &Policy,
+        limits: &Limits,
+    ) -> Result<Vec<(String, u64)>> {
+        let store = self.store(address, policy)?;
+        let client = Client::new(policy).with_service(store.clone());
+        let mut all = Vec::new();
+        let mut next = None;
+        loop {
+            let url = store.page(prefix, next.as_deref())?;
+            let page = retrying(&policy.patience, || page(&client, &*store, &url))?;
+            all.extend(page.objects);
+            if all.len() as u64 > limits.files {
+                return Err(MANY.broken(format!("there are more than {}", limits.files)));
+            }
+            match page.next {
+                Some(more) if next.as_ref() != Some(&more) => next = Some(more),
+                _ => return Ok(all),
+            }
+        }
+    }
+}
+
+fn page(client: &Client, store: &dyn Store, url: &Url) -> Result<Page, Failed> {
+    let request = Outgoing::new("GET", url.clone(), b"").with("accept-encoding", "identity");
+    let mut answer = client.send(&request)?;
+    if answer.status != 200 {
+        return Err(answer.refused());
+    }
+    let body = answer.text(MAX_ANSWER + 1);
+    if body.len() > MAX_ANSWER {
+        return Err(ANSWER.broken("the list is longer than 16 MiB").into());
+    }
+    Ok(store.read_page(&answer, &body)?)
+}
+
+fn read(text: &str) -> Result<Address> {
+    Address::parse(text).map_err(|e| e.in_source(super::shown(text)))
+}
+
+/// Something that is good for a while.
+pub(super) struct Fresh<T> {
+    pub(super) value: T,
+    pub(super) until: Option<SystemTime>,
+}
+
+impl<T> Fresh<T> {
+    pub(super) fn always(value: T) -> Fresh<T> {
+        Fresh { value, until: None }
+    }
+}
+
+/// What was found last, as long as it is good.
+pub(super) struct Held<T>(Mutex<Option<Fresh<T>>>);
+
+/// Credentials that end so soon are found anew.
+const SOON: Duration = Duration::from_secs(120);
+
+impl<T> Default for Held<T> {
+    fn default() -> Held<T> {
+        Held(Mutex::new(None))
+    }
+}
+
+impl<T: Clone> Held<T> {
+    pub(super) fn get(&self, find: impl FnOnce() -> Result<Fresh<T>>) -> Result<T> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_good =
+            |fresh: &Fresh<T>| fresh.until.is_none_or(|until| SystemTime::now() + SOON < until);
+        if let Some(fresh) = held.as_ref().filter(|fresh| is_good(fresh)) {
+            return Ok(fresh.value.clone());
+        }
+        let fresh = find()?;
+        let value = fresh.value.clone();
+        *held = Some(fresh);
+        Ok(value)
+    }
+
+    pub(super) fn peek(&self) -> Option<T> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.as_ref().map(|fresh| fresh.value.clone())
+    }
+}
+
+/// The texts and numbers of a JSON object.
+pub(super) fn fields(body: &[u8]) -> Result<BTreeMap<String, String>> {
+    let read = || {
+        let mut reader = Reader::new(body, 0, 16)?;
+        let mut all = BTreeMap::new();
+        let mut scratch = String::new();
+        reader.begin_object()?;
+        while let Some(key) = reader.next_key(&mut scratch)?.map(str::to_owned) {
+            match reader.peek()? {
+                Token::String => {
+                    let value = reader.string(&mut scratch)?.to_owned();
+                    all.insert(key, value);
+                }
+                Token::Number => {
+                    let value = reader.u64()?.to_string();
+                    all.insert(key, value);
+                }
+                _ => reader.skip()?,
+            }
+        }
+        reader.end()?;
+        Ok(all)
+    };
+    // What it says is not repeated: it has secrets in it.
+    read().map_err(|_: holdall_core::Error| ANSWER.broken("credentials are not a JSON object"))
+}

@@ -1,0 +1,148 @@
+//! What a caller says of stores, and what the environment does.
+
+use super::rules::OPTION;
+use crate::http::Url;
+use holdall_core::Result;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Options of object stores, by the names that fsspec's file systems have for them. What they do not say is taken from the
+/// environment, from profiles, and from the machine's own identity, in the order that each store's programs have.
+///
+/// Printing them shows names alone.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct StoreOptions {
+    said: BTreeMap<&'static str, String>,
+    /// What stands for the environment; nothing where it is the process's own.
+    environment: Option<BTreeMap<String, String>>,
+}
+
+/// The names of options, and other names of each.
+const NAMES: &[(&str, &[&str])] = &[
+    ("endpoint_url", &["endpoint", "endpoint_override"]),
+    ("region", &["region_name", "aws_region"]),
+    ("profile", &[]),
+    ("anon", &["anonymous", "skip_signature"]),
+    ("key", &["username", "aws_access_key_id", "access_key_id"]),
+    ("secret", &["password", "aws_secret_access_key", "secret_access_key"]),
+    ("token", &["aws_session_token", "session_token"]),
+    ("account_name", &["azure_storage_account_name"]),
+    ("account_key", &["azure_storage_account_key"]),
+    ("sas_token", &["azure_storage_sas_token"]),
+    ("connection_string", &["azure_storage_connection_string"]),
+    ("tenant_id", &[]),
+    ("client_id", &[]),
+    ("client_secret", &[]),
+];
+
+/// The names of those that are no secret: what may stand on a command line, which all users of a machine can see.
+pub const OPEN: &[&str] =
+    &["endpoint_url", "region", "profile", "anon", "account_name", "tenant_id", "client_id"];
+
+impl StoreOptions {
+    /// None.
+    pub fn new() -> StoreOptions {
+        StoreOptions::default()
+    }
+
+    /// Says nothing, and takes nothing from the environment, from profiles or from the machine.
+    pub fn alone() -> StoreOptions {
+        StoreOptions { said: BTreeMap::new(), environment: Some(BTreeMap::new()) }
+    }
+
+    /// The same with one more: `endpoint_url`, `region`, `profile`, `anon`, `key`, `secret`, `token`, `account_name`, `account_key`,
+    /// `sas_token`, `connection_string`, `tenant_id`, `client_id` or `client_secret`.
+    ///
+    /// # Errors
+    /// [`OPTION`], where there is none of that name.
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Result<StoreOptions> {
+        let is = |known: &&(&'static str, &[&str])| known.0 == name || known.1.contains(&name);
+        let Some((known, _)) = NAMES.iter().find(is) else {
+            let e = OPTION.broken(format!("there is no option `{}`", name.escape_debug()));
+            let all: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+            return Err(e.with_hint(format!("name one of these: {}", all.join(", "))));
+        };
+        let value = value.into();
+        if *known == "anon" && !["true", "false"].iter().any(|v| value.eq_ignore_ascii_case(v)) {
+            return Err(OPTION.broken("`anon` is `true` or `false`"));
+        }
+        self.said.insert(known, value);
+        Ok(self)
+    }
+
+    /// What stands for the environment.
+    #[cfg(test)]
+    pub(super) fn in_environment(mut self, all: &[(&str, &str)]) -> StoreOptions {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        self.environment = Some(all.iter().map(own).collect());
+        self
+    }
+
+    /// What was said.
+    pub(super) fn said(&self, name: &str) -> Option<&str> {
+        self.said.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// What the environment says.
+    pub(super) fn env(&self, name: &str) -> Option<String> {
+        let value = match &self.environment {
+            Some(all) => all.get(name).cloned(),
+            None => std::env::var(name).ok(),
+        };
+        value.filter(|value| !value.is_empty())
+    }
+
+    /// What was said, else the first of these that the environment says.
+    pub(super) fn find(&self, name: &str, vars: &[&str]) -> Option<String> {
+        let from_env = || vars.iter().find_map(|var| self.env(var));
+        self.said(name).map(str::to_owned).or_else(from_env)
+    }
+
+    /// Whether requests are not to be signed.
+    pub(super) fn is_anonymous(&self) -> bool {
+        self.said("anon").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// Whether the machine itself may be asked who it is.
+    pub(super) fn asks_machine(&self) -> bool {
+        self.environment.is_none()
+    }
+
+    /// A file below the user's own folder.
+    pub(super) fn home(&self, path: &str) -> Option<std::path::PathBuf> {
+        let home = self.env("HOME").or_else(|| self.env("USERPROFILE"))?;
+        Some(std::path::Path::new(&home).join(path))
+    }
+}
+
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.said.keys()).finish()
+    }
+}
+
+/// An endpoint, which ends without a slash.
+pub(super) fn endpoint(text: &str) -> Result<Url> {
+    let whole = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
+    let place = |e: holdall_core::Error| e.within("the endpoint");
+    let url = Url::parse(&whole).map_err(place)?;
+    let path = url.path().trim_end_matches('/').to_owned();
+    Ok(url.with_target(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_have_names_and_show_no_values() {
+        let options = StoreOptions::alone().with("aws_access_key_id", "AKIA").unwrap();
+        let options = options.with("secret", "s3cr3t").unwrap();
+        assert_eq!(options.said("key"), Some("AKIA"));
+        assert_eq!(format!("{options:?}"), r#"{"key", "secret"}"#);
+        let e = StoreOptions::new().with("sekret", "x").unwrap_err();
+        assert_eq!(e.code(), "stores/option");
+        assert!(e.hint().unwrap().contains("endpoint_url"), "{e}");
+        assert_eq!(StoreOptions::new().with("anon", "maybe").unwrap_err().code(), "stores/option");
+    }
+}

@@ -1,0 +1,63 @@
+//! What it means that a store refuses.
+
+use super::rules::{CREDENTIALS, DENIED, NO_BUCKET, NO_OBJECT, REGION};
+use super::xml;
+use crate::http::{Answer, Failed};
+use holdall_core::error::Shown as _;
+
+/// The failure that an answer is, by the code that it has in a header or in its XML; nothing where its status says all. `how` is how credentials are
+/// said.
+pub(super) fn refusal(
+    answer: &Answer,
+    body: &[u8],
+    store: &str,
+    is_signed: bool,
+    how: &'static str,
+) -> Option<Failed> {
+    let of_header = ["x-ms-error-code", "x-error-code"].iter().find_map(|name| answer.header(name));
+    let code = of_header.map(str::to_owned).or_else(|| xml::find(body, "Code"));
+    let code = code.unwrap_or_default();
+    let status = answer.status;
+    let said = match code.is_empty() {
+        true => format!("{store} answers with status {status}"),
+        false => format!("{store} answers with `{}`", code.shown()),
+    };
+    let rule = match code.as_str() {
+        "NoSuchKey" | "BlobNotFound" | "EntryNotFound" => &NO_OBJECT,
+        "NoSuchBucket" | "ContainerNotFound" | "RevisionNotFound" | "RepoNotFound" => {
+            // The hub does not tell strangers which repositories there are.
+            if !is_signed && code == "RepoNotFound" {
+                let e = NO_BUCKET.broken(format!("{said}, and no credentials were found"));
+                return Some(e.with_hint(how).into());
+            }
+            &NO_BUCKET
+        }
+        "ExpiredToken"
+        | "TokenRefreshRequired"
+        | "InvalidAccessKeyId"
+        | "SignatureDoesNotMatch"
+        | "InvalidToken"
+        | "AuthenticationFailed"
+        | "InvalidAuthenticationInfo" => &CREDENTIALS,
+        "RequestTimeTooSkewed" => {
+            let e = CREDENTIALS.broken(said);
+            return Some(e.with_hint("the clock of this machine is wrong").into());
+        }
+        "PermanentRedirect"
+        | "AuthorizationHeaderMalformed"
+        | "IllegalLocationConstraintException" => &REGION,
+        _ => match status {
+            401 | 403 => &DENIED,
+            404 => &NO_OBJECT,
+            301 => &REGION,
+            _ => return None,
+        },
+    };
+    let is_denied = rule.code == DENIED.code || rule.code == CREDENTIALS.code;
+    if is_denied && !is_signed {
+        return Some(
+            DENIED.broken(format!("{said}, and no credentials were found")).with_hint(how).into(),
+        );
+    }
+    Some(rule.broken(said).into())
+}

@@ -1,0 +1,269 @@
+//! Files written here that go to an object store when they are whole.
+
+use super::rules::{ADDRESS, ANSWER, READ_ONLY};
+use super::{Address, Stores, open::Store, xml};
+use crate::error::{EXISTS, io};
+use crate::http::{Answer, Client, Failed, Outgoing, Policy, Url, retrying};
+use crate::workers;
+use holdall_core::{Error, Result};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A file that will be in an object store: written to a temporary one first, by whatever writes files, and uploaded by
+/// [`Staged::publish`], whole or not at all. Dropped before, it leaves nothing behind.
+#[derive(Debug)]
+pub struct Staged {
+    address: Address,
+    stores: Stores,
+    policy: Policy,
+    overwrite: bool,
+    path: PathBuf,
+    /// Removed when this is dropped.
+    _folder: tempfile::TempDir,
+}
+
+impl Staged {
+    /// Where the file is written, and read from when it is published: its name is that of the object.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Uploads what was written, in parts where it is large.
+    ///
+    /// # Errors
+    /// Misuse where there is an object that may not be replaced; what the store refuses; Io. Then there is no object, or the old one.
+    pub fn publish(self) -> Result<()> {
+        let name = self.address.to_string();
+        let run = || {
+            let failed = |e| io(e, "reading what is to be uploaded");
+            let file = File::open(&self.path).map_err(failed)?;
+            let len = file.metadata().map_err(failed)?.len();
+            let store = self.stores.store(&self.address, &self.policy)?;
+            let client = Client::new(&self.policy).with_service(store.clone());
+            let url = store.url(&self.address.key)?;
+            store.upload(&Upload { client, url, file, len, overwrite: self.overwrite })
+        };
+        run().map_err(|e| e.in_source(name))
+    }
+}
+
+impl Stores {
+    /// Begins a file that will be at an address.
+    ///
+    /// # Errors
+    /// Misuse where the address names no object, or there is one that may not be replaced; what the store refuses.
+    pub fn stage(&self, text: &str, policy: &Policy, overwrite: bool) -> Result<Staged> {
+        let address = Address::parse(text).map_err(|e| e.in_source(super::shown(text)))?;
+        let shown = address.to_string();
+        let begin = || {
+            let name = address.key.rsplit('/').next().unwrap_or_default();
+            if name.is_empty() {
+                return Err(ADDRESS.broken("it names a folder, not an object"));
+            }
+            let store = self.store(&address, policy)?;
+            store.check_writable()?;
+            if !overwrite && exists(store, &address, policy)? {
+                return Err(EXISTS.broken("the object exists already"));
+            }
+            let folder = tempfile::Builder::new().prefix("holdall-").tempdir();
+            let folder = folder.map_err(|e| io(e, "creating a temporary folder"))?;
+            let (path, policy) = (folder.path().join(name), policy.clone());
+            let (address, stores) = (address.clone(), self.clone());
+            Ok(Staged { address, stores, policy, overwrite, path, _folder: folder })
+        };
+        begin().map_err(|e: Error| e.in_source(shown))
+    }
+}
+
+/// Whether there is an object.
+fn exists(store: Arc<dyn Store>, address: &Address, policy: &Policy) -> Result<bool> {
+    let client = Client::new(policy).with_service(store.clone());
+    let request = Outgoing::new("GET", store.url(&address.key)?, b"")
+        .with("accept-encoding", "identity")
+        .with("range", "bytes=0-0");
+    retrying(&policy.patience, || {
+        let mut answer = client.send(&request)?;
+        match answer.status {
+            // An empty object has no first byte.
+            200 | 206 | 416 => Ok(true),
+            404 => Ok(false),
+            _ => Err(answer.refused()),
+        }
+    })
+}
+
+/// An upload under way.
+pub(super) struct Upload {
+    pub(super) client: Client,
+    pub(super) url: Url,
+    file: File,
+    pub(super) len: u64,
+    pub(super) overwrite: bool,
+}
+
+/// Files up to so many bytes go in one request.
+const WHOLE: u64 = 16 << 20;
+/// Bytes of a part, where there need not be more so that there are not too many.
+const PART: u64 = 16 << 20;
+/// The most parts that are made; stores take 10,000.
+const PARTS: u64 = 9000;
+/// Parts under way at once.
+const AT_ONCE: usize = 4;
+
+impl Upload {
+    /// Whether it goes in one request.
+    pub(super) fn is_small(&self) -> bool {
+        self.len <= WHOLE
+    }
+
+    /// All of it, which is little.
+    pub(super) fn whole(&self) -> Result<Vec<u8>> {
+        self.bytes(0, self.len)
+    }
+
+    fn bytes(&self, from: u64, end: u64) -> Result<Vec<u8>> {
+        let mut out = vec![0; (end - from) as usize];
+        let read = |out: &mut [u8]| {
+            #[cfg(unix)]
+            return std::os::unix::fs::FileExt::read_exact_at(&self.file, out, from);
+            #[cfg(not(unix))]
+            {
+                use std::io::{Read as _, Seek as _};
+                let mut file = self.file.try_clone()?;
+                file.seek(std::io::SeekFrom::Start(from))?;
+                file.read_exact(out)
+            }
+        };
+        read(&mut out).map_err(|e| io(e, "reading what is to be uploaded"))?;
+        Ok(out)
+    }
+
+    /// The address of the object with another query.
+    pub(super) fn with_query(&self, query: &str) -> Url {
+        self.url.with_target(format!("{}?{query}", self.url.path()))
+    }
+
+    /// The answer to a request, which succeeded.
+    pub(super) fn send(&self, request: &Outgoing<'_>) -> Result<Answer> {
+        retrying(&self.client.policy().patience, || {
+            let mut answer = self.client.send(request)?;
+            match answer.status {
+                // Of an upload that goes on: more is to come.
+                200..=299 | 308 => Ok(answer),
+                409 | 412 if !self.overwrite => {
+                    Err(Failed::from(EXISTS.broken("the object exists already")))
+                }
+                _ => Err(answer.refused()),
+            }
+        })
+    }
+
+    /// A request that makes the object, with the header by which it does so only where there is none, unless that may be replaced.
+    pub(super) fn only_new<'a>(
+        &self,
+        name: &'static str,
+        value: &str,
+        request: Outgoing<'a>,
+    ) -> Outgoing<'a> {
+        if self.overwrite { request } else { request.with(name, value) }
+    }
+
+    /// What each part comes to, several at once; `send` is told its number, from 0, and its bytes.
+    pub(super) fn parts<T: Send>(
+        &self,
+        send: impl Fn(u64, &[u8]) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let size = self.part_len();
+        let jobs: Vec<u64> = (0..self.len.div_ceil(size)).collect();
+        let done = Mutex::new(Vec::new());
+        workers::for_each(
+            AT_ONCE,
+            jobs,
+            || (),
+            |(), number| {
+                let bytes = self.bytes(number * size, ((number + 1) * size).min(self.len))?;
+                let told = send(number, &bytes)?;
+                done.lock().unwrap_or_else(PoisonError::into_inner).push((number, told));
+                Ok(())
+            },
+        )?;
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|(number, _)| *number);
+        Ok(done.into_iter().map(|(_, told)| told).collect())
+    }
+
+    /// The same one after the other; `send` is told where each begins.
+    pub(super) fn in_order(&self, mut send: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let size = self.part_len();
+        for number in 0..self.len.div_ceil(size) {
+            let from = number * size;
+            send(from, &self.bytes(from, (from + size).min(self.len))?)?;
+        }
+        Ok(())
+    }
+
+    fn part_len(&self) -> u64 {
+        // Whole mebibytes.
+        PART.max((self.len / PARTS + 1).next_multiple_of(1 << 20))
+    }
+
+    /// A file in parts as S3 takes it: begun, its parts, ended; given up where something fails.
+    pub(super) fn multipart(&self) -> Result<()> {
+        let begun = Outgoing::new("POST", self.with_query("uploads"), b"");
+        let mut answer = self.send(&begun)?;
+        let id = xml::find(&answer.text(64 << 10), "UploadId").filter(|id| !id.is_empty());
+        let Some(id) = id else { return Err(ANSWER.broken("the answer has no id of an upload")) };
+        let id = super::signing::encoded(&id, false);
+        let run = || {
+            let tags = self.parts(|number, bytes| {
+                let query = format!("partNumber={}&uploadId={id}", number + 1);
+                let answer = self.send(&Outgoing::new("PUT", self.with_query(&query), bytes))?;
+                let tag = answer.header("etag").map(str::to_owned);
+                tag.ok_or_else(|| ANSWER.broken("the answer to a part has no `ETag`"))
+            })?;
+            let mut body = String::from("<CompleteMultipartUpload>");
+            for (number, tag) in tags.iter().enumerate() {
+                let tag = tag.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+                let number = number + 1;
+                body.push_str(&format!(
+                    "<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"
+                ));
+            }
+            body.push_str("</CompleteMultipartUpload>");
+            let url = self.with_query(&format!("uploadId={id}"));
+            let request = Outgoing::new("POST", url, body.as_bytes());
+            let request = self.only_new("if-none-match", "*", request);
+            let mut answer = self.send(&request)?;
+            // The status comes before the store has put the parts together.
+            let body = answer.text(64 << 10);
+            match xml::find(&body, "Code") {
+                Some(code)
+                    if matches!(
+                        code.as_str(),
+                        "PreconditionFailed" | "ConditionalRequestConflict"
+                    ) =>
+                {
+                    Err(EXISTS.broken("the object exists already"))
+                }
+                Some(code) => {
+                    let code = code.escape_debug();
+                    Err(ANSWER.broken(format!("the parts are not put together: `{code}`")))
+                }
+                None => Ok(()),
+            }
+        };
+        let done = run();
+        if done.is_err() {
+            // What it fails with is worth less than what failed before.
+            let url = self.with_query(&format!("uploadId={id}"));
+            let _ = self.client.send(&Outgoing::new("DELETE", url, b""));
+        }
+        done
+    }
+}
+
+/// Where nothing is written to.
+pub(super) fn read_only() -> Error {
+    READ_ONLY.broken("the hub takes files by commits")
+}

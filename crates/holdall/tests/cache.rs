@@ -1,0 +1,137 @@
+//! Blocks of files on web servers, kept on the disk.
+#![cfg(feature = "http")]
+
+mod server;
+
+use holdall::cache::BlockCache;
+use holdall::{File, OpenOptions, Role, WriteOptions, Writer};
+use server::{Reply, Server, policy};
+use std::path::{Path, PathBuf};
+
+const LEN: usize = 5 << 20;
+
+/// A file of one tensor.
+fn file(seed: usize) -> Vec<u8> {
+    let options =
+        WriteOptions::new().with_format(holdall::formats::by_name("safetensors").unwrap());
+    let bytes: Vec<u8> = (0..LEN).map(|i| ((i + seed) * 31 >> 3) as u8).collect();
+    let mut writer = Writer::stream(Vec::new(), &options).unwrap();
+    let spec = holdall::TensorSpec::dense("w", holdall::DType::U8, [LEN as u64]);
+    writer.declare(std::slice::from_ref(&spec)).unwrap();
+    writer.add(spec, &[&bytes]).unwrap();
+    writer.finish().unwrap()
+}
+
+fn open(server: &Server, cache: BlockCache) -> File {
+    let options = OpenOptions::new().with_policy(policy()).with_cache(cache);
+    options.open(server.url("/w.safetensors")).unwrap()
+}
+
+#[track_caller]
+fn check(file: &File, bytes: &[u8]) {
+    let whole = file.tensor("w").unwrap().bytes(&Role::Data).unwrap();
+    assert!(whole == bytes[bytes.len() - LEN..]);
+}
+
+fn kept(folder: &Path) -> Vec<PathBuf> {
+    let list = |folder: PathBuf| std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    let folders = list(folder.join("holdall-blocks")).filter(|path| path.is_dir());
+    let mut all: Vec<PathBuf> = folders.flat_map(list).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn what_was_read_once_is_not_fetched_again() {
+    let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
+    let server = Server::of(bytes.clone());
+    check(&open(&server, BlockCache::new(dir.path())), &bytes);
+    assert_eq!(kept(dir.path()).len(), bytes.len().div_ceil(512 << 10));
+    server.forget();
+    check(&open(&server, BlockCache::new(dir.path())), &bytes);
+    // The version is asked for, and nothing else.
+    assert_eq!(server.count().0, 1);
+    // Parts of blocks are right, too, at every seam.
+    let source = open(&server, BlockCache::new(dir.path()));
+    let row = source.tensor("w").unwrap();
+    let at = (512u64 << 10) - 77;
+    let part = row.bytes_range(&Role::Data, at..at + 600_000).unwrap();
+    let start = bytes.len() - LEN + at as usize;
+    assert!(part == bytes[start..start + 600_000]);
+}
+
+#[test]
+fn another_version_is_another_file_and_damage_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    for seed in 0..2 {
+        let bytes = file(seed);
+        let (own, tag) = (bytes.clone(), format!("\"{seed}\""));
+        let server = Server::new(move |r| Reply::file(&own, &tag, r));
+        check(&open(&server, BlockCache::new(dir.path())), &bytes);
+        for (number, path) in kept(dir.path()).into_iter().enumerate() {
+            let mut block = std::fs::read(&path).unwrap();
+            match number % 3 {
+                // As a power cut or a careless hand may leave it.
+                0 => block[7] ^= 1,
+                1 => block.truncate(1000),
+                _ => block.push(0),
+            }
+            std::fs::write(&path, block).unwrap();
+        }
+        check(&open(&server, BlockCache::new(dir.path())), &bytes);
+    }
+    // Without a strong validator nothing is kept.
+    let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
+    let own = bytes.clone();
+    let server = Server::new(move |r| Reply::file(&own, "W/\"1\"", r));
+    check(&open(&server, BlockCache::new(dir.path())), &bytes);
+    assert!(!dir.path().join("holdall-blocks").exists());
+}
+
+#[test]
+fn what_cannot_be_kept_is_read_all_the_same() {
+    let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
+    let server = Server::of(bytes.clone());
+    let none = dir.path().join("none");
+    std::fs::write(&none, "a file, where a folder should be").unwrap();
+    check(&open(&server, BlockCache::new(&none)), &bytes);
+    if Path::new("/dev/full").exists() {
+        check(&open(&server, BlockCache::new("/dev/full")), &bytes);
+    }
+}
+
+#[test]
+fn what_was_used_longest_ago_goes_first_and_nothing_of_others() {
+    let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
+    let server = Server::of(bytes.clone());
+    check(&open(&server, BlockCache::new(dir.path())), &bytes);
+    let old = kept(dir.path());
+    let long_ago = std::time::SystemTime::UNIX_EPOCH;
+    for path in &old {
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(long_ago).unwrap();
+    }
+    let other = dir.path().join("holdall-blocks").join("mine");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("1"), vec![0; 1 << 20]).unwrap();
+    let server = Server::new({
+        let bytes = bytes.clone();
+        move |r| Reply::file(&bytes, "\"new\"", r)
+    });
+    // The first block that a process keeps makes it look.
+    check(&open(&server, BlockCache::new(dir.path()).with_size(2 << 20)), &bytes);
+    let left = old.iter().filter(|path| path.exists()).count();
+    assert!(left < 5 && other.join("1").exists(), "{left} of {}", old.len());
+}
+
+#[test]
+fn many_readers_share_one_cache() {
+    let (bytes, dir) = (file(0), tempfile::tempdir().unwrap());
+    let server = Server::of(bytes.clone());
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            let cache = BlockCache::new(dir.path()).with_size(1 << 20);
+            scope.spawn(|| check(&open(&server, cache), &bytes));
+        }
+    });
+}

@@ -1,0 +1,424 @@
+//! Files in object stores: opened in place, pinned, listed; what is refused, and what is never shown.
+#![cfg(feature = "stores")]
+
+mod server;
+
+use holdall::stores::StoreOptions;
+use holdall::{Error, OpenOptions, Role, WriteOptions, Writer};
+use server::s3::{self, BUCKET, ID, REGION, SECRET, s3};
+use server::{Reply, Server, policy};
+use std::sync::Mutex;
+
+/// Options of a caller who says all that there is to say.
+fn said(server: &Server) -> StoreOptions {
+    let all = [
+        ("endpoint_url", server.url("")),
+        ("region", REGION.into()),
+        ("key", ID.into()),
+        ("secret", SECRET.into()),
+    ];
+    all.into_iter().fold(StoreOptions::alone(), |o, (name, value)| o.with(name, value).unwrap())
+}
+
+fn with(options: StoreOptions) -> OpenOptions {
+    OpenOptions::new().with_policy(policy()).with_store_options(options)
+}
+
+/// A file of one tensor, of so many bytes.
+fn file(name: &str, len: usize) -> Vec<u8> {
+    let options =
+        WriteOptions::new().with_format(holdall::formats::by_name("safetensors").unwrap());
+    let bytes: Vec<u8> = (0..len).map(|i| (i * 31 >> 3) as u8).collect();
+    let mut writer = Writer::stream(Vec::new(), &options).unwrap();
+    let spec = holdall::TensorSpec::dense(name, holdall::DType::U8, [len as u64]);
+    writer.declare(std::slice::from_ref(&spec)).unwrap();
+    writer.add(spec, &[&bytes]).unwrap();
+    writer.finish().unwrap()
+}
+
+#[track_caller]
+fn refused(options: &OpenOptions, address: &str) -> Error {
+    let e = options.open(address).map(|_| ()).unwrap_err();
+    let text = format!("{e} {e:?} {options:?}");
+    for secret in [SECRET, "StringToSign", "hunter2"] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    e
+}
+
+fn put(bucket: &Mutex<s3::Bucket>, key: &str, bytes: Vec<u8>) {
+    bucket.lock().unwrap().objects.insert(key.to_owned(), bytes);
+}
+
+#[test]
+fn an_object_is_opened_in_place_by_signed_requests() {
+    let (server, bucket) = s3();
+    let bytes = file("w", 3 << 20);
+    put(&bucket, "a b/ü+&=#?%41.safetensors", bytes.clone());
+    let address = format!("s3://{BUCKET}/a b/ü+&=#?%41.safetensors");
+    let file = with(said(&server)).open(&address).unwrap();
+    assert_eq!(file.name(), address);
+    assert_eq!(
+        file.tensor("w").unwrap().bytes(&Role::Data).unwrap(),
+        bytes[bytes.len() - (3 << 20)..]
+    );
+    let seen = server.seen();
+    // The first request tells the version, the others are for it alone.
+    assert!(seen[0].header("if-match").is_none());
+    let tag = s3::etag(&bytes);
+    assert!(seen.len() > 1 && seen[1..].iter().all(|r| r.header("if-match") == Some(&tag)));
+    assert!(seen.iter().all(|r| r.header("authorization").is_some()));
+}
+
+#[test]
+fn an_object_that_is_replaced_while_it_is_open_is_an_error() {
+    let (server, bucket) = s3();
+    put(&bucket, "w.safetensors", file("w", 3 << 20));
+    let opened = with(said(&server)).open(format!("s3://{BUCKET}/w.safetensors")).unwrap();
+    put(&bucket, "w.safetensors", file("v", 3 << 20));
+    let e = opened.tensor("w").unwrap().bytes(&Role::Data).map(|_| ()).unwrap_err();
+    assert_eq!(e.code(), "http/changed", "{e}");
+}
+
+#[test]
+fn what_is_refused_says_why_and_shows_no_secret() {
+    let (server, bucket) = s3();
+    put(&bucket, "w.safetensors", file("w", 100));
+    let address = format!("s3://{BUCKET}/w.safetensors");
+    let options = |name: &str, value: &str| with(said(&server).with(name, value).unwrap());
+    for (options, address, code, says) in [
+        (options("key", "other"), address.as_str(), "stores/credentials", "`InvalidAccessKeyId`"),
+        (options("secret", "hunter2"), &address, "stores/credentials", "`SignatureDoesNotMatch`"),
+        (options("token", "old"), &address, "stores/credentials", "`ExpiredToken`"),
+        (options("anon", "true"), &address, "stores/denied", "no credentials were found"),
+        (options("anon", "false"), "s3://models/none", "stores/no-object", "`NoSuchKey`"),
+        (options("anon", "false"), "s3://other/none", "stores/no-bucket", "`NoSuchBucket`"),
+        (options("anon", "false"), "s3://models/none/", "stores/no-object", "nothing below"),
+        (options("anon", "false"), "s3://id:hunter2@models/x", "stores/address", "bucket"),
+        (options("endpoint_url", "http://[::"), &address, "http/url", "endpoint"),
+    ] {
+        server.forget();
+        let e = refused(&options, address);
+        assert_eq!(e.code(), code, "{e}");
+        assert!(e.message().contains(says), "{e}");
+        assert!(e.source_name().is_some_and(|name| name.starts_with("s3://")), "{e}");
+        // Nothing that a second try would change is tried again. (An object that is missing may be a folder.)
+        let asked = server.count().0;
+        assert!(asked <= 1 + usize::from(code == "stores/no-object"), "{asked}: {e}");
+    }
+    // Every request runs under the policy.
+    let strict = OpenOptions::new().with_store_options(said(&server));
+    assert_eq!(refused(&strict, &address).code(), "http/scheme");
+}
+
+#[test]
+fn an_answer_of_an_error_is_read_with_bounds() {
+    let bomb = "<!DOCTYPE a [<!ENTITY b \"bb\">]><Error><Code>&b;</Code></Error>".to_owned();
+    for body in [bomb, "<Error>".repeat(100_000), "x".repeat(1 << 20), String::new()] {
+        let server = Server::new(move |_| Reply::new(403, body.clone()));
+        let e = refused(&with(said(&server)), &format!("s3://{BUCKET}/w"));
+        assert_eq!(e.code(), "stores/denied", "{e}");
+        assert_eq!(e.message(), "S3 answers with status 403");
+    }
+    let server = Server::new(|r| match r.target.contains("list-type") {
+        true => Reply::new(200, "<!DOCTYPE a><ListBucketResult/>"),
+        false => s3::error(404, "NoSuchKey"),
+    });
+    let e = with(said(&server)).list(&format!("s3://{BUCKET}/w/")).unwrap_err();
+    assert_eq!(e.code(), "stores/answer", "{e}");
+}
+
+#[test]
+fn the_region_of_a_bucket_is_learnt() {
+    let (server, bucket) = s3();
+    put(&bucket, "w.safetensors", file("w", 100));
+    let options = said(&server).with("region", "us-east-1").unwrap();
+    let opened = with(options).open(format!("s3://{BUCKET}/w.safetensors")).unwrap();
+    assert_eq!(opened.tensor("w").unwrap().bytes(&Role::Data).unwrap().len(), 100);
+    assert_eq!(server.count().0, 2);
+}
+
+#[test]
+fn a_prefix_is_listed_and_opened_as_a_folder() {
+    let (server, bucket) = s3();
+    for (name, shard) in [("a", "m-1.safetensors"), ("b", "m-2.safetensors")] {
+        put(&bucket, &format!("model/{shard}"), file(name, 1000));
+    }
+    let index = r#"{"weight_map": {"a": "m-1.safetensors", "b": "m-2.safetensors"}}"#;
+    put(&bucket, "model/model.safetensors.index.json", index.into());
+    put(&bucket, "model/other/x&y.txt", b"x".to_vec());
+    put(&bucket, "modelling", b"x".to_vec());
+    let options = with(said(&server));
+    for address in [
+        "s3://models/model/",
+        "s3://models/model",
+        "s3://models/model/model.safetensors.index.json",
+    ] {
+        let opened = options.open(address).unwrap();
+        let names: Vec<String> = opened.tensors().map(|t| t.name().to_owned()).collect();
+        assert_eq!(names, ["a", "b"], "{address}");
+        assert_eq!(opened.tensor("b").unwrap().bytes(&Role::Data).unwrap().len(), 1000);
+    }
+    let listed = |address: &str| -> Vec<String> {
+        options
+            .list(address)
+            .unwrap()
+            .into_iter()
+            .map(|o| format!("{} {}", o.address, o.len))
+            .collect()
+    };
+    let len = file("a", 1000).len();
+    let shards = [1, 2].map(|n| format!("s3://models/model/m-{n}.safetensors {len}"));
+    assert_eq!(listed("s3://models/model/*.safetensors"), shards);
+    assert_eq!(listed("s3://models/model/other/")[0], "s3://models/model/other/x&y.txt 1");
+    assert_eq!(listed("s3://models").len(), 5);
+    assert_eq!(listed("s3://models/none"), [""; 0]);
+    let mut limits = holdall::Limits::default();
+    limits.files = 3;
+    let e = options.clone().with_limits(limits).list("s3://models").unwrap_err();
+    assert_eq!(e.code(), "stores/many", "{e}");
+}
+
+#[test]
+fn google_is_asked_with_a_token_and_pinned_by_generation() {
+    let bytes = file("w", 3 << 20);
+    let own = bytes.clone();
+    let server = Server::new(move |r| {
+        if r.header("authorization") != Some("Bearer hunter2") {
+            return s3::error(401, "AuthenticationRequired");
+        }
+        match r.header("x-goog-if-generation-match").is_none_or(|g| g == "17") {
+            true => Reply::file(&own, "\"v\"", r).with("x-goog-generation", 17),
+            false => s3::error(412, "PreconditionFailed"),
+        }
+    });
+    let options = StoreOptions::alone().with("endpoint_url", server.url("")).unwrap();
+    let signed = with(options.clone().with("token", "hunter2").unwrap());
+    let opened = signed.open("gs://bucket/dir/w.safetensors").unwrap();
+    assert_eq!(
+        opened.tensor("w").unwrap().bytes(&Role::Data).unwrap(),
+        bytes[bytes.len() - (3 << 20)..]
+    );
+    let seen = server.seen();
+    assert_eq!(seen[0].target, "/bucket/dir/w.safetensors");
+    assert!(seen[1..].iter().all(|r| r.header("x-goog-if-generation-match") == Some("17")));
+    assert_eq!(refused(&with(options), "gs://bucket/w").code(), "stores/denied");
+}
+
+#[test]
+fn azure_is_asked_with_a_key_or_a_signature_from_the_start() {
+    let bytes = file("w", 3 << 20);
+    let own = bytes.clone();
+    let server = Server::new(move |r| {
+        let has_key = r.header("authorization").is_some_and(|h| h.starts_with("SharedKey acc:"));
+        if !has_key && !r.target.contains("sig=hunter2") {
+            return Reply::new(403, "").with("x-ms-error-code", "AuthenticationFailed");
+        }
+        if r.header("range").is_some_and(|range| range.starts_with("bytes=-")) {
+            return Reply::new(400, "").with("x-ms-error-code", "InvalidHeaderValue");
+        }
+        Reply::file(&own, "\"0x8\"", r)
+    });
+    let options = StoreOptions::alone().with("endpoint_url", server.url("")).unwrap();
+    let options = options.with("account_name", "acc").unwrap();
+    for (name, value) in [("account_key", "aHVudGVyMg=="), ("sas_token", "?sv=1&sig=hunter2")] {
+        let options = with(options.clone().with(name, value).unwrap());
+        server.forget();
+        let opened = options.open("az://container/w.safetensors").unwrap();
+        assert_eq!(
+            opened.tensor("w").unwrap().bytes(&Role::Data).unwrap(),
+            bytes[bytes.len() - (3 << 20)..]
+        );
+        let seen = server.seen();
+        assert!(seen[1..].iter().all(|r| r.header("if-match") == Some("\"0x8\"")));
+        assert!(seen.iter().all(|r| r.target.matches("sig=").count() < 2));
+        assert!(!format!("{opened:?}").contains("hunter2"));
+    }
+    assert_eq!(refused(&with(options), "az://container/w").code(), "stores/denied");
+    let e = refused(&with(StoreOptions::alone()), "az://container/w");
+    assert_eq!(e.code(), "stores/option", "{e}");
+}
+
+/// A hub with one repository, whose files are elsewhere, and whose branch moves on.
+fn hub(commits: [&'static str; 2], bytes: Vec<u8>) -> (Server, Server) {
+    let files = Server::new(move |r| match r.header("authorization") {
+        Some(_) => Reply::new(500, "the token went elsewhere"),
+        None => Reply::file(&bytes, "\"content\"", r),
+    });
+    let base = files.url("");
+    let server = Server::new(move |r| {
+        if r.header("authorization") != Some("Bearer hunter2") {
+            return Reply::new(401, "").with("x-error-code", "RepoNotFound");
+        }
+        if r.target.starts_with("/api/models/org/name/tree/") {
+            let body = r#"[{"type": "directory", "path": "x"}, {"type": "file", "path": "w.safetensors", "size": 5, "lfs": {"size": 5}}]"#;
+            return Reply::new(200, body);
+        }
+        let Some(rest) = r.target.strip_prefix("/org/name/resolve/") else {
+            return Reply::new(404, "");
+        };
+        let (revision, path) = rest.split_once('/').unwrap();
+        let commit = match revision {
+            "main" => commits[r.nth.min(1)],
+            other => other,
+        };
+        match path {
+            "w.safetensors" => {
+                Reply::to(format!("{base}/{commit}?sig=hunter2")).with("x-repo-commit", commit)
+            }
+            _ => Reply::new(404, "").with("x-error-code", "EntryNotFound"),
+        }
+    });
+    (server, files)
+}
+
+#[test]
+fn files_of_the_hub_are_of_one_commit_and_the_token_stays_there() {
+    const COMMITS: [&str; 2] =
+        ["0123456789012345678901234567890123456789", "f123456789012345678901234567890123456789"];
+    let (server, files) = hub(COMMITS, file("w", 3 << 20));
+    let options = StoreOptions::alone().with("endpoint_url", server.url("")).unwrap();
+    let signed = with(options.clone().with("token", "hunter2").unwrap());
+    for address in
+        ["hf://org/name/w.safetensors", "hf://org/name", "hf://org/name@main/w.safetensors"]
+    {
+        let opened = signed.open(address).unwrap();
+        assert_eq!(
+            opened.tensor("w").unwrap().bytes(&Role::Data).unwrap().len(),
+            3 << 20,
+            "{address}"
+        );
+    }
+    let asked: Vec<String> = server.seen().into_iter().map(|r| r.target).collect();
+    let first = format!("/org/name/resolve/{}/w.safetensors", COMMITS[0]);
+    assert_eq!(asked[0], "/org/name/resolve/main/w.safetensors");
+    assert!(asked[1..].iter().any(|target| *target == first), "{asked:?}");
+    assert!(files.seen().iter().all(|r| r.header("authorization").is_none()));
+    assert_eq!(refused(&signed, "hf://org/name/none").code(), "stores/no-object");
+    let e = refused(&with(options), "hf://org/name/w.safetensors");
+    assert_eq!(e.code(), "stores/no-bucket", "{e}");
+    assert!(e.hint().unwrap().contains("HF_TOKEN"), "{e}");
+}
+
+fn convert(options: &OpenOptions, from: &[u8], to: &str, overwrite: bool) -> holdall::Result<()> {
+    let file = options.open_bytes(from.to_vec(), "memory")?;
+    let staged = options.stage(to, overwrite)?;
+    holdall::convert(&file, staged.path(), &holdall::convert::Convert::new(WriteOptions::new()))?;
+    staged.publish()
+}
+
+#[test]
+fn a_file_is_written_whole_or_not_at_all() {
+    let (server, bucket) = s3();
+    let options = with(said(&server));
+    for (len, is_large) in [(1000, false), (20 << 20, true)] {
+        let from = file("w", len);
+        let to = format!("s3://{BUCKET}/out/{len}.safetensors");
+        server.forget();
+        convert(&options, &from, &to, false).unwrap();
+        let parts = server.seen().iter().filter(|r| r.target.contains("partNumber")).count();
+        assert_eq!(parts, if is_large { 2 } else { 0 });
+        assert_eq!(bucket.lock().unwrap().objects[&format!("out/{len}.safetensors")], from);
+        // Create-only, unless it may be replaced.
+        assert_eq!(convert(&options, &from, &to, false).unwrap_err().code(), "write/exists");
+        let other = file("v", len);
+        convert(&options, &other, &to, true).unwrap();
+        assert_eq!(bucket.lock().unwrap().objects[&format!("out/{len}.safetensors")], other);
+        // Another is faster.
+        let to = format!("s3://{BUCKET}/race/{len}.safetensors");
+        let staged = options.stage(&to, false).unwrap();
+        std::fs::write(staged.path(), &from).unwrap();
+        put(&bucket, &format!("race/{len}.safetensors"), b"first".to_vec());
+        let path = staged.path().to_owned();
+        assert_eq!(staged.publish().unwrap_err().code(), "write/exists");
+        assert_eq!(bucket.lock().unwrap().objects[&format!("race/{len}.safetensors")], b"first");
+        assert!(!path.exists() && bucket.lock().unwrap().uploads.is_empty());
+    }
+    let staged = options.stage("s3://models/none.zt", false).unwrap();
+    drop(staged);
+    for (address, code) in [
+        ("s3://models/", "stores/address"),
+        ("hf://o/n/w", "stores/read-only"),
+        ("s3://other/w", "stores/no-bucket"),
+    ] {
+        let e = options.stage(address, true).and_then(|staged| {
+            std::fs::write(staged.path(), b"x").unwrap();
+            staged.publish()
+        });
+        assert_eq!(e.unwrap_err().code(), code, "{address}");
+    }
+}
+
+#[test]
+fn an_upload_that_fails_is_given_up() {
+    let inner: Mutex<s3::Bucket> = Mutex::default();
+    let server = Server::new(move |r| match r.target.contains("partNumber=2&") {
+        true if r.nth == 0 => s3::error(503, "SlowDown"),
+        true => s3::error(403, "AccessDenied"),
+        false => s3::answer(r, &mut inner.lock().unwrap()),
+    });
+    let options = with(said(&server));
+    let e = convert(&options, &file("w", 20 << 20), "s3://models/w.safetensors", true).unwrap_err();
+    assert_eq!(e.code(), "stores/denied", "{e}");
+    let seen = server.seen();
+    let last = seen.last().unwrap();
+    assert!(last.method == "DELETE" && last.target.contains("uploadId="), "{last:?}");
+    assert!(seen.iter().all(|r| r.method != "POST" || r.target.ends_with("?uploads")));
+}
+
+#[test]
+fn azure_and_google_are_written_in_blocks_and_sessions() {
+    let bytes = file("w", 20 << 20);
+    let whole: std::sync::Arc<Mutex<Vec<u8>>> = Default::default();
+    let blocks: Mutex<std::collections::BTreeMap<String, Vec<u8>>> = Mutex::default();
+    let own = whole.clone();
+    let azure = Server::new(move |r| {
+        let query = r.target.split_once('?').map_or("", |(_, query)| query);
+        match (r.method.as_str(), query) {
+            ("PUT", "comp=blocklist") => {
+                let text = String::from_utf8(r.body.clone()).unwrap();
+                let ids = text.split("<Latest>").skip(1).map(|t| t.split('<').next().unwrap());
+                let blocks = blocks.lock().unwrap();
+                *own.lock().unwrap() =
+                    ids.flat_map(|id| blocks[&id.replace('=', "%3D")].clone()).collect();
+                assert_eq!(r.header("if-none-match"), Some("*"));
+                Reply::new(201, "")
+            }
+            ("PUT", query) => {
+                let id = query.split("blockid=").nth(1).unwrap().to_owned();
+                blocks.lock().unwrap().insert(id, r.body.clone());
+                Reply::new(201, "")
+            }
+            _ => Reply::new(404, "").with("x-ms-error-code", "BlobNotFound"),
+        }
+    });
+    let options = StoreOptions::alone().with("endpoint_url", azure.url("")).unwrap();
+    let options =
+        options.with("account_name", "acc").unwrap().with("account_key", "aHVudGVyMg==").unwrap();
+    convert(&with(options), &bytes, "az://c/w.safetensors", false).unwrap();
+    assert!(*whole.lock().unwrap() == bytes);
+
+    let own = whole.clone();
+    let google = Server::new(move |r| match r.method.as_str() {
+        "POST" => {
+            assert_eq!(r.header("x-goog-if-generation-match"), Some("0"));
+            own.lock().unwrap().clear();
+            Reply::new(201, "").with("location", "/b/w.safetensors?upload_id=1")
+        }
+        "PUT" => {
+            let mut whole = own.lock().unwrap();
+            let (range, len) = r.header("content-range").unwrap().split_once('/').unwrap();
+            assert_eq!(
+                range.strip_prefix("bytes ").unwrap().split('-').next().unwrap(),
+                whole.len().to_string()
+            );
+            whole.extend_from_slice(&r.body);
+            Reply::new(if whole.len() < len.parse().unwrap() { 308 } else { 200 }, "")
+        }
+        _ => s3::error(404, "NoSuchKey"),
+    });
+    let options = StoreOptions::alone().with("endpoint_url", google.url("")).unwrap();
+    convert(&with(options.with("token", "t").unwrap()), &bytes, "gs://b/w.safetensors", false)
+        .unwrap();
+    assert!(*whole.lock().unwrap() == bytes);
+}
