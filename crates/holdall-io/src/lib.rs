@@ -55,5 +55,6 @@ static TABLES: &[&[&Rule]] = &[error::RULES, http::rules::RULES];
 
 /// Every rule of this crate and of those below it.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    TABLES.iter().copied().flatten().copied().chain(holdall_core::rules())
+    let own = TABLES.iter().copied().flatten().copied();
+    own.chain(holdall_net::rules()).chain(holdall_core::rules())
 }

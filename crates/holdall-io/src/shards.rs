@@ -31,17 +31,18 @@ const FIRST: [&str; 2] =
 /// Where the files of a model are.
 pub(crate) enum Home {
     Folder(PathBuf),
-    /// An address, up to the last `/`.
-    Web(String),
+    /// An address, up to the last `/`, and what follows the name: `#` and a fragment, or nothing.
+    Web(String, String),
 }
 
 impl Home {
     /// Where the file at `path` is, and its name there.
     pub(crate) fn of(path: &Path) -> (Home, &str) {
         if let Some(url) = crate::http::is_url(path) {
-            let address = url.split(['?', '#']).next().unwrap_or_default();
+            let (address, fragment) = url.split_at(url.find('#').unwrap_or(url.len()));
+            let address = address.split('?').next().unwrap_or_default();
             let (base, name) = address.rsplit_once('/').unwrap_or_default();
-            return (Home::Web(format!("{base}/")), name);
+            return (Home::Web(format!("{base}/"), fragment.to_owned()), name);
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         (Home::Folder(path.parent().unwrap_or(Path::new("")).to_owned()), name)
@@ -101,11 +102,11 @@ impl OpenOptions {
     pub(crate) fn open_model(&self, path: &Path) -> Result<Option<File>> {
         let (home, name) = Home::of(path);
         match &home {
-            Home::Web(_) if name.ends_with(INDEX) => {
+            Home::Web(..) if name.ends_with(INDEX) => {
                 let (source, shown) = self.remote(&path.to_string_lossy())?;
                 return self.of_index(&home, name, &*source, shown).map(Some);
             }
-            Home::Web(_) => return Ok(None),
+            Home::Web(..) => return Ok(None),
             Home::Folder(folder) if name.ends_with(INDEX) && path.is_file() => {
                 return self.of_file(folder, name, path.display().to_string()).map(Some);
             }
@@ -231,7 +232,7 @@ impl OpenOptions {
     /// A file of a model.
     fn shard(&self, home: &Home, name: &str) -> Result<Shard> {
         let (source, shown) = match home {
-            Home::Web(base) => self.remote(&format!("{base}{name}"))?,
+            Home::Web(base, fragment) => self.remote(&format!("{base}{name}{fragment}"))?,
             Home::Folder(folder) => {
                 let path = folder.join(name);
                 let shown = path.display().to_string();

@@ -28,6 +28,8 @@ pub mod records;
 mod repack;
 pub mod salvage;
 mod scan;
+#[cfg(feature = "quic")]
+pub mod serve;
 pub mod sink;
 pub mod source;
 pub mod stats;
