@@ -30,6 +30,7 @@ pub mod select;
 mod shards;
 pub mod sink;
 pub mod source;
+mod stream;
 mod verdict;
 mod views;
 mod work;
@@ -44,6 +45,7 @@ pub use open::{Check, Faults, Io, Open, OpenOptions, fetch_ends, format_of, open
 pub use shards::{is_model_folder, part_name};
 pub use sink::{Durability, FileSink, Sink, StreamSink};
 pub use source::{Access, ByteSource, Terms};
+pub use stream::{Arrived, Arriving};
 pub use verdict::{Strictness, Verdict};
 pub use work::{Cancel, Work};
 pub use writer::{WriteOptions, Writer};

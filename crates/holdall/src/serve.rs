@@ -228,8 +228,6 @@ fn id(meta: &Metadata) -> FileId {
         use std::os::unix::fs::MetadataExt as _;
         add(meta.dev().into());
         add(meta.ino().into());
-        add(u128::from(meta.ctime().cast_unsigned()) << 64
-            | u128::from(meta.ctime_nsec().cast_unsigned()));
     }
     match hasher.finish() {
         Digest::Sha256(bytes) => FileId(bytes),

@@ -329,6 +329,7 @@ fn too_many() -> Error {
 #[cfg(feature = "quic")]
 pub(crate) fn ended(number: u64, text: &str) -> Error {
     match super::Why::from_number(number) {
+        Some(why) if text.is_empty() => why.rule().broken("the server ended the answer"),
         Some(why) => Refusal { why, text: text.to_owned() }.error(),
         None => FAILED.broken(format!("the server ended the connection with number {number}")),
     }

@@ -114,9 +114,9 @@ const STREAM_WINDOW: u32 = 16 << 20;
 /// Bytes of all answers that may be on their way.
 const WINDOW: u32 = 64 << 20;
 /// Sent where nothing else is, so that neither side takes the other for gone.
-const KEEP_ALIVE: Duration = Duration::from_secs(5);
+const KEEP_ALIVE: Duration = Duration::from_secs(3);
 /// After which without a word the other side is gone.
-const GONE: Duration = Duration::from_secs(20);
+const GONE: Duration = Duration::from_secs(10);
 
 impl Remote {
     /// Opens the file at an address.
@@ -255,6 +255,21 @@ impl Remote {
         if arrival.is_whole() {
             return Ok(());
         }
+        let asked = self.ask_on(link, arrival, urgency, each).await;
+        if let Err(Stop::Stalled(_)) = &asked {
+            // The other side may be gone without a word: the next try makes another connection.
+            link.connection.close(VarInt::from_u32(0), b"");
+        }
+        asked.map_err(Failed::from)
+    }
+
+    async fn ask_on(
+        &self,
+        link: &Arc<Link>,
+        arrival: &mut Arrival,
+        urgency: &Urgency,
+        each: &mut dyn FnMut(Piece<'_>) -> Result<()>,
+    ) -> Result<(), Stop> {
         let (mut send, mut receive) =
             self.in_time(link.connection.open_bi()).await?.map_err(|e| self.lost(e))?;
         let _asking = urgency.begins(link, VarInt::from(send.id()).into_inner());
@@ -263,7 +278,7 @@ impl Remote {
         // Where the server has reset the stream already, it says why on the other half.
         match sent {
             Ok(()) | Err(WriteError::Stopped(_)) => {}
-            Err(e) => return Err(self.unsent(e)),
+            Err(e) => return Err(self.unsent(e).into()),
         }
         let _ = send.finish();
         loop {
@@ -276,12 +291,12 @@ impl Remote {
     }
 
     /// What comes of a future, if it comes in time.
-    async fn in_time<F: Future>(&self, future: F) -> Result<F::Output, Failed> {
+    async fn in_time<F: Future>(&self, future: F) -> Result<F::Output, Stop> {
         let stall = self.patience.stall;
         timeout(stall, future).await.map_err(|_| {
             let secs = stall.as_secs_f64();
             let host = &self.address.host;
-            Failed::passing(FAILED.broken(format!("{host} sends nothing within {secs} s")))
+            Stop::Stalled(FAILED.broken(format!("{host} sends nothing within {secs} s")))
         })
     }
 
@@ -444,7 +459,7 @@ impl Remote {
     fn unsent(&self, e: WriteError) -> Failed {
         match e {
             WriteError::ConnectionLost(e) => self.lost(e),
-            WriteError::Stopped(code) => ended(code.into_inner(), "it takes no more"),
+            WriteError::Stopped(code) => ended(code.into_inner(), ""),
             e => FAILED.broken("the request cannot be sent").because(e).into(),
         }
     }
@@ -452,9 +467,37 @@ impl Remote {
     fn unread(&self, e: ReadError) -> Failed {
         match e {
             ReadError::ConnectionLost(e) => self.lost(e),
-            ReadError::Reset(code) => ended(code.into_inner(), "it sends no more"),
+            ReadError::Reset(code) => ended(code.into_inner(), ""),
             e => ANSWER.broken("the answer cannot be read").because(e).into(),
         }
+    }
+}
+
+/// Why an answer did not come.
+enum Stop {
+    /// Nothing came for too long.
+    Stalled(Error),
+    Failed(Failed),
+}
+
+impl From<Stop> for Failed {
+    fn from(stop: Stop) -> Failed {
+        match stop {
+            Stop::Stalled(error) => Failed::passing(error),
+            Stop::Failed(failed) => failed,
+        }
+    }
+}
+
+impl From<Failed> for Stop {
+    fn from(failed: Failed) -> Stop {
+        Stop::Failed(failed)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Failed(error.into())
     }
 }
 

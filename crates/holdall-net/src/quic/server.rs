@@ -335,9 +335,12 @@ impl Peer {
         };
         let priority = Arc::new(AtomicI32::new(request.priority));
         lock(&self.priorities).insert(stream, Arc::clone(&priority));
-        if let Ok(_turn) = self.turns.acquire().await {
+        if let Ok(turn) = self.turns.acquire().await {
             self.shared.answering.fetch_add(1, Ordering::AcqRel);
             self.answer(&request, &priority, &mut send).await;
+            drop(turn);
+            // What was sent has not arrived: a server that ends waits for that.
+            let _ = self.taken(send.stopped()).await;
             self.shared.answering.fetch_sub(1, Ordering::AcqRel);
         }
         lock(&self.priorities).remove(&stream);

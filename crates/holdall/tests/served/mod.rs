@@ -14,7 +14,7 @@ pub(crate) fn policy() -> Policy {
     let mut patience = Patience::default();
     patience.pause = Duration::from_millis(1);
     patience.connect = Duration::from_secs(5);
-    patience.stall = Duration::from_secs(5);
+    patience.stall = Duration::from_secs(1);
     Policy::new().with_hosts(Hosts::Any).with_patience(patience)
 }
 
@@ -52,11 +52,20 @@ impl Served {
     /// The server ends as a process does that is killed; another begins at the same place.
     pub(crate) fn restart(&mut self) {
         self.server.take();
-        let log = log(&self.seen);
-        let shelf = Arc::clone(&self.shelf);
-        let (tokens, bounds) = (Tokens::default(), Bounds::default());
-        let server = Server::start(shelf, self.address, &self.identity, tokens, bounds, log);
-        self.server = Some(server.unwrap());
+        for _ in 0..200 {
+            let (log, shelf) = (log(&self.seen), Arc::clone(&self.shelf));
+            let (tokens, bounds) = (Tokens::default(), Bounds::default());
+            let server = Server::start(shelf, self.address, &self.identity, tokens, bounds, log);
+            // The old one's threads may hold the socket for a moment.
+            match server {
+                Ok(server) => {
+                    self.server = Some(server);
+                    return;
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+        panic!("the address stays taken");
     }
 
     pub(crate) fn url(&self, name: &str) -> String {
@@ -69,6 +78,14 @@ impl Served {
 
     pub(crate) fn open(&self, name: &str) -> Result<File> {
         options().open(self.url(name))
+    }
+
+    /// Waits until so many requests were answered.
+    pub(crate) fn settle(&self, count: usize) {
+        let until = std::time::Instant::now() + Duration::from_secs(5);
+        while self.seen.lock().unwrap().len() < count && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Bytes that were sent in all.
