@@ -3,6 +3,7 @@
 
 mod served;
 
+use holdall::TensorRecords as _;
 use holdall::serve::{Bounds, Entry, FileId, Files, Shelf, Tokens};
 use holdall::{
     Algorithm, Bytes, DType, Error, File, LoadOptions, OpenOptions, Role, TensorSpec, WriteOptions,
@@ -244,6 +245,46 @@ fn a_name_never_leads_out() {
     }
     let twice = [inside.join("deep/model.zt"), inside.join("deep/model.zt")];
     assert_eq!(Files::new(twice).unwrap_err().code(), "net/serve");
+}
+
+#[test]
+fn several_peers_read_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zt");
+    model(&path, 6, 400_000);
+    let served = Served::new([&path]);
+    std::thread::scope(|scope| {
+        for peer in 0..8 {
+            let served = &served;
+            scope.spawn(move || {
+                let file = served.open("model.zt").unwrap();
+                for at in (0..6).map(|n| (n + peer) % 6) {
+                    assert_eq!(bytes_of(&file, at).unwrap(), noise(400_000, at as u64 + 1));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn records_are_read_over_quic() {
+    let served = Served::new([corpus()]);
+    let mut count = 0;
+    for name in ["strings", "optional", "union", "inline", "ragged"] {
+        let name = format!("metatensor/made-{name}.mt");
+        let local = holdall::open(corpus().join(&name)).unwrap();
+        let remote = served.open(&format!("accept/{name}")).unwrap();
+        for (local, remote) in local.tensors().zip(remote.tensors()) {
+            let (Ok(local), Ok(remote)) = (local.records(), remote.records()) else { continue };
+            for at in 0..local.len() {
+                let value =
+                    |records: &holdall::Records| records.record(at).unwrap().to_value().unwrap();
+                assert_eq!(value(&remote), value(&local), "{name}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 5, "{count}");
 }
 
 #[test]
