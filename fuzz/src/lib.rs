@@ -154,6 +154,14 @@ pub static TARGETS: &[Target] = &[
         runs: 100_000,
     },
     Target {
+        name: "stream_frames",
+        run: stream_frames::run,
+        seeds: &["fuzz/seeds/http"],
+        of_file: stream_frames::seeds,
+        form: Form::Bytes,
+        runs: 100_000,
+    },
+    Target {
         name: "http_texts",
         run: http_texts::run,
         seeds: &["fuzz/seeds/http"],

@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Shrink(crate::links::shrink::ShrinkArgs),
     #[cfg(all(feature = "http", feature = "carton"))]
     Fetch(crate::links::fetch::FetchArgs),
+    #[cfg(feature = "quic")]
+    Serve(crate::serve::ServeArgs),
     /// List the formats this build reads and writes
     Formats,
     Rules(crate::rules::RulesArgs),

@@ -31,6 +31,8 @@ mod records;
 mod rules;
 mod salvage;
 mod schema;
+#[cfg(feature = "quic")]
+mod serve;
 mod session;
 mod signals;
 mod verify;
@@ -93,6 +95,8 @@ fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Shrink(args) => links::shrink::run(session, &args),
         #[cfg(all(feature = "http", feature = "carton"))]
         Command::Fetch(args) => links::fetch::run(session, &args),
+        #[cfg(feature = "quic")]
+        Command::Serve(args) => serve::run(session, &args),
         Command::Salvage(args) => salvage::run(session, &args),
         Command::Formats => formats::run(session),
         Command::Rules(args) => rules::run(session, &args),

@@ -51,8 +51,9 @@ impl OpenOptions {
         is_many: bool,
     ) -> Result<Option<Arc<dyn ByteSource>>> {
         let folder = match home {
-            Home::Web(base) => {
-                return self.remote(&format!("{base}{name}")).map(|(source, _)| Some(source));
+            Home::Web(base, fragment) => {
+                let address = format!("{base}{name}{fragment}");
+                return self.remote(&address).map(|(source, _)| Some(source));
             }
             Home::Folder(folder) => folder,
         };

@@ -48,6 +48,17 @@ impl File {
         File(Arc::new(Inner { index, sources, options, io, name, warnings }))
     }
 
+    /// The same file, whose reads have that priority where there is a choice: see [`ByteSource::with_priority`].
+    pub(crate) fn with_priority(&self, priority: i32) -> File {
+        let own = self.all_sources().iter();
+        let all: Vec<_> = own.filter_map(|source| source.with_priority(priority)).collect();
+        if all.len() < self.all_sources().len() {
+            return self.clone();
+        }
+        let sources = Sources::new(all, self.index());
+        File::new(self.index().clone(), sources, &self.0.options, self.0.io, self.0.name.clone())
+    }
+
     /// The table of contents.
     pub fn index(&self) -> &Index {
         &self.0.index

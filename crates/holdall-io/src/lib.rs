@@ -33,6 +33,7 @@ mod shards;
 pub mod sink;
 pub mod source;
 pub mod stores;
+mod stream;
 mod verdict;
 mod views;
 mod work;
@@ -47,6 +48,7 @@ pub use open::{Check, Faults, Io, Open, OpenOptions, fetch_ends, format_of, open
 pub use shards::{is_model_folder, part_name};
 pub use sink::{Durability, FileSink, Sink, StreamSink};
 pub use source::{Access, ByteSource, Terms};
+pub use stream::{Arrived, Arriving};
 pub use verdict::{Strictness, Verdict};
 pub use work::{Cancel, Work};
 pub use writer::{WriteOptions, Writer};
@@ -58,5 +60,6 @@ static TABLES: &[&[&Rule]] = &[error::RULES, http::rules::RULES, stores::rules::
 
 /// Every rule of this crate and of those below it.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    TABLES.iter().copied().flatten().copied().chain(holdall_core::rules())
+    let own = TABLES.iter().copied().flatten().copied();
+    own.chain(holdall_net::rules()).chain(holdall_core::rules())
 }

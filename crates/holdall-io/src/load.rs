@@ -81,6 +81,11 @@ impl Loaded {
         (0..self.tensors.len()).map(|at| LoadedTensor { loaded: self, at })
     }
 
+    /// Number `at` of them, which there is.
+    pub(crate) fn at(&self, at: usize) -> LoadedTensor<'_> {
+        LoadedTensor { loaded: self, at }
+    }
+
     /// The tensor of that name, if it was loaded.
     pub fn get(&self, name: &str) -> Option<LoadedTensor<'_>> {
         let position = self.index.position(name)?;

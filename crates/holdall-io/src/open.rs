@@ -221,6 +221,9 @@ impl OpenOptions {
     /// What is at an address on the web, and how it is named in errors.
     #[cfg(feature = "http")]
     pub fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {
+        if crate::http::is_served(url) {
+            return self.served(url);
+        }
         let source = match crate::stores::is_address(url) {
             #[cfg(feature = "stores")]
             true => self.stores.open(url, &self.policy)?,
@@ -242,10 +245,27 @@ impl OpenOptions {
     /// Unsupported: `http/not-built`.
     #[cfg(not(feature = "http"))]
     pub fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {
+        if crate::http::is_served(url) {
+            return self.served(url);
+        }
         if crate::stores::is_address(url) {
             return Err(no_stores(url));
         }
         Err(crate::http::rules::NOT_BUILT.broken("this build does not open addresses on the web"))
+    }
+
+    /// What another Holdall serves, and how it is named in errors.
+    #[cfg(feature = "quic")]
+    fn served(&self, address: &str) -> Result<(Arc<dyn ByteSource>, String)> {
+        let source = crate::source::QuicSource::open(address, &self.policy)?;
+        let name = source.name();
+        Ok((Arc::new(source), name))
+    }
+
+    #[cfg(not(feature = "quic"))]
+    fn served(&self, _: &str) -> Result<(Arc<dyn ByteSource>, String)> {
+        let rule = &holdall_net::rules::NOT_BUILT;
+        Err(rule.broken("this build does not open `holdall://` addresses"))
     }
 
     /// What an object store has below a prefix, or what of it matches a pattern: `s3://bucket/model/*.safetensors`.
@@ -452,6 +472,11 @@ const FIRST_TOUCH: u64 = 4 << 10;
 /// Fetches what most formats want to see first.
 pub fn fetch_ends(source: &dyn ByteSource, window: &mut Window) -> Result<()> {
     let len = source.len();
+    let came = source.came();
+    if !came.is_empty() {
+        came.into_iter().for_each(|(at, bytes)| window.add(at, bytes));
+        return Ok(());
+    }
     let first = 0..len.min(FIRST_TOUCH);
     let at_hand = match source.local() {
         Some(local) => local.is_mapped() && !local.is_cold(first.clone()),

@@ -31,19 +31,24 @@ const FIRST: [&str; 2] =
 /// Where the files of a model are.
 pub(crate) enum Home {
     Folder(PathBuf),
-    /// An address, up to the last `/`.
-    Web(String),
+    /// An address, up to the last `/`, and what follows the name: `#` and a fragment, or nothing.
+    Web(String, String),
 }
 
 impl Home {
     /// Where the file at `path` is, and its name there.
     pub(crate) fn of(path: &Path) -> (Home, &str) {
         if let Some(url) = crate::http::is_url(path) {
-            // In keys of object stores these are characters like others.
-            let ends: &[char] = if crate::stores::is_address(url) { &[] } else { &['?', '#'] };
-            let address = url.split(ends).next().unwrap_or_default();
+            // In keys of object stores `?` and `#` are characters like others.
+            let is_key = crate::stores::is_address(url);
+            let end = if is_key { None } else { url.find('#') };
+            let (address, fragment) = url.split_at(end.unwrap_or(url.len()));
+            let address = match is_key {
+                true => address,
+                false => address.split('?').next().unwrap_or_default(),
+            };
             let (base, name) = address.rsplit_once('/').unwrap_or_default();
-            return (Home::Web(format!("{base}/")), name);
+            return (Home::Web(format!("{base}/"), fragment.to_owned()), name);
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         (Home::Folder(path.parent().unwrap_or(Path::new("")).to_owned()), name)
@@ -53,14 +58,14 @@ impl Home {
     fn join(&self, name: &str) -> PathBuf {
         match self {
             Home::Folder(folder) => folder.join(name),
-            Home::Web(base) => PathBuf::from(format!("{base}{name}")),
+            Home::Web(base, fragment) => PathBuf::from(format!("{base}{name}{fragment}")),
         }
     }
 
     fn shown(&self) -> String {
         match self {
             Home::Folder(folder) => folder.display().to_string(),
-            Home::Web(base) => base.clone(),
+            Home::Web(base, _) => base.clone(),
         }
     }
 }
@@ -68,7 +73,7 @@ impl Home {
 /// The folder that an address of an object store is.
 #[cfg(feature = "stores")]
 fn folder_of(address: &str) -> Home {
-    Home::Web(format!("{}/", address.trim_end_matches('/')))
+    Home::Web(format!("{}/", address.trim_end_matches('/')), String::new())
 }
 
 /// A file of a model: where its bytes come from, and what it contains.
@@ -124,17 +129,17 @@ impl OpenOptions {
     pub(crate) fn open_model(&self, path: &Path) -> Result<Option<File>> {
         let (home, name) = Home::of(path);
         match &home {
-            Home::Web(_) if name.ends_with(INDEX) => {
+            Home::Web(..) if name.ends_with(INDEX) => {
                 let (source, shown) = self.remote(&path.to_string_lossy())?;
                 return self.of_index(&home, name, &*source, shown).map(Some);
             }
             #[cfg(feature = "stores")]
-            Home::Web(base) if crate::stores::is_address(base) => {
+            Home::Web(base, _) if crate::stores::is_address(base) => {
                 let text = path.to_string_lossy();
                 let is_folder = crate::stores::is_folder(&text);
                 return is_folder.then(|| self.open_folder(&folder_of(&text))).transpose();
             }
-            Home::Web(_) => return Ok(None),
+            Home::Web(..) => return Ok(None),
             Home::Folder(folder) if name.ends_with(INDEX) && path.is_file() => {
                 return self.of_file(folder, name, path.display().to_string()).map(Some);
             }
@@ -161,7 +166,7 @@ impl OpenOptions {
         match home {
             Home::Folder(folder) => files(folder),
             #[cfg(feature = "stores")]
-            Home::Web(base) => {
+            Home::Web(base, _) => {
                 let base = crate::stores::shown(base);
                 let own = |listed: &crate::stores::Listed| {
                     let name = listed.address.strip_prefix(base.as_str())?.to_owned();
@@ -175,7 +180,7 @@ impl OpenOptions {
                 Ok(all.iter().filter_map(own).collect())
             }
             #[cfg(not(feature = "stores"))]
-            Home::Web(_) => Ok(Vec::new()),
+            Home::Web(..) => Ok(Vec::new()),
         }
     }
 
@@ -192,7 +197,7 @@ impl OpenOptions {
         if let Some(name) = chosen {
             return match home {
                 Home::Folder(folder) => self.of_file(folder, name, shown),
-                Home::Web(base) => {
+                Home::Web(base, _) => {
                     let (source, _) = self.remote(&format!("{base}{name}"))?;
                     self.of_index(home, name, &*source, shown)
                 }
@@ -214,7 +219,7 @@ impl OpenOptions {
             // Which may be in folders of it.
             [] => match home {
                 Home::Folder(folder) => self.open_arrays(folder),
-                Home::Web(_) => {
+                Home::Web(..) => {
                     let message = "the folder has no file of tensors, and no index of them";
                     Err(NO_MODEL.broken(message).in_source(shown))
                 }
@@ -305,7 +310,7 @@ impl OpenOptions {
     /// A file of a model.
     fn shard(&self, home: &Home, name: &str) -> Result<Shard> {
         let (source, shown) = match home {
-            Home::Web(base) => self.remote(&format!("{base}{name}"))?,
+            Home::Web(base, fragment) => self.remote(&format!("{base}{name}{fragment}"))?,
             Home::Folder(folder) => {
                 let path = folder.join(name);
                 let shown = path.display().to_string();

@@ -30,6 +30,8 @@ pub mod records;
 mod repack;
 pub mod salvage;
 mod scan;
+#[cfg(feature = "quic")]
+pub mod serve;
 pub mod sink;
 pub mod source;
 pub mod stats;
@@ -61,9 +63,9 @@ pub use holdall_io::group;
 /// Choosing tensors by name, and naming them anew.
 pub use holdall_io::select;
 pub use holdall_io::{
-    Access, ByteSource, Cancel, Check, Durability, ElementType, Faults, File, FileSink, Io,
-    LoadOptions, Loaded, LoadedMemory, LoadedTensor, Number, Pieces, Place, Sink, StreamSink,
-    Tensor, Terms, Work, WriteOptions, Writer, format_of,
+    Access, Arrived, Arriving, ByteSource, Cancel, Check, Durability, ElementType, Faults, File,
+    FileSink, Io, LoadOptions, Loaded, LoadedMemory, LoadedTensor, Number, Pieces, Place, Sink,
+    StreamSink, Tensor, Terms, Work, WriteOptions, Writer, format_of,
     group::{Group, groups},
     is_model_folder,
     items::Sharing,

@@ -194,8 +194,13 @@ fn the_snippets_run() {
 #[test]
 fn every_snippet_in_the_docs_is_of_a_program_that_runs() {
     let example = |name| std::fs::read_to_string(root().join("crates/holdall/examples").join(name));
-    let names =
-        ["guide.rs", "make_example.rs", "dataset.rs", "../../holdall-derive/examples/mirror.rs"];
+    let names = [
+        "guide.rs",
+        "make_example.rs",
+        "dataset.rs",
+        "../../holdall-derive/examples/mirror.rs",
+        "../../holdall-net/examples/first_layer.rs",
+    ];
     let programs = names.map(|name| example(name).unwrap());
     let mut count = 0;
     for (path, text) in documents() {

@@ -25,6 +25,7 @@ pub mod roundtrip;
 pub mod runner_frames;
 pub mod schema_evolution;
 pub mod schema_layout;
+pub mod stream_frames;
 pub mod views_dense;
 pub mod views_described;
 pub mod views_quantized;

@@ -1,6 +1,36 @@
 //! Which IP addresses are public: those that a stranger's link may make us connect to.
 
+#[cfg(feature = "quic")]
+use super::Hosts;
+#[cfg(feature = "quic")]
+use super::rules::PRIVATE_HOST;
+#[cfg(feature = "quic")]
+use holdall_core::Result;
+#[cfg(feature = "quic")]
+use std::net::SocketAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The addresses of a host that may be connected to.
+///
+/// # Errors
+/// [`PRIVATE_HOST`]; `net/failed`, where the host is not found.
+#[cfg(feature = "quic")]
+pub(crate) fn of(host: &str, port: u16, hosts: Hosts) -> Result<Vec<SocketAddr>> {
+    use std::net::ToSocketAddrs as _;
+    let failed = &holdall_net::rules::FAILED;
+    let found = (host, port).to_socket_addrs();
+    let found = found.map_err(|e| failed.broken(format!("the host {host} is not found: {e}")))?;
+    let all: Vec<SocketAddr> = found.collect();
+    let is_allowed = |a: &SocketAddr| hosts == Hosts::Any || is_public(a.ip());
+    let allowed: Vec<SocketAddr> = all.iter().copied().filter(is_allowed).collect();
+    match (allowed.is_empty(), all.first()) {
+        (true, Some(refused)) => Err(PRIVATE_HOST.broken(format!(
+            "the host {host} has the address {}, which is not public",
+            refused.ip()
+        ))),
+        _ => Ok(allowed),
+    }
+}
 
 /// Whether the address belongs to the public internet. What is not is the machine itself, networks behind
 /// it, ranges without owners, and ways to write such an address as another.

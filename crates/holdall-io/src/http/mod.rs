@@ -8,7 +8,7 @@
 pub mod rules;
 
 #[cfg(feature = "http")]
-mod address;
+pub(crate) mod address;
 #[cfg(feature = "http")]
 mod answer;
 #[cfg(feature = "http")]
@@ -41,6 +41,10 @@ use std::path::Path;
 
 /// A file's name as it may be printed: of an address on the web without what may be secret in it.
 pub fn shown(path: &Path) -> String {
+    #[cfg(feature = "quic")]
+    if let Some(Ok(address)) = is_url(path).map(holdall_net::quic::Address::parse) {
+        return address.to_string();
+    }
     if let Some(url) = is_url(path) {
         if crate::stores::is_address(url) {
             return crate::stores::shown(url);
@@ -51,11 +55,16 @@ pub fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The text of `path` where it is an address rather than the name of a file: it begins with `http://` or `https://`, or
-/// with the scheme of an object store, in letters of any case.
+/// Whether an address is one of a file that another Holdall serves.
+pub fn is_served(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("holdall"))
+}
+
+/// The text of `path` where it is an address rather than the name of a file: it begins with `http://`, `https://` or
+/// `holdall://`, or with the scheme of an object store, in letters of any case.
 pub fn is_url(path: &Path) -> Option<&str> {
     let text = path.to_str()?;
     let (scheme, _) = text.split_once("://")?;
-    let known = ["http", "https"].iter().any(|s| scheme.eq_ignore_ascii_case(s));
+    let known = ["http", "https", "holdall"].iter().any(|s| scheme.eq_ignore_ascii_case(s));
     (known || crate::stores::is_scheme(scheme)).then_some(text)
 }

@@ -41,7 +41,7 @@ impl FileSource {
     }
 
     /// The open file.
-    pub(crate) fn as_file(&self) -> &File {
+    pub fn as_file(&self) -> &File {
         &self.file
     }
 

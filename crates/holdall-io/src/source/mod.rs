@@ -8,6 +8,8 @@ mod local;
 #[allow(unsafe_code)] // The memory map: the one place in the workspace that needs it.
 mod map;
 mod memory;
+#[cfg(feature = "quic")]
+mod quic;
 mod slice;
 
 pub(crate) use chunked::ChunkedSource;
@@ -20,11 +22,14 @@ pub use http::HttpSource;
 pub use local::Local;
 pub use map::MapSource;
 pub use memory::MemorySource;
+#[cfg(feature = "quic")]
+pub use quic::QuicSource;
 pub use slice::SliceSource;
 
 use bytes::Bytes;
 use holdall_core::{Result, Stop, Warning, Window};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes that can be read by position: a file, a map, memory, a web server, whatever you have.
 ///
@@ -86,6 +91,23 @@ pub trait ByteSource: Send + Sync {
     /// What is odd about the place that the bytes come from: it is told with what is odd about the file.
     fn warnings(&self) -> Vec<Warning> {
         Vec::new()
+    }
+
+    /// Bytes that came unasked when the source was opened, where a decoder finds the index: where they are, and they.
+    fn came(&self) -> Vec<(u64, Bytes)> {
+        Vec::new()
+    }
+
+    /// The same bytes, whose reads are answered before those with lower numbers and after those with higher ones; those of
+    /// this source are at 0. Nothing, where no order can be asked for.
+    fn with_priority(&self, priority: i32) -> Option<Arc<dyn ByteSource>> {
+        let _ = priority;
+        None
+    }
+
+    /// Gives another number to what is under way and to what comes: see [`ByteSource::with_priority`].
+    fn set_priority(&self, priority: i32) {
+        let _ = priority;
     }
 
     /// The local file under the source, where there is one: it can do more.

@@ -57,7 +57,7 @@ def open(
 
     Args:
         source: A path; a file inside a package, ``"model.carton!/model/weights.zt"``; or an address
-            (``https://…``, ``s3://…``, ``gs://…``, ``az://…``, ``hf://owner/name/path``), which is read by ranges. Or the file itself as ``bytes`` (not copied), ``bytearray``,
+            (``https://…``, ``holdall://…``, ``s3://…``, ``gs://…``, ``az://…``, ``hf://owner/name/path``), which is read by ranges. Or the file itself as ``bytes`` (not copied), ``bytearray``,
             ``memoryview``; or an object with ``read``, of which everything is read.
         io: How bytes are fetched: ``"map"`` maps the file, ``"read"`` reads by position, ``"direct"`` reads
             past the system's cache; ``"auto"`` maps on local disks and reads on network file systems.

@@ -1,0 +1,248 @@
+//! `holdall serve`.
+
+use crate::exit::{Failure, Status};
+use crate::output::as_json;
+use crate::output::text::printable;
+use crate::session::Session;
+use clap::{Args, ValueEnum};
+use holdall::plain::Plain;
+use holdall::serve::http::{HttpOptions, HttpServer, encoded};
+use holdall::serve::rules::{IDENTITY, TOKEN};
+use holdall::serve::{Access, Bounds, Files, Identity, Log, Server, Shelf, Tokens};
+use holdall::{Result, fields};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Serve files and folders to other machines, read-only: over QUIC (`holdall://…`) and HTTP
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall serve model.zt                            to this machine alone
+  holdall serve models --listen 0.0.0.0:4433 --token-file tokens --identity server.key
+  holdall inspect 'holdall://TOKEN@host:4433/models/model.zt#sha256=…'
+
+Files are asked for by the name of what was given, and what is in it: `models/a/b.zt`. Nothing else can be read,
+nor what begins with a dot. SIGINT and SIGTERM end the server once answers on their way are sent, at most 10 seconds later.")]
+pub(crate) struct ServeArgs {
+    /// Files and folders
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+
+    /// Where to listen: UDP for QUIC and TCP for HTTP, at the same port; 0 for any
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433")]
+    listen: SocketAddr,
+
+    /// Serve over one of them: quic or http
+    #[arg(long, value_name = "WHICH", hide_possible_values = true)]
+    only: Option<Only>,
+
+    /// The key that the certificate is made of, so that addresses stay the same; written where it is not there
+    #[arg(long, value_name = "FILE", conflicts_with = "certificate")]
+    identity: Option<PathBuf>,
+
+    /// A certificate from an authority, in PEM, with those that lead to it
+    #[arg(long, value_name = "FILE", requires = "key")]
+    certificate: Option<PathBuf>,
+
+    /// The key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+
+    /// Ask clients for one of the tokens in this file, one a line
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// Let pages of this origin read what is served over HTTP; '*' for all
+    #[arg(long, value_name = "ORIGIN")]
+    cors: Option<String>,
+
+    /// Clients at once, over each of the two
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    clients: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Only {
+    Quic,
+    Http,
+}
+
+/// The longest that answers on their way are waited for.
+const GRACE: Duration = Duration::from_secs(10);
+/// The longest file of tokens or keys.
+const SMALL: u64 = 1 << 20;
+
+/// Serves until a signal comes.
+pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure> {
+    let files = Files::new(&args.paths)?.with_limits(session.global.limits());
+    let files: Arc<dyn Shelf> = Arc::new(files);
+    let tokens = match &args.token_file {
+        Some(path) => tokens(path).map_err(|e| e.in_source(path.display()))?,
+        None => Tokens::default(),
+    };
+    let mut bounds = Bounds::default();
+    bounds.clients = args.clients;
+    let log = log(session);
+    if !args.listen.ip().is_loopback() && tokens.is_open() {
+        session.warn("without `--token-file` whoever reaches the address can read what is served");
+    }
+    // Before anything is announced.
+    let ended = ended();
+
+    let mut listen = args.listen;
+    let mut http = None;
+    if args.only != Some(Only::Quic) {
+        let mut options = HttpOptions::default();
+        (options.tokens, options.bounds) = (tokens.clone(), bounds);
+        options.cors.clone_from(&args.cors);
+        let server = HttpServer::start(Arc::clone(&files), listen, options, Arc::clone(&log))?;
+        listen = server.address();
+        http = Some(server);
+    }
+    let mut quic = None;
+    if args.only != Some(Only::Http) {
+        let identity = identity(args)?;
+        let server = Server::start(Arc::clone(&files), listen, &identity, tokens, bounds, log)?;
+        listen = server.address()?;
+        quic = Some((server, identity.pin()));
+    }
+    announce(session, &*files, listen, quic.as_ref().map(|(_, pin)| pin.clone()), http.is_some())?;
+
+    while !ended.load(Ordering::Acquire) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    session.note("ending");
+    if let Some((server, _)) = quic {
+        server.stop(GRACE);
+    }
+    if let Some(server) = http {
+        server.stop(GRACE);
+    }
+    Ok(Status::Fine)
+}
+
+/// Tells where the files are.
+fn announce(
+    session: &Session,
+    files: &dyn Shelf,
+    at: SocketAddr,
+    quic: Option<Option<String>>,
+    http: bool,
+) -> Result<(), Failure> {
+    let all = files.list()?;
+    let pin = quic.clone().flatten();
+    let fragment = pin.as_ref().map_or(String::new(), |pin| format!("#sha256={pin}"));
+    let at_name = |name: &str| format!("holdall://{at}/{}{fragment}", encoded(name));
+    if session.json() {
+        let names = all.iter().map(|entry| entry.name.as_str());
+        let told = fields! {
+            address: at.to_string(),
+            quic: quic.is_some(),
+            http: http,
+            sha256: pin,
+            files: Plain::list(names),
+        };
+        writeln!(session.out(), "{}", as_json(&told))?;
+        return session.finish();
+    }
+    {
+        let mut out = session.out();
+        if quic.is_some() {
+            for entry in all.iter().take(SHOWN) {
+                writeln!(out, "{}", at_name(&entry.name))?;
+            }
+            if let Some(more) = all.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+                writeln!(out, "… and {more} more")?;
+            }
+        }
+        if http {
+            writeln!(out, "http://{at}/")?;
+        }
+    }
+    session.finish()
+}
+
+/// Addresses that are printed.
+const SHOWN: usize = 20;
+
+/// A line on standard error for each request: who, how, what, bytes sent, how it ended.
+fn log(session: &Session) -> Log {
+    let is_quiet = session.global.quiet;
+    Arc::new(move |access: &Access<'_>| {
+        if is_quiet {
+            return;
+        }
+        let name = if access.name.is_empty() { "-" } else { access.name };
+        let Access { client, by, sent, done, .. } = access;
+        // There is no one to tell.
+        let _ = writeln!(std::io::stderr(), "{client} {by} {} {sent} {done}", printable(name));
+    })
+}
+
+fn identity(args: &ServeArgs) -> Result<Identity> {
+    if let (Some(certificate), Some(key)) = (&args.certificate, &args.key) {
+        let of = Identity::of_pem(&small(certificate)?, &small(key)?);
+        return of.map_err(|e| e.in_source(certificate.display()));
+    }
+    let Some(path) = &args.identity else { return Identity::generate() };
+    if path.exists() {
+        return Identity::of_key(&small(path)?).map_err(|e| e.in_source(path.display()));
+    }
+    let identity = Identity::generate()?;
+    let written = write_secret(path, identity.key());
+    written.map_err(|e| {
+        IDENTITY.broken("the key cannot be written").because(e).in_source(path.display())
+    })?;
+    Ok(identity)
+}
+
+/// Writes a new file that its owner alone may read.
+fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = std::fs::File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn tokens(path: &Path) -> Result<Tokens> {
+    let text = String::from_utf8(small(path)?);
+    let text = text.map_err(|_| TOKEN.broken("the file of tokens is not UTF-8"))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let all: Vec<String> = lines.map(str::to_owned).collect();
+    if all.is_empty() {
+        return Err(TOKEN.broken("the file of tokens has none"));
+    }
+    Tokens::new(all)
+}
+
+/// A file of a few lines.
+fn small(path: &Path) -> Result<Vec<u8>> {
+    use std::io::Read as _;
+    let failed = |e| holdall::error::io(e, "reading").in_source(path.display());
+    let mut out = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(SMALL).read_to_end(&mut out).map_err(failed)?;
+    Ok(out)
+}
+
+/// What becomes true when a signal says that the process is to end. The second one ends it.
+fn ended() -> Arc<AtomicBool> {
+    let ended = Arc::new(AtomicBool::new(false));
+    #[cfg(unix)]
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        use signal_hook::flag;
+        // Where it cannot be had, the signal does what it did.
+        let _ = flag::register_conditional_shutdown(signal, 130, Arc::clone(&ended));
+        let _ = flag::register(signal, Arc::clone(&ended));
+    }
+    ended
+}

@@ -1,0 +1,292 @@
+//! Tensors in the order in which they are needed, handed out while the rest is on its way.
+
+use crate::error::IO;
+use crate::file::File;
+use crate::load::{LoadOptions, Loaded, LoadedTensor, load};
+use crate::work::{Cancel, Work};
+use holdall_core::{Error, Result, TensorInfo};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Neighbours in the order are loaded as one up to so many bytes.
+const BATCH: u64 = 1 << 20;
+/// And up to so many tensors: as many ranges as a request has.
+const BATCH_COUNT: usize = 512;
+/// Bytes that are loaded, or on their way, and not taken yet; one tensor may have more.
+const AHEAD: u64 = 256 << 20;
+
+impl File {
+    /// Begins to load these tensors, the first of `names` first, and answers at once: each is handed out when it is there, checked,
+    /// while the rest is on its way. What a server is asked for has a priority, so those that are needed first come first; at
+    /// most 256 MiB are ahead of whoever takes them.
+    ///
+    /// # Errors
+    /// NotFound; the fault of a tensor that has one.
+    pub fn stream<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+        options: &LoadOptions,
+    ) -> Result<Arriving> {
+        let infos = names.into_iter().map(|name| Ok(self.tensor(name)?.info().clone()));
+        let infos = infos.collect::<Result<Vec<TensorInfo>>>()?;
+        if let Some(e) = infos.iter().find_map(TensorInfo::fault) {
+            return Err(e.in_source(self.name()));
+        }
+        let (left, ended) = (infos.len(), Cancel::new());
+        let mut load = options.clone();
+        load.work = Work::new().with_cancel(&ended);
+        let state = State { queue: batches(infos), left, ..State::default() };
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        let shared = Arc::new(Shared { file: self.clone(), options: load, state, changed });
+        let count = self.sources().terms().at_once.clamp(2, 4);
+        let start = |_| {
+            let own = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name("holdall-stream".to_owned());
+            thread
+                .spawn(move || own.work())
+                .map_err(|e| IO.broken("no thread can be started").because(e))
+        };
+        let work = options.work.clone();
+        let mut arriving =
+            Arriving { shared: Arc::clone(&shared), ended, work, threads: Vec::new() };
+        for number in 0..count {
+            arriving.threads.push(start(number)?);
+        }
+        Ok(arriving)
+    }
+}
+
+/// Tensors on their way: an iterator over them as they come. Dropping it ends what brings them.
+pub struct Arriving {
+    shared: Arc<Shared>,
+    ended: Cancel,
+    /// The caller's.
+    work: Work,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// A tensor that is there.
+#[derive(Clone)]
+pub struct Arrived {
+    loaded: Arc<Loaded>,
+    at: usize,
+}
+
+impl Arrived {
+    /// Its bytes, and what is known about it.
+    pub fn tensor(&self) -> LoadedTensor<'_> {
+        self.loaded.at(self.at)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.tensor().info().name()
+    }
+}
+
+impl fmt::Debug for Arrived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Arrived({})", self.name())
+    }
+}
+
+struct Shared {
+    file: File,
+    options: LoadOptions,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// What nobody has begun to load.
+    queue: VecDeque<Batch>,
+    /// What is being loaded, and from where.
+    under_way: Vec<(u64, Batch, File)>,
+    ready: VecDeque<Arrived>,
+    /// Batches that were begun.
+    begun: u64,
+    /// Bytes that were begun and not taken.
+    ahead: u64,
+    /// Tensors that were not taken.
+    left: usize,
+    failed: Option<Error>,
+    is_ended: bool,
+}
+
+/// Tensors that are loaded as one.
+#[derive(Clone)]
+struct Batch {
+    tensors: Vec<TensorInfo>,
+    len: u64,
+    is_urgent: bool,
+}
+
+fn len_of(info: &TensorInfo) -> u64 {
+    info.components()
+        .fold(0, |sum, c| sum.saturating_add(c.decoded_len.unwrap_or(0).max(c.stored_len())))
+}
+
+fn batches(infos: Vec<TensorInfo>) -> VecDeque<Batch> {
+    let mut all: VecDeque<Batch> = VecDeque::new();
+    for info in infos {
+        let len = len_of(&info);
+        match all.back_mut() {
+            Some(last)
+                if last.len.saturating_add(len) <= BATCH && last.tensors.len() < BATCH_COUNT =>
+            {
+                last.len += len;
+                last.tensors.push(info);
+            }
+            _ => all.push_back(Batch { tensors: vec![info], len, is_urgent: false }),
+        }
+    }
+    all
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Loads one batch after the other until there are no more.
+    fn work(&self) {
+        while let Some((number, batch, file)) = self.begin() {
+            let loaded = load(&file, batch.tensors, &self.options);
+            let mut state = self.state();
+            state.under_way.retain(|(own, ..)| *own != number);
+            match loaded {
+                Ok(loaded) => {
+                    let loaded = Arc::new(loaded);
+                    let all =
+                        (0..loaded.len()).map(|at| Arrived { loaded: Arc::clone(&loaded), at });
+                    state.ready.extend(all);
+                }
+                Err(e) => {
+                    state.failed.get_or_insert(e);
+                    state.is_ended = true;
+                }
+            }
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    fn begin(&self) -> Option<(u64, Batch, File)> {
+        let mut state = self.state();
+        loop {
+            let len = state.queue.front().filter(|_| !state.is_ended)?.len;
+            if state.ahead == 0 || state.ahead.saturating_add(len) <= AHEAD {
+                break;
+            }
+            state = self.wait(state);
+        }
+        let batch = state.queue.pop_front()?;
+        state.ahead = state.ahead.saturating_add(batch.len);
+        state.begun += 1;
+        let number = state.begun;
+        let later = i32::try_from(number).map_or(i32::MIN, |n| -n);
+        let priority = if batch.is_urgent { i32::MAX } else { later };
+        let file = self.file.with_priority(priority);
+        state.under_way.push((number, batch.clone(), file.clone()));
+        Some((number, batch, file))
+    }
+}
+
+impl Arriving {
+    /// Brings a tensor before the others, as far as it has not come. With it come those that are loaded along with it.
+    ///
+    /// # Errors
+    /// NotFound, where it is none of the file's.
+    pub fn prefer(&self, name: &str) -> Result<()> {
+        let position = self.shared.file.tensor(name)?.position();
+        let is_in = |batch: &Batch| batch.tensors.iter().any(|t| t.position() == position);
+        let mut state = self.shared.state();
+        if let Some(at) = state.queue.iter().position(is_in) {
+            if let Some(batch) = state.queue.remove(at) {
+                state.queue.push_front(Batch { is_urgent: true, ..batch });
+            }
+            return Ok(());
+        }
+        let under_way = state.under_way.iter().find(|(_, batch, _)| is_in(batch));
+        let file = under_way.map(|(.., file)| file.clone());
+        drop(state);
+        if let Some(file) = file {
+            file.all_sources().iter().for_each(|source| source.set_priority(i32::MAX));
+        }
+        Ok(())
+    }
+
+    /// Tensors that were not taken yet.
+    pub fn left(&self) -> usize {
+        self.shared.state().left
+    }
+}
+
+impl Iterator for Arriving {
+    type Item = Result<Arrived>;
+
+    fn next(&mut self) -> Option<Result<Arrived>> {
+        let mut state = self.shared.state();
+        loop {
+            if let Err(e) = self.work.check() {
+                (state.left, state.is_ended) = (0, true);
+                self.ended.cancel();
+                return Some(Err(e));
+            }
+            if state.left == 0 {
+                return None;
+            }
+            if let Some(arrived) = state.ready.pop_front() {
+                state.left -= 1;
+                state.ahead = state.ahead.saturating_sub(len_of(arrived.tensor().info()));
+                if state.ready.is_empty() && state.under_way.is_empty() {
+                    state.ahead = 0;
+                }
+                drop(state);
+                self.shared.changed.notify_all();
+                return Some(Ok(arrived));
+            }
+            if let Some(e) = state.failed.take() {
+                state.left = 0;
+                return Some(Err(e));
+            }
+            if self.threads.iter().all(JoinHandle::is_finished) && !state.under_way.is_empty() {
+                state.left = 0;
+                return Some(
+                    Err(IO.broken("a thread that loads tensors ended before it was done")),
+                );
+            }
+            // Whoever cancels tells nobody.
+            let waited = self.shared.changed.wait_timeout(state, LOOK);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// How often who waits looks whether it is to end.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.ended.cancel();
+        self.shared.state().is_ended = true;
+        self.shared.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Arriving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Arriving({} left)", self.left())
+    }
+}

@@ -1,0 +1,128 @@
+//! A model that is computed with while it arrives: its layers come in the order in which they are needed, the connection is cut in the
+//! middle, and the rest comes over another.
+//!
+//! `cargo run --release --package holdall-net --features quic --example first_layer -- 1024` makes a model of 1024 MiB, serves it,
+//! and prints when each layer came.
+
+use holdall::http::{Hosts, Patience, Policy};
+use holdall::serve::{Bounds, Files, Identity, Server, Tokens};
+use holdall::{
+    Algorithm, DType, Error, LoadOptions, OpenOptions, Result, Role, TensorSpec, WriteOptions,
+    Writer,
+};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const LAYERS: u64 = 32;
+
+#[allow(dead_code)] // As a test it has another beginning.
+fn main() -> Result<()> {
+    let mib = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(1024);
+    let folder = std::env::temp_dir().join(format!("first-layer-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("there is a folder for temporary files");
+    let done = run(&folder, mib << 20, |line| println!("{line}"));
+    // What stays is in a folder for temporary files.
+    let _ = std::fs::remove_dir_all(&folder);
+    done
+}
+
+/// Streams a model of so many bytes, and tells what happens.
+pub(crate) fn run(folder: &Path, bytes: u64, tell: impl Fn(String)) -> Result<()> {
+    let path = folder.join("model.zt");
+    write(&path, bytes / LAYERS)?;
+    let identity = Identity::generate()?;
+    let server = serve(&path, "127.0.0.1:0".parse().expect("an address"), &identity)?;
+    let at = server.address()?;
+    let address = format!("holdall://{at}/model.zt#sha256={}", identity.pin().unwrap_or_default());
+    let mut server = Some(server);
+
+    let began = Instant::now();
+    let file = options().open(address)?;
+    tell(format!("{:>6} ms  open: {} layers", began.elapsed().as_millis(), file.len()));
+    let order: Vec<String> = (0..LAYERS).map(|layer| format!("layers.{layer}")).collect();
+    let order = order.iter().map(String::as_str);
+    let mut arriving = file.stream(order, &LoadOptions::new())?;
+    let (mut activations, mut count) = (1.0, 0);
+    while let Some(layer) = arriving.next() {
+        let layer = layer?;
+        let weights = layer.tensor().bytes(&Role::Data)?;
+        activations = compute(activations, weights);
+        let ms = began.elapsed().as_millis();
+        tell(format!("{ms:>6} ms  {} computed, {} on their way", layer.name(), arriving.left()));
+        let local =
+            noise(layer.name().rsplit('.').next().and_then(|n| n.parse().ok()), weights.len());
+        assert!(*weights == local, "{} is another", layer.name());
+        count += 1;
+        if count == LAYERS / 2 {
+            // As if it had been killed: nobody is told. Another begins at the same address.
+            drop(server.take());
+            tell(format!("{:>6} ms  the server is gone", began.elapsed().as_millis()));
+            server = Some(again(&path, at, &identity)?);
+        }
+    }
+    let secs = began.elapsed().as_secs_f64();
+    let rate = bytes as f64 / secs / 1e6;
+    tell(format!(
+        "{:>6.0} ms  {count} layers, every byte the same, {rate:.0} MB/s; {activations:.3}",
+        secs * 1e3
+    ));
+    assert_eq!(count, LAYERS);
+    Ok(())
+}
+
+/// Stands for a layer of a network.
+fn compute(activations: f64, weights: &[u8]) -> f64 {
+    let sum: u64 = weights.iter().map(|byte| u64::from(*byte)).sum();
+    (activations + sum as f64 / weights.len().max(1) as f64).sqrt()
+}
+
+/// The bytes of a layer.
+fn noise(layer: Option<u64>, len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15 ^ layer.unwrap_or(u64::MAX);
+    let mut out = Vec::with_capacity(len + 8);
+    while out.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        out.extend_from_slice(&state.to_le_bytes());
+    }
+    out.truncate(len);
+    out
+}
+
+fn write(path: &Path, len: u64) -> Result<()> {
+    let options = WriteOptions::new().with_digest(Some(Algorithm::Crc32c));
+    let mut writer = Writer::create(path, &options)?;
+    for layer in 0..LAYERS {
+        let spec = TensorSpec::dense(format!("layers.{layer}"), DType::U8, [len]);
+        writer.add(spec, &[&noise(Some(layer), len as usize)])?;
+    }
+    writer.finish()
+}
+
+fn serve(path: &Path, at: SocketAddr, identity: &Identity) -> Result<Server> {
+    let files = Arc::new(Files::new([path])?);
+    Server::start(files, at, identity, Tokens::default(), Bounds::default(), Arc::new(|_| {}))
+}
+
+/// The old server's threads may hold the socket for a moment.
+fn again(path: &Path, at: SocketAddr, identity: &Identity) -> Result<Server> {
+    let mut last: Option<Error> = None;
+    for _ in 0..200 {
+        match serve(path, at, identity) {
+            Ok(server) => return Ok(server),
+            Err(e) => last = Some(e),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(last.expect("it was tried"))
+}
+
+/// A server of this machine, which is taken for gone when it says nothing for a second.
+fn options() -> OpenOptions {
+    let mut patience = Patience::default();
+    patience.stall = Duration::from_secs(1);
+    OpenOptions::new().with_policy(Policy::new().with_hosts(Hosts::Any).with_patience(patience))
+}

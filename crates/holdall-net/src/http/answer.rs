@@ -1,0 +1,232 @@
+//! What is answered, but for the bytes of files.
+
+use super::request::{Part, Request, part};
+use crate::rules::{FAILED, NO_FILE, TOKEN};
+use crate::shelf::{Entry, Served, Shelf, Tokens};
+use holdall_json::write_string;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// An answer: its head, and what follows.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    headers: Vec<(&'static str, String)>,
+    pub(super) body: Body,
+    /// The broken rule that the request was refused for.
+    pub(super) refused: Option<&'static str>,
+}
+
+/// What follows a head.
+pub(super) enum Body {
+    Text(String),
+    File(Arc<dyn Served>, Range<u64>),
+}
+
+/// How a server answers.
+pub(super) struct Ways<'a> {
+    pub(super) shelf: &'a dyn Shelf,
+    pub(super) tokens: &'a Tokens,
+    /// What pages may read the answers: `*`, or an origin.
+    pub(super) cors: Option<&'a str>,
+    /// Whether only this machine reaches the server.
+    pub(super) is_loopback: bool,
+}
+
+impl Ways<'_> {
+    /// The answer to a request, or to what is none.
+    pub(super) fn answer(&self, request: Option<&Request<'_>>) -> Answer {
+        let mut answer = match request {
+            Some(request) => self.of(request),
+            None => Answer::text(400, "this is no request that is understood here\n"),
+        };
+        if let Some(origin) = self.cors {
+            answer.add("Access-Control-Allow-Origin", origin);
+            answer.add("Access-Control-Expose-Headers", "ETag, Content-Range, Accept-Ranges");
+            if origin != "*" {
+                answer.add("Vary", "Origin");
+            }
+        }
+        answer
+    }
+
+    fn of(&self, request: &Request<'_>) -> Answer {
+        // A page of a stranger's whose name leads to this machine has the name in its requests.
+        if self.is_loopback && !request.header("host").is_none_or(is_own) {
+            return Answer::text(421, "this server has another name\n");
+        }
+        match request.method {
+            "GET" | "HEAD" => {}
+            "OPTIONS" => {
+                let mut answer = Answer::text(204, "");
+                answer.add("Allow", METHODS);
+                if self.cors.is_some() {
+                    answer.add("Access-Control-Allow-Methods", METHODS);
+                    let headers = "Authorization, If-Match, If-None-Match, If-Range, Range";
+                    answer.add("Access-Control-Allow-Headers", headers);
+                    answer.add("Access-Control-Max-Age", "600");
+                }
+                return answer;
+            }
+            _ => {
+                let mut answer = Answer::text(405, "files are only read here\n");
+                answer.add("Allow", METHODS);
+                return answer;
+            }
+        }
+        if !request.tokens().iter().any(|token| self.tokens.admit(token)) {
+            let mut answer = Answer::text(401, "a token is asked for\n");
+            answer.add("WWW-Authenticate", "Bearer");
+            answer.refused = Some(TOKEN.code);
+            return answer;
+        }
+        match request.name() {
+            Some(name) if name.is_empty() || name.ends_with('/') => self.list(&name),
+            Some(name) => self.file(request, &name),
+            None => none(),
+        }
+    }
+
+    fn list(&self, prefix: &str) -> Answer {
+        let Ok(all) = self.shelf.list() else {
+            return Answer::text(500, "the files cannot be listed\n");
+        };
+        let is_in = |entry: &&Entry| entry.name.starts_with(prefix);
+        let mut text = "{\"files\":[".to_owned();
+        let mut count = 0;
+        for entry in all.iter().filter(is_in) {
+            text.push_str(if count > 0 { ",\n" } else { "\n" });
+            text.push_str("{\"name\":");
+            write_string(&entry.name, &mut text);
+            // A text takes it.
+            let _ = write!(text, ",\"bytes\":{}}}", entry.len);
+            count += 1;
+        }
+        if count == 0 && !prefix.is_empty() {
+            return none();
+        }
+        text.push_str("\n]}\n");
+        let mut answer = Answer::text(200, text);
+        answer.headers = vec![("Content-Type", "application/json".to_owned())];
+        answer
+    }
+
+    fn file(&self, request: &Request<'_>, name: &str) -> Answer {
+        let file = match self.shelf.open(name) {
+            Ok(file) => file,
+            Err(e) if e.code() == NO_FILE.code => return none(),
+            Err(_) => {
+                let mut answer = Answer::text(500, "the file cannot be read\n");
+                answer.refused = Some(FAILED.code);
+                return answer;
+            }
+        };
+        let (len, id) = (file.len(), file.id().to_string());
+        let etag = format!("\"{}\"", id.get(..32).unwrap_or_default());
+        let with = |mut answer: Answer| {
+            answer.add("ETag", &etag);
+            answer.add("Accept-Ranges", "bytes");
+            answer
+        };
+        if request.lists("if-match", &etag) == Some(false) {
+            return with(Answer::text(412, ""));
+        }
+        if request.lists("if-none-match", &etag) == Some(true) {
+            return with(Answer::text(304, ""));
+        }
+        let is_same = request.header("if-range").is_none_or(|one| one == etag);
+        let asked = request.header("range").filter(|_| is_same);
+        let (status, range) = match part(asked, len) {
+            Part::Whole => (200, 0..len),
+            Part::Range(range) => (206, range),
+            Part::Outside => {
+                let mut answer = with(Answer::text(416, ""));
+                answer.add("Content-Range", &format!("bytes */{len}"));
+                return answer;
+            }
+        };
+        let said = match status {
+            206 => Some(format!("bytes {}-{}/{len}", range.start, range.end.saturating_sub(1))),
+            _ => None,
+        };
+        let body = Body::File(file, range);
+        let mut answer = with(Answer { status, headers: Vec::new(), body, refused: None });
+        answer.add("Content-Type", "application/octet-stream");
+        if let Some(said) = said {
+            answer.add("Content-Range", &said);
+        }
+        answer
+    }
+}
+
+const METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// Whether a host is one that only this machine has: an IP address, or `localhost`.
+fn is_own(host: &str) -> bool {
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+#[cold]
+fn none() -> Answer {
+    let mut answer = Answer::text(404, "no such file is served\n");
+    answer.refused = Some(NO_FILE.code);
+    answer
+}
+
+impl Answer {
+    pub(super) fn text(status: u16, text: impl Into<String>) -> Answer {
+        let kind = ("Content-Type", "text/plain; charset=utf-8".to_owned());
+        Answer { status, headers: vec![kind], body: Body::Text(text.into()), refused: None }
+    }
+
+    fn add(&mut self, name: &'static str, value: &str) {
+        self.headers.push((name, value.to_owned()));
+    }
+
+    /// What comes before the body.
+    pub(super) fn head(&self, goes_on: bool) -> String {
+        let words = match self.status {
+            200 => "OK",
+            204 => "No Content",
+            206 => "Partial Content",
+            304 => "Not Modified",
+            400 => "Bad Request",
+            401 => "Unauthorized",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            412 => "Precondition Failed",
+            416 => "Range Not Satisfiable",
+            421 => "Misdirected Request",
+            503 => "Service Unavailable",
+            _ => "Internal Server Error",
+        };
+        let mut head = format!("HTTP/1.1 {} {words}\r\n", self.status);
+        let mut add = |name: &str, value: &str| {
+            for part in [name, ": ", value, "\r\n"] {
+                head.push_str(part);
+            }
+        };
+        self.headers.iter().for_each(|(name, value)| add(name, value));
+        // Neither of these two has a body, nor says how long one would be.
+        if !matches!(self.status, 204 | 304) {
+            add("Content-Length", &self.len().to_string());
+        }
+        add("X-Content-Type-Options", "nosniff");
+        add("Connection", if goes_on { "keep-alive" } else { "close" });
+        head.push_str("\r\n");
+        head
+    }
+
+    /// Bytes of the body.
+    pub(super) fn len(&self) -> u64 {
+        match &self.body {
+            Body::Text(text) => text.len() as u64,
+            Body::File(_, range) => range.end - range.start,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What a client asks.
+
+use data_encoding::HEXLOWER_PERMISSIVE;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// The most bytes of a request's head.
+pub(super) const HEAD_MAX: usize = 16 << 10;
+
+/// The head of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Request<'a> {
+    pub(super) method: &'a str,
+    /// What is asked for, as it came.
+    pub(super) target: &'a str,
+    headers: Vec<(&'a str, &'a str)>,
+    /// Whether the client means to ask again on this connection.
+    pub(super) goes_on: bool,
+}
+
+impl<'a> Request<'a> {
+    /// Reads a head, with the empty line at its end; nothing where it is none, or a body follows it.
+    pub(super) fn parse(head: &'a [u8]) -> Option<Request<'a>> {
+        let text = std::str::from_utf8(head).ok()?;
+        let mut lines = text.strip_suffix("\r\n\r\n")?.split("\r\n");
+        let mut first = lines.next()?.split(' ');
+        let (method, target, version) = (first.next()?, first.next()?, first.next()?);
+        let is_known = matches!(version, "HTTP/1.1" | "HTTP/1.0") && first.next().is_none();
+        let is_path = target.starts_with('/') || (target == "*" && method == "OPTIONS");
+        if !is_known || !is_path || target.contains(|c: char| c.is_control()) {
+            return None;
+        }
+        let mut headers = Vec::new();
+        for line in lines {
+            let (name, value) = line.split_once(':')?;
+            let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic());
+            if !is_name || value.contains(|c: char| c.is_control() && c != '\t') {
+                return None;
+            }
+            headers.push((name, value.trim_matches([' ', '\t'])));
+        }
+        let mut request = Request { method, target, headers, goes_on: version == "HTTP/1.1" };
+        let has_body = request.header("transfer-encoding").is_some()
+            || request.header("content-length").is_some_and(|len| len != "0");
+        if has_body {
+            return None;
+        }
+        if let Some(connection) = request.header("connection") {
+            let has =
+                |word: &str| connection.split(',').any(|w| w.trim().eq_ignore_ascii_case(word));
+            request.goes_on = !has("close") && (request.goes_on || has("keep-alive"));
+        }
+        Some(request)
+    }
+
+    /// The first header of that name.
+    pub(super) fn header(&self, name: &str) -> Option<&'a str> {
+        let found = self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| *value)
+    }
+
+    /// The name of the file that is asked for.
+    pub(super) fn name(&self) -> Option<String> {
+        let path = self.target.split(['?', '#']).next()?;
+        decoded(path.strip_prefix('/')?)
+    }
+
+    /// What proves who asks: `Bearer TOKEN`, or `Basic` with the token as a name or a password.
+    pub(super) fn tokens(&self) -> Vec<String> {
+        let Some((scheme, given)) = self.header("authorization").and_then(|a| a.split_once(' '))
+        else {
+            return vec![String::new()];
+        };
+        if scheme.eq_ignore_ascii_case("bearer") {
+            return vec![given.trim().to_owned()];
+        }
+        let bytes = data_encoding::BASE64.decode(given.trim().as_bytes()).unwrap_or_default();
+        let text = String::from_utf8(bytes).unwrap_or_default();
+        let (name, password) = text.split_once(':').unwrap_or((&text, ""));
+        vec![name.to_owned(), password.to_owned()]
+    }
+
+    /// Whether the header of that name lists this validator, or any.
+    pub(super) fn lists(&self, header: &str, etag: &str) -> Option<bool> {
+        let all = self.header(header)?;
+        Some(all.trim() == "*" || all.split(',').any(|one| one.trim() == etag))
+    }
+}
+
+/// What of a file of `len` bytes is asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of it.
+    Whole,
+    Range(Range<u64>),
+    /// Nothing that it has.
+    Outside,
+}
+
+/// Reads a `Range` header. What is no such header counts as none, as does one of several ranges.
+pub(super) fn part(header: Option<&str>, len: u64) -> Part {
+    let read = |text: &str| -> Option<Part> {
+        let (first, last) = text.strip_prefix("bytes=")?.trim().split_once('-')?;
+        let number = |text: &str| -> Option<u64> {
+            let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            // One that is too large for us is larger than any file.
+            is_number.then(|| text.parse().unwrap_or(u64::MAX))
+        };
+        let range = match (first, last) {
+            ("", count) => len.saturating_sub(number(count)?)..len,
+            (first, "") => number(first)?..len,
+            (first, last) => {
+                let (first, last) = (number(first)?, number(last)?);
+                if last < first {
+                    return None;
+                }
+                first..last.saturating_add(1).min(len)
+            }
+        };
+        Some(if range.start < range.end { Part::Range(range) } else { Part::Outside })
+    };
+    header.and_then(read).unwrap_or(Part::Whole)
+}
+
+/// A text whose `%41` are made `A`; nothing where that is no UTF-8.
+pub fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, more @ ..] = rest {
+        rest = more;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let (digits, more) = more.split_at_checked(2)?;
+        bytes.extend(HEXLOWER_PERMISSIVE.decode(digits).ok()?);
+        rest = more;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// A name as it stands in an address: all but letters, digits, `/` and a few marks as `%41`.
+pub fn encoded(name: &str) -> String {
+    let mut out = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // A text takes it.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_read() {
+        let head = b"GET /a%20b?x HTTP/1.1\r\nHost: h\r\nRANGE:\tbytes=0-1 \r\n\r\n";
+        let request = Request::parse(head).unwrap();
+        assert_eq!((request.method, request.name().unwrap().as_str()), ("GET", "a b"));
+        assert_eq!(request.header("range"), Some("bytes=0-1"));
+        assert!(request.goes_on);
+        let closing = Request::parse(b"GET / HTTP/1.1\r\nConnection: x, Close\r\n\r\n").unwrap();
+        assert!(!closing.goes_on);
+        assert!(!Request::parse(b"GET / HTTP/1.0\r\n\r\n").unwrap().goes_on);
+        let basic = b"GET / HTTP/1.1\r\nAuthorization: Basic YTpi\r\n\r\n";
+        assert_eq!(Request::parse(basic).unwrap().tokens(), ["a", "b"]);
+    }
+
+    #[test]
+    fn what_is_no_head_is_refused() {
+        for head in [
+            &b""[..],
+            b"\r\n\r\n",
+            b"GET / HTTP/1.1\r\n",
+            b"GET  / HTTP/1.1\r\n\r\n",
+            b"GET / HTTP/2\r\n\r\n",
+            b"GET / HTTP/1.1 x\r\n\r\n",
+            b"GET http://h/ HTTP/1.1\r\n\r\n",
+            b"GET / HTTP/1.1\r\n folded\r\n\r\n",
+            b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+            b"GET / HTTP/1.1\r\na: b\nc: d\r\n\r\n",
+            b"GET / HTTP/1.1\r\nContent-Length: 1\r\n\r\n",
+            b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"GET /\xff HTTP/1.1\r\n\r\n",
+        ] {
+            assert_eq!(Request::parse(head), None, "{}", String::from_utf8_lossy(head));
+        }
+        let request = Request::parse(b"GET /%ff HTTP/1.1\r\n\r\n").unwrap();
+        assert_eq!(request.name(), None);
+    }
+
+    #[test]
+    fn ranges_are_read() {
+        for (text, wanted) in [
+            ("bytes=0-9", Part::Range(0..10)),
+            ("bytes=90-", Part::Range(90..100)),
+            ("bytes=-10", Part::Range(90..100)),
+            ("bytes=-1000", Part::Range(0..100)),
+            ("bytes=99-99999999999999999999999", Part::Range(99..100)),
+            ("bytes=100-", Part::Outside),
+            ("bytes=-0", Part::Outside),
+            ("bytes=9-0", Part::Whole),
+            ("bytes=0-1,5-6", Part::Whole),
+            ("bytes=a-b", Part::Whole),
+            ("bytes=+1-2", Part::Whole),
+            ("lines=0-1", Part::Whole),
+        ] {
+            assert_eq!(part(Some(text), 100), wanted, "{text}");
+        }
+        assert_eq!(part(Some("bytes=0-"), 0), Part::Outside);
+        assert_eq!(part(None, 0), Part::Whole);
+    }
+
+    #[test]
+    fn names_come_back() {
+        for name in ["a b/ö%.zt", "x#y?z", "plain/name-1.2_3~"] {
+            assert_eq!(decoded(&encoded(name)).as_deref(), Some(name));
+        }
+        assert_eq!(decoded("%2e%2E"), Some("..".to_owned()));
+        assert_eq!((decoded("%"), decoded("%zz"), decoded("%ff")), (None, None, None));
+    }
+}

@@ -1,0 +1,157 @@
+//! Addresses of files that are served.
+
+use crate::http::decoded;
+use crate::rules::ADDRESS;
+use data_encoding::HEXLOWER_PERMISSIVE;
+use holdall_core::{Error, Result};
+use std::fmt;
+
+/// Where a file is served: `holdall://TOKEN@HOST:PORT/PATH#sha256=HEX`.
+///
+/// Printing one leaves out the token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    /// A name or an IP address; an IPv6 address without brackets.
+    pub host: String,
+    /// 4433 where none is said.
+    pub port: u16,
+    /// The name of the file, percent-encoding undone.
+    pub path: String,
+    /// Empty where there is none.
+    pub token: String,
+    /// The SHA-256 of the server's certificate.
+    pub pin: Option<[u8; 32]>,
+}
+
+/// The port where none is said.
+const PORT: u16 = 4433;
+
+impl Address {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// `net/address`.
+    pub fn parse(text: &str) -> Result<Address> {
+        let wrong = |what: &'static str| ADDRESS.broken(what);
+        let rest = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("holdall") => rest,
+            _ => return Err(wrong("it does not start with `holdall://`")),
+        };
+        let (rest, fragment) = match rest.split_once('#') {
+            Some((rest, fragment)) => (rest, Some(fragment)),
+            None => (rest, None),
+        };
+        let Some((authority, path)) = rest.split_once('/') else {
+            return Err(wrong("no path follows the host"));
+        };
+        let (token, host) = match authority.rsplit_once('@') {
+            Some((token, host)) => (token, host),
+            None => ("", authority),
+        };
+        let (host, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, port)) => {
+                (host, port.strip_prefix(':').or(Some(port).filter(|p| !p.is_empty())))
+            }
+            None => match host.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (host, None),
+            },
+        };
+        let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+        if host.is_empty() || !host.chars().all(is_host) {
+            return Err(wrong("the host is neither a name nor an IP address"));
+        }
+        let port = match port {
+            None => PORT,
+            Some(port) => match port.parse() {
+                Ok(port) if port > 0 => port,
+                _ => return Err(wrong("the port is not a number from 1 to 65535")),
+            },
+        };
+        let pin = match fragment {
+            None => None,
+            Some(fragment) => {
+                let digits = fragment.strip_prefix("sha256=");
+                let bytes = digits.and_then(|d| HEXLOWER_PERMISSIVE.decode(d.as_bytes()).ok());
+                match bytes.and_then(|bytes| bytes.try_into().ok()) {
+                    Some(pin) => Some(pin),
+                    None => {
+                        return Err(wrong(
+                            "`#` is not followed by `sha256=` and 64 hexadecimal digits",
+                        ));
+                    }
+                }
+            }
+        };
+        let path = decoded(path).ok_or_else(|| wrong("the path is not percent-encoded UTF-8"))?;
+        if path.is_empty() {
+            return Err(wrong("no path follows the host"));
+        }
+        Ok(Address {
+            host: host.to_ascii_lowercase(),
+            port,
+            path,
+            token: decoded(token).ok_or_else(|| wrong("the token is not percent-encoded UTF-8"))?,
+            pin,
+        })
+    }
+
+    /// An error about it.
+    pub(crate) fn place(&self, e: Error) -> Error {
+        e.for_source(self)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
+        write!(f, "holdall://{open}{}{close}:{}/{}", self.host, self.port, self.path)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_told_without_the_token() {
+        let pin = "ab".repeat(32);
+        let address =
+            Address::parse(&format!("holdall://s%40cret@Host:99/a%20b/m.zt#sha256={pin}")).unwrap();
+        assert_eq!((&*address.host, address.port, &*address.path), ("host", 99, "a b/m.zt"));
+        assert_eq!((&*address.token, address.pin), ("s@cret", Some([0xab; 32])));
+        assert_eq!(address.to_string(), "holdall://host:99/a b/m.zt");
+        let address = Address::parse("HOLDALL://[::1]/m").unwrap();
+        assert_eq!((&*address.host, address.port), ("::1", 4433));
+        assert_eq!(Address::parse("holdall://[::1]:7/m").unwrap().port, 7);
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in [
+            "",
+            "http://h/x",
+            "holdall://h",
+            "holdall://h/",
+            "holdall:///x",
+            "holdall://h:0/x",
+            "holdall://h:99999/x",
+            "holdall://[::1]7x/x",
+            "holdall://h!/x",
+            "holdall://h/x%zz",
+            "holdall://h/x%4",
+            "holdall://h/%ff",
+            "holdall://h/x#",
+            "holdall://h/x#sha256=ab",
+            "holdall://h/x#md5=ab",
+        ] {
+            assert_eq!(Address::parse(text).unwrap_err().code(), "net/address", "{text}");
+        }
+    }
+}

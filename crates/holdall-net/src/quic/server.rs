@@ -1,0 +1,450 @@
+//! The server.
+
+use super::wait::{runtime, wait};
+use super::{Identity, number};
+use crate::protocol::{
+    Answering, Order, PROTOCOL, Refusal, Request, Requesting, Server as Session, Why,
+};
+use crate::rules::{FAILED, IDENTITY, LISTEN};
+use crate::shelf::{Access, Bounds, Done, Log, Served, Shelf, Tokens};
+use bytes::Bytes;
+use holdall_core::{Error, Result};
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream, TransportConfig, VarInt};
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// Bytes that are read at a time for an answer.
+const PIECE: u64 = 256 << 10;
+/// Bytes of requests that may be on their way from a client.
+const WINDOW: u32 = 256 << 10;
+/// Requests that a client may have sent, for each that is answered.
+const WAITING: usize = 4;
+
+/// Serves files over QUIC, on threads of its own, until it is stopped or dropped.
+pub struct Server {
+    runtime: Option<Runtime>,
+    endpoint: Endpoint,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    shelf: Arc<dyn Shelf>,
+    tokens: Tokens,
+    bounds: Bounds,
+    log: Log,
+    is_ending: AtomicBool,
+    /// Requests that are answered now.
+    answering: AtomicUsize,
+}
+
+/// A client that is connected.
+struct Peer {
+    shared: Arc<Shared>,
+    connection: Connection,
+    session: Mutex<Session>,
+    files: Mutex<HashMap<u32, Open>>,
+    /// How urgent each answer is.
+    priorities: Mutex<HashMap<u64, Arc<AtomicI32>>>,
+    turns: Semaphore,
+}
+
+#[derive(Clone)]
+struct Open {
+    name: Arc<str>,
+    file: Arc<dyn Served>,
+}
+
+impl Server {
+    /// Serves what is on `shelf` at `listen`.
+    ///
+    /// # Errors
+    /// `net/listen`, `net/identity`.
+    pub fn start(
+        shelf: Arc<dyn Shelf>,
+        listen: SocketAddr,
+        identity: &Identity,
+        tokens: Tokens,
+        bounds: Bounds,
+        log: Log,
+    ) -> Result<Server> {
+        let config = config(identity, &bounds)?;
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
+        let runtime = runtime(threads)?;
+        let endpoint = {
+            let _inside = runtime.enter();
+            Endpoint::server(config, listen).map_err(|e| {
+                LISTEN.broken(format!("nobody can listen at {listen} (UDP)")).because(e)
+            })?
+        };
+        let (is_ending, answering) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { shelf, tokens, bounds, log, is_ending, answering });
+        runtime.spawn(accept(endpoint.clone(), Arc::clone(&shared)));
+        Ok(Server { runtime: Some(runtime), endpoint, shared })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// `net/listen`.
+    pub fn address(&self) -> Result<SocketAddr> {
+        self.endpoint
+            .local_addr()
+            .map_err(|e| LISTEN.broken("the socket has no address").because(e))
+    }
+
+    /// Clients that are connected.
+    pub fn clients(&self) -> usize {
+        self.endpoint.open_connections()
+    }
+
+    /// Takes no more clients and requests, waits for the answers that are on their way for at most so long, and ends.
+    pub fn stop(mut self, patience: Duration) {
+        self.endpoint.set_server_config(None);
+        self.shared.is_ending.store(true, Ordering::Release);
+        let until = Instant::now() + patience;
+        while self.shared.answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.endpoint.close(number(Why::Ending), b"the server ends");
+        if let Some(runtime) = self.runtime.take() {
+            let idle =
+                async { timeout(Duration::from_millis(500), self.endpoint.wait_idle()).await };
+            // Whoever is not told finds out.
+            let _ = wait(runtime.handle(), async { idle.await });
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.endpoint.close(number(Why::Ending), b"the server ends");
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.endpoint.local_addr().ok()).finish()
+    }
+}
+
+fn config(identity: &Identity, bounds: &Bounds) -> Result<quinn::ServerConfig> {
+    let wrong =
+        |e: rustls::Error| IDENTITY.broken("the certificate and the key are of no use").because(e);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(wrong)?
+        .with_no_client_auth()
+        .with_single_cert(identity.chain.clone(), identity.key.clone_key())
+        .map_err(wrong)?;
+    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    let tls = QuicServerConfig::try_from(tls)
+        .map_err(|e| IDENTITY.broken("TLS cannot be set up").because(e))?;
+    let streams = bounds.requests.saturating_mul(WAITING).saturating_add(1);
+    let mut transport = TransportConfig::default();
+    transport
+        .max_concurrent_bidi_streams(VarInt::from_u32(streams.min(1 << 16) as u32))
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .datagram_receive_buffer_size(None)
+        .stream_receive_window(VarInt::from_u32(WINDOW))
+        .receive_window(VarInt::from_u32(WINDOW))
+        .send_window(bounds.in_flight.max(PIECE))
+        .max_idle_timeout(bounds.patience.try_into().ok());
+    let mut config = quinn::ServerConfig::with_crypto(Arc::new(tls));
+    config.transport_config(Arc::new(transport));
+    Ok(config)
+}
+
+async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
+    while let Some(incoming) = endpoint.accept().await {
+        let clients = endpoint.open_connections();
+        // Who claims to be somebody else does not take the place of others.
+        if clients > shared.bounds.clients / 2 && incoming.may_retry() {
+            let _ = incoming.retry();
+        } else if clients >= shared.bounds.clients {
+            incoming.refuse();
+        } else {
+            tokio::spawn(client(incoming, Arc::clone(&shared)));
+        }
+    }
+}
+
+async fn client(incoming: Incoming, shared: Arc<Shared>) {
+    let patience = shared.bounds.patience;
+    let Ok(connecting) = incoming.accept() else { return };
+    let Ok(Ok(connection)) = timeout(patience, connecting).await else { return };
+    let peer = Arc::new(Peer {
+        connection: connection.clone(),
+        session: Mutex::new(Session::new(shared.tokens.clone(), &shared.bounds)),
+        files: Mutex::default(),
+        priorities: Mutex::default(),
+        turns: Semaphore::new(shared.bounds.requests.max(1)),
+        shared,
+    });
+    match timeout(patience, connection.accept_bi()).await {
+        Ok(Ok((send, receive))) => {
+            tokio::spawn(Arc::clone(&peer).control(send, receive));
+        }
+        Ok(Err(_)) => return,
+        Err(_) => return connection.close(number(Why::Ending), b"no stream is opened"),
+    }
+    while let Ok((send, receive)) = connection.accept_bi().await {
+        tokio::spawn(Arc::clone(&peer).request(send, receive));
+    }
+}
+
+impl Peer {
+    /// Does what is said on the control stream until it ends, or is not to be understood.
+    async fn control(self: Arc<Self>, mut send: SendStream, mut receive: RecvStream) {
+        let patience = self.shared.bounds.patience;
+        let mut is_greeted = false;
+        loop {
+            let chunk = receive.read_chunk(64 << 10, true);
+            let chunk = match is_greeted {
+                true => chunk.await,
+                false => match timeout(patience, chunk).await {
+                    Ok(chunk) => chunk,
+                    Err(_) => return self.connection.close(number(Why::Ending), b"no hello comes"),
+                },
+            };
+            let Ok(Some(chunk)) = chunk else { return };
+            let orders = match lock(&self.session).control(&chunk.bytes) {
+                Ok(orders) => orders,
+                Err(e) => {
+                    let refusal = Refusal::from(&e);
+                    self.log("", 0, Done::Refused(e.code()));
+                    return self.connection.close(number(refusal.why), refusal.text.as_bytes());
+                }
+            };
+            for order in orders {
+                is_greeted = true;
+                if self.carry_out(order, &mut send).await.is_none() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Nothing, where the client takes no more.
+    async fn carry_out(&self, order: Order, send: &mut SendStream) -> Option<()> {
+        match order {
+            Order::Send(bytes) => self.send(send, bytes.into()).await,
+            Order::Close { file } => {
+                lock(&self.files).remove(&file);
+                Some(())
+            }
+            Order::Priority { stream, priority } => {
+                if let Some(own) = lock(&self.priorities).get(&stream) {
+                    own.store(priority, Ordering::Relaxed);
+                }
+                Some(())
+            }
+            Order::Open { file, path } => self.open(file, path, send).await,
+        }
+    }
+
+    async fn open(&self, number: u32, name: String, send: &mut SendStream) -> Option<()> {
+        let shelf = Arc::clone(&self.shared.shelf);
+        let (name, asked): (Arc<str>, String) = (name.as_str().into(), name);
+        let opened = spawn_blocking(move || {
+            let file = shelf.open(&asked)?;
+            let index = file.index();
+            Ok((file, index))
+        });
+        let opened = opened.await.unwrap_or_else(|_| Err(FAILED.broken("the server failed")));
+        let (file, found) = match opened {
+            Ok((file, index)) => {
+                let found = (file.id(), file.len(), index);
+                (Some(file), Ok(found))
+            }
+            Err(e) => {
+                self.log(&name, 0, Done::Refused(e.code()));
+                (None, Err(Refusal::from(&e)))
+            }
+        };
+        let Some((frame, index)) = lock(&self.session).opened(number, found) else {
+            return Some(());
+        };
+        let Some(file) = file else { return self.send(send, frame.into()).await };
+        let open = Open { name, file };
+        lock(&self.files).insert(number, open.clone());
+        self.send(send, frame.into()).await?;
+        let mut sent = 0;
+        for range in index {
+            let mut start = range.start;
+            while start < range.end {
+                let end = range.end.min(start + PIECE);
+                let bytes = match read(&open.file, vec![start..end]).await {
+                    Ok(bytes) => bytes,
+                    Err(e) => {
+                        // Nothing else can be said where bytes are due.
+                        let refusal = Refusal::from(&e);
+                        self.log(&open.name, sent, Done::Refused(e.code()));
+                        self.connection.close(super::number(refusal.why), refusal.text.as_bytes());
+                        return None;
+                    }
+                };
+                for bytes in bytes {
+                    sent += bytes.len() as u64;
+                    self.send(send, bytes).await?;
+                }
+                start = end;
+            }
+        }
+        self.log(&open.name, sent, Done::Whole);
+        Some(())
+    }
+
+    /// Sends on the control stream, to a client that takes it.
+    async fn send(&self, send: &mut SendStream, bytes: Bytes) -> Option<()> {
+        match timeout(self.shared.bounds.patience, send.write_chunk(bytes)).await {
+            Ok(Ok(())) => Some(()),
+            Ok(Err(_)) => None,
+            Err(_) => {
+                self.connection.close(number(Why::Ending), b"the client takes nothing");
+                None
+            }
+        }
+    }
+
+    /// Answers one request.
+    async fn request(self: Arc<Self>, mut send: SendStream, mut receive: RecvStream) {
+        let stream = u64::from(VarInt::from(send.id()));
+        let request = match self.requested(&mut receive).await {
+            Ok(Some(request)) => request,
+            Ok(None) => return,
+            Err(e) => {
+                self.log("", 0, Done::Refused(e.code()));
+                return self.connection.close(number(Why::Frame), e.found().as_bytes());
+            }
+        };
+        let priority = Arc::new(AtomicI32::new(request.priority));
+        lock(&self.priorities).insert(stream, Arc::clone(&priority));
+        if let Ok(turn) = self.turns.acquire().await {
+            self.shared.answering.fetch_add(1, Ordering::AcqRel);
+            self.answer(&request, &priority, &mut send).await;
+            drop(turn);
+            // What was sent has not arrived: a server that ends waits for that.
+            let _ = self.taken(send.stopped()).await;
+            self.shared.answering.fetch_sub(1, Ordering::AcqRel);
+        }
+        lock(&self.priorities).remove(&stream);
+    }
+
+    /// The request that comes on a stream; nothing, where the client has given it up.
+    async fn requested(&self, receive: &mut RecvStream) -> Result<Option<Request>> {
+        let mut requesting = Requesting::default();
+        loop {
+            let chunk = receive.read_chunk(Requesting::MOST, true);
+            match timeout(self.shared.bounds.patience, chunk).await {
+                Ok(Ok(Some(chunk))) => requesting.push(&chunk.bytes)?,
+                Ok(Ok(None)) => return requesting.finish().map(Some),
+                Ok(Err(_)) | Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    async fn answer(&self, request: &Request, priority: &AtomicI32, send: &mut SendStream) {
+        let admitted = match self.shared.is_ending.load(Ordering::Acquire) {
+            true => Err(Refusal { why: Why::Ending, text: "the server ends".to_owned() }),
+            false => lock(&self.session).admit(request),
+        };
+        let open = lock(&self.files).get(&request.file).cloned();
+        let (mut answering, open) = match (admitted, open) {
+            (Ok(answering), Some(open)) => (answering, open),
+            (admitted, open) => {
+                let gone = Refusal { why: Why::Request, text: "the file is closed".to_owned() };
+                let refusal = admitted.err().unwrap_or(gone);
+                let name = open.as_ref().map_or("", |open| &*open.name);
+                self.log(name, 0, Done::Refused(refusal.why.rule().code));
+                let frame = Session::refuse(request, refusal);
+                if self.taken(send.write_all(&frame)).await.is_some() {
+                    let _ = send.finish();
+                }
+                return;
+            }
+        };
+        let (sent, done) = self.pieces(&mut answering, &open, priority, send).await;
+        self.log(&open.name, sent, done);
+    }
+
+    /// Sends an answer: bytes that were sent, and how it ended.
+    async fn pieces(
+        &self,
+        answering: &mut Answering,
+        open: &Open,
+        priority: &AtomicI32,
+        send: &mut SendStream,
+    ) -> (u64, Done) {
+        let mut sent = 0;
+        let mut urgency = priority.load(Ordering::Relaxed);
+        let _ = send.set_priority(urgency);
+        if self.taken(send.write_all(&answering.head())).await.is_none() {
+            return (sent, Done::Left);
+        }
+        loop {
+            let ranges = answering.next(PIECE);
+            if ranges.is_empty() {
+                let _ = send.finish();
+                return (sent, Done::Whole);
+            }
+            let now = priority.load(Ordering::Relaxed);
+            if now != urgency {
+                urgency = now;
+                let _ = send.set_priority(urgency);
+            }
+            let mut bytes = match read(&open.file, ranges).await {
+                Ok(bytes) => bytes,
+                Err(e) => {
+                    let _ = send.reset(number(Refusal::from(&e).why));
+                    return (sent, Done::Refused(e.code()));
+                }
+            };
+            let len: u64 = bytes.iter().map(|bytes| bytes.len() as u64).sum();
+            if self.taken(send.write_all_chunks(&mut bytes)).await.is_none() {
+                let _ = send.reset(number(Why::Ending));
+                return (sent, Done::Left);
+            }
+            sent += len;
+        }
+    }
+
+    /// What comes of sending; nothing, where the client has left, or takes nothing for too long.
+    async fn taken<T, E>(&self, sending: impl Future<Output = Result<T, E>>) -> Option<T> {
+        timeout(self.shared.bounds.patience, sending).await.ok()?.ok()
+    }
+
+    fn log(&self, name: &str, sent: u64, done: Done) {
+        let client = self.connection.remote_address();
+        (self.shared.log)(&Access { client, by: "quic", name, sent, done });
+    }
+}
+
+/// Reads ranges where waiting for a disk holds nobody else up.
+async fn read(file: &Arc<dyn Served>, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>, Error> {
+    let file = Arc::clone(file);
+    let read = spawn_blocking(move || {
+        ranges.into_iter().map(|range| file.read(range)).collect::<Result<Vec<_>>>()
+    });
+    read.await.unwrap_or_else(|_| Err(FAILED.broken("the server failed")))
+}
+
+/// A thread that panicked poisons nothing worth protecting here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,123 @@
+//! Which servers a client talks to.
+
+use crate::protocol::PROTOCOL;
+use crate::rules::CERTIFICATE;
+use data_encoding::HEXLOWER;
+use holdall_core::{Error, Result};
+use quinn::crypto::rustls::QuicClientConfig;
+use ring::digest::{SHA256, digest};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring as provider, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+use std::sync::Arc;
+
+/// Who vouches for a server.
+#[derive(Debug, Clone)]
+pub enum Trust {
+    /// Whoever gave its address: the SHA-256 of its certificate is in that.
+    Pin([u8; 32]),
+    /// These authorities (DER); Mozilla's where there are none.
+    Authorities(Vec<Vec<u8>>),
+}
+
+impl Trust {
+    /// What a client offers, and demands.
+    ///
+    /// # Errors
+    /// `net/certificate`, for an authority that is none.
+    pub(super) fn config(&self) -> Result<quinn::ClientConfig> {
+        let wrong = |e: rustls::Error| CERTIFICATE.broken("TLS cannot be set up").because(e);
+        let provider = Arc::new(provider::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(wrong)?;
+        let mut config = match self {
+            Trust::Pin(pin) => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Pinned { pin: *pin, provider }))
+                .with_no_client_auth(),
+            Trust::Authorities(own) => {
+                let mut roots = RootCertStore::empty();
+                if own.is_empty() {
+                    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+                }
+                for der in own {
+                    roots.add(CertificateDer::from(der.clone())).map_err(wrong)?;
+                }
+                builder.with_root_certificates(roots).with_no_client_auth()
+            }
+        };
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        let config = QuicClientConfig::try_from(config)
+            .map_err(|e| CERTIFICATE.broken("TLS cannot be set up").because(e))?;
+        Ok(quinn::ClientConfig::new(Arc::new(config)))
+    }
+}
+
+/// Takes one certificate, whatever it says. That the server has its key is checked by the handshake's signature.
+#[derive(Debug)]
+struct Pinned {
+    pin: [u8; 32],
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let found = digest(&SHA256, certificate);
+        match found.as_ref() == self.pin {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("QUIC has TLS 1.3".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// A handshake that failed for TLS's sake: `alert` is its number, `reason` what rustls says.
+pub(super) fn refused(trust: &Trust, alert: u8, reason: &str) -> Error {
+    // 120: no protocol in common.
+    if alert == 120 {
+        return crate::rules::FAILED.broken("the server does not speak `holdall/1`");
+    }
+    match trust {
+        Trust::Pin(pin) => CERTIFICATE.broken(format!(
+            "the server does not have the certificate with the SHA-256 {}",
+            HEXLOWER.encode(pin)
+        )),
+        Trust::Authorities(_) => {
+            let e = CERTIFICATE.broken(format!("TLS failed: {reason}"));
+            e.with_hint("a certificate that the server has made itself is named in the address, by `#sha256=…`")
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Waiting for what others do: a runtime for sockets and timers, and threads that park.
+
+use crate::rules::FAILED;
+use holdall_core::{Error, Result};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// The runtime of all clients of this process. One that a fork left behind has no threads: who has another number makes another.
+static CLIENTS: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
+
+/// The runtime that connections of clients run on.
+pub(super) fn clients() -> Result<Handle> {
+    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = std::process::id();
+    if let Some((of, runtime)) = *clients
+        && of == process
+    {
+        return Ok(runtime.handle().clone());
+    }
+    // As long as the process: connections outlive whoever opened the first.
+    let runtime: &'static Runtime = Box::leak(Box::new(runtime(2)?));
+    *clients = Some((process, runtime));
+    Ok(runtime.handle().clone())
+}
+
+/// A runtime of so many threads.
+pub(super) fn runtime(threads: usize) -> Result<Runtime> {
+    let built = Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("holdall-net")
+        .enable_io()
+        .enable_time()
+        .build();
+    built.map_err(|e| FAILED.broken("no thread can be started").because(e))
+}
+
+/// What `future` comes to, on this thread, which may be one of another runtime; timers and sockets are those of `handle`.
+pub(super) fn wait<F: Future>(handle: &Handle, future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let _inside = handle.enter();
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(out) = future.as_mut().poll(&mut context) {
+            return out;
+        }
+        std::thread::park();
+    }
+}
+
+/// An error, and whether trying again may help.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) error: Error,
+    pub(super) is_passing: bool,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed { error, is_passing: false }
+    }
+}
+
+impl Failed {
+    pub(super) fn passing(error: Error) -> Failed {
+        Failed { error, is_passing: true }
+    }
+}

@@ -1,0 +1,418 @@
+//! Both ends of the protocol over a network that is none: bytes arrive cut anywhere, streams in any order, and connections
+//! end at any byte. The same for one seed.
+
+use holdall_net::protocol::{
+    Answering, Arrival, Client, FileId, INDEX_MAX, Order, Refusal, Requesting, Server, ServerFrame,
+    Told, Why, total,
+};
+use holdall_net::{Bounds, Tokens};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+/// Numbers as if by chance.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 20) as usize % count.max(1)
+    }
+}
+
+/// One direction of a stream: what was sent and has not arrived, and whether that is all.
+#[derive(Default)]
+struct Pipe {
+    bytes: VecDeque<u8>,
+    is_ended: bool,
+}
+
+impl Pipe {
+    fn take(&mut self, count: usize) -> Vec<u8> {
+        self.bytes.drain(..count.min(self.bytes.len())).collect()
+    }
+}
+
+/// A request's stream.
+struct Stream {
+    /// Which of the client's arrivals it is for.
+    of: usize,
+    up: Pipe,
+    down: Pipe,
+    requesting: Option<Requesting>,
+    answering: Option<Answering>,
+    is_done: bool,
+}
+
+/// A connection, and both ends.
+struct Connection {
+    server: Server,
+    client: Client,
+    up: Pipe,
+    down: Pipe,
+    streams: BTreeMap<u64, Stream>,
+    file: u32,
+    opened: Option<(FileId, Vec<(u64, Vec<u8>)>)>,
+}
+
+/// What the server has.
+struct World {
+    file: Vec<u8>,
+    id: FileId,
+    index: Vec<Range<u64>>,
+}
+
+fn file(len: usize) -> Vec<u8> {
+    let mut chance = Chance(7);
+    (0..len).map(|_| chance.below(256) as u8).collect()
+}
+
+impl Connection {
+    fn new(known: Option<FileId>, token: &str, tokens: &Tokens) -> Connection {
+        let (mut client, hello) = Client::new(token);
+        let (file, open) = client.open("m.zt", known).unwrap();
+        let up = Pipe { bytes: hello.into_iter().chain(open).collect(), is_ended: false };
+        Connection {
+            server: Server::new(tokens.clone(), &Bounds::default()),
+            client,
+            up,
+            down: Pipe::default(),
+            streams: BTreeMap::new(),
+            file,
+            opened: None,
+        }
+    }
+
+    /// Opens a stream for what is missing of an arrival.
+    fn ask(&mut self, of: usize, arrival: &mut Arrival, priority: i32) {
+        let Some(request) = arrival.request(self.file, priority) else { return };
+        let number = 4 * (self.streams.len() as u64 + 1);
+        let up = Pipe { bytes: request.into(), is_ended: true };
+        let requesting = Some(Requesting::default());
+        let down = Pipe::default();
+        let stream = Stream { of, up, down, requesting, answering: None, is_done: false };
+        self.streams.insert(number, stream);
+    }
+
+    /// Something arrives somewhere: bytes of it.
+    fn step(
+        &mut self,
+        world: &World,
+        arrivals: &mut [Arrival],
+        out: &mut [Vec<Vec<u8>>],
+        chance: &mut Chance,
+    ) -> usize {
+        let most = [1, 7, 100, 5000][chance.below(4)];
+        let count = 1 + chance.below(most);
+        match chance.below(2 + 2 * self.streams.len()) {
+            0 => {
+                let bytes = self.up.take(count);
+                for order in self.server.control(&bytes).unwrap() {
+                    match order {
+                        Order::Send(bytes) => self.down.bytes.extend(bytes),
+                        Order::Open { file, path } => {
+                            assert_eq!(path, "m.zt");
+                            let found = (world.id, world.file.len() as u64, world.index.clone());
+                            let (frame, index) = self.server.opened(file, Ok(found)).unwrap();
+                            self.down.bytes.extend(frame);
+                            for range in index {
+                                let range = range.start as usize..range.end as usize;
+                                self.down.bytes.extend(&world.file[range]);
+                            }
+                        }
+                        Order::Close { .. } | Order::Priority { .. } => {}
+                    }
+                }
+                bytes.len()
+            }
+            1 => {
+                let bytes = self.down.take(count);
+                for told in self.client.control(&bytes).unwrap() {
+                    match told {
+                        Told::Welcome { requests } => assert_eq!(requests, 16),
+                        Told::Opened { id, len, index, .. } => {
+                            assert_eq!(len, world.file.len() as u64);
+                            let index = index.into_iter().map(|(at, b)| (at, b.to_vec()));
+                            self.opened = Some((id, index.collect()));
+                        }
+                        Told::Refused { refusal, .. } => panic!("{refusal:?}"),
+                    }
+                }
+                bytes.len()
+            }
+            other => {
+                let stream = self.streams.values_mut().nth((other - 2) / 2).unwrap();
+                match other % 2 {
+                    0 => stream.serve(&self.server, world, count),
+                    _ => stream.arrive(arrivals, out, count),
+                }
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// The server's end: takes what came of the request, or sends more of the answer.
+    fn serve(&mut self, server: &Server, world: &World, count: usize) -> usize {
+        if let Some(requesting) = &mut self.requesting {
+            let bytes = self.up.take(count);
+            requesting.push(&bytes).unwrap();
+            if self.up.bytes.is_empty() {
+                let request = self.requesting.take().unwrap().finish().unwrap();
+                let answering = server.admit(&request).unwrap();
+                self.down.bytes.extend(answering.head());
+                self.answering = Some(answering);
+            }
+            return bytes.len();
+        }
+        // No more than so much is on its way: flow control.
+        if let Some(answering) = &mut self.answering
+            && self.down.bytes.len() < 4096
+        {
+            let ranges = answering.next(count as u64);
+            self.down.is_ended = ranges.is_empty();
+            for range in ranges {
+                self.down.bytes.extend(&world.file[range.start as usize..range.end as usize]);
+            }
+        }
+        0
+    }
+
+    /// The client's end.
+    fn arrive(
+        &mut self,
+        arrivals: &mut [Arrival],
+        out: &mut [Vec<Vec<u8>>],
+        count: usize,
+    ) -> usize {
+        let bytes = self.down.take(count);
+        let pieces = &mut out[self.of];
+        let pushed = arrivals[self.of].push(&bytes, |piece| {
+            assert_eq!(pieces[piece.of].len() as u64, piece.at, "in order, and none twice");
+            pieces[piece.of].extend_from_slice(piece.bytes);
+            Ok(())
+        });
+        pushed.unwrap();
+        if self.down.is_ended && self.down.bytes.is_empty() && !self.is_done {
+            arrivals[self.of].finish().unwrap();
+            self.is_done = true;
+        }
+        bytes.len()
+    }
+}
+
+/// Reads some ranges, each a request, over connections that end after so many bytes each. How many there were.
+fn read(
+    world: &World,
+    wanted: &[Vec<Range<u64>>],
+    lives: impl Fn(usize) -> usize,
+    seed: u64,
+) -> usize {
+    let mut chance = Chance(seed);
+    let mut arrivals: Vec<Arrival> = wanted.iter().map(|r| Arrival::new(r.clone())).collect();
+    let mut out: Vec<Vec<Vec<u8>>> = wanted.iter().map(|r| vec![Vec::new(); r.len()]).collect();
+    let mut known = None;
+    for number in 0.. {
+        assert!(number < 100_000, "it gets nowhere");
+        let mut connection = Connection::new(known, "", &Tokens::default());
+        let mut left = lives(number);
+        let mut is_asked = false;
+        while left > 0 && !arrivals.iter().all(Arrival::is_whole) {
+            if let (Some((id, index)), false) = (&connection.opened, is_asked) {
+                assert_eq!(index.is_empty(), known == Some(*id), "the index comes once");
+                for (at, bytes) in index {
+                    let at = *at as usize;
+                    assert_eq!(*bytes, world.file[at..at + bytes.len()]);
+                }
+                known = Some(*id);
+                is_asked = true;
+                for (at, arrival) in arrivals.iter_mut().enumerate() {
+                    connection.ask(at, arrival, -(at as i32));
+                }
+            }
+            left =
+                left.saturating_sub(connection.step(world, &mut arrivals, &mut out, &mut chance));
+        }
+        if arrivals.iter().all(Arrival::is_whole) {
+            for ((ranges, arrival), out) in wanted.iter().zip(&arrivals).zip(&out) {
+                assert_eq!(arrival.came(), total(ranges).unwrap(), "no byte twice");
+                for (range, out) in ranges.iter().zip(out) {
+                    assert_eq!(*out, world.file[range.start as usize..range.end as usize]);
+                }
+            }
+            return number + 1;
+        }
+    }
+    unreachable!()
+}
+
+fn world() -> World {
+    World { file: file(20_000), id: FileId([1; 32]), index: vec![0..100, 19_000..20_000] }
+}
+
+#[test]
+fn answers_are_whole_however_they_come() {
+    let world = world();
+    let batch: Vec<Range<u64>> = (0..300).map(|n| n * 60..n * 60 + n % 61).collect();
+    let wanted = [vec![0..20_000], vec![5..5, 100..200, 7..9, 20_000..20_000], batch, vec![]];
+    for seed in 1..200 {
+        assert_eq!(read(&world, &wanted, |_| usize::MAX, seed), 1);
+    }
+}
+
+#[test]
+fn a_connection_may_end_at_every_byte_and_none_is_sent_twice() {
+    let world = World { file: file(900), id: FileId([2; 32]), index: vec![0..10, 800..900] };
+    let wanted = [vec![10..400, 3..3, 500..510], vec![0..900]];
+    // The first connection ends after so many bytes, the next ones do not.
+    for end in 0..2200 {
+        let lives = |number| if number == 0 { end } else { usize::MAX };
+        assert!(read(&world, &wanted, lives, end as u64 + 1) <= 2);
+    }
+    // None lives long.
+    for seed in 1..100 {
+        assert!(read(&world, &wanted, |n| 200 + n, seed) > 2);
+    }
+}
+
+#[test]
+fn who_has_no_token_gets_nothing() {
+    let tokens = Tokens::new(vec!["right".into()]).unwrap();
+    for (token, is_in) in [("", false), ("wrong", false), ("right", true)] {
+        let mut connection = Connection::new(None, token, &tokens);
+        let hello = connection.up.take(usize::MAX);
+        match connection.server.control(&hello) {
+            Ok(orders) => assert!(is_in && orders.len() == 2, "{token}"),
+            Err(e) => assert_eq!((e.code(), is_in), ("net/token", false), "{token}"),
+        }
+    }
+}
+
+fn hello() -> (Server, Client) {
+    let mut server = Server::new(Tokens::default(), &Bounds::default());
+    let (client, hello) = Client::new("");
+    assert_eq!(server.control(&hello).unwrap().len(), 1);
+    (server, client)
+}
+
+#[test]
+fn a_client_says_hello_first_and_once() {
+    let (_, open) = Client::new("").0.open("x", None).unwrap();
+    let mut server = Server::new(Tokens::default(), &Bounds::default());
+    assert_eq!(server.control(&open).unwrap_err().code(), "net/frame");
+    let (mut server, _) = hello();
+    assert_eq!(server.control(&Client::new("").1).unwrap_err().code(), "net/frame");
+    let mut server = Server::new(Tokens::default(), &Bounds::default());
+    assert_eq!(server.control(&[1, 2, 0, 0, 0, 9, 9]).unwrap_err().code(), "net/version");
+    assert_eq!(Client::new("").0.open(&"x".repeat(5000), None).unwrap_err().code(), "net/address");
+}
+
+#[test]
+fn files_are_bounded_and_have_one_number_each() {
+    let mut bounds = Bounds::default();
+    bounds.files = 2;
+    let mut server = Server::new(Tokens::default(), &bounds);
+    let (mut client, hello) = Client::new("");
+    server.control(&hello).unwrap();
+    let mut open = || server.control(&client.open("x", None).unwrap().1).unwrap();
+    assert!(matches!(open()[..], [Order::Open { file: 0, .. }]));
+    assert!(matches!(open()[..], [Order::Open { file: 1, .. }]));
+    let [Order::Send(refused)] = &open()[..] else { panic!("a third is refused") };
+    assert_eq!(refused[9], Why::Busy.number() as u8);
+    let close = Client::close(0);
+    assert_eq!(server.control(&close).unwrap(), [Order::Close { file: 0 }]);
+    // What was closed while it was opened is not told of.
+    assert_eq!(server.opened(0, Ok((FileId([0; 32]), 1, vec![]))), None);
+    let twice = [2, 6, 0, 0, 0, 1, 0, 0, 0, 0, b'x'];
+    assert_eq!(server.control(&twice).unwrap_err().code(), "net/frame");
+}
+
+#[test]
+fn requests_stay_inside_the_file() {
+    let (mut server, mut client) = hello();
+    let (file, open) = client.open("m", None).unwrap();
+    server.control(&open).unwrap();
+    let ask = |server: &Server, file, ranges: Vec<Range<u64>>| {
+        let mut requesting = Requesting::default();
+        requesting.push(&Arrival::new(ranges).request(file, 0).unwrap()).unwrap();
+        server.admit(&requesting.finish().unwrap()).map(|_| ()).map_err(|r| r.why)
+    };
+    assert_eq!(ask(&server, file, vec![0..1]), Err(Why::Request), "it is not open yet");
+    server.opened(file, Ok((FileId([0; 32]), 100, vec![])));
+    assert_eq!(ask(&server, file, vec![0..100]), Ok(()));
+    assert_eq!(ask(&server, file, vec![0..101]), Err(Why::Request));
+    assert_eq!(ask(&server, file, vec![0..60, 30..80]), Err(Why::Request), "more than it has");
+    assert_eq!(ask(&server, file, vec![0..1, u64::MAX - 1..u64::MAX]), Err(Why::Request));
+    assert_eq!(ask(&server, file + 1, vec![0..1]), Err(Why::Request));
+    let mut requesting = Requesting::default();
+    let request = Arrival::new(vec![0..1]).request(file, 0).unwrap();
+    requesting.push(&request).unwrap();
+    assert_eq!(requesting.push(&[0]).unwrap_err().code(), "net/frame");
+    let mut requesting = Requesting::default();
+    requesting.push(&request[..9]).unwrap();
+    assert_eq!(requesting.finish().unwrap_err().code(), "net/frame");
+}
+
+#[test]
+fn a_server_is_not_believed_what_it_was_not_asked() {
+    let welcome = ServerFrame::Welcome { version: 1, requests: 1 }.encode();
+    let id = FileId([0; 32]);
+    let told = |index: Vec<Range<u64>>| ServerFrame::File { file: 0, id, len: 1 << 40, index };
+    let refused = ServerFrame::Refused {
+        file: 7,
+        refusal: Refusal { why: Why::NoFile, text: String::new() },
+    };
+    for (what, frames) in [
+        ("no welcome", vec![told(vec![])]),
+        ("two", vec![ServerFrame::Welcome { version: 1, requests: 1 }; 2]),
+        ("a file that nobody wants", vec![refused]),
+        ("the same file twice", vec![told(vec![]), told(vec![])]),
+        ("an answer", vec![ServerFrame::Answer { len: 1 }]),
+        ("falling", vec![told(vec![5..6, 1..2])]),
+        ("overlapping", vec![told(vec![0..6, 5..7])]),
+        ("empty", vec![told(vec![5..5])]),
+        ("outside", vec![told(vec![0..(1 << 40) + 1])]),
+        ("too long", vec![told(vec![0..INDEX_MAX + 1])]),
+    ] {
+        let (mut client, _) = Client::new("");
+        client.open("x", None).unwrap();
+        let mut bytes = if what == "no welcome" { Vec::new() } else { welcome.clone() };
+        if what == "two" {
+            bytes.clear();
+        }
+        frames.iter().for_each(|frame| bytes.extend(frame.encode()));
+        assert_eq!(client.control(&bytes).unwrap_err().code(), "net/frame", "{what}");
+    }
+    let (mut client, _) = Client::new("");
+    let other = ServerFrame::Welcome { version: 2, requests: 1 }.encode();
+    assert_eq!(client.control(&other).unwrap_err().code(), "net/version");
+}
+
+#[test]
+fn answers_of_other_lengths_are_refused() {
+    let fresh = || {
+        let mut arrival = Arrival::new(vec![0..10]);
+        arrival.request(0, 0).unwrap();
+        arrival
+    };
+    let push = |arrival: &mut Arrival, bytes: &[u8]| arrival.push(bytes, |_| Ok(()));
+    let head = |len| ServerFrame::Answer { len }.encode();
+    for wrong in [0, 9, 11, u64::MAX] {
+        assert_eq!(push(&mut fresh(), &head(wrong)).unwrap_err().code(), "net/answer");
+    }
+    let mut arrival = fresh();
+    push(&mut arrival, &head(10)).unwrap();
+    push(&mut arrival, &[0; 9]).unwrap();
+    assert_eq!(arrival.finish().unwrap_err().code(), "net/answer", "one byte is missing");
+    push(&mut arrival, &[0]).unwrap();
+    arrival.finish().unwrap();
+    assert_eq!(push(&mut arrival, &[0]).unwrap_err().code(), "net/answer", "one too many");
+    let refusal = Refusal { why: Why::Changed, text: "gone \u{1b}[31m".into() };
+    let refused = ServerFrame::Refused { file: 0, refusal }.encode();
+    let e = push(&mut fresh(), &refused).unwrap_err();
+    assert_eq!(e.code(), "net/changed");
+    assert!(!e.message().contains('\u{1b}'), "{e}");
+    assert_eq!(push(&mut fresh(), &[0x81]).unwrap_err().code(), "net/frame");
+    assert_eq!(fresh().finish().unwrap_err().code(), "net/answer", "nothing came");
+}

@@ -1,0 +1,324 @@
+//! Serving files and folders, over QUIC and HTTP: `docs/serve.md`.
+//!
+//! ```no_run
+//! # use holdall::serve::{Files, Identity, Server, Tokens, Bounds};
+//! # use std::sync::Arc;
+//! # fn main() -> holdall::Result<()> {
+//! let files = Arc::new(Files::new(["models"])?);
+//! let identity = Identity::generate()?;
+//! let listen = "127.0.0.1:4433".parse().expect("an address");
+//! let log = Arc::new(|_: &holdall::serve::Access<'_>| {});
+//! let server =
+//!     Server::start(files, listen, &identity, Tokens::default(), Bounds::default(), log)?;
+//! println!("holdall://{}/models/…#sha256={}", server.address()?, identity.pin().unwrap_or_default());
+//! # Ok(())
+//! # }
+//! ```
+
+pub use holdall_net::protocol::FileId;
+pub use holdall_net::quic::{Address, Identity, Server};
+pub use holdall_net::{Access, Bounds, Done, Entry, Log, Served, Shelf, Tokens};
+/// The same files for whoever knows HTTP.
+pub use holdall_net::{http, rules};
+
+use crate::error::IO;
+use crate::model::Hasher;
+use crate::source::FileSource;
+use crate::{Algorithm, ByteSource, Digest, Limits, Result, Terms};
+use bytes::Bytes;
+use holdall_core::error::Shown as _;
+use holdall_net::protocol::{INDEX_MAX, RANGES_MAX};
+use holdall_net::rules::{CHANGED, NO_FILE, SERVE};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::fs::Metadata;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+/// Files and folders that are served, each under its own name.
+///
+/// What a folder has is served with everything in it, but for what begins with a dot and what links out of it. A name
+/// never leads out of what was named.
+pub struct Files {
+    roots: BTreeMap<String, Root>,
+    limits: Limits,
+    /// Those that somebody has open now, by path.
+    open: Mutex<HashMap<PathBuf, Weak<OneFile>>>,
+}
+
+enum Root {
+    File(PathBuf),
+    /// With its links followed.
+    Folder(PathBuf),
+}
+
+/// The most files of a list.
+const LIST_MAX: usize = 100_000;
+/// How deep folders lie in each other at most.
+const DEPTH_MAX: usize = 32;
+
+impl Files {
+    /// Those at these paths.
+    ///
+    /// # Errors
+    /// `net/serve`.
+    pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Files> {
+        let mut roots = BTreeMap::new();
+        for path in paths {
+            let path = path.as_ref();
+            let wrong = |what: String| SERVE.broken(what).in_source(path.display());
+            let real = path.canonicalize();
+            let real = real.map_err(|e| wrong("it cannot be found".to_owned()).because(e))?;
+            // Its own name, not that of what it links to.
+            let name = path.file_name().or(real.file_name()).and_then(|name| name.to_str());
+            let Some(name) = name.filter(|name| is_name(name)).map(str::to_owned) else {
+                return Err(wrong("it has no name that can be asked for".to_owned()));
+            };
+            let root = match (real.is_file(), real.is_dir()) {
+                (true, _) => Root::File(real),
+                (_, true) => Root::Folder(real),
+                _ => return Err(wrong("it is neither a file nor a folder".to_owned())),
+            };
+            if roots.insert(name.clone(), root).is_some() {
+                return Err(wrong(format!("another that is served is called `{name}` too")));
+            }
+        }
+        if roots.is_empty() {
+            return Err(SERVE.broken("nothing is named"));
+        }
+        Ok(Files { roots, limits: Limits::default(), open: Mutex::default() })
+    }
+
+    /// Holds files to these limits when their index is looked for.
+    pub fn with_limits(mut self, limits: Limits) -> Files {
+        self.limits = limits;
+        self
+    }
+
+    /// Where the file of that name is.
+    fn place(&self, name: &str) -> Option<PathBuf> {
+        let mut parts = name.split('/');
+        let root = self.roots.get(parts.next()?)?;
+        let folder = match root {
+            Root::File(path) => return parts.next().is_none().then(|| path.clone()),
+            Root::Folder(folder) => folder,
+        };
+        let mut path = folder.clone();
+        let mut count = 0;
+        for part in parts {
+            if !is_name(part) || count == DEPTH_MAX {
+                return None;
+            }
+            path.push(part);
+            count += 1;
+        }
+        let real = path.canonicalize().ok().filter(|_| count > 0)?;
+        let is_inside = real.starts_with(folder) && !is_hidden(real.strip_prefix(folder).ok()?);
+        (is_inside && real.is_file()).then_some(real)
+    }
+}
+
+/// Whether a part of a name is one: no way up or around, and nothing hidden.
+fn is_name(part: &str) -> bool {
+    let is_odd = |c: char| c.is_control() || c == '\\' || (cfg!(windows) && c == ':');
+    !part.is_empty() && !part.starts_with('.') && !part.contains('/') && !part.contains(is_odd)
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.iter().any(|part| part.as_encoded_bytes().starts_with(b"."))
+}
+
+impl Shelf for Files {
+    fn open(&self, name: &str) -> Result<Arc<dyn Served>> {
+        let none = || NO_FILE.broken(format!("no file `{}` is served", name.shown()));
+        let path = self.place(name).ok_or_else(none)?;
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = open.get(&path).and_then(Weak::upgrade)
+            && path.metadata().is_ok_and(|meta| id(&meta) == file.id)
+        {
+            return Ok(file);
+        }
+        let file = Arc::new(OneFile::open(&path, &self.limits).map_err(|e| match e.io() {
+            Some(io) if io.kind() == std::io::ErrorKind::NotFound => none(),
+            _ => e,
+        })?);
+        open.retain(|_, file| file.strong_count() > 0);
+        open.insert(path, Arc::downgrade(&file));
+        Ok(file)
+    }
+
+    fn list(&self) -> Result<Vec<Entry>> {
+        let mut all = Vec::new();
+        for (name, root) in &self.roots {
+            match root {
+                Root::File(path) => {
+                    let len = path.metadata().map(|meta| meta.len());
+                    all.extend(len.ok().map(|len| Entry { name: name.clone(), len }));
+                }
+                Root::Folder(folder) => walk(folder, folder, name, 0, &mut all),
+            }
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+}
+
+/// The files of a folder that are served. What cannot be looked at is left out, as it cannot be opened either.
+fn walk(root: &Path, folder: &Path, name: &str, depth: usize, all: &mut Vec<Entry>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let own = entry.file_name();
+        let Some(own) = own.to_str().filter(|own| is_name(own)) else { continue };
+        let name = format!("{name}/{own}");
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && depth + 1 < DEPTH_MAX {
+            walk(root, &entry.path(), &name, depth + 1, all);
+            continue;
+        }
+        // Of a folder that is linked to, files are served by name but not listed: links may go in circles.
+        let Ok(real) = entry.path().canonicalize() else { continue };
+        let is_inside = |real: &Path| real.strip_prefix(root).is_ok_and(|rest| !is_hidden(rest));
+        let Some(meta) = real.metadata().ok().filter(|meta| meta.is_file()) else { continue };
+        if is_inside(&real) && all.len() < LIST_MAX {
+            all.push(Entry { name, len: meta.len() });
+        }
+    }
+}
+
+impl fmt::Debug for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.roots.keys()).finish()
+    }
+}
+
+/// One version of one file.
+struct OneFile {
+    source: Arc<FileSource>,
+    id: FileId,
+    limits: Limits,
+    index: OnceLock<Vec<Range<u64>>>,
+}
+
+impl OneFile {
+    fn open(path: &Path, limits: &Limits) -> Result<OneFile> {
+        let source = Arc::new(FileSource::open(path)?);
+        let meta =
+            source.as_file().metadata().map_err(|e| IO.broken("looking at the file").because(e))?;
+        Ok(OneFile { id: id(&meta), source, limits: limits.clone(), index: OnceLock::new() })
+    }
+
+    fn unchanged(&self) -> Result<()> {
+        match self.source.as_file().metadata() {
+            Ok(meta) if id(&meta) == self.id => Ok(()),
+            _ => Err(CHANGED.broken("the file was changed on the server")),
+        }
+    }
+}
+
+/// What tells a file from others, and from itself before it was changed.
+fn id(meta: &Metadata) -> FileId {
+    let mut hasher = Hasher::new(Algorithm::Sha256);
+    let mut add = |n: u128| hasher.update(&n.to_le_bytes());
+    add(meta.len().into());
+    let since = |t: std::time::SystemTime| t.duration_since(std::time::UNIX_EPOCH).ok();
+    add(meta.modified().ok().and_then(since).map_or(0, |t| t.as_nanos()));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        add(meta.dev().into());
+        add(meta.ino().into());
+    }
+    match hasher.finish() {
+        Digest::Sha256(bytes) => FileId(bytes),
+        _ => FileId([0; 32]),
+    }
+}
+
+impl Served for OneFile {
+    fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    fn id(&self) -> FileId {
+        self.id
+    }
+
+    fn index(&self) -> Vec<Range<u64>> {
+        let found = self.index.get_or_init(|| {
+            let traced = Arc::new(Traced { of: Arc::clone(&self.source), read: Mutex::default() });
+            let source: Arc<dyn ByteSource> = Arc::clone(&traced) as Arc<dyn ByteSource>;
+            let options = holdall_io::OpenOptions::new().with_limits(self.limits.clone());
+            match options.open_source(source, "") {
+                Ok(_) => joined(std::mem::take(&mut *lock(&traced.read))),
+                // In no format that is known, or unsound: whoever opens it finds out.
+                Err(_) => Vec::new(),
+            }
+        });
+        found.clone()
+    }
+
+    fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        let bytes = self.source.read_range(range);
+        // Whatever came of it, of a file that is another by now.
+        self.unchanged().and(bytes)
+    }
+}
+
+/// A file that remembers what was read of it.
+struct Traced {
+    of: Arc<FileSource>,
+    read: Mutex<Vec<Range<u64>>>,
+}
+
+impl ByteSource for Traced {
+    fn len(&self) -> u64 {
+        self.of.len()
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        lock(&self.read).extend_from_slice(ranges);
+        self.of.read(ranges)
+    }
+
+    fn terms(&self) -> Terms {
+        Terms::DISK
+    }
+}
+
+/// Ranges in rising order, those that touch as one: as many as may be an index, from the front.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_by_key(|range| (range.start, range.end));
+    let mut all: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match all.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => all.push(range),
+        }
+    }
+    let mut room = INDEX_MAX;
+    all.retain(|range| {
+        let fits = range.end - range.start <= room;
+        room -= if fits { range.end - range.start } else { 0 };
+        fits
+    });
+    all.truncate(RANGES_MAX);
+    all
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_touch_are_one() {
+        let ranges = vec![50..60, 0..10, 10..20, 5..7, 30..30, 55..70];
+        assert_eq!(joined(ranges), [0..20, 50..70]);
+        assert_eq!(joined(vec![0..10, 20..20 + INDEX_MAX]), [0..10]);
+    }
+}

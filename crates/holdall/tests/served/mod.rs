@@ -1,0 +1,103 @@
+//! A server of Holdall's on loopback.
+#![allow(dead_code)] // Each test file uses its own part.
+
+use holdall::http::{Hosts, Patience, Policy};
+use holdall::serve::{Access, Bounds, Files, Identity, Log, Server, Shelf, Tokens};
+use holdall::{File, OpenOptions, Result};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What tests may do: loopback, and no waiting.
+pub(crate) fn policy() -> Policy {
+    let mut patience = Patience::default();
+    patience.pause = Duration::from_millis(1);
+    patience.connect = Duration::from_secs(5);
+    patience.stall = Duration::from_secs(1);
+    Policy::new().with_hosts(Hosts::Any).with_patience(patience)
+}
+
+pub(crate) fn options() -> OpenOptions {
+    OpenOptions::new().with_policy(policy())
+}
+
+/// A server that lives as long as this.
+pub(crate) struct Served {
+    pub(crate) server: Option<Server>,
+    pub(crate) identity: Identity,
+    /// What was asked for, and how it ended.
+    pub(crate) seen: Arc<Mutex<Vec<(String, u64, String)>>>,
+    address: SocketAddr,
+    shelf: Arc<dyn Shelf>,
+}
+
+impl Served {
+    /// Of these files and folders.
+    pub(crate) fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Served {
+        Served::of(Arc::new(Files::new(paths).unwrap()), Tokens::default(), Bounds::default())
+    }
+
+    pub(crate) fn of(shelf: Arc<dyn Shelf>, tokens: Tokens, bounds: Bounds) -> Served {
+        let identity = Identity::generate().unwrap();
+        let seen = Arc::<Mutex<Vec<_>>>::default();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let log = log(&seen);
+        let server =
+            Server::start(Arc::clone(&shelf), any, &identity, tokens, bounds, log).unwrap();
+        let address = server.address().unwrap();
+        Served { server: Some(server), identity, seen, address, shelf }
+    }
+
+    /// The server ends as a process does that is killed; another begins at the same place.
+    pub(crate) fn restart(&mut self) {
+        self.server.take();
+        for _ in 0..200 {
+            let (log, shelf) = (log(&self.seen), Arc::clone(&self.shelf));
+            let (tokens, bounds) = (Tokens::default(), Bounds::default());
+            let server = Server::start(shelf, self.address, &self.identity, tokens, bounds, log);
+            // The old one's threads may hold the socket for a moment.
+            match server {
+                Ok(server) => {
+                    self.server = Some(server);
+                    return;
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+        panic!("the address stays taken");
+    }
+
+    pub(crate) fn url(&self, name: &str) -> String {
+        format!("holdall://{}/{name}#sha256={}", self.address, self.identity.pin().unwrap())
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn open(&self, name: &str) -> Result<File> {
+        options().open(self.url(name))
+    }
+
+    /// Waits until so many requests were answered.
+    pub(crate) fn settle(&self, count: usize) {
+        let until = std::time::Instant::now() + Duration::from_secs(5);
+        while self.seen.lock().unwrap().len() < count && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Bytes that were sent in all.
+    pub(crate) fn sent(&self) -> u64 {
+        self.seen.lock().unwrap().iter().map(|(_, sent, _)| sent).sum()
+    }
+}
+
+fn log(seen: &Arc<Mutex<Vec<(String, u64, String)>>>) -> Log {
+    let seen = Arc::clone(seen);
+    Arc::new(move |access: &Access<'_>| {
+        let said = (access.name.to_owned(), access.sent, access.done.to_string());
+        seen.lock().unwrap().push(said);
+    })
+}

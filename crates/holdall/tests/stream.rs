@@ -1,0 +1,426 @@
+//! Files that are served over QUIC, opened in place.
+#![cfg(feature = "quic")]
+
+mod served;
+
+use holdall::TensorRecords as _;
+use holdall::serve::{Bounds, Entry, FileId, Files, Shelf, Tokens};
+use holdall::{
+    Algorithm, Bytes, DType, Error, File, LoadOptions, OpenOptions, Role, TensorSpec, WriteOptions,
+    Writer,
+};
+use served::{Served, options};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept")
+}
+
+/// Every file below a folder, by its name there.
+fn files(folder: &Path, name: &str, all: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{name}/{}", entry.file_name().to_str().unwrap());
+        match entry.path().is_dir() {
+            true => files(&entry.path(), &name, all),
+            false => all.push(name),
+        }
+    }
+}
+
+/// All that a file says and has, as text.
+fn contents(file: &File) -> Vec<String> {
+    let mut all = vec![format!("{} {} {:?}", file.format(), file.version(), file.attributes())];
+    for tensor in file.tensors() {
+        let info = tensor.info();
+        all.push(format!("{} {:?} {:?}", info.name(), info.shape(), info.attributes()));
+        for component in info.components() {
+            let bytes = tensor.bytes(&component.role).map(|b| b.to_vec());
+            all.push(format!("{:?}", bytes.map_err(|e| e.code())));
+        }
+    }
+    all
+}
+
+#[test]
+fn every_file_of_every_format_is_the_same_over_quic() {
+    let mut names = Vec::new();
+    files(&corpus(), "accept", &mut names);
+    let served = Served::new([corpus()]);
+    let (mut opened, mut unasked) = (0, 0);
+    for name in names.iter().filter(|name| !name.ends_with(".json")) {
+        let local = holdall::open(corpus().join(name.strip_prefix("accept/").unwrap()));
+        let Ok(local) = local else { continue };
+        let before = served.seen.lock().unwrap().len();
+        let remote = served.open(name).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let asked = served.seen.lock().unwrap().len() - before;
+        unasked += usize::from(asked <= 1);
+        assert_eq!(contents(&remote), contents(&local), "{name}");
+        opened += 1;
+    }
+    assert!(opened > 100, "{opened}");
+    // The index was enough to open all but models of several files.
+    assert!(opened - unasked < 8, "{unasked} of {opened}");
+}
+
+/// Bytes of which no two stretches are alike.
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64 ^ seed;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// A model of so many tensors of so many bytes each, with digests.
+fn model(path: &Path, count: usize, len: usize) {
+    let options = WriteOptions::new().with_digest(Some(Algorithm::Sha256));
+    let mut writer = Writer::create(path, &options).unwrap();
+    for at in 0..count {
+        let bytes = noise(len, at as u64 + 1);
+        let spec = TensorSpec::dense(format!("layers.{at}"), DType::U8, [len as u64]);
+        writer.add(spec, &[&bytes]).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+fn bytes_of(file: &File, at: usize) -> Result<Bytes, Error> {
+    file.tensor(&format!("layers.{at}")).unwrap().bytes(&Role::Data)
+}
+
+#[test]
+fn a_file_is_opened_and_a_tensor_read_in_a_round_trip_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zt");
+    model(&path, 8, 300_000);
+    let served = Served::new([&path]);
+    let file = served.open("model.zt").unwrap();
+    assert_eq!(file.len(), 8);
+    let index = served.sent();
+    assert!(index < 140_000, "the ends of the file, not all of it: {index}");
+    assert_eq!(bytes_of(&file, 3).unwrap(), noise(300_000, 4));
+    served.settle(2);
+    assert_eq!(served.sent() - index, 300_000, "one request, of the tensor's bytes alone");
+    assert_eq!(file.load_all().unwrap().len(), 8);
+}
+
+#[test]
+fn a_server_that_ends_and_comes_back_is_asked_for_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zt");
+    model(&path, 4, 3_000_000);
+    let mut served = Served::new([&path]);
+    let file = served.open("model.zt").unwrap();
+    assert_eq!(bytes_of(&file, 0).unwrap(), noise(3_000_000, 1));
+    served.restart();
+    assert_eq!(bytes_of(&file, 1).unwrap(), noise(3_000_000, 2));
+    // While it is read.
+    let reader = std::thread::spawn(move || {
+        let all = (0..40)
+            .map(|n| bytes_of(&file, n % 4).map(|b| b == noise(3_000_000, n as u64 % 4 + 1)));
+        all.collect::<Result<Vec<bool>, Error>>()
+    });
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(60));
+        served.restart();
+    }
+    let same = reader.join().unwrap().unwrap();
+    assert!(same.len() == 40 && same.iter().all(|same| *same));
+}
+
+#[test]
+fn a_file_that_changes_is_an_error_and_never_other_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zt");
+    model(&path, 4, 100_000);
+    let mut served = Served::new([&path]);
+    let file = served.open("model.zt").unwrap();
+    // Another of the same length in its place: who has it open reads on.
+    let other = folder.path().join("other.zt");
+    model(&other, 4, 100_000);
+    std::fs::rename(&other, &path).unwrap();
+    assert_eq!(bytes_of(&file, 0).unwrap(), noise(100_000, 1));
+    // After the connection is lost there is only the other.
+    served.restart();
+    assert_eq!(bytes_of(&file, 1).unwrap_err().code(), "net/changed");
+    // The same file, written to.
+    let file = served.open("model.zt").unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[70_000] ^= 1;
+    std::thread::sleep(Duration::from_millis(20));
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(bytes_of(&file, 2).unwrap_err().code(), "net/changed");
+}
+
+#[test]
+fn who_is_not_known_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zt");
+    model(&path, 1, 10);
+    let tokens = Tokens::new(vec!["s@cret".into()]).unwrap();
+    let files = Arc::new(Files::new([&path]).unwrap());
+    let served = Served::of(files, tokens, Bounds::default());
+    let with =
+        |token: &str| served.url("model.zt").replace("holdall://", &format!("holdall://{token}"));
+    for token in ["", "wrong@"] {
+        let e = options().open(with(token)).unwrap_err();
+        assert_eq!(e.code(), "net/token");
+        assert!(!e.to_string().contains("wrong"), "{e}");
+    }
+    let file = options().open(with("s%40cret@")).unwrap();
+    assert!(!file.name().contains("cret"), "{}", file.name());
+    // A certificate of another, or of nobody that is known.
+    let pin = served.identity.pin().unwrap();
+    let other = with("s%40cret@").replace(&pin, &"0".repeat(64));
+    assert_eq!(options().open(other).unwrap_err().code(), "net/certificate");
+    let none = with("s%40cret@").replace(&format!("#sha256={pin}"), "");
+    assert_eq!(options().open(none).unwrap_err().code(), "net/certificate");
+    // Loopback is nothing that a stranger's address may lead to.
+    let e = OpenOptions::new().open(with("s%40cret@")).unwrap_err();
+    assert_eq!(e.code(), "http/private-host");
+    // Nobody listens.
+    let mut policy = served::policy();
+    policy.patience.tries = 1;
+    policy.patience.connect = Duration::from_millis(200);
+    let nobody = format!("holdall://127.0.0.1:9/x#sha256={pin}");
+    let e = OpenOptions::new().with_policy(policy).open(nobody).unwrap_err();
+    assert_eq!(e.code(), "net/failed");
+}
+
+#[test]
+fn a_name_never_leads_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = folder.path().join("in");
+    std::fs::create_dir_all(inside.join("deep")).unwrap();
+    model(&folder.path().join("out.zt"), 1, 10);
+    model(&inside.join("deep/model.zt"), 1, 10);
+    model(&inside.join(".hidden.zt"), 1, 10);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::symlink;
+        symlink("../out.zt", inside.join("link.zt")).unwrap();
+        symlink("..", inside.join("up")).unwrap();
+        symlink("deep", inside.join("same")).unwrap();
+        symlink(".hidden.zt", inside.join("shown.zt")).unwrap();
+    }
+    let served = Served::new([&inside]);
+    assert_eq!(served.open("in/deep/model.zt").unwrap().len(), 1);
+    #[cfg(unix)]
+    assert_eq!(served.open("in/same/model.zt").unwrap().len(), 1);
+    for name in [
+        "in",
+        "in/",
+        "in/deep",
+        "in/../out.zt",
+        "in/%2e%2e/out.zt",
+        "in/deep/../../out.zt",
+        "in/..%2fout.zt",
+        "in/deep%2f..%2f..%2fout.zt",
+        "in/./deep/model.zt",
+        "in//deep/model.zt",
+        "/in/deep/model.zt",
+        "in/link.zt",
+        "in/up/out.zt",
+        "in/.hidden.zt",
+        "in/shown.zt",
+        "in/deep/model.zt%00",
+        "in\\deep\\model.zt",
+        "../in/deep/model.zt",
+        "etc/passwd",
+    ] {
+        let e = served.open(name).unwrap_err();
+        assert_eq!(e.code(), "net/no-file", "{name}");
+    }
+    let names: Vec<String> =
+        Files::new([&inside]).unwrap().list().unwrap().into_iter().map(|e| e.name).collect();
+    assert_eq!(names, ["in/deep/model.zt"]);
+    for wrong in [vec![inside.join("none")], vec![], vec![inside.join(".hidden.zt")]] {
+        assert_eq!(Files::new(wrong).unwrap_err().code(), "net/serve");
+    }
+    let twice = [inside.join("deep/model.zt"), inside.join("deep/model.zt")];
+    assert_eq!(Files::new(twice).unwrap_err().code(), "net/serve");
+}
+
+#[test]
+fn several_peers_read_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zt");
+    model(&path, 6, 400_000);
+    let served = Served::new([&path]);
+    std::thread::scope(|scope| {
+        for peer in 0..8 {
+            let served = &served;
+            scope.spawn(move || {
+                let file = served.open("model.zt").unwrap();
+                for at in (0..6).map(|n| (n + peer) % 6) {
+                    assert_eq!(bytes_of(&file, at).unwrap(), noise(400_000, at as u64 + 1));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn records_are_read_over_quic() {
+    let served = Served::new([corpus()]);
+    let mut count = 0;
+    for name in ["strings", "optional", "union", "inline", "ragged"] {
+        let name = format!("metatensor/made-{name}.mt");
+        let local = holdall::open(corpus().join(&name)).unwrap();
+        let remote = served.open(&format!("accept/{name}")).unwrap();
+        for (local, remote) in local.tensors().zip(remote.tensors()) {
+            let (Ok(local), Ok(remote)) = (local.records(), remote.records()) else { continue };
+            for at in 0..local.len() {
+                let value =
+                    |records: &holdall::Records| records.record(at).unwrap().to_value().unwrap();
+                assert_eq!(value(&remote), value(&local), "{name}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 5, "{count}");
+}
+
+#[test]
+fn tensors_come_in_the_order_in_which_they_are_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zt");
+    model(&path, 12, 1_500_000);
+    let served = Served::new([&path]);
+    let file = served.open("model.zt").unwrap();
+    let names: Vec<String> = (0..12).rev().map(|at| format!("layers.{at}")).collect();
+    let order = || names.iter().map(String::as_str);
+    let arriving = file.stream(order(), &LoadOptions::new()).unwrap();
+    let mut came = Vec::new();
+    for arrived in arriving {
+        let arrived = arrived.unwrap();
+        let at: u64 = arrived.name().strip_prefix("layers.").unwrap().parse().unwrap();
+        assert_eq!(*arrived.tensor().bytes(&Role::Data).unwrap(), noise(1_500_000, at + 1));
+        came.push(at);
+    }
+    assert!(came[..4].iter().all(|at| *at >= 6), "the first ones first: {came:?}");
+    came.sort_unstable();
+    assert_eq!(came, (0..12).collect::<Vec<u64>>());
+    // Preferred, dropped, and unknown.
+    let mut arriving = file.stream(order(), &LoadOptions::new()).unwrap();
+    arriving.prefer("layers.0").unwrap();
+    let until = arriving.by_ref().take(6).any(|arrived| arrived.unwrap().name() == "layers.0");
+    assert!(until, "it does not come last");
+    assert_eq!(arriving.prefer("none").unwrap_err().code(), "file/no-tensor");
+    drop(arriving);
+    assert_eq!(file.stream(["none"], &LoadOptions::new()).unwrap_err().code(), "file/no-tensor");
+    // From a file of this machine too, many at a time.
+    let many = folder.path().join("many.zt");
+    model(&many, 3000, 100);
+    let file = holdall::open(&many).unwrap();
+    let arriving = file.stream(file.names(), &LoadOptions::new()).unwrap();
+    assert_eq!(arriving.map(Result::unwrap).count(), 3000);
+}
+
+/// A server's file whose bytes are wrong, or do not come.
+struct Lying {
+    bytes: Vec<u8>,
+    lie: fn(Range<u64>, Vec<u8>) -> Result<Vec<u8>, Error>,
+}
+
+impl holdall::serve::Served for Lying {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn id(&self) -> FileId {
+        FileId([3; 32])
+    }
+
+    fn index(&self) -> Vec<Range<u64>> {
+        let len = self.len();
+        vec![0..4096, len - 4096..len]
+    }
+
+    fn read(&self, range: Range<u64>) -> Result<Bytes, Error> {
+        let bytes = self.bytes[range.start as usize..range.end as usize].to_vec();
+        let is_index = self.index().iter().any(|i| i.start <= range.start && range.end <= i.end);
+        if is_index { Ok(bytes.into()) } else { (self.lie)(range, bytes).map(Bytes::from) }
+    }
+}
+
+struct One(Arc<Lying>);
+
+impl Shelf for One {
+    fn open(&self, _: &str) -> Result<Arc<dyn holdall::serve::Served>, Error> {
+        Ok(Arc::clone(&self.0) as _)
+    }
+
+    fn list(&self) -> Result<Vec<Entry>, Error> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn a_server_that_lies_is_found_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zt");
+    model(&path, 2, 1_000_000);
+    let bytes = std::fs::read(&path).unwrap();
+    type Lie = fn(Range<u64>, Vec<u8>) -> Result<Vec<u8>, Error>;
+    let lies: [(Lie, &str); 4] = [
+        (
+            |_, mut bytes| {
+                bytes[0] ^= 1;
+                Ok(bytes)
+            },
+            "file/digest",
+        ),
+        (
+            |_, mut bytes| {
+                bytes.push(0);
+                Ok(bytes)
+            },
+            "net/answer",
+        ),
+        (
+            |_, mut bytes| {
+                bytes.pop();
+                Ok(bytes)
+            },
+            "net/answer",
+        ),
+        (|_, _| Err(holdall::error::IO.broken("the disk is gone")), "net/failed"),
+    ];
+    for (lie, code) in lies {
+        let shelf = One(Arc::new(Lying { bytes: bytes.clone(), lie }));
+        let served = Served::of(Arc::new(shelf), Tokens::default(), Bounds::default());
+        let file = served.open("x").unwrap();
+        assert_eq!(bytes_of(&file, 0).unwrap_err().code(), code);
+    }
+}
+
+#[test]
+fn a_server_that_sends_nothing_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zt");
+    model(&path, 1, 1_000_000);
+    let bytes = std::fs::read(&path).unwrap();
+    let lie = |_: Range<u64>, bytes| {
+        std::thread::sleep(Duration::from_secs(2));
+        Ok(bytes)
+    };
+    let served = Served::of(
+        Arc::new(One(Arc::new(Lying { bytes, lie }))),
+        Tokens::default(),
+        Bounds::default(),
+    );
+    let mut policy = served::policy();
+    policy.patience.stall = Duration::from_millis(300);
+    policy.patience.tries = 2;
+    let file = OpenOptions::new().with_policy(policy).open(served.url("x")).unwrap();
+    let began = Instant::now();
+    assert_eq!(bytes_of(&file, 0).unwrap_err().code(), "net/failed");
+    assert!(began.elapsed() < Duration::from_secs(2));
+}
