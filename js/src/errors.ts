@@ -90,7 +90,7 @@ const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
   raise_timeout: null, allow_http: null, allow_private_hosts: null, write_format: null, store_raw: null, default_encoding: null,
   default_digest: null, make_dense: null, leave_out: null, drop_logical_types: null,
   drop_attributes: null, rename_tensor: null, copy_shared: null, infer_schema: null,
-  follow_links: null, set_cache: null, name_runner: null, pack_file: null, name_python: null,
+  follow_links: null, set_cache: null, name_runner: null, build_dataset: null, pack_file: null, name_python: null,
   use_streams: null, null_is_absent: null, read_array: null, declare_tensors: null,
   give_schema: null,
 }

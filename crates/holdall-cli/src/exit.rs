@@ -1,10 +1,12 @@
 //! Exit statuses, and how errors are told.
 
+use crate::args::Cli;
 use crate::output::as_json;
 use crate::output::remedy::advice;
 use crate::output::style::{Paint, Style, When};
 use crate::output::text::printable;
-use clap::error::{ContextKind, ErrorKind};
+use clap::CommandFactory as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use holdall::Error;
 use holdall::fields;
 use std::ffi::OsString;
@@ -172,7 +174,8 @@ impl Early {
 }
 
 /// Tells what `clap` found wrong with the arguments, or prints the help it was asked for.
-pub(crate) fn usage(e: &clap::Error, early: &Early) -> u8 {
+pub(crate) fn usage(mut e: clap::Error, early: &Early) -> u8 {
+    let other = true_tips(&mut e);
     let is_help = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_help || !early.json {
         let printed = e.print().and_then(|()| io::stdout().flush());
@@ -200,12 +203,53 @@ pub(crate) fn usage(e: &clap::Error, early: &Early) -> u8 {
     let mut error = ARGUMENTS.broken(message);
     let suggested =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
-    let hint = match suggested.iter().find_map(|kind| e.get(*kind)) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => {
+    let hint = match (suggested.iter().find_map(|kind| e.get(*kind)), other) {
+        (Some(near), _) => format!("did you mean `{near}`?"),
+        (None, Some(other)) => other,
+        (None, None) => {
             "`holdall --help` lists the commands, `holdall COMMAND --help` their options".into()
         }
     };
     error = error.with_hint(hint);
     report(&error, true, Paint::off())
+}
+
+/// Leaves of the tips about an option that a command has not those that are true: one that is nearly the same. Where there
+/// is none, gives the commands that have the option.
+fn true_tips(e: &mut clap::Error) -> Option<String> {
+    if e.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    e.remove(ContextKind::Suggested);
+    let Some(ContextValue::String(given)) = e.get(ContextKind::InvalidArg) else { return None };
+    let given = given.split('=').next()?.strip_prefix("--")?.to_owned();
+    if let Some(ContextValue::String(like)) = e.get(ContextKind::SuggestedArg) {
+        let like = like.trim_start_matches('-').to_owned();
+        if holdall::select::nearest(&given, std::iter::once(like.as_str())).is_some() {
+            return None;
+        }
+        e.remove(ContextKind::SuggestedArg);
+    }
+    let mut have = Vec::new();
+    commands_with(&given, &Cli::command(), "holdall", &mut have);
+    let said = match have.as_slice() {
+        [] => return None,
+        [one] => format!("{one} has it"),
+        [first, second] => format!("{first} and {second} have it"),
+        [first, second, ..] => format!("{first}, {second} and others have it"),
+    };
+    let tip = format!("{said}: `--{given}`");
+    e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.clone().into()]));
+    Some(tip)
+}
+
+/// The commands below `command` that have an option of that name.
+fn commands_with(name: &str, command: &clap::Command, path: &str, have: &mut Vec<String>) {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        let path = format!("{path} {}", below.get_name());
+        if below.get_arguments().any(|arg| arg.get_long() == Some(name) && !arg.is_hide_set()) {
+            have.push(format!("`{path}`"));
+        }
+        commands_with(name, below, &path, have);
+    }
 }

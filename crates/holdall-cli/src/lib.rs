@@ -56,7 +56,7 @@ pub fn run(args: Vec<OsString>) -> u8 {
     let parsed = command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(e) => return exit::usage(&e, &early),
+        Err(e) => return exit::usage(e, &early),
     };
     let session = Session::new(cli.global);
     let done = session.read_layouts().and_then(|()| dispatch(&session, cli.command));

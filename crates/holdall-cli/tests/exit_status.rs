@@ -258,3 +258,58 @@ fn scripts_and_pages_are_the_same_with_json() {
         assert_eq!(with, holdall(args).ends_with(0).out, "{args:?}");
     }
 }
+
+/// What is no file of tensors is named for every command that is given it, and so are folders.
+#[test]
+fn files_of_other_kinds_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(at("page.safetensors"), "<!DOCTYPE html><title>Sign in</title>").unwrap();
+    for args in [&["inspect"][..], &["verify"], &["unpack"], &["test"], &["run"], &["records"]] {
+        let found = holdall([args, &[&at("page.safetensors")]].concat()).ends_with(4);
+        assert!(found.err.contains("an HTML page titled “Sign in”"), "{found:?}");
+        assert!(found.err.contains("hint: the download was refused"), "{found:?}");
+    }
+    std::fs::write(at("a.csv"), "id,name\n1,a\n").unwrap();
+    let found = holdall(["inspect", &at("a.csv")]).ends_with(4);
+    assert!(found.err.contains("`holdall build` makes a dataset"), "{found:?}");
+
+    // What is sound, and of another format, is no package.
+    for sound in
+        ["safetensors/made-dtypes.safetensors", "numpy/npz_deflate.npz", "pytorch/torch_state.pt"]
+    {
+        let path = accept(sound);
+        for command in ["unpack", "test", "run"] {
+            let found = holdall([command, &path]);
+            assert!(found.err.contains("file, not a package"), "{found:?}");
+        }
+    }
+    std::fs::create_dir(at("tables")).unwrap();
+    std::fs::write(at("tables/a.csv"), "a\n1\n").unwrap();
+    let found = holdall(["test", &at("tables")]);
+    assert!(found.err.contains("no file of tensors"), "{found:?}");
+    std::fs::create_dir(at("empty")).unwrap();
+    let found = holdall(["inspect", &at("empty")]);
+    assert!(found.err.contains("the folder is empty") && !found.err.contains("hint"), "{found:?}");
+    std::fs::create_dir(at("hub")).unwrap();
+    std::fs::copy(accept("safetensors/made-dtypes.safetensors"), at("hub/model.safetensors"))
+        .unwrap();
+    let found = holdall(["unpack", &at("hub")]);
+    assert!(found.err.contains("has a model, and is no package"), "{found:?}");
+}
+
+#[test]
+fn tips_about_options_are_true() {
+    let path = accept("ztensor/v1.2-dense_all.zt");
+    let found = holdall(["inspect", &path, "--dtype", "f32"]).ends_with(2);
+    assert!(found.err.contains("tip: `holdall convert`"), "{found:?}");
+    assert!(found.err.contains("`--dtype`") && !found.err.contains("'-- "), "{found:?}");
+    let found = holdall(["inspect", &path, "--nonsense"]).ends_with(2);
+    assert!(!found.err.contains("tip:"), "{found:?}");
+    let found = holdall(["convert", &path, "x.zt", "--ouput"]).ends_with(2);
+    assert!(!found.err.contains("pass '--ouput' as a value"), "{found:?}");
+    let found = holdall(["convert", &path, "x.zt", "--dtypes", "f16"]).ends_with(2);
+    assert!(found.err.contains("'--dtype'"), "{found:?}");
+    let error = holdall(["--json", "inspect", &path, "--dtype", "f32"]).ends_with(2).error();
+    assert!(error["hint"].as_str().unwrap().contains("`--dtype`"), "{error}");
+}

@@ -717,3 +717,43 @@ fn a_package_is_shown_as_a_page() {
     let e = holdall(["inspect", tensors.to_str().unwrap(), "--html"]).ends_with(2);
     assert!(e.err.contains("package/no-package"), "{e:?}");
 }
+
+/// A card says what is new; the graph, and the folder's own `carton.toml`, say the rest.
+#[test]
+fn a_card_may_say_only_what_is_new() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let xor = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/xor");
+    let card = "license = \"MIT\"\n[runner.opts]\nthreads = 2\n[card]\nusage = \"at will\"\n";
+    let card = write(dir.path(), "card.toml", card);
+    let model = format!("{xor}/model/model.onnx");
+    holdall(["pack", &model, "-o", &at("a.carton"), "--from-toml", &card]).ends_with(0);
+    let found = holdall(["inspect", &at("a.carton"), "--json"]).ends_with(0).json();
+    let package = found.to_string();
+    assert!(package.contains("\"MIT\"") && package.contains("at will"), "{package}");
+    let bare = holdall(["pack", &model, "-o", &at("b.carton"), "--json"]).ends_with(0);
+    assert!(bare.err.is_empty(), "{bare:?}");
+    let text = |package: &str| {
+        let to = at("unpacked");
+        holdall(["unpack", package, "-o", &to, "--force"]).ends_with(0);
+        std::fs::read_to_string(format!("{to}/carton.toml")).unwrap()
+    };
+    let (with, without) = (text(&at("a.carton")), text(&at("b.carton")));
+    for line in without.lines().filter(|line| !line.is_empty()) {
+        assert!(with.contains(line), "`{line}` is not in\n{with}");
+    }
+    assert!(with.contains("threads = 2"), "{with}");
+    // Over what a folder says of itself.
+    holdall(["pack", xor, "-o", &at("c.carton"), "--from-toml", &card]).ends_with(0);
+    let own = std::fs::read_to_string(format!("{xor}/carton.toml")).unwrap();
+    let again = text(&at("c.carton"));
+    assert!(again.contains("[[self_test]]") == own.contains("[[self_test]]"), "{again}");
+    assert!(again.contains("license = \"MIT\"\n"), "{again}");
+    // What it does say must be right, and something must say the rest.
+    let wrong = write(dir.path(), "wrong.toml", "spec_version = 2\n");
+    let error = holdall(["pack", &model, "-o", &at("d.carton"), "--from-toml", &wrong, "--json"]);
+    assert_eq!(error.ends_with(4).error()["code"], "carton/version");
+    let bin = write(dir.path(), "w.bin", [7; 10]);
+    let error = holdall(["pack", &bin, "-o", &at("d.carton"), "--from-toml", &card, "--json"]);
+    assert_eq!(error.ends_with(2).error()["code"], "package/runner");
+}

@@ -172,3 +172,66 @@ fn the_layout_of_a_file_goes_into_its_records() {
     assert_eq!(report["paths"][0]["kind"], "Struct [3]");
     holdall(["schema", "diff", path, path, "--path", "set"]).ends_with(0);
 }
+
+#[test]
+fn records_are_sorted_counted_and_grouped() {
+    let file = file(20);
+    let out = shown(
+        &file,
+        &["--json", "--columns", "id", "--where", "id in (3, 5) or text contains 12", "--sort=-id"],
+    );
+    assert_eq!(out, "{\"id\":12}\n{\"id\":5}\n{\"id\":3}\n");
+    assert_eq!(shown(&file, &["--count", "--where", "label=cat"]), "7\n");
+    assert_eq!(shown(&file, &["--count", "--where", "label=cat", "--json"]), "{\"count\":7}\n");
+    assert_eq!(shown(&file, &["--group", "label", "--csv"]), "label,count\ndog,13\ncat,7\n");
+    let out = shown(&file, &["--group", "label,flag", "--json"]);
+    assert_eq!(lines(&out)[0], json!({"label": "dog", "count": 10}));
+    let out = shown(&file, &["--group", "label"]);
+    assert!(out.contains("dog    13") && out.contains("2 of 2 groups"), "{out}");
+    let path = file.path().to_str().unwrap();
+    let error = holdall(["records", path, "--where", "label=dgo", "--json"]).ends_with(2).error();
+    assert_eq!(error["hint"], "did you mean `dog`?");
+    let error = holdall(["records", path, "--sort", "idd", "--json"]).ends_with(2).error();
+    assert_eq!(error["hint"], "did you mean `id`?");
+}
+
+/// From a table and a folder to a dataset, and back.
+#[test]
+fn files_become_members_and_members_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir(at("images")).unwrap();
+    std::fs::write(at("images/a.png"), b"\x89PNG\r\n\x1a\n1").unwrap();
+    std::fs::write(at("images/b.png"), b"\x89PNG\r\n\x1a\n22").unwrap();
+    std::fs::write(at("t.csv"), "id,image\n1,a.png\n2,b.png\n").unwrap();
+    let files = ["--files", &at("images"), "--file-member", "image"];
+    let infer = ["schema", "infer", &at("t.csv"), "-o", &at("s.json")];
+    holdall([&infer[..], &files, &["--enums", "9"]].concat()).ends_with(0);
+    let (schema, table, made) = (at("s.json"), at("t.csv"), at("t.mt"));
+    let build = ["build", "--schema", &schema, "--records", &table, "-o", &made];
+    holdall([&build[..], &files].concat()).ends_with(0);
+    let found = holdall(["inspect", &made]).ends_with(0).out;
+    assert!(found.contains("members     records: id, image"), "{found}");
+    let found = holdall(["inspect", &made, "-t", "records"]).ends_with(0).out;
+    assert!(found.contains("image   Bytes") && found.contains("id      Int64"), "{found}");
+
+    let files = ["--files", &at("out"), "--file-member", "image"];
+    let out = holdall([&["records", &made, "--csv"], &files[..]].concat()).ends_with(0).out;
+    assert_eq!(out, "id,image\n1,0.png\n2,1.png\n");
+    assert_eq!(std::fs::read(at("out/1.png")).unwrap(), b"\x89PNG\r\n\x1a\n22");
+    let out =
+        [&["records", &made, "--json"], &files[..], &["--file-names", "id", "--where", "id=2"]]
+            .concat();
+    assert_eq!(holdall(&out).ends_with(0).out, "{\"id\":2,\"image\":\"2.png\"}\n");
+    let error = holdall(&out).ends_with(2).error();
+    assert_eq!(error["code"], "write/exists");
+    holdall([&out[..], &["--force"]].concat()).ends_with(0);
+
+    let wrong =
+        ["schema", "infer", &table, "--json", "--files", &at("images"), "--file-member", "imag"];
+    let error = holdall(wrong).ends_with(2).error();
+    assert_eq!(
+        (&error["code"], &error["hint"]),
+        (&json!("schema/unknown-path"), &json!("did you mean `image`?"))
+    );
+}

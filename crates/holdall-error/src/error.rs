@@ -366,9 +366,14 @@ impl fmt::Display for Error {
     }
 }
 
+/// As [`Display`](fmt::Display), and what to do about it on a line of its own: what `main` prints that returns it, and `unwrap`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        fmt::Display::fmt(self, f)?;
+        match self.advice(|remedy| Some(remedy.to_string())) {
+            Some(advice) => write!(f, "\nhint: {advice}"),
+            None => Ok(()),
+        }
     }
 }
 

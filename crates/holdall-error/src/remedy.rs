@@ -115,6 +115,8 @@ remedies! {
     SetCache "set_cache";
     /// Say what runs the model in the folder.
     NameRunner "name_runner";
+    /// Make a dataset of the records in the file.
+    BuildDataset "build_dataset";
     /// Look at the file, or make a package of it.
     PackFile "pack_file";
     /// Say which Python interpreter to use.
@@ -206,6 +208,7 @@ impl fmt::Display for Remedy {
             Remedy::FollowLinks => "`Follow::All` packs what such links lead to",
             Remedy::SetCache => "set the variable `HOLDALL_CACHE` to a folder",
             Remedy::NameRunner => "say what runs the model with `Recipe::open`",
+            Remedy::BuildDataset => "`records::build` makes a dataset of records",
             Remedy::PackFile => "`open` reads the file, `Packer::from_model` makes a package of it",
             Remedy::NamePython => {
                 "name an interpreter with `Settings::with_python` or the variable HOLDALL_PYTHON"

@@ -76,8 +76,9 @@ macro_rules! released {
             // SAFETY: null, or a struct of ours that its owner gives back.
             let Some(it) = (unsafe { it.as_mut() }) else { return };
             if it.release.take().is_some() {
+                let kept = std::mem::replace(&mut it.private_data, null_mut());
                 // SAFETY: set with `release`, from a box of this type, and taken once.
-                drop(unsafe { Box::from_raw(it.private_data.cast::<$kept>()) });
+                drop(unsafe { Box::from_raw(kept.cast::<$kept>()) });
             }
         }
     )*};
@@ -143,12 +144,12 @@ fn schema(field: &Field) -> PyResult<CSchema> {
         }
         kept.metadata.extend(out);
     }
-    // Texts and vectors stay where they are when what has them moves.
-    let (of_format, of_name) = (format.as_ptr(), name.as_ptr());
     kept.texts.extend([format, name]);
+    // What vectors have stays where it is when they move.
+    let [format, name] = [0, 1].map(|at: usize| kept.texts.get(at).map_or(null(), |t| t.as_ptr()));
     Ok(CSchema {
-        format: of_format,
-        name: of_name,
+        format,
+        name,
         metadata: if metadata.is_empty() { null() } else { kept.metadata.as_ptr().cast() },
         flags: *flags,
         n_children: kept.pointers.len() as i64,
@@ -158,6 +159,11 @@ fn schema(field: &Field) -> PyResult<CSchema> {
         private_data: Box::into_raw(kept).cast(),
     })
 }
+
+/// Where a buffer of no bytes is: readers look at the alignment of its address, too.
+#[repr(align(64))]
+struct Nothing;
+static NOTHING: Nothing = Nothing;
 
 fn array(column: &Bound<'_, PyAny>) -> PyResult<CArray> {
     let (length, null_count, buffers, below, dictionary): Column<'_> = column.extract()?;
@@ -170,7 +176,10 @@ fn array(column: &Bound<'_, PyAny>) -> PyResult<CArray> {
                     .ok_or_else(|| PyTypeError::new_err("a buffer of Arrow's lies in one piece"))?,
             ),
         };
-        let start = elements.as_ref().map_or(null(), |e| e.bytes().as_ptr().cast());
+        let start = elements.as_ref().map_or(null(), |e| match e.bytes() {
+            [] => (&raw const NOTHING).cast(),
+            bytes => bytes.as_ptr().cast(),
+        });
         kept.buffers.push(start);
         kept.elements.push(elements);
     }
@@ -197,7 +206,8 @@ struct Batches {
     field: Field,
     /// Gives the next one, or `None` after the last; `None` once it is dropped.
     next: Option<Py<PyAny>>,
-    error: CString,
+    /// Why there is no next one. It stays: what failed once is at no end.
+    error: Option<CString>,
 }
 
 impl Drop for Batches {
@@ -216,22 +226,41 @@ impl Batches {
         &mut self,
         make: impl FnOnce(Python<'_>, &Batches) -> PyResult<T>,
     ) -> Result<T, c_int> {
-        let made = Python::try_attach(|py| {
-            make(py, self).map_err(|e| e.value(py).to_string().replace('\0', "\\0"))
-        });
+        if self.error.is_some() {
+            return Err(FAILED);
+        }
+        let made = Python::try_attach(|py| make(py, self).map_err(|e| said(py, &e)));
         let text = match made {
             Some(Ok(made)) => return Ok(made),
             Some(Err(text)) => text,
             None => "Python is at its end".to_owned(),
         };
-        self.error = CString::new(text).unwrap_or_default();
+        self.error = CString::new(text.replace('\0', "\\0")).ok();
         Err(FAILED)
     }
 }
 
+/// What an exception says; its name, where it says nothing, as `KeyboardInterrupt`.
+fn said(py: Python<'_>, e: &PyErr) -> String {
+    let text = e.value(py).to_string();
+    if !text.is_empty() {
+        return text;
+    }
+    e.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string())
+}
+
+/// The batches of a stream; `None` where it was released.
+///
+/// # Safety
+/// Null, or a stream of ours, which nobody else uses meanwhile.
+unsafe fn batches<'a>(stream: *mut CStream) -> Option<&'a mut Batches> {
+    // SAFETY: the caller's promise; what `private_data` points at is there until `release` sets it to null.
+    unsafe { stream.as_ref().and_then(|stream| stream.private_data.cast::<Batches>().as_mut()) }
+}
+
 unsafe extern "C" fn get_schema(stream: *mut CStream, out: *mut CSchema) -> c_int {
-    // SAFETY: a stream of ours that was not released, which nobody else uses now.
-    let batches = unsafe { &mut *(*stream).private_data.cast::<Batches>() };
+    // SAFETY: what the interface asks of consumers.
+    let Some(batches) = (unsafe { batches(stream) }) else { return FAILED };
     match batches.make(|_, of| schema(&of.field)) {
         // SAFETY: memory of the consumer's, with nothing in it.
         Ok(made) => unsafe { out.write(made) },
@@ -242,7 +271,7 @@ unsafe extern "C" fn get_schema(stream: *mut CStream, out: *mut CSchema) -> c_in
 
 unsafe extern "C" fn get_next(stream: *mut CStream, out: *mut CArray) -> c_int {
     // SAFETY: as above.
-    let batches = unsafe { &mut *(*stream).private_data.cast::<Batches>() };
+    let Some(batches) = (unsafe { batches(stream) }) else { return FAILED };
     let made = batches.make(|py, of| {
         let Some(next) = &of.next else { return Ok(None) };
         let batch = next.bind(py).call0()?;
@@ -259,8 +288,9 @@ unsafe extern "C" fn get_next(stream: *mut CStream, out: *mut CArray) -> c_int {
 }
 
 unsafe extern "C" fn get_last_error(stream: *mut CStream) -> *const c_char {
-    // SAFETY: as above; the text stays until the next call.
-    unsafe { (*(*stream).private_data.cast::<Batches>()).error.as_ptr() }
+    // SAFETY: as above; the text stays until the stream is released.
+    let batches = unsafe { batches(stream) };
+    batches.and_then(|of| of.error.as_ref()).map_or(null(), |text| text.as_ptr())
 }
 
 const SCHEMA: &CStr = c"arrow_schema";
@@ -291,7 +321,7 @@ pub(crate) fn arrow_stream(
     field: Field,
     next: Py<PyAny>,
 ) -> PyResult<Bound<'_, PyAny>> {
-    let batches = Box::new(Batches { field, next: Some(next), error: CString::default() });
+    let batches = Box::new(Batches { field, next: Some(next), error: None });
     let stream = CStream {
         get_schema: Some(get_schema),
         get_next: Some(get_next),

@@ -18,6 +18,7 @@ use pyo3::types::{PyList, PyString};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::Range;
+use std::path::PathBuf;
 
 /// Records, or texts, between two looks at signals.
 const STEP: u64 = 4096;
@@ -195,6 +196,62 @@ impl NativeRecords {
         found.map(|out| Buffer::frozen(out.into()))
     }
 
+    /// These places in the order of members.
+    fn order(&self, py: Python<'_>, places: Vec<u64>, members: Vec<String>) -> PyResult<Vec<u64>> {
+        let records = self.get(py)?;
+        run(py, self.bytes_of(py, &places)?, |work| {
+            let mut order = records.order(&members)?;
+            for (done, place) in (1..).zip(places) {
+                order.add(&records.record(place)?)?;
+                look(&work, done)?;
+            }
+            Ok(order.finish())
+        })
+    }
+
+    /// How many of the records at these places have which values, as JSON texts.
+    fn groups(
+        &self,
+        py: Python<'_>,
+        places: Vec<u64>,
+        members: Vec<String>,
+    ) -> PyResult<Vec<(Vec<Option<String>>, u64)>> {
+        let records = self.get(py)?;
+        run(py, self.bytes_of(py, &places)?, |work| {
+            let mut groups = records.groups(&members)?;
+            for (done, place) in (1..).zip(places) {
+                groups.add(&records.record(place)?)?;
+                look(&work, done)?;
+            }
+            Ok(groups.finish().into_iter().map(|group| (group.values, group.count)).collect())
+        })
+    }
+
+    /// Writes a member of the records at these places into files of a folder, and gives their names.
+    fn export(
+        &self,
+        py: Python<'_>,
+        places: Vec<u64>,
+        member: &str,
+        folder: PathBuf,
+        names: Option<&str>,
+        overwrite: bool,
+    ) -> PyResult<Vec<Option<String>>> {
+        let records = self.get(py)?;
+        run(py, u64::MAX, |work| {
+            let mut export = records.export(member, folder)?.with_overwrite(overwrite);
+            if let Some(names) = names {
+                export = export.with_names(records, names)?;
+            }
+            let mut out = Vec::new();
+            for place in places {
+                out.push(export.add(&records.record(place)?)?);
+                look(&work, out.len())?;
+            }
+            Ok(out)
+        })
+    }
+
     /// A byte for each record: 1 where it has the part.
     fn presence(&self, py: Python<'_>, path: &str, start: u64, stop: u64) -> PyResult<Buffer> {
         let records = self.get(py)?;
@@ -225,21 +282,7 @@ impl NativeRecords {
         let (values, ends) = run(py, u64::MAX, |work| {
             let mut rows = Rows::new(records);
             for record in records.iter(start..stop)? {
-                let record = record?;
-                match &records.schema().ty(part.ty()).kind {
-                    Kind::String | Kind::Record => {
-                        let text = text(&record, &part)?.unwrap_or_default();
-                        rows.add(text.as_bytes(), text.len())?;
-                    }
-                    Kind::Bytes => {
-                        let bytes = record.data(&part)?.unwrap_or_default();
-                        rows.add(&bytes, bytes.len())?;
-                    }
-                    _ => match record.elements(&part)? {
-                        Some(row) => rows.add(row.bytes(), row.len())?,
-                        None => rows.add(&[], 0)?,
-                    },
-                }
+                rows.add_part(&record?, &part)?;
                 look(&work, rows.ends.len())?;
             }
             Ok((rows.values()?, rows.ends))
@@ -247,9 +290,71 @@ impl NativeRecords {
         let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
         Ok((Buffer::frozen(values), Buffer::frozen(ends.into())))
     }
+
+    /// The same of the records at these places.
+    fn ragged_at(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        places: Vec<u64>,
+    ) -> PyResult<(Buffer, Buffer)> {
+        let records = self.get(py)?;
+        let part = records.accessor(path).raise(py)?;
+        let (values, ends) = run(py, u64::MAX, |work| {
+            let mut rows = Rows::new(records);
+            for place in places {
+                rows.add_part(&records.record(place)?, &part)?;
+                look(&work, rows.ends.len())?;
+            }
+            Ok((rows.values()?, rows.ends))
+        })?;
+        let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
+        Ok((Buffer::frozen(values), Buffer::frozen(ends.into())))
+    }
+
+    /// A byte for each of the records at these places: 1 where it has the part.
+    fn presence_at(&self, py: Python<'_>, path: &str, places: Vec<u64>) -> PyResult<Buffer> {
+        let records = self.get(py)?;
+        let part = records.accessor(path).raise(py)?;
+        let found = run(py, self.bytes_of(py, &places)?, |work| {
+            let mut out = Vec::with_capacity(places.len());
+            for place in places {
+                out.push(u8::from(records.record(place)?.is_there(&part)?));
+                look(&work, out.len())?;
+            }
+            Ok(out)
+        });
+        found.map(|out| Buffer::frozen(out.into()))
+    }
+
+    /// The bytes of the records at these places, one after the other, as far from each other as in the file.
+    fn rows_at(&self, py: Python<'_>, places: Vec<u64>) -> PyResult<Buffer> {
+        let records = self.get(py)?;
+        let len = self.bytes_of(py, &places)?;
+        if len > records.limits().decoded_len {
+            return Err(too_large(records.tensor())).raise(py);
+        }
+        // Not more than the limit, which is in memory.
+        let stride = records.extent().stride as usize;
+        let found = run(py, len, |work| {
+            let mut out = Vec::new();
+            for (number, place) in (1..).zip(places) {
+                out.extend_from_slice(records.record(place)?.bytes());
+                out.resize(stride.saturating_mul(number), 0);
+                look(&work, number)?;
+            }
+            Ok(out)
+        });
+        found.map(|out| Buffer::frozen(out.into()))
+    }
 }
 
 impl NativeRecords {
+    /// Bytes of so many records, which say how long it takes.
+    fn bytes_of(&self, py: Python<'_>, places: &[u64]) -> PyResult<u64> {
+        Ok((places.len() as u64).saturating_mul(self.get(py)?.extent().stride))
+    }
+
     fn decode<'py>(
         &self,
         py: Python<'py>,
@@ -308,6 +413,24 @@ impl<'r> Rows<'r> {
         let own = if records.heap().is_some() { None } else { Some(Vec::new()) };
         let left = records.limits().decoded_len;
         Rows { records, ends: vec![0], range: 0..0, own, left }
+    }
+
+    /// Adds what a record has in the heap, or nothing.
+    fn add_part(&mut self, record: &Record<'_>, part: &Accessor) -> Result<()> {
+        match &self.records.schema().ty(part.ty()).kind {
+            Kind::String | Kind::Record => {
+                let text = text(record, part)?.unwrap_or_default();
+                self.add(text.as_bytes(), text.len())
+            }
+            Kind::Bytes => {
+                let bytes = record.data(part)?.unwrap_or_default();
+                self.add(&bytes, bytes.len())
+            }
+            _ => match record.elements(part)? {
+                Some(row) => self.add(row.bytes(), row.len()),
+                None => self.add(&[], 0),
+            },
+        }
     }
 
     fn add(&mut self, row: &[u8], count: usize) -> Result<()> {

@@ -57,6 +57,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::NameRunner => {
             "say what runs the model: runner= and framework_version= of holdall.carton.open, load and pack"
         }
+        Remedy::BuildDataset => "if it has records, holdall.build makes a dataset of them",
         Remedy::PackFile => {
             "holdall.open reads the file, holdall.carton.pack makes a package of it"
         }

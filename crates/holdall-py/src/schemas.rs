@@ -161,7 +161,8 @@ impl Filling {
 
 /// The schema, as JSON text, of rows, or of a tensor file.
 #[pyfunction]
-#[pyo3(signature = (source, form, tight, enums, first, progress))]
+#[pyo3(signature = (source, form, tight, enums, first, file_members, progress))]
+#[allow(clippy::too_many_arguments)] // What can be said of it.
 pub(crate) fn schema_infer(
     py: Python<'_>,
     source: Given<'_>,
@@ -169,6 +170,7 @@ pub(crate) fn schema_infer(
     tight: bool,
     enums: usize,
     first: Option<u64>,
+    file_members: Vec<String>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     if source.0 == "file" {
@@ -176,7 +178,9 @@ pub(crate) fn schema_infer(
         return py.detach(|| convert::infer_schema(&file)).raise(py).map(|s| s.to_string());
     }
     let source = Source::of(py, &source, form)?;
-    let mut options = InferOptions::new().with_enums(enums);
+    let members = file_members.iter().map(|member| member.parse());
+    let members: Vec<Path> = members.collect::<holdall::Result<_>>().raise(py)?;
+    let mut options = InferOptions::new().with_enums(enums).with_file_members(members);
     if tight {
         options = options.with_width(Width::Tight);
     }

@@ -109,6 +109,13 @@ def test_pack_of_a_folder(tmp_path, xor):
     carton.pack(XOR / "model", tmp_path / "t.carton", from_toml=tmp_path / "card.toml", license="MIT")
     with carton.open(tmp_path / "t.carton") as p:
         assert (p.name, p.license) == ("by toml", "MIT") and "model/model.onnx" in p.files
+    # What the card does not say, the graph does.
+    (tmp_path / "card.toml").write_text('license = "MIT"\n[lineage]\nbase_model = ["xor"]\n[card]\nusage = "at will"\n')
+    carton.pack(XOR / "model/model.onnx", tmp_path / "part.carton", from_toml=tmp_path / "card.toml")
+    carton.pack(XOR / "model/model.onnx", tmp_path / "bare.carton")
+    with carton.open(tmp_path / "part.carton") as p, carton.open(tmp_path / "bare.carton") as bare:
+        assert p.license == "MIT" and p.inputs == bare.inputs and len(p.inputs) > 0
+        assert p.card == {"usage": "at will"} and list(p.base_models) == ["xor"] and p.sbom is None
 
 
 def test_pack_refuses(tmp_path, xor):

@@ -160,7 +160,7 @@ def test_photos(photos, io):
         for call in (r.column, r.texts, r.ragged, r.values):
             with pytest.raises(KeyError) as missing:
                 call("lable")
-            assert "columns" in missing.value.hint
+            assert missing.value.hint == "did you mean `label`?"
         html = r._repr_html_()
         assert "On the roof" in html and html.count("<tr>") == 5
     assert "closed" in r._repr_html_() and "caption string" in repr(r)

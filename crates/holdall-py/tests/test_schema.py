@@ -147,6 +147,45 @@ def test_records_are_found_by_conditions_and_by_chance(built):
             r.where(1)
 
 
+def test_records_are_sorted_counted_and_grouped(built):
+    with holdall.open(built) as f:
+        r = f["records"].records()
+        assert r.sort("-id").places.tolist() == list(range(99, -1, -1))
+        found = r.where("id in (3, 5) or name contains n4")
+        assert found.sort("-id").values("id")[-3:] == [5, 4, 3] and len(found) == 2 + 11
+        assert found.where("id<10").values("id") == [3, 4, 5]
+        assert r[:10].sort("name").values("id") == list(range(10))
+        assert r[:3].groups("id", "name") == [((0, "n0"), 1), ((1, "n1"), 1), ((2, "n2"), 1)]
+        assert r.where("id<2").groups("id") == [(0, 1), (1, 1)]
+        with pytest.raises(holdall.NotFound) as info:
+            r.sort("nam")
+        assert "did you mean `name`?" in info.value.hint
+
+
+def test_members_become_files_and_files_members(tmp_path):
+    (tmp_path / "images").mkdir()
+    for name in "ab":
+        (tmp_path / f"images/{name}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + name.encode())
+    (tmp_path / "t.csv").write_text("id,image\n7,a.png\n8,b.png\n")
+    kind = holdall.schema.infer(tmp_path / "t.csv", file_members=["image"])
+    assert kind["properties"]["image"]["TypeDef:Bytes"] is True
+    holdall.build(tmp_path / "t.mt", tmp_path / "t.csv", kind, files=tmp_path / "images", file_members="image")
+    with holdall.open(tmp_path / "t.mt") as f:
+        r = f["records"].records()
+        assert r.export("image", tmp_path / "out") == ["0.png", "1.png"]
+        assert (tmp_path / "out/1.png").read_bytes() == r[1]["image"]
+        assert r.where("id=8").export("image", tmp_path / "out", names="id") == ["8.png"]
+        with pytest.raises(holdall.Misuse) as info:
+            r.export("image", tmp_path / "out")
+        assert info.value.code == "write/exists"
+        assert len(r.export("image", tmp_path / "out", overwrite=True)) == 2
+        with pytest.raises(holdall.Misuse) as info:
+            r.export("id", tmp_path / "out")
+        assert info.value.code == "records/file-member"
+    with pytest.raises(holdall.NotFound):
+        holdall.schema.infer(tmp_path / "t.csv", file_members=["imag"])
+
+
 def test_the_command_finds_the_same(built, capfd):
     from holdall import _holdall
 

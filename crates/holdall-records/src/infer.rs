@@ -2,9 +2,11 @@
 
 use super::rows::{Fields, Row, Rows, column};
 use super::rules::TABLE;
-use holdall_core::Result;
 use holdall_core::error::Shown as _;
+use holdall_core::{Remedy, Result};
+use holdall_io::select::nearest;
 use holdall_json::parse;
+use holdall_schema::rules::UNKNOWN_PATH;
 use holdall_schema::{InferOptions, Inference, Path, Schema, SchemaLimits, Segment};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -13,7 +15,7 @@ use std::sync::Arc;
 /// Makes the schema of a record from rows: the first `most` of them, or all.
 ///
 /// # Errors
-/// `infer/mixed` where one place has values of two types; `record/type` for `null` in an array;
+/// `schema/unknown-path` for a member of files that no record has; `infer/mixed` where one place has values of two types; `record/type` for `null` in an array;
 /// `input/table`; the `json/…` rules; those of reading `rows`; the `schema/…` rules where what was made is over
 /// `limits`.
 pub fn infer(
@@ -43,7 +45,19 @@ pub fn infer(
     seen.columns(&paths);
     let own = |e: holdall_core::Error| e.in_source(rows.name());
     let schema = seen.schema().map_err(own)?;
-    Schema::compile_record(&schema, limits).map_err(own)?;
+    let compiled = Schema::compile_record(&schema, limits).map_err(own)?;
+    for path in &options.file_members {
+        let there = compiled.record().and_then(|record| compiled.accessor(record, path).ok());
+        if there.is_none() {
+            let e = UNKNOWN_PATH
+                .broken(format!("no record has the member `{path}`, which is to name files"));
+            let given = path.to_string();
+            return Err(own(match nearest(&given, names.iter().map(String::as_str)) {
+                Some(near) => e.with_remedy(Remedy::did_you_mean(near)),
+                None => e,
+            }));
+        }
+    }
     Ok(schema)
 }
 

@@ -54,7 +54,7 @@ pub use holdall_schema::{Accessor, ReadScalar, Typed};
 pub use infer::infer;
 pub use migrate::{Conversion, Migration, MigrationPlan, MigrationReport, PlanStep, TensorPart};
 pub use outline::{RecordLayout, SchemaLayout, layout};
-pub use query::{Columns, Condition, Query, Sample};
+pub use query::{Columns, Condition, Export, Group, Groups, Order, Query, Sample};
 pub use ragged::Ragged;
 pub use record::Record;
 pub use rows::{FillOptions, Form, Rows, RowsOptions};
@@ -209,8 +209,9 @@ impl Records {
     /// # Errors
     /// `schema/path`, `schema/unknown-path`.
     pub fn accessor(&self, path: &str) -> Result<Accessor> {
-        let path: Path = path.parse()?;
-        self.0.schema.accessor(self.0.ty, &path).map_err(|e| placed(e, self.tensor()))
+        let parsed: Path = path.parse()?;
+        let found = self.0.schema.accessor(self.0.ty, &parsed);
+        found.map_err(|e| placed(query::or_like_member(e, self, path), self.tensor()))
     }
 
     /// The way to a number, a time or a boolean, read as a `T`.

@@ -32,6 +32,12 @@ holdall_core::error::rules! {
     /// A condition that cannot be.
     pub CONDITION: Misuse "records/condition"
         "A condition names a member, and compares it with a value of its kind.";
+    /// A member that makes no files, or no names of files.
+    pub FILE_MEMBER: Misuse "records/file-member"
+        "Files are made of members that are bytes or text, and named by text, enums and numbers.";
+    /// What records are sorted or counted by is too much.
+    pub SORTED: Limit "records/sorted"
+        "What records are sorted or counted by takes at most `Limits::decoded_len` bytes.";
     /// A table that is none.
     pub TABLE: Misuse "input/table"
         "A table of records has names in its first line, each for another member, and as many fields \

@@ -29,6 +29,7 @@ pub(crate) fn run(folder: &Path, count: u64) -> holdall::Result<()> {
     build(&path, count)?;
     sample(&path)?;
     filter(&path, &dogs)?;
+    ask(&path)?;
     migrate(&path, &new)?;
     read(&path)
 }
@@ -114,6 +115,19 @@ fn filter(path: &Path, dogs: &Path) -> holdall::Result<()> {
     }
     build.add(chosen)?;
     build.finish()?;
+    Ok(())
+}
+
+fn ask(path: &Path) -> holdall::Result<()> {
+    let records = holdall::open(path)?.tensor("train")?.records()?;
+    let query = records.query().with_condition("label in (1, 2) and score>=0.5")?;
+    println!("{} of {}", query.count()?, records.len());
+    for group in query.groups(&["label"])? {
+        println!("{:?}: {}", group.values, group.count);
+    }
+    for record in query.with_order(&["-score"])?.with_sample(3, 1).run()? {
+        println!("{}", record?.to_json()?);
+    }
     Ok(())
 }
 

@@ -92,3 +92,167 @@ fn what_cannot_be_asked_is_refused() {
         assert_eq!(records.columns(&["nothing"]).unwrap_err().code(), "schema/unknown-path");
     });
 }
+
+#[test]
+fn conditions_are_put_together() {
+    everywhere(|records| {
+        let ids = |text: &str| -> Vec<u64> {
+            let query = records.query().with_range(0..40).with_condition(text).unwrap();
+            query.run().unwrap().map(|r| r.unwrap().index()).collect()
+        };
+        let wanted =
+            |holds: &dyn Fn(u64) -> bool| (0..40).filter(|i| holds(*i)).collect::<Vec<_>>();
+        assert_eq!(ids("label=cat and id<10"), wanted(&|i| i % 3 == 0 && i < 10));
+        assert_eq!(ids("id<3 or id>=38"), [0, 1, 2, 38, 39]);
+        assert_eq!(ids("(id<3 or id>=38) and not label=cat"), [1, 2, 38]);
+        assert_eq!(ids("id in (3, 5, 400)"), [3, 5]);
+        assert_eq!(ids("label in (cat) and id not in (0,3)").first(), Some(&6));
+        assert_eq!(ids("text contains \"1 — \""), [1, 11, 21, 31]);
+        assert!(ids("not (text contains record)").is_empty());
+        assert_eq!(ids("mask contains 3"), wanted(&|i| i % 5 == 4));
+        assert_eq!(ids("box contains 39"), [39]);
+        assert!(ids("box not contains 2").is_empty());
+        // What is not there is equal to nothing and contains nothing.
+        assert_eq!(ids("flag not in (true)"), wanted(&|i| i % 8 != 0));
+        assert_eq!(ids("shape.named.name contains n"), wanted(&|i| i % 2 == 1));
+        assert_eq!(ids("text=\"record 11 — ünïcode\""), [11]);
+        for text in [
+            "tags contains x",
+            "meta contains x",
+            "mask contains x",
+            "id contains 1",
+            "label contains c",
+        ] {
+            let e = records.condition(text).unwrap_err();
+            assert_eq!(e.code(), "records/condition", "{text}");
+        }
+    });
+}
+
+#[test]
+fn names_that_are_nearly_right_are_suggested() {
+    everywhere(|records| {
+        let near = |e: holdall::Error| match e.remedies() {
+            [holdall::Remedy::DidYouMean { name }] => name.clone(),
+            _ => e.hint().unwrap_or_default().to_owned(),
+        };
+        assert_eq!(near(records.condition("labl=cat").unwrap_err()), "label");
+        assert_eq!(near(records.condition("label=cta").unwrap_err()), "cat");
+        assert_eq!(near(records.condition("label=giraffe").unwrap_err()), "there are `cat`, `dog`");
+        assert_eq!(near(records.condition("shape=circel").unwrap_err()), "circle");
+        assert_eq!(near(records.columns(&["txt"]).unwrap_err()), "text");
+        let hint = near(records.accessor("zzzzzzzzzz").unwrap_err());
+        assert!(hint.starts_with("there are `id`, `x`, "), "{hint}");
+    });
+}
+
+#[test]
+fn records_come_in_the_order_of_members() {
+    everywhere(|records| {
+        let places = |members: &[&str]| -> Vec<u64> {
+            let query = records.query().with_range(0..12).with_order(members).unwrap();
+            query.run().unwrap().map(|r| r.unwrap().index()).collect()
+        };
+        assert_eq!(places(&["-id"]), (0..12).rev().collect::<Vec<_>>());
+        assert_eq!(places(&["label", "-x"]), [9, 6, 3, 0, 11, 10, 8, 7, 5, 4, 2, 1]);
+        // Those without it come last both ways, as they came.
+        assert_eq!(places(&["flag"])[..4], [4, 0, 8, 1]);
+        assert_eq!(places(&["-flag"])[..4], [0, 8, 4, 1]);
+        assert_eq!(places(&["shape", "id"])[..3], [0, 2, 4]);
+        assert_eq!(places(&["text"])[..4], [0, 1, 10, 11]);
+        for text in ["meta", "tags", "mask"] {
+            assert_eq!(records.order(&[text]).unwrap_err().code(), "records/condition");
+        }
+        assert_eq!(records.order(&["nothing"]).unwrap_err().code(), "schema/unknown-path");
+    });
+}
+
+#[test]
+fn records_are_counted() {
+    everywhere(|records| {
+        let query = records.query();
+        assert_eq!(query.count().unwrap(), COUNT);
+        assert_eq!(query.clone().with_sample(7, 1).count().unwrap(), 7);
+        assert_eq!(
+            query.clone().with_condition("label=cat").unwrap().count().unwrap(),
+            COUNT.div_ceil(3)
+        );
+        assert!(query.clone().with_range(1..COUNT + 1).count().is_err());
+        let groups = query.clone().with_range(0..10).groups(&["label", "flag"]).unwrap();
+        let found: Vec<_> = groups.iter().map(|g| (g.values.clone(), g.count)).collect();
+        let value = |label: &str, flag: Option<&str>| {
+            vec![Some(format!("\"{label}\"")), flag.map(str::to_owned)]
+        };
+        assert_eq!(
+            found,
+            [
+                (value("dog", None), 4),
+                (value("cat", None), 3),
+                (value("cat", Some("true")), 1),
+                (value("dog", Some("false")), 1),
+                (value("dog", Some("true")), 1),
+            ]
+        );
+    });
+}
+
+#[test]
+fn members_become_files() {
+    everywhere(|records| {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("texts");
+        let mut export = records.export("text", &folder).unwrap();
+        let record = records.record(7).unwrap();
+        assert_eq!(export.add(&record).unwrap().unwrap(), "007.txt");
+        let found = std::fs::read_to_string(folder.join("007.txt")).unwrap();
+        assert_eq!(found, "record 7 — ünïcode");
+        let json: Value =
+            serde_json::from_str(&export.json(&record, Some("007.txt")).unwrap()).unwrap();
+        let mut wanted = value(7);
+        wanted["text"] = "007.txt".into();
+        assert_eq!(json, wanted);
+        // Twice in one run, and over what is there.
+        assert_eq!(export.add(&record).unwrap_err().code(), "build/file-name");
+        let mut again = records.export("text", &folder).unwrap();
+        assert_eq!(again.add(&record).unwrap_err().code(), "write/exists");
+        let mut again = records.export("text", &folder).unwrap().with_overwrite(true);
+        again.add(&record).unwrap();
+        let mut named = records
+            .export("text", &folder)
+            .unwrap()
+            .with_names(records, "shape.named.name")
+            .unwrap();
+        assert_eq!(named.add(&record).unwrap().unwrap(), "n7.txt");
+        // A record without the name.
+        assert_eq!(named.add(&records.record(8).unwrap()).unwrap_err().code(), "build/file-name");
+        assert_eq!(records.export("box", &folder).unwrap_err().code(), "records/file-member");
+        let e = records.export("text", &folder).unwrap().with_names(records, "meta").unwrap_err();
+        assert_eq!(e.code(), "records/file-member");
+    });
+}
+
+/// Names come from files, and files from anywhere.
+#[test]
+fn names_that_lead_out_of_the_folder_are_refused() {
+    let kind = serde_json::json!({"TypeDef:Struct": ["n", "b"], "required": ["n", "b"], "properties": {
+        "n": {"TypeDef:String": true}, "b": {"TypeDef:Bytes": true}}});
+    let names = ["../x", "/x", "", ".", "a/../../x", "a\\b", "a/", "a\0b", "..", "./x", "ok/x.png"];
+    let values = names.iter().map(|n| serde_json::json!({"n": n, "b": "iVBORw0KGgo="}));
+    let (data, heap) = records_files::encode(&kind, values);
+    let parts = vec![("data", holdall::DType::U8, data), ("blob_data", holdall::DType::U8, heap)];
+    let made = records_files::made("records", &kind.to_string(), names.len() as u64, parts);
+    let file = write(&made, &WriteOptions::new());
+    let records = open(&file, Io::Map).tensor("set").unwrap().records().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("in");
+    let mut export = records.export("b", &folder).unwrap().with_names(&records, "n").unwrap();
+    for at in 0..records.len() - 1 {
+        let e = export.add(&records.record(at).unwrap()).unwrap_err();
+        assert_eq!(e.code(), "build/file-name", "{}", names[at as usize]);
+    }
+    assert!(!folder.exists());
+    export.add(&records.record(records.len() - 1).unwrap()).unwrap();
+    assert!(folder.join("ok/x.png").exists());
+    let mut export = records.export("b", &folder).unwrap();
+    assert_eq!(export.add(&records.record(0).unwrap()).unwrap().unwrap(), "00.png");
+}

@@ -39,7 +39,7 @@ pub struct Recipe {
     pub outputs: Option<Vec<ValueSpec>>,
     /// Self-tests, whose tensors are given by [`Packer::with_tensor`].
     pub self_tests: Option<Vec<SelfTest>>,
-    /// A `carton.toml` that describes the package.
+    /// A file like `carton.toml`, or some of one, which says what the model and the folder do not.
     pub from_toml: Option<PathBuf>,
     /// Which symbolic links in a folder are followed.
     pub follow: Follow,
@@ -80,11 +80,12 @@ impl Recipe {
         let metadata = path.metadata().map_err(|e| io(e, "opening").in_source(path.display()))?;
         if !metadata.is_dir() {
             let name = model_name(path)?;
-            let Inferred { description, undeclared } = match self.from_toml {
-                None => Inferred::from_file(path)?,
-                Some(_) => Inferred::default(),
-            };
-            let packer = Packer::new(self.describe(description, &mut warnings)?);
+            let Inferred { description, mut undeclared } = Inferred::from_file(path)?;
+            let description = self.describe(description, &mut warnings)?;
+            if !description.inputs.is_empty() && !description.outputs.is_empty() {
+                undeclared = None;
+            }
+            let packer = Packer::new(description);
             let packer = packer.with_file(format!("model/{name}"), Content::Path(path.to_owned()));
             return Ok(Prepared { packer, warnings, undeclared });
         }
@@ -93,10 +94,9 @@ impl Recipe {
         if is_described && !self.says_something() {
             return Ok(Prepared { packer, warnings, undeclared: None });
         }
-        let Inferred { description, undeclared } = match (is_described, &self.from_toml) {
-            (true, None) => Inferred::of(Package::open_with(path, &self.open)?.description()),
-            (_, Some(_)) => Inferred::default(),
-            (false, None) => self.infer(path)?,
+        let Inferred { description, undeclared } = match is_described {
+            true => Inferred::of(Package::open_with(path, &self.open)?.description()),
+            false => self.infer(path)?,
         };
         let description = self.describe(description, &mut warnings)?;
         if is_described {
@@ -170,10 +170,10 @@ impl Recipe {
             Some(path) => {
                 let own = |e: std::io::Error| io(e, "reading").in_source(path.display());
                 let text = std::fs::read(path).map_err(own)?;
-                let parsed = Description::parse(&text, &self.limits);
+                let parsed = Description::parse_part(&text, &self.limits);
                 let (description, odd) = parsed.map_err(|e| e.in_source(path.display()))?;
                 warnings.extend(odd);
-                description
+                description.over(found)
             }
         };
         for (to, from) in [
@@ -195,7 +195,7 @@ impl Recipe {
             check_version(version, &self.limits)?;
             d.runner.framework_version.clone_from(version);
         }
-        if d.runner.compat_version == 0 && self.from_toml.is_none() {
+        if d.runner.compat_version == 0 {
             d.runner.compat_version = 1;
         }
         for (name, value) in &self.options {

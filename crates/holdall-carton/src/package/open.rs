@@ -10,7 +10,7 @@ use holdall_core::formats::carton::{
     CARTON_TOML, Contents, PackedFile, Texts, read_zip, rules::MISSING_FILE, write,
 };
 use holdall_core::wire::zip::Directory;
-use holdall_core::{Error, ErrorKind, Remedy, Result, Stop, Window, formats};
+use holdall_core::{Error, ErrorKind, Remedy, Result, Window, formats};
 use holdall_io::File;
 use holdall_io::Io;
 use holdall_io::source::{ByteSource, FileSource};
@@ -161,8 +161,7 @@ impl Package {
         let (found, mut texts) = folder::read(root, options.files.limits())?;
         let is_package = texts.manifest.is_some() && texts.links.is_some();
         if texts.description.is_none() && !is_package {
-            let e = MISSING_FILE.broken("there is no `carton.toml` in the folder");
-            return Err(e.with_remedy(Remedy::NameRunner));
+            return Err(no_package_folder(root));
         }
         let limits = options.files.limits();
         let mut contents = Contents::new(found.clone(), &texts, limits)?;
@@ -215,23 +214,38 @@ fn description(contents: &Contents, options: &OpenOptions) -> Result<Bytes> {
     }
 }
 
+/// What is wrong with a folder that is no package.
+#[cold]
+fn no_package_folder(root: &Path) -> Error {
+    if root.read_dir().is_ok_and(|mut all| all.next().is_none()) {
+        return MISSING_FILE.broken("the folder is empty");
+    }
+    let e = if holdall_io::is_model_folder(root) {
+        let e = "the folder has a model, and is no package: it has no `carton.toml`";
+        MISSING_FILE.broken(e).with_remedy(Remedy::PackFile)
+    } else {
+        MISSING_FILE.broken("there is no `carton.toml` in the folder, and no file of tensors")
+    };
+    e.with_remedy(Remedy::NameRunner)
+}
+
 /// What is wrong with a file that does not open: where another format claims it, or none, it is not a package at
 /// all.
 #[cold]
 fn no_package(source: &dyn ByteSource, e: Error) -> Error {
-    if e.kind() != ErrorKind::Malformed {
+    let is_zip = e.code() == formats::UNKNOWN.code;
+    if e.kind() != ErrorKind::Malformed && !is_zip {
         return e;
     }
     let mut window = Window::new(source.len());
-    if holdall_io::fetch_ends(source, &mut window).is_err() {
-        return e;
-    }
-    match formats::detect(&window) {
+    let detected = holdall_io::fetch_ends(source, &mut window)
+        .and_then(|()| holdall_io::source::fetched(source, &mut window, formats::detect));
+    match detected {
         Ok(format) if format.id != formats::carton::FORMAT.id => {
             let e = NO_PACKAGE.broken(format!("this is a {} file, not a package", format.name));
             e.with_remedy(Remedy::PackFile)
         }
-        Err(Stop::Fail(unknown)) => unknown,
+        Err(unknown) if unknown.kind() == ErrorKind::Unsupported => unknown,
         _ => e,
     }
 }

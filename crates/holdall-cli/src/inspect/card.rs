@@ -7,7 +7,7 @@ use crate::output::text::{
     lines_of, printable,
 };
 use crate::session::Session;
-use holdall::{Digest, Encoding, File, Io, Layout, Tensor};
+use holdall::{Digest, Encoding, File, Io, Layout, Tensor, TensorRecords as _};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -18,6 +18,8 @@ const ATTRIBUTES_SHOWN: usize = 24;
 const FAULTS_SHOWN: usize = 10;
 /// Columns of an attribute's value where there is no terminal to say.
 const VALUE_WIDTH: usize = 200;
+/// Datasets of which the members are shown.
+const DATASETS_SHOWN: usize = 4;
 /// Columns of the keys.
 const KEY: usize = 12;
 
@@ -114,6 +116,12 @@ pub(super) fn head(session: &Session, file: &File) -> Result<(), Failure> {
     let mut lines = vec![("format", format_line(file))];
     lines.push(("size", exact_size(file.index().source_len())));
     lines.push(("tensors", tensors_line(file, &sums)));
+    let datasets = file.tensors().filter(|t| *t.layout() == Layout::Records && t.fault().is_none());
+    for (at, tensor) in datasets.take(DATASETS_SHOWN).enumerate() {
+        if let Some(line) = members_line(&tensor) {
+            lines.push((if at == 0 { "members" } else { "" }, line));
+        }
+    }
     if sums.components > 0 {
         lines.push(("dtypes", dtypes_line(&sums)));
         lines.push(("encoding", encoding_line(&sums)));
@@ -170,6 +178,15 @@ fn tensors_line(file: &File, sums: &Sums) -> String {
         n => text.push_str(&format!(", {} tensors share the bytes of others", Grouped(n))),
     }
     text
+}
+
+/// The members of records, as far as there is room; the rest shows what is wrong with them.
+fn members_line(tensor: &Tensor) -> Option<String> {
+    let all = tensor.records().ok()?.members().ok()?;
+    let names = all.iter().filter(|row| row.path.0.len() == 1).map(|row| row.path.to_string());
+    let names = names.collect::<Vec<_>>().join(", ");
+    let names = cut_end(&printable(&names), VALUE_WIDTH);
+    (!names.is_empty()).then(|| format!("{}: {names}", escape(tensor.name())))
 }
 
 /// Biggest first.

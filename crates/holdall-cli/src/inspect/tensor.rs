@@ -13,14 +13,16 @@ use crate::output::text::{
 };
 use crate::session::Session;
 use holdall::layout::dense::Dense;
-use holdall::schema::Content;
+use holdall::schema::{Content, There};
 use holdall::{ByteOrder, Component, ErrorKind, Layout, Result, Tensor, TensorRecords as _};
-use std::io::Write as _;
+use std::io::Write;
 
 /// Entries of a sparse tensor that are shown from its start and from its end.
 const ENTRIES: usize = 5;
 /// Characters of a record, bytes of a run, that are shown.
 const LINE: usize = 100;
+/// Members of records that are shown.
+const MEMBERS: usize = 64;
 /// Columns of the keys.
 const KEY: usize = 12;
 
@@ -67,6 +69,10 @@ pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(
     let row = |at: usize| component_row(&components[at]);
     table::write(out, &columns, components.len(), &row, 2, width, paint)?;
     writeln!(out)?;
+    if *tensor.layout() == Layout::Records {
+        members(session, tensor, out)?;
+        writeln!(out)?;
+    }
     if let Some(stats) = &stats {
         for (key, value) in stats::lines(stats) {
             writeln!(out, "  {}{value}", paint.on(format!("{key:KEY$}"), Style::Dim))?;
@@ -75,6 +81,29 @@ pub(super) fn write(session: &Session, tensor: &Tensor, stats: bool) -> Result<(
     }
     for line in text.lines() {
         writeln!(out, "  {line}")?;
+    }
+    Ok(())
+}
+
+/// The members of records.
+fn members(session: &Session, tensor: &Tensor, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut all = tensor.records()?.members()?;
+    let more = all.len().saturating_sub(MEMBERS);
+    all.truncate(MEMBERS);
+    let columns =
+        [Column::left("member").cut(), Column::left("kind").cut_end(), Column::left("there")];
+    let row = |at: usize| {
+        let there = if all[at].there == There::Always { "" } else { "optional" };
+        vec![
+            // Paths escape backslashes themselves.
+            Cell::new(printable(&all[at].path.to_string())),
+            Cell::styled(escape(&all[at].kind), Style::Type),
+            Cell::new(there),
+        ]
+    };
+    table::write(out, &columns, all.len(), &row, 2, session.width(), session.paint())?;
+    if more > 0 {
+        writeln!(out, "  … and {more} more: `holdall schema layout` lists all")?;
     }
     Ok(())
 }

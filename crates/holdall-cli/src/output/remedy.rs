@@ -61,6 +61,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
             "if a model's files are in the folder, say what runs them: `--runner NAME \
              --framework-version VERSION`, to run them or to `holdall pack` them"
         }
+        Remedy::BuildDataset => "if it has records, `holdall build` makes a dataset of them",
         Remedy::PackFile => {
             "`holdall inspect` shows what is in it, `holdall pack` makes a package of it"
         }

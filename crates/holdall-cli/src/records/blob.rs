@@ -13,8 +13,11 @@ use serde_json::{Value, json};
 
 /// Shows them.
 pub(super) fn run(session: &Session, args: &RecordsArgs, blob: &Blob) -> Result<Status, Failure> {
-    if !args.columns.is_empty() || !args.conditions.is_empty() {
-        let e = ARGUMENTS.broken("a blob has no members for `--columns` and `--where`");
+    let members = [&args.columns, &args.conditions, &args.sort, &args.group];
+    if members.iter().any(|given| !given.is_empty()) || args.files.is_some() || args.count {
+        let e = ARGUMENTS.broken(
+            "a blob has no members for `--columns`, `--where`, `--sort`, `--group`, `--count` and `--files`",
+        );
         return Err(e.in_tensor(blob.tensor().name()).into());
     }
     let whole = args.is_whole(blob.len());

@@ -6,14 +6,16 @@ mod write;
 use crate::exit::{Failure, Status};
 use crate::extract::{Rows, rows};
 use crate::input;
+use crate::output::as_json;
 use crate::output::text::count;
 use crate::schema::evolution::Evolution;
 use crate::schema::read;
 use crate::session::Session;
 use clap::Args;
-use holdall::records::{self, Migration, Sample};
+use holdall::records::{self, Export, Group, Migration, Sample};
 use holdall::schema::Reading;
-use holdall::{File, TensorRecords as _};
+use holdall::{File, Records, TensorRecords as _};
+use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use write::Output;
@@ -26,10 +28,15 @@ use write::Output;
   holdall records train.mt --columns id,at.lat --csv       two columns of all records
   holdall records train.mt --where 'label=cat' --where 'stars>=4' --columns id,caption
   holdall records train.mt --sample 5 --seed 1 --json      five by chance, the same ones each time
+  holdall records train.mt --where 'label in (cat, dog) and not stars<3' --sort=-stars,id
+  holdall records train.mt --group label                   how many records have which label
+  holdall records train.mt --csv --files out --file-member image    its bytes as files, their names in the table
   holdall records old.mt --schema new.json --rename text=caption    as a new schema has them
 
 A record is found by its place, without reading those before it. Conditions are MEMBER=VALUE, !=,
-<, <=, > and >=; a MEMBER alone asks whether it is there, !MEMBER whether it is not. All of them hold.
+<, <=, > and >=; MEMBER in (VALUE, VALUE); MEMBER contains VALUE, of text and of arrays. A MEMBER alone
+asks whether it is there, !MEMBER whether it is not. `and`, `or`, `not` and parentheses go between them; a VALUE
+with such words in it is written in quotes, as JSON writes text. Several --where must all hold.
 With --schema records are made as they are read, as `holdall schema migrate` would write them, and what
 the schema does not have is passed over.
 --json writes a JSON value on each line, --csv a table with names in its first line.")]
@@ -60,6 +67,34 @@ pub(crate) struct RecordsArgs {
     /// Only records for which this holds, as 'stars>=4'; may be given again
     #[arg(long = "where", value_name = "CONDITION")]
     conditions: Vec<String>,
+
+    /// In the order of these members, as id,-stars: `-` for the greatest first
+    #[arg(long, value_name = "MEMBERS", value_delimiter = ',', allow_hyphen_values = true)]
+    sort: Vec<String>,
+
+    /// Say how many records there are, and show none
+    #[arg(long, conflicts_with_all = ["sort", "columns", "group", "files", "csv", "table"])]
+    count: bool,
+
+    /// Say how many records have which values of these members, the most first
+    #[arg(long, value_name = "MEMBERS", value_delimiter = ',', conflicts_with_all = ["sort", "columns", "files"])]
+    group: Vec<String>,
+
+    /// Write the bytes of --file-member into files of this folder, and show their names in its place
+    #[arg(long, value_name = "DIR", requires = "file_member")]
+    files: Option<PathBuf>,
+
+    /// The member, bytes or text, that files are made of
+    #[arg(long, value_name = "MEMBER", requires = "files")]
+    file_member: Option<String>,
+
+    /// The member that names the files [default: the places of the records]
+    #[arg(long, value_name = "MEMBER", requires = "files")]
+    file_names: Option<String>,
+
+    /// Replace files that are there
+    #[arg(short, long, requires = "files")]
+    force: bool,
 
     /// N of the records by chance, in their order
     #[arg(long, value_name = "N")]
@@ -109,15 +144,54 @@ pub(crate) fn run(session: &Session, args: &RecordsArgs) -> Result<Status, Failu
     if let Some(Sample { count, seed }) = args.sample() {
         query = query.with_sample(count, seed);
     }
-    let mut output = Output::new(session, args, columns.names(), args.is_whole(records.len()));
+    if args.count {
+        return counted(session, query.count()?);
+    }
+    if !args.group.is_empty() {
+        return groups(session, args, &query.groups(&args.group)?);
+    }
+    if !args.sort.is_empty() {
+        query = query.with_order(&args.sort)?;
+    }
+    let mut export = args.export(&records)?;
+    let whole = args.is_whole(records.len());
+    let mut output = Output::new(session, args, columns.names(), whole && export.is_none());
     for record in query.run()? {
         if output.is_full() {
             output.more = true;
             break;
         }
-        output.record(session, &record?, &columns)?;
+        match &mut export {
+            Some(export) => output.exported(session, &record?, &columns, export)?,
+            None => output.record(session, &record?, &columns)?,
+        }
     }
     output.finish(session, &count(records.len(), "record"))
+}
+
+/// Says how many there are.
+fn counted(session: &Session, count: u64) -> Result<Status, Failure> {
+    match session.json() {
+        true => writeln!(session.out(), "{}", as_json(&holdall::fields!(count: count)))?,
+        false => writeln!(session.out(), "{count}")?,
+    }
+    Ok(Status::Fine)
+}
+
+/// Shows how many records have which values.
+fn groups(session: &Session, args: &RecordsArgs, groups: &[Group]) -> Result<Status, Failure> {
+    let titles: Vec<String> = args.group.iter().map(|name| name.trim().to_owned()).collect();
+    let titles = [titles, vec!["count".to_owned()]].concat();
+    let mut output = Output::new(session, args, &titles, true);
+    for (place, group) in (0..).zip(groups) {
+        if output.is_full() {
+            output.more = true;
+            break;
+        }
+        let values = group.values.iter().cloned();
+        output.values(session, place, values.chain([Some(group.count.to_string())]).collect())?;
+    }
+    output.finish(session, &count(groups.len() as u64, "group"))
 }
 
 /// The file as it is under another schema.
@@ -136,6 +210,18 @@ fn under(
 }
 
 impl RecordsArgs {
+    /// What writes the files that were asked for.
+    fn export(&self, records: &Records) -> Result<Option<Export>, Failure> {
+        let (Some(folder), Some(member)) = (&self.files, &self.file_member) else {
+            return Ok(None);
+        };
+        let mut export = records.export(member, folder)?.with_overwrite(self.force);
+        if let Some(names) = &self.file_names {
+            export = export.with_names(records, names)?;
+        }
+        Ok(Some(export))
+    }
+
     /// The places that were asked for, of `count` records or runs.
     fn range(&self, count: u64) -> Range<u64> {
         self.range.map_or(0..count, |rows| rows.range(&[count]))

@@ -8,7 +8,7 @@ use crate::output::table::{self, Cell, Column};
 use crate::output::text::{Grouped, cut_end, printable};
 use crate::session::Session;
 use holdall::plain::Plain;
-use holdall::records::{Columns, Record};
+use holdall::records::{Columns, Export, Record};
 use serde_json::Value;
 use std::io::Write as _;
 
@@ -77,6 +77,26 @@ impl Output {
             return self.line(session, &record.to_json()?);
         }
         let values = columns.values(record)?;
+        self.values(session, record.index(), values)
+    }
+
+    /// Takes a record whose member goes into a file.
+    pub(super) fn exported(
+        &mut self,
+        session: &Session,
+        record: &Record<'_>,
+        columns: &Columns,
+        export: &mut Export,
+    ) -> Result<(), Failure> {
+        let name = export.add(record)?;
+        if self.form == Form::Json && !self.has_columns {
+            return self.line(session, &export.json(record, name.as_deref())?);
+        }
+        let mut values = columns.values(record)?;
+        let member = export.member();
+        if let Some(at) = columns.names().iter().position(|name| *name == member) {
+            values[at] = name.map(|name| as_json(&Plain::from(name)));
+        }
         self.values(session, record.index(), values)
     }
 

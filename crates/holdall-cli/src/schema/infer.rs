@@ -2,16 +2,16 @@
 
 use super::table;
 use crate::exit::{Failure, Status};
-use crate::given::{self, Form};
+use crate::given::{self, Files, Form};
 use crate::input;
 use crate::output::as_json;
 use crate::session::Session;
 use clap::Args;
-use holdall::schema::{InferOptions, Width};
+use holdall::schema::{InferOptions, Path, Width};
 use holdall::{Durability, FileSink, Sink as _, convert, records};
 use serde_json::Value;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Make a schema from records, or from the tensors of a file
 #[derive(Debug, Args)]
@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
   holdall schema infer points.ndjson                   the schema on standard output
   holdall schema infer points.csv -o point.json        the same of a table, into a file
   holdall schema infer points.ndjson --tight --enums 8 the narrowest kinds that hold what is there
+  holdall schema infer photos.csv --files images --file-member image     the bytes of files that it names
   holdall schema infer model.safetensors               objects from the dots in the tensors' names
 
 Every record is looked at. Integers become Int64 (Uint64 where they pass it), other numbers Float64,
@@ -51,6 +52,9 @@ pub(crate) struct InferArgs {
     #[arg(long, value_name = "N")]
     first: Option<u64>,
 
+    #[command(flatten)]
+    files: Files,
+
     /// How the records are written: ndjson, json, csv or tsv [default: as the extension says]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     form: Option<Form>,
@@ -61,7 +65,9 @@ pub(crate) fn run(session: &Session, args: &InferArgs) -> Result<Status, Failure
     let schema = match args.form.is_none() && records::is_binary(&args.file) {
         true => convert::infer_schema(&input::open(session, &args.file)?)?,
         false => {
-            let mut options = InferOptions::new().with_enums(args.enums);
+            let members = args.files.members.iter().map(|member| member.parse());
+            let members: Vec<Path> = members.collect::<holdall::Result<_>>()?;
+            let mut options = InferOptions::new().with_enums(args.enums).with_file_members(members);
             if args.tight {
                 options = options.with_width(Width::Tight);
             }
@@ -84,7 +90,7 @@ pub(crate) fn run(session: &Session, args: &InferArgs) -> Result<Status, Failure
 pub(super) fn put(
     session: &Session,
     schema: &Value,
-    output: Option<&Path>,
+    output: Option<&std::path::Path>,
     force: bool,
 ) -> Result<(), Failure> {
     let text = match session.json() && output.is_none() {

@@ -10,6 +10,7 @@ mod array;
 #[cfg(feature = "carton")]
 pub mod carton;
 mod element;
+mod foreign;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 #[cfg(feature = "hdf5")]
@@ -38,7 +39,7 @@ pub use array::{Elements, add_array};
 pub use element::{schema_dtype, stored_as};
 
 use crate::encode::{Encode, EncodeOptions};
-use crate::error::{Error, Result, Rule};
+use crate::error::{Result, Rule};
 use crate::limits::Limits;
 use crate::model::Index;
 use crate::window::{Stop, Window};
@@ -149,6 +150,10 @@ crate::error::rules! {
     pub UNKNOWN: Unsupported "format/unknown"
         "The first bytes, or the last, are those of a format in the list."
         remedies [ListFormats];
+    /// A format that this build lacks.
+    pub NOT_BUILT: Unsupported "format/not-built"
+        "The format of a file is one that this build reads."
+        remedies [ListFormats];
     /// The file is empty.
     pub EMPTY: Malformed "format/empty" "A tensor file has at least one byte.";
     /// A version that cannot be written.
@@ -159,27 +164,20 @@ crate::error::rules! {
 /// The format of the file in `window`.
 ///
 /// # Errors
-/// [`EMPTY`], [`UNKNOWN`].
+/// [`EMPTY`], [`NOT_BUILT`], [`UNKNOWN`].
 pub fn detect(window: &Window) -> Result<&'static Format, Stop> {
     if window.is_empty() {
         return Err(EMPTY.broken("the file has no bytes").into());
+    }
+    if let Some(e) = foreign::not_built(window)? {
+        return Err(e.into());
     }
     for format in FORMATS {
         if (format.detect)(window)? {
             return Ok(format);
         }
     }
-    let head = window.head(8)?;
-    if head.starts_with(b"PK\x03\x04") {
-        return Err(no_format_of_zip().into());
-    }
-    Err(UNKNOWN.broken(format!("no format starts with `{}`", head.escape_ascii())).into())
-}
-
-/// [`UNKNOWN`], of a zip.
-pub(crate) fn no_format_of_zip() -> Error {
-    let e = UNKNOWN.broken("a zip of no format: it has no `carton.toml`");
-    e.with_hint("what is in it can be read once it is unpacked")
+    Err(foreign::unknown(window)?.into())
 }
 
 /// Recognises and decodes the file in `window`.

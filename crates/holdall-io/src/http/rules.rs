@@ -11,7 +11,7 @@ holdall_core::error::rules! {
     /// This build cannot.
     pub NOT_BUILT: Unsupported "http/not-built"
         "Addresses on the web are opened by builds with the feature `http`."
-        hint "download the file first";
+        hint "build with the feature `http`, or download the file first";
     /// Not a URL.
     pub URL: Misuse "http/url"
         "An address on the web is `https://HOST/PATH`, where the host is a name or an IP address.";

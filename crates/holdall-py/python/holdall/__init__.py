@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 from . import carton, errors, schema
+from ._batches import Batches
 from ._blob import Blob
 from ._build import BuildReport, build
 from ._datasets import Dataset, Runs
@@ -51,6 +52,7 @@ from .errors import (
 )
 
 __all__ = [
+    "Batches",
     "Blob",
     "Buffer",
     "BuildReport",

@@ -250,11 +250,14 @@ def _is_block(types: Types, at: int) -> bool:
 
 def _block(types: Types, at: int, a: "np.ndarray[Any, Any]", there: "Optional[np.ndarray[Any, Any]]") -> Elements:
     """Values of such a type: an array of them, one for each of the first dimension."""
+    import numpy as np
+
     row = types.rows[at]
     if row.kind == "scalar":
         return _scalars(a, there)
     if row.kind == "enum":
-        found = _scalars(a, there)
+        # Below what is absent there may be any number; readers look names up there, too.
+        found = _scalars(np.where(a < len(row.more[1]), a, 0).astype(a.dtype, copy=False) if a.size else a, there)
         return *found[:4], [_names(row.more[1])]
     nulls, buffers = _absent(there)
     rest = a.shape[1:]

@@ -68,7 +68,8 @@ def build(
     Args:
         target: The file to write; it appears when it is whole.
         records: A file of records (NDJSON, JSON, CSV, TSV), or an iterable of them, as mappings or values of JSON; NumPy's
-            numbers, arrays and times will do.
+            numbers, arrays and times will do. Or a table that gives ``__arrow_c_stream__`` (pyarrow, pandas, Polars, DuckDB),
+            which pyarrow reads; what is null is absent.
         schema: The schema of a record, or of the whole file: a mapping, a JSON file, or a tensor file that has it.
         path: Where the records stand in the file; the one dataset of the schema unless said, or ``records``.
         form: How the records are written; otherwise the file's extension says it.

@@ -33,7 +33,7 @@ class Dataset:
     once, and waits on the disk.
 
     Args:
-        records: A file of records (NDJSON, JSON, CSV, TSV), an iterable of them, or a mapping of their columns:
+        records: A file of records (NDJSON, JSON, CSV, TSV), an iterable of them, a table of Arrow's, or a mapping of their columns:
             sequences of one length, masked arrays for what may be absent, :class:`Ragged` for arrays of any length,
             mappings of columns for structs.
         schema: The schema of a record, or of a file with a dataset: a mapping, a JSON file, or a tensor file.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Optional, Union, overload
 
@@ -260,8 +261,11 @@ class Records(Sequence[Any]):
     def where(self, *conditions: str) -> "Selection":
         """Those for which all conditions hold: ``where("stars>=4", "label=cat")``.
 
-        A condition compares a member with a value by ``=``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``; ``"image"`` asks
-        whether a record has the member, ``"!image"`` whether it has not. Every record is looked at once.
+        A condition compares a member with a value by ``=``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``, by ``in`` with several
+        (``"label in (cat, dog)"``) and by ``contains`` with a part of a text or an element of an array (``"tags contains
+        sea"``). ``"image"`` asks whether a record has the member, ``"!image"`` whether it has not. ``and``, ``or``, ``not``
+        and parentheses go between such; a value with these words in it is written in quotes, as JSON writes text:
+        ``'title = "this and that"'``. Every record is looked at once.
 
         Raises:
             Misuse: a value that is none of the member's kind, or an order that the kind has not (``records/condition``).
@@ -290,6 +294,45 @@ class Records(Sequence[Any]):
             picked = _holdall.sample(0, len(self), count, seed)
             places = np.array([self._range[at] for at in picked], "<i8")
         return Selection(self._whole(), places)
+
+    def sort(self, *members: str) -> "Selection":
+        """All of them in the order of members: ``sort("label", "-stars")``, ``-`` for the greatest first.
+
+        NaN comes after all numbers, and what is absent last; enums are in the order of the schema.
+
+        Raises:
+            Misuse: a member that has no order (``records/condition``).
+            NotFound: there is no such member.
+        """
+        return Selection(self._whole(), _order(self, list(self._range), members))
+
+    def groups(self, *members: str) -> list[tuple[Any, int]]:
+        """How many records have which value of a member, the most first: ``[("cat", 12), ("dog", 7)]``. Of several members
+        values are tuples; of what is absent they are ``None``.
+
+        Raises:
+            NotFound: there is no such member.
+        """
+        return _groups(self, list(self._range), members)
+
+    def export(
+        self, member: str, folder: Union[str, "os.PathLike[str]"], *, names: Optional[str] = None, overwrite: bool = False
+    ) -> list[Optional[str]]:
+        """Writes a member, bytes or text, of each into a file of a folder, and gives the names of the files there, with
+        ``None`` for records that do not have the member. :func:`holdall.build` with ``files=`` and ``file_members=`` reads them
+        again.
+
+        Args:
+            names: The member that names the files: text, an enum or a number. Otherwise they are called after the places of
+                the records, and end as what their first bytes are: ``000012.png``.
+            overwrite: Replace files that are there.
+
+        Raises:
+            Misuse: a name that leads out of the folder, or is that of two records (``build/file-name``); a file that is there
+                (``write/exists``); a member that is neither bytes nor text (``records/file-member``).
+            NotFound: there is no such member.
+        """
+        return self._native.export(list(self._range), member, os.fspath(folder), names, overwrite)
 
     def _whole(self) -> "Records":
         """All records of the dataset."""
@@ -453,6 +496,28 @@ class Selection(Sequence[Any]):
         order = np.sort(self._places)
         return Selection(self._records, np.array(_holdall.sample_among(order.tolist(), count, seed), "<i8"))
 
+    def where(self, *conditions: str) -> "Selection":
+        """Those of them for which all conditions hold: see :meth:`Records.where`."""
+        import numpy as np
+
+        found = self._records.where(*conditions).places
+        return Selection(self._records, self._places[np.isin(self._places, found)])
+
+    def sort(self, *members: str) -> "Selection":
+        """All of them in the order of members: see :meth:`Records.sort`."""
+        return Selection(self._records, _order(self._records, self._places.tolist(), members))
+
+    def groups(self, *members: str) -> list[tuple[Any, int]]:
+        """How many of them have which value of a member: see :meth:`Records.groups`."""
+        return _groups(self._records, self._places.tolist(), members)
+
+    def export(
+        self, member: str, folder: Union[str, "os.PathLike[str]"], *, names: Optional[str] = None, overwrite: bool = False
+    ) -> list[Optional[str]]:
+        """Writes a member of each into a file of a folder: see :meth:`Records.export`."""
+        places = self._places.tolist()
+        return self._records._native.export(places, member, os.fspath(folder), names, overwrite)
+
     def column(self, path: str) -> "np.ndarray[Any, Any]":
         """One member of all of them: see :meth:`Records.column`, of which it is a copy."""
         found: np.ndarray[Any, Any] = self._records.column(path)[self._places]
@@ -511,6 +576,29 @@ def records(tensor: "Tensor") -> Records:
     native = _holdall.Records.open(tensor._native(), tensor._at)
     count, stride = native.head()
     return Records(tensor, native, Types(native.types()), stride, range(count))
+
+
+def _order(of: Records, places: list[int], members: tuple[str, ...]) -> "np.ndarray[Any, Any]":
+    """Places in the order of members."""
+    import numpy as np
+
+    return np.array(of._native.order(places, list(members)), "<i8")
+
+
+def _groups(of: Records, places: list[int], members: tuple[str, ...]) -> list[tuple[Any, int]]:
+    """Values of members, and how many of the records at those places have them."""
+    found = []
+    for texts, count in of._native.groups(places, list(members)):
+        values = [None if text is None else _plain(json.loads(text)) for text in texts]
+        found.append((values[0] if len(members) == 1 else tuple(values), count))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A value of JSON, with NaN and infinities as the floats that they are."""
+    if isinstance(value, dict) and list(value) == ["$float"]:
+        return float(value["$float"])
+    return value
 
 
 def _some(tensor: "Tensor", places: range) -> Records:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Union
 
 from ._arrays import dtype_name, numpy_dtype
+from ._arrow_in import is_table, records_of
 from ._file import File
 from ._kinds import Types
 from ._records import Ragged
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Form = Literal["ndjson", "json", "csv", "tsv"]
 #: A path of the file system.
 Path = Union[str, "os.PathLike[str]"]
-#: Records as people have them: a file of them, or the records themselves, as mappings or values of JSON.
+#: Records as people have them: a file of them, a table of Arrow's, or the records themselves, as mappings or values of JSON.
 Rows = Union[Path, Iterable[Any]]
 #: The runs of a blob: a file of them as JSON, the runs themselves, or arrays one after the other.
 Runs = Union[Path, Iterable[Any], Ragged]
@@ -42,6 +43,8 @@ def rows(of: Rows, made: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> tup
     """
     if isinstance(of, (str, os.PathLike)):
         return "path", os.fspath(of)
+    if is_table(of):
+        return "lines", _lines(made(records_of(of)))
     if isinstance(of, (bytes, bytearray, memoryview, Mapping)) or not isinstance(of, Iterable):
         raise TypeError(f"records are a path or an iterable of records, not {type(of).__name__}")
     return "lines", _lines(made(iter(of)))

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Optional, Union
 
 from . import _holdall
+from ._arrow_in import is_table, schema_of
 from ._evolution import Converter, evolution
 from ._file import File, Source
 from ._operations import _opened
@@ -182,6 +183,7 @@ def infer(
     tight: bool = False,
     enums: int = 0,
     first: Optional[int] = None,
+    file_members: Iterable[str] = (),
     progress: Progress = None,
 ) -> dict[str, Any]:
     """Makes the schema of a record from records, or that of a file from its tensors.
@@ -190,20 +192,25 @@ def infer(
     have one length fixed ones, and members that are missing or ``None`` anywhere optional.
 
     Args:
-        source: A file of records (NDJSON, JSON, CSV, TSV), records as mappings, a tensor file, or an open one.
+        source: A file of records (NDJSON, JSON, CSV, TSV), records as mappings, a table of Arrow's (whose types say all but
+            which members may be absent), a tensor file, or an open one.
         form: How the records are written; otherwise the file's extension says it.
         tight: The narrowest numbers that hold every value seen, and times where text is in their one form.
         enums: Text of at most so many different values becomes an enum.
         first: Look at so many records only.
+        file_members: Members whose text names files, which :func:`holdall.build` reads: they become bytes.
 
     Raises:
         Unsupported: one place has values of two types (``infer/mixed``).
         Malformed: what is not JSON. Misuse: a table whose columns do not fit together.
     """
+    if is_table(source):
+        return schema_of(source)
     given = ("file", source._native) if isinstance(source, File) else rows(source)
+    members = [file_members] if isinstance(file_members, str) else list(file_members)
     with listening(progress) as listener:
         schema: dict[str, Any] = json.loads(
-            _holdall.schema_infer(given, form, bool(tight), enums, first, listener)
+            _holdall.schema_infer(given, form, bool(tight), enums, first, members, listener)
         )
     return schema
 

@@ -10,7 +10,7 @@ from . import _torch
 from ._file import open as _open
 from .numpy import save, save_file
 
-__all__ = ["save_file", "load_file", "save", "load", "save_model", "load_model"]
+__all__ = ["Dataset", "IterableDataset", "save_file", "load_file", "save", "load", "save_model", "load_model"]
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -40,3 +40,13 @@ def save_model(model: Any, filename: Path, metadata: Optional[Mapping[str, str]]
 def load_model(model: Any, filename: Path, strict: bool = True, device: Any = "cpu") -> Any:
     """Loads a file into a module: what `load_state_dict` gives back."""
     return model.load_state_dict(load_file(filename, device), strict=strict)
+
+
+def __getattr__(name: str) -> Any:
+    # Classes of torch's classes, which are made when they are asked for: torch is not imported before.
+    if name in ("Dataset", "IterableDataset"):
+        from . import _torch_data
+
+        globals().update(_torch_data.classes(_torch.module(), __name__))
+        return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,11 @@
 //! Members as columns.
 
 use crate::{Record, Records};
-use holdall_core::Result;
+use holdall_core::error::Shown as _;
+use holdall_core::{Error, Remedy, Result};
+use holdall_io::select::nearest;
 use holdall_json::Reader;
+use holdall_schema::rules::UNKNOWN_PATH;
 use holdall_schema::{Accessor, Kind, Path, Schema, Segment, TypeId};
 
 /// Some members of the records of one dataset: see [`Records::columns`].
@@ -27,7 +30,7 @@ impl Columns {
     fn at(records: &Records, paths: Vec<Path>) -> Result<Columns> {
         let names = paths.iter().map(Path::to_string).collect();
         let part = |path: Path| {
-            let part = records.schema().accessor(records.ty(), &path)?;
+            let part = records.accessor(&path.to_string())?;
             Ok((path, part))
         };
         let parts = paths.into_iter().map(part).collect::<Result<_>>()?;
@@ -75,6 +78,31 @@ impl Columns {
     }
 }
 
+/// The error about a member that is not there, with the one that is like it, or with those that are there.
+#[cold]
+pub(crate) fn or_like_member(e: Error, records: &Records, given: &str) -> Error {
+    if e.code() != UNKNOWN_PATH.code || !e.remedies().is_empty() || e.hint().is_some() {
+        return e;
+    }
+    let mut paths = Vec::new();
+    leaves(records.schema(), records.ty(), &Path::root(), LOOKED_AT, &mut paths);
+    let names: Vec<String> = paths.iter().map(Path::to_string).collect();
+    if let Some(near) = nearest(given, names.iter().map(String::as_str)) {
+        return e.with_remedy(Remedy::did_you_mean(near));
+    }
+    let listed: Vec<_> =
+        names.iter().take(LISTED).map(|name| format!("`{}`", name.shown())).collect();
+    let more = if names.len() > LISTED { ", …" } else { "" };
+    match listed.is_empty() {
+        true => e,
+        false => e.with_hint(format!("there are {}{more}", listed.join(", "))),
+    }
+}
+
+/// Members among which one is looked for that is like one that is not there, and those that are listed.
+const LOOKED_AT: usize = 1000;
+const LISTED: usize = 12;
+
 /// The members of a record that are not structs.
 fn leaves(schema: &Schema, ty: TypeId, path: &Path, most: usize, out: &mut Vec<Path>) {
     match &schema.ty(ty).kind {
@@ -93,7 +121,7 @@ fn leaves(schema: &Schema, ty: TypeId, path: &Path, most: usize, out: &mut Vec<P
 }
 
 /// The part of a record's JSON at a path that it has.
-fn follow<'t>(
+pub(super) fn follow<'t>(
     schema: &Schema,
     ty: TypeId,
     whole: &'t str,

@@ -1,29 +1,45 @@
 //! What must hold of a record.
 
+use super::written::Written;
 use crate::rules::CONDITION;
 use crate::{Record, Records};
-use holdall_core::Result;
+use holdall_core::error::Shown as _;
+use holdall_core::{Error, Remedy, Result};
+use holdall_io::select::nearest as nearest_name;
 use holdall_schema::{Accessor, Encoder, Kind, Path, Scalar, Schema, SchemaLimits, Typed};
 use serde_json::json;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// A condition on the records of one dataset: see [`Records::condition`].
 #[derive(Debug, Clone)]
-pub struct Condition {
-    part: Accessor,
-    test: Test,
+pub struct Condition(Node);
+
+#[derive(Debug, Clone)]
+enum Node {
+    /// At least one holds.
+    Any(Vec<Node>),
+    /// All hold.
+    All(Vec<Node>),
+    Not(Box<Node>),
+    /// What holds of one member.
+    One(Accessor, Test),
 }
 
 #[derive(Debug, Clone)]
 enum Test {
-    /// It is there, or not.
-    There(bool),
+    /// It is there.
+    There,
     Compare(Compare, Read),
+    /// A text has this in it.
+    Text(String),
+    /// An array has an element that is this.
+    Element(Accessor, Read),
 }
 
 /// How a member and a value compare where the condition holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Compare {
+pub(super) enum Compare {
     Equal,
     NotEqual,
     Less,
@@ -46,7 +62,7 @@ enum Read {
 
 /// Every kind of integer, and times.
 #[derive(Debug, Clone)]
-enum Integer {
+pub(super) enum Integer {
     I8(Typed<i8>),
     I16(Typed<i16>),
     I32(Typed<i32>),
@@ -58,69 +74,110 @@ enum Integer {
 }
 
 impl Condition {
-    /// Reads `stars>=4`, `image`, `!image`.
+    /// Reads what [`Written`] says.
     pub(super) fn new(records: &Records, text: &str) -> Result<Condition> {
-        let Some((path, compare, value)) = split(text) else {
-            let (path, wanted) = match text.strip_prefix('!') {
-                Some(path) => (path, false),
-                None => (text, true),
-            };
-            let path = named(path, text)?;
-            return Ok(Condition { part: records.accessor(path)?, test: Test::There(wanted) });
-        };
-        let part = records.accessor(named(path, text)?)?;
-        let read = Read::new(&part, &records.schema().ty(part.ty()).kind, value)?;
-        let is_ordered = !matches!(read, Read::Bool(..) | Read::Enum(_) | Read::Variant(_));
-        if !is_ordered && !matches!(compare, Compare::Equal | Compare::NotEqual) {
-            let kind = records.schema().ty(part.ty()).kind.as_str();
-            let message = format!(
-                "a `TypeDef:{kind}` has no order, only `=` and `!=`: `{}`",
-                text.escape_debug()
-            );
-            return Err(CONDITION.broken(message));
-        }
-        Ok(Condition { part, test: Test::Compare(compare, read) })
+        Node::new(records, &Written::new(text)?).map(Condition)
     }
 
     /// Whether it holds of a record. A member that a record does not have is unequal to every value, and
-    /// neither less nor greater.
+    /// neither less nor greater, and contains nothing.
     ///
     /// # Errors
-    /// As [`Record::get`] and [`Record::string`].
+    /// As [`Record::get`], [`Record::string`] and [`Record::elements`].
     pub fn holds(&self, record: &Record<'_>) -> Result<bool> {
-        match &self.test {
-            Test::There(wanted) => Ok(record.is_there(&self.part)? == *wanted),
-            Test::Compare(compare, read) => {
-                let order = read.order(record, &self.part)?;
-                Ok(compare.holds(order))
+        self.0.holds(record)
+    }
+}
+
+impl Node {
+    fn new(records: &Records, written: &Written<'_>) -> Result<Node> {
+        let all = |all: &[Written<'_>]| -> Result<Vec<Node>> {
+            all.iter().map(|one| Node::new(records, one)).collect()
+        };
+        Ok(match written {
+            Written::Any(written) => Node::Any(all(written)?),
+            Written::All(written) => Node::All(all(written)?),
+            Written::Not(written) => Node::Not(Box::new(Node::new(records, written)?)),
+            Written::There(path) => Node::One(records.accessor(path)?, Test::There),
+            Written::Compare(path, compare, value) => {
+                let part = records.accessor(path)?;
+                let read = Read::new(&part, &records.schema().ty(part.ty()).kind, value)?;
+                let is_ordered = !matches!(read, Read::Bool(..) | Read::Enum(_) | Read::Variant(_));
+                if !is_ordered && !matches!(compare, Compare::Equal | Compare::NotEqual) {
+                    let kind = records.schema().ty(part.ty()).kind.as_str();
+                    let path = path.shown();
+                    let message = format!(
+                        "`{path}` is a `TypeDef:{kind}`, which has no order, only `=` and `!=`"
+                    );
+                    return Err(CONDITION.broken(message));
+                }
+                Node::One(part, Test::Compare(*compare, read))
+            }
+            Written::In(path, values) => {
+                let part = records.accessor(path)?;
+                let kind = &records.schema().ty(part.ty()).kind;
+                let one = |value: &Cow<'_, str>| {
+                    let read = Read::new(&part, kind, value)?;
+                    Ok(Node::One(part.clone(), Test::Compare(Compare::Equal, read)))
+                };
+                Node::Any(values.iter().map(one).collect::<Result<_>>()?)
+            }
+            Written::Contains(path, value) => {
+                let part = records.accessor(path)?;
+                let test = match &records.schema().ty(part.ty()).kind {
+                    Kind::String => Test::Text(value.clone().into_owned()),
+                    Kind::Array(array) => {
+                        let element = records.element_accessor(&part, "")?;
+                        let kind = &records.schema().ty(array.items).kind;
+                        let read = Read::new(&element, kind, value)?;
+                        Test::Element(element, read)
+                    }
+                    kind => {
+                        let (path, kind) = (path.shown(), kind.as_str());
+                        let message = format!(
+                            "`{path}` is a `TypeDef:{kind}`; texts and arrays contain something"
+                        );
+                        return Err(CONDITION.broken(message));
+                    }
+                };
+                Node::One(part, test)
+            }
+        })
+    }
+
+    fn holds(&self, record: &Record<'_>) -> Result<bool> {
+        match self {
+            Node::Any(all) => Node::one_is(all, record, true),
+            Node::All(all) => Ok(!Node::one_is(all, record, false)?),
+            Node::Not(inner) => Ok(!inner.holds(record)?),
+            Node::One(part, Test::There) => record.is_there(part),
+            Node::One(part, Test::Compare(compare, read)) => {
+                Ok(compare.holds(read.order(record, part)?))
+            }
+            Node::One(part, Test::Text(wanted)) => {
+                Ok(record.string(part)?.is_some_and(|text| text.contains(wanted.as_str())))
+            }
+            Node::One(part, Test::Element(element, read)) => {
+                let Some(all) = record.elements(part)? else { return Ok(false) };
+                for one in all.iter() {
+                    if read.order(&one, element)? == Some(Ordering::Equal) {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
             }
         }
     }
-}
 
-/// The member that a condition is about. Without one it would be the whole record, which is always there.
-fn named<'p>(path: &'p str, text: &str) -> Result<&'p str> {
-    match path.trim() {
-        "" => Err(CONDITION.broken(format!("`{}` names no member", text.escape_debug()))),
-        path => Ok(path),
+    /// Whether one of them holds, or does not; the first that does settles it.
+    fn one_is(all: &[Node], record: &Record<'_>, wanted: bool) -> Result<bool> {
+        for one in all {
+            if one.holds(record)? == wanted {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
-}
-
-/// The member, the sign and the value; the first sign counts.
-fn split(text: &str) -> Option<(&str, Compare, &str)> {
-    let at = text.find(['=', '!', '<', '>']).filter(|at| *at > 0)?;
-    let (path, rest) = text.split_at(at);
-    let signs = [
-        ("!=", Compare::NotEqual),
-        ("<=", Compare::LessOrEqual),
-        (">=", Compare::GreaterOrEqual),
-        ("==", Compare::Equal),
-        ("=", Compare::Equal),
-        ("<", Compare::Less),
-        (">", Compare::Greater),
-    ];
-    let found = signs.iter().find_map(|(sign, c)| Some((*c, rest.strip_prefix(sign)?)));
-    found.map(|(compare, value)| (path.trim(), compare, value.trim()))
 }
 
 impl Compare {
@@ -167,9 +224,15 @@ impl Read {
         match kind {
             Kind::String => Ok(Read::Text(text)),
             Kind::Enum(e) if e.place(value).is_some() => Ok(Read::Enum(text)),
-            Kind::Enum(_) => Err(wrong("one of the enum's values")),
+            Kind::Enum(e) => {
+                let all = e.values.iter().map(|value| &**value);
+                Err(or_like(wrong("one of the enum's values"), value, all))
+            }
             Kind::Union(union) if union.tag(value).is_some() => Ok(Read::Variant(text)),
-            Kind::Union(_) => Err(wrong("the key of a variant")),
+            Kind::Union(union) => {
+                let all = union.variants.iter().map(|variant| &*variant.key);
+                Err(or_like(wrong("the key of a variant"), value, all))
+            }
             other => {
                 let kind = other.as_str();
                 Err(CONDITION.broken(format!("a `TypeDef:{kind}` cannot be compared with a value")))
@@ -193,7 +256,7 @@ impl Read {
 }
 
 impl Integer {
-    fn of(part: &Accessor) -> Option<Integer> {
+    pub(super) fn of(part: &Accessor) -> Option<Integer> {
         part.typed()
             .map(Integer::I64)
             .or_else(|_| part.typed().map(Integer::I32))
@@ -206,7 +269,7 @@ impl Integer {
             .ok()
     }
 
-    fn read(&self, record: &Record<'_>) -> Result<Option<i128>> {
+    pub(super) fn read(&self, record: &Record<'_>) -> Result<Option<i128>> {
         Ok(match self {
             Integer::I8(typed) => record.get(typed)?.map(i128::from),
             Integer::I16(typed) => record.get(typed)?.map(i128::from),
@@ -245,18 +308,16 @@ fn time(text: &str) -> Option<i128> {
     Some(i64::from_le_bytes(bytes).into())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn conditions_are_taken_apart_at_their_first_sign() {
-        assert_eq!(split("a.b>=4"), Some(("a.b", Compare::GreaterOrEqual, "4")));
-        assert_eq!(split("a = x=y"), Some(("a", Compare::Equal, "x=y")));
-        assert_eq!(split("a!=<b>"), Some(("a", Compare::NotEqual, "<b>")));
-        assert_eq!(split("a<3"), Some(("a", Compare::Less, "3")));
-        assert_eq!(split("a="), Some(("a", Compare::Equal, "")));
-        assert_eq!(split("image"), None);
-        assert_eq!(split("!image"), None);
+/// The error, with the value that is like the one given; otherwise with all of them, if they are few.
+fn or_like<'a>(e: Error, given: &str, all: impl Iterator<Item = &'a str> + Clone) -> Error {
+    if let Some(near) = nearest_name(given, all.clone()) {
+        return e.with_remedy(Remedy::did_you_mean(near));
     }
+    let listed: Vec<_> =
+        all.clone().take(LISTED).map(|value| format!("`{}`", value.shown())).collect();
+    let more = if all.count() > LISTED { ", …" } else { "" };
+    e.with_hint(format!("there are {}{more}", listed.join(", ")))
 }
+
+/// Values of an enum that are listed.
+const LISTED: usize = 12;

@@ -14,14 +14,23 @@
 
 mod columns;
 mod condition;
+mod export;
+mod groups;
+mod order;
 mod sample;
+mod written;
 
 pub use columns::Columns;
+pub(crate) use columns::or_like_member;
 pub use condition::Condition;
+pub use export::Export;
+pub use groups::{Group, Groups};
+pub use order::Order;
 pub use sample::Sample;
 
 use super::{Blob, Iter, Record, Records, check_range, placed};
 use holdall_core::Result;
+use holdall_schema::{Outline, OutlineRow, Symbols};
 use std::ops::Range;
 
 /// Which records are wanted: see [`Records::query`]. Cheap to clone.
@@ -31,6 +40,7 @@ pub struct Query<'r> {
     range: Range<u64>,
     conditions: Vec<Condition>,
     sample: Option<Sample>,
+    order: Option<Order>,
 }
 
 /// The records that a [`Query`] finds, in their order.
@@ -56,10 +66,18 @@ enum Chosen {
 impl Records {
     /// Asks for all records; what follows asks for fewer.
     pub fn query(&self) -> Query<'_> {
-        Query { records: self, range: 0..self.len(), conditions: Vec::new(), sample: None }
+        Query {
+            records: self,
+            range: 0..self.len(),
+            conditions: Vec::new(),
+            sample: None,
+            order: None,
+        }
     }
 
-    /// A condition on a record: `stars>=4`, `label=cat`, `image` (it has one), `!image` (it has none).
+    /// A condition on a record: `stars>=4`, `label=cat`, `image` (it has one), `!image` (it has none), `label in (cat, dog)`,
+    /// `caption contains sea`, of texts and of arrays (`tags contains sea`); with `and`, `or`, `not` and parentheses between
+    /// such. A value goes on up to `and`, `or` or `)`; in quotes, as JSON writes a string, it may be anything.
     ///
     /// # Errors
     /// `records/condition`; `schema/path`, `schema/unknown-path`.
@@ -73,6 +91,17 @@ impl Records {
     /// `schema/path`, `schema/unknown-path`.
     pub fn columns(&self, paths: &[impl AsRef<str>]) -> Result<Columns> {
         Columns::new(self, paths).map_err(|e| placed(e, self.tensor()))
+    }
+
+    /// What the members are, and those of structs and arrays in them, with the places of their bytes.
+    ///
+    /// # Errors
+    /// `schema/too-large`.
+    pub fn members(&self) -> Result<Vec<OutlineRow>> {
+        let symbols = Symbols::default();
+        let mut outline = Outline::new(&symbols, self.limits(), None);
+        outline.schema(self.schema()).map_err(|e| placed(e, self.tensor()))?;
+        Ok(outline.into_rows().into_iter().filter(|row| !row.path.is_root()).collect())
     }
 
     /// Every member, those of structs instead of the structs, up to `most` of them.
@@ -107,13 +136,61 @@ impl<'r> Query<'r> {
         self
     }
 
-    /// The records. They are read one after the other, 1 MiB at a time where they are not at hand; a
-    /// sample of those for which conditions hold reads the whole range first and keeps their places.
+    /// The records in the order of these members, in place of that of the file: see [`Records::order`].
     ///
     /// # Errors
-    /// `records/index` for a range that passes the number of records; as [`Records::record`].
+    /// As [`Records::order`].
+    pub fn with_order(mut self, members: &[impl AsRef<str>]) -> Result<Query<'r>> {
+        self.order = Some(self.records.order(members)?);
+        Ok(self)
+    }
+
+    /// How many records there are of those that were asked for.
+    ///
+    /// # Errors
+    /// As [`Query::run`].
+    pub fn count(&self) -> Result<u64> {
+        let query = Query { order: None, ..self.clone() };
+        if query.conditions.is_empty() {
+            check_range(&query.range, self.records.len())?;
+            let all = query.range.end.saturating_sub(query.range.start);
+            return Ok(query.sample.map_or(all, |sample| sample.count.min(all)));
+        }
+        let mut count = 0;
+        for record in query.run()? {
+            record?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// How many of the records have which values of these members, the most first.
+    ///
+    /// # Errors
+    /// As [`Records::groups`], [`Query::run`] and [`Groups::add`].
+    pub fn groups(&self, members: &[impl AsRef<str>]) -> Result<Vec<Group>> {
+        let mut groups = self.records.groups(members)?;
+        for record in (Query { order: None, ..self.clone() }).run()? {
+            groups.add(&record?)?;
+        }
+        Ok(groups.finish())
+    }
+
+    /// The records. They are read one after the other, 1 MiB at a time where they are not at hand; a
+    /// sample of those for which conditions hold reads the whole range first and keeps their places, and an order keeps
+    /// what it is made by, too.
+    ///
+    /// # Errors
+    /// `records/index` for a range that passes the number of records; as [`Records::record`] and [`Order::add`].
     pub fn run(&self) -> Result<Matches<'r>> {
         let records = self.records;
+        if let Some(mut order) = self.order.clone() {
+            for record in (Query { order: None, ..self.clone() }).run()? {
+                order.add(&record?)?;
+            }
+            let places = order.finish().into_iter();
+            return Ok(Matches(Found::Places { records, places }));
+        }
         let scan = Found::Scan {
             records: records.iter(self.range.clone())?,
             conditions: self.conditions.clone(),

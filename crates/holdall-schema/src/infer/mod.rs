@@ -23,13 +23,15 @@ crate::error::rules! {
 }
 
 /// How much a schema made from records says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct InferOptions {
     /// Which kinds numbers and text get.
     pub width: Width,
     /// Text of at most so many different values becomes an enum; 0 for no enums.
     pub enums: usize,
+    /// Members whose text names a file, with the bytes that are meant: they become Bytes.
+    pub file_members: Vec<Path>,
 }
 
 /// Which kinds numbers and text get.
@@ -59,6 +61,12 @@ impl InferOptions {
         self.enums = most;
         self
     }
+
+    /// Makes these members, whose text names files, Bytes.
+    pub fn with_file_members(mut self, members: impl IntoIterator<Item = Path>) -> InferOptions {
+        self.file_members.extend(members);
+        self
+    }
 }
 
 /// What was seen of records so far.
@@ -83,7 +91,7 @@ pub struct Inference {
 impl Inference {
     /// Nothing seen yet. JSON of records may nest `depth` deep.
     pub fn new(options: &InferOptions, depth: usize) -> Inference {
-        Inference { options: *options, depth, shape: Shape::default() }
+        Inference { options: options.clone(), depth, shape: Shape::default() }
     }
 
     /// Takes the JSON text of a record, and the number of its line, from 1, for errors.

@@ -17,6 +17,11 @@ struct Write<'w> {
 
 impl Write<'_> {
     fn shape(&self, shape: &Shape, path: &Path) -> Result<Value> {
+        if self.wants.file_members.contains(path) {
+            return Ok(
+                json!({"type": "string", "contentEncoding": "base64", "TypeDef:Bytes": true}),
+            );
+        }
         match self.kind(shape, path) {
             // Every cell is text, whatever else it looks like.
             Err(e) if shape.is_cell && e.code() == MIXED.code => {

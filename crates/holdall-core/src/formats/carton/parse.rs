@@ -61,9 +61,68 @@ impl Description {
     /// [`VERSION`], [`MISSING_FIELD`], [`FIELD`], [`DTYPE`], [`SHAPE`], [`DUPLICATE_NAME`],
     /// [`FRAMEWORK_VERSION`], [`REFERENCE`], and those of TOML.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Description, Vec<Warning>)> {
+        Description::read(bytes, limits, Says::All)
+    }
+
+    /// Reads a text that says some of what `carton.toml` does: `spec_version` and what is said of the runner may be
+    /// missing, too. See [`Description::over`].
+    ///
+    /// # Errors
+    /// As [`Description::parse`].
+    pub fn parse_part(bytes: &[u8], limits: &Limits) -> Result<(Description, Vec<Warning>)> {
+        Description::read(bytes, limits, Says::Some)
+    }
+
+    /// This description where it says something, and `base` where it does not. Options of the runner, and keys that are not
+    /// known, are added up.
+    #[must_use]
+    pub fn over(self, base: Description) -> Description {
+        fn either<T: Default + PartialEq>(own: T, base: T) -> T {
+            if own == T::default() { base } else { own }
+        }
+        fn both<T>(own: Vec<(String, T)>, mut base: Vec<(String, T)>) -> Vec<(String, T)> {
+            base.retain(|(name, _)| own.iter().all(|(known, _)| known != name));
+            base.extend(own);
+            base
+        }
+        Description {
+            model_name: either(self.model_name, base.model_name),
+            short_description: either(self.short_description, base.short_description),
+            model_description: either(self.model_description, base.model_description),
+            license: either(self.license, base.license),
+            repository: either(self.repository, base.repository),
+            homepage: either(self.homepage, base.homepage),
+            required_platforms: either(self.required_platforms, base.required_platforms),
+            inputs: either(self.inputs, base.inputs),
+            outputs: either(self.outputs, base.outputs),
+            self_tests: either(self.self_tests, base.self_tests),
+            examples: either(self.examples, base.examples),
+            runner: Runner {
+                name: either(self.runner.name, base.runner.name),
+                framework_version: either(
+                    self.runner.framework_version,
+                    base.runner.framework_version,
+                ),
+                compat_version: either(self.runner.compat_version, base.runner.compat_version),
+                options: both(self.runner.options, base.runner.options),
+                other: both(self.runner.other, base.runner.other),
+            },
+            card: both(self.card, base.card),
+            base_models: either(self.base_models, base.base_models),
+            sbom: either(self.sbom, base.sbom),
+            other: both(self.other, base.other),
+            other_lineage: both(self.other_lineage, base.other_lineage),
+            other_sbom: both(self.other_sbom, base.other_sbom),
+        }
+    }
+
+    fn read(bytes: &[u8], limits: &Limits, says: Says) -> Result<(Description, Vec<Warning>)> {
         let table = fields::parse(bytes, CARTON_TOML, limits)?;
         let top = Fields::new(&table, CARTON_TOML);
-        let version = top.required_count("spec_version")?;
+        let version = match (says, table.contains_key("spec_version")) {
+            (Says::Some, false) => 1,
+            _ => top.required_count("spec_version")?,
+        };
         if version != 1 {
             return Err(top.broken(&VERSION, format!("`spec_version` is {version}")));
         }
@@ -87,7 +146,11 @@ impl Description {
             outputs,
             self_tests,
             examples,
-            runner: runner(&top.required_table("runner")?, &mut warnings)?,
+            runner: match (says, top.table("runner")?) {
+                (Says::Some, None) => Runner::default(),
+                (_, Some(fields)) => runner(&fields, says, &mut warnings)?,
+                (Says::All, None) => runner(&top.required_table("runner")?, says, &mut warnings)?,
+            },
             card: card(&top, &mut warnings),
             base_models: base_models(&top, &mut warnings),
             sbom: sbom(&top, &mut warnings),
@@ -209,9 +272,21 @@ fn example(fields: &Fields<'_>) -> Result<Example> {
     })
 }
 
-fn runner(fields: &Fields<'_>, warnings: &mut Warnings) -> Result<Runner> {
-    let framework_version = fields.required_text("required_framework_version")?;
-    if let Err(e) = semver::VersionReq::parse(framework_version) {
+/// Whether a text says all that a package needs.
+#[derive(Clone, Copy)]
+enum Says {
+    All,
+    Some,
+}
+
+fn runner(fields: &Fields<'_>, says: Says, warnings: &mut Warnings) -> Result<Runner> {
+    let text = |key: &str| match (says, fields.text(key)?) {
+        (Says::Some, None) => Ok(""),
+        _ => fields.required_text(key),
+    };
+    let framework_version = text("required_framework_version")?;
+    let is_said = matches!(says, Says::All) || !framework_version.is_empty();
+    if let (true, Err(e)) = (is_said, semver::VersionReq::parse(framework_version)) {
         let message =
             format!("`required_framework_version` is `{}`: {e}", framework_version.shown());
         return Err(fields.broken(&FRAMEWORK_VERSION, message));
@@ -236,9 +311,12 @@ fn runner(fields: &Fields<'_>, warnings: &mut Warnings) -> Result<Runner> {
         options.push((name.clone(), value));
     }
     Ok(Runner {
-        name: fields.required_text("runner_name")?.to_owned(),
+        name: text("runner_name")?.to_owned(),
         framework_version: framework_version.to_owned(),
-        compat_version: fields.required_count("runner_compat_version")?,
+        compat_version: match (says, fields.table.contains_key("runner_compat_version")) {
+            (Says::Some, false) => 0,
+            _ => fields.required_count("runner_compat_version")?,
+        },
         options,
         other: other(fields.table, &OF_RUNNER),
     })

@@ -5,7 +5,7 @@ use super::fields::Warnings;
 use super::rules::*;
 use super::{CARTON_TOML, LINKS_NAME, MANIFEST_NAME, TENSOR_INDEX, paths, warnings};
 use crate::error::{Result, Shown as _};
-use crate::formats::no_format_of_zip;
+use crate::formats::foreign;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
 use crate::wire::zip::{Directory, Entry, EntryKind};
@@ -43,7 +43,7 @@ pub fn read(
     let mut next = |entry: Option<Entry<'_>>| entry.and_then(|_| contents.next());
     let [description, manifest, links, tensors] = texts.map(&mut next);
     if description.is_none() && (manifest.is_none() || links.is_none()) {
-        return Err(no_format_of_zip().into());
+        return Err(foreign::of_zip(directory).into());
     }
     let texts = Texts {
         description: description.or_else(|| fetched.cloned()),

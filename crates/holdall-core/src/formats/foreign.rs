@@ -1,0 +1,380 @@
+//! Files of no format of this build: what they are instead, as far as their first bytes tell, and the way out.
+
+use super::{NOT_BUILT, UNKNOWN};
+use crate::error::{Error, Remedy, Shown as _};
+use crate::window::{Stop, Window};
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+use crate::{limits::Limits, wire::zip::Directory};
+
+/// Bytes that are looked at: where the mark of a tar archive is, and most of what a page or a text begins with.
+const HEAD: u64 = 1024;
+/// Characters of a text that are told.
+const TOLD: usize = 60;
+
+/// Why the file in `window` is of no format.
+///
+/// # Errors
+/// [`Stop::Need`].
+pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
+    let head = window.head(HEAD)?;
+    if head.starts_with(b"PK\x03\x04") {
+        return zip(window);
+    }
+    if let Some(kind) = KINDS.iter().find(|kind| kind.starts(&head)) {
+        return Ok(said(kind.name, kind.way));
+    }
+    if let Some(e) = text(&head, window.len()) {
+        return Ok(e);
+    }
+    if !head.is_empty() && head.iter().all(|byte| *byte == 0) {
+        return Ok(said("a run of zero bytes", ZEROS));
+    }
+    let start = head.get(..head.len().min(8)).unwrap_or(&head);
+    Ok(UNKNOWN.broken(format!("no format starts with `{}`", start.escape_ascii())))
+}
+
+/// The format that the file in `window` is of and that this build is without.
+///
+/// # Errors
+/// [`Stop::Need`].
+pub(super) fn not_built(window: &Window) -> Result<Option<Error>, Stop> {
+    if OWN.iter().all(|own| own.is_built) {
+        return Ok(None);
+    }
+    let head = window.head(HEAD)?;
+    let Some(own) = OWN.iter().find(|own| !own.is_built && (own.is)(&head)) else {
+        return Ok(None);
+    };
+    let e =
+        NOT_BUILT.broken(format!("this is a {} file, which this build does not read", own.name));
+    Ok(Some(e.with_hint(format!("builds with the feature `{}` do", own.feature))))
+}
+
+/// [`UNKNOWN`], of a file whose kind is known.
+fn said(name: &str, way: Way) -> Error {
+    let e = UNKNOWN.broken(format!("this is {name}, not a file of tensors"));
+    match way {
+        Way::Hint(hint) => e.with_hint(hint),
+        Way::Build => e.with_remedy(Remedy::BuildDataset),
+    }
+}
+
+/// What helps.
+#[derive(Clone, Copy)]
+enum Way {
+    Hint(&'static str),
+    /// It is made a dataset.
+    Build,
+}
+
+const REFUSED: Way = Way::Hint(
+    "the download was refused, or led to a page about the file: look at the page, and get the file itself",
+);
+const POINTER: Way = Way::Hint("get the file itself: `git lfs pull` in the repository does");
+const PACKED: Way = Way::Hint("decompress it, and open what comes out");
+const FILED: Way = Way::Hint("unpack it, and open the files that were in it");
+const PICKLE: Way = Way::Hint(
+    "to load a pickle is to run what is in it: where it is trusted, load it in Python and save its arrays as a file of tensors",
+);
+const TABLE: Way = Way::Hint(
+    "it is a table for other programs: read it with them, and write its columns or records again",
+);
+const OTHER: Way = Way::Hint("it was meant for other programs");
+const ZEROS: Way = Way::Hint(
+    "the place for it was set aside, and its bytes never came, or were lost: get it again",
+);
+const CONFIG: Way = Way::Hint(
+    "settings of a model stand beside its weights: open the file of those, or the folder",
+);
+
+/// A kind of file that is told by bytes at one place.
+struct Kind {
+    name: &'static str,
+    at: usize,
+    mark: &'static [u8],
+    way: Way,
+}
+
+impl Kind {
+    const fn new(name: &'static str, at: usize, mark: &'static [u8], way: Way) -> Kind {
+        Kind { name, at, mark, way }
+    }
+
+    fn starts(&self, head: &[u8]) -> bool {
+        head.get(self.at..).is_some_and(|rest| rest.starts_with(self.mark))
+    }
+}
+
+static KINDS: &[Kind] = &[
+    Kind::new("a file compressed with gzip", 0, b"\x1f\x8b", PACKED),
+    Kind::new("a file compressed with zstd", 0, b"\x28\xb5\x2f\xfd", PACKED),
+    Kind::new("a file compressed with xz", 0, b"\xfd7zXZ\0", PACKED),
+    Kind::new("a file compressed with bzip2", 0, b"BZh", PACKED),
+    Kind::new("a file compressed with LZ4", 0, b"\x04\x22\x4d\x18", PACKED),
+    Kind::new("a 7z archive", 0, b"7z\xbc\xaf\x27\x1c", FILED),
+    Kind::new("a RAR archive", 0, b"Rar!\x1a\x07", FILED),
+    Kind::new("a tar archive", 257, b"ustar", FILED),
+    Kind::new("a pickle", 0, b"\x80\x02", PICKLE),
+    Kind::new("a pickle", 0, b"\x80\x03", PICKLE),
+    Kind::new("a pickle", 0, b"\x80\x04", PICKLE),
+    Kind::new("a pickle", 0, b"\x80\x05", PICKLE),
+    Kind::new("a Parquet file", 0, b"PAR1", TABLE),
+    Kind::new("an Arrow IPC file", 0, b"ARROW1", TABLE),
+    Kind::new("an SQLite database", 0, b"SQLite format 3\0", TABLE),
+    Kind::new("a LiteRT (TFLite) model", 4, b"TFL3", OTHER),
+    Kind::new("a PNG picture", 0, b"\x89PNG\r\n\x1a\n", OTHER),
+    Kind::new("a JPEG picture", 0, b"\xff\xd8\xff", OTHER),
+    Kind::new("a PDF document", 0, b"%PDF-", OTHER),
+    Kind::new("a program", 0, b"\x7fELF", OTHER),
+    Kind::new("a MATLAB file", 0, b"MATLAB 5.0 MAT-file", TABLE),
+];
+
+/// What a text is, by how it begins; nothing for what is no text. `len` is of the whole file.
+fn text(head: &[u8], len: u64) -> Option<Error> {
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    // The last character may be cut.
+    let text = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(e) if e.error_len().is_none() => {
+            std::str::from_utf8(head.get(..e.valid_up_to())?).ok()?
+        }
+        Err(_) => return None,
+    };
+    let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t' | '\x0c');
+    if text.is_empty() || !text.chars().all(is_text) {
+        return None;
+    }
+    let begin = text.trim_start();
+    let lower = begin.to_ascii_lowercase();
+    if let Some(rest) = begin.strip_prefix("version https://git-lfs.github.com/spec/") {
+        let size =
+            rest.lines().find_map(|line| line.strip_prefix("size ")?.trim().parse::<u64>().ok());
+        let of = size.map_or(String::new(), |size| format!(" for a file of {size} bytes"));
+        return Some(said(&format!("a git-lfs pointer{of}"), POINTER));
+    }
+    if lower.starts_with("<!doctype html") || lower.starts_with("<html") || lower.contains("<head>")
+    {
+        let title = between(begin, &lower, "<title>", "</title>");
+        let titled = title.map_or(String::new(), |title| format!(" titled “{}”", quoted(title)));
+        return Some(said(&format!("an HTML page{titled}"), REFUSED));
+    }
+    if lower.starts_with("<?xml") || lower.starts_with('<') {
+        let way = if lower.contains("<error>") { REFUSED } else { OTHER };
+        return Some(said("XML", way));
+    }
+    if begin.starts_with('{') || begin.starts_with('[') {
+        let has = |keys: &[&str]| keys.iter().any(|key| begin.contains(&format!("\"{key}\"")));
+        let way = match () {
+            () if has(&["weight_map"]) => Way::Hint(
+                "an index of several files is opened under a name that ends in `.index.json`, beside them",
+            ),
+            () if has(&["error", "errors", "message"]) && len < HEAD => REFUSED,
+            () if has(&["architectures", "model_type", "_class_name", "tokenizer_class"]) => CONFIG,
+            () => Way::Build,
+        };
+        return Some(said("JSON", way));
+    }
+    let first = begin.lines().next().unwrap_or_default();
+    let is_pickle = ["(dp", "(lp", "ccopy_reg\n", "c__builtin__\n", "cnumpy"];
+    if is_pickle.iter().any(|start| begin.starts_with(start)) {
+        return Some(said("a pickle", PICKLE));
+    }
+    let columns = |line: &str| line.matches([',', ';', '\t']).count();
+    let mut lines = begin.lines().take(2).map(columns);
+    if lines.next().is_some_and(|n| n > 0 && lines.next() == Some(n)) {
+        return Some(said("a table of text", Way::Build));
+    }
+    // What a server answers in place of a file is short.
+    let way = if len < HEAD { REFUSED } else { OTHER };
+    Some(said(&format!("text that begins “{}”", quoted(first)), way))
+}
+
+/// The text between two tags, which are looked for in `lower`: the same in small letters, byte for byte.
+fn between<'a>(text: &'a str, lower: &str, start: &str, end: &str) -> Option<&'a str> {
+    let from = lower.find(start)?.checked_add(start.len())?;
+    let rest = lower.get(from..)?;
+    text.get(from..from.checked_add(rest.find(end)?)?)
+}
+
+/// A line of a file, short and harmless.
+fn quoted(text: &str) -> String {
+    let text = text.trim();
+    let short: String = text.chars().take(TOLD).collect();
+    let more = if short.len() < text.len() { "…" } else { "" };
+    format!("{}{more}", short.shown())
+}
+
+/// [`UNKNOWN`], of a zip.
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+fn zip(window: &Window) -> Result<Error, Stop> {
+    match Directory::read(window, &Limits::default()) {
+        Ok(directory) => Ok(of_zip(&directory)),
+        Err(Stop::Fail(_)) => Ok(said("a zip", FILED)),
+        Err(need) => Err(need),
+    }
+}
+
+/// The same in a build that reads no zips.
+#[cfg(not(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5")))]
+fn zip(_: &Window) -> Result<Error, Stop> {
+    Ok(said("a zip", FILED))
+}
+
+/// [`UNKNOWN`], of a zip with that directory.
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+pub(super) fn of_zip(directory: &Directory) -> Error {
+    let has = |name: &str| directory.get(name).is_some();
+    let ends = |end: &str| directory.entries().any(|entry| entry.name().ends_with(end));
+    let kind = match () {
+        () if has("[Content_Types].xml") => Some("an Office document"),
+        () if ends(".dist-info/METADATA") => Some("a Python wheel"),
+        () if has("META-INF/manifest.xml") => Some("an OpenDocument file"),
+        () if has("META-INF/MANIFEST.MF") => Some("a Java archive"),
+        () => None,
+    };
+    if let Some(kind) = kind {
+        return said(kind, OTHER);
+    }
+    let is_ours = |name: &str| {
+        let end = name.rsplit_once('.').map_or("", |(_, end)| end);
+        end != "bin" && super::by_name(end).is_some()
+    };
+    let mut names = directory.entries().map(|entry| entry.name());
+    if let Some(name) = names.find(|name| is_ours(name)) {
+        return said(&format!("a zip that has `{}` in it", quoted(name)), FILED);
+    }
+    let first = directory.entries().next().map(|entry| quoted(entry.name()));
+    let what = match (directory.len(), first) {
+        (1, Some(first)) => format!("a zip of `{first}` alone"),
+        (count, Some(first)) => format!("a zip of {count} entries, the first `{first}`"),
+        (_, None) => "a zip without entries".to_owned(),
+    };
+    let way =
+        "no name in it is one of a file of tensors, and it has no `carton.toml`, as packages have";
+    said(&what, Way::Hint(way))
+}
+
+/// A format of ours, which a build may be without.
+struct Own {
+    name: &'static str,
+    feature: &'static str,
+    is_built: bool,
+    /// Whether a file that begins so is surely one.
+    is: fn(&[u8]) -> bool,
+}
+
+/// Before safetensors stands what begins as that does.
+static OWN: &[Own] = &[
+    Own {
+        name: "zTensor",
+        feature: "ztensor",
+        is_built: cfg!(feature = "ztensor"),
+        is: |head| head.starts_with(b"ZTEN") || head.starts_with(b"\x89ZT2\r\n\x1a\n"),
+    },
+    Own {
+        name: "GGUF",
+        feature: "gguf",
+        is_built: cfg!(feature = "gguf"),
+        is: |head| head.starts_with(b"GGUF"),
+    },
+    Own {
+        name: "NumPy",
+        feature: "numpy",
+        is_built: cfg!(feature = "numpy"),
+        is: |head| {
+            head.starts_with(b"\x93NUMPY")
+                || first_entry(head).is_some_and(|n| n.ends_with(b".npy"))
+        },
+    },
+    Own {
+        name: "HDF5",
+        feature: "hdf5",
+        is_built: cfg!(feature = "hdf5"),
+        is: |head| head.starts_with(b"\x89HDF\r\n\x1a\n"),
+    },
+    Own {
+        name: "PyTorch",
+        feature: "pytorch",
+        is_built: cfg!(feature = "pytorch"),
+        is: |head| {
+            head.starts_with(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.")
+                || first_entry(head).is_some_and(|n| n.ends_with(b"/data.pkl"))
+        },
+    },
+    Own {
+        name: "Carton",
+        feature: "carton",
+        is_built: cfg!(feature = "carton"),
+        is: |head| {
+            first_entry(head).is_some_and(|n| matches!(n, b"carton.toml" | b"MANIFEST" | b"LINKS"))
+        },
+    },
+    Own {
+        name: "Metatensor",
+        feature: "metatensor",
+        is_built: cfg!(feature = "metatensor"),
+        is: |head| {
+            let key = b"\"metatensor\"";
+            has_header(head) && head.windows(key.len()).any(|at| at == key)
+        },
+    },
+    Own {
+        name: "safetensors",
+        feature: "safetensors",
+        is_built: cfg!(feature = "safetensors"),
+        is: has_header,
+    },
+    Own {
+        name: "ONNX",
+        feature: "onnx-file",
+        is_built: cfg!(feature = "onnx-file"),
+        // The version, then the producer's name or another field of a model.
+        is: |head| {
+            matches!(head, [0x08, 1..=20, 0x12 | 0x1a | 0x22 | 0x2a | 0x32 | 0x3a | 0x42, ..])
+        },
+    },
+];
+
+/// Whether a file begins with a length, in binary, of a header in JSON.
+fn has_header(head: &[u8]) -> bool {
+    let Some((len, start)) = head.split_first_chunk::<8>() else { return false };
+    let next = start.get(1);
+    start.first() == Some(&b'{')
+        && next.is_some_and(|c| matches!(c, b'"' | b'}' | b' '))
+        && u64::from_le_bytes(*len) < 1_000_000_000_000
+}
+
+/// The name of the first entry, of a zip.
+fn first_entry(head: &[u8]) -> Option<&[u8]> {
+    let len = head.strip_prefix(b"PK\x03\x04").and_then(|_| head.get(26..28))?;
+    let len = u16::from_le_bytes(len.try_into().ok()?);
+    head.get(30..)?.get(..usize::from(len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// What tells a format that a build lacks tells no other, in all files of the corpus.
+    #[test]
+    fn what_is_not_built_is_surely_named() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept");
+        let mut told = std::collections::BTreeSet::new();
+        for folder in corpus.read_dir().unwrap() {
+            for file in folder.unwrap().path().read_dir().unwrap() {
+                let path = file.unwrap().path();
+                if !path.is_file() || path.extension().is_some_and(|e| e == "json") {
+                    continue;
+                }
+                let window = Window::whole(std::fs::read(&path).unwrap().into());
+                let Ok(format) = super::super::detect(&window) else { continue };
+                let head = window.head(HEAD).unwrap();
+                let Some(own) = OWN.iter().find(|own| (own.is)(&head)) else { continue };
+                assert!(format.name.starts_with(own.name), "{}: {}", path.display(), own.name);
+                told.insert(own.name);
+            }
+        }
+        assert_eq!(told.len(), OWN.len(), "{told:?}");
+    }
+}

@@ -1,0 +1,132 @@
+//! Files of no format are named, with a way out that is true.
+
+use holdall_core::error::Remedy;
+use holdall_core::{Bytes, Error, Limits, Stop, Window, formats};
+
+fn unknown(bytes: &[u8]) -> Error {
+    match formats::decode(&Window::whole(Bytes::copy_from_slice(bytes)), &Limits::default()) {
+        Err(Stop::Fail(e)) => e,
+        Err(Stop::Need(ranges)) => panic!("a whole file lacks {ranges:?}"),
+        Ok(_) => panic!("it is read: {}", bytes.escape_ascii()),
+    }
+}
+
+/// A zip of empty entries, as short as one can be.
+fn zip(names: &[&str]) -> Vec<u8> {
+    let (mut out, mut directory) = (Vec::new(), Vec::new());
+    for name in names {
+        let at = u32::try_from(out.len()).unwrap();
+        let len = u16::try_from(name.len()).unwrap().to_le_bytes();
+        let common = [&[20, 0][..], &[0; 20], &[0; 0]].concat();
+        out.extend([b"PK\x03\x04", &common[..], &len, &[0, 0], name.as_bytes()].concat());
+        let tail = [&[0; 10][..], &at.to_le_bytes()].concat();
+        let entry = [b"PK\x01\x02\x14\0", &common[..], &len, &[0, 0], &tail, name.as_bytes()];
+        directory.extend(entry.concat());
+    }
+    let count = u16::try_from(names.len()).unwrap().to_le_bytes();
+    let len = u32::try_from(directory.len()).unwrap().to_le_bytes();
+    let at = u32::try_from(out.len()).unwrap().to_le_bytes();
+    out.extend(directory);
+    out.extend([b"PK\x05\x06\0\0\0\0", &count[..], &count, &len, &at, &[0, 0]].concat());
+    out
+}
+
+#[test]
+fn files_of_other_kinds_are_named() {
+    let tar = [&b"a.safetensors"[..], &[0; 244], b"ustar\x0000", &[0; 700]].concat();
+    let long_text = format!("Dear reader,\n{}", "it goes on. ".repeat(200));
+    let cases: Vec<(&[u8], &str, &str)> = vec![
+        (
+            "<!DOCTYPE html>\n<html><head><title> Sign in\u{202e} </title>".as_bytes(),
+            "an HTML page titled “Sign in\\u{202e}”",
+            "refused",
+        ),
+        (b"\xef\xbb\xbf\n<HTML><body>", "an HTML page,", "refused"),
+        (b"<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>", "XML", "refused"),
+        (b"<?xml version=\"1.0\"?><svg/>", "XML", "other programs"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n",
+            "a git-lfs pointer for a file of 12345 bytes",
+            "git lfs pull",
+        ),
+        (b"{\"error\":\"Repository not found\"}", "JSON", "refused"),
+        (b"{\"model_type\": \"bert\"}", "JSON", "beside its weights"),
+        (b"{\"metadata\": {}, \"weight_map\": {}}", "JSON", "index.json"),
+        (b"\x1f\x8b\x08\x00aaaaaaaa", "a file compressed with gzip", "decompress"),
+        (b"\x28\xb5\x2f\xfdaaaaaaaaaaaa", "a file compressed with zstd", "decompress"),
+        (&tar, "a tar archive", "unpack"),
+        (b"\x80\x04\x95\x10\0\0\0\0\0\0\0}.", "a pickle", "to load a pickle"),
+        (b"(dp0\nVa\np1\n.", "a pickle", "to load a pickle is to run"),
+        (b"PAR1aaaaaaaaPAR1", "a Parquet file", "table"),
+        (
+            b"Invalid username or password.",
+            "text that begins “Invalid username or password.”",
+            "refused",
+        ),
+        (long_text.as_bytes(), "text that begins “Dear reader,”", "other programs"),
+        (&[0; 100], "a run of zero bytes", "get it again"),
+    ];
+    for (bytes, name, way) in cases {
+        let e = unknown(bytes);
+        assert_eq!(e.code(), "format/unknown", "{e}");
+        assert!(e.message().contains(&format!("this is {name}")), "{name}: {}", e.message());
+        assert!(e.hint().unwrap().contains(way), "{name}: {:?}", e.hint());
+        assert!(e.remedies().is_empty(), "{name}: {:?}", e.remedies());
+    }
+}
+
+#[test]
+fn what_has_records_is_made_a_dataset() {
+    for bytes in
+        [&b"[{\"id\": 1}]"[..], b"{\"id\": 1}\n{\"id\": 2}\n", b"id,name\n1,a\n", b"id;name\n1;a\n"]
+    {
+        let e = unknown(bytes);
+        assert_eq!(e.remedies(), [Remedy::BuildDataset], "{e}");
+        assert_eq!(e.hint(), None);
+    }
+}
+
+#[test]
+fn what_nobody_knows_is_shown() {
+    let e = unknown(b"\xc3\x28\x01\x02\x03\x04\x05\x06\x07\x08");
+    assert!(e.message().contains("no format starts with `\\xc3("), "{e}");
+    assert_eq!(e.remedies(), [Remedy::ListFormats]);
+}
+
+#[test]
+fn zips_of_other_kinds_are_named() {
+    let cases: [(&[&str], &str, &str); 6] = [
+        (&["a.txt", "b.csv"], "a zip of 2 entries, the first `a.txt`", "carton.toml"),
+        (&["a.txt"], "a zip of `a.txt` alone", "carton.toml"),
+        (
+            &["config.json", "model.safetensors"],
+            "a zip that has `model.safetensors` in it",
+            "unpack",
+        ),
+        (&["[Content_Types].xml", "xl/workbook.xml"], "an Office document", "other programs"),
+        (&["m/__init__.py", "m-1.dist-info/METADATA"], "a Python wheel", "other programs"),
+        (&["META-INF/MANIFEST.MF", "a.class"], "a Java archive", "other programs"),
+    ];
+    for (names, name, way) in cases {
+        let e = unknown(&zip(names));
+        assert_eq!(e.code(), "format/unknown", "{e}");
+        assert!(e.message().contains(name), "{e}");
+        assert!(e.hint().unwrap().contains(way), "{name}: {:?}", e.hint());
+    }
+}
+
+/// However little or much there is, and whatever it is.
+#[test]
+fn pieces_of_files_are_no_harm() {
+    let zipped = zip(&["a.txt"]);
+    for bytes in [
+        &b"<html><title>\xe2\x80"[..],
+        &zipped,
+        b"{\"error",
+        b"version https://git-lfs.github.com/spec/v1\nsize -1",
+    ] {
+        for len in 1..=bytes.len() {
+            unknown(&bytes[..len]);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+"""Tables of others as records: whatever gives ``__arrow_c_stream__`` (pyarrow, pandas, Polars, DuckDB), read by pyarrow, batch by
+batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ._arrays import numpy_dtype
+from ._records import Records, Selection
+from .errors import Unsupported
+
+__all__ = ["is_table", "records_of", "schema_of"]
+
+#: Kinds of the types that Arrow writes as words, with the JSON types of their values.
+_KINDS = {
+    "bool": ("boolean", "Boolean"),
+    "int8": ("integer", "Int8"),
+    "int16": ("integer", "Int16"),
+    "int32": ("integer", "Int32"),
+    "int64": ("integer", "Int64"),
+    "uint8": ("integer", "Uint8"),
+    "uint16": ("integer", "Uint16"),
+    "uint32": ("integer", "Uint32"),
+    "uint64": ("integer", "Uint64"),
+    "halffloat": ("number", "Float16"),
+    "float": ("number", "Float32"),
+    "double": ("number", "Float64"),
+    "string": ("string", "String"),
+    "large_string": ("string", "String"),
+    "string_view": ("string", "String"),
+    "null": ("string", "String"),
+}
+#: dtypes of tensors, by the same words.
+_DTYPES = {
+    "bool": "BOOL",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "halffloat": "F16",
+    "float": "F32",
+    "double": "F64",
+}
+#: Types without a type in Arrow, by the name that our own columns have in their metadata.
+_OWN = {"bfloat16": "BFloat16", "float8_e4m3fn": "Float8_E4M3", "float8_e5m2": "Float8_E5M2"}
+
+
+def is_table(of: Any) -> bool:
+    """Whether it gives columns of Arrow, and is none of ours, which are records themselves."""
+    return hasattr(of, "__arrow_c_stream__") and not isinstance(of, (Records, Selection))
+
+
+def records_of(of: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a table. What is null is no member.
+
+    Raises:
+        Unsupported: pyarrow is not there; a column of a type that records have not.
+    """
+    reader = _reader(of)
+    for field in reader.schema:
+        _kind(field.type, field.name, field.metadata)
+    return _rows(reader)
+
+
+def _rows(reader: Any) -> Iterator[dict[str, Any]]:
+    for batch in reader:
+        names = batch.schema.names
+        columns = [_values(batch.column(at), batch.schema.field(at)) for at in range(len(names))]
+        for row in zip(*columns) if columns else iter([()] * batch.num_rows):
+            yield {name: value for name, value in zip(names, row) if value is not None}
+
+
+def schema_of(of: Any) -> dict[str, Any]:
+    """The schema of a record that is a row of a table, by its types; members without a null in any row are required.
+
+    Raises:
+        Unsupported: pyarrow is not there; a column of a type that records have not.
+    """
+    reader = _reader(of)
+    nodes = {field.name: _kind(field.type, field.name, field.metadata) for field in reader.schema}
+    seen = _Seen()
+    for batch in reader:
+        for name, column in zip(batch.schema.names, batch.columns):
+            seen.column(name, column)
+    for name, node in nodes.items():
+        seen.finish(name, node)
+    names = list(nodes)
+    required = [name for name in names if name not in seen.optional]
+    return {"type": "object", "TypeDef:Struct": names, "required": required, "properties": nodes}
+
+
+class _Seen:
+    """What the rows tell that types do not: which members may be absent, and the names of enums."""
+
+    def __init__(self) -> None:
+        self.optional: set[str] = set()
+        self.names: dict[str, list[str]] = {}
+
+    def column(self, path: str, column: Any) -> None:
+        pa = _pyarrow()
+        if column.null_count:
+            self.optional.add(path)
+        kind = column.type
+        if isinstance(kind, pa.BaseExtensionType):
+            return
+        if pa.types.is_dictionary(kind):
+            known = self.names.setdefault(path, [])
+            known.extend(name for name in column.dictionary.to_pylist() if name is not None and name not in known)
+        elif pa.types.is_struct(kind):
+            for at, field in enumerate(kind):
+                self.column(f"{path}\0{field.name}", column.field(at))
+        elif _is_list(kind):
+            self.column(f"{path}\0", column.flatten())
+
+    def finish(self, path: str, node: dict[str, Any]) -> None:
+        if "enum" in node:
+            names = self.names.get(path, [])
+            if names:
+                node["enum"] = names
+            else:
+                node.clear()
+                node.update(_scalar("string", "String"))
+        for name, below in node.get("properties", {}).items():
+            self.finish(f"{path}\0{name}", below)
+        if "properties" in node:
+            node["required"] = [name for name in node["properties"] if f"{path}\0{name}" not in self.optional]
+        if "items" in node:
+            self.finish(f"{path}\0", node["items"])
+            if f"{path}\0" in self.optional:
+                raise _refused(path.replace("\0", "."), "an array with null in it")
+
+
+def _kind(kind: Any, name: str, metadata: Any = None) -> dict[str, Any]:
+    """The schema of a column's values."""
+    pa = _pyarrow()
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        if kind.extension_name != "arrow.fixed_shape_tensor" or _word(kind.value_type) not in _DTYPES:
+            raise _refused(name, str(kind))
+        return {"TypeDef:Tensor": {"dtype": _DTYPES[_word(kind.value_type)], "shape": list(kind.shape)}}
+    own = (metadata or {}).get(b"holdall.dtype", b"").decode()
+    if types.is_fixed_size_binary(kind) and own in _OWN:
+        return _scalar("number", _OWN[own])
+    if _word(kind) in _KINDS:
+        return _scalar(*_KINDS[_word(kind)])
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return {"type": "string", "format": "date-time", "TypeDef:Timestamp": True}
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return {"type": "string", "contentEncoding": "base64", "TypeDef:Bytes": True}
+    if types.is_dictionary(kind) and _word(kind.value_type) in ("string", "large_string", "string_view"):
+        return {"enum": [], "TypeDef:Enum": True}
+    if _is_list(kind):
+        node = {"type": "array", "items": _kind(kind.value_type, name, kind.value_field.metadata), "TypeDef:Array": True}
+        if types.is_fixed_size_list(kind):
+            node["minItems"] = node["maxItems"] = kind.list_size
+        return node
+    if types.is_struct(kind):
+        below = {field.name: _kind(field.type, f"{name}.{field.name}", field.metadata) for field in kind}
+        members = {"TypeDef:Struct": list(below), "required": list(below), "properties": below}
+        return {"type": "object", "align": "natural", **members}
+    raise _refused(name, str(kind))
+
+
+def _scalar(json_type: str, kind: str) -> dict[str, Any]:
+    return {"type": json_type, f"TypeDef:{kind}": True}
+
+
+def _values(column: Any, field: Any) -> list[Any]:
+    """The values of a column, as records take them."""
+    import numpy as np
+
+    pa = _pyarrow()
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        rows = column.to_numpy_ndarray() if not column.null_count else None
+        if rows is not None:
+            return list(rows)
+        flat = column.storage.to_pylist()
+        return [None if row is None else np.array(row).reshape(tuple(kind.shape)) for row in flat]
+    own = (field.metadata or {}).get(b"holdall.dtype", b"").decode()
+    if pa.types.is_fixed_size_binary(kind) and own in _OWN:
+        dtype = numpy_dtype(own)
+        return [None if raw is None else np.frombuffer(raw, dtype)[0].item() for raw in column.to_pylist()]
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        # Checked: what nanoseconds do not reach is an error. A time without a zone is one of UTC.
+        numbers = column.cast(pa.timestamp("ns", getattr(kind, "tz", None))).cast(pa.int64()).to_pylist()
+        return [None if n is None else np.datetime64(n, "ns") for n in numbers]
+    return [_plain(value) for value in column.to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    """A value without the members that are null."""
+    if isinstance(value, dict):
+        return {name: _plain(member) for name, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _is_list(kind: Any) -> bool:
+    types = _pyarrow().types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _word(kind: Any) -> str:
+    """A type without parameters, as Arrow writes it."""
+    return str(kind)
+
+
+def _reader(of: Any) -> Any:
+    return _pyarrow().RecordBatchReader.from_stream(of)
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise Unsupported(
+            "tables of Arrow are read by pyarrow, which is not installed",
+            code="python/extra",
+            kind="unsupported",
+            hint="pip install pyarrow; or give records as mappings",
+        ) from None
+    return pyarrow
+
+
+def _refused(name: str, kind: str) -> Unsupported:
+    return Unsupported(
+        f"column `{name}` is {kind}, for which records have no kind",
+        code="python/arrow",
+        kind="unsupported",
+        hint="cast the column to another type, or leave it out",
+    )

@@ -1,0 +1,359 @@
+"""Batches of records, for training: shuffled from a seed, a share for each rank, resumable."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _holdall
+from ._file import open as _open
+from ._kinds import ndarray
+from ._records import Ragged, Records, Selection
+from .errors import Misuse, NotFound
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Batches", "Gather"]
+
+#: Where records come from: a file, or records that were chosen.
+Source = Union[str, "os.PathLike[str]", Records, Selection]
+
+
+class Gather:
+    """Records of one or many files under one numbering, of which some are read at a time, by column.
+
+    It is pickled by the paths of its files, which are opened where they are first read from.
+    """
+
+    def __init__(
+        self, sources: Union[Source, Sequence[Source]], columns: Optional[Sequence[str]] = None, path: Optional[str] = None
+    ) -> None:
+        one = isinstance(sources, (str, os.PathLike, Records, Selection))
+        self._sources: list[Any] = [sources] if one else list(sources)  # type: ignore[arg-type]
+        if not self._sources:
+            raise Misuse("there is no file to read batches from", code="python/option", kind="misuse")
+        self._path = path
+        self._columns = None if columns is None else list(columns)
+        self._open: Optional[list[tuple[Records, Any]]] = None
+        self._starts: list[int] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_open": None, "_starts": []}
+
+    def parts(self) -> list[tuple[Records, Any]]:
+        """The records of each source, and the places of those that are wanted."""
+        if self._open is None:
+            self._open = [self._part(source) for source in self._sources]
+            self._starts = [0]
+            for _, places in self._open:
+                self._starts.append(self._starts[-1] + len(places))
+            self._check()
+        return self._open
+
+    def _part(self, source: Any) -> tuple[Records, Any]:
+        if isinstance(source, Selection):
+            return source._records, source._places
+        if isinstance(source, Records):
+            return source._whole(), source._range
+        file = _open(source)
+        datasets = [t for t in map(file.__getitem__, file) if t.layout == "records"]
+        if self._path is not None:
+            datasets = [file[self._path]]
+        if len(datasets) != 1:
+            names = ", ".join(f"`{t.name}`" for t in datasets[:4]) or "none"
+            raise NotFound(
+                f"{file.name}: nothing says which dataset; there are {names}",
+                code="records/which-dataset",
+                kind="not_found",
+                hint="path= names it",
+            )
+        found = datasets[0].records()
+        return found, found._range
+
+    def _check(self) -> None:
+        """That all sources have the columns, each of one type."""
+        assert self._open is not None
+        first = self._open[0][0]
+        if self._columns is None:
+            self._columns = [path for path in first.columns] or [""]
+        for records, _ in self._open:
+            for path in self._columns:
+                at, other = records._find(path)[0], first._find(path)[0]
+                if records._types.describe(at) != first._types.describe(other):
+                    found, wanted = records._types.describe(at), first._types.describe(other)
+                    raise Misuse(
+                        f"{records.tensor.file.name}: `{path}` is {found}, and in the first file {wanted}",
+                        code="python/column",
+                        kind="misuse",
+                    )
+
+    def __len__(self) -> int:
+        self.parts()
+        return self._starts[-1]
+
+    @property
+    def columns(self) -> list[str]:
+        """The paths of the columns."""
+        self.parts()
+        assert self._columns is not None
+        return self._columns
+
+    def read(self, numbers: "np.ndarray[Any, Any]") -> dict[str, Any]:
+        """The columns of the records of these numbers, in their order."""
+        import numpy as np
+
+        parts = self.parts()
+        if len(parts) == 1:
+            records, places = parts[0]
+            return _columns(records, places, numbers, self.columns)
+        of = np.searchsorted(self._starts, numbers, "right") - 1
+        order = np.argsort(of, kind="stable")
+        back = np.argsort(order, kind="stable")
+        found = []
+        for part in np.unique(of):
+            mine = numbers[order][of[order] == part] - self._starts[part]
+            records, places = parts[part]
+            found.append(_columns(records, places, mine, self.columns))
+        return {path: _joined([each[path] for each in found], back) for path in self.columns} if found else {}
+
+    def one(self, number: int) -> dict[str, Any]:
+        """One record, as ``r[i]`` has it."""
+        parts = self.parts()
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"record {number} of {len(self)}")
+        number %= len(self)
+        part = bisect_right(self._starts, number) - 1
+        records, places = parts[part]
+        found: dict[str, Any] = records[int(places[number - self._starts[part]])]
+        return found
+
+
+def _columns(records: Records, places: Any, numbers: "np.ndarray[Any, Any]", paths: Sequence[str]) -> dict[str, Any]:
+    import numpy as np
+
+    if isinstance(places, range):
+        wanted = numbers * places.step + places.start
+    else:
+        wanted = places[numbers]
+    listed: list[int] = wanted.tolist()
+    native, types, stride = records._native, records._types, records._stride
+    raw: Any = None
+    out: dict[str, Any] = {}
+    for path in paths:
+        at, offset, always = records._find(path)
+        row = types.rows[at]
+        there = None
+        if not always:
+            memory: Any = native.presence_at(path, listed)
+            there = np.frombuffer(memory, np.bool_) if listed else np.zeros(0, bool)
+        form = types.form(at) if row.kind in ("scalar", "enum", "array", "tensor") else None
+        items = row.more[0] if row.kind == "array" and row.more[1] is None else None
+        inner = None if items is None or types.rows[items].heap else types.form(items)
+        if form is not None:
+            if raw is None:
+                raw = native.rows_at(listed)
+            shape, strides = (len(listed), *form.shape), (stride, *form.strides)
+            found = ndarray(shape, form.dtype, raw if listed else None, offset if listed else 0, strides).copy()
+            _check(records, at, path, found, there, listed)
+            out[path] = found if there is None else np.ma.MaskedArray(found, np.broadcast_to(_like(~there, found), found.shape))
+        elif row.kind in ("string", "bytes"):
+            data, offsets = _runs(native, path, listed)
+            values: list[Any] = [bytes(data[a:b]) for a, b in zip(offsets, offsets[1:])]
+            if row.kind == "string":
+                values = [value.decode() for value in values]
+            out[path] = values if there is None else [v if is_there else None for v, is_there in zip(values, there)]
+        elif inner is not None and items is not None:
+            data, offsets = _runs(native, path, listed)
+            of = types.rows[items]
+            shape, strides = (int(offsets[-1]), *inner.shape), (of.stride, *inner.strides)
+            flat = ndarray(shape, inner.dtype, data, 0, strides).copy()
+            _check(records, items, path, flat, None, listed, offsets)
+            out[path] = Ragged(flat, offsets)
+        else:
+            out[path] = [native.values(place, place + 1, path, types)[0] for place in listed]
+    return out
+
+
+def _runs(native: _holdall.Records, path: str, places: list[int]) -> "tuple[Any, np.ndarray[Any, Any]]":
+    import numpy as np
+
+    data, ends = native.ragged_at(path, places)
+    memory: Any = ends
+    return memoryview(data), np.frombuffer(memory, "<i8").astype(np.int64)  # type: ignore[arg-type]
+
+
+def _check(
+    records: Records, at: int, path: str, found: Any, there: Any, places: list[int], offsets: Any = None
+) -> None:
+    """Refuses bytes that are not booleans, or no place of an enum."""
+    bad = records._types.odd(at, found)
+    if bad is None:
+        return
+    for number in sorted(set(bad.nonzero()[0].tolist())):
+        row = number if offsets is None else int(offsets.searchsorted(number, "right")) - 1
+        if there is None or there[row]:
+            records._native.values(places[row], places[row] + 1, path, records._types)
+        else:
+            found[number] = 0
+
+
+def _like(mask: "np.ndarray[Any, Any]", found: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    return mask.reshape(-1, *[1] * (found.ndim - 1))
+
+
+def _joined(parts: list[Any], order: "np.ndarray[Any, Any]") -> Any:
+    """Columns one after the other, then in this order."""
+    import numpy as np
+
+    if isinstance(parts[0], list):
+        every = [value for part in parts for value in part]
+        return [every[at] for at in order.tolist()]
+    if isinstance(parts[0], Ragged):
+        rows = [part.row(at) for part in parts for at in range(len(part.offsets) - 1)]
+        chosen = [rows[at] for at in order.tolist()]
+        values = np.concatenate(chosen) if chosen else parts[0].values[:0]
+        return Ragged(values, np.cumsum([0, *map(len, chosen)], dtype=np.int64))
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        masks = np.concatenate([np.ma.getmaskarray(part) for part in parts])
+        return np.ma.MaskedArray(np.concatenate([np.ma.getdata(part) for part in parts]), masks)[order]
+    return np.concatenate(parts)[order]
+
+
+class Batches:
+    """Batches of records, each a dict of columns::
+
+        for batch in holdall.Batches(["a.mt", "b.mt"], ["image", "label"], batch=256, shuffle=7):
+            step(batch["image"], batch["label"])
+
+    A column is what ``r.column(path)`` gives of numbers, times, enums (as integers) and fixed arrays, :class:`Ragged` for arrays
+    of any length, and a list for text, bytes and the rest; masked, or with ``None``, where it may be absent.
+
+    The order hangs on ``shuffle``, ``epoch`` and the number of records alone, on every machine: batch ``n`` of the epoch goes to
+    rank ``n % ranks``. It takes no memory. :meth:`state_dict` says how far it got; after :meth:`load_state_dict` it goes on from
+    there. It is pickled by the paths of its files.
+
+    Args:
+        sources: Files, or records that were chosen (``r.where(…)``): one, or several with the same columns.
+        columns: Paths of the columns; all unless said.
+        batch: Records of a batch.
+        path: The dataset, where a file has several.
+        shuffle: The seed of the order; that of the files unless said.
+        epoch: Which order of that seed; :meth:`set_epoch` says it later.
+        rank, ranks: Which share of the batches, of how many.
+        drop_last: Leave out the last batch if it is smaller, and those after which ranks would have more than others.
+
+    Raises:
+        NotFound: there is no such file, dataset or column. Misuse: columns that differ between files.
+    """
+
+    def __init__(
+        self,
+        sources: Union[Source, Sequence[Source]],
+        columns: Optional[Sequence[str]] = None,
+        *,
+        batch: int,
+        path: Optional[str] = None,
+        shuffle: Optional[int] = None,
+        epoch: int = 0,
+        rank: int = 0,
+        ranks: int = 1,
+        drop_last: bool = False,
+    ) -> None:
+        if batch < 1:
+            raise Misuse("a batch has one record or more", code="python/option", kind="misuse")
+        if not 0 <= rank < ranks:
+            raise Misuse(f"rank {rank} is none of {ranks}", code="python/option", kind="misuse")
+        self._gather = Gather(sources, columns, path)
+        self._batch, self._shuffle, self._drop_last = batch, shuffle, bool(drop_last)
+        self._epoch, self._rank, self._ranks = int(epoch), rank, ranks
+        #: Batches of this rank that came before, and those that this process gave since.
+        self._first, self._given = 0, 0
+
+    def __len__(self) -> int:
+        """Batches of this rank."""
+        records = len(self._gather)
+        if self._drop_last:
+            return records // self._batch // self._ranks
+        every = -(-records // self._batch)
+        return max(0, -(-(every - self._rank) // self._ranks))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Starts an epoch: the same records in another order."""
+        self._epoch, self._first, self._given = int(epoch), 0, 0
+
+    def state_dict(self) -> dict[str, int]:
+        """How far it got, for :meth:`load_state_dict`."""
+        return {"epoch": self._epoch, "first": self._first, "given": self._given}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Goes on from there, with the next iteration."""
+        self._epoch, self._first, self._given = int(state["epoch"]), int(state["first"]), int(state["given"])
+
+    def skip(self, batches: int) -> None:
+        """Passes over the first batches of this rank, whoever gave them."""
+        self._first, self._given = int(batches), 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self._share(0, 1)
+
+    def _share(self, worker: int, workers: int) -> Iterator[dict[str, Any]]:
+        """The batches of one worker of the rank: from where it stopped to the end, after which it starts over."""
+        count = len(self)
+        while (at := self._first + self._given * workers + worker) < count:
+            self._given += 1
+            yield self.read(at)
+        self._first, self._given = 0, 0
+
+    def read(self, at: int) -> dict[str, Any]:
+        """A batch of this rank by its number."""
+        import numpy as np
+
+        if not 0 <= at < len(self):
+            raise IndexError(f"batch {at} of {len(self)}")
+        records = len(self._gather)
+        start = (at * self._ranks + self._rank) * self._batch
+        numbers = np.arange(start, min(records, start + self._batch), dtype=np.int64)
+        if self._shuffle is not None:
+            numbers = shuffled(numbers, records, self._shuffle, self._epoch)
+        return self._gather.read(numbers)
+
+
+#: Rounds of the permutation.
+_ROUNDS = 6
+
+
+def shuffled(numbers: "np.ndarray[Any, Any]", count: int, seed: int, epoch: int) -> "np.ndarray[Any, Any]":
+    """Where these numbers, of ``count``, are in an order that is as good as random: a permutation that is computed, number by
+    number, by a Feistel network, of which numbers that are too large go round again."""
+    import numpy as np
+
+    half = max(1, ((max(count, 2) - 1).bit_length() + 1) // 2)
+    mask, shift = np.uint64((1 << half) - 1), np.uint64(half)
+    keys = [np.uint64(_mixed((_mixed(seed) ^ _mixed(epoch + (1 << 32))) + at)) for at in range(_ROUNDS)]
+
+    def once(x: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        left, right = x >> shift, x & mask
+        for key in keys:
+            z = (right ^ key) * np.uint64(0x9E3779B97F4A7C15)
+            z ^= z >> np.uint64(32)
+            z *= np.uint64(0xD6E8FEB86659FD93)
+            z ^= z >> np.uint64(32)
+            left, right = right, left ^ (z & mask)
+        return (left << shift) | right
+
+    out = once(numbers.astype(np.uint64))
+    while (outside := out >= np.uint64(count)).any():
+        out[outside] = once(out[outside])
+    return out.astype(np.int64)
+
+
+def _mixed(n: int) -> int:
+    """64 bits in which each bit of ``n`` counts."""
+    most = (1 << 64) - 1
+    n = (n + 0x9E3779B97F4A7C15) & most
+    n = ((n ^ (n >> 30)) * 0xBF58476D1CE4E5B9) & most
+    n = ((n ^ (n >> 27)) * 0x94D049BB133111EB) & most
+    return n ^ (n >> 31)

@@ -1,0 +1,152 @@
+"""Records for torch's ``DataLoader``: batches as tensors, without a Python object for each record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Optional, Union
+
+from ._batches import Batches, Gather, Source
+from ._records import Ragged
+from .errors import Misuse
+
+__all__ = ["classes", "tensors"]
+
+Transform = Callable[[dict[str, Any]], Any]
+
+
+def tensors(torch: Any, batch: dict[str, Any]) -> dict[str, Any]:
+    """Columns as tensors: times as nanoseconds, enums as integers. What may be absent is 0 there, and has a mask of those that are
+    there under its path and ``?``. Text, bytes and the rest stay lists."""
+    import numpy as np
+
+    out: dict[str, Any] = {}
+    for path, values in batch.items():
+        if isinstance(values, Ragged):
+            out[path] = Ragged(_tensor(torch, values.values), _tensor(torch, values.offsets))
+        elif isinstance(values, np.ma.MaskedArray):
+            mask, data = np.ma.getmaskarray(values), np.ma.getdata(values).copy()
+            data[mask] = np.zeros((), data.dtype)
+            out[path] = _tensor(torch, data)
+            out[path + "?"] = _tensor(torch, ~mask.reshape(len(mask), -1)[:, 0] if mask.size else np.ones(len(mask), bool))
+        else:
+            out[path] = _tensor(torch, values) if isinstance(values, np.ndarray) else values
+    return out
+
+
+def _tensor(torch: Any, a: Any) -> Any:
+    import numpy as np
+
+    if a.dtype.kind == "M":
+        a = a.view(np.int64)
+    if not a.dtype.isbuiltin:
+        # Types of ml_dtypes, by their bytes.
+        kind = getattr(torch, a.dtype.name, None)
+        if kind is None:
+            raise Misuse(f"this torch has no {a.dtype.name}", code="python/dtype", kind="misuse")
+        words = np.ascontiguousarray(a).view({1: np.uint8, 2: np.int16}[a.dtype.itemsize])
+        return torch.from_numpy(words).view(kind)
+    if not (a.flags.writeable and a.flags.c_contiguous):
+        a = a.copy()
+    return torch.from_numpy(a)
+
+
+def classes(torch: Any, module: str) -> dict[str, Any]:
+    """The classes, of that module."""
+
+    class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
+        """Batches of records as tensors, for a ``DataLoader`` with ``batch_size=None``::
+
+            data = holdall.torch.IterableDataset("train.mt", ["image", "label"], batch=256, shuffle=7)
+            for batch in torch.utils.data.DataLoader(data, batch_size=None, num_workers=4):
+                step(batch["image"], batch["label"])
+
+        The arguments are those of :class:`holdall.Batches`, and so is the order: the same for any number of workers. Without
+        ``rank`` and ``ranks`` they are those of ``torch.distributed``, where it runs.
+
+        With workers, each has a state of its own (``StatefulDataLoader`` of torchdata keeps them); :meth:`skip` passes over
+        so many batches of the rank, however many workers gave them.
+
+        Args:
+            transform: What becomes of each batch, a dict of columns, in the worker.
+        """
+
+        def __init__(
+            self,
+            sources: Union[Source, Sequence[Source]],
+            columns: Optional[Sequence[str]] = None,
+            *,
+            rank: Optional[int] = None,
+            ranks: Optional[int] = None,
+            transform: Optional[Transform] = None,
+            **options: Any,
+        ) -> None:
+            super().__init__()
+            if rank is None and ranks is None:
+                of: Any = getattr(torch, "distributed", None)
+                runs = of is not None and of.is_available() and of.is_initialized()
+                rank, ranks = (of.get_rank(), of.get_world_size()) if runs else (0, 1)
+            self._batches = Batches(sources, columns, rank=rank or 0, ranks=ranks or 1, **options)
+            self._transform = transform
+
+        def __len__(self) -> int:
+            return len(self._batches)
+
+        def set_epoch(self, epoch: int) -> None:
+            """Starts an epoch: the same records in another order."""
+            self._batches.set_epoch(epoch)
+
+        def skip(self, batches: int) -> None:
+            """Passes over the first batches of this rank."""
+            self._batches.skip(batches)
+
+        def state_dict(self) -> dict[str, int]:
+            """How far this process got."""
+            return self._batches.state_dict()
+
+        def load_state_dict(self, state: dict[str, int]) -> None:
+            """Goes on from there."""
+            self._batches.load_state_dict(state)
+
+        def __iter__(self) -> Iterator[Any]:
+            info = torch.utils.data.get_worker_info()
+            worker, workers = (info.id, info.num_workers) if info is not None else (0, 1)
+            for batch in self._batches._share(worker, workers):
+                made = tensors(torch, batch)
+                yield made if self._transform is None else self._transform(made)
+
+    class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]
+        """Records by their number, for a ``DataLoader`` with a sampler of its own::
+
+            data = holdall.torch.Dataset(["a.mt", "b.mt"], ["image", "label"])
+            loader = torch.utils.data.DataLoader(data, batch_size=256, shuffle=True, collate_fn=data.collate)
+
+        Records of a batch are read together, as tensors by column; ``data[7]`` is one record, as ``r[7]`` has it.
+
+        Args:
+            sources, columns, path: As of :class:`holdall.Batches`.
+        """
+
+        def __init__(
+            self, sources: Union[Source, Sequence[Source]], columns: Optional[Sequence[str]] = None, path: Optional[str] = None
+        ) -> None:
+            self._gather = Gather(sources, columns, path)
+
+        def __len__(self) -> int:
+            return len(self._gather)
+
+        def __getitem__(self, number: int) -> Any:
+            return self._gather.one(number)
+
+        def __getitems__(self, numbers: Sequence[int]) -> dict[str, Any]:
+            import numpy as np
+
+            return tensors(torch, self._gather.read(np.array(numbers, np.int64)))
+
+        def collate(self, batch: Any) -> Any:
+            """Gives a batch as it was read."""
+            return batch
+
+    out = {"Dataset": Dataset, "IterableDataset": IterableDataset}
+    for made in out.values():
+        made.__module__, made.__qualname__ = module, made.__name__
+    return out

@@ -1,0 +1,89 @@
+"""Tables of others that become records."""
+
+import datetime
+
+import numpy as np
+import pytest
+
+import holdall
+
+pa = pytest.importorskip("pyarrow")
+
+
+def table():
+    return pa.table(
+        {
+            "id": pa.array([1, 2, 3], pa.uint16()),
+            "x": pa.array([0.5, None, 2.0], pa.float32()),
+            "name": ["a", "ü", None],
+            "raw": pa.array([b"\0", b"", b"xy"], pa.binary()),
+            "label": pa.array(["cat", "dog", "cat"]).dictionary_encode(),
+            "when": pa.array([0, 1, 2_000_000_000_000_000_001], pa.timestamp("ns", "UTC")),
+            "day": pa.array([datetime.date(2024, 5, 1)] * 3),
+            "tags": pa.array([["x"], [], ["y", "z"]]),
+            "box": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.int16(), 2)),
+            "at": pa.array([{"lat": 1.5, "city": None}, {"lat": 2.5, "city": "b"}, None]),
+        }
+    )
+
+
+def test_a_table_becomes_records(tmp_path):
+    kind = holdall.schema.infer(table())
+    assert kind["required"] == ["id", "raw", "label", "when", "day", "tags", "box"]
+    assert kind["properties"]["label"]["enum"] == ["cat", "dog"]
+    assert kind["properties"]["at"]["required"] == ["lat"]
+    assert holdall.build(tmp_path / "a.mt", table(), kind).records == ("records", 3)
+    with holdall.open(tmp_path / "a.mt") as f:
+        r = f["records"].records()
+        assert r.columns["id"] == "uint16" and r.columns["x"] == "float32 or absent"
+        assert r[0]["at"]["lat"] == 1.5 and r[0]["at"].get("city") is None and r[2].get("at") is None
+        assert r[2]["when"] == np.datetime64(2_000_000_000_000_000_001, "ns")
+        assert r[0]["day"] == np.datetime64("2024-05-01", "ns")
+        # And back.
+        back = pa.table(r)
+        for name in ("id", "x", "name", "raw", "when", "tags", "box"):
+            assert back[name].to_pylist() == table()[name].to_pylist(), name
+        assert back["label"].to_pylist() == table()["label"].to_pylist()
+
+
+def test_ours_come_back_as_they_were(tmp_path):
+    tensor = {"TypeDef:Tensor": {"dtype": "F32", "shape": [2, 2]}}
+    kind = {
+        "TypeDef:Struct": ["t", "b"],
+        "required": ["t", "b"],
+        "properties": {"t": tensor, "b": {"TypeDef:BFloat16": True}},
+    }
+    rows = [{"t": np.full((2, 2), n, np.float32), "b": 1.5 + n} for n in range(3)]
+    holdall.save(tmp_path / "a.mt", {"rows": holdall.Dataset(rows, kind)})
+    with holdall.open(tmp_path / "a.mt") as f:
+        arrow = pa.table(f["rows"].records())
+        found = holdall.schema.infer(arrow)
+        assert found["properties"]["t"] == tensor and "TypeDef:BFloat16" in found["properties"]["b"]
+        holdall.save(tmp_path / "b.mt", {"rows": holdall.Dataset(arrow, found)})
+        with holdall.open(tmp_path / "b.mt") as g:
+            assert np.array_equal(g["rows"].records().column("t"), f["rows"].records().column("t"))
+            assert g["rows"].records().values("b") == [1.5, 2.5, 3.5]
+        # Records themselves are records, not a table.
+        holdall.save(tmp_path / "c.mt", {"rows": holdall.Dataset(f["rows"].records(), kind)})
+
+
+def test_frames(tmp_path):
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    for n, frame in enumerate([pd.DataFrame({"id": [1, 2], "s": ["a", "b"]}), pl.DataFrame({"id": [1, 2], "s": ["a", "b"]})]):
+        holdall.build(tmp_path / f"{n}.mt", frame, holdall.schema.infer(frame))
+        with holdall.open(tmp_path / f"{n}.mt") as f:
+            assert f["records"].records().values("s") == ["a", "b"]
+
+
+def test_what_records_have_not_is_refused(tmp_path):
+    for odd in [
+        pa.table({"x": pa.array([1], pa.decimal128(5, 2))}),
+        pa.table({"x": pa.array([[1, None]], pa.list_(pa.int8()))}),
+        pa.table({"x": pa.array([1], pa.duration("s"))}),
+    ]:
+        with pytest.raises(holdall.Unsupported) as e:
+            holdall.schema.infer(odd)
+        assert e.value.code == "python/arrow" and "`x`" in str(e.value)
+    with pytest.raises(holdall.Unsupported):
+        holdall.build(tmp_path / "x.mt", pa.table({"x": pa.array([1], pa.duration("s"))}), {"TypeDef:Struct": ["x"], "properties": {"x": {"TypeDef:Int64": True}}})
+    assert not (tmp_path / "x.mt").exists()

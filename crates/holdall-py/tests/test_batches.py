@@ -1,0 +1,214 @@
+"""Batches of records: shuffled, shared, resumed; as torch's tensors, with a stand-in where torch is not installed."""
+
+import pickle
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import holdall
+from holdall._batches import shuffled
+
+KIND = {
+    "TypeDef:Struct": ["id", "box", "label", "ok", "when", "name", "raw", "points", "score", "meta"],
+    "required": ["id", "box", "label", "ok", "when", "name", "raw", "points", "meta"],
+    "properties": {
+        "id": {"TypeDef:Uint32": True},
+        "box": {"TypeDef:Array": True, "items": {"TypeDef:Int16": True}, "minItems": 2, "maxItems": 2},
+        "label": {"TypeDef:Enum": True, "enum": ["cat", "dog"]},
+        "ok": {"TypeDef:Boolean": True},
+        "when": {"TypeDef:Timestamp": True},
+        "name": {"TypeDef:String": True},
+        "raw": {"TypeDef:Bytes": True},
+        "points": {"TypeDef:Array": True, "items": {"TypeDef:Float64": True}},
+        "score": {"TypeDef:Float32": True},
+        "meta": {"TypeDef:Record": True},
+    },
+}
+
+
+def record(n):
+    out = {
+        "id": n,
+        "box": [n, -n],
+        "label": "dog" if n % 3 else "cat",
+        "ok": n % 2 == 0,
+        "when": np.datetime64(n, "s").astype("datetime64[ns]"),
+        "name": f"ü{n}",
+        "raw": bytes([n % 256]) * (n % 3),
+        "points": [float(n)] * (n % 4),
+        "meta": {"n": n},
+    }
+    return out if n % 5 == 0 else {**out, "score": n / 2}
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("batches")
+    out = []
+    for name, low, high in [("a.mt", 0, 70), ("b.zt", 70, 101)]:
+        holdall.save(folder / name, {"rows": holdall.Dataset(map(record, range(low, high)), KIND), "w": np.ones(3)})
+        out.append(folder / name)
+    return out
+
+
+def ids(batches):
+    return [n for batch in batches for n in batch["id"].tolist()]
+
+
+@pytest.mark.parametrize("io", ["map", "read"])
+def test_columns_of_a_batch(paths, io):
+    with holdall.open(paths[0], io=io) as f:
+        r = f["rows"].records()
+        (batch,) = holdall.Batches(r.where("id>=10 and id<20"), batch=16)
+        some = r[10:20]
+        assert list(batch) == list(r.columns)
+        for path in ("id", "box", "label", "ok", "when"):
+            assert np.array_equal(batch[path], some.column(path)) and batch[path].dtype == some.column(path).dtype
+        assert batch["score"].tolist() == some.column("score").tolist()
+        assert batch["name"] == some.texts("name") and batch["raw"] == some.values("raw")
+        assert batch["meta"] == some.values("meta")
+        ragged = some.ragged("points")
+        assert np.array_equal(batch["points"].values, ragged.values)
+        assert np.array_equal(batch["points"].offsets, ragged.offsets)
+
+
+def test_files_are_one_after_the_other(paths):
+    assert ids(holdall.Batches(paths, ["id"], batch=8)) == list(range(101))
+    whole = holdall.Batches(paths, batch=101, shuffle=3)
+    (batch,) = whole
+    order = batch["id"].tolist()
+    assert sorted(order) == list(range(101)) != order
+    for number, n in enumerate(order):
+        wanted = record(n)
+        assert batch["name"][number] == wanted["name"] and batch["raw"][number] == wanted["raw"]
+        assert batch["points"].row(number).tolist() == wanted["points"]
+        assert batch["score"][number] is np.ma.masked if n % 5 == 0 else batch["score"][number] == n / 2
+
+
+def test_the_order_is_a_permutation_that_never_changes():
+    for count in (1, 2, 3, 7, 64, 1000):
+        found = shuffled(np.arange(count), count, 5, 1)
+        assert sorted(found.tolist()) == list(range(count))
+    assert shuffled(np.arange(8), 1000, 7, 0).tolist() == shuffled(np.arange(1000), 1000, 7, 0)[:8].tolist()
+    assert shuffled(np.arange(8), 10**12, 7, 0).max() < 10**12
+    assert shuffled(np.arange(6), 6, 1, 0).tolist() == ORDER
+
+
+#: What ``shuffle=1`` makes of six records: promised, like a file format.
+ORDER = [2, 5, 0, 1, 4, 3]
+
+
+def test_ranks_share_the_batches_and_epochs_differ(paths):
+    def order(**options):
+        return ids(holdall.Batches(paths, ["id"], batch=4, shuffle=9, **options))
+
+    alone = order()
+    assert order(epoch=1) != alone == order()
+    shares = [list(holdall.Batches(paths, ["id"], batch=4, shuffle=9, rank=k, ranks=3)) for k in range(3)]
+    mixed = [shares[n % 3][n // 3] for n in range(26)]
+    assert ids(mixed) == alone
+    assert [len(holdall.Batches(paths, batch=4, rank=k, ranks=3)) for k in range(3)] == [9, 9, 8]
+    even = [holdall.Batches(paths, ["id"], batch=4, rank=k, ranks=3, drop_last=True) for k in range(3)]
+    assert [len(list(b)) for b in even] == [len(b) for b in even] == [8, 8, 8]
+
+
+def test_it_goes_on_where_it_stopped(paths):
+    batches = holdall.Batches(paths, ["id"], batch=10, shuffle=2)
+    every = ids(batches)
+    assert ids(batches) == every  # It starts over.
+    running = iter(batches)
+    first = [next(running)["id"].tolist() for _ in range(3)]
+    again = holdall.Batches(paths, ["id"], batch=10, shuffle=2)
+    again.load_state_dict(pickle.loads(pickle.dumps(batches.state_dict())))
+    assert sum(first, []) + ids(again) == every
+    again.skip(3)
+    assert sum(first, []) + ids(again) == every
+    again.set_epoch(1)
+    assert sorted(ids(again)) == sorted(every)
+    copy = pickle.loads(pickle.dumps(batches))
+    assert sum(first, []) + ids(copy) == every
+
+
+def test_what_cannot_be_read_is_refused(paths, tmp_path):
+    holdall.build(tmp_path / "c.mt", [{"id": "x"}], {**KIND, "TypeDef:Struct": ["id"], "required": ["id"], "properties": {"id": {"TypeDef:String": True}}})
+    for wrong, sources, options in [
+        (holdall.Misuse, paths, {"batch": 0}),
+        (holdall.Misuse, [], {"batch": 1}),
+        (holdall.Misuse, paths, {"batch": 1, "rank": 2, "ranks": 2}),
+        (holdall.NotFound, paths, {"batch": 1, "columns": ["nope"]}),
+        (holdall.NotFound, paths, {"batch": 1, "path": "nope"}),
+        (holdall.Misuse, [paths[0], tmp_path / "c.mt"], {"batch": 1, "columns": ["id"]}),
+    ]:
+        with pytest.raises(wrong):
+            list(holdall.Batches(sources, **options))
+    holdall.save(tmp_path / "none.zt", {"w": np.ones(2)})
+    with pytest.raises(holdall.NotFound) as e:
+        list(holdall.Batches(tmp_path / "none.zt", batch=1))
+    assert e.value.code == "records/which-dataset"
+
+
+@pytest.fixture(params=["own", "stand-in"])
+def torch(request, monkeypatch):
+    """torch itself, or as much of it as is called."""
+    if request.param == "own":
+        yield pytest.importorskip("torch")
+        return
+    module, data = types.ModuleType("torch"), types.ModuleType("torch.utils.data")
+    module.utils = types.SimpleNamespace(data=data)
+    data.IterableDataset = data.Dataset = object
+    data.info = None
+    data.get_worker_info = lambda: data.info
+    module.from_numpy = lambda a: a
+    for name in ("Dataset", "IterableDataset"):
+        monkeypatch.delitem(vars(holdall.torch), name, raising=False)
+    monkeypatch.setitem(sys.modules, "torch", module)
+    yield module
+    for name in ("Dataset", "IterableDataset"):
+        vars(holdall.torch).pop(name, None)
+
+
+def test_batches_become_tensors(torch, paths):
+    import holdall.torch
+
+    data = holdall.torch.IterableDataset(paths, batch=8)
+    batch = next(iter(data))
+    assert batch["id"].tolist() == list(range(8)) and batch["when"].tolist()[1] == 1_000_000_000
+    assert batch["score"].tolist()[:2] == [0.0, 0.5] and batch["score?"].tolist()[:2] == [False, True]
+    assert batch["points"].offsets.tolist()[:4] == [0, 0, 1, 3] and batch["name"][1] == "ü1"
+    assert len(data) == 13
+    doubled = holdall.torch.IterableDataset(paths, ["id"], batch=8, transform=lambda b: b["id"].tolist())
+    assert next(iter(doubled)) == list(range(8))
+
+
+def test_workers_share_a_rank(torch, paths):
+    import holdall.torch
+
+    if isinstance(torch, types.ModuleType) and hasattr(torch.utils.data, "info"):
+        shares = []
+        for worker in range(2):
+            torch.utils.data.info = types.SimpleNamespace(id=worker, num_workers=2)
+            data = holdall.torch.IterableDataset(paths, ["id"], batch=8, shuffle=4)
+            data.skip(3)
+            shares.append(list(data))
+        found = [shares[n % 2][n // 2] for n in range(10)]
+    else:
+        data = holdall.torch.IterableDataset(paths, ["id"], batch=8, shuffle=4)
+        data.skip(3)
+        found = list(torch.utils.data.DataLoader(data, batch_size=None, num_workers=2, multiprocessing_context="fork"))
+    assert ids(found) == ids(holdall.Batches(paths, ["id"], batch=8, shuffle=4))[24:]
+
+
+def test_records_by_number(torch, paths):
+    import holdall.torch
+
+    data = holdall.torch.Dataset(paths, ["id", "label"])
+    assert len(data) == 101 and data[100]["id"] == 100 and data[-101]["id"] == 0
+    batch = data.collate(data.__getitems__([100, 3, 71]))
+    assert batch["id"].tolist() == [100, 3, 71] and batch["label"].tolist() == [1, 0, 1]
+    with pytest.raises(IndexError):
+        data[101]
+    if hasattr(torch.utils.data, "DataLoader"):
+        loader = torch.utils.data.DataLoader(data, batch_size=8, collate_fn=data.collate)
+        assert ids(loader) == list(range(101))

@@ -1,0 +1,194 @@
+//! Bytes of records as files.
+
+use super::columns::follow;
+use crate::rules::{FILE_MEMBER, FILE_NAME};
+use crate::{Record, Records};
+use holdall_core::error::Shown as _;
+use holdall_core::error::hash::HashSet;
+use holdall_core::{Error, Result};
+use holdall_io::error::{EXISTS, io};
+use holdall_schema::{Accessor, Kind, Path as Way};
+use std::borrow::Cow;
+use std::io::Write as _;
+use std::path::{Component, Path, PathBuf};
+
+/// Writes a member of records, bytes or text, into files of a folder: takes the records one by one. See [`Records::export`].
+#[derive(Debug)]
+pub struct Export {
+    member: Way,
+    part: Accessor,
+    names: Option<Accessor>,
+    folder: PathBuf,
+    overwrites: bool,
+    written: HashSet<String>,
+}
+
+impl Records {
+    /// Writes a member, bytes or text, into files of a folder, which is made where it is not there. They are called after the
+    /// places of the records, and end as what their first bytes are: `000012.png`.
+    ///
+    /// # Errors
+    /// `records/file-member` for a member that is neither; `schema/path`, `schema/unknown-path`.
+    pub fn export(&self, member: &str, folder: impl Into<PathBuf>) -> Result<Export> {
+        let part = self.accessor(member)?;
+        let kind = &self.schema().ty(part.ty()).kind;
+        if !matches!(kind, Kind::Bytes | Kind::String) {
+            let (member, kind) = (member.shown(), kind.as_str());
+            let message =
+                format!("`{member}` is a `TypeDef:{kind}`; files are made of bytes and text");
+            return Err(super::placed(FILE_MEMBER.broken(message), self.tensor()));
+        }
+        Ok(Export {
+            member: member.parse()?,
+            part,
+            names: None,
+            folder: folder.into(),
+            overwrites: false,
+            written: HashSet::default(),
+        })
+    }
+}
+
+impl Export {
+    /// Calls the files as another member says: text, an enum, or a number. A name without an extension gets one.
+    ///
+    /// # Errors
+    /// `records/file-member` for a member that is none of these; as [`Records::accessor`].
+    pub fn with_names(mut self, records: &Records, member: &str) -> Result<Export> {
+        let part = records.accessor(member)?;
+        let kind = &records.schema().ty(part.ty()).kind;
+        if !matches!(kind, Kind::String | Kind::Enum(_))
+            && part.typed::<f64>().is_err()
+            && super::condition::Integer::of(&part).is_none()
+        {
+            let (member, kind) = (member.shown(), kind.as_str());
+            let message = format!(
+                "`{member}` is a `TypeDef:{kind}`; files are named by text, enums and numbers"
+            );
+            return Err(super::placed(FILE_MEMBER.broken(message), records.tensor()));
+        }
+        self.names = Some(part);
+        Ok(self)
+    }
+
+    /// Replaces files that are there.
+    pub fn with_overwrite(mut self, overwrite: bool) -> Export {
+        self.overwrites = overwrite;
+        self
+    }
+
+    /// The path of the member.
+    pub fn member(&self) -> String {
+        self.member.to_string()
+    }
+
+    /// Writes the file of a record, and gives its name in the folder; `None` for a record that does not have the member.
+    ///
+    /// # Errors
+    /// `build/file-name` for a name that is none, leads out of the folder, or is that of two records; `write/exists`; Io;
+    /// as [`Record::data`].
+    pub fn add(&mut self, record: &Record<'_>) -> Result<Option<String>> {
+        let Some(bytes) = record.data(&self.part)? else { return Ok(None) };
+        let in_record = |e: Error| record.records().in_record(e, record.index());
+        let name = self.name(record, &bytes)?;
+        if !self.written.insert(name.clone()) {
+            let message = format!("two records are for the file `{}`", name.shown());
+            return Err(in_record(FILE_NAME.broken(message)));
+        }
+        let path = self.folder.join(&name);
+        self.write(&path, &bytes).map_err(|e| e.in_source(path.display()))?;
+        Ok(Some(name))
+    }
+
+    /// The JSON text of a record with the name of its file in place of the member.
+    ///
+    /// # Errors
+    /// As [`Record::to_json`].
+    pub fn json(&self, record: &Record<'_>, name: Option<&str>) -> Result<String> {
+        let whole = record.to_json()?;
+        let Some(name) = name else { return Ok(whole) };
+        let records = record.records();
+        let found = follow(records.schema(), records.ty(), &whole, &self.member, usize::MAX)?;
+        let Some(found) = found else { return Ok(whole) };
+        // A part of the text.
+        let at = (found.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
+        let (before, rest) = whole.split_at(at);
+        let after = rest.get(found.len()..).unwrap_or_default();
+        Ok(format!("{before}{}{after}", serde_json::Value::from(name)))
+    }
+
+    fn name(&self, record: &Record<'_>, bytes: &[u8]) -> Result<String> {
+        let records = record.records();
+        let Some(part) = &self.names else {
+            let digits = records.len().saturating_sub(1).to_string().len();
+            return Ok(format!("{:0digits$}.{}", record.index(), extension(bytes)));
+        };
+        let kind = &records.schema().ty(part.ty()).kind;
+        let said = match kind {
+            Kind::String => record.string(part)?.map(Cow::into_owned),
+            Kind::Enum(_) => record.enum_value(part)?.map(str::to_owned),
+            _ => record.part(part)?.map(|value| value.to_json()).transpose()?,
+        };
+        let said = said.unwrap_or_default();
+        let path = Path::new(&said);
+        let is_inside = path.components().all(|c| matches!(c, Component::Normal(_)));
+        if said.is_empty() || said.ends_with('/') || said.contains(['\\', '\0']) || !is_inside {
+            let message = format!("`{}` is not the name of a file in the folder", said.shown());
+            return Err(records.in_record(FILE_NAME.broken(message), record.index()));
+        }
+        let is_text = matches!(kind, Kind::String);
+        Ok(match is_text && path.extension().is_some() {
+            true => said,
+            false => format!("{said}.{}", extension(bytes)),
+        })
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let failed = |e: std::io::Error| match e.kind() {
+            std::io::ErrorKind::AlreadyExists => EXISTS.broken("there is something already"),
+            _ => io(e, "writing"),
+        };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let mut options = std::fs::OpenOptions::new();
+        match self.overwrites {
+            true => options.write(true).create(true).truncate(true),
+            false => options.write(true).create_new(true),
+        };
+        options.open(path).and_then(|mut file| file.write_all(bytes)).map_err(failed)
+    }
+}
+
+/// What a file of these bytes is called, by how they begin.
+fn extension(bytes: &[u8]) -> &'static str {
+    let is_riff = bytes.starts_with(b"RIFF");
+    let of_riff = bytes.get(8..12).filter(|_| is_riff);
+    let known: [(&[u8], &str); 16] = [
+        (b"\x89PNG\r\n\x1a\n", "png"),
+        (b"\xff\xd8\xff", "jpg"),
+        (b"GIF8", "gif"),
+        (b"BM", "bmp"),
+        (b"II*\0", "tif"),
+        (b"MM\0*", "tif"),
+        (b"%PDF-", "pdf"),
+        (b"fLaC", "flac"),
+        (b"OggS", "ogg"),
+        (b"ID3", "mp3"),
+        (b"PK\x03\x04", "zip"),
+        (b"\x1f\x8b", "gz"),
+        (b"\x93NUMPY", "npy"),
+        (b"<svg", "svg"),
+        (b"P5", "pgm"),
+        (b"P6", "ppm"),
+    ];
+    match (of_riff, known.iter().find(|(start, _)| bytes.starts_with(start))) {
+        (Some(b"WEBP"), _) => "webp",
+        (Some(b"WAVE"), _) => "wav",
+        (_, Some((_, extension))) => extension,
+        _ => match std::str::from_utf8(bytes) {
+            Ok(text) if !text.chars().any(|c| c.is_control() && !c.is_whitespace()) => "txt",
+            _ => "bin",
+        },
+    }
+}

@@ -1,0 +1,170 @@
+//! Records in the order of their members.
+
+use super::condition::Integer;
+use crate::rules::{CONDITION, SORTED};
+use crate::{Record, Records};
+use holdall_core::error::Shown as _;
+use holdall_core::{Remedy, Result};
+use holdall_schema::{Accessor, Kind, Typed};
+use std::cmp::Ordering;
+
+/// Puts records in an order: takes them one by one, and gives their places. See [`Records::order`].
+///
+/// Numbers and times are in their order, NaN after all others; texts in that of their bytes; `false` before `true`; enums and
+/// unions in the order of the schema. What a record does not have comes last, whatever the direction. Records that are equal
+/// stay as they came.
+#[derive(Debug, Clone)]
+pub struct Order {
+    members: Vec<Member>,
+    found: Vec<(Box<[Key]>, u64)>,
+    /// Bytes that it takes, and the most that it may.
+    taken: u64,
+    most: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Member {
+    part: Accessor,
+    read: Read,
+    is_descending: bool,
+}
+
+/// How a member is read.
+#[derive(Debug, Clone)]
+enum Read {
+    Integer(Integer),
+    Float(Typed<f64>),
+    Bool(Typed<bool>),
+    Text,
+    Enum,
+    Variant,
+}
+
+/// What a member is sorted by; what is not there comes last.
+#[derive(Debug, Clone)]
+enum Key {
+    Integer(i128),
+    /// NaN is last of them.
+    Float(f64),
+    Text(Box<str>),
+    Absent,
+}
+
+impl Records {
+    /// Puts records in the order of these members: `stars` from the least, `-stars` from the greatest, then by the next.
+    ///
+    /// # Errors
+    /// `records/condition` for a member that has no order; `schema/path`, `schema/unknown-path`.
+    pub fn order(&self, members: &[impl AsRef<str>]) -> Result<Order> {
+        let member = |text: &str| {
+            let text = text.trim();
+            let path = text.strip_prefix('-');
+            let part = self.accessor(path.unwrap_or(text))?;
+            let read = match &self.schema().ty(part.ty()).kind {
+                Kind::String => Read::Text,
+                Kind::Enum(_) => Read::Enum,
+                Kind::Union(_) => Read::Variant,
+                kind => match (Integer::of(&part), part.typed(), part.typed()) {
+                    (Some(integer), ..) => Read::Integer(integer),
+                    (_, Ok(float), _) => Read::Float(float),
+                    (.., Ok(bool)) => Read::Bool(bool),
+                    _ => {
+                        let message = format!(
+                            "`{}` has no order that records could be in: it is a `TypeDef:{}`",
+                            text.shown(),
+                            kind.as_str()
+                        );
+                        let e = CONDITION.broken(message);
+                        return Err(super::placed(e, self.tensor()));
+                    }
+                },
+            };
+            Ok(Member { part, read, is_descending: path.is_some() })
+        };
+        let members = members.iter().map(|text| member(text.as_ref())).collect::<Result<_>>()?;
+        Ok(Order { members, found: Vec::new(), taken: 0, most: self.limits().decoded_len })
+    }
+}
+
+impl Order {
+    /// Takes a record.
+    ///
+    /// # Errors
+    /// As [`Record::get`] and [`Record::string`]; `records/sorted` where what they are sorted by takes more than the limit.
+    pub fn add(&mut self, record: &Record<'_>) -> Result<()> {
+        let keys = self.members.iter().map(|member| member.key(record));
+        let keys = keys.collect::<Result<Box<[Key]>>>()?;
+        let of_texts =
+            keys.iter().map(|key| if let Key::Text(text) = key { text.len() } else { 0 });
+        let len = of_texts.sum::<usize>() + size_of_val(&*keys) + size_of::<(Box<[Key]>, u64)>();
+        self.taken = self.taken.saturating_add(len as u64);
+        if self.taken > self.most {
+            let most = self.most;
+            let message = format!(
+                "more than {most} bytes of members to sort by, of {} records",
+                self.found.len()
+            );
+            let e = SORTED
+                .broken(message)
+                .with_remedy(Remedy::RaiseLimit { limit: "decoded_len", at_least: None });
+            return Err(super::placed(e, record.records().tensor()));
+        }
+        self.found.push((keys, record.index()));
+        Ok(())
+    }
+
+    /// The places of all that it took, in their order.
+    pub fn finish(mut self) -> Vec<u64> {
+        let members = &self.members;
+        self.found.sort_by(|(a, _), (b, _)| {
+            let keys = a.iter().zip(b.iter()).zip(members);
+            keys.map(|((a, b), member)| a.compare(b, member.is_descending))
+                .find(|order| order.is_ne())
+                .unwrap_or(Ordering::Equal)
+        });
+        self.found.into_iter().map(|(_, place)| place).collect()
+    }
+}
+
+impl Member {
+    fn key(&self, record: &Record<'_>) -> Result<Key> {
+        let part = &self.part;
+        let place = |found: usize| Key::Integer(found as i128);
+        let key = match &self.read {
+            Read::Integer(integer) => integer.read(record)?.map(Key::Integer),
+            Read::Float(typed) => record.get(typed)?.map(Key::Float),
+            Read::Bool(typed) => record.get(typed)?.map(|found| Key::Integer(found.into())),
+            Read::Text => record.string(part)?.map(|found| Key::Text((*found).into())),
+            Read::Enum => match &record.records().schema().ty(part.ty()).kind {
+                Kind::Enum(all) => {
+                    let found = record.enum_value(part)?;
+                    found.and_then(|name| all.place(name)).map(|at| Key::Integer(at.into()))
+                }
+                _ => None,
+            },
+            Read::Variant => match &record.records().schema().ty(part.ty()).kind {
+                Kind::Union(union) => {
+                    record.variant(part)?.and_then(|key| union.tag(key)).map(place)
+                }
+                _ => None,
+            },
+        };
+        Ok(key.unwrap_or(Key::Absent))
+    }
+}
+
+impl Key {
+    fn compare(&self, other: &Key, is_descending: bool) -> Ordering {
+        let order = match (self, other) {
+            (Key::Integer(a), Key::Integer(b)) => a.cmp(b),
+            // Zeros of both signs are equal, as they are in conditions.
+            (Key::Float(a), Key::Float(b)) => match a.partial_cmp(b) {
+                Some(order) => order,
+                None => return a.is_nan().cmp(&b.is_nan()),
+            },
+            (Key::Text(a), Key::Text(b)) => a.cmp(b),
+            (a, b) => return matches!(a, Key::Absent).cmp(&matches!(b, Key::Absent)),
+        };
+        if is_descending { order.reverse() } else { order }
+    }
+}
