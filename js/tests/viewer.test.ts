@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -159,6 +161,47 @@ test('keys reach everything, and a link brings the view back', { skip }, async (
   await again.waitForFunction(() => (document.querySelector('.port')?.scrollTop ?? 0) === 64)
   assert.match(again.url(), /#t=causal_mask&k=1&r=2&c=0&z=32$/)
   await again.close()
+})
+
+test('addresses are opened by a page that may ask their server, and compared', { skip }, async () => {
+  const asked: string[] = []
+  const server = createServer((request, answer) => {
+    const name = request.url!.split('/').at(-1)!
+    const path = name.endsWith('.zt') ? join(root, 'examples', name) : join(root, 'js/dist/viewer', name)
+    asked.push(`${name} ${request.headers.range ?? ''}`)
+    const bytes = existsSync(path) ? readFileSync(path) : undefined
+    if (bytes === undefined) return answer.writeHead(404).end()
+    const types: Record<string, string> = { html: 'text/html', js: 'text/javascript', css: 'text/css' }
+    const type = types[name.split('.').at(-1)!] ?? 'application/octet-stream'
+    const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? []
+    if (from === undefined) return answer.writeHead(200, { 'content-type': type }).end(bytes)
+    const part = bytes.subarray(Number(from), Number(to) + 1)
+    const range = `bytes ${from}-${Number(from) + part.length - 1}/${bytes.length}`
+    answer.writeHead(206, { 'content-type': type, 'content-range': range }).end(part)
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  try {
+    const tab = await browser.newPage()
+    tab.on('pageerror', (e) => assert.fail(e))
+    await tab.goto(`${base}/index.html`)
+    await tab.fill('input[type="url"]', `${base}/tiny.zt`)
+    await tab.click('text=Open address')
+    await tab.waitForSelector(line('lm_head.weight'))
+    assert.match(tab.url(), /open\.html#url=/)
+    assert.ok(asked.some((one) => /^tiny\.zt bytes=0-/.test(one)), asked.join())
+    await tab.goto('about:blank')
+    await tab.goto(`${base}/open.html#url=/tiny.zt&with=/tiny.zt`)
+    await tab.waitForSelector('text=There is no difference.')
+    assert.equal(await tab.innerText('header .name'), 'tiny.zt')
+    await tab.goto('about:blank')
+    await tab.goto(`${base}/open.html#url=/none.zt`)
+    await tab.waitForSelector('.alert >> text=http/status')
+    await tab.close()
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
 })
 
 test('a file far larger than memory is opened, and its heat map scrolled, quickly', { skip }, async () => {

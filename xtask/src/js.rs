@@ -39,6 +39,10 @@ pub(crate) fn js(args: &[String]) -> Outcome {
     }
     let node = |arguments: &[&str]| program("node").args(arguments).within(&folder);
     node(&["build.mjs"]).args([module]).run()?;
+    // Where `holdall view` finds it from what cargo builds.
+    let page = target().join("viewer");
+    std::fs::create_dir_all(&page).map_err(|e| format!("{}: {e}", page.display()))?;
+    program("cp").args(["-r", "dist/viewer/."]).args([&page]).within(&folder).run()?;
     let built = folder.join("build");
     if built.is_dir() {
         std::fs::remove_dir_all(&built).map_err(|e| format!("{}: {e}", built.display()))?;

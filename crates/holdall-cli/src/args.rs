@@ -66,6 +66,7 @@ pub(crate) enum Command {
     Shrink(crate::links::shrink::ShrinkArgs),
     #[cfg(all(feature = "http", feature = "carton"))]
     Fetch(crate::links::fetch::FetchArgs),
+    View(crate::view::ViewArgs),
     /// List the formats this build reads and writes
     Formats,
     Rules(crate::rules::RulesArgs),

@@ -34,6 +34,7 @@ mod schema;
 mod session;
 mod signals;
 mod verify;
+mod view;
 mod writing;
 
 pub use args::size;
@@ -94,6 +95,7 @@ fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
         #[cfg(all(feature = "http", feature = "carton"))]
         Command::Fetch(args) => links::fetch::run(session, &args),
         Command::Salvage(args) => salvage::run(session, &args),
+        Command::View(args) => view::run(session, &args),
         Command::Formats => formats::run(session),
         Command::Rules(args) => rules::run(session, &args),
         Command::Completions(args) => completions::run(session, &args),

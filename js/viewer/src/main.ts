@@ -120,7 +120,7 @@ class App {
 
   async #open(from: File | string): Promise<void> {
     const done = await this.#busy(`Opening ${nameOf(from)}`, (options) =>
-      this.#ready.then(() => this.#backend.call('open', [0, from, {}], options)), (problem) => this.#welcome(problem))
+      this.#ready.then(() => this.#backend.call('open', [0, whole(from), {}], options)), (problem) => this.#welcome(problem))
     if (done === null) return
     this.#file = done
     const isUrl = typeof from === 'string'
@@ -221,7 +221,7 @@ class App {
 
   async #compare(from: File | string): Promise<void> {
     const found = await this.#busy(`Comparing with ${nameOf(from)}`, async (options) => {
-      await this.#backend.call('open', [1, from, {}], options)
+      await this.#backend.call('open', [1, whole(from), {}], options)
       return [nameOf(from), await this.#backend.call('diff', [], options)] as const
     }, (problem) => this.#into(problem))
     if (found === null || this.#file === null) return
@@ -313,6 +313,10 @@ function stateOf(hash: string): State {
   }
   return state
 }
+
+/** An address as a whole: the worker, which comes from a text, has none that others count from. */
+const whole = (from: File | string): File | string =>
+  typeof from === 'string' && URL.canParse(from, location.href) ? new URL(from, location.href).href : from
 
 /** The last part of an address. */
 const nameOf = (from: File | string): string => {
