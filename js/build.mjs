@@ -7,9 +7,12 @@ import { gzipSync } from 'node:zlib'
 import { buildSync } from 'esbuild'
 
 /** Bytes that each part has at most, made small by esbuild and gzip; of the module of WebAssembly `xtask` sees to it. */
-const MOST = { 'index.js': 15_000, 'schema/index.js': 4_000, 'jsx/runtime.js': 500, 'jsx/layout.js': 2_000 }
+const MOST = { 'index.js': 15_000, 'reports/index.js': 3_000, 'schema/index.js': 4_000, 'jsx/runtime.js': 500, 'jsx/layout.js': 2_000 }
 /** What a part shares with others is weighed there. */
-const SHARED = ['node:*', '../schemas.js', '../write.js', '../schema/kinds.js', '../schema/to-schema.js']
+const SHARED = [
+  'node:*', '../core.js', '../errors.js', '../read.js', '../runs.js', '../values.js',
+  '../schemas.js', '../write.js', '../schema/kinds.js', '../schema/to-schema.js',
+]
 
 const here = dirname(fileURLToPath(import.meta.url))
 const dist = join(here, 'dist')
@@ -31,6 +34,24 @@ await init(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)))
 for (const name of ['LICENSE-MIT', 'LICENSE-APACHE']) {
   if (existsSync(join(here, '..', name))) copyFileSync(join(here, '..', name), join(dist, name))
 }
+
+// The page: everything in a few files that a browser also takes from a disk, where it fetches nothing and starts no modules.
+const viewer = join(here, 'viewer')
+const page = join(dist, 'viewer')
+execFileSync(process.execPath, [join(here, 'node_modules/typescript/bin/tsc'), '-p', viewer], { stdio: 'inherit' })
+mkdirSync(page)
+const script = (name, define = {}) => buildSync({
+  entryPoints: [join(viewer, 'src', name)], bundle: true, minify: true, write: false, format: 'iife', platform: 'browser',
+  target: 'es2022', charset: 'utf8', define, logLevel: 'error',
+}).outputFiles[0].text
+const worker = script('worker.ts', { 'import.meta.url': '""' })
+writeFileSync(join(page, 'viewer.js'), script('main.ts', { HOLDALL_WORKER: JSON.stringify(worker) }))
+writeFileSync(join(page, 'core.js'), `const HOLDALL_CORE='${gzipSync(bytes, { level: 9 }).toString('base64')}'\n`)
+copyFileSync(join(viewer, 'viewer.css'), join(page, 'viewer.css'))
+const html = readFileSync(join(viewer, 'index.html'), 'utf8')
+writeFileSync(join(page, 'index.html'), html.replace('CONNECT', "'none'"))
+// Where an address was given: a policy cannot be made wider once a page is there.
+writeFileSync(join(page, 'open.html'), html.replace('CONNECT', "'self' https: http:"))
 
 let isTooLarge = false
 for (const [name, most] of Object.entries(MOST).filter(([name]) => existsSync(join(dist, name)))) {

@@ -48,6 +48,7 @@ export const RULES: Record<string, Rule> = {
   'records/index': { kind: 'misuse' },
   'schema/unknown-path': { kind: 'not_found' },
   'layout/rows': { kind: 'misuse' },
+  'layout/element-size': { kind: 'unsupported' },
   'layout/dense-limit': { kind: 'limit', remedies: [{ do: 'raise_limit', limit: 'decoded_len' }] },
   'http/url': { kind: 'misuse' },
   'http/failed': { kind: 'io' },

@@ -154,6 +154,11 @@ export class TensorFile {
     return (this.#tensors ??= this.names.map((name, at) => new Tensor(this, at, name)))
   }
 
+  /** Tensors alike in all but the numbers in their names, put together: `layers.{0..31}.w`, and the positions of its members. */
+  groups(): { name: string; members: number[] }[] {
+    return this.peek().json('groups')
+  }
+
   /** Whether it has a tensor of that name. */
   has(name: string): boolean {
     return this.#position(name) !== undefined
@@ -204,6 +209,11 @@ export class TensorFile {
     return this.#core
   }
 
+  /** @internal Opens it in another instance of the module. */
+  async openIn(core: Core): Promise<void> {
+    await this.run(() => opened(this.source, this.#options, core))
+  }
+
   /** @internal Does something with the module; errors say which file they are about. */
   async run<T>(work: (core: Core) => Promise<T>): Promise<T> {
     try {
@@ -235,12 +245,14 @@ function named(e: unknown, name: string | null): unknown {
 }
 
 /** Opens a source in a fresh instance of the module. */
-async function opened(source: Source, options: OpenOptions): Promise<[Core, Facts]> {
+async function opened(
+  source: Source, options: OpenOptions, own?: Core,
+): Promise<[Core, Facts]> {
   const { size } = source
   if (!Number.isSafeInteger(size) || size < 0) {
     throw broken('js/source', `a source of ${size} bytes`)
   }
-  const core = await Core.create()
+  const core = own ?? (await Core.create())
   const { signal, limits } = options
   const { ends, gap } = source.terms ?? DISK
   core.call('begin', [BigInt(size)], encode(JSON.stringify({ ...DEFAULTS, ...limits })))

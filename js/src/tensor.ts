@@ -3,6 +3,7 @@ import { elementsOf, type ArrayOf, type ElementOptions, type TypedArray } from '
 import { HoldallError, broken, type Told } from './errors.js'
 import type { TensorFile } from './file.js'
 import { decoding, joined, pieces, type Want } from './read.js'
+import { blocks } from './runs.js'
 import { Records, type RecordLayout } from './records.js'
 import { DISK, type ReadOptions } from './source.js'
 import { attributesOf, nearest, type Value, type Written } from './values.js'
@@ -69,6 +70,9 @@ export interface RecordsOptions extends ReadOptions {
 /** Rows wanted of a tensor that has none, or not those. */
 const NO_ROWS = 'layout/rows'
 
+/** Whether elements of a type share bytes. */
+const isPacked = (type: string): boolean => / f[46]_/.test(type)
+
 /** One tensor of an open file. What it is, is looked up when it is asked for first. */
 export class Tensor {
   readonly #file: TensorFile
@@ -82,6 +86,11 @@ export class Tensor {
 
   get #told(): Facts {
     return (this.#facts ??= this.#file.peek().json<Facts>('tensor', [this.position]))
+  }
+
+  /** The file that it is in. */
+  get file(): TensorFile {
+    return this.#file
   }
 
   /** Its dimensions, in elements. Those beyond 2^53, which no array has, are rounded. */
@@ -165,7 +174,7 @@ export class Tensor {
    */
   async array<O extends ArrayOptions>(options: O = {} as O): Promise<ArrayOf<O>> {
     return this.#file.run(async (core) => {
-      const type = this.#elements()
+      const type = this.elementType()
       const bytes = await this.#denseBytes(core, options)
       return this.#arrayOf(core, type, bytes, options) as ArrayOf<O>
     })
@@ -176,7 +185,7 @@ export class Tensor {
     start: number, end: number, options: O = {} as O,
   ): Promise<ArrayOf<O>> {
     return this.#file.run(async (core) => {
-      const type = this.#elements()
+      const type = this.elementType()
       const range = core.numbers('rows', [this.position, BigInt(start), BigInt(end)])
       if (range.length === 2) {
         const number = this.#component('data')
@@ -193,6 +202,40 @@ export class Tensor {
       const bytes = await this.#denseBytes(core, options)
       const all = this.#arrayOf(core, type, bytes, options)
       return all.subarray(start * width, end * width) as ArrayOf<O>
+    })
+  }
+
+  /**
+   * Elements `start..end` of all of them, row by row, whatever the shape. Of a dense tensor, and of blocks, only their bytes are
+   * read. Elements below 8 bits come as numbers.
+   */
+  async elements<O extends ArrayOptions>(
+    start: number, end: number, options: O = {} as O,
+  ): Promise<ArrayOf<O>> {
+    return this.#file.run(async (core) => {
+      const type = this.elementType()
+      if (!(Number.isSafeInteger(start) && start >= 0 && start <= end && end <= this.count)) {
+        throw broken(NO_ROWS, `elements ${start}..${end} of ${this.count}`, {
+          source: this.#file.name, tensor: this.name,
+        })
+      }
+      const { position } = this
+      const range = core.numbers('element_range', [position, BigInt(start), BigInt(end)])
+      const as = options.as ?? (isPacked(type) ? 'f32' : undefined)
+      let bytes: Uint8Array
+      let skipped = start
+      if (range.length === 0) bytes = await this.#denseBytes(core, options)
+      else {
+        const [from, to, before, unit] = range as [number, number, number, number]
+        const stored = from === to
+          ? new Uint8Array(0)
+          : await this.read(core, this.#component('data'), [from, to], options)
+        bytes = this.layout === 'dense' ? stored : joined([...blocks(core, position, stored, unit)])
+        skipped = before
+      }
+      const all = this.#arrayOf(core, type, bytes, { ...options, as })
+      const each = all.length > 0 && /complex/.test(type) && as === undefined ? 2 : 1
+      return all.subarray(skipped * each, (skipped + end - start) * each) as ArrayOf<O>
     })
   }
 
@@ -243,6 +286,11 @@ export class Tensor {
     core.call('hold', [number], data)
     if (at >= 0) core.call('hold', [at], heap)
     return call(layout, data, heap)
+  }
+
+  /** @internal Whether its stored bytes have a digest that can be compared. */
+  hasSum(number: number): boolean {
+    return this.#told.components[number]!.algorithm !== null
   }
 
   /** @internal Whether decoded bytes are the stored ones. */
@@ -328,8 +376,8 @@ export class Tensor {
     })
   }
 
-  /** The type of its elements. */
-  #elements(): string {
+  /** @internal The type of its elements. */
+  elementType(): string {
     const { fault, dense } = this
     if (fault !== null) throw fault
     if (dense !== null) return dense

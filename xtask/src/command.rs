@@ -97,3 +97,10 @@ impl Run {
         std::iter::once(name).chain(args).collect::<Vec<_>>().join(" ")
     }
 }
+
+/// Installs packages of Debian, where that is allowed.
+pub(crate) fn install(packages: &[&str]) -> bool {
+    let install =
+        || program("apt-get").args(["install", "--yes", "--no-install-recommends"]).args(packages);
+    install().succeeds() || (program("apt-get").args(["update"]).succeeds() && install().succeeds())
+}

@@ -1,6 +1,6 @@
 //! The crate for GPUs, on whatever adapter there is: a driver that is a processor does where there is no graphics card.
 
-use crate::command::{Outcome, cargo, program, target};
+use crate::command::{Outcome, cargo, install, program, target};
 use crate::interop;
 use std::path::Path;
 
@@ -9,7 +9,7 @@ const PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
 
 /// `cargo xtask gpu`.
 pub(crate) fn gpu(_args: &[String]) -> Outcome {
-    if cfg!(target_os = "linux") && !has_driver() && !install() {
+    if cfg!(target_os = "linux") && !has_driver() && !install(&PACKAGES) {
         eprintln!(
             "\n!!! SKIPPED: the GPU, for there is no driver for Vulkan, and Debian's package `{}` cannot be installed. \
              Nothing was found out about it.\n",
@@ -40,11 +40,4 @@ fn has_driver() -> bool {
     let has_any =
         |folder: &&str| Path::new(folder).read_dir().is_ok_and(|mut d| d.next().is_some());
     std::env::var_os("VK_DRIVER_FILES").is_some() || folders.iter().any(has_any)
-}
-
-/// Installs a driver, where that is allowed.
-fn install() -> bool {
-    let install =
-        || program("apt-get").args(["install", "--yes", "--no-install-recommends"]).args(PACKAGES);
-    install().succeeds() || (program("apt-get").args(["update"]).succeeds() && install().succeeds())
 }

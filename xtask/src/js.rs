@@ -1,11 +1,15 @@
 //! The JavaScript package: the module of WebAssembly and the TypeScript around it, built and tested.
 
-use crate::command::{Outcome, program, root, target};
+use crate::command::{self, Outcome, program, root, target};
 use crate::wasm;
 use std::path::Path;
 
 /// The oldest Node that the package is for: major and minor version.
 const NODE: [u32; 2] = [20, 6];
+
+/// Where a browser is that the page is tested in: what `js/tests/viewer.test.ts` looks for.
+const CHROMIUM: [&str; 3] =
+    ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
 /// `cargo xtask js`: arguments name the tests to run, as the files in `js/tests` are named.
 pub(crate) fn js(args: &[String]) -> Outcome {
@@ -29,8 +33,16 @@ pub(crate) fn js(args: &[String]) -> Outcome {
     };
     let folder = root().join("js");
     install(&folder)?;
+    // Without it the tests of the page say that they are skipped.
+    if !CHROMIUM.iter().any(|path| Path::new(path).exists()) {
+        let _ = command::install(&["chromium"]);
+    }
     let node = |arguments: &[&str]| program("node").args(arguments).within(&folder);
     node(&["build.mjs"]).args([module]).run()?;
+    // Where `holdall view` finds it from what cargo builds.
+    let page = target().join("viewer");
+    std::fs::create_dir_all(&page).map_err(|e| format!("{}: {e}", page.display()))?;
+    program("cp").args(["-r", "dist/viewer/."]).args([&page]).within(&folder).run()?;
     let built = folder.join("build");
     if built.is_dir() {
         std::fs::remove_dir_all(&built).map_err(|e| format!("{}: {e}", built.display()))?;

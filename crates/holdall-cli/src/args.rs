@@ -68,6 +68,7 @@ pub(crate) enum Command {
     Fetch(crate::links::fetch::FetchArgs),
     #[cfg(feature = "quic")]
     Serve(crate::serve::ServeArgs),
+    View(crate::view::ViewArgs),
     /// List the formats this build reads and writes
     Formats,
     Rules(crate::rules::RulesArgs),

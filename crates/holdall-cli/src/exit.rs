@@ -42,6 +42,11 @@ holdall::error::rules! {
         "Binary data goes to a file or a pipe, not to a terminal."
         hint "name a file with `-o`, or pipe the output into another command";
 
+    /// There is nothing to show a file with.
+    pub(crate) NO_PAGE: NotFound "view/no-page"
+        "The viewer lies beside the command, in a folder `viewer`, or where `--page` says."
+        hint "`cargo xtask js` builds the viewer as the folder js/dist/viewer";
+
     /// An input of a model without a name, or with one where others have none.
     pub(crate) INPUT_NAME: Misuse "input/name"
         "Inputs of a model are given with names, or all without in the declared order.";

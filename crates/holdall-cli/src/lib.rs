@@ -36,6 +36,7 @@ mod serve;
 mod session;
 mod signals;
 mod verify;
+mod view;
 mod writing;
 
 pub use args::size;
@@ -98,6 +99,7 @@ fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
         #[cfg(feature = "quic")]
         Command::Serve(args) => serve::run(session, &args),
         Command::Salvage(args) => salvage::run(session, &args),
+        Command::View(args) => view::run(session, &args),
         Command::Formats => formats::run(session),
         Command::Rules(args) => rules::run(session, &args),
         Command::Completions(args) => completions::run(session, &args),

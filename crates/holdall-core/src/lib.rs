@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+pub mod diff;
 pub mod encode;
 pub mod formats;
 pub mod layout;

@@ -506,16 +506,6 @@ fn same_len(
     }
 }
 
-/// The glob that matches `text` and nothing else.
-pub(crate) fn escape(text: &str, out: &mut String) {
-    for c in text.chars() {
-        if matches!(c, '*' | '?' | '[' | '{' | '\\') {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,7 +25,6 @@ pub mod http;
 pub mod items;
 mod load;
 pub mod lock;
-pub mod number;
 mod open;
 mod rename;
 pub mod select;
@@ -42,8 +41,8 @@ mod writer;
 
 pub use executor::Pieces;
 pub use file::{File, Tensor};
+pub use holdall_core::layout::number::{ElementType, Number};
 pub use load::{LoadOptions, Loaded, LoadedMemory, LoadedTensor, Place};
-pub use number::{ElementType, Number};
 pub use open::{Check, Faults, Io, Open, OpenOptions, fetch_ends, format_of, open, read_layouts};
 pub use shards::{is_model_folder, part_name};
 pub use sink::{Durability, FileSink, Sink, StreamSink};

@@ -2,7 +2,6 @@
 
 use crate::error::{UNKNOWN_LAYOUT, WRONG_LAYOUT};
 use crate::file::Tensor;
-use crate::number::ElementType;
 use holdall_core::error::Shown as _;
 #[cfg(feature = "carton")]
 use holdall_core::formats::carton;
@@ -10,6 +9,7 @@ use holdall_core::layout::Computed;
 use holdall_core::layout::blocks::Blocks;
 use holdall_core::layout::dense::{Dense, row_range};
 use holdall_core::layout::described::{Described, Description};
+use holdall_core::layout::number::ElementType;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};
 use holdall_core::layout::strided;

@@ -10,6 +10,7 @@ use crate::repack::{SparseForms, attributes_of_elements, is_sparse};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::cast::{FloatType, Overflow};
+use holdall_core::layout::number::ElementType;
 use holdall_core::{
     Attributes, DType, Encode, Error, Layout, LogicalType, Remedy, Result, TensorSpec, Value,
     Warning,
@@ -17,7 +18,6 @@ use holdall_core::{
 use holdall_io::Work;
 use holdall_io::error::{CANNOT_HOLD, SHARDS_PLACE};
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
-use holdall_io::number::ElementType;
 use holdall_io::select::{Cast, CastCount, Casts, Rename, Select};
 use holdall_io::sink::{FileSink, Sink, StreamSink};
 use holdall_io::{File, Tensor};

@@ -7,6 +7,7 @@ use holdall_core::layout::blocks::{Blocks, can_quantize};
 use holdall_core::layout::cast::FloatType;
 use holdall_core::layout::dense::Dense;
 use holdall_core::layout::errors_of;
+use holdall_core::layout::number::{Class, ElementType};
 use holdall_core::layout::quantized::Grouping;
 use holdall_core::layout::sparse::{Coo, Csr};
 use holdall_core::model::block::{BLOCK_TYPES, BlockType};
@@ -15,7 +16,6 @@ use holdall_core::{
 };
 use holdall_io::error::{FORM_RULE, NOT_FORMED};
 use holdall_io::items::{Feed, Item, Keep};
-use holdall_io::number::{Class, ElementType};
 use holdall_io::select::{ByName, Glob};
 use holdall_io::{File, Tensor};
 use std::fmt;

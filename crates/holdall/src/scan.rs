@@ -9,11 +9,11 @@ use holdall_core::codec::zstd::{FRAME_LEN, SeekTable, check_decoded_len};
 use holdall_core::layout::Computed;
 use holdall_core::layout::dense::Dense;
 use holdall_core::layout::described::Described;
+use holdall_core::layout::number::ElementType;
 use holdall_core::read::Access;
 use holdall_core::{ByteOrder, Component, DType, Encoding, Result};
 use holdall_io::Tensor;
 use holdall_io::executor::{Pieces, checked_algorithm, frames_range, table_of};
-use holdall_io::number::ElementType;
 use std::ops::Range;
 use std::sync::Arc;
 

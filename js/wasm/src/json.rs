@@ -1,10 +1,10 @@
 //! What the host is told as JSON.
 
+use crate::view::{dense_type, name_of};
 use holdall_core::error::Detail;
+use holdall_core::layout::number::Number;
 use holdall_core::model::Attributes;
-use holdall_core::{
-    ByteOrder, Component, Error, Format, Layout, Limits, LogicalType, TensorInfo, Value, Warning,
-};
+use holdall_core::{ByteOrder, Component, Error, Format, Limits, TensorInfo, Value, Warning};
 use holdall_json::write_string;
 use std::fmt::Write as _;
 
@@ -18,6 +18,23 @@ holdall_core::error::rules! {
 
 /// The largest integer below which every integer is a double.
 const SAFE: i128 = (1 << 53) - 1;
+
+/// Appends a float; what JSON cannot say is an object.
+pub(crate) fn maybe_float(x: Option<f64>, out: &mut String) {
+    match x {
+        Some(x) => Value::Float(x).write_json(out),
+        None => out.push_str("null"),
+    }
+}
+
+/// Appends an element; a complex one is a list of its two parts.
+pub(crate) fn maybe_number(n: Option<Number>, out: &mut String) {
+    match n {
+        Some(Number::Integer(n)) => integer(n, out),
+        Some(Number::Complex(re, im)) => list([re, im], out, |x, out| maybe_float(Some(x), out)),
+        other => maybe_float(other.map(Number::to_f64), out),
+    }
+}
 
 /// Appends an integer, as text in an object where a double cannot hold it.
 pub(crate) fn integer(n: impl Into<i128>, out: &mut String) {
@@ -172,7 +189,7 @@ pub(crate) fn tensor(info: &TensorInfo) -> String {
             list(info.components(), out, |c, out| out.push_str(&component(&c)));
         })
         .with("dense", |out| match dense_type(info) {
-            Some(name) => write_string(&name, out),
+            Some(of) => write_string(&name_of(&of), out),
             None => out.push_str("null"),
         });
     match info.fault() {
@@ -180,23 +197,6 @@ pub(crate) fn tensor(info: &TensorInfo) -> String {
         None => object,
     }
     .finish()
-}
-
-/// The type of the elements of its dense form: that of the storage, and the logical one where there is one.
-fn dense_type(info: &TensorInfo) -> Option<String> {
-    match info.layout() {
-        layout if layout.is_computed() => Some("f32".to_owned()),
-        Layout::Records | Layout::Blob | Layout::Other(_) => None,
-        _ => Some(element_type(info.dtype()?.as_str(), info.logical_type().as_ref())),
-    }
-}
-
-/// `u8 f8_e5m2`, `f32`.
-fn element_type(dtype: &str, logical: Option<&LogicalType>) -> String {
-    match logical {
-        Some(logical) => format!("{dtype} {logical}"),
-        None => dtype.to_owned(),
-    }
 }
 
 fn component(c: &Component) -> String {
@@ -229,7 +229,7 @@ fn pair(key: &str, out: &mut String, write: impl FnOnce(&mut String)) {
 }
 
 /// A value. What JSON has no form for is an object with one key that starts with `$`, and so is every map.
-fn value(of: &Value, out: &mut String) {
+pub(crate) fn value(of: &Value, out: &mut String) {
     match of {
         Value::Integer(n) => integer(*n, out),
         Value::Array(items) => list(items, out, value),

@@ -5,17 +5,21 @@
 //! hold is `{"$int": "…"}`. There is no I/O: where bytes of the file are wanted the answer says which.
 
 mod check;
+mod diff;
 mod file;
 mod json;
 mod read;
 mod records;
 mod schema;
+mod stats;
 mod view;
 mod write;
 
+use diff::Differ;
 use file::File;
 use holdall_core::{Bytes, Error, Limits, Remedy, formats};
 use read::Reads;
+use stats::Pass;
 use std::cell::RefCell;
 use write::Writer;
 
@@ -30,6 +34,10 @@ struct State {
     /// Decoded components of the tensor that is looked at next.
     held: view::Held,
     writer: Option<Writer>,
+    /// The file that another one is compared with.
+    aside: Option<File>,
+    differ: Option<Differ>,
+    pass: Option<Pass>,
 }
 
 thread_local! {
@@ -86,6 +94,14 @@ impl State {
 
     fn writer(&mut self) -> Result<&mut Writer, Error> {
         self.writer.as_mut().ok_or_else(|| json::CALL.broken("no file is being written"))
+    }
+
+    fn pass(&mut self) -> Result<&mut Pass, Error> {
+        self.pass.as_mut().ok_or_else(|| json::CALL.broken("no values are gone through"))
+    }
+
+    fn differ(&mut self) -> Result<&mut Differ, Error> {
+        self.differ.as_mut().ok_or_else(|| json::CALL.broken("nothing is compared"))
     }
 
     fn file_mut(&mut self) -> Result<&mut File, Error> {
@@ -265,6 +281,147 @@ pub extern "C" fn dense(at: u32) -> u32 {
     call(|state| {
         let held = std::mem::take(&mut state.held);
         view::dense(state.file()?.info(at)?, &held, &state.limits)
+    })
+}
+
+/// Which bytes of the data of a tensor have elements `start..end`: see [`diff::range`].
+#[unsafe(no_mangle)]
+pub extern "C" fn element_range(at: u32, start: u64, end: u64) -> u32 {
+    call(|state| Ok(diff::range(&state.file()?.info(at)?, start, end)))
+}
+
+/// The input is whole blocks of a tensor; the answer, their elements as `f32`.
+#[unsafe(no_mangle)]
+pub extern "C" fn blocks(at: u32) -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        view::blocks(&state.file()?.info(at)?, bytes)
+    })
+}
+
+/// Tensors alike, put together.
+#[unsafe(no_mangle)]
+pub extern "C" fn groups() -> u32 {
+    call(|state| Ok(diff::groups(state.file()?.index()?)))
+}
+
+/// The stored values of a sparse tensor whose components are held: see [`stats::stored`].
+#[unsafe(no_mangle)]
+pub extern "C" fn stored_values(at: u32) -> u32 {
+    call(|state| {
+        let held = std::mem::take(&mut state.held);
+        let info = state.file()?.info(at)?;
+        stats::stored(&info, &held, &state.limits).map_err(|e| e.in_tensor(info.name()))
+    })
+}
+
+/// Begins to go through elements of the type whose name is the input.
+#[unsafe(no_mangle)]
+pub extern "C" fn stats_begin(bins: u32) -> u32 {
+    call(|state| {
+        state.pass = Some(Pass::begin(&state.take(), bins)?);
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// The input is the next elements.
+#[unsafe(no_mangle)]
+pub extern "C" fn stats_take() -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.pass()?.take(&bytes)
+    })
+}
+
+/// Ends the first pass: see [`Pass::turn`].
+#[unsafe(no_mangle)]
+pub extern "C" fn stats_turn(zeros: u64) -> u32 {
+    call(|state| Ok(state.pass()?.turn(zeros)))
+}
+
+/// What the elements are like.
+#[unsafe(no_mangle)]
+pub extern "C" fn stats_finish() -> u32 {
+    call(|state| match state.pass.take() {
+        Some(pass) => Ok(pass.finish()),
+        None => Err(json::CALL.broken("no values are gone through")),
+    })
+}
+
+/// Sets the open file aside, to be compared with the next.
+#[unsafe(no_mangle)]
+pub extern "C" fn set_aside() -> u32 {
+    call(|state| {
+        state.aside = state.file.take();
+        Ok(Answer::NOTHING)
+    })
+}
+
+/// Begins to compare the file that was set aside with the open one: how many tensors are in both.
+#[unsafe(no_mangle)]
+pub extern "C" fn diff_begin(rtol: f64, atol: f64) -> u32 {
+    call(|state| {
+        let Some(aside) = &state.aside else {
+            return Err(json::CALL.broken("no file was set aside"));
+        };
+        let differ = Differ::begin(aside.index()?, state.file()?.index()?, rtol, atol);
+        let len = differ.len();
+        state.differ = Some(differ);
+        Ok(len)
+    })
+}
+
+/// What is to be compared of a pair: see [`Differ::pair`].
+#[unsafe(no_mangle)]
+pub extern "C" fn diff_pair(at: u32) -> u32 {
+    call(|state| state.differ()?.pair(at))
+}
+
+/// The values of a pair cannot be compared.
+#[unsafe(no_mangle)]
+pub extern "C" fn diff_incomparable(at: u32) -> u32 {
+    call(|state| state.differ()?.incomparable(at))
+}
+
+/// The components of a pair: see [`Differ::components`].
+#[unsafe(no_mangle)]
+pub extern "C" fn diff_components(at: u32) -> u32 {
+    call(|state| state.differ()?.components(at))
+}
+
+/// All components of a pair were compared: see [`Differ::components_end`].
+#[unsafe(no_mangle)]
+pub extern "C" fn diff_components_end(at: u32) -> u32 {
+    call(|state| state.differ()?.components_end(at))
+}
+
+/// Begins to compare elements: see [`Differ::values`].
+#[unsafe(no_mangle)]
+pub extern "C" fn diff_values(at: u32, component: u32) -> u32 {
+    call(|state| state.differ()?.values(at, component))
+}
+
+/// The input is the next `count` elements of both, those of the first `len` bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn diff_push(len: usize, count: u64) -> u32 {
+    call(|state| {
+        let bytes = state.take();
+        state.differ()?.push(&bytes, len, count)
+    })
+}
+
+/// All elements were compared.
+#[unsafe(no_mangle)]
+pub extern "C" fn diff_values_end() -> u32 {
+    call(|state| state.differ()?.values_end())
+}
+
+/// What differs.
+#[unsafe(no_mangle)]
+pub extern "C" fn diff_finish() -> u32 {
+    call(|state| match state.differ.take() {
+        Some(differ) => Ok(differ.finish()),
+        None => Err(json::CALL.broken("nothing is compared")),
     })
 }
 

@@ -5,6 +5,7 @@ use crate::json::CALL;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::blocks::Blocks;
 use holdall_core::layout::dense::Dense;
+use holdall_core::layout::number::ElementType;
 use holdall_core::layout::quantized::Quantized;
 use holdall_core::layout::sparse::{Coo, Csr};
 use holdall_core::layout::{Computed as _, float, strided};
@@ -47,17 +48,50 @@ fn of_layout(info: &TensorInfo, held: &Held, limits: &Limits) -> Result<Dense, E
     }
 }
 
-/// Elements of a type as `f32` or `f64`.
-pub(crate) fn numbers(input: &[u8], name_len: usize, wide: bool) -> Result<Answer, Error> {
-    let (name, bytes) = input.split_at(name_len.min(input.len()));
+/// The type of the elements of its dense form.
+pub(crate) fn dense_type(info: &TensorInfo) -> Option<ElementType> {
+    match info.layout() {
+        layout if layout.is_computed() => Some(ElementType::new(DType::F32, None)),
+        Layout::Records | Layout::Blob | Layout::Other(_) => None,
+        _ => Some(ElementType::new(info.dtype()?, info.logical_type())),
+    }
+}
+
+/// `u8 f8_e5m2`, `f32`: its storage, and what it means where that is more.
+pub(crate) fn name_of(of: &ElementType) -> String {
+    match &of.logical_type {
+        Some(logical) => format!("{} {logical}", of.dtype.as_str()),
+        None => of.dtype.as_str().to_owned(),
+    }
+}
+
+/// The type of that name.
+pub(crate) fn element_type(name: &[u8]) -> Result<ElementType, Error> {
     let name = std::str::from_utf8(name).unwrap_or_default();
     let (dtype, logical) = match name.split_once(' ') {
         Some((dtype, logical)) => (dtype, Some(LogicalType::from_name(logical))),
         None => (name, None),
     };
-    let Some(dtype) = DType::from_name(dtype) else {
-        return Err(CALL.broken(format!("there is no element type `{}`", name.shown())));
+    let dtype = DType::from_name(dtype);
+    let of = dtype.map(|dtype| ElementType::new(dtype, logical));
+    of.ok_or_else(|| CALL.broken(format!("there is no element type `{}`", name.shown())))
+}
+
+/// Whole blocks of a tensor as `f32`.
+pub(crate) fn blocks(info: &TensorInfo, bytes: Bytes) -> Result<Answer, Error> {
+    let Layout::Blocks(of) = info.layout() else {
+        return Err(CALL.broken("the tensor has no blocks"));
     };
+    let count = bytes.len() as u64 / of.bytes * of.elements;
+    let made = Blocks::new(of, &[count], bytes).and_then(|blocks| blocks.dequantize());
+    let made = made.map_err(|e| e.in_tensor(info.name()))?;
+    Ok(Answer::Done(made.iter().flat_map(|x| x.to_le_bytes()).collect()))
+}
+
+/// Elements of a type as `f32` or `f64`.
+pub(crate) fn numbers(input: &[u8], name_len: usize, wide: bool) -> Result<Answer, Error> {
+    let (name, bytes) = input.split_at(name_len.min(input.len()));
+    let ElementType { dtype, logical_type: logical, .. } = element_type(name)?;
     let mut out = Vec::new();
     match wide {
         true => float::decode_f64(dtype, logical.as_ref(), bytes, |chunk| {

@@ -9,9 +9,11 @@ pub mod cast;
 pub mod dense;
 pub mod described;
 pub mod float;
+pub mod number;
 pub mod quantized;
 pub mod records;
 pub mod sparse;
+pub mod stats;
 pub mod strided;
 
 use crate::error::Result;

@@ -5,6 +5,7 @@ pub mod block;
 pub mod builder;
 mod digest;
 mod dtype;
+pub mod group;
 mod index;
 mod interner;
 pub(crate) mod names;

@@ -1,14 +1,13 @@
 //! The work of comparing values: small pairs of tensors whole, big ones in pieces, on all threads.
 
-use super::structure::{Pair, family};
-use super::values::{Compare, Scratch, Side, Tally, unravel};
 use super::{ComponentDiff, DiffOptions, TensorDiff};
 use crate::scan::{Elements, check_digests, step};
+use holdall_core::diff::{Compare, Scratch, Side, Tally, family, is_comparable, unravel};
 use holdall_core::layout::ELEMENT_SIZE;
+use holdall_core::layout::number::ElementType;
 use holdall_core::{Component, Error, ErrorKind, Layout, Result, Role};
 use holdall_io::Tensor;
 use holdall_io::executor::Pieces;
-use holdall_io::number::ElementType;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -16,6 +15,20 @@ use std::sync::{Mutex, PoisonError};
 const SMALL: u64 = 4 << 20;
 /// Small pairs in one job.
 const MAX_BATCH: usize = 256;
+
+/// Two tensors of one name, and what differs between them so far.
+pub(super) struct Pair {
+    pub(super) a: Tensor,
+    pub(super) b: Tensor,
+    pub(super) diff: TensorDiff,
+}
+
+impl Pair {
+    /// Why one of them cannot be read.
+    fn fault(&self) -> Option<Error> {
+        [&self.a, &self.b].into_iter().find_map(|tensor| tensor.sound().err())
+    }
+}
 
 /// What a thread keeps between jobs.
 #[derive(Default)]
@@ -64,25 +77,14 @@ pub(super) fn compare(pairs: &[Pair], options: &DiffOptions) -> Result<Vec<Tenso
     for big in context.big {
         let pair = &pairs[big.pair];
         let tally = big.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let values = tally.finish(|at| unravel(pair.a.shape(), at));
-        let found = TensorDiff { values, ..pair.diff.clone() };
-        if is_change(&found) {
+        let mut found = pair.diff.clone();
+        found.values = tally.finish(|at| unravel(pair.a.shape(), at));
+        if found.is_change() {
             changed.push((big.pair, found));
         }
     }
     changed.sort_by_key(|(pair, _)| *pair);
     Ok(changed.into_iter().map(|(_, diff)| diff).collect())
-}
-
-/// Whether there is anything to tell.
-fn is_change(diff: &TensorDiff) -> bool {
-    diff.types.is_some()
-        || diff.shapes.is_some()
-        || diff.layouts.is_some()
-        || !diff.attributes.is_empty()
-        || !diff.components.is_empty()
-        || diff.values.is_some()
-        || diff.incomparable.is_some()
 }
 
 impl Context<'_> {
@@ -187,11 +189,7 @@ impl Context<'_> {
     }
 
     fn comparison<'p>(&self, pair: &'p Pair, a: &'p Elements, b: &'p Elements) -> Compare<'p> {
-        Compare {
-            a: Side { tensor: &pair.a, of: &a.of },
-            b: Side { tensor: &pair.b, of: &b.of },
-            tolerance: self.options.tolerance,
-        }
+        Compare { a: side(&pair.a, a), b: side(&pair.b, b), tolerance: self.options.tolerance }
     }
 
     /// Compares the values of a pair from start to end.
@@ -207,7 +205,7 @@ impl Context<'_> {
                 Err(e) => return Err(e),
             }
         }
-        if is_change(&found) {
+        if found.is_change() {
             self.changed.lock().unwrap_or_else(PoisonError::into_inner).push((at, found));
         }
         Ok(())
@@ -281,7 +279,7 @@ impl Context<'_> {
             // Of an unknown type there may be more on one side: that is a difference.
             let types = (Some(x.of.clone()), Some(y.of.clone()));
             let lens = (x.len(), y.len());
-            found.components.push(ComponentDiff { role: Role::Data, types, lens, values: None });
+            found.components.push(ComponentDiff::new(Role::Data, types, lens));
         }
         found.values = self.through(kept, pair, &x, &y)?.finish(by_place);
         Ok(())
@@ -293,12 +291,9 @@ impl Context<'_> {
         let type_of = |c: &Component| ElementType::new(c.dtype, c.logical_type.clone());
         for c in pair.a.components() {
             let other = pair.b.component(&c.role);
-            let mut diff = ComponentDiff {
-                role: c.role.clone(),
-                types: (Some(type_of(&c)), other.as_ref().map(type_of)),
-                lens: (c.decoded_len, other.as_ref().and_then(|c| c.decoded_len)),
-                values: None,
-            };
+            let types = (Some(type_of(&c)), other.as_ref().map(type_of));
+            let lens = (c.decoded_len, other.as_ref().and_then(|c| c.decoded_len));
+            let mut diff = ComponentDiff::new(c.role.clone(), types, lens);
             if let Some(other) = other {
                 // A length that only decoding tells is no other length.
                 let lens = (decoded_len(&pair.a, &c)?, decoded_len(&pair.b, &other)?);
@@ -310,15 +305,14 @@ impl Context<'_> {
                     diff.values = tally.finish(|at| vec![at]);
                 }
             }
-            let same = diff.types.0 == diff.types.1 && diff.lens.0 == diff.lens.1;
-            if !same || diff.values.is_some() {
+            if diff.is_change() {
                 out.push(diff);
             }
         }
         for c in pair.b.components() {
             if pair.a.component(&c.role).is_none() {
                 let (types, lens) = ((None, Some(type_of(&c))), (None, c.decoded_len));
-                out.push(ComponentDiff { role: c.role, types, lens, values: None });
+                out.push(ComponentDiff::new(c.role, types, lens));
             }
         }
         Ok(out)
@@ -367,10 +361,9 @@ fn count(bytes: &[u8], of: &ElementType) -> u64 {
     bytes.len() as u64 * 8 / of.bits()
 }
 
-/// Whether elements of these types stand for each other one by one: those of an unknown type only for
-/// those of the same.
-fn is_comparable(a: &ElementType, b: &ElementType) -> bool {
-    a == b || (a.is_known() && b.is_known())
+/// What is compared of a tensor.
+fn side<'a>(tensor: &'a Tensor, elements: &'a Elements) -> Side<'a> {
+    Side { source: tensor.file().name(), tensor: tensor.name(), of: &elements.of }
 }
 
 /// Bytes that a component decodes to, found out by decoding it where nothing else tells.

@@ -9,8 +9,8 @@ mod package;
 mod reports;
 
 use holdall_core::error::Detail;
+use holdall_core::layout::number::Number;
 use holdall_core::{Attributes, Digest, Error, Remedy, Role, TensorInfo, Value, Warning};
-use holdall_io::number::Number;
 use holdall_json::write_string;
 use std::borrow::Cow;
 

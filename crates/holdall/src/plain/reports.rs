@@ -8,8 +8,8 @@ use crate::records::{BuildReport, MigrationPlan, PlanStep};
 use crate::stats::{Histogram, Measure, Stats};
 use crate::verify::{Unverified, VerifyReport};
 use crate::{ConvertReport, Diff, EditReport, File, Reformed, SalvageReport};
+use holdall_core::layout::number::ElementType;
 use holdall_core::{Component, ComponentSpec, Format, Layout, TensorSpec};
-use holdall_io::number::ElementType;
 use std::borrow::Cow;
 
 impl ToPlain for Layout {

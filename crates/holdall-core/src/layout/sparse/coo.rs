@@ -186,6 +186,14 @@ impl Coo {
         values.enumerate().map(|(number, value)| CooEntry { tensor: self, number, value })
     }
 
+    /// The number of each stored element among all of them, row by row.
+    pub fn places(&self) -> impl Iterator<Item = u64> {
+        self.entries().map(|e| {
+            let both = e.coords().zip(&self.shape);
+            both.fold(0u64, |at, (c, &size)| at.wrapping_mul(size).wrapping_add(c))
+        })
+    }
+
     /// The tensor with its zeros; values of one place are summed.
     ///
     /// # Errors

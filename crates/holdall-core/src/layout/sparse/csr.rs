@@ -201,6 +201,12 @@ impl Csr {
         (0u64..).zip(lens).flat_map(|(row, len)| (0..len).map(move |_| row))
     }
 
+    /// The number of each stored element among all of them, row by row.
+    pub fn places(&self) -> impl Iterator<Item = u64> {
+        let columns = self.shape()[1];
+        self.entries().map(move |e| e.row.wrapping_mul(columns).wrapping_add(e.column))
+    }
+
     /// The matrix with its zeros; values of one place are summed.
     ///
     /// # Errors

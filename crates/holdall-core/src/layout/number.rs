@@ -1,7 +1,8 @@
 //! Elements of any dtype as numbers.
 
-use holdall_core::layout::float::decode_f64;
-use holdall_core::{DType, LogicalType, Result};
+use super::float::decode_f64;
+use crate::error::Result;
+use crate::model::{DType, LogicalType};
 use std::fmt;
 
 /// One element, or something computed from elements, without loss.

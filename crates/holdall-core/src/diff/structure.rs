@@ -1,57 +1,46 @@
 //! What differs before a value is read: names, types, shapes, layouts, attributes.
 
 use super::{AttributeDiff, Diff, TensorDiff};
-use holdall_core::{Attributes, Error, Layout, Result, TensorInfo, Value};
-use holdall_io::number::ElementType;
-use holdall_io::select::Select;
-use holdall_io::{File, Tensor};
-use std::collections::HashMap;
+use crate::error::hash::HashMap;
+use crate::layout::number::ElementType;
+use crate::model::{Attributes, Index, Layout, TensorInfo, Value};
 
 /// Two tensors of one name, and what differs between them so far.
-pub(super) struct Pair {
-    pub(super) a: Tensor,
-    pub(super) b: Tensor,
-    pub(super) diff: TensorDiff,
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Pair {
+    /// That of `a`.
+    pub a: TensorInfo,
+    /// That of `b`.
+    pub b: TensorInfo,
+    /// All but their values.
+    pub diff: TensorDiff,
 }
 
-impl Pair {
-    /// Why one of them cannot be read.
-    pub(super) fn fault(&self) -> Option<Error> {
-        [&self.a, &self.b].into_iter().find_map(|tensor| tensor.sound().err())
-    }
-}
-
-/// Compares all but the values.
-pub(super) fn compare(a: &File, b: &File, select: &Select) -> Result<(Diff, Vec<Pair>)> {
-    let mut out = Diff::default();
+/// Compares all but the values, of tensors whose names `takes` says yes to.
+pub fn compare(a: &Index, b: &Index, takes: impl Fn(&str) -> bool) -> (Diff, Vec<Pair>) {
+    let only_in = |index: &Index, other: &Index| {
+        let missing = |t: &TensorInfo| takes(t.name()) && other.position(t.name()).is_none();
+        index.tensors().filter(missing).collect()
+    };
+    let mut out = Diff {
+        removed: only_in(a, b),
+        added: only_in(b, a),
+        attributes: attributes(a.attributes(), b.attributes()),
+        ..Diff::default()
+    };
     let mut pairs = Vec::new();
-    let chosen = |f: &File| f.tensors().filter(|t| select.takes(t.name())).collect::<Vec<_>>();
-    let (of_a, of_b) = (chosen(a), chosen(b));
-    if of_a.is_empty() && of_b.is_empty() {
-        // Says what was looked for in vain, if anything was.
-        select.of(a)?;
+    for a in a.tensors().filter(|t| takes(t.name())) {
+        let Some(b) = b.position(a.name()).and_then(|at| b.at(at)) else { continue };
+        let diff = tensors(&a, &b);
+        pairs.push(Pair { a, b, diff });
     }
-    out.added = only_in(&of_b, a);
-    out.removed = only_in(&of_a, b);
-    for a in of_a {
-        // Asked first, because it costs a search for the nearest name to be told there is none.
-        if b.index().position(a.name()).is_some() {
-            let b = b.tensor(a.name())?;
-            let diff = tensors(&a, &b);
-            pairs.push(Pair { a, b, diff });
-        }
-    }
-    out.attributes = attributes(a.attributes(), b.attributes());
-    Ok((out, pairs))
+    out.compared = pairs.len() as u64;
+    (out, pairs)
 }
 
-fn only_in(tensors: &[Tensor], other: &File) -> Vec<TensorInfo> {
-    let missing = |t: &&Tensor| other.index().position(t.name()).is_none();
-    tensors.iter().filter(missing).map(|t| t.info().clone()).collect()
-}
-
-fn tensors(a: &Tensor, b: &Tensor) -> TensorDiff {
-    let type_of = |t: &Tensor| t.dtype().map(|dtype| ElementType::new(dtype, t.logical_type()));
+fn tensors(a: &TensorInfo, b: &TensorInfo) -> TensorDiff {
+    let type_of = |t: &TensorInfo| t.dtype().map(|dtype| ElementType::new(dtype, t.logical_type()));
     // Of a layout that is not known, no component is the one that tells: the first may be another in
     // each file. Types are compared role by role.
     let by_role = matches!(a.layout(), Layout::Other(_)) && a.layout() == b.layout();
@@ -71,7 +60,7 @@ fn tensors(a: &Tensor, b: &Tensor) -> TensorDiff {
 }
 
 /// Layouts that mean the same are one.
-pub(super) fn family(layout: &Layout) -> &Layout {
+pub fn family(layout: &Layout) -> &Layout {
     match layout {
         Layout::PackedCsr => &Layout::SparseCsr,
         Layout::PackedCoo => &Layout::SparseCoo,

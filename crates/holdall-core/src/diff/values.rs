@@ -1,37 +1,46 @@
 //! Comparing elements.
 
 use super::{Differing, Tolerance, ValueDiff};
-use holdall_core::{Error, Result};
-use holdall_io::Tensor;
-use holdall_io::number::{Class, ElementType, Number};
+use crate::error::{Error, Result};
+use crate::layout::number::{Class, ElementType, Number};
 
 /// Elements that are decoded at a time: a multiple of 4, so that packed ones fill whole bytes.
 const BLOCK: u64 = 4096;
 
 /// How two runs of elements are compared.
-pub(super) struct Compare<'a> {
-    pub(super) a: Side<'a>,
-    pub(super) b: Side<'a>,
-    pub(super) tolerance: Option<Tolerance>,
+#[derive(Debug, Clone, Copy)]
+pub struct Compare<'a> {
+    /// The one side.
+    pub a: Side<'a>,
+    /// The other.
+    pub b: Side<'a>,
+    /// Without one, elements of one type agree when they are the same bits.
+    pub tolerance: Option<Tolerance>,
 }
 
 /// What is compared, for errors, and what its elements are.
-pub(super) struct Side<'a> {
-    pub(super) tensor: &'a Tensor,
-    pub(super) of: &'a ElementType,
+#[derive(Debug, Clone, Copy)]
+pub struct Side<'a> {
+    /// The name of the file.
+    pub source: &'a str,
+    /// The name of the tensor.
+    pub tensor: &'a str,
+    /// What its elements are.
+    pub of: &'a ElementType,
 }
 
 impl Side<'_> {
     #[cold]
     fn place(&self, e: Error) -> Error {
-        e.in_tensor(self.tensor.name()).in_source(self.tensor.file().name())
+        e.in_tensor(self.tensor).in_source(self.source)
     }
 }
 
 /// What was found so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tally {
-    pub(super) count: u64,
+pub struct Tally {
+    /// Elements that were compared.
+    pub count: u64,
     unequal: u64,
     differing: u64,
     max_abs: f64,
@@ -41,7 +50,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, other: Tally) {
+    /// Takes what was found of other elements of the same.
+    pub fn add(&mut self, other: Tally) {
         self.count += other.count;
         self.unequal += other.unequal;
         self.differing += other.differing;
@@ -54,7 +64,7 @@ impl Tally {
     }
 
     /// What was found. `index` tells the place of an element.
-    pub(super) fn report(self, index: impl FnOnce(u64) -> Vec<u64>) -> ValueDiff {
+    pub fn report(self, index: impl FnOnce(u64) -> Vec<u64>) -> ValueDiff {
         ValueDiff {
             count: self.count,
             unequal: self.unequal,
@@ -66,14 +76,14 @@ impl Tally {
     }
 
     /// The same, if anything is unequal.
-    pub(super) fn finish(self, index: impl FnOnce(u64) -> Vec<u64>) -> Option<ValueDiff> {
+    pub fn finish(self, index: impl FnOnce(u64) -> Vec<u64>) -> Option<ValueDiff> {
         (self.unequal > 0).then(|| self.report(index))
     }
 }
 
 /// Memory kept between calls.
-#[derive(Default)]
-pub(super) struct Scratch {
+#[derive(Debug, Default)]
+pub struct Scratch {
     real: (Vec<f64>, Vec<f64>),
     wide: (Vec<i128>, Vec<i128>),
     complex: (Vec<[f64; 2]>, Vec<[f64; 2]>),
@@ -136,7 +146,7 @@ impl Compare<'_> {
     ///
     /// # Errors
     /// `bool` bytes above 1 where they differ.
-    pub(super) fn elements(
+    pub fn elements(
         &self,
         start: u64,
         count: u64,
@@ -257,7 +267,7 @@ fn part<'b>(bytes: &'b [u8], of: &ElementType, from: u64, to: u64) -> &'b [u8] {
 }
 
 /// The place of an element in a tensor of `shape`, from its number in row-major order.
-pub(super) fn unravel(shape: &[u64], mut at: u64) -> Vec<u64> {
+pub fn unravel(shape: &[u64], mut at: u64) -> Vec<u64> {
     let mut out = vec![0; shape.len()];
     for (place, &size) in out.iter_mut().zip(shape).rev() {
         if let (Some(rest), Some(whole)) = (at.checked_rem(size), at.checked_div(size)) {
@@ -265,4 +275,10 @@ pub(super) fn unravel(shape: &[u64], mut at: u64) -> Vec<u64> {
         }
     }
     out
+}
+
+/// Whether elements of these types stand for each other one by one: those of an unknown type only for
+/// those of the same.
+pub fn is_comparable(a: &ElementType, b: &ElementType) -> bool {
+    a == b || (a.is_known() && b.is_known())
 }

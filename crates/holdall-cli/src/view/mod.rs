@@ -1,0 +1,109 @@
+//! `holdall view`.
+
+mod server;
+
+use crate::exit::{ARGUMENTS, Failure, NO_PAGE, Status};
+use crate::output::as_json;
+use crate::session::Session;
+use clap::Args;
+use holdall::fields;
+use server::Server;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Show a file in the browser: tensors, statistics, heat maps, records
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall view model.safetensors                    opens the browser
+  holdall view old.zt new.zt                        and compares
+  holdall view --no-open model.zt                   prints the address alone
+
+The page and these files are served on this computer alone, under an address that
+nobody can guess, until Ctrl-C. No other file can be had there.")]
+pub(crate) struct ViewArgs {
+    /// The file to show, and one that it is compared with
+    #[arg(required = true, num_args = 1..=2, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Print the address, and open no browser
+    #[arg(long)]
+    no_open: bool,
+
+    /// Listen on this port [default: any that is free]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+
+    /// The folder with the viewer, where it does not lie beside the command
+    #[arg(long, value_name = "FOLDER")]
+    page: Option<PathBuf>,
+}
+
+/// Serves the page and the files until the process is ended.
+pub(crate) fn run(session: &Session, args: &ViewArgs) -> Result<Status, Failure> {
+    for path in &args.files {
+        let about = std::fs::metadata(path)
+            .map_err(|e| holdall::error::io(e, "it cannot be read").in_source(path.display()))?;
+        if !about.is_file() {
+            let e = ARGUMENTS.broken("it is not a file; the viewer shows one file at a time");
+            return Err(e.in_source(path.display()).into());
+        }
+    }
+    let page = page(args.page.as_deref())?;
+    let server = Server::new(&page, &args.files, args.port).map_err(failed)?;
+    let address = server.address();
+    match session.json() {
+        true => writeln!(session.out(), "{}", as_json(&fields!(address: &address)))?,
+        false => writeln!(session.out(), "{address}")?,
+    }
+    session.finish()?;
+    if !args.no_open {
+        session.note("Ctrl-C ends it.");
+        open(&address);
+    }
+    server.serve().map_err(failed)?;
+    Ok(Status::Fine)
+}
+
+fn failed(e: std::io::Error) -> Failure {
+    holdall::error::io(e, "the page cannot be served").into()
+}
+
+/// The folder that has the viewer: the one that was named, or the one that lies beside the command.
+fn page(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(folder) = named {
+        return match is_page(folder) {
+            true => Ok(folder.to_owned()),
+            false => {
+                let e = NO_PAGE.broken("there is no viewer in it");
+                Err(e.in_source(folder.display()).into())
+            }
+        };
+    }
+    let program = std::env::current_exe().ok();
+    let beside = program.as_deref().and_then(Path::parent).map(|bin| {
+        [bin.join("viewer"), bin.join("../share/holdall/viewer"), bin.join("../viewer")]
+    });
+    let found = beside.into_iter().flatten().find(|folder| is_page(folder));
+    found.ok_or_else(|| NO_PAGE.broken("it is not beside the command").into())
+}
+
+fn is_page(folder: &Path) -> bool {
+    server::PAGE.iter().all(|(name, _)| folder.join(name).is_file())
+}
+
+/// Opens the browser. Where there is none, the address was printed.
+fn open(address: &str) {
+    let program = match () {
+        () if cfg!(target_os = "macos") => "open",
+        () if cfg!(windows) => "explorer",
+        () => "xdg-open",
+    };
+    let mut command = Command::new(program);
+    command.arg(address);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Ok(mut child) = command.spawn() {
+        // So that it does not stay a zombie.
+        std::thread::spawn(move || child.wait());
+    }
+}

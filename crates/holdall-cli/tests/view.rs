@@ -1,0 +1,164 @@
+//! `holdall view`: what its server hands out, and to whom.
+
+mod command;
+
+use command::{command, holdall};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+/// A server that is ended with the test.
+struct Served {
+    child: Child,
+    /// `127.0.0.1:PORT`
+    host: String,
+    /// What follows it, without what comes behind `#`.
+    page: String,
+    fragment: String,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A folder with a page in it that is none.
+fn page(folder: &Path) -> String {
+    let page = folder.join("page");
+    std::fs::create_dir(&page).unwrap();
+    for name in ["open.html", "viewer.css", "viewer.js", "core.js"] {
+        std::fs::write(page.join(name), format!("this is {name}")).unwrap();
+    }
+    page.to_str().unwrap().to_owned()
+}
+
+fn serve(args: &[&str]) -> Served {
+    let mut child =
+        command([&["view", "--no-open"], args].concat()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (address, fragment) = line.trim_end().split_once('#').unwrap();
+    let (host, page) = address.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    Served { child, host: host.to_owned(), page: format!("/{page}"), fragment: fragment.to_owned() }
+}
+
+impl Served {
+    /// The head and the body of an answer.
+    fn ask(&self, method: &str, path: &str, fields: &str) -> (String, Vec<u8>) {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let host = if fields.contains("Host:") {
+            String::new()
+        } else {
+            format!("Host: {}\r\n", self.host)
+        };
+        // A server that hangs up in the middle answers nothing.
+        let _ =
+            write!(stream, "{method} {path} HTTP/1.1\r\n{host}{fields}Connection: close\r\n\r\n");
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        match answer.windows(4).position(|w| w == b"\r\n\r\n") {
+            Some(end) => {
+                (String::from_utf8(answer[..end].to_vec()).unwrap(), answer[end + 4..].to_vec())
+            }
+            None => (String::new(), answer),
+        }
+    }
+
+    fn status(&self, method: &str, path: &str, fields: &str) -> String {
+        let (head, _) = self.ask(method, path, fields);
+        head.split(' ').nth(1).unwrap_or_default().to_owned()
+    }
+}
+
+#[test]
+fn the_page_and_the_file_are_there_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = page(folder.path());
+    let file = folder.path().join("a file.bin");
+    let bytes: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
+    std::fs::write(&file, &bytes).unwrap();
+    std::fs::write(folder.path().join("secret"), "secret").unwrap();
+    let served = serve(&["--page", &page, file.to_str().unwrap()]);
+    assert!(served.host.starts_with("127.0.0.1:"), "{}", served.host);
+    let (head, body) = served.ask("GET", &served.page, "");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(head.contains("connect-src 'self'") && head.contains("nosniff"), "{head}");
+    assert_eq!(body, b"this is open.html");
+    let token = served.page.strip_suffix("/open.html").unwrap().to_owned();
+    assert_eq!(token.len(), 33);
+    assert_eq!(served.fragment, format!("url={token}/0/a%2520file.bin"));
+    let path = format!("{token}/0/a%20file.bin");
+
+    let (head, body) = served.ask("GET", &path, "");
+    assert!(head.contains("Content-Length: 200000\r\n"), "{head}");
+    assert_eq!(body, bytes);
+    let tag = head.lines().find_map(|l| l.strip_prefix("ETag: ")).unwrap();
+    let (head, body) = served.ask("GET", &path, "Range: bytes=10-19\r\n");
+    assert!(head.starts_with("HTTP/1.1 206") && head.contains("Content-Range: bytes 10-19/200000"));
+    assert_eq!(body, &bytes[10..20]);
+    let (head, body) = served.ask("GET", &path, "Range: bytes=-5\r\n");
+    assert!(head.contains("Content-Range: bytes 199995-199999/200000"), "{head}");
+    assert_eq!(body, &bytes[199_995..]);
+    let last = served.ask("GET", &path, "Range: bytes=199990-999999999999\r\n");
+    assert_eq!(last.1, &bytes[199_990..]);
+    assert_eq!(served.status("GET", &path, "Range: bytes=200000-\r\n"), "416");
+    // What is no range, or one of another file, is a request for all of it.
+    for odd in ["bytes=5-2", "bytes=-", "bytes=a-b", "bytes=0-1,4-5", "lines=1-2", "bytes=+1-2"] {
+        assert_eq!(served.status("HEAD", &path, &format!("Range: {odd}\r\n")), "200", "{odd}");
+    }
+    let same = format!("Range: bytes=0-0\r\nIf-Range: {tag}\r\n");
+    assert_eq!(served.status("HEAD", &path, &same), "206");
+    assert_eq!(served.status("HEAD", &path, "Range: bytes=0-0\r\nIf-Range: \"x\"\r\n"), "200");
+    let (head, body) = served.ask("HEAD", &path, "");
+    assert!(head.contains("Content-Length: 200000") && body.is_empty(), "{head}");
+
+    for path in [
+        "/".to_owned(),
+        "/open.html".to_owned(),
+        format!("{token}/"),
+        format!("{token}/1/secret"),
+        format!("{token}/secret"),
+        format!("{token}/../secret"),
+        format!("{token}/%2e%2e/secret"),
+        format!("{}0/open.html", &token[..token.len() - 1]),
+        format!("{token}0/open.html"),
+    ] {
+        assert_eq!(served.status("GET", &path, ""), "404", "{path}");
+    }
+    // Another name that leads to this computer.
+    assert_eq!(served.status("GET", &served.page, "Host: rebound.example\r\n"), "421");
+    // What is no request for a file ends the connection.
+    assert_eq!(served.status("POST", &served.page, ""), "");
+    assert_eq!(served.status("GET", &format!("/{}", "a".repeat(20_000)), ""), "");
+    assert_eq!(served.status("GET", &served.page, ""), "200");
+}
+
+#[test]
+fn each_server_has_a_token_of_its_own_and_two_files_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = page(folder.path());
+    let file = command::accept("safetensors/st_fp8.safetensors");
+    let first = serve(&["--page", &page, &file, &file]);
+    let second = serve(&["--page", &page, &file]);
+    assert_ne!(first.page, second.page);
+    let token = first.page.strip_suffix("/open.html").unwrap();
+    let name = "st_fp8.safetensors";
+    assert_eq!(first.fragment, format!("url={token}/0/{name}&with={token}/1/{name}"));
+    assert_eq!(first.status("GET", &second.page, ""), "404");
+}
+
+#[test]
+fn what_cannot_be_shown_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = command::accept("safetensors/st_fp8.safetensors");
+    let empty = folder.path().to_str().unwrap();
+    let error = holdall(["view", "--json", "--no-open", "--page", empty, &file]).error();
+    assert_eq!((&error["code"], &error["source"]), (&"view/no-page".into(), &empty.into()));
+    let page = page(folder.path());
+    let view = |what: &str| holdall(["view", "--json", "--no-open", "--page", &page, what]).error();
+    assert_eq!(view("no-such-file")["code"], "io/failed");
+    assert_eq!(view(empty)["code"], "usage/arguments");
+}

@@ -1,0 +1,215 @@
+//! Putting repeated layers together, so that a model of a thousand tensors can be read on one screen.
+
+use super::TensorInfo;
+use crate::error::hash::HashMap;
+use std::hash::Hash;
+
+/// Tensors alike in all but the numbers in their names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Group {
+    /// The name of the only member; for more, a glob that matches them and no other
+    /// name: `layers.{0..31}.mlp.w`, `layers.{0..3,7}.w`.
+    pub name: String,
+    /// Their places in the list that was grouped, rising.
+    pub members: Vec<usize>,
+}
+
+/// Groups tensors of the same dtype, logical type, shape and layout whose names differ only in
+/// segments that are numbers. Groups come in the order of their first members.
+pub fn groups<'a>(tensors: impl IntoIterator<Item = &'a TensorInfo>) -> Vec<Group> {
+    let kind = |t: &TensorInfo| (t.dtype(), t.logical_type(), t.fault().is_some());
+    let alike = |t: &TensorInfo| (kind(t), t.shape().to_vec(), t.layout().clone());
+    group_names(tensors.into_iter().map(|t| (t.name(), alike(t))))
+}
+
+/// Groups names that go with equal keys and differ only in segments that are numbers.
+///
+/// A segment is what lies between characters that are neither letters nor digits: the 3 of `h.3.w`
+/// and `proj_3` is one, that of `conv3` is not. A number has no leading zeros. Every group is a whole
+/// block: its members have every combination of the numbers in its name. Time and memory are
+/// proportional to the names.
+pub fn group_names<'a, K: Eq + Hash>(names: impl IntoIterator<Item = (&'a str, K)>) -> Vec<Group> {
+    let names: Vec<(&str, K)> = names.into_iter().collect();
+    let mut frames: HashMap<String, u32> = HashMap::default();
+    let mut places: HashMap<(u32, &K), usize> = HashMap::default();
+    let mut buckets: Vec<Bucket<'a>> = Vec::new();
+    let mut frame = String::new();
+    let mut found = Vec::new();
+    for (at, (name, key)) in names.iter().enumerate() {
+        numbers(name, &mut frame, &mut found);
+        let known = frames.len() as u32;
+        let id = match frames.get(&frame) {
+            Some(&id) => id,
+            None => *frames.entry(frame.clone()).or_insert(known),
+        };
+        let place = *places.entry((id, key)).or_insert(buckets.len());
+        if place == buckets.len() {
+            buckets.push(Bucket { first: name, numbers: Vec::new(), members: Vec::new() });
+        }
+        buckets[place].members.push(at);
+        buckets[place].numbers.extend(found.iter().map(|n| n.value));
+    }
+    let mut out: Vec<Group> = buckets.into_iter().flat_map(Bucket::blocks).collect();
+    for group in &mut out {
+        if let [only] = group.members[..] {
+            group.name = names[only].0.to_owned();
+        }
+    }
+    out.sort_by_key(|g| g.members.first().copied());
+    out
+}
+
+/// Numbers in one name that are looked at; any others are text.
+const MAX_NUMBERS: usize = 8;
+
+/// A number in a name.
+struct Number {
+    value: u64,
+    /// Its bytes of the name.
+    start: usize,
+    end: usize,
+}
+
+/// Finds the numbers of a name, and the name with each number taken out of it and a NUL in its
+/// place. A name that has a NUL of its own counts as having no numbers.
+fn numbers(name: &str, frame: &mut String, found: &mut Vec<Number>) {
+    frame.clear();
+    found.clear();
+    let bytes = name.as_bytes();
+    let mut at = 0;
+    let mut copied = 0;
+    while at < bytes.len() && found.len() < MAX_NUMBERS {
+        // Any byte of a longer character counts as a letter.
+        let is_inside = |b: u8| b.is_ascii_alphanumeric() || b >= 0x80;
+        let len = bytes[at..].iter().take_while(|&&b| is_inside(b)).count();
+        let segment = &name[at..at + len];
+        if let Some(value) = number(segment) {
+            found.push(Number { value, start: at, end: at + len });
+            frame.push_str(&name[copied..at]);
+            frame.push('\0');
+            copied = at + len;
+        }
+        at += len + 1;
+    }
+    frame.push_str(&name[copied..]);
+    if bytes.contains(&0) {
+        found.clear();
+        frame.clear();
+        frame.push_str(name);
+    }
+}
+
+fn number(segment: &str) -> Option<u64> {
+    let digits = !segment.is_empty() && segment.bytes().all(|b| b.is_ascii_digit());
+    let plain = segment == "0" || !segment.starts_with('0');
+    (digits && plain).then(|| segment.parse().ok()).flatten()
+}
+
+/// Names that differ at most in their numbers.
+struct Bucket<'a> {
+    first: &'a str,
+    /// Of each member in turn.
+    numbers: Vec<u64>,
+    members: Vec<usize>,
+}
+
+/// Members that have every combination of some sets of numbers from one place of the name on.
+struct Block {
+    /// Any one member's place in the bucket: its numbers before that place are all members' numbers.
+    like: usize,
+    /// The set for each place from the last one back, by its number in the list of sets.
+    sets: Vec<u32>,
+    members: Vec<usize>,
+}
+
+impl Bucket<'_> {
+    /// Cuts the bucket into blocks: from the last number to the first, those that differ only in it
+    /// are put together.
+    fn blocks(self) -> Vec<Group> {
+        let Bucket { first, numbers: values, members } = self;
+        if members.len() == 1 {
+            // Named by the caller.
+            return vec![Group { name: String::new(), members }];
+        }
+        let width = values.len() / members.len();
+        let mut sets: Vec<Vec<u64>> = Vec::new();
+        let mut set_ids: HashMap<Vec<u64>, u32> = HashMap::default();
+        let mut blocks: Vec<Block> = members
+            .iter()
+            .enumerate()
+            .map(|(like, &m)| Block { like, sets: Vec::new(), members: vec![m] })
+            .collect();
+        for place in (0..width).rev() {
+            let mut same: HashMap<(&[u64], Vec<u32>), usize> = HashMap::default();
+            let mut joined: Vec<(Block, Vec<u64>)> = Vec::new();
+            for mut block in blocks {
+                let own = &values[block.like * width..][..width];
+                let key = (&own[..place], block.sets.clone());
+                let at = *same.entry(key).or_insert(joined.len());
+                match joined.get_mut(at) {
+                    Some((into, numbers)) => {
+                        into.members.append(&mut block.members);
+                        numbers.push(own[place]);
+                    }
+                    None => joined.push((block, vec![own[place]])),
+                }
+            }
+            blocks = Vec::with_capacity(joined.len());
+            for (mut block, mut set) in joined {
+                set.sort_unstable();
+                set.dedup();
+                let new = sets.len() as u32;
+                let id = *set_ids.entry(set.clone()).or_insert(new);
+                if id == new {
+                    sets.push(set);
+                }
+                block.sets.push(id);
+                blocks.push(block);
+            }
+        }
+        let (mut frame, mut places) = (String::new(), Vec::new());
+        numbers(first, &mut frame, &mut places);
+        let named = |mut block: Block| {
+            block.members.sort_unstable();
+            let of_place = block.sets.iter().rev().map(|&id| &sets[id as usize][..]);
+            Group { name: pattern(first, &places, of_place), members: block.members }
+        };
+        blocks.into_iter().map(named).collect()
+    }
+}
+
+/// The glob of a block: the name of any member with a set in place of each number.
+fn pattern<'s>(like: &str, places: &[Number], sets: impl Iterator<Item = &'s [u64]>) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::new();
+    let mut copied = 0;
+    for (place, set) in places.iter().zip(sets) {
+        escape(&like[copied..place.start], &mut out);
+        copied = place.end;
+        let mut parts = Vec::new();
+        for run in set.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
+            match run {
+                [from, .., to] if run.len() > 2 => parts.push(format!("{from}..{to}")),
+                few => parts.extend(few.iter().map(u64::to_string)),
+            }
+        }
+        // Writing to a String cannot fail.
+        let _ = match &parts[..] {
+            [only] if set.len() == 1 => write!(out, "{only}"),
+            _ => write!(out, "{{{}}}", parts.join(",")),
+        };
+    }
+    escape(&like[copied..], &mut out);
+    out
+}
+
+/// The glob that matches `text` and nothing else.
+pub fn escape(text: &str, out: &mut String) {
+    for c in text.chars() {
+        if matches!(c, '*' | '?' | '[' | '{' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+}

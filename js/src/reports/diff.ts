@@ -1,0 +1,272 @@
+import { Core } from '../core.js'
+import { HoldallError, broken, type Told } from '../errors.js'
+import type { TensorFile } from '../file.js'
+import { joined } from '../read.js'
+import { componentRuns, runs, type RunOptions } from '../runs.js'
+import type { Tensor } from '../tensor.js'
+import { valueOf, type Value, type Written } from '../values.js'
+import { elementOf, type Element } from './stats.js'
+
+/** How files are compared. */
+export interface DiffOptions extends RunOptions {
+  /**
+   * Lets elements agree when `|a - b| <= atol + rtol * |b|`. Without either, elements of one type agree when they are the
+   * same bits, elements of two types when they are the same number.
+   */
+  rtol?: number | undefined
+  atol?: number | undefined
+  /** Told how many bytes of how many were compared. */
+  onProgress?: ((done: number, all: number) => void) | undefined
+}
+
+/** A tensor that only one file has. */
+export interface TensorFacts {
+  name: string
+  shape: number[]
+  layout: string
+  dense: string | null
+}
+
+/** An attribute that is not the same; a side that does not have it is `undefined`. */
+export interface AttributeDiff {
+  key: string
+  a?: Value
+  b?: Value
+}
+
+/** How elements compare. */
+export interface ValueDiff {
+  count: number
+  /** Elements that are not the same. */
+  unequal: number
+  /** Elements that do not agree under the tolerance. */
+  differing: number
+  maxAbs: number
+  maxRel: number
+  /** The first that does not agree, and its place: one number for each dimension. */
+  first: { index: number[]; a: Element; b: Element } | null
+}
+
+/** A component that is not the same; `null` on the side that does not have it. */
+export interface ComponentDiff {
+  role: string
+  types: [string | null, string | null]
+  lens: [number | null, number | null]
+  values: ValueDiff | null
+}
+
+/** What differs between two tensors of one name. */
+export interface TensorDiff {
+  name: string
+  /** Whether nothing differs but values that agree under the tolerance. */
+  same: boolean
+  types: [string | null, string | null] | null
+  shapes: [number[], number[]] | null
+  layouts: [string, string] | null
+  attributes: AttributeDiff[]
+  components: ComponentDiff[]
+  values: ValueDiff | null
+  /** Why the values could not be compared, where they could not. */
+  incomparable: HoldallError | null
+}
+
+/** What differs between two files. How something is stored is not a difference. */
+export interface FileDiff {
+  /** Whether there is no difference at all: the same tensors, bit for bit, and attributes. */
+  identical: boolean
+  /** Whether there is none but in values that agree under the tolerance. */
+  same: boolean
+  /** Whether names and shapes are the same, and values agree; types, layouts and attributes may differ. */
+  valuesAgree: boolean
+  /** Whether nothing was found to differ, but some values could not be compared. */
+  undecided: boolean
+  /** Tensors that are in both, and those of them that are the same in all. */
+  compared: number
+  unchanged: number
+  removed: TensorFacts[]
+  added: TensorFacts[]
+  changed: TensorDiff[]
+  attributes: AttributeDiff[]
+}
+
+/** What is compared of a pair: see `js/wasm/src/diff.rs`. */
+const [VALUES, COMPONENTS] = [1, 2]
+const NONE = 2 ** 32 - 1
+/** Elements that are compared at a time: a multiple of 4. */
+const STEP = 1 << 18
+
+/** Compares two files of any two formats, in bounded memory: `a` is the old one. */
+export async function diff(a: TensorFile, b: TensorFile, options: DiffOptions = {}): Promise<FileDiff> {
+  const own = await Core.create()
+  await a.openIn(own)
+  own.call('set_aside')
+  await b.openIn(own)
+  const { rtol, atol } = options
+  const isExact = rtol === undefined && atol === undefined
+  const [count = 0] = own.numbers('diff_begin', [isExact ? NaN : rtol ?? 0, atol ?? 0])
+  const comparison = new Comparison(own, a, b, options)
+  for (let pair = 0; pair < count; pair++) await comparison.pair(pair)
+  return comparison.finish()
+}
+
+class Comparison {
+  readonly #core: Core
+  readonly #a: TensorFile
+  readonly #b: TensorFile
+  readonly #options: DiffOptions
+  readonly #incomparable = new Map<number, HoldallError>()
+  readonly #all: number
+  #done = 0
+
+  constructor(core: Core, a: TensorFile, b: TensorFile, options: DiffOptions) {
+    this.#core = core
+    this.#a = a
+    this.#b = b
+    this.#options = options
+    this.#all = a.size + b.size
+  }
+
+  async pair(at: number): Promise<void> {
+    const { signal, onProgress } = this.#options
+    signal?.throwIfAborted()
+    const [number, other, how] = this.#core.numbers('diff_pair', [at]) as [number, number, number]
+    if (how === 0) return
+    const [a, b] = [this.#a.tensors[number]!, this.#b.tensors[other]!]
+    const before = this.#done
+    try {
+      const goesOn = (how & COMPONENTS) === 0 || (await this.#components(at, a, b))
+      if (goesOn && (how & VALUES) !== 0) {
+        await this.#elements(at, NONE, a, b, (core, tensor) => runs(core, tensor, this.#options))
+      }
+    } catch (e) {
+      const isBeyondUs = e instanceof HoldallError && (e.kind === 'unsupported' || e.kind === 'limit')
+      if (!isBeyondUs) throw e
+      this.#core.call('diff_incomparable', [at])
+      this.#incomparable.set(at, e)
+    }
+    this.#done = before + a.storedLen + b.storedLen
+    onProgress?.(Math.min(this.#done, this.#all), this.#all)
+  }
+
+  /** Compares components by role, and says whether the values are to be compared, too. */
+  async #components(at: number, a: Tensor, b: Tensor): Promise<boolean> {
+    const numbers = this.#core.numbers('diff_components', [at])
+    for (let n = 0; n < numbers.length; n += 3) {
+      const [ofA, ofB, isComparable] = numbers.slice(n, n + 3) as [number, number, number]
+      if (isComparable === 0) continue
+      await this.#elements(at, n / 3, a, b, (core, tensor) =>
+        componentRuns(core, tensor, tensor === a ? ofA : ofB, this.#options))
+    }
+    return this.#core.call('diff_components_end', [at]).bytes.length > 0
+  }
+
+  async #elements(
+    at: number, component: number, a: Tensor, b: Tensor,
+    runsOf: (core: Core, tensor: Tensor) => AsyncGenerator<Uint8Array>,
+  ): Promise<void> {
+    const [coreA, coreB] = [await this.#a.core(), await this.#b.core()]
+    // What has no elements says so before anything is compared.
+    if (component === NONE) [a, b].forEach((tensor) => tensor.elementType())
+    const bits = this.#core.numbers('diff_values', [at, component]) as [number, number]
+    const x = new Cursor(runsOf(coreA, a), bits[0])
+    const y = new Cursor(runsOf(coreB, b), bits[1])
+    try {
+      for (;;) {
+        this.#options.signal?.throwIfAborted()
+        const n = await this.#named(this.#a, () => x.fill())
+        const m = await this.#named(this.#b, () => y.fill())
+        if (n !== m) {
+          const found = `${x.taken + n} elements on one side, ${y.taken + m} on the other`
+          throw broken('layout/element-size', found, { tensor: a.name })
+        }
+        if (n === 0) break
+        const [p, q] = [x.take(n), y.take(n)]
+        this.#core.call('diff_push', [p.length, BigInt(n)], joined([p, q]))
+        this.#done += p.length + q.length
+        this.#options.onProgress?.(Math.min(this.#done, this.#all), this.#all)
+      }
+    } finally {
+      await x.close()
+      await y.close()
+    }
+    this.#core.call('diff_values_end')
+  }
+
+  async #named<T>(file: TensorFile, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (e) {
+      throw file.named(e)
+    }
+  }
+
+  finish(): FileDiff {
+    const told = this.#core.json<any>('diff_finish')
+    const attributes = (all: { key: string; a?: Written; b?: Written }[]): AttributeDiff[] =>
+      all.map(({ key, ...sides }) => {
+        const out: AttributeDiff = { key }
+        if ('a' in sides) out.a = valueOf(sides.a!)
+        if ('b' in sides) out.b = valueOf(sides.b!)
+        return out
+      })
+    const values = (of: any): ValueDiff | null => {
+      if (of === null) return null
+      const { maxAbs, maxRel, first } = of
+      return {
+        ...of, maxAbs: elementOf(maxAbs), maxRel: elementOf(maxRel),
+        first: first && { ...first, a: elementOf(first.a), b: elementOf(first.b) },
+      }
+    }
+    return {
+      ...told,
+      attributes: attributes(told.attributes),
+      changed: told.changed.map(({ pair, ...changed }: any) => ({
+        ...changed,
+        attributes: attributes(changed.attributes),
+        components: changed.components.map((c: any) => ({ ...c, values: values(c.values) })),
+        values: values(changed.values),
+        incomparable: this.#incomparable.get(pair) ?? errorOf(changed.incomparable),
+      })),
+    }
+  }
+}
+
+const errorOf = (told: Told | null): HoldallError | null =>
+  told === null ? null : new HoldallError(told, null)
+
+/** Elements that come in pieces, handed out in steps. */
+class Cursor {
+  readonly #runs: AsyncGenerator<Uint8Array>
+  readonly #bits: number
+  #bytes: Uint8Array = new Uint8Array(0)
+  #isDone = false
+  taken = 0
+
+  constructor(runs: AsyncGenerator<Uint8Array>, bits: number) {
+    this.#runs = runs
+    this.#bits = bits
+  }
+
+  /** Gets as many elements as make a step, if there are so many, and says how many there are. */
+  async fill(): Promise<number> {
+    const wanted = (STEP * this.#bits) / 8
+    while (this.#bytes.length < wanted && !this.#isDone) {
+      const { value, done } = await this.#runs.next()
+      if (done === true) this.#isDone = true
+      else this.#bytes = joined([this.#bytes, value])
+    }
+    return Math.min(STEP, Math.floor((this.#bytes.length * 8) / this.#bits))
+  }
+
+  take(count: number): Uint8Array {
+    const len = Math.ceil((count * this.#bits) / 8)
+    const out = this.#bytes.subarray(0, len)
+    this.#bytes = this.#bytes.subarray(len)
+    this.taken += count
+    return out
+  }
+
+  async close(): Promise<void> {
+    await this.#runs.return(undefined)
+  }
+}

@@ -1,0 +1,89 @@
+import { Core, encode, numbersOf } from '../core.js'
+import { cut, runs, type RunOptions } from '../runs.js'
+import type { Tensor } from '../tensor.js'
+import { nearest, valueOf, type Written } from '../values.js'
+
+/** An element: a bigint where it is an integer that a double cannot hold, two parts where it is complex. */
+export type Element = number | bigint | [number, number]
+
+/** How statistics are made. */
+export interface StatsOptions extends RunOptions {
+  /** Bins of the histogram: 16 where it is not said. With none the values are read once, not twice. */
+  bins?: number | undefined
+  /** Told how many bytes of how many were read. */
+  onProgress?: ((done: number, all: number) => void) | undefined
+}
+
+/** What the values of a tensor are like: the numbers from `min` on are over the finite ones. */
+export interface Stats {
+  /** What the numbers are: of complex elements, the magnitudes. */
+  measure: 'value' | 'magnitude'
+  /** Values in all: of a sparse tensor, the zeros that are not stored too. */
+  count: number
+  zeros: number
+  /** Zeros that a sparse tensor does not store. They are among `zeros` too. */
+  impliedZeros: number
+  nan: number
+  inf: number
+  negInf: number
+  /** Exact, for 64-bit integers too; `null` where no value is finite. */
+  min: Element | null
+  max: Element | null
+  mean: number | null
+  /** The standard deviation of the population. */
+  std: number | null
+  /** How many values lie in each of some bins of equal width. */
+  histogram: { low: number; high: number; counts: number[] } | null
+}
+
+/** The element that the core wrote. */
+export const elementOf = (written: Written): Element => valueOf(written) as Element
+
+/** Goes through the values of a tensor, in bounded memory: twice, the second time for the histogram. */
+export function stats(tensor: Tensor, options: StatsOptions = {}): Promise<Stats> {
+  return tensor.file.run(async (core) => {
+    const type = tensor.elementType()
+    const bins = options.bins ?? 16
+    // One of its own, so that two may be made at the same time.
+    const own = await Core.create()
+    own.call('stats_begin', [bins], encode(type))
+    const [held, zeros] = await stored(core, tensor, options)
+    const width = tensor.storedLen * (bins > 0 ? 2 : 1)
+    let done = 0
+    const pass = async (check: boolean | undefined) => {
+      const before = done
+      for await (const run of held === null ? runs(core, tensor, { ...options, check }) : cut(held)) {
+        options.signal?.throwIfAborted()
+        own.call('stats_take', [], run)
+        done += run.length
+        options.onProgress?.(Math.min(done, width), width)
+      }
+      done = before + tensor.storedLen
+      options.onProgress?.(Math.min(done, width), width)
+    }
+    await pass(options.check)
+    const hasMore = own.call('stats_turn', [BigInt(zeros)]).bytes.length > 0
+    // What was compared with its digest once is not again.
+    if (hasMore) await pass(false)
+    const told = own.json<Record<string, Written>>('stats_finish')
+    const count = (name: string) => nearest(told[name] as number)
+    const { histogram } = told as unknown as { histogram: { low: number; high: number; counts: (number | { $int: string })[] } | null }
+    return {
+      ...(told as unknown as Stats),
+      count: count('count'), zeros: count('zeros'), impliedZeros: count('impliedZeros'),
+      min: elementOf(told.min!), max: elementOf(told.max!),
+      histogram: histogram && { ...histogram, counts: histogram.counts.map(nearest) },
+    }
+  })
+}
+
+/** The values that a sparse tensor stores, and how many zeros it has besides. */
+async function stored(
+  core: Core, tensor: Tensor, options: RunOptions,
+): Promise<[Uint8Array | null, number]> {
+  if (!/^(sparse|packed)_/.test(tensor.layout)) return [null, 0]
+  const call = () => core.call('stored_values', [tensor.position]).bytes.slice()
+  const bytes = await tensor.held(core, options, call)
+  if (bytes.length === 0) return [null, 0]
+  return [bytes.subarray(8), numbersOf(bytes.subarray(0, 8))[0]!]
+}

@@ -1,0 +1,60 @@
+import type { Core } from './core.js'
+import { decoding, joined, pieces } from './read.js'
+import { DISK, type ReadOptions } from './source.js'
+import type { Tensor } from './tensor.js'
+
+/** Bytes of elements in memory that are given to the module at a time: whole elements of every type. */
+const CHUNK = 3 << 20
+
+/** How runs are read: all digests are compared, where the file has them, unless `check` says otherwise. */
+export interface RunOptions extends ReadOptions {
+  check?: boolean | undefined
+}
+
+/** The decoded bytes of a component, piece by piece. */
+export async function* componentRuns(
+  core: Core, tensor: Tensor, component: number, options: RunOptions,
+): AsyncGenerator<Uint8Array> {
+  const { source } = tensor.file
+  const digest = options.check !== false && tensor.hasSum(component)
+  const want = { tensor: tensor.position, component, digest }
+  const terms = decoding(source.terms ?? DISK)
+  for await (const piece of pieces(core, source, [want], tensor.isBare(component), terms, options)) {
+    yield piece.bytes
+  }
+}
+
+/** The elements of a tensor as its type `dense` says, in runs of whole ones: valid until the next. */
+export async function* runs(core: Core, tensor: Tensor, options: RunOptions): AsyncGenerator<Uint8Array> {
+  const { position } = tensor
+  const unit = core.numbers('element_range', [position, 0n, 0n])[3]
+  if (unit === undefined) {
+    tensor.elementType()
+    yield* cut(await tensor.held(core, options, () => core.call('dense', [position]).bytes.slice()))
+    return
+  }
+  const isDense = tensor.layout === 'dense'
+  const data = tensor.components.findIndex(({ role }) => role === 'data')
+  let left: Uint8Array = new Uint8Array(0)
+  for await (const piece of componentRuns(core, tensor, data, options)) {
+    const bytes = left.length === 0 ? piece : joined([left, piece])
+    const whole = bytes.length - (bytes.length % unit)
+    left = bytes.slice(whole)
+    if (isDense) yield bytes.subarray(0, whole)
+    else yield* blocks(core, position, bytes.subarray(0, whole), unit)
+  }
+  if (isDense && left.length > 0) yield left
+}
+
+/** The elements of blocks, some at a time: they take a few times the memory of the blocks. */
+export function* blocks(core: Core, at: number, bytes: Uint8Array, unit: number): Generator<Uint8Array> {
+  const step = Math.max(1, Math.floor((1 << 20) / unit)) * unit
+  for (let start = 0; start < bytes.length; start += step) {
+    yield core.call('blocks', [at], bytes.subarray(start, start + step)).bytes.slice()
+  }
+}
+
+/** Bytes in memory, a part at a time. */
+export function* cut(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += CHUNK) yield bytes.subarray(at, at + CHUNK)
+}

@@ -1,0 +1,238 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { pathToFileURL } from 'node:url'
+import { toBytes } from 'holdall'
+import { chromium, type Browser, type Page } from 'playwright-core'
+import { corpus, root } from './corpus.js'
+
+const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
+const skip = executablePath === undefined ? 'there is no Chromium' : false
+const page = pathToFileURL(join(root, 'js/dist/viewer/index.html')).href
+const hostile = '<img src=x onerror="document.title=\'owned\'"><script>document.title=\'owned\'</script>'
+
+let browser: Browser
+let folder: string
+before(async () => {
+  if (executablePath === undefined) {
+    console.error('\n!!! SKIPPED: the viewer, for there is no Chromium. Nothing was found out about it.\n')
+    return
+  }
+  folder = await mkdtemp(join(tmpdir(), 'holdall-'))
+  browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
+})
+after(async () => {
+  await browser?.close()
+  if (folder !== undefined) await rm(folder, { recursive: true })
+})
+
+/** The page with a file in it. Whatever it complains of fails the test. */
+async function opened(path: string, hash = ''): Promise<Page> {
+  const tab = await browser.newPage({ viewport: { width: 1200, height: 900 } })
+  tab.on('pageerror', (e) => assert.fail(e))
+  tab.on('console', (message) => message.type() === 'error' && assert.fail(message.text()))
+  await tab.goto(page + hash)
+  await choose(tab, 'Open…', path)
+  await tab.waitForSelector('.pane h1')
+  return tab
+}
+
+async function choose(tab: Page, button: string, path: string): Promise<void> {
+  const [chooser] = await Promise.all([tab.waitForEvent('filechooser'), tab.click(`header >> text=${button}`)])
+  await chooser.setFiles(path)
+}
+
+const line = (name: string) => `.row:has(.label:text-is(${JSON.stringify(name)}))`
+
+test('files are shown as a tree of groups, with facts, from the disk and offline', { skip }, async () => {
+  const tab = await opened(join(root, 'examples/tiny.zt'))
+  await tab.context().setOffline(true)
+  assert.match(await tab.innerText('.pane .chips'), /zTensor 1\.2\.0/)
+  assert.equal(await tab.innerText('aside .foot'), '34 tensors on 13 lines')
+  assert.equal(await tab.isVisible(line('norm.weight')), true)
+  await tab.click(line('embed.weight'))
+  await tab.waitForSelector('.bars rect')
+  assert.match(await tab.innerText('.figures dl'), /least\s+-0\.25/)
+  assert.match(await tab.innerText('.values'), /\[0\]/)
+  // Quantized and sparse ones are decoded.
+  for (const name of ['router.weight', 'experts.gate.weight']) {
+    await tab.click(line(name))
+    await tab.waitForSelector('.bars rect')
+  }
+  await tab.close()
+})
+
+test('the heat map has the colours of the elements, and only asks for what is in sight', { skip }, async () => {
+  const path = join(folder, 'map.safetensors')
+  // Rows of -1, 0 and 1.
+  const data = Float32Array.from({ length: 96 * 64 }, (_, n) => (Math.floor(n / 64 / 32)) - 1)
+  await writeFile(path, await toBytes({ map: { data, shape: [96, 64] } }, { format: 'safetensors' }))
+  const tab = await opened(path)
+  await tab.click(line('map'))
+  await tab.waitForSelector('.bars rect')
+  await tab.waitForTimeout(300)
+  const colours = await tab.evaluate(() => {
+    const canvas = document.querySelector('.heat canvas') as HTMLCanvasElement
+    const zoom = Number((document.querySelector('select[aria-label^="pixels"]') as HTMLSelectElement).value)
+    const context = canvas.getContext('2d')!
+    const at = (row: number, column: number) =>
+      [...context.getImageData((column + 0.5) * zoom, (row + 0.5) * zoom, 1, 1).data].slice(0, 3)
+    return { low: at(0, 0), middle: at(40, 20), rows: [at(10, 3), at(10, 50)], zoom }
+  })
+  assert.deepEqual(colours.low, [33, 102, 172])
+  // The middle of the colours is the lightest.
+  assert.ok(colours.middle.every((part) => part > 230), String(colours.middle))
+  assert.deepEqual(colours.rows[0], colours.rows[1])
+  const box = (await tab.locator('.heat').boundingBox())!
+  await tab.mouse.move(box.x + 5 * colours.zoom + 2, box.y + 3 * colours.zoom + 2)
+  assert.match(await tab.innerText('.legend .here'), /\[3, 5\]\s+-1/)
+  await tab.close()
+})
+
+test('whatever a file says is text, never markup', { skip }, async () => {
+  const path = join(folder, 'hostile.zt')
+  const attributes = new Map([[hostile, hostile], ['model_description', `# ${hostile}\n[x](javascript:document.title='owned') ![y](https://a.example/b.png)\n${hostile}`]])
+  await writeFile(path, await toBytes({
+    [hostile]: new Float32Array([1, NaN, Infinity]), __proto__x: new Int8Array(2), constructor: new Int8Array(1),
+  }, { format: 'ztensor', attributes }))
+  const tab = await opened(path)
+  const isClean = async () => {
+    assert.equal(await tab.evaluate(() => document.querySelectorAll('img, main script, [onerror], a[href^="javascript"]').length), 0)
+    assert.notEqual(await tab.title(), 'owned')
+  }
+  assert.ok((await tab.innerText('.pane')).includes(hostile))
+  await isClean()
+  await tab.click(line(hostile))
+  await tab.waitForSelector('.figures dl')
+  assert.equal(await tab.innerText('.pane h1'), hostile)
+  await isClean()
+  await choose(tab, 'Compare…', join(root, 'examples/tiny.zt'))
+  await tab.waitForSelector('text=They differ')
+  await isClean()
+  // Nothing may be asked of anybody. The browser says so on its console.
+  tab.removeAllListeners('console')
+  assert.match(await tab.getAttribute('meta[http-equiv]', 'content') ?? '', /default-src 'none'.*connect-src 'none'/)
+  const asked = await tab.evaluate(() => fetch('https://example.com').then(() => 'asked', () => 'refused')).catch(() => 'refused')
+  assert.equal(asked, 'refused')
+  await tab.close().catch(() => {})
+})
+
+test('records are a table, a package has its card, and files are verified and compared', { skip }, async () => {
+  const tab = await opened(join(corpus, 'accept/metatensor/made-strings.mt'))
+  await tab.click(line('people'))
+  await tab.waitForSelector('td:text-is("Ada")')
+  await choose(tab, 'Open…', join(corpus, 'accept/carton/made-full.carton'))
+  await tab.waitForSelector('text=A package with all there is')
+  await choose(tab, 'Open…', join(root, 'examples/tiny.zt'))
+  await tab.waitForSelector(line('lm_head.weight'))
+  await tab.keyboard.press('v')
+  await tab.waitForSelector('text=Everything that can be checked is sound.')
+  await choose(tab, 'Compare…', join(root, 'examples/tiny.zt'))
+  await tab.waitForSelector('text=There is no difference.')
+  await choose(tab, 'Open…', join(root, 'README.md'))
+  await tab.waitForSelector('.alert >> text=format/unknown')
+  await tab.close()
+})
+
+test('keys reach everything, and a link brings the view back', { skip }, async () => {
+  const tab = await opened(join(root, 'examples/tiny.zt'))
+  await tab.keyboard.press('/')
+  await tab.keyboard.type('norm')
+  assert.equal(await tab.locator('.row').count(), 4)
+  await tab.keyboard.press('Escape')
+  await tab.keyboard.press('ArrowDown')
+  await tab.keyboard.press('Enter')
+  await tab.waitForSelector('h1:text-is("layers.1.norm.weight")')
+  const before = await tab.evaluate(() => document.documentElement.dataset.theme)
+  await tab.keyboard.press('d')
+  assert.notEqual(await tab.evaluate(() => document.documentElement.dataset.theme), before)
+  await tab.keyboard.press('?')
+  assert.equal(await tab.isVisible('dialog'), true)
+  await tab.close()
+  const again = await opened(join(root, 'examples/tiny.zt'), '#t=causal_mask&k=1&r=2&c=0&z=32')
+  await again.waitForSelector('h1:text-is("causal_mask")')
+  await again.waitForSelector('.bars rect')
+  assert.equal(await again.inputValue('select[aria-label^="pixels"]'), '32')
+  await again.waitForFunction(() => (document.querySelector('.port')?.scrollTop ?? 0) === 64)
+  assert.match(again.url(), /#t=causal_mask&k=1&r=2&c=0&z=32$/)
+  await again.close()
+})
+
+test('addresses are opened by a page that may ask their server, and compared', { skip }, async () => {
+  const asked: string[] = []
+  const server = createServer((request, answer) => {
+    const name = request.url!.split('/').at(-1)!
+    const path = name.endsWith('.zt') ? join(root, 'examples', name) : join(root, 'js/dist/viewer', name)
+    asked.push(`${name} ${request.headers.range ?? ''}`)
+    const bytes = existsSync(path) ? readFileSync(path) : undefined
+    if (bytes === undefined) return answer.writeHead(404).end()
+    const types: Record<string, string> = { html: 'text/html', js: 'text/javascript', css: 'text/css' }
+    const type = types[name.split('.').at(-1)!] ?? 'application/octet-stream'
+    const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? []
+    if (from === undefined) return answer.writeHead(200, { 'content-type': type }).end(bytes)
+    const part = bytes.subarray(Number(from), Number(to) + 1)
+    const range = `bytes ${from}-${Number(from) + part.length - 1}/${bytes.length}`
+    answer.writeHead(206, { 'content-type': type, 'content-range': range }).end(part)
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  try {
+    const tab = await browser.newPage()
+    tab.on('pageerror', (e) => assert.fail(e))
+    await tab.goto(`${base}/index.html`)
+    await tab.fill('input[type="url"]', `${base}/tiny.zt`)
+    await tab.click('text=Open address')
+    await tab.waitForSelector(line('lm_head.weight'))
+    assert.match(tab.url(), /open\.html#url=/)
+    assert.ok(asked.some((one) => /^tiny\.zt bytes=0-/.test(one)), asked.join())
+    await tab.goto('about:blank')
+    await tab.goto(`${base}/open.html#url=/tiny.zt&with=/tiny.zt`)
+    await tab.waitForSelector('text=There is no difference.')
+    assert.equal(await tab.innerText('header .name'), 'tiny.zt')
+    await tab.goto('about:blank')
+    await tab.goto(`${base}/open.html#url=/none.zt`)
+    await tab.waitForSelector('.alert >> text=http/status')
+    await tab.close()
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+})
+
+test('a file far larger than memory is opened, and its heat map scrolled, quickly', { skip }, async () => {
+  const path = join(folder, 'large.safetensors')
+  const shape = [400_000, 8192]
+  const len = shape[0]! * shape[1]! * 4
+  const header = new TextEncoder().encode(JSON.stringify({ big: { dtype: 'F32', shape, data_offsets: [0, len] } }))
+  const head = new Uint8Array(8 + header.length)
+  new DataView(head.buffer).setBigUint64(0, BigInt(header.length), true)
+  head.set(header, 8)
+  await writeFile(path, head)
+  const { truncate } = await import('node:fs/promises')
+  await truncate(path, head.length + len)
+  const tab = await opened(path)
+  await tab.click(line('big'))
+  // Nobody asked to go through all of it.
+  await tab.waitForSelector('button:has-text("Go through all")')
+  await tab.waitForFunction(() => document.querySelector('.legend span')?.textContent !== '')
+  const frames = await tab.evaluate(() => new Promise<number>((done) => {
+    const port = document.querySelector('.port')!
+    const start = performance.now()
+    let frames = 0
+    const step = () => {
+      port.scrollTop += 300
+      frames++
+      if (performance.now() - start < 1000) requestAnimationFrame(step)
+      else done(frames)
+    }
+    step()
+  }))
+  console.error(`${frames} frames in the first second of scrolling`)
+  assert.ok(frames >= 10, `${frames} frames in a second`)
+  await tab.close()
+})

@@ -1,0 +1,58 @@
+import { count, h, short, table } from './dom.js'
+import { alert } from './tensor.js'
+
+/** What differs between two files, as part of the page. */
+export function comparison(names: [string, string], found: any, onChoose: (name: string) => void): HTMLElement {
+  const out = h('div', {}, h('h1', {}, `${names[0]} → ${names[1]}`))
+  const verdict = found.identical
+    ? 'There is no difference.'
+    : found.undecided ? 'Nothing was found to differ, but some values could not be compared.' : 'They differ.'
+  out.append(h('div', { class: 'chips' },
+    ...[['in both', found.compared], ['unchanged', found.unchanged], ['changed', found.changed.length], ['only in the first', found.removed.length], ['only in the second', found.added.length]]
+      .map(([name, n]) => h('span', { class: 'chip' }, `${name} `, h('b', {}, count(n as number))))))
+  out.append(h('section', {}, h('div', { class: `alert ${found.identical ? 'good' : 'odd'}` }, verdict)))
+  const section = (title: string, ...children: Node[]) => out.append(h('section', {}, h('h2', {}, title), ...children))
+  const name = (text: string) => h('button', { class: 'link', click: () => onChoose(text) }, text)
+  if (found.changed.length > 0) {
+    section('Changed', table(['tensor', 'what', 'elements that differ', 'by at most', 'first'], found.changed.map((t: any) => {
+      const what: string[] = []
+      if (t.types) what.push(t.types.join(' → '))
+      if (t.shapes) what.push(t.shapes.map((shape: number[]) => `[${shape.join(', ')}]`).join(' → '))
+      if (t.layouts) what.push(t.layouts.join(' → '))
+      if (t.attributes.length > 0) what.push(`${t.attributes.length} attributes`)
+      const parts = t.components.map((c: any) => `${c.role}${c.values === null ? '' : `: ${count(c.values.differing)}`}`)
+      if (parts.length > 0) what.push(parts.join(', '))
+      if (t.values) what.push('values')
+      if (t.incomparable) what.push(`not compared: ${t.incomparable.message}`)
+      const v = t.values
+      return [name(t.name), what.join('; '), v ? `${count(v.differing)} of ${count(v.count)}` : '', v ? short(v.maxAbs) : '',
+        v?.first ? `[${v.first.index.join(', ')}]: ${short(v.first.a)} → ${short(v.first.b)}` : '']
+    }), ['', 'long', 'n', 'n mono', 'mono']))
+  }
+  const only = (title: string, all: any[]) => {
+    if (all.length > 0) section(title, table(['tensor', 'type', 'shape'], all.map((t) => [t.name, t.dense ?? t.layout, `[${t.shape.join(', ')}]`]), ['mono long', 'mono', 'mono']))
+  }
+  only('Only in the first', found.removed)
+  only('Only in the second', found.added)
+  if (found.attributes.length > 0) section('Attributes', table(['name', 'first', 'second'], found.attributes, ['key mono', 'long', 'long']))
+  return out
+}
+
+/** What verifying found, as part of the page. */
+export function verification(found: any): HTMLElement {
+  const words: Record<string, string> = {
+    sound: 'Everything that can be checked is sound.', bad: 'Something is wrong with this file.',
+    incomplete: 'Nothing wrong was found, but not everything could be checked.',
+  }
+  const kind = found.verdict === 'sound' ? 'good' : found.verdict === 'bad' ? '' : 'odd'
+  const out = h('section', {}, h('h2', {}, 'Verification'), h('div', { class: `alert ${kind}` }, words[found.verdict] ?? ''))
+  for (const finding of found.findings) out.append(alert(finding))
+  const reasons: Record<string, string> = {
+    no_digest: 'without a digest', unknown_digest: 'with a digest of an unknown kind', unknown_layout: 'of an unknown layout',
+    unknown_logical_type: 'of an unknown type', unsupported: 'not looked at here',
+  }
+  if (found.unverified.length > 0) {
+    out.append(h('p', { class: 'note' }, found.unverified.map(([reason, n]: [string, number]) => `${count(n)} ${reasons[reason] ?? reason}`).join(', ')))
+  }
+  return out
+}

@@ -1,0 +1,341 @@
+import { comparison, verification } from './compare.js'
+import { count, h, size, table } from './dom.js'
+import { markdown } from './markdown.js'
+import type { FileFacts } from './protocol.js'
+import { Backend, core } from './rpc.js'
+import { TensorPane, alert, pairsTable, troubleOf, type View } from './tensor.js'
+import { Tree } from './tree.js'
+
+/** What the address of the page says: which file, which tensor, what of it. */
+interface State {
+  url?: string
+  tensor?: string
+  /** The address of a file that it is compared with. */
+  other?: string
+  view: Partial<View>
+}
+
+/** A page that may open addresses has another policy: see `build.mjs`. */
+const OPENS_URLS = document.querySelector('meta[http-equiv]')?.getAttribute('content')?.includes("connect-src 'none'") === false
+
+class App {
+  readonly #backend = new Backend()
+  readonly #ready: Promise<unknown>
+  readonly #main = h('main')
+  readonly #name = h('span', { class: 'name grow' })
+  readonly #fileButtons = [
+    h('button', { class: 'wide', hidden: true, click: () => this.#choose(1) }, 'Compare…'),
+    h('button', { class: 'wide', hidden: true, click: () => void this.#verify() }, 'Verify'),
+  ]
+  #file: FileFacts | null = null
+  #tree: Tree | null = null
+  #pane = h('div', { class: 'pane', tabindex: -1 })
+  #tensor: TensorPane | null = null
+  #isWaiting = false
+  #state: State = { view: {} }
+
+  constructor() {
+    this.#setTheme(remembered() ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'))
+    document.body.append(h('header', {},
+      h('button', { class: 'plain word', title: 'the file as a whole', click: () => {
+        this.#overview()
+        this.#main.classList.add('detail')
+      } }, 'Holdall'), this.#name,
+      h('button', { click: () => this.#choose(0) }, 'Open…'), ...this.#fileButtons,
+      h('button', { class: 'plain icon', title: 'light or dark', 'aria-label': 'light or dark', click: () => this.#toggleTheme() }, '◐'),
+      h('button', { class: 'plain icon wide', title: 'keys', 'aria-label': 'keys', click: () => this.#help() }, '?')), this.#main)
+    this.#ready = core().then((wasm) => this.#backend.call('init', [wasm], {}, [wasm]))
+    this.#welcome()
+    this.#listen()
+    this.#state = stateOf(location.hash)
+    if (this.#state.url !== undefined) this.#openUrl(this.#state.url)
+  }
+
+  #listen(): void {
+    let depth = 0
+    const over = (by: number) => (event: DragEvent) => {
+      event.preventDefault()
+      depth = Math.max(0, depth + by)
+      document.body.classList.toggle('over', depth > 0)
+    }
+    addEventListener('dragenter', over(1))
+    addEventListener('dragleave', over(-1))
+    addEventListener('dragover', (event) => event.preventDefault())
+    addEventListener('drop', (event) => {
+      event.preventDefault()
+      depth = 0
+      document.body.classList.remove('over')
+      const files = [...event.dataTransfer?.files ?? []]
+      if (files[0] !== undefined) void this.#open(files[0]).then(() => files[1] && this.#compare(files[1]))
+    })
+    addEventListener('hashchange', () => {
+      const state = stateOf(location.hash)
+      if (state.url !== undefined && state.url !== this.#state.url) this.#openUrl(state.url)
+      else this.#apply(state)
+    })
+    addEventListener('keydown', (event) => {
+      const isText = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement
+      if (event.ctrlKey || event.metaKey || event.altKey) return
+      if (event.key === 'Escape' && isText) return this.#tree?.focus('tree')
+      if (isText) return
+      const keys: Record<string, () => void> = {
+        '/': () => this.#tree?.focus('filter'), t: () => this.#tree?.focus('tree'), o: () => this.#choose(0),
+        c: () => this.#file && this.#choose(1), v: () => void this.#verify(), i: () => this.#overview(), d: () => this.#toggleTheme(), '?': () => this.#help(),
+      }
+      const act = keys[event.key]
+      if (act === undefined) return
+      event.preventDefault()
+      act()
+    })
+  }
+
+  #welcome(problem?: HTMLElement): void {
+    const address = h('input', { type: 'url', placeholder: 'https://…/model.safetensors', 'aria-label': 'address of a file', required: true })
+    const form = h('form', { submit: (event: Event) => {
+      event.preventDefault()
+      this.#openUrl(address.value)
+    } }, address, h('button', {}, 'Open address'))
+    this.#main.replaceChildren(h('div', { class: 'welcome' },
+      h('div', { class: 'drop' },
+        h('h1', {}, 'What is in a model file'),
+        h('p', {}, 'Drop one here: safetensors, GGUF, PyTorch, ONNX, NumPy, HDF5, zTensor, Metatensor, Carton.'),
+        h('button', { class: 'main', click: () => this.#choose(0) }, 'Choose a file'), form,
+        h('p', { class: 'note' }, 'It is read where it lies. Nothing leaves this computer.')),
+      problem && h('section', {}, problem)))
+  }
+
+  #choose(slot: number): void {
+    const input = h('input', { type: 'file', change: () => {
+      const file = input.files?.[0]
+      if (file !== undefined) void (slot === 0 ? this.#open(file) : this.#compare(file))
+    } })
+    input.click()
+  }
+
+  #openUrl(url: string): void {
+    // The page that opens nothing but files hands over to the one that may ask a server.
+    if (!OPENS_URLS) location.href = `open.html#${new URLSearchParams({ url })}`
+    else void this.#open(url)
+  }
+
+  async #open(from: File | string): Promise<void> {
+    const done = await this.#busy(`Opening ${nameOf(from)}`, (options) =>
+      this.#ready.then(() => this.#backend.call('open', [0, whole(from), {}], options)), (problem) => this.#welcome(problem))
+    if (done === null) return
+    this.#file = done
+    const isUrl = typeof from === 'string'
+    const state = stateOf(location.hash)
+    this.#state = isUrl ? { ...state, url: from } : { view: state.view, ...(state.tensor === undefined ? {} : { tensor: state.tensor }) }
+    if (isUrl) done.name = nameOf(from)
+    this.#name.textContent = done.name
+    document.title = `${done.name} – Holdall`
+    this.#fileButtons.forEach((button) => button.removeAttribute('hidden'))
+    this.#tree = new Tree(done, (at) => at !== null && void this.#show(at))
+    this.#pane = h('div', { class: 'pane', tabindex: -1 })
+    this.#main.classList.remove('detail')
+    this.#main.replaceChildren(this.#tree.element, this.#pane)
+    const wanted = this.#state.tensor
+    if (wanted !== undefined && done.names.includes(wanted)) this.#apply(this.#state)
+    else this.#overview()
+    this.#tree.focus('tree')
+    if (isUrl && this.#state.other !== undefined) await this.#compare(this.#state.other)
+  }
+
+  #apply(state: State): void {
+    const at = state.tensor === undefined ? -1 : this.#file?.names.indexOf(state.tensor) ?? -1
+    this.#state = { ...state, ...(this.#state.url === undefined ? {} : { url: this.#state.url }) }
+    if (at < 0) return this.#overview()
+    this.#tree?.choose(at)
+    void this.#show(at, state.view)
+  }
+
+  #into(...children: Node[]): void {
+    this.#tensor?.close()
+    this.#tensor = null
+    const back = h('button', { class: 'plain back', click: () => this.#main.classList.remove('detail') }, '‹ Tensors')
+    this.#pane.replaceChildren(back, ...children)
+    this.#pane.scrollTop = 0
+  }
+
+  /** The file as a whole. */
+  #overview(): void {
+    const file = this.#file
+    if (file === null) return
+    delete this.#state.tensor
+    this.#write()
+    this.#tree?.choose(null)
+    const chip = (name: string, value: string) => h('span', { class: 'chip' }, `${name} `, h('b', {}, value))
+    const attributes = new Map(file.attributes)
+    const title = attributes.get('model_name') || file.name
+    const card = ['short_description', 'model_description'].map((key) => attributes.get(key)).filter((text) => text !== undefined && text !== '')
+    const rest = file.attributes.filter(([key]) => card.length === 0 || !['short_description', 'model_description'].includes(key))
+    const out = h('div', {}, h('h1', {}, title), h('div', { class: 'chips' },
+      chip('format', `${file.format}${file.version === '' ? '' : ` ${file.version}`}`), chip('size', size(file.size)),
+      chip('tensors', count(file.tensors)), chip('stored', size(file.storedLen))))
+    const section = (name: string, ...children: Node[]) => out.append(h('section', {}, h('h2', {}, name), ...children))
+    if (file.warnings.length > 0) {
+      section('Warnings', ...file.warnings.map(({ code, message, tensor, count: n }) =>
+        alert({ code, message: `${tensor === null ? '' : `${tensor}: `}${message}${n > 1 ? ` (${n} times)` : ''}`, advice: null }, 'odd')))
+    }
+    if (card.length > 0) section('Card', h('div', { class: 'box card' }, card.flatMap((text) => markdown(text!))))
+    if (rest.length > 0) section('Attributes', pairsTable(rest))
+    const groups = [...file.groups].sort((a, b) => b.members.length - a.members.length).slice(0, 12)
+    if (groups.length > 0) {
+      section(file.groups.length > 12 ? 'Most repeated tensors' : 'Tensors', table(['name', '', 'type and shape'], groups.map((group) => [
+        h('button', { class: 'link', click: () => void this.#go(group.members[0]!) }, group.name === '' ? '(no name)' : group.name),
+        group.members.length > 1 ? `×${count(group.members.length)}` : '', group.fact,
+      ]), ['long', 'n', 'mono long']))
+    }
+    this.#into(out)
+  }
+
+  #go(at: number): void {
+    this.#tree?.choose(at)
+    void this.#show(at)
+  }
+
+  async #show(at: number, view: Partial<View> = {}): Promise<void> {
+    const facts = await this.#backend.call('tensor', [0, at]).catch((e: unknown) => this.#into(alert(troubleOf(e))))
+    if (facts === undefined) return
+    this.#tree?.choose(at)
+    this.#state.tensor = facts.name
+    this.#state.view = view
+    this.#write()
+    const pane = new TensorPane(this.#backend, 0, at, facts, view, (view) => {
+      this.#state.view = view
+      this.#write()
+    })
+    this.#into(pane.element)
+    this.#tensor = pane
+    this.#main.classList.add('detail')
+  }
+
+  async #verify(): Promise<void> {
+    if (this.#file === null) return
+    const found = await this.#busy('Verifying', (options) => this.#backend.call('verify', [0], options), (problem) => this.#into(problem))
+    if (found === null) return
+    this.#overview()
+    this.#pane.querySelector('h1')?.parentElement?.querySelector('.chips')?.after(verification(found))
+    this.#main.classList.add('detail')
+  }
+
+  async #compare(from: File | string): Promise<void> {
+    const found = await this.#busy(`Comparing with ${nameOf(from)}`, async (options) => {
+      await this.#backend.call('open', [1, whole(from), {}], options)
+      return [nameOf(from), await this.#backend.call('diff', [], options)] as const
+    }, (problem) => this.#into(problem))
+    if (found === null || this.#file === null) return
+    this.#tree?.choose(null)
+    const choose = (name: string) => this.#go(this.#file!.names.indexOf(name))
+    this.#into(comparison([this.#file.name, found[0]], found[1], choose))
+    this.#main.classList.add('detail')
+  }
+
+  /** Does something that takes a while, with its progress and a way to end it. */
+  async #busy<T>(
+    what: string, work: (options: { signal: AbortSignal; onProgress: (done: number, all: number) => void }) => Promise<T>,
+    failed: (problem: HTMLElement) => void,
+  ): Promise<T | null> {
+    if (this.#isWaiting) return null
+    this.#isWaiting = true
+    const stop = new AbortController()
+    const progress = h('progress', { max: 1 })
+    const box = h('div', { class: 'busy', role: 'status' },
+      h('div', { class: 'line' }, h('span', { class: 'grow' }, what), h('button', { click: () => stop.abort() }, 'Cancel')), progress)
+    const shown = setTimeout(() => document.body.append(box), 150)
+    try {
+      return await work({
+        signal: stop.signal,
+        onProgress: (done, all) => progress.setAttribute('value', String(all === 0 ? 1 : done / all)),
+      })
+    } catch (e) {
+      if (!stop.signal.aborted) failed(alert(troubleOf(e)))
+      return null
+    } finally {
+      clearTimeout(shown)
+      box.remove()
+      this.#isWaiting = false
+    }
+  }
+
+  #write(): void {
+    const { url, tensor, other, view } = this.#state
+    const out = new URLSearchParams()
+    if (url !== undefined) out.set('url', url)
+    if (other !== undefined) out.set('with', other)
+    if (tensor !== undefined) {
+      out.set('t', tensor)
+      for (const [short, name] of VIEW) if (view[name] !== undefined) out.set(short, String(view[name]))
+    }
+    history.replaceState(null, '', `#${out}`)
+  }
+
+  #setTheme(theme: string): void {
+    document.documentElement.dataset.theme = theme
+    this.#tensor?.theme()
+  }
+
+  #toggleTheme(): void {
+    const theme = document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'
+    this.#setTheme(theme)
+    try {
+      localStorage.setItem('holdall-theme', theme)
+    } catch {
+      // It is forgotten, then.
+    }
+  }
+
+  #help(): void {
+    const keys: [string, string][] = [
+      ['o', 'open a file'], ['c', 'compare with another'], ['v', 'verify'], ['i', 'the file as a whole'], ['/', 'filter by name'],
+      ['t', 'the tree; arrows move, Enter opens'], ['d', 'light or dark'], ['?', 'this'],
+    ]
+    const dialog = h('dialog', { close: () => dialog.remove() }, h('h1', {}, 'Keys'),
+      h('dl', {}, keys.flatMap(([key, what]) => [h('dt', {}, h('kbd', {}, key)), h('dd', {}, what)])),
+      h('button', { click: () => dialog.close() }, 'Close'))
+    document.body.append(dialog)
+    dialog.showModal()
+  }
+}
+
+const VIEW: [string, keyof View][] = [['k', 'split'], ['r', 'row'], ['c', 'column'], ['z', 'zoom']]
+
+function stateOf(hash: string): State {
+  const given = new URLSearchParams(hash.replace(/^#/, ''))
+  const state: State = { view: {} }
+  const [url, tensor, other] = [given.get('url'), given.get('t'), given.get('with')]
+  if (other !== null && other !== '') state.other = other
+  if (url !== null && url !== '') state.url = url
+  if (tensor !== null) state.tensor = tensor
+  for (const [short, name] of VIEW) {
+    const n = Number(given.get(short) ?? NaN)
+    if (Number.isSafeInteger(n) && n >= 0) state.view[name] = n
+  }
+  return state
+}
+
+/** An address as a whole: the worker, which comes from a text, has none that others count from. */
+const whole = (from: File | string): File | string =>
+  typeof from === 'string' && URL.canParse(from, location.href) ? new URL(from, location.href).href : from
+
+/** The last part of an address. */
+const nameOf = (from: File | string): string => {
+  if (typeof from !== 'string') return from.name
+  const last = from.split(/[?#]/)[0]!.split('/').at(-1)!
+  try {
+    return decodeURIComponent(last) || from
+  } catch {
+    return last
+  }
+}
+
+function remembered(): string | null {
+  try {
+    const theme = localStorage.getItem('holdall-theme')
+    return theme === 'dark' || theme === 'light' ? theme : null
+  } catch {
+    return null
+  }
+}
+
+new App()

@@ -1,0 +1,256 @@
+import { HoldallError, init, open, type Tensor, type TensorFile, type Value } from 'holdall'
+import { diff, stats } from 'holdall/reports'
+import type { Ask, Cell, FileFacts, Methods, RecordsPage, TensorFacts, Trouble } from './protocol.js'
+
+/** The most that a dense copy takes of a tensor whose elements cannot be had by ranges. */
+const MOST = 64 << 20
+/** Bytes of a component that are shown. */
+const SHOWN = 4096
+/** Characters of a value that are shown. */
+const LONGEST = 20_000
+
+const files: (TensorFile | undefined)[] = []
+/** The last tensor that was made dense as a whole. */
+let whole: { key: string; values: Float32Array | Float64Array } | undefined
+
+interface Turn {
+  signal: AbortSignal
+  onProgress: (done: number, all: number) => void
+}
+
+const fileOf = (slot: number): TensorFile => {
+  const file = files[slot]
+  if (file === undefined) throw new Error('no file is open')
+  return file
+}
+
+const tensorOf = (slot: number, at: number): Tensor => fileOf(slot).tensors[at]!
+
+function troubleOf(e: unknown): Trouble {
+  if (e instanceof HoldallError) return { code: e.code, message: e.message, advice: e.advice }
+  return { code: '', message: e instanceof Error ? e.message : String(e), advice: null }
+}
+
+/** A value as text: nothing in it is ever more than that. */
+function shown(value: Value): string {
+  if (typeof value === 'string') return value
+  if (value instanceof Uint8Array) return `${value.length} bytes`
+  if (Array.isArray(value)) return `[${value.map((item) => part(item)).join(', ')}]`
+  if (value instanceof Map) return `{${[...value].map(([key, item]) => `${part(key)}: ${part(item)}`).join(', ')}}`
+  if (value !== null && typeof value === 'object') return JSON.stringify(value)
+  return String(value)
+}
+
+const part = (value: Value): string => (typeof value === 'string' ? JSON.stringify(value) : shown(value))
+
+const pairs = (all: ReadonlyMap<string, Value>): [string, string][] =>
+  [...all].map(([key, value]) => {
+    const text = shown(value)
+    return [key, text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text]
+  })
+
+const typeName = (type: string): string => type.split(' ').at(-1)!
+
+function fact(tensor: Tensor): string {
+  const { shape, dense, layout, components } = tensor
+  const blocks = layout.startsWith('gguf.') ? layout.slice(5) : null
+  const type = blocks ?? (dense === null ? layout : typeName(dense))
+  const note = layout === 'dense' || blocks !== null || dense === null ? '' : ` ${layout.replace(/^(sparse|packed)_|_group$/g, '')}`
+  return components.length === 0 ? layout : `${type} [${shape.join(', ')}]${note}`
+}
+
+async function opened(slot: number, from: File | string, limits: Record<string, number>): Promise<FileFacts> {
+  await files[slot]?.close()
+  whole = undefined
+  const file = await open(from, { limits, ...(from instanceof File ? { name: from.name } : {}) })
+  files[slot] = file
+  const groups = file.groups().map(({ name, members }) => {
+    const first = tensorOf(slot, members[0]!)
+    return { name, members, fact: fact(first), isFault: first.fault !== null }
+  })
+  const storedLen = groups.reduce((sum, { members }) =>
+    sum + tensorOf(slot, members[0]!).storedLen * members.length, 0)
+  return {
+    name: file.name ?? '', format: file.formatName, version: file.version, size: file.size, tensors: file.length,
+    storedLen, attributes: pairs(file.attributes), warnings: [...file.warnings], names: [...file.names], groups,
+  }
+}
+
+function facts(slot: number, at: number): TensorFacts {
+  const tensor = tensorOf(slot, at)
+  const { name, shape, count, layout, dense, storedLen, attributes, components, fault } = tensor
+  return {
+    name, shape, count, layout, dense, storedLen, attributes: pairs(attributes),
+    components: components.map((c) => ({
+      role: c.role, type: c.logicalType ?? c.dtype, encoding: c.encoding, storedLen: c.storedLen,
+      decodedLen: c.decodedLen, offset: c.offset, digest: c.digest,
+    })),
+    fault: fault === null ? null : troubleOf(fault),
+    isRanged: layout === 'dense' || layout.startsWith('gguf.'),
+  }
+}
+
+async function numbers(
+  slot: number, at: number, start: number, end: number, signal: AbortSignal,
+): Promise<Float32Array | Float64Array> {
+  const tensor = tensorOf(slot, at)
+  const dense = tensor.dense ?? ''
+  const isComplex = /complex/.test(dense)
+  const as = /^(f64|[iu](32|64))\b/.test(dense) ? 'f64' : 'f32'
+  const isRanged = tensor.layout === 'dense' || tensor.layout.startsWith('gguf.')
+  if (!isRanged) {
+    const key = `${slot} ${at}`
+    if (whole?.key !== key) {
+      if (tensor.count * 4 > MOST) {
+        throw new Error(`as dense elements it would take ${tensor.count * 4} bytes, more than the ${MOST} that are shown`)
+      }
+      const values = await tensor.array({ as, signal, check: false })
+      whole = { key, values: values as Float32Array | Float64Array }
+    }
+    return whole!.values.slice(start, end)
+  }
+  if (!isComplex) {
+    return (await tensor.elements(start, end, { as, signal, check: false })) as Float32Array | Float64Array
+  }
+  const both = (await tensor.elements(start, end, { signal, check: false })) as Float32Array
+  return Float32Array.from({ length: end - start }, (_, n) => Math.hypot(both[2 * n]!, both[2 * n + 1]!))
+}
+
+async function texts(slot: number, at: number, start: number, end: number, signal: AbortSignal): Promise<string[]> {
+  const tensor = tensorOf(slot, at)
+  const dense = tensor.dense ?? ''
+  const isRanged = tensor.layout === 'dense' || tensor.layout.startsWith('gguf.')
+  if (!isRanged || !/^(f64|f32|[iu]\d+|bool)$|complex/.test(dense)) {
+    const values = await numbers(slot, at, start, end, signal)
+    return Array.from(values, real)
+  }
+  const array = await tensor.elements(start, end, { signal, check: false })
+  if (/complex/.test(dense)) {
+    return Array.from({ length: end - start }, (_, n) => `${real(array[2 * n]! as number)}, ${real(array[2 * n + 1]! as number)}i`)
+  }
+  return Array.from(array as ArrayLike<number | bigint>, (x) => (typeof x === 'bigint' ? String(x) : dense === 'bool' ? String(x !== 0) : real(x)))
+}
+
+/** A number to seven digits or so: what an f32 tells. */
+function real(x: number): string {
+  return Number.isInteger(x) || !Number.isFinite(x) ? String(x) : String(Number(x.toPrecision(7)))
+}
+
+/** What pictures start with. */
+const PICTURES: [string, number[]][] = [
+  ['image/png', [0x89, 0x50, 0x4e, 0x47]], ['image/jpeg', [0xff, 0xd8, 0xff]], ['image/gif', [0x47, 0x49, 0x46, 0x38]],
+]
+
+function cell(value: unknown): Cell {
+  if (value instanceof Uint8Array) {
+    const picture = PICTURES.find(([, start]) => start.every((byte, at) => value[at] === byte))
+    if (picture !== undefined && value.length < 16 << 20) return { image: value.slice(), type: picture[0] }
+    return { bytes: value.length }
+  }
+  if (value === undefined) return ''
+  if (typeof value === 'string') return value.length > 500 ? `${value.slice(0, 500)}…` : value
+  if (typeof value === 'object' && value !== null) {
+    if (ArrayBuffer.isView(value)) {
+      const some = Array.from((value as unknown as ArrayLike<unknown>), String)
+      return some.length > 16 ? `${some.slice(0, 16).join(', ')}, … (${some.length})` : some.join(', ')
+    }
+    const text = JSON.stringify(value, (_, inner: unknown) => (typeof inner === 'bigint' ? String(inner) : inner))
+    return text.length > 500 ? `${text.slice(0, 500)}…` : text
+  }
+  return String(value)
+}
+
+async function records(slot: number, at: number, start: number, end: number, signal: AbortSignal): Promise<RecordsPage> {
+  const tensor = tensorOf(slot, at)
+  end = Math.min(end, tensor.count)
+  const found = await tensor.records({ start, end, signal })
+  const lines = (await tensor.lines({ start, end, signal })).map((line) => JSON.parse(line) as unknown)
+  const columns: string[] = []
+  for (const line of lines) {
+    if (line === null || typeof line !== 'object' || Array.isArray(line)) continue
+    for (const key of Object.keys(line)) if (!columns.includes(key)) columns.push(key)
+  }
+  const rows = lines.map((line, n) => {
+    const row = found.at(n) as any
+    return columns.length === 0 ? [cell(row ?? line)] : columns.map((key) => cell(row[key]))
+  })
+  return { count: tensor.count, columns: columns.length === 0 ? ['value'] : columns, rows }
+}
+
+async function bytes(slot: number, at: number, component: number, signal: AbortSignal) {
+  const tensor = tensorOf(slot, at)
+  const c = tensor.components[component]!
+  let head = new Uint8Array(0)
+  for await (const piece of tensor.pieces({ role: c.role, signal, check: false })) {
+    head = piece.slice(0, SHOWN)
+    break
+  }
+  let text: string | null = null
+  try {
+    const found = new TextDecoder('utf-8', { fatal: true }).decode(head, { stream: true })
+    if (!/[\0-\x08\x0e-\x1f]/.test(found)) text = found
+  } catch {
+    // Bytes that are no text.
+  }
+  const hex = Array.from(head.subarray(0, 256), (byte) => byte.toString(16).padStart(2, '0')).join(' ')
+  return { text, hex, isCut: (c.decodedLen ?? Infinity) > (text === null ? 256 : SHOWN) }
+}
+
+const methods: Record<keyof Methods, (turn: Turn, ...args: any[]) => unknown> = {
+  init: (_, wasm: ArrayBuffer) => init(wasm),
+  open: (_, slot, from, limits) => opened(slot, from, limits),
+  tensor: (_, slot, at) => facts(slot, at),
+  numbers: ({ signal }, slot, at, start, end) => numbers(slot, at, start, end, signal),
+  texts: ({ signal }, slot, at, start, end) => texts(slot, at, start, end, signal),
+  stats: (turn, slot, at, bins) => stats(tensorOf(slot, at), { ...turn, bins }),
+  records: ({ signal }, slot, at, start, end) => records(slot, at, start, end, signal),
+  bytes: ({ signal }, slot, at, component) => bytes(slot, at, component, signal),
+  async verify(turn, slot) {
+    const { verdict, tensors, findings, unverified } = await fileOf(slot).verify(turn)
+    return { verdict, tensors, findings: findings.slice(0, 500).map(troubleOf), unverified: Object.entries(unverified) }
+  },
+  async diff(turn) {
+    const found = await diff(fileOf(0), fileOf(1), turn)
+    const sides = ({ key, a, b }: { key: string; a?: Value; b?: Value }) =>
+      [key, a === undefined ? '' : shown(a), b === undefined ? '' : shown(b)]
+    return {
+      ...found,
+      attributes: found.attributes.map(sides),
+      changed: found.changed.map(({ attributes, incomparable, ...rest }) => ({
+        ...rest, attributes: attributes.map(sides), incomparable: incomparable && troubleOf(incomparable),
+      })),
+    }
+  },
+}
+
+const running = new Map<number, AbortController>()
+const post = postMessage as (message: unknown, transfer?: Transferable[]) => void
+
+onmessage = async ({ data }: MessageEvent<Ask>) => {
+  const { id } = data
+  if ('cancel' in data) {
+    running.get(id)?.abort(new Error('cancelled'))
+    return
+  }
+  const stop = new AbortController()
+  running.set(id, stop)
+  let told = 0
+  const onProgress = (done: number, all: number) => {
+    const now = Date.now()
+    if (now - told < 50 && done < all) return
+    told = now
+    post({ id, done, all })
+  }
+  try {
+    const method = methods[data.method as keyof Methods]
+    const result = await method({ signal: stop.signal, onProgress }, ...data.args)
+    const isArray = result instanceof Float32Array || result instanceof Float64Array
+    // What is a part of something larger is copied.
+    const isAlone = isArray && result.byteLength === result.buffer.byteLength
+    post({ id, result }, isAlone ? [result.buffer] : [])
+  } catch (e) {
+    post({ id, trouble: troubleOf(e) })
+  } finally {
+    running.delete(id)
+  }
+}

@@ -1,0 +1,353 @@
+//! What differs between two files: the one that was set aside, and the one that is open.
+
+use crate::json::{self, CALL, Object};
+use crate::view::dense_type;
+use crate::{Answer, le};
+use holdall_core::diff::{
+    AttributeDiff, Compare, ComponentDiff, Diff, Pair, Scratch, Side, Tally, Tolerance, ValueDiff,
+    compare, family, is_comparable, unravel,
+};
+use holdall_core::layout::ELEMENT_SIZE;
+use holdall_core::layout::number::ElementType;
+use holdall_core::{Component, Error, Index, Layout, TensorInfo};
+
+/// What is compared of a pair: values, components, or components and values where those differ.
+const VALUES: u64 = 1;
+const COMPONENTS: u64 = 2;
+/// No component, or the values of a pair.
+const NONE: u64 = u32::MAX as u64;
+
+pub(crate) struct Differ {
+    out: Diff,
+    pairs: Vec<Pair>,
+    tolerance: Option<Tolerance>,
+    now: Option<Now>,
+}
+
+/// Elements that are compared.
+struct Now {
+    pair: usize,
+    /// Of which components; none for the values.
+    component: Option<usize>,
+    of: (ElementType, ElementType),
+    tally: Tally,
+    scratch: Scratch,
+}
+
+impl Differ {
+    /// Compares all but the values; a tolerance is no number where there is none.
+    pub(crate) fn begin(a: &Index, b: &Index, rtol: f64, atol: f64) -> Differ {
+        let (out, pairs) = compare(a, b, |_| true);
+        let tolerance = (!rtol.is_nan()).then_some(Tolerance { rtol, atol });
+        Differ { out, pairs, tolerance, now: None }
+    }
+
+    pub(crate) fn len(&self) -> Answer {
+        Answer::numbers([self.pairs.len() as u64])
+    }
+
+    fn pair_mut(&mut self, at: u32) -> Result<&mut Pair, Error> {
+        let found = self.pairs.get_mut(at as usize);
+        found.ok_or_else(|| CALL.broken(format!("there is no pair number {at}")))
+    }
+
+    /// The numbers of its tensors, and what is to be compared of it.
+    pub(crate) fn pair(&mut self, at: u32) -> Result<Answer, Error> {
+        let pair = self.pair_mut(at)?;
+        let fault = pair.a.sound().and(pair.b.sound()).err();
+        let mut how = match (family(pair.a.layout()), family(pair.b.layout())) {
+            (x, y) if x.is_computed() && x == y => VALUES | COMPONENTS,
+            (Layout::Records, Layout::Records) | (Layout::Blob, Layout::Blob) => COMPONENTS,
+            (Layout::Other(x), Layout::Other(y)) if x == y => COMPONENTS,
+            _ => VALUES,
+        };
+        if let Some(e) = fault {
+            pair.diff.incomparable = Some(e);
+            how = 0;
+        } else if pair.diff.shapes.is_some() {
+            how = 0;
+        } else if how == VALUES
+            && let (Some(x), Some(y)) = (dense_type(&pair.a), dense_type(&pair.b))
+            && !is_comparable(&x, &y)
+        {
+            let message = format!("elements of {x} and of {y} cannot be told one by one");
+            pair.diff.incomparable = Some(ELEMENT_SIZE.broken(message).in_tensor(pair.a.name()));
+            how = 0;
+        }
+        Ok(Answer::numbers([pair.a.position() as u64, pair.b.position() as u64, how]))
+    }
+
+    /// Its values cannot be compared; the host knows why.
+    pub(crate) fn incomparable(&mut self, at: u32) -> Result<Answer, Error> {
+        self.now = None;
+        self.pair_mut(at)?.diff.incomparable = Some(CALL.broken("the host says why"));
+        Ok(Answer::NOTHING)
+    }
+
+    /// Its components by role: their numbers in both, and whether their elements are to be compared.
+    pub(crate) fn components(&mut self, at: u32) -> Result<Answer, Error> {
+        let pair = self.pair_mut(at)?;
+        let (mut found, mut out) = (Vec::new(), Vec::new());
+        let all = |info: &TensorInfo| info.components().enumerate().collect::<Vec<_>>();
+        let (of_a, of_b) = (all(&pair.a), all(&pair.b));
+        for (n, c) in &of_a {
+            let other = of_b.iter().find(|(_, other)| other.role == c.role);
+            let diff = component_diff(Some(c), other.map(|(_, other)| other));
+            let types = (&diff.types.0, &diff.types.1);
+            let comparable = matches!(types, (Some(x), Some(y)) if is_comparable(x, y));
+            let count = |len: Option<u64>, of: &Option<ElementType>| {
+                Some(len? * 8 / of.as_ref()?.bits().max(1))
+            };
+            let counts = (count(diff.lens.0, types.0), count(diff.lens.1, types.1));
+            let is_as_long = counts.0 == counts.1 || counts.0.is_none() || counts.1.is_none();
+            let other = other.map_or(NONE, |(m, _)| *m as u64);
+            out.extend([*n as u64, other, u64::from(comparable && is_as_long)]);
+            found.push(diff);
+        }
+        for (m, c) in &of_b {
+            if !of_a.iter().any(|(_, other)| other.role == c.role) {
+                out.extend([NONE, *m as u64, 0]);
+                found.push(component_diff(None, Some(c)));
+            }
+        }
+        pair.diff.components = found;
+        Ok(Answer::numbers(out))
+    }
+
+    /// All its components were compared. The answer is a byte where the values are to be compared, too.
+    pub(crate) fn components_end(&mut self, at: u32) -> Result<Answer, Error> {
+        let pair = self.pair_mut(at)?;
+        pair.diff.components.retain(ComponentDiff::is_change);
+        let differs = !pair.diff.components.is_empty() || !pair.diff.attributes.is_empty();
+        let goes_on = differs && pair.a.layout().is_computed();
+        Ok(Answer::Done(vec![1; usize::from(goes_on)]))
+    }
+
+    /// Begins to compare elements: of that component in the order of [`Differ::components`], or the values. The answer is
+    /// how many bits an element has in each.
+    pub(crate) fn values(&mut self, at: u32, component: u32) -> Result<Answer, Error> {
+        let component = (u64::from(component) != NONE).then_some(component as usize);
+        let pair = self.pair_mut(at)?;
+        let types = match component {
+            None => (dense_type(&pair.a), dense_type(&pair.b)),
+            Some(n) => pair.diff.components.get(n).map_or((None, None), |c| c.types.clone()),
+        };
+        let (Some(a), Some(b)) = types else {
+            return Err(CALL.broken("there are no elements to compare"));
+        };
+        let bits = [a.bits(), b.bits()];
+        let (tally, scratch) = (Tally::default(), Scratch::default());
+        self.now = Some(Now { pair: at as usize, component, of: (a, b), tally, scratch });
+        Ok(Answer::numbers(bits))
+    }
+
+    /// The next `count` elements of both: those of the first are `len` bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8], len: usize, count: u64) -> Result<Answer, Error> {
+        let (Some(now), Some((a, b))) = (&mut self.now, bytes.split_at_checked(len)) else {
+            return Err(CALL.broken("nothing is compared, or not that"));
+        };
+        let name = self.pairs.get(now.pair).map_or("", |pair| pair.a.name());
+        let compare = Compare {
+            a: Side { source: "", tensor: name, of: &now.of.0 },
+            b: Side { source: "", tensor: name, of: &now.of.1 },
+            tolerance: self.tolerance,
+        };
+        let start = now.tally.count;
+        compare.elements(start, count, a, b, &mut now.tally, &mut now.scratch)?;
+        Ok(Answer::NOTHING)
+    }
+
+    /// All of them were compared.
+    pub(crate) fn values_end(&mut self) -> Result<Answer, Error> {
+        let Some(now) = self.now.take() else { return Err(CALL.broken("nothing is compared")) };
+        let pair = self.pair_mut(now.pair as u32)?;
+        let shape = pair.a.shape();
+        match now.component {
+            Some(n) => {
+                if let Some(c) = pair.diff.components.get_mut(n) {
+                    c.values = now.tally.finish(|at| vec![at]);
+                }
+            }
+            None if pair.diff.components.is_empty() && pair.diff.attributes.is_empty() => {
+                pair.diff.values = now.tally.finish(|at| unravel(shape, at));
+            }
+            None if pair.a.layout().is_computed() && pair.a.layout() == pair.b.layout() => {
+                pair.diff.values = Some(now.tally.report(|at| unravel(shape, at)));
+            }
+            None => pair.diff.values = now.tally.finish(|at| unravel(shape, at)),
+        }
+        Ok(Answer::NOTHING)
+    }
+
+    /// What was found. `pair` of a changed tensor is the number of its pair.
+    pub(crate) fn finish(mut self) -> Answer {
+        let changed: Vec<(usize, Pair)> =
+            self.pairs.into_iter().enumerate().filter(|(_, pair)| pair.diff.is_change()).collect();
+        self.out.identical = self.out.compared - changed.len() as u64;
+        self.out.changed = changed.iter().map(|(_, pair)| pair.diff.clone()).collect();
+        let out = &self.out;
+        let infos = |all: &[TensorInfo]| {
+            let all = all.to_vec();
+            move |out: &mut String| json::list(&all, out, |info, out| out.push_str(&facts(info)))
+        };
+        let text = Object::new()
+            .flag("identical", out.is_identical())
+            .flag("same", out.is_same())
+            .flag("valuesAgree", out.values_agree())
+            .flag("undecided", out.is_undecided())
+            .number("compared", out.compared)
+            .number("unchanged", out.identical)
+            .with("removed", infos(&out.removed))
+            .with("added", infos(&out.added))
+            .with("changed", |text| {
+                json::list(&changed, text, |(at, pair), text| text.push_str(&tensor(*at, pair)));
+            })
+            .with("attributes", |text| attributes(&out.attributes, text))
+            .finish();
+        Answer::text(text)
+    }
+}
+
+fn component_diff(a: Option<&Component>, b: Option<&Component>) -> ComponentDiff {
+    let of = |c: &Component| ElementType::new(c.dtype, c.logical_type.clone());
+    let len = |c: Option<&Component>| c.and_then(|c| c.decoded_len);
+    let role = a.or(b).map(|c| c.role.clone()).unwrap_or(holdall_core::Role::Data);
+    ComponentDiff::new(role, (a.map(of), b.map(of)), (len(a), len(b)))
+}
+
+fn tensor(at: usize, pair: &Pair) -> String {
+    let diff = &pair.diff;
+    let type_of = |t: &Option<ElementType>, out: &mut String| match t {
+        Some(t) => holdall_json::write_string(&t.to_string(), out),
+        None => out.push_str("null"),
+    };
+    let shape = |s: &Vec<u64>, out: &mut String| json::list(s.iter().copied(), out, json::integer);
+    let number = |n: &Option<u64>, out: &mut String| match n {
+        Some(n) => json::integer(*n, out),
+        None => out.push_str("null"),
+    };
+    Object::new()
+        .text("name", &diff.name)
+        .number("pair", at as u64)
+        .flag("same", diff.is_same())
+        .with("types", |out| both(&diff.types, out, type_of))
+        .with("shapes", |out| both(&diff.shapes, out, shape))
+        .with("layouts", |out| {
+            both(&diff.layouts, out, |l, out| holdall_json::write_string(l.as_str(), out));
+        })
+        .with("attributes", |out| attributes(&diff.attributes, out))
+        .with("components", |out| {
+            json::list(&diff.components, out, |c, out| {
+                let one = Object::new()
+                    .text("role", c.role.as_str())
+                    .with("types", |out| both(&Some(c.types.clone()), out, type_of))
+                    .with("lens", |out| both(&Some(c.lens), out, number))
+                    .with("values", |out| values(c.values.as_ref(), out));
+                out.push_str(&one.finish());
+            });
+        })
+        .with("values", |out| values(diff.values.as_ref(), out))
+        .with("incomparable", |out| match &diff.incomparable {
+            Some(e) => out.push_str(&json::error(e)),
+            None => out.push_str("null"),
+        })
+        .finish()
+}
+
+fn both<T>(of: &Option<(T, T)>, out: &mut String, write: impl Fn(&T, &mut String)) {
+    match of {
+        Some((a, b)) => json::list([a, b], out, write),
+        None => out.push_str("null"),
+    }
+}
+
+fn values(of: Option<&ValueDiff>, out: &mut String) {
+    let Some(of) = of else { return out.push_str("null") };
+    let one = Object::new()
+        .number("count", of.count)
+        .number("unequal", of.unequal)
+        .number("differing", of.differing)
+        .with("maxAbs", |out| json::maybe_float(Some(of.max_abs), out))
+        .with("maxRel", |out| json::maybe_float(Some(of.max_rel), out))
+        .with("first", |out| match &of.first {
+            None => out.push_str("null"),
+            Some(first) => {
+                let one = Object::new()
+                    .with("index", |out| {
+                        json::list(first.index.iter().copied(), out, json::integer)
+                    })
+                    .with("a", |out| json::maybe_number(Some(first.a), out))
+                    .with("b", |out| json::maybe_number(Some(first.b), out));
+                out.push_str(&one.finish());
+            }
+        });
+    out.push_str(&one.finish());
+}
+
+/// A side that does not have the attribute is left out: null is a value.
+fn attributes(all: &[AttributeDiff], out: &mut String) {
+    json::list(all, out, |diff, out| {
+        let mut one = Object::new().text("key", &diff.key);
+        for (side, value) in [("a", &diff.a), ("b", &diff.b)] {
+            if let Some(value) = value {
+                one = one.with(side, |out| json::value(value, out));
+            }
+        }
+        out.push_str(&one.finish());
+    });
+}
+
+fn facts(info: &TensorInfo) -> String {
+    Object::new()
+        .text("name", info.name())
+        .with("shape", |out| json::list(info.shape().iter().copied(), out, json::integer))
+        .text("layout", info.layout().as_str())
+        .with("dense", |out| match dense_type(info) {
+            Some(of) => holdall_json::write_string(&crate::view::name_of(&of), out),
+            None => out.push_str("null"),
+        })
+        .finish()
+}
+
+/// Groups of tensors alike: their name, and the numbers of their members.
+pub(crate) fn groups(index: &Index) -> Answer {
+    let infos: Vec<TensorInfo> = index.tensors().collect();
+    let all = holdall_core::model::group::groups(&infos);
+    let mut out = String::new();
+    json::list(all, &mut out, |group, out| {
+        let members = |out: &mut String| {
+            json::list(group.members.iter().map(|&m| m as u64), out, json::integer)
+        };
+        out.push_str(&Object::new().text("name", &group.name).with("members", members).finish());
+    });
+    Answer::text(out)
+}
+
+/// Numbers of elements `start..end` of a tensor: the bytes of its data that have them, how many elements of those come
+/// before, and bytes that hold whole elements each; nothing where they cannot be told apart.
+pub(crate) fn range(info: &TensorInfo, start: u64, end: u64) -> Answer {
+    let end = end.min(info.count());
+    let start = start.min(end);
+    let (bits, unit, elements) = match info.layout() {
+        Layout::Dense => {
+            let Some(of) = dense_type(info) else { return Answer::NOTHING };
+            (of.bits(), of.bits() / 2, 4)
+        }
+        Layout::Blocks(of) => (0, of.bytes, of.elements),
+        _ => return Answer::NOTHING,
+    };
+    let Some(data) = info.component(&holdall_core::Role::Data) else { return Answer::NOTHING };
+    let first = start / elements;
+    let behind = end.div_ceil(elements).saturating_mul(unit);
+    let whole = if bits == 0 {
+        info.count() / elements * unit
+    } else {
+        data.decoded_len.unwrap_or(u64::MAX)
+    };
+    Answer::Done(le([
+        first.saturating_mul(unit),
+        behind.min(whole),
+        start - first * elements,
+        unit,
+    ]))
+}
