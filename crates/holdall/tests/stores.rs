@@ -1,11 +1,13 @@
 //! Files in object stores: opened in place, pinned, listed; what is refused, and what is never shown.
 #![cfg(feature = "stores")]
 
+#[path = "server/s3.rs"]
+mod s3;
 mod server;
 
 use holdall::stores::StoreOptions;
 use holdall::{Error, OpenOptions, Role, WriteOptions, Writer};
-use server::s3::{self, BUCKET, ID, REGION, SECRET, s3};
+use s3::{BUCKET, ID, REGION, SECRET, s3};
 use server::{Reply, Server, policy};
 use std::sync::Mutex;
 

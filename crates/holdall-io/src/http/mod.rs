@@ -41,14 +41,12 @@ use std::path::Path;
 
 /// A file's name as it may be printed: of an address on the web without what may be secret in it.
 pub fn shown(path: &Path) -> String {
-    if let Some(url) = is_url(path) {
-        if crate::stores::is_address(url) {
-            return crate::stores::shown(url);
-        }
+    match is_url(path) {
+        Some(url) if crate::stores::is_address(url) => crate::stores::shown(url),
         #[cfg(feature = "http")]
-        return url::shown(url);
+        Some(url) => url::shown(url),
+        _ => path.display().to_string(),
     }
-    path.display().to_string()
 }
 
 /// The text of `path` where it is an address rather than the name of a file: it begins with `http://` or `https://`, or
