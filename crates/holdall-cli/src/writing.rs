@@ -120,7 +120,7 @@ pub(crate) fn target(text: &str) -> Result<(&'static Format, Option<String>), Fa
 pub(crate) enum Output<'a> {
     Path(&'a Path),
     #[cfg(feature = "stores")]
-    Staged(holdall::stores::Staged),
+    Staged(Box<holdall::stores::Staged>),
 }
 
 impl<'a> Output<'a> {
@@ -132,7 +132,8 @@ impl<'a> Output<'a> {
     ) -> Result<Output<'a>, Failure> {
         #[cfg(feature = "stores")]
         if let Some(address) = to.to_str().filter(|to| holdall::stores::is_address(to)) {
-            return Ok(Output::Staged(crate::input::options(session).stage(address, force)?));
+            let staged = crate::input::options(session).stage(address, force)?;
+            return Ok(Output::Staged(Box::new(staged)));
         }
         let _ = session;
         FileSink::check(to, force)?;

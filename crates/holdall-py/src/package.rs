@@ -121,6 +121,7 @@ impl NativePackage {
     /// Opens a package that is in memory.
     #[staticmethod]
     #[pyo3(signature = (data, name, check, limits, allow, stores, cache, offline))]
+    #[allow(clippy::too_many_arguments)] // Keywords of one Python function.
     fn open_bytes(
         py: Python<'_>,
         data: PyBackedBytes,

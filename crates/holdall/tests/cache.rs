@@ -14,7 +14,7 @@ const LEN: usize = 5 << 20;
 fn file(seed: usize) -> Vec<u8> {
     let options =
         WriteOptions::new().with_format(holdall::formats::by_name("safetensors").unwrap());
-    let bytes: Vec<u8> = (0..LEN).map(|i| ((i + seed) * 31 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..LEN).map(|i| (((i + seed) * 31) >> 3) as u8).collect();
     let mut writer = Writer::stream(Vec::new(), &options).unwrap();
     let spec = holdall::TensorSpec::dense("w", holdall::DType::U8, [LEN as u64]);
     writer.declare(std::slice::from_ref(&spec)).unwrap();

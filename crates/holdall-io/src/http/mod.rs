@@ -45,14 +45,12 @@ pub fn shown(path: &Path) -> String {
     if let Some(Ok(address)) = is_url(path).map(holdall_net::quic::Address::parse) {
         return address.to_string();
     }
-    if let Some(url) = is_url(path) {
-        if crate::stores::is_address(url) {
-            return crate::stores::shown(url);
-        }
+    match is_url(path) {
+        Some(url) if crate::stores::is_address(url) => crate::stores::shown(url),
         #[cfg(feature = "http")]
-        return url::shown(url);
+        Some(url) => url::shown(url),
+        _ => path.display().to_string(),
     }
-    path.display().to_string()
 }
 
 /// Whether an address is one of a file that another Holdall serves.

@@ -124,6 +124,30 @@ impl Url {
         format!("{scheme}://{}{}{}", self.host, self.shown_port(), self.target)
     }
 
+    /// Everything, credentials and query too: never to be printed.
+    pub fn secret_text(&self) -> String {
+        format!("{} {}", self.to_request(), self.credentials.as_deref().unwrap_or_default())
+    }
+
+    /// The value of the `Authorization` header for its credentials.
+    pub(super) fn authorization(&self) -> Option<String> {
+        let credentials = self.credentials.as_deref()?;
+        let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+        let mut plain = decoded(user);
+        plain.push(b':');
+        plain.extend(decoded(password));
+        Some(format!("Basic {}", data_encoding::BASE64.encode(&plain)))
+    }
+
+    fn shown_port(&self) -> String {
+        let usual = if self.secure { 443 } else { 80 };
+        if self.port == usual { String::new() } else { format!(":{}", self.port) }
+    }
+}
+
+/// What those need who sign requests.
+#[cfg(feature = "stores")]
+impl Url {
     /// Host and port, as the header `Host` has them.
     pub(crate) fn authority(&self) -> String {
         format!("{}{}", self.host, self.shown_port())
@@ -152,26 +176,6 @@ impl Url {
     /// The same with another path and query, percent-encoded.
     pub(crate) fn with_target(&self, target: impl Into<String>) -> Url {
         Url { target: target.into(), ..self.clone() }
-    }
-
-    /// Everything, credentials and query too: never to be printed.
-    pub fn secret_text(&self) -> String {
-        format!("{} {}", self.to_request(), self.credentials.as_deref().unwrap_or_default())
-    }
-
-    /// The value of the `Authorization` header for its credentials.
-    pub(super) fn authorization(&self) -> Option<String> {
-        let credentials = self.credentials.as_deref()?;
-        let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
-        let mut plain = decoded(user);
-        plain.push(b':');
-        plain.extend(decoded(password));
-        Some(format!("Basic {}", data_encoding::BASE64.encode(&plain)))
-    }
-
-    fn shown_port(&self) -> String {
-        let usual = if self.secure { 443 } else { 80 };
-        if self.port == usual { String::new() } else { format!(":{}", self.port) }
     }
 }
 

@@ -17,8 +17,8 @@ pub(crate) enum Kind {
 impl Kind {
     /// Whose addresses begin with this scheme.
     pub(crate) fn of(scheme: &str) -> Option<Kind> {
-        let is = |one: &&str| scheme.eq_ignore_ascii_case(one);
-        let found = SCHEMES.iter().find(|(_, names)| names.iter().any(|name| is(&name)));
+        let is = |one: &str| scheme.eq_ignore_ascii_case(one);
+        let found = SCHEMES.iter().find(|(_, names)| names.iter().any(|name| is(name)));
         found.map(|(kind, _)| *kind)
     }
 

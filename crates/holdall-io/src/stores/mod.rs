@@ -36,6 +36,8 @@ mod xml;
 #[cfg(feature = "stores")]
 use address::Address;
 #[cfg(feature = "stores")]
+pub(crate) use address::shown;
+#[cfg(feature = "stores")]
 pub use listing::Listed;
 #[cfg(feature = "stores")]
 pub use open::Stores;
@@ -66,9 +68,7 @@ pub(crate) fn is_scheme(scheme: &str) -> bool {
 }
 
 /// An address as it may be printed.
+#[cfg(not(feature = "stores"))]
 pub(crate) fn shown(text: &str) -> String {
-    #[cfg(feature = "stores")]
-    return address::shown(text);
-    #[cfg(not(feature = "stores"))]
     text.to_owned()
 }

@@ -124,18 +124,7 @@ impl Upload {
 
     fn bytes(&self, from: u64, end: u64) -> Result<Vec<u8>> {
         let mut out = vec![0; (end - from) as usize];
-        let read = |out: &mut [u8]| {
-            #[cfg(unix)]
-            return std::os::unix::fs::FileExt::read_exact_at(&self.file, out, from);
-            #[cfg(not(unix))]
-            {
-                use std::io::{Read as _, Seek as _};
-                let mut file = self.file.try_clone()?;
-                file.seek(std::io::SeekFrom::Start(from))?;
-                file.read_exact(out)
-            }
-        };
-        read(&mut out).map_err(|e| io(e, "reading what is to be uploaded"))?;
+        read_at(&self.file, &mut out, from).map_err(|e| io(e, "reading what is to be uploaded"))?;
         Ok(out)
     }
 
@@ -266,4 +255,20 @@ impl Upload {
 /// Where nothing is written to.
 pub(super) fn read_only() -> Error {
     READ_ONLY.broken("the hub takes files by commits")
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, out: &mut [u8], from: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, out, from)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut out: &mut [u8], mut from: u64) -> std::io::Result<()> {
+    while !out.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, out, from)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            n => (out, from) = (&mut out[n..], from + n as u64),
+        }
+    }
+    Ok(())
 }

@@ -1,9 +1,6 @@
 //! A web server on loopback that counts what it is asked, and misbehaves when told to.
 #![allow(dead_code)] // Each test file uses its own part.
 
-#[cfg(feature = "stores")]
-pub(crate) mod s3;
-
 use holdall::http::{Hosts, Patience, Policy, Schemes};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
