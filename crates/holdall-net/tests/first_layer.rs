@@ -9,7 +9,7 @@ use std::cell::RefCell;
 fn a_model_is_computed_with_while_it_arrives_though_the_connection_is_cut() {
     let folder = tempfile::tempdir().unwrap();
     let told = RefCell::new(Vec::new());
-    first_layer::run(folder.path(), 64 << 20, |line| told.borrow_mut().push(line)).unwrap();
+    first_layer::run(folder.path(), 16 << 20, |line| told.borrow_mut().push(line)).unwrap();
     let told = told.into_inner();
     assert!(told[1].contains("layers.0 computed, 31 on their way"), "{told:#?}");
     assert!(told.iter().any(|line| line.ends_with("the server is gone")), "{told:#?}");

@@ -1,5 +1,6 @@
 //! Clients of QUIC that say what they should not, too much, or nothing: their connections end, with the reason, and others are
 //! served on.
+#![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use holdall_core::Result;
 use holdall_net::protocol::{Arrival, Client, FileId, PROTOCOL, Why};

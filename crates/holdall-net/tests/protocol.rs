@@ -1,5 +1,6 @@
 //! Both ends of the protocol over a network that is none: bytes arrive cut anywhere, streams in any order, and connections
 //! end at any byte. The same for one seed.
+#![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use holdall_net::protocol::{
     Answering, Arrival, Client, FileId, INDEX_MAX, Order, Refusal, Requesting, Server, ServerFrame,
@@ -53,8 +54,11 @@ struct Connection {
     down: Pipe,
     streams: BTreeMap<u64, Stream>,
     file: u32,
-    opened: Option<(FileId, Vec<(u64, Vec<u8>)>)>,
+    opened: Option<(FileId, Index)>,
 }
+
+/// Where bytes of an index are, and they.
+type Index = Vec<(u64, Vec<u8>)>;
 
 /// What the server has.
 struct World {

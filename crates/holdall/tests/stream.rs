@@ -1,5 +1,6 @@
 //! Files that are served over QUIC, opened in place.
 #![cfg(feature = "quic")]
+#![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 mod served;
 
@@ -114,16 +115,16 @@ fn a_file_is_opened_and_a_tensor_read_in_a_round_trip_each() {
 fn a_server_that_ends_and_comes_back_is_asked_for_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.zt");
-    model(&path, 4, 3_000_000);
+    model(&path, 4, 1_000_000);
     let mut served = Served::new([&path]);
     let file = served.open("model.zt").unwrap();
-    assert_eq!(bytes_of(&file, 0).unwrap(), noise(3_000_000, 1));
+    assert_eq!(bytes_of(&file, 0).unwrap(), noise(1_000_000, 1));
     served.restart();
-    assert_eq!(bytes_of(&file, 1).unwrap(), noise(3_000_000, 2));
+    assert_eq!(bytes_of(&file, 1).unwrap(), noise(1_000_000, 2));
     // While it is read.
     let reader = std::thread::spawn(move || {
-        let all = (0..40)
-            .map(|n| bytes_of(&file, n % 4).map(|b| b == noise(3_000_000, n as u64 % 4 + 1)));
+        let all = (0..24)
+            .map(|n| bytes_of(&file, n % 4).map(|b| b == noise(1_000_000, n as u64 % 4 + 1)));
         all.collect::<Result<Vec<bool>, Error>>()
     });
     for _ in 0..3 {
@@ -131,7 +132,7 @@ fn a_server_that_ends_and_comes_back_is_asked_for_the_rest() {
         served.restart();
     }
     let same = reader.join().unwrap().unwrap();
-    assert!(same.len() == 40 && same.iter().all(|same| *same));
+    assert!(same.len() == 24 && same.iter().all(|same| *same));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What the other side of a connection says, whichever side that is: read in bounded memory, the same however it is cut, and
 //! written as it was read.
+#![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use crate::take::Take;
 use holdall::Error;

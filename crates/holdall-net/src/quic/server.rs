@@ -121,7 +121,7 @@ impl Server {
             let idle =
                 async { timeout(Duration::from_millis(500), self.endpoint.wait_idle()).await };
             // Whoever is not told finds out.
-            let _ = wait(runtime.handle(), async { idle.await });
+            let _ = wait(runtime.handle(), idle);
             runtime.shutdown_background();
         }
     }
@@ -289,7 +289,7 @@ impl Peer {
             let mut start = range.start;
             while start < range.end {
                 let end = range.end.min(start + PIECE);
-                let bytes = match read(&open.file, vec![start..end]).await {
+                let bytes = match read(&open.file, std::iter::once(start..end).collect()).await {
                     Ok(bytes) => bytes,
                     Err(e) => {
                         // Nothing else can be said where bytes are due.
