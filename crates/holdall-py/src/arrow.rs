@@ -5,7 +5,7 @@
 //! parent, or the capsule that nobody took it from. `release` is empty then.
 #![allow(unsafe_code)]
 
-use crate::memory::Elements;
+use crate::memory::{Elements, attached};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -213,7 +213,7 @@ struct Batches {
 impl Drop for Batches {
     fn drop(&mut self) {
         // What it has is let go of with the GIL.
-        let _ = Python::try_attach(|_| drop(self.next.take()));
+        let _ = attached(|_| drop(self.next.take()));
     }
 }
 
@@ -229,7 +229,7 @@ impl Batches {
         if self.error.is_some() {
             return Err(FAILED);
         }
-        let made = Python::try_attach(|py| make(py, self).map_err(|e| said(py, &e)));
+        let made = attached(|py| make(py, self).map_err(|e| said(py, &e)));
         let text = match made {
             Some(Ok(made)) => return Ok(made),
             Some(Err(text)) => text,

@@ -266,7 +266,33 @@ impl Drop for Elements {
     fn drop(&mut self) {
         // SAFETY: the view came from `PyObject_GetBuffer`, and is released once. Where there is no
         // interpreter any more, there is nothing to be released.
-        let _ = Python::try_attach(|_| unsafe { ffi::PyBuffer_Release(&raw mut *self.0) });
+        let _ = attached(|_| unsafe { ffi::PyBuffer_Release(&raw mut *self.0) });
+    }
+}
+
+/// Does something with the GIL, for code that others call from C, who may have let go of it: also below a function of ours
+/// that had it, so that PyO3, which counts its own, believes it held. `None` where there is no interpreter any more.
+pub(crate) fn attached<R>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
+    // SAFETY: it may be asked at any time.
+    if unsafe { ffi::Py_IsInitialized() } == 0 {
+        return None;
+    }
+    // SAFETY: there is an interpreter; whether this thread has the GIL is known to Python itself, and it is as before
+    // after the release below.
+    let state = unsafe { ffi::PyGILState_Ensure() };
+    let done = Release(state);
+    let out = Python::try_attach(act);
+    drop(done);
+    out
+}
+
+/// Lets go of the GIL, if it was not held before, after a panic too.
+struct Release(ffi::PyGILState_STATE);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        // SAFETY: of the `PyGILState_Ensure` that gave the state, on its thread.
+        unsafe { ffi::PyGILState_Release(self.0) }
     }
 }
 

@@ -87,3 +87,41 @@ def test_what_records_have_not_is_refused(tmp_path):
     with pytest.raises(holdall.Unsupported):
         holdall.build(tmp_path / "x.mt", pa.table({"x": pa.array([1], pa.duration("s"))}), {"TypeDef:Struct": ["x"], "properties": {"x": {"TypeDef:Int64": True}}})
     assert not (tmp_path / "x.mt").exists()
+
+
+@pytest.mark.parametrize("how", ["to_parquet", "to_ipc"])
+def test_records_become_files_of_others(tmp_path, how):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    holdall.build(tmp_path / "a.mt", table(), holdall.schema.infer(table()))
+    target = tmp_path / "a.out"
+    with holdall.open(tmp_path / "a.mt") as f:
+        r = f["records"].records()
+        getattr(r.arrow(batch=2), how)(target)
+        read = parquet.read_table(target) if how == "to_parquet" else pa.ipc.open_file(target).read_all()
+        assert read.to_pylist() == pa.table(r).to_pylist()
+        with pytest.raises(holdall.Misuse) as e:
+            getattr(r.arrow("id"), how)(target)
+        assert e.value.code == "write/exists"
+        getattr(r.where("id>=2").arrow("id"), how)(target, overwrite=True)
+        again = parquet.read_table(target) if how == "to_parquet" else pa.ipc.open_file(target).read_all()
+        assert again.to_pylist() == [{"id": 2}, {"id": 3}]
+        # And in again, as records.
+        holdall.build(tmp_path / "b.mt", read, r.schema)
+        with holdall.open(tmp_path / "b.mt") as g:
+            assert pa.table(g["records"].records()).to_pylist() == pa.table(r).to_pylist()
+        stream = r.arrow("name", batch=1)
+    with pytest.raises(Exception, match="closed"):
+        getattr(stream, how)(tmp_path / "c.out")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.mt", "a.out", "b.mt"]
+
+
+def test_a_stream_of_ours_is_read_below_a_call_of_ours(tmp_path):
+    """pyarrow lets go of the GIL to ask our stream for batches, below our own function, which had it."""
+    holdall.build(tmp_path / "a.mt", table(), holdall.schema.infer(table()))
+    with holdall.open(tmp_path / "a.mt") as f:
+        r = f["records"].records()
+        for batch in (1, 2, 100):
+            reader = pa.RecordBatchReader.from_stream(r.arrow(batch=batch))
+            holdall.build(tmp_path / "b.mt", reader, r.schema, overwrite=True)
+            with holdall.open(tmp_path / "b.mt") as g:
+                assert pa.table(g["records"].records()).to_pylist() == pa.table(r).to_pylist()

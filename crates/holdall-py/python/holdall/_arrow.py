@@ -6,15 +6,19 @@ elements: their number, how many are absent, buffers, children, values of the di
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _holdall
 from ._arrays import PACKED
 from ._kinds import MOST, Types, _element, _too_many, written
-from .errors import Misuse
+from .errors import Misuse, Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,6 +89,31 @@ class Arrow:
         batches = self._batches()
         return _holdall.arrow_stream(self._field(), lambda: next(batches, None))
 
+    def to_parquet(self, target: "Union[str, os.PathLike[str]]", *, overwrite: bool = False, **options: Any) -> None:
+        """Writes them as a Parquet file by pyarrow, batch by batch, each a row group; it appears when it is whole.
+
+        Args:
+            overwrite: Replace a file that is there.
+            options: Those of ``pyarrow.parquet.ParquetWriter``: ``compression="zstd"``.
+
+        Raises:
+            Unsupported: pyarrow is not there. Misuse: the file is there.
+        """
+        pa = pyarrow()
+        parquet = importlib.import_module("pyarrow.parquet")
+        reader = pa.RecordBatchReader.from_stream(self)
+        with _written(target, overwrite) as path, parquet.ParquetWriter(path, reader.schema, **options) as out:
+            for batch in reader:
+                out.write_batch(batch)
+
+    def to_ipc(self, target: "Union[str, os.PathLike[str]]", *, overwrite: bool = False) -> None:
+        """Writes them as an Arrow IPC file (Feather) by pyarrow: see :meth:`to_parquet`."""
+        pa = pyarrow()
+        reader = pa.RecordBatchReader.from_stream(self)
+        with _written(target, overwrite) as path, pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, reader.schema) as out:
+            for batch in reader:
+                out.write_batch(batch)
+
     def _field(self) -> Field:
         all = self._of if not hasattr(self._of, "_records") else self._of._records
         fields = [_field(all._types, at, name, not always) for name, _, at, always in self._columns]
@@ -99,6 +128,44 @@ class Arrow:
         if hasattr(part, "_records"):
             return _listed(part._records._types, at, part.values(path))
         return _column(part, path, at)
+
+
+def pyarrow() -> Any:
+    """pyarrow, if it is there."""
+    try:
+        return importlib.import_module("pyarrow")
+    except ImportError:
+        raise Unsupported(
+            "pyarrow is not installed", code="python/extra", kind="unsupported", hint="pip install pyarrow"
+        ) from None
+
+
+@contextmanager
+def _written(target: "Union[str, os.PathLike[str]]", overwrite: bool) -> Iterator[str]:
+    """A path beside the target, to which it is moved at the end; nothing is left of it after an error."""
+    target = os.fspath(target)
+    if not overwrite and os.path.lexists(target):
+        message = f"{target}: there is something already"
+        raise Misuse(message, code="write/exists", kind="misuse", source=target, hint="pass overwrite=True to replace it")
+    handle, path = tempfile.mkstemp(prefix=".holdall-", dir=os.path.dirname(os.path.abspath(target)))
+    os.close(handle)
+    try:
+        yield path
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(path, 0o666 & ~mask)
+        try:
+            if not overwrite:
+                os.link(path, target)
+        except FileExistsError:
+            raise
+        except OSError:
+            overwrite = True  # Without hard links there is no way that would not replace what came meanwhile.
+        if overwrite:
+            os.replace(path, target)
+    finally:
+        if os.path.lexists(path):
+            os.unlink(path)
 
 
 def stream_of_blob(blob: "Blob") -> Any:

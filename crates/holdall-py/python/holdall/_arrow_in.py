@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ._arrays import numpy_dtype
+from ._arrow import pyarrow
 from ._records import Records, Selection
 from .errors import Unsupported
 
@@ -102,7 +103,7 @@ class _Seen:
         self.names: dict[str, list[str]] = {}
 
     def column(self, path: str, column: Any) -> None:
-        pa = _pyarrow()
+        pa = pyarrow()
         if column.null_count:
             self.optional.add(path)
         kind = column.type
@@ -137,7 +138,7 @@ class _Seen:
 
 def _kind(kind: Any, name: str, metadata: Any = None) -> dict[str, Any]:
     """The schema of a column's values."""
-    pa = _pyarrow()
+    pa = pyarrow()
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name != "arrow.fixed_shape_tensor" or _word(kind.value_type) not in _DTYPES:
@@ -174,7 +175,7 @@ def _values(column: Any, field: Any) -> list[Any]:
     """The values of a column, as records take them."""
     import numpy as np
 
-    pa = _pyarrow()
+    pa = pyarrow()
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         rows = column.to_numpy_ndarray() if not column.null_count else None
@@ -203,7 +204,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_list(kind: Any) -> bool:
-    types = _pyarrow().types
+    types = pyarrow().types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
@@ -213,20 +214,7 @@ def _word(kind: Any) -> str:
 
 
 def _reader(of: Any) -> Any:
-    return _pyarrow().RecordBatchReader.from_stream(of)
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise Unsupported(
-            "tables of Arrow are read by pyarrow, which is not installed",
-            code="python/extra",
-            kind="unsupported",
-            hint="pip install pyarrow; or give records as mappings",
-        ) from None
-    return pyarrow
+    return pyarrow().RecordBatchReader.from_stream(of)
 
 
 def _refused(name: str, kind: str) -> Unsupported:

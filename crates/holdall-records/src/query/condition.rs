@@ -16,6 +16,7 @@ use std::cmp::Ordering;
 pub struct Condition(Node);
 
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant)] // Most are the large one.
 enum Node {
     /// At least one holds.
     Any(Vec<Node>),
