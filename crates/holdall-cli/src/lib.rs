@@ -30,6 +30,8 @@ mod progress;
 mod records;
 mod rules;
 mod salvage;
+#[cfg(feature = "pytorch")]
+mod scan;
 mod schema;
 mod session;
 mod signals;
@@ -94,6 +96,8 @@ fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
         #[cfg(all(feature = "http", feature = "carton"))]
         Command::Fetch(args) => links::fetch::run(session, &args),
         Command::Salvage(args) => salvage::run(session, &args),
+        #[cfg(feature = "pytorch")]
+        Command::Scan(args) => scan::run(session, &args),
         Command::Formats => formats::run(session),
         Command::Rules(args) => rules::run(session, &args),
         Command::Completions(args) => completions::run(session, &args),

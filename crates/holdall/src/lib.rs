@@ -19,6 +19,7 @@ pub mod carton;
 pub mod convert;
 pub mod diff;
 pub mod edit;
+mod elements;
 mod form;
 pub mod http;
 #[cfg(target_os = "linux")]
@@ -27,7 +28,8 @@ pub mod plain;
 pub mod records;
 mod repack;
 pub mod salvage;
-mod scan;
+#[cfg(feature = "pytorch")]
+pub mod scan;
 pub mod sink;
 pub mod source;
 pub mod stats;
@@ -75,6 +77,8 @@ pub use holdall_records::{Blob, Records, TensorRecords};
 /// Schemas of records: what they are made of, and where their bytes lie.
 pub use holdall_schema as schema;
 pub use salvage::{SalvageReport, salvage};
+#[cfg(feature = "pytorch")]
+pub use scan::{ScanReport, scan};
 pub use stats::{Stats, StatsOptions, stats};
 pub use verify::{VerifyOptions, VerifyReport, verify};
 

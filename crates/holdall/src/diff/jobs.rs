@@ -3,7 +3,7 @@
 use super::structure::{Pair, family};
 use super::values::{Compare, Scratch, Side, Tally, unravel};
 use super::{ComponentDiff, DiffOptions, TensorDiff};
-use crate::scan::{Elements, check_digests, step};
+use crate::elements::{Elements, check_digests, step};
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::{Component, Error, ErrorKind, Layout, Result, Role};
 use holdall_io::Tensor;

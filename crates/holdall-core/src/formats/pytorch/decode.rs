@@ -19,7 +19,7 @@ use bytes::Bytes;
 use std::ops::Range;
 
 /// How files of before 1.6 start: a pickle of a number.
-const MAGIC: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
+pub(crate) const MAGIC: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
 /// Bytes that are looked at first for the pickles of those.
 const FIRST: u64 = 4 << 10;
 

@@ -74,7 +74,7 @@ impl Element {
 }
 
 /// Dtypes that torch has and that are values of attributes at most.
-pub(super) fn is_dtype(name: &str) -> bool {
+pub(crate) fn is_dtype(name: &str) -> bool {
     const OTHERS: [&str; 12] = [
         "complex32",
         "qint8",

@@ -37,6 +37,9 @@ mod dtype;
 mod object;
 mod walk;
 
+pub(crate) use decode::MAGIC;
+pub(crate) use dtype::is_dtype;
+
 use super::Format;
 
 /// PyTorch.
