@@ -7,6 +7,7 @@
 pub mod names;
 mod opcode;
 pub mod trace;
+pub(crate) mod write;
 
 use super::cursor::Cursor;
 use crate::error::hash::{HashMap, HashSet};
