@@ -106,6 +106,14 @@ pub static TARGETS: &[Target] = &[
         runs: 200_000,
     },
     Target {
+        name: "pickle",
+        run: pickle::run,
+        seeds: &["corpus/accept/pytorch", "corpus/reject/pytorch"],
+        of_file: pickle::seeds,
+        form: Form::Bytes,
+        runs: 200_000,
+    },
+    Target {
         name: "decode_safetensors",
         run: decode_safetensors::run,
         seeds: &["corpus/accept/safetensors", "corpus/reject/safetensors"],

@@ -126,6 +126,14 @@ impl OpenOptions {
         }
     }
 
+    /// See [`holdall_io::OpenOptions::bytes_of`].
+    ///
+    /// # Errors
+    /// As that.
+    pub fn bytes_of(&self, path: &Path) -> Result<(Arc<dyn ByteSource>, String)> {
+        self.files.bytes_of(path)
+    }
+
     /// Opens a file that is in memory; `name` stands for it in errors.
     ///
     /// # Errors

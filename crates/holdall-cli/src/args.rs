@@ -42,6 +42,8 @@ pub(crate) enum Command {
     #[command(visible_aliases = ["info", "ls"])]
     Inspect(crate::inspect::InspectArgs),
     Verify(crate::verify::VerifyArgs),
+    #[cfg(feature = "pytorch")]
+    Scan(crate::scan::ScanArgs),
     Diff(crate::diff::DiffArgs),
     Convert(crate::convert::ConvertArgs),
     Extract(crate::extract::ExtractArgs),

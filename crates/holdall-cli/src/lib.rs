@@ -30,6 +30,8 @@ mod progress;
 mod records;
 mod rules;
 mod salvage;
+#[cfg(feature = "pytorch")]
+mod scan;
 mod schema;
 #[cfg(feature = "quic")]
 mod serve;
@@ -100,6 +102,8 @@ fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Serve(args) => serve::run(session, &args),
         Command::Salvage(args) => salvage::run(session, &args),
         Command::View(args) => view::run(session, &args),
+        #[cfg(feature = "pytorch")]
+        Command::Scan(args) => scan::run(session, &args),
         Command::Formats => formats::run(session),
         Command::Rules(args) => rules::run(session, &args),
         Command::Completions(args) => completions::run(session, &args),

@@ -218,6 +218,19 @@ impl OpenOptions {
         Err(changing().in_source(&name))
     }
 
+    /// The bytes of a file, of whatever format, or of what is at an address on the web, and how that is named in errors.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn bytes_of(&self, path: &Path) -> Result<(Arc<dyn ByteSource>, String)> {
+        if let Some(url) = crate::http::is_url(path) {
+            return self.remote(url);
+        }
+        let name = path.display().to_string();
+        let file = FileSource::open(path).and_then(|file| self.source(file));
+        file.map(|(source, _)| (source, name.clone())).map_err(|e| e.in_source(name))
+    }
+
     /// What is at an address on the web, and how it is named in errors.
     #[cfg(feature = "http")]
     pub fn remote(&self, url: &str) -> Result<(Arc<dyn ByteSource>, String)> {

@@ -601,6 +601,23 @@ pub(crate) fn salvage<'py>(
     plain::of(py, &report)
 }
 
+/// What pickles in a file or folder would import.
+#[cfg(feature = "pytorch")]
+#[pyfunction]
+#[pyo3(signature = (path, io, limits, progress))]
+pub(crate) fn scan<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    io: &str,
+    limits: Option<&Bound<'py, PyDict>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options = options::open(py, io, "fast", limits)?;
+    let report =
+        run_with(py, u64::MAX, None, progress, |work| holdall::scan(&path, &options, &work))?;
+    plain::of(py, &report)
+}
+
 /// Whether two dense tensors have the same type of elements and the same shape.
 fn is_alike(a: &TensorInfo, b: &TensorInfo) -> bool {
     a.shape() == b.shape() && a.dtype() == b.dtype() && a.logical_type() == b.logical_type()

@@ -61,6 +61,9 @@ mod _holdall {
     use super::file::formats;
     #[pymodule_export]
     use super::file::salvage;
+    #[cfg(feature = "pytorch")]
+    #[pymodule_export]
+    use super::file::scan;
     #[pymodule_export]
     use super::memory::Buffer;
     #[pymodule_export]

@@ -319,3 +319,32 @@ def test_a_real_model(tmp_path):
         assert set(found) == set(expected) and len(expected) > 100
         assert all(same(found[name], x) for name, x in expected.items())
     assert all(same(x, expected[name]) for name, x in peer.load_file(tmp_path / "model.safetensors").items())
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_torch_maps_what_is_written(tmp_path, mmap):
+    some = {name: t for name, t in tensors().items() if "float4" not in name}
+    some["tied"] = some["float32.matrix"]
+    some[""], some["a.b/ç"] = torch.ones(2), torch.zeros(3, dtype=torch.uint16)
+    source, target = tmp_path / "x.zt", tmp_path / "x.pt"
+    torch.save(some, tmp_path / "w.pt")
+    holdall.convert(tmp_path / "w.pt", source)
+    holdall.convert(source, target)
+    back = torch.load(target, weights_only=True, mmap=mmap)
+    assert back.keys() == some.keys()
+    for name, t in some.items():
+        assert same(back[name], t), name
+    assert back["tied"].untyped_storage().data_ptr() == back["float32.matrix"].untyped_storage().data_ptr()
+    # What torch makes of it is read as the same again.
+    torch.save(back, tmp_path / "y.pt")
+    assert not holdall.diff(tmp_path / "y.pt", target)
+    assert holdall.scan(target)
+
+
+def test_views_in_files_of_torch_are_edited_as_they_are(tmp_path):
+    path = tmp_path / "x.pt"
+    matrix = some(torch.float32, 6, 4)
+    torch.save({"a": matrix, "turned": matrix.T, "step": matrix[:, ::2]}, path)
+    holdall.convert(path, tmp_path / "copy.pt")
+    back = torch.load(tmp_path / "copy.pt", weights_only=True, mmap=True)
+    assert same(back["turned"], matrix.T) and same(back["step"], matrix[:, ::2])

@@ -8,6 +8,7 @@
 #![allow(dead_code)] // The test that includes this file calls `run` itself.
 
 use holdall::layout::Computed as _;
+use holdall::scan::Verdict;
 use holdall::source::{ByteSource, MemorySource};
 use holdall::{
     Cancel, Cast, Check, Convert, DType, DiffOptions, Edit, EncodeOptions, ErrorKind, FloatType,
@@ -44,6 +45,7 @@ pub(crate) fn run(example: &Path, folder: &Path) -> Result<(), Box<dyn std::erro
     refused()?;
     edit()?;
     verify()?;
+    scan()?;
     diff()?;
     stats()?;
     errors();
@@ -287,6 +289,18 @@ fn verify() -> holdall::Result<()> {
         println!("not verified: {} ({} of them)", gap.message, gap.count);
     }
     assert!(report.is_sound());
+    Ok(())
+}
+
+fn scan() -> holdall::Result<()> {
+    std::fs::create_dir_all("downloads").unwrap();
+    std::fs::write("downloads/model.pkl", b"\x80\x02cos\nsystem\nX\x02\0\0\0ls\x85R.").unwrap();
+    let found = holdall::scan("downloads", &OpenOptions::new(), &Work::new())?;
+    for pickle in found.pickles.iter().filter(|p| p.verdict != Verdict::Safe) {
+        let names: Vec<&str> = pickle.imports.iter().map(|i| i.name.as_str()).collect();
+        println!("{}: {}: {names:?}", pickle.source, pickle.verdict);
+    }
+    assert_eq!(found.verdict(), Verdict::Dangerous);
     Ok(())
 }
 

@@ -21,6 +21,7 @@ pub mod carton;
 pub mod convert;
 pub mod diff;
 pub mod edit;
+mod elements;
 mod form;
 pub mod http;
 #[cfg(target_os = "linux")]
@@ -29,7 +30,8 @@ pub mod plain;
 pub mod records;
 mod repack;
 pub mod salvage;
-mod scan;
+#[cfg(feature = "pytorch")]
+pub mod scan;
 #[cfg(feature = "quic")]
 pub mod serve;
 pub mod sink;
@@ -80,6 +82,8 @@ pub use holdall_records::{Blob, Records, TensorRecords};
 /// Schemas of records: what they are made of, and where their bytes lie.
 pub use holdall_schema as schema;
 pub use salvage::{SalvageReport, salvage};
+#[cfg(feature = "pytorch")]
+pub use scan::{ScanReport, scan};
 pub use stats::{Stats, StatsOptions, stats};
 pub use verify::{VerifyOptions, VerifyReport, verify};
 

@@ -1,284 +1,386 @@
-//! Going through the elements of a tensor in bounded memory: in any order where the stored form
-//! allows it, so that several threads can share the work, else from the start.
+//! Looking for pickles, and at what each would import and call: nothing is imported, called or unpacked.
 //!
-//! Of a file far away, which is gone through from the start, digests are checked on the way. Of others whoever goes
-//! through all of a component checks its digest apart: [`Tensor::check_digest`].
+//! Pickles are found by what they are, wherever they are: alone, one after the other, in files of arrays, in zips and zips
+//! in those, in folders, and in the texts and bytes of other pickles. A zip that readers do not agree on is looked through
+//! header by header besides.
 
+use crate::OpenOptions;
 use bytes::Bytes;
-use holdall_core::codec::zstd::{FRAME_LEN, SeekTable, check_decoded_len};
-use holdall_core::layout::Computed;
-use holdall_core::layout::dense::Dense;
-use holdall_core::layout::described::Described;
-use holdall_core::layout::number::ElementType;
-use holdall_core::read::Access;
-use holdall_core::{ByteOrder, Component, DType, Encoding, Result};
-use holdall_io::Tensor;
-use holdall_io::executor::{Pieces, checked_algorithm, frames_range, table_of};
-use std::ops::Range;
+use holdall_core::codec::Stream;
+use holdall_core::error::Shown as _;
+use holdall_core::wire::npy;
+use holdall_core::wire::pickle::trace::{self, Trace};
+use holdall_core::wire::pickle::{NONE, PACKED, TOO_LONG};
+use holdall_core::wire::zip::walk::guesses;
+use holdall_core::wire::zip::{Directory, EntryKind, Method, TOO_MANY_ENTRIES};
+use holdall_core::{Error, Limits, Remedy, Result, Window, formats};
+use holdall_io::Work;
+use holdall_io::error::io;
+use holdall_io::source::{ByteSource, MemorySource, SliceSource, fetched};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The elements of a tensor, in row-major order, wherever they are.
-pub(crate) struct Elements {
-    pub(crate) of: ElementType,
-    /// How many there are; `None` where only decoding tells.
-    pub(crate) count: Option<u64>,
-    place: Place,
+/// What is known of something that a pickle would import, and of a pickle.
+pub use holdall_core::wire::pickle::names::Danger as Verdict;
+/// Something that a pickle would import.
+pub use holdall_core::wire::pickle::trace::Import;
+
+/// What was found in a file, a folder or a zip.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct ScanReport {
+    /// Files that were looked at, those in zips too.
+    pub files: u64,
+    /// All pickles.
+    pub pickles: Vec<Pickle>,
+    /// What could not be looked into, and why: pickles may be there.
+    pub unread: Vec<Error>,
 }
 
-enum Place {
-    /// In a component of a file.
-    File(Box<InFile>),
-    Memory(Bytes),
-    /// Computed when asked for, as f32.
-    Computed(Box<dyn Computed>),
-    /// The same, as the type that its description says.
-    Described(Box<(Tensor, Described)>),
-}
-
-struct InFile {
-    tensor: Tensor,
-    component: Component,
-    table: Option<Arc<SeekTable>>,
-}
-
-impl Elements {
-    /// The elements of a component, from where it is stored.
-    ///
-    /// # Errors
-    /// Io; Limit, when the component decodes to more than the caller allows.
-    pub(crate) fn stored(tensor: &Tensor, component: Component) -> Result<Elements> {
-        let mut table = None;
-        if component.encoding != Encoding::Raw {
-            // Frames are short of a limit that all of them together may be over.
-            let len = component.decoded_len.unwrap_or(0);
-            let allowed = check_decoded_len(len, component.stored_len(), tensor.file().limits());
-            allowed.map_err(|e| tensor.place(e, &component))?;
-            let sources = tensor.file().sources();
-            // Far away, all of it is fetched in a few large reads, one after the other.
-            let found = match sources.terms().is_remote() {
-                true => None,
-                false => table_of(sources, &component).map_err(|e| tensor.place(e, &component))?,
-            };
-            // Long frames would be decoded again for each of the ranges in them.
-            let short = |t: &SeekTable| t.frames().iter().all(|f| is_short(&f.decoded));
-            table = found.filter(short).map(Arc::new);
-        }
-        let of = ElementType::new(component.dtype, component.logical_type.clone());
-        let bits = u128::from(of.bits());
-        let count = component.decoded_len.map(|len| (u128::from(len) * 8 / bits) as u64);
-        let tensor = tensor.clone();
-        Ok(Elements {
-            of,
-            count,
-            place: Place::File(Box::new(InFile { tensor, component, table })),
-        })
-    }
-
-    /// Elements in memory.
-    pub(crate) fn held(dense: Dense) -> Elements {
-        let of = ElementType::new(dense.dtype(), dense.logical_type().cloned());
-        let bytes = dense.into_bytes();
-        let count = Some((bytes.len() as u128 * 8 / u128::from(of.bits())) as u64);
-        Elements { of, count, place: Place::Memory(bytes) }
-    }
-
-    /// Those of a tensor whose layout computes them.
-    pub(crate) fn computed(computed: Box<dyn Computed>) -> Elements {
-        Elements {
-            of: ElementType::new(DType::F32, None),
-            count: Some(computed.count()),
-            place: Place::Computed(computed),
-        }
-    }
-
-    /// What a tensor of a described layout stands for.
-    ///
-    /// # Errors
-    /// As [`Tensor::described`].
-    pub(crate) fn described(tensor: &Tensor) -> Result<Elements> {
-        let described = tensor.described()?;
-        let of = described.dtype();
-        Ok(Elements {
-            of: ElementType::new(of.dtype(), of.logical_type()),
-            count: Some(described.count()),
-            place: Place::Described(Box::new((tensor.clone(), described))),
-        })
-    }
-
-    /// Whether any range can be had without what lies before it.
-    pub(crate) fn is_random(&self) -> bool {
-        match &self.place {
-            Place::File(f) => f.component.encoding == Encoding::Raw || f.table.is_some(),
-            Place::Memory(_) | Place::Computed(_) | Place::Described(_) => true,
-        }
-    }
-
-    /// Whether a digest is checked where they are read from the first to the last, and nowhere else.
-    pub(crate) fn is_summed(&self) -> bool {
-        match &self.place {
-            Place::File(f) => {
-                f.is_remote() && checked_algorithm(&f.component, f.tensor.file().check()).is_some()
-            }
-            Place::Memory(_) | Place::Computed(_) | Place::Described(_) => false,
-        }
-    }
-
-    /// Bytes that they take.
-    pub(crate) fn len(&self) -> Option<u64> {
-        self.count.map(|n| self.of.len_of(n))
-    }
-
-    /// Hands the bytes of elements `range`, which starts at a multiple of 4, to `work`. `memory` is
-    /// used where they do not lie ready.
-    ///
-    /// # Errors
-    /// What reading and decoding fail with, placed; what `work` fails with.
-    pub(crate) fn with<T>(
-        &self,
-        range: Range<u64>,
-        memory: &mut Vec<u8>,
-        work: impl FnOnce(&[u8]) -> Result<T>,
-    ) -> Result<T> {
-        let bytes = self.of.len_of(range.start)..self.of.len_of(range.end);
-        match &self.place {
-            Place::Memory(all) => work(&all[bytes.start as usize..bytes.end as usize]),
-            Place::Computed(q) => {
-                let mut values = vec![0f32; (range.end - range.start) as usize];
-                q.dequantize_range(range, &mut values)?;
-                memory.clear();
-                memory.extend(values.iter().flat_map(|x| x.to_le_bytes()));
-                work(memory)
-            }
-            Place::Described(both) => {
-                let (tensor, described) = &**both;
-                memory.clear();
-                described
-                    .elements(range, memory)
-                    .map_err(|e| e.in_tensor(tensor.name()).in_source(tensor.file().name()))?;
-                work(memory)
-            }
-            Place::File(f) => f.with(bytes, memory, work),
-        }
-    }
-
-    /// A reader from the start.
-    ///
-    /// # Errors
-    /// Limit, when what is compressed decodes to more than is allowed.
-    pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
-        let pieces = match &self.place {
-            Place::File(f) if !self.is_random() || f.is_remote() => Some(match f.is_remote() {
-                true => f.tensor.pieces(&f.component.role)?,
-                false => Pieces::checked(&f.tensor, f.component.clone(), None)?,
-            }),
-            _ => None,
-        };
-        Ok(Cursor { elements: self, at: 0, pieces, left: Vec::new(), memory: Vec::new() })
-    }
-
-    /// The least bytes that are worth reading at a time.
-    pub(crate) fn least(&self) -> u64 {
-        match &self.place {
-            Place::File(f) if f.is_remote() => f.tensor.file().sources().terms().piece,
-            _ => 0,
-        }
+impl ScanReport {
+    /// The worst of all pickles; [`Verdict::Unknown`] where something could not be looked into.
+    pub fn verdict(&self) -> Verdict {
+        let worst = self.pickles.iter().map(|p| p.verdict).max().unwrap_or(Verdict::Safe);
+        if self.unread.is_empty() { worst } else { worst.max(Verdict::Unknown) }
     }
 }
 
-/// Compares a tensor with its digests, where all of it will be read out of a file at hand: from far away that is done on
-/// the way.
+/// A pickle, and what it would do to whoever unpickles it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Pickle {
+    /// The file; `ZIP!/NAME` of one in a zip.
+    pub source: String,
+    /// Where in that file it begins.
+    pub offset: u64,
+    /// Bytes of it, as far as it can be followed.
+    pub len: u64,
+    /// Whether it is in the texts or bytes of another pickle, which are only data unless something called unpickles them.
+    pub inner: bool,
+    /// The highest protocol that it says; 0 of those that say none.
+    pub protocol: u64,
+    /// The worst of its imports; at least [`Verdict::Unknown`] where it cannot be followed to its end.
+    pub verdict: Verdict,
+    /// What it would import, in the order of first use.
+    pub imports: Vec<Import>,
+    /// Why it cannot be followed to its end. What is before that would have run.
+    pub broken: Option<Error>,
+}
+
+/// Looks for pickles in the file or folder at `path`, or at an address on the web, and at what each would do.
 ///
 /// # Errors
-/// The tensor's fault; Io, Integrity.
-pub(crate) fn check_digests(tensor: &Tensor) -> Result<()> {
-    tensor.sound()?;
-    if tensor.file().sources().terms().is_remote() {
-        return Ok(());
+/// Io; cancellation. What is wrong with a file is in the report.
+pub fn scan(path: impl AsRef<Path>, options: &OpenOptions, work: &Work) -> Result<ScanReport> {
+    let path = path.as_ref();
+    let limits = options.limits();
+    if !path.is_dir() {
+        let (source, name) = options.bytes_of(path)?;
+        return scan_source(&source, &name, limits, work);
     }
-    tensor.components().try_for_each(|c| tensor.check_digest(&c.role))
+    let mut scanner = Scanner { limits, work, report: ScanReport::default() };
+    let files = files_of(path, limits)?;
+    work.begin(files.iter().map(|(_, len)| len).sum());
+    for (file, len) in files {
+        let (source, name) = options.bytes_of(&file)?;
+        scanner.source(&source, &name, 0)?;
+        work.advance(len)?;
+    }
+    Ok(scanner.report)
 }
 
-impl InFile {
-    fn with<T>(
-        &self,
-        range: Range<u64>,
-        memory: &mut Vec<u8>,
-        work: impl FnOnce(&[u8]) -> Result<T>,
-    ) -> Result<T> {
-        let c = &self.component;
-        let placed = |e| self.tensor.place(e, c);
-        if let Some(table) = &self.table {
-            let bytes = frames_range(&self.tensor, c, table, range).map_err(placed)?;
-            return work(&bytes);
+/// As [`scan`], of whatever `source` gives; `name` stands for it, and tells by its extension whether pickles are to be expected.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_source(
+    source: &Arc<dyn ByteSource>,
+    name: &str,
+    limits: &Limits,
+    work: &Work,
+) -> Result<ScanReport> {
+    let mut scanner = Scanner { limits, work, report: ScanReport::default() };
+    work.begin(source.len());
+    scanner.source(source, name, 0)?;
+    work.advance(source.len())?;
+    Ok(scanner.report)
+}
+
+/// Bytes that tell what a file is.
+const HEAD: u64 = 4 << 10;
+/// Bytes at the end of a file that a zip's end may be in: its record, and the longest comment.
+const TAIL: u64 = (64 << 10) + 22;
+/// How deep zips in zips are looked into.
+const MOST_ZIPS: usize = 4;
+/// How many headers of a zip that readers do not agree on are looked at.
+const MOST_GUESSES: usize = 1000;
+/// Names of files that are pickles, or zips with one.
+const NAMED: [&str; 8] = ["pkl", "pickle", "pt", "pth", "ckpt", "joblib", "dill", "pk"];
+/// How files begin that may have others in them, and are not opened.
+const PACKS: [(&[u8], &str); 7] = [
+    (b"\x1f\x8b", "gzip"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"7z\xbc\xaf\x27\x1c", "7z"),
+    (b"Rar!\x1a\x07", "RAR"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\x04\x22\x4d\x18", "LZ4"),
+];
+
+struct Scanner<'a> {
+    limits: &'a Limits,
+    work: &'a Work,
+    report: ScanReport,
+}
+
+impl Scanner<'_> {
+    fn source(&mut self, source: &Arc<dyn ByteSource>, name: &str, depth: usize) -> Result<()> {
+        self.work.check()?;
+        self.report.files += 1;
+        let len = source.len();
+        let head = source.read_range(0..len.min(HEAD))?;
+        let tail = source.read_range(len.saturating_sub(TAIL)..len)?;
+        let is_zip = head.starts_with(b"PK\x03\x04") || find(&tail, b"PK\x05\x06");
+        if is_zip {
+            self.zip(source, name, depth)?;
         }
-        let source = self.tensor.file().sources().at(c.stored.source);
-        let plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
-        if plain && source.terms().access == Access::Copied {
-            memory.resize((range.end - range.start) as usize, 0);
-            source.read_into(c.stored.start + range.start, memory).map_err(placed)?;
-            return work(memory);
+        let found = self.pickles(source, &head, name)?;
+        if found || is_zip {
+            return Ok(());
         }
-        let bytes = holdall_io::executor::range(&self.tensor, c, range).map_err(placed)?;
-        work(&bytes)
+        if let Some(what) = pack_of(&head) {
+            let e = PACKED.broken(format!("it is packed by {what}, and may have pickles in it"));
+            self.report.unread.push(e.in_source(name));
+        } else if is_named(name) && !self.is_of_a_format(source)? {
+            let e = NONE.broken("it is named as a pickle, and is none");
+            self.report.unread.push(e.in_source(name));
+        }
+        Ok(())
     }
 
-    /// Whether reads wait for something far away.
-    fn is_remote(&self) -> bool {
-        self.tensor.file().sources().terms().is_remote()
+    fn is_of_a_format(&self, source: &Arc<dyn ByteSource>) -> Result<bool> {
+        let mut window = Window::new(source.len());
+        match fetched(&**source, &mut window, formats::detect) {
+            Ok(format) => Ok(format.id != "pytorch" && format.id != "onnx-file"),
+            Err(e) if e.io().is_some() => Err(e),
+            Err(_) => Ok(false),
+        }
     }
-}
 
-/// Reads elements from the start, as many at a time as the caller wants.
-pub(crate) struct Cursor<'a> {
-    elements: &'a Elements,
-    /// Elements handed out so far.
-    at: u64,
-    /// Where the elements can only be had in order.
-    pieces: Option<Pieces>,
-    /// Decoded bytes not handed out yet.
-    left: Vec<u8>,
-    memory: Vec<u8>,
-}
-
-impl Cursor<'_> {
-    /// Hands the bytes of the next `count` elements to `work`: of fewer at the end. `count` is a
-    /// multiple of 4.
-    ///
-    /// # Errors
-    /// As [`Elements::with`].
-    pub(crate) fn next<T>(
-        &mut self,
-        count: u64,
-        work: impl FnOnce(&[u8]) -> Result<T>,
-    ) -> Result<T> {
-        let Some(pieces) = &mut self.pieces else {
-            let start = self.at;
-            self.at = self.elements.count.unwrap_or(0).min(start + count);
-            return self.elements.with(start..self.at, &mut self.memory, work);
+    /// Follows the pickles at the start of a file, or behind the header of an array. Whether there are any.
+    fn pickles(&mut self, source: &Arc<dyn ByteSource>, head: &[u8], name: &str) -> Result<bool> {
+        let start = match head.starts_with(b"\x93NUMPY") {
+            true => npy::header_len(head).unwrap_or(0),
+            false => 0,
         };
-        let wanted = self.elements.of.len_of(count) as usize;
-        while self.left.len() < wanted {
-            let Some(piece) = pieces.next() else { break };
-            self.left.extend_from_slice(&piece?);
+        let is_named = is_named(name);
+        let begin = usize::try_from(start).ok().and_then(|at| head.get(at..)).unwrap_or_default();
+        // Most files are told from their first bytes: what follows those is not fetched.
+        let is_short = source.len() <= HEAD;
+        if start < HEAD && !is_short && !may_be_pickle(begin) {
+            return Ok(false);
         }
-        let now = wanted.min(self.left.len());
-        let out = work(&self.left[..now]);
-        self.left.drain(..now);
-        out
+        let most = self.limits.header_len;
+        let end = source.len().min(start.saturating_add(most));
+        let bytes = source.read_range(start.min(end)..end)?;
+        let found = trace::all(&bytes, is_named && start == 0, self.limits.attribute_values);
+        let is_cut = end < source.len();
+        let any = !found.is_empty();
+        for (at, trace) in found {
+            let is_too_long = is_cut && trace.is_cut;
+            self.add(name, start + at, trace, false);
+            if is_too_long {
+                let e = TOO_LONG.broken(format!("it has more than {most} bytes"));
+                let more = Remedy::RaiseLimit { limit: "header_len", at_least: Some(source.len()) };
+                self.report.unread.push(e.with_remedy(more).in_source(name));
+            }
+        }
+        Ok(any)
+    }
+
+    fn add(&mut self, name: &str, offset: u64, mut trace: Trace, inner: bool) {
+        trace.imports.iter_mut().for_each(|import| import.offset += offset);
+        let (verdict, len, protocol) = (trace.danger(), trace.len, trace.protocol);
+        self.report.pickles.push(Pickle {
+            source: name.to_owned(),
+            offset,
+            len,
+            inner,
+            protocol,
+            verdict,
+            imports: trace.imports,
+            broken: trace.broken.map(|e| e.in_source(name)),
+        });
+        for (at, inside) in trace.inner {
+            self.add(name, offset + at, inside, true);
+        }
+    }
+
+    fn zip(&mut self, source: &Arc<dyn ByteSource>, name: &str, depth: usize) -> Result<()> {
+        if depth >= MOST_ZIPS {
+            let e = PACKED.broken(format!("it is a zip in zips, {MOST_ZIPS} deep"));
+            self.report.unread.push(e.in_source(name));
+            return Ok(());
+        }
+        let mut window = Window::new(source.len());
+        let read = |window: &Window| Directory::read(window, self.limits);
+        let directory = match fetched(&**source, &mut window, read) {
+            Ok(directory) => directory,
+            Err(e) if e.io().is_some() => return Err(e),
+            Err(e) => {
+                self.report.unread.push(e.in_source(name));
+                return self.guessed(source, name, depth);
+            }
+        };
+        let mut is_odd = false;
+        for entry in directory.entries().filter(|entry| entry.kind() == EntryKind::File) {
+            let own = format!("{name}!/{}", entry.name());
+            let place = match fetched(&**source, &mut window, |w| directory.data(entry, w)) {
+                Ok(place) => place,
+                Err(e) if e.io().is_some() => return Err(e),
+                Err(e) => {
+                    self.report.unread.push(e.in_source(name));
+                    is_odd = true;
+                    continue;
+                }
+            };
+            self.entry(source, place, entry.method(), &own, depth)?;
+        }
+        if is_odd { self.guessed(source, name, depth) } else { Ok(()) }
+    }
+
+    /// Looks at what each header of a zip says is behind it, whatever the directory says.
+    fn guessed(&mut self, source: &Arc<dyn ByteSource>, name: &str, depth: usize) -> Result<()> {
+        let most = self.limits.header_len;
+        let bytes = source.read_range(0..source.len().min(most))?;
+        let mut left = most;
+        for (at, guess) in guesses(&bytes).enumerate() {
+            let len = guess.data.end.saturating_sub(guess.data.start) as u64;
+            left = left.saturating_sub(len.max(1));
+            if at >= MOST_GUESSES || left == 0 {
+                let e =
+                    TOO_MANY_ENTRIES.broken("it has more headers of entries than are looked at");
+                self.report.unread.push(e.in_source(name));
+                break;
+            }
+            let own = format!("{name}!/{}", guess.name);
+            let place = guess.data.start as u64..guess.data.end as u64;
+            let Some(method) = guess.method else { continue };
+            self.entry(source, place, method, &own, depth)?;
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        source: &Arc<dyn ByteSource>,
+        place: std::ops::Range<u64>,
+        method: Method,
+        name: &str,
+        depth: usize,
+    ) -> Result<()> {
+        if method == Method::Stored {
+            let inside: Arc<dyn ByteSource> = Arc::new(SliceSource::new(source.clone(), place)?);
+            return self.source(&inside, name, depth + 1);
+        }
+        let most = self.limits.header_len;
+        let stored =
+            source.read_range(place.start..place.end.min(place.start.saturating_add(most)))?;
+        let (head, _) = self.decoded(method, &stored, HEAD);
+        let is_zip = head.starts_with(b"PK");
+        if (head.len() as u64) == HEAD && !is_zip && !may_be_pickle(&head) {
+            self.report.files += 1;
+            return Ok(());
+        }
+        let (bytes, is_whole) = self.decoded(method, &stored, most);
+        let before = (self.report.pickles.len(), self.report.unread.len());
+        let inside: Arc<dyn ByteSource> = Arc::new(MemorySource::new(bytes));
+        self.source(&inside, name, depth + 1)?;
+        let after = (self.report.pickles.len(), self.report.unread.len());
+        if !is_whole && after != before {
+            let e = TOO_LONG.broken(format!(
+                "`{}` is broken, or has more than {most} bytes when it is decoded",
+                name.shown()
+            ));
+            self.report.unread.push(e.in_source(name));
+        }
+        Ok(())
+    }
+
+    /// What stored bytes decode to, as far as they do and up to `most` bytes; whether that is all.
+    fn decoded(&self, method: Method, stored: &[u8], most: u64) -> (Bytes, bool) {
+        let Some(mut stream) = Stream::new(method.encoding(), self.limits) else {
+            return (Bytes::copy_from_slice(stored), true);
+        };
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let (mut out, mut read) = (Vec::new(), 0);
+        let mut piece = vec![0; most.min(1 << 20)];
+        while out.len() < most {
+            match stream.decode(&stored[read..], &mut piece) {
+                Ok((0, 0)) => return (out.into(), stream.end().is_ok()),
+                Ok((used, made)) => {
+                    read += used;
+                    out.extend_from_slice(&piece[..made]);
+                }
+                // What follows the end of a stream is not looked at; what is broken ends.
+                Err(_) => return (out.into(), stream.end().is_ok()),
+            }
+        }
+        out.truncate(most);
+        (out.into(), false)
     }
 }
 
-fn is_short(range: &Range<u64>) -> bool {
-    range.end - range.start <= 4 * FRAME_LEN
+/// Whether a pickle may begin so. One that says its protocol does in two bytes; of others the first opcodes are followed.
+fn may_be_pickle(head: &[u8]) -> bool {
+    match head {
+        [0x80, protocol, ..] => *protocol <= 5,
+        _ => {
+            let found = Trace::of(head, HEAD);
+            found.is_pickle() || found.is_cut
+        }
+    }
 }
 
-/// How many elements of these are best handled at a time: a multiple of 4, so that packed ones fill whole bytes, in
-/// each type a whole number of the frames that Holdall writes, and no less than is worth a read.
-pub(crate) fn step(of: &[&Elements]) -> u64 {
-    let bits = || of.iter().map(|e| e.of.bits());
-    let least = bits().min().unwrap_or(8);
-    // 6 bits divide no power of two.
-    let frames = if bits().any(|bits| bits == 6) { 3 } else { 1 };
-    let piece = of.iter().map(|e| e.least()).max().unwrap_or(0).div_ceil(FRAME_LEN).max(1);
-    (FRAME_LEN * 8 * frames * piece / least).next_multiple_of(4).max(4)
+fn pack_of(head: &[u8]) -> Option<&'static str> {
+    if head.get(257..262) == Some(b"ustar") {
+        return Some("tar");
+    }
+    PACKS.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, what)| *what)
+}
+
+fn is_named(name: &str) -> bool {
+    let extension = Path::new(name).extension().and_then(|e| e.to_str());
+    extension.is_some_and(|e| NAMED.contains(&e.to_ascii_lowercase().as_str()))
+}
+
+fn find(bytes: &[u8], mark: &[u8]) -> bool {
+    bytes.windows(mark.len()).any(|at| at == mark)
+}
+
+/// All files of a folder and those in it, by name, and their lengths. Links to folders are not followed.
+fn files_of(root: &Path, limits: &Limits) -> Result<Vec<(PathBuf, u64)>> {
+    let mut out = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let failed = |e| io(e, "reading the folder").in_source(folder.display());
+        for entry in std::fs::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(failed)?);
+            if kind.is_dir() {
+                folders.push(path);
+            } else if let Ok(meta) = std::fs::metadata(&path)
+                && meta.is_file()
+            {
+                out.push((path, meta.len()));
+            }
+            if out.len() as u64 > limits.files {
+                let message = format!("the folder has more than {} files", limits.files);
+                let more = Remedy::RaiseLimit { limit: "files", at_least: None };
+                return Err(TOO_MANY_ENTRIES.broken(message).with_remedy(more));
+            }
+        }
+    }
+    out.sort();
+    Ok(out)
 }

@@ -1,6 +1,6 @@
 //! What the values of a tensor are like: extremes, moments, oddities, a histogram.
 
-use crate::scan::{Elements, step};
+use crate::elements::{Elements, step};
 pub use holdall_core::layout::stats::{Histogram, Measure, Stats};
 
 use holdall_core::layout::dense::Dense;
@@ -54,7 +54,7 @@ const HELD: u64 = 64 << 20;
 /// Unsupported for a layout or a logical type that is not known; as [`Tensor::bytes`], [`Tensor::csr`],
 /// [`Tensor::coo`], [`Tensor::quantized`]; Malformed for `bool` bytes above 1.
 pub fn stats(tensor: &Tensor, options: &StatsOptions) -> Result<Stats> {
-    crate::scan::check_digests(tensor)?;
+    crate::elements::check_digests(tensor)?;
     let (elements, implied) = elements(tensor)?;
     let passes = if options.bins > 0 { 2 } else { 1 };
     options.work.begin(elements.len().unwrap_or(0).saturating_mul(passes));

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Codes of warnings, which are in no table of rules.
-const WARNINGS: [&str; 37] = [
+const WARNINGS: [&str; 38] = [
     warnings::VERSION,
     warnings::ALIGNMENT,
     warnings::UNKNOWN_DIGEST,
@@ -21,6 +21,7 @@ const WARNINGS: [&str; 37] = [
     "safetensors/restore",
     "gguf/restore",
     "pytorch/left-out",
+    "pytorch/restore",
     "onnx-file/renamed",
     "npz/passed-over",
     "npz/restore",

@@ -73,6 +73,76 @@ fn tied_tensors_are_tied() {
     assert_eq!(file.tensor("row").unwrap().layout().as_str(), "dense");
 }
 
+/// What is written is read as it was, and has the form that torch maps: stored entries, aligned, of known names.
+#[test]
+fn what_is_written_reads_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let source = holdall::open(folder("pytorch").join("torch_state.pt")).unwrap();
+    let write = WriteOptions::new().with_overwrite(true);
+    convert(&source, path("out.pt"), &Convert::new(write.clone())).unwrap();
+    let written = holdall::open(path("out.pt")).unwrap();
+    assert_eq!(written.format(), "pytorch");
+    let found = holdall::diff(&source, &written, &Default::default()).unwrap();
+    assert!(found.added.is_empty() && found.removed.is_empty(), "{found:?}");
+    // Views with strides are dense by then.
+    let is_view = |t: &holdall::diff::TensorDiff| t.layouts.is_some() && t.values.is_none();
+    assert!(found.changed.iter().all(is_view), "{found:?}");
+    let place = |file: &holdall::File, name: &str| {
+        file.tensor(name).unwrap().components().next().unwrap().stored
+    };
+    assert_eq!(place(&written, "lin.weight"), place(&written, "tied"));
+    assert!(place(&written, "lin.weight").start.is_multiple_of(64));
+    assert!(verify(&written, &Default::default()).unwrap().is_sound());
+    // A dict of tensors and nothing else loses nothing when it is written again; other values have no such place.
+    assert!(written.index().unkept().is_empty());
+    let nested = holdall::open(folder("pytorch").join("torch_checkpoint.pt")).unwrap();
+    assert!(!nested.index().unkept().is_empty());
+
+    // Attributes of files and tensors are in entries of their own.
+    let tensor = holdall::TensorSpec::dense("w", holdall::DType::F32, [2]);
+    let tensor = holdall::TensorSpec {
+        attributes: [("unit".to_owned(), Value::Text("m".into()))].into_iter().collect(),
+        ..tensor
+    };
+    let attributes = [("n".to_owned(), Value::Array(vec![Value::Integer(1 << 40), Value::Null]))];
+    let attributes: holdall::Attributes = attributes.into_iter().collect();
+    let with_attributes = write.clone().with_attributes(attributes.clone());
+    let mut writer = holdall::Writer::create(path("a.pt"), &with_attributes).unwrap();
+    writer.add(tensor, &[&[1; 8]]).unwrap();
+    // A view keeps its strides, which lie inside of its bytes.
+    let view = |strides: [i128; 2]| holdall::TensorSpec {
+        layout: holdall::Layout::Strided,
+        attributes: [("strides".to_owned(), Value::Array(strides.map(Value::Integer).into()))]
+            .into_iter()
+            .collect(),
+        ..holdall::TensorSpec::dense("view", holdall::DType::U8, [2, 3])
+    };
+    writer.add(view([1, 2]), &[&[1, 4, 2, 5, 3, 6]]).unwrap();
+    assert_eq!(writer.tensor(view([2, 2])).unwrap_err().code(), "strided/strides");
+    writer.finish().unwrap();
+    let back = holdall::open(path("a.pt")).unwrap();
+    assert_eq!(back.index().attributes(), &attributes);
+    assert_eq!(back.tensor("w").unwrap().attributes().get("unit"), Some(&Value::Text("m".into())));
+
+    let view = back.tensor("view").unwrap();
+    assert_eq!(view.layout().as_str(), "strided");
+    assert_eq!(view.to_dense().unwrap().bytes()[..], [1, 2, 3, 4, 5, 6]);
+
+    // What torch does not have is refused before a file is there.
+    for (file, code) in [
+        ("torch_sparse.pt", "pytorch/layout"),
+        ("../gguf/gguf_quant_legacy.gguf", "pytorch/layout"),
+    ] {
+        let source = holdall::open(folder("pytorch").join(file)).unwrap();
+        let e = convert(&source, path("no.pt"), &Convert::new(write.clone())).unwrap_err();
+        let cause = std::error::Error::source(&e).map(ToString::to_string).unwrap_or_default();
+        assert!(format!("{e} {cause}").contains(code), "{e}: {cause}");
+        assert!(e.advice(|r| Some(r.to_string())).is_some() && !path("no.pt").exists());
+        convert(&source, path("yes.pt"), &Convert::new(write.clone()).with_dense()).unwrap();
+    }
+}
+
 #[test]
 fn every_reject_fails_with_its_code() {
     described::all_fail(rejects());

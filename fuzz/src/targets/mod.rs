@@ -20,6 +20,7 @@ pub mod http_texts;
 pub mod json;
 pub mod metatensor;
 pub mod npy;
+pub mod pickle;
 pub mod records;
 pub mod roundtrip;
 pub mod runner_frames;

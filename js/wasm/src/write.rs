@@ -39,6 +39,10 @@ impl Writer {
         let mut options = EncodeOptions::new();
         options.version = word("version").map(str::to_owned);
         let mut encoder = encode(&options)?;
+        if encoder.needs_digest().is_some() {
+            let message = format!("`{}` needs sums that are not made here", format.id);
+            return Err(CALL.broken(message).with_hint("write another format and convert it"));
+        }
         let attributes = attributes(told.get("attributes"))?;
         encoder.check_attributes(&attributes)?;
         let Some(Value::Array(tensors)) = told.get("tensors") else {

@@ -48,6 +48,45 @@ pub(super) fn read_tensor_attributes(text: &str, depth: usize) -> Result<TensorA
     Ok(all)
 }
 
+/// What entries of a zip have that are ours: attributes of the file, those of tensors, and which of them are not of our form, and why.
+#[cfg(any(feature = "numpy", feature = "pytorch"))]
+#[derive(Default)]
+pub(super) struct Entries {
+    pub(super) attributes: Attributes,
+    pub(super) of_tensors: TensorAttributes,
+    pub(super) odd: Vec<(String, crate::error::Error)>,
+}
+
+#[cfg(any(feature = "numpy", feature = "pytorch"))]
+impl Entries {
+    /// Reads the entries of these two names, if they are there.
+    pub(super) fn read(
+        directory: &crate::wire::zip::Directory,
+        attributes: &str,
+        of_tensors: &str,
+        window: &crate::window::Window,
+        limits: &Limits,
+    ) -> Result<Entries, crate::window::Stop> {
+        let found: Vec<_> =
+            [attributes, of_tensors].iter().filter_map(|name| directory.get(name)).collect();
+        let limits_of_text = Limits { text_len: limits.header_len, ..limits.clone() };
+        let texts = directory.contents(&found, window, &limits_of_text)?;
+        let (depth, mut out) = (depth(limits), Entries::default());
+        for (entry, text) in found.into_iter().zip(texts) {
+            let text = std::str::from_utf8(&text).unwrap_or_default();
+            let read = if entry.name() == attributes {
+                Attributes::from_json(text, depth).map(|all| out.attributes = all)
+            } else {
+                read_tensor_attributes(text, depth).map(|all| out.of_tensors = all)
+            };
+            if let Err(e) = read {
+                out.odd.push((entry.name().to_owned(), e));
+            }
+        }
+        Ok(out)
+    }
+}
+
 /// The JSON object of these pairs; `None` when there are none.
 pub(super) fn object<'a, T>(
     pairs: impl IntoIterator<Item = (&'a str, T)>,

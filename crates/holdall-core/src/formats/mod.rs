@@ -15,10 +15,16 @@ mod foreign;
 pub mod gguf;
 #[cfg(feature = "hdf5")]
 pub mod hdf5;
-#[cfg(any(feature = "metatensor", feature = "safetensors", feature = "gguf", feature = "numpy"))]
+#[cfg(any(
+    feature = "metatensor",
+    feature = "safetensors",
+    feature = "gguf",
+    feature = "numpy",
+    feature = "pytorch"
+))]
 #[cfg_attr(not(any(feature = "metatensor", feature = "safetensors")), allow(dead_code))]
 mod header;
-#[cfg(any(feature = "safetensors", feature = "gguf", feature = "numpy"))]
+#[cfg(any(feature = "safetensors", feature = "gguf", feature = "numpy", feature = "pytorch"))]
 mod kept;
 #[cfg(feature = "metatensor")]
 pub mod metatensor;

@@ -188,5 +188,6 @@ crate::error::rules! {
         hint "a rule that keeps this tensor as it is leaves it out: `NAME=keep`";
     /// A dense copy would be too large.
     pub DENSE_LIMIT: Limit "layout/dense-limit"
-        "A dense copy of a sparse or quantized tensor takes at most `Limits::decoded_len` bytes.";
+        "A dense copy of a sparse or quantized tensor takes at most `Limits::decoded_len` bytes."
+        remedies [RaiseLimit { limit: "decoded_len", at_least: None }];
 }

@@ -63,14 +63,7 @@ pub fn to_dense(
         return Err(DENSE_LIMIT.broken(message));
     };
     let bytes = get(&Role::Data)?;
-    let last = shape.iter().zip(&strides).try_fold(0u64, |last, (n, stride)| {
-        last.checked_add(n.saturating_sub(1).checked_mul(*stride)?)
-    });
-    let end = last.and_then(|last| last.checked_add(1)?.checked_mul(width));
-    if count > 0 && end.is_none_or(|end| end > bytes.len() as u64) {
-        let message = format!("strides {strides:?} of shape {shape:?} pass {} bytes", bytes.len());
-        return Err(STRIDES.broken(message));
-    }
+    check(shape, &strides, width, bytes.len() as u64)?;
     // All of these are places in memory now.
     let mut out = Vec::with_capacity(len as usize);
     let mut place = vec![0u64; shape.len()];
@@ -88,6 +81,36 @@ pub fn to_dense(
         }
     }
     Ok(Dense::new(component.dtype, logical, shape.to_vec(), out))
+}
+
+/// Whether elements of `width` bytes, so placed, lie inside of `len` bytes.
+fn check(shape: &[u64], strides: &[u64], width: u64, len: u64) -> Result<()> {
+    let last = shape.iter().zip(strides).try_fold(0u64, |last, (n, stride)| {
+        last.checked_add(n.saturating_sub(1).checked_mul(*stride)?)
+    });
+    let end = last.and_then(|last| last.checked_add(1)?.checked_mul(width));
+    if !shape.contains(&0) && end.is_none_or(|end| end > len) {
+        let message = format!("strides {strides:?} of shape {shape:?} pass {len} bytes");
+        return Err(STRIDES.broken(message));
+    }
+    Ok(())
+}
+
+/// The strides that the attributes of a tensor say, whose elements of `width` bytes lie inside of `len` bytes; and the attributes
+/// without them.
+///
+/// # Errors
+/// [`STRIDES`].
+pub fn taken(
+    mut attributes: Attributes,
+    shape: &[u64],
+    width: u64,
+    len: u64,
+) -> Result<(Vec<u64>, Attributes)> {
+    let strides = strides(&attributes, shape.len())?;
+    check(shape, &strides, width, len)?;
+    attributes.remove(STRIDES_KEY);
+    Ok((strides, attributes))
 }
 
 fn strides(attributes: &Attributes, rank: usize) -> Result<Vec<u64>> {

@@ -29,6 +29,12 @@ impl<'a> Cursor<'a> {
         self.rest.len() as u64
     }
 
+    /// The bytes not read yet.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// The next byte, not taken.
     #[inline]
     pub fn peek(&self) -> Option<u8> {

@@ -4,9 +4,15 @@
 //! Every opcode makes at most one node, so a pickle takes memory in proportion to its length, and the count of nodes is
 //! bounded besides. Shared values are shared nodes: whoever walks the graph counts its steps.
 
+pub mod names;
+mod opcode;
+pub mod trace;
+pub(crate) mod write;
+
 use super::cursor::Cursor;
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Result, Shown as _};
+use opcode::{Argument, Missing};
 
 crate::error::rules! {
     /// Rules of pickles.
@@ -21,7 +27,21 @@ crate::error::rules! {
     /// Too many values.
     pub TOO_MANY: Limit "pickle/too-many-values"
         "A pickle makes at most `Limits::attribute_values` values.";
+    /// Looked for in vain.
+    pub NONE: Unsupported "pickle/none" "A file that is named as a pickle is one, or a zip, or of a known format.";
+    /// Hidden in something that is not opened.
+    pub PACKED: Unsupported "pickle/packed"
+        "A file that is scanned for pickles is not compressed and no archive, unless it is a zip."
+        hint "unpack it and scan what was in it";
+    /// Too long to be followed.
+    pub TOO_LONG: Limit "pickle/too-long"
+        "A pickle that is scanned ends within `Limits::header_len` bytes.";
 }
+
+/// Bytes of the longest name of a module, or in one, that is followed.
+const MOST_NAME: usize = 256;
+/// How many different things may be named by texts on the stack, or at all where a pickle is only traced.
+const MOST_NAMED: usize = 1 << 16;
 
 /// A value, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -171,6 +191,8 @@ struct Machine<'a> {
     graph: Graph,
     stack: Vec<Item>,
     memo: HashMap<u64, Id>,
+    /// What two texts named.
+    named: HashMap<(Id, Id), Id>,
     cursor: Cursor<'a>,
     /// Where the pickle starts in the file.
     base: u64,
@@ -184,8 +206,15 @@ struct Machine<'a> {
 /// [`BROKEN`], [`OPCODE`], [`TOO_MANY`].
 pub fn read(bytes: &[u8], base: u64, most: u64) -> Result<Option<(Graph, Id, u64)>> {
     let cursor = Cursor::new(bytes);
-    let (graph, stack, memo) = (Graph::default(), Vec::new(), HashMap::default());
-    let mut machine = Machine { graph, stack, memo, cursor, base, most };
+    let mut machine = Machine {
+        graph: Graph::default(),
+        stack: Vec::new(),
+        memo: HashMap::default(),
+        named: HashMap::default(),
+        cursor,
+        base,
+        most,
+    };
     loop {
         let at = machine.cursor.position();
         let Some(opcode) = machine.cursor.u8() else { return Ok(None) };
@@ -193,16 +222,18 @@ pub fn read(bytes: &[u8], base: u64, most: u64) -> Result<Option<(Graph, Id, u64
             let root = machine.pop()?;
             return Ok(Some((machine.graph, root, machine.cursor.position())));
         }
-        match machine.step(opcode) {
-            Some(done) => done.map_err(|e| {
-                e.at(base.saturating_add(at)..base.saturating_add(machine.cursor.position()))
-            })?,
-            None => return Ok(None),
-        }
+        let done = match opcode::argument(opcode, &mut machine.cursor) {
+            Ok(argument) => machine.step(opcode, argument),
+            Err(Missing::End) => return Ok(None),
+            Err(Missing::Opcode) => Err(not_read(opcode)),
+        };
+        done.map_err(|e| {
+            e.at(base.saturating_add(at)..base.saturating_add(machine.cursor.position()))
+        })?;
     }
 }
 
-impl<'a> Machine<'a> {
+impl Machine<'_> {
     fn broken(&self, message: impl Into<String>) -> Error {
         let here = self.base.saturating_add(self.cursor.position());
         BROKEN.broken(message.into()).at(here.saturating_sub(1)..here)
@@ -288,17 +319,6 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn line(&mut self) -> Option<&'a [u8]> {
-        let mut ahead = self.cursor.clone();
-        let mut len = 0u64;
-        while ahead.u8()? != b'\n' {
-            len = len.saturating_add(1);
-        }
-        let line = self.cursor.take(len)?;
-        self.cursor.u8()?;
-        Some(line)
-    }
-
     fn text(&self, bytes: &[u8]) -> Result<String> {
         // Python writes lone surrogates too; what is not UTF-8 is not a name of anything here.
         String::from_utf8(bytes.to_vec()).map_err(|_| self.broken("text is not UTF-8"))
@@ -326,8 +346,23 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn global(&mut self, module: String, name: String) -> Result<()> {
-        self.push(Node::Global(module, name))
+    /// What two texts on the stack name. The same two, recalled, are one value: names that are written once take memory once.
+    fn stack_global(&mut self, module: Id, name: Id) -> Result<()> {
+        if let Some(known) = self.named.get(&(module, name)) {
+            self.stack.push(Item::Value(*known));
+            return Ok(());
+        }
+        let of = |id| self.graph.text(id).filter(|text| text.len() <= MOST_NAME);
+        let Some((of_module, of_name)) = of(module).zip(of(name)) else {
+            return Err(self.broken("what is to be imported is not named by short texts"));
+        };
+        if self.named.len() >= MOST_NAMED {
+            return Err(too_many_names());
+        }
+        let id = self.add(Node::Global(of_module.to_owned(), of_name.to_owned()))?;
+        self.named.insert((module, name), id);
+        self.stack.push(Item::Value(id));
+        Ok(())
     }
 
     /// The container that a call of its type makes: to those items are added afterwards.
@@ -364,93 +399,50 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Carries out an opcode; `None` where the bytes end inside of it.
-    fn step(&mut self, opcode: u8) -> Option<Result<()>> {
-        let c = &mut self.cursor;
-        Some(match opcode {
+    /// Carries out an opcode.
+    fn step(&mut self, opcode: u8, argument: Argument<'_>) -> Result<()> {
+        match (opcode, argument) {
             // PROTO, FRAME: nothing to do.
-            0x80 => {
-                let version = c.u8()?;
-                if version > 5 {
-                    return Some(Err(
-                        OPCODE.broken(format!("the protocol is {version}, at most 5"))
-                    ));
-                }
-                Ok(())
+            (0x80, Argument::Number(version)) if version > 5 => {
+                Err(OPCODE.broken(format!("the protocol is {version}, at most 5")))
             }
-            0x95 => c.u64_le().map(|_| Ok(()))?,
-            b'(' => {
+            (0x80 | 0x95, _) => Ok(()),
+            (b'(', _) => {
                 self.stack.push(Item::Mark);
                 Ok(())
             }
-            b'0' => match self.stack.pop() {
+            (b'0', _) => match self.stack.pop() {
                 Some(_) => Ok(()),
                 None => Err(self.broken("an opcode finds nothing on the stack")),
             },
-            b'1' => self.pop_mark().map(drop),
-            b'2' => self.top().map(|id| self.stack.push(Item::Value(id))),
-            b'N' => self.push(Node::None),
-            0x88 => self.push(Node::Bool(true)),
-            0x89 => self.push(Node::Bool(false)),
-            b'K' => {
-                let n = c.u8()?;
-                self.push(Node::Integer(n.into()))
-            }
-            b'M' => {
-                let n = c.u16_le()?;
-                self.push(Node::Integer(n.into()))
-            }
-            b'J' => {
-                let n = c.array().map(i32::from_le_bytes)?;
-                self.push(Node::Integer(n.into()))
-            }
-            0x8a => {
-                let len = c.u8()?;
-                let bytes = c.take(len.into())?;
+            (b'1', _) => self.pop_mark().map(drop),
+            (b'2', _) => self.top().map(|id| self.stack.push(Item::Value(id))),
+            (b'N', _) => self.push(Node::None),
+            (0x88, _) => self.push(Node::Bool(true)),
+            (0x89, _) => self.push(Node::Bool(false)),
+            (b'K' | b'M', Argument::Number(n)) => self.push(Node::Integer(n.into())),
+            (b'J', Argument::Signed(n)) => self.push(Node::Integer(n.into())),
+            (0x8a, Argument::Bytes(bytes)) => {
                 self.long(bytes).and_then(|n| self.push(Node::Integer(n)))
             }
-            b'G' => {
-                let x = c.array().map(f64::from_be_bytes)?;
-                self.push(Node::Float(x))
-            }
-            b'X' | 0x8c | 0x8d => {
-                let len = match opcode {
-                    b'X' => c.u32_le()?.into(),
-                    0x8c => c.u8()?.into(),
-                    _ => c.u64_le()?,
-                };
-                let bytes = c.take(len)?;
+            (b'G', Argument::Float(x)) => self.push(Node::Float(x)),
+            (b'X' | 0x8c | 0x8d, Argument::Bytes(bytes)) => {
                 self.text(bytes).and_then(|text| self.push(Node::Text(text)))
             }
-            b'C' | b'B' | 0x8e => {
-                let len = match opcode {
-                    b'C' => c.u8()?.into(),
-                    b'B' => c.u32_le()?.into(),
-                    _ => c.u64_le()?,
-                };
-                let bytes = c.take(len)?.to_vec();
-                self.push(Node::Bytes(bytes))
-            }
+            (b'C' | b'B' | 0x8e, Argument::Bytes(bytes)) => self.push(Node::Bytes(bytes.to_vec())),
             // `str` of Python 2.
-            b'U' | b'T' => {
-                let len = match opcode {
-                    b'U' => c.u8()?.into(),
-                    _ => c.u32_le()?.into(),
-                };
-                let bytes = c.take(len)?;
-                match std::str::from_utf8(bytes) {
-                    Ok(text) => self.push(Node::Text(text.to_owned())),
-                    Err(_) => self.push(Node::Bytes(bytes.to_vec())),
-                }
-            }
-            b')' => self.push(Node::Tuple(Vec::new())),
-            b']' => self.push(Node::List(Vec::new())),
-            b'}' => self.push(Node::Dict(Vec::new())),
-            0x8f => self.push(Node::Set(Vec::new())),
-            b't' => self.pop_mark().and_then(|items| self.push(Node::Tuple(items))),
-            b'l' => self.pop_mark().and_then(|items| self.push(Node::List(items))),
-            0x91 => self.pop_mark().and_then(|items| self.push(Node::Set(items))),
-            0x85..=0x87 => {
+            (b'U' | b'T', Argument::Bytes(bytes)) => match std::str::from_utf8(bytes) {
+                Ok(text) => self.push(Node::Text(text.to_owned())),
+                Err(_) => self.push(Node::Bytes(bytes.to_vec())),
+            },
+            (b')', _) => self.push(Node::Tuple(Vec::new())),
+            (b']', _) => self.push(Node::List(Vec::new())),
+            (b'}', _) => self.push(Node::Dict(Vec::new())),
+            (0x8f, _) => self.push(Node::Set(Vec::new())),
+            (b't', _) => self.pop_mark().and_then(|items| self.push(Node::Tuple(items))),
+            (b'l', _) => self.pop_mark().and_then(|items| self.push(Node::List(items))),
+            (0x91, _) => self.pop_mark().and_then(|items| self.push(Node::Set(items))),
+            (0x85..=0x87, _) => {
                 let count = usize::from(opcode.saturating_sub(0x84));
                 let items: Result<Vec<Id>> = (0..count).map(|_| self.pop()).collect();
                 items.and_then(|mut items| {
@@ -458,63 +450,52 @@ impl<'a> Machine<'a> {
                     self.push(Node::Tuple(items))
                 })
             }
-            b'd' => self.pop_mark().and_then(|items| {
+            (b'd', _) => self.pop_mark().and_then(|items| {
                 self.push(Node::Dict(Vec::new()))?;
                 self.set_items(&items)
             }),
-            b's' => (|| {
+            (b's', _) => {
                 let (value, key) = (self.pop()?, self.pop()?);
                 self.set_items(&[key, value])
-            })(),
-            b'u' => self.pop_mark().and_then(|items| self.set_items(&items)),
-            b'a' => self.pop().and_then(|item| self.append(&[item])),
-            b'e' | 0x90 => self.pop_mark().and_then(|items| self.append(&items)),
-            b'q' => {
-                let at = c.u8()?;
-                self.memoize(at.into())
             }
-            b'r' => {
-                let at = c.u32_le()?;
-                self.memoize(at.into())
+            (b'u', _) => self.pop_mark().and_then(|items| self.set_items(&items)),
+            (b'a', _) => self.pop().and_then(|item| self.append(&[item])),
+            (b'e' | 0x90, _) => self.pop_mark().and_then(|items| self.append(&items)),
+            (b'q' | b'r', Argument::Number(at)) => self.memoize(at),
+            (0x94, _) => self.memoize(self.memo.len() as u64),
+            (b'h' | b'j', Argument::Number(at)) => self.recall(at),
+            (b'c', Argument::Lines(module, name)) => {
+                let module = self.text(module)?;
+                let name = self.text(name)?;
+                self.push(Node::Global(module, name))
             }
-            0x94 => self.memoize(self.memo.len() as u64),
-            b'h' => {
-                let at = c.u8()?;
-                self.recall(at.into())
-            }
-            b'j' => {
-                let at = c.u32_le()?;
-                self.recall(at.into())
-            }
-            b'c' => {
-                let (module, name) = (self.line()?, self.line()?);
-                self.text(module)
-                    .and_then(|module| Ok((module, self.text(name)?)))
-                    .and_then(|(module, name)| self.global(module, name))
-            }
-            0x93 => (|| {
+            (0x93, _) => {
                 let (name, module) = (self.pop()?, self.pop()?);
-                let of = |id| self.graph.text(id).map(str::to_owned);
-                match of(module).zip(of(name)) {
-                    Some((module, name)) => self.global(module, name),
-                    None => Err(self.broken("what is to be imported is not named by text")),
-                }
-            })(),
-            b'R' | 0x81 => (|| {
+                self.stack_global(module, name)
+            }
+            (b'R' | 0x81, _) => {
                 let (arguments, of) = (self.pop()?, self.pop()?);
                 let made = self.container(of, arguments).unwrap_or(Node::Call(of, arguments));
                 self.push(made)
-            })(),
-            b'b' => (|| {
+            }
+            (b'b', _) => {
                 let (state, of) = (self.pop()?, self.pop()?);
                 self.push(Node::Built(of, state))
-            })(),
-            b'Q' => self.pop().and_then(|id| self.push(Node::Persistent(id))),
-            other => {
-                let shown = [other];
-                let shown = shown.escape_ascii().to_string();
-                Err(OPCODE.broken(format!("the opcode `{}` is not read", shown.shown())))
             }
-        })
+            (b'Q', _) => self.pop().and_then(|id| self.push(Node::Persistent(id))),
+            (other, _) => Err(not_read(other)),
+        }
     }
+}
+
+#[cold]
+fn too_many_names() -> Error {
+    TOO_MANY.broken(format!("there are more than {MOST_NAMED} different things to import"))
+}
+
+#[cold]
+fn not_read(opcode: u8) -> Error {
+    let shown = [opcode];
+    let shown = shown.escape_ascii().to_string();
+    OPCODE.broken(format!("the opcode `{}` is not read", shown.shown()))
 }

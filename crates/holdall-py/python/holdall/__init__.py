@@ -21,14 +21,17 @@ from ._build import BuildReport, build
 from ._datasets import Dataset, Runs
 from ._file import File, open, staged
 from ._holdall import Buffer, __version__
-from ._operations import convert, diff, inspect, load, load_into, salvage, stats, verify
+from ._operations import convert, diff, inspect, load, load_into, salvage, scan, stats, verify
 from ._records import Ragged, Records, Selection
 from ._reports import (
     ConvertReport,
     Diff,
+    Import,
     Overflowed,
+    Pickle,
     Reformed,
     SalvageReport,
+    ScanReport,
     Stats,
     TensorDiff,
     Unverified,
@@ -62,6 +65,7 @@ __all__ = [
     "Diff",
     "File",
     "HoldallError",
+    "Import",
     "Integrity",
     "Io",
     "Limit",
@@ -70,11 +74,13 @@ __all__ = [
     "Misuse",
     "NotFound",
     "Overflowed",
+    "Pickle",
     "Ragged",
     "Records",
     "Reformed",
     "Runs",
     "SalvageReport",
+    "ScanReport",
     "Selection",
     "Simple",
     "Stats",
@@ -102,6 +108,7 @@ __all__ = [
     "salvage",
     "save",
     "save_bytes",
+    "scan",
     "schema",
     "staged",
     "stats",

@@ -11,14 +11,14 @@ from . import _holdall
 from ._arrays import dtype_name
 from ._file import Check, File, Io, Kept, Source, _globs, open
 from ._progress import Progress, listening
-from ._reports import ConvertReport, Diff, SalvageReport, Stats, VerifyReport
+from ._reports import ConvertReport, Diff, SalvageReport, ScanReport, Stats, VerifyReport
 from ._write import Digest, Encoding, Target, _writing
 from .errors import Integrity, Limit, Malformed, Misuse, Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["load", "load_into", "convert", "salvage", "verify", "diff", "inspect", "stats"]
+__all__ = ["load", "load_into", "convert", "salvage", "scan", "verify", "diff", "inspect", "stats"]
 
 
 @contextmanager
@@ -254,6 +254,30 @@ def salvage(
     caps = dict(limits) if limits is not None else None
     with listening(progress) as listener:
         return SalvageReport(**_holdall.salvage(source, target, io, caps, writing, listener))
+
+
+def scan(
+    source: Union[str, "os.PathLike[str]"],
+    *,
+    io: Io = "auto",
+    limits: Optional[Mapping[str, int]] = None,
+    progress: Progress = None,
+) -> ScanReport:
+    """What unpickling would import and call, for every pickle in a file, a folder or a zip. Nothing is imported, called or
+    unpickled.
+
+    The report is true where all is safe: where every pickle could be followed to its end, and imports nothing but what
+    tensors and plain values are made of.
+
+    Args:
+        source: The path of a file or folder, or an address on the web.
+
+    Raises:
+        Io: something cannot be read.
+    """
+    caps = dict(limits) if limits is not None else None
+    with listening(progress) as listener:
+        return ScanReport._of(_holdall.scan(source, io, caps, listener))
 
 
 def verify(

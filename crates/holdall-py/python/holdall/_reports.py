@@ -12,6 +12,9 @@ __all__ = [
     "Warning",
     "Stats",
     "SalvageReport",
+    "ScanReport",
+    "Pickle",
+    "Import",
     "VerifyReport",
     "Unverified",
     "ConvertReport",
@@ -86,6 +89,65 @@ class Unverified:
     tensor: str
     component: Optional[str]
     count: int
+
+
+@dataclass(frozen=True)
+class Import:
+    """Something that a pickle would import."""
+
+    #: The module, ``"?"`` where only running the pickle would tell, and the name in it.
+    module: str
+    name: str
+    #: ``"safe"``, ``"unknown"``, ``"suspicious"`` or ``"dangerous"``.
+    verdict: str
+    #: Whether it would be called, too.
+    called: bool
+    #: How often it is named, and where first, in bytes of the file.
+    count: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Pickle:
+    """A pickle, and what it would do to whoever unpickles it."""
+
+    #: The file; ``ZIP!/NAME`` of one in a zip.
+    source: str
+    #: Where in that file it begins, and its bytes, as far as it can be followed.
+    offset: int
+    len: int
+    #: Whether it is in the texts or bytes of another pickle.
+    inner: bool
+    #: The highest protocol that it says; 0 of those that say none.
+    protocol: int
+    #: The worst of its imports; at least ``"unknown"`` where it cannot be followed to its end.
+    verdict: str
+    imports: list[Import]
+    #: Why it cannot be followed to its end. What is before that would have run.
+    broken: Optional[HoldallError]
+
+
+@dataclass(frozen=True)
+class ScanReport:
+    """What was found in a file, a folder or a zip. True where all of it is safe."""
+
+    #: ``"safe"``, ``"unknown"``, ``"suspicious"`` or ``"dangerous"``: the worst of all.
+    verdict: str
+    #: Files that were looked at, those in zips too.
+    files: int
+    pickles: list[Pickle]
+    #: What could not be looked into, and why: pickles may be there.
+    unread: list[HoldallError]
+
+    def __bool__(self) -> bool:
+        return self.verdict == "safe"
+
+    @classmethod
+    def _of(cls, said: Said) -> ScanReport:
+        def pickle(one: Said) -> Pickle:
+            return made(Pickle, one, imports=[made(Import, each) for each in one["imports"]])
+
+        return made(cls, said, pickles=[pickle(one) for one in said["pickles"]])
 
 
 class Verified:

@@ -1,7 +1,7 @@
 //! The work of comparing values: small pairs of tensors whole, big ones in pieces, on all threads.
 
 use super::{ComponentDiff, DiffOptions, TensorDiff};
-use crate::scan::{Elements, check_digests, step};
+use crate::elements::{Elements, check_digests, step};
 use holdall_core::diff::{Compare, Scratch, Side, Tally, family, is_comparable, unravel};
 use holdall_core::layout::ELEMENT_SIZE;
 use holdall_core::layout::number::ElementType;

@@ -5,6 +5,8 @@ use crate::convert::Overflowed;
 use crate::diff::{AttributeDiff, ComponentDiff, Differing, TensorDiff, ValueDiff};
 use crate::fields;
 use crate::records::{BuildReport, MigrationPlan, PlanStep};
+#[cfg(feature = "pytorch")]
+use crate::scan::{Import, Pickle, ScanReport};
 use crate::stats::{Histogram, Measure, Stats};
 use crate::verify::{Unverified, VerifyReport};
 use crate::{ConvertReport, Diff, EditReport, File, Reformed, SalvageReport};
@@ -119,6 +121,31 @@ impl ToPlain for SalvageReport {
             refused: self.refused.as_ref(), source_len, read_len, tensors, files, left_out, left_out_count,
             unchecked, target_len,
         )
+    }
+}
+
+#[cfg(feature = "pytorch")]
+impl ToPlain for ScanReport {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => verdict: self.verdict().as_str(), files, pickles, unread)
+    }
+}
+
+#[cfg(feature = "pytorch")]
+impl ToPlain for Pickle {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self =>
+            source, offset, len, inner: self.inner, protocol,
+            verdict: self.verdict.as_str(),
+            imports, broken: self.broken.as_ref(),
+        )
+    }
+}
+
+#[cfg(feature = "pytorch")]
+impl ToPlain for Import {
+    fn to_plain(&self) -> Plain<'_> {
+        fields!(self => module, name, verdict: self.danger.as_str(), called: self.called, count, offset)
     }
 }
 

@@ -4,7 +4,7 @@ use super::{ATTRIBUTES, EXTENSION, METHOD, NAME, NPY, NPZ, TENSORS, TYPE, is_nam
 use crate::codec::crc::Crc32;
 use crate::codec::deflate;
 use crate::error::{Result, Shown as _};
-use crate::formats::kept::{self, TensorAttributes};
+use crate::formats::kept;
 use crate::formats::{Elements, add_array};
 use crate::limits::Limits;
 use crate::model::{
@@ -95,7 +95,14 @@ pub(super) fn arrays(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             });
         }
     }
-    let mut of_tensors = ours(&directory, window, limits, &mut builder)?;
+    let ours = kept::Entries::read(&directory, ATTRIBUTES, TENSORS, window, limits)?;
+    builder.attributes(ours.attributes);
+    for (name, e) in ours.odd {
+        builder.warn("npz/restore", None, None, || {
+            format!("the entry `{name}` is not of our form: {e}").into()
+        });
+    }
+    let mut of_tensors = ours.of_tensors;
     for (entry, (place, head)) in entries.into_iter().zip(heads) {
         let name = entry.name().strip_suffix(EXTENSION).unwrap_or(entry.name());
         if !is_name(name) {
@@ -187,33 +194,6 @@ fn inflated(place: &Range<u64>, window: &Window) -> Result<Bytes, Stop> {
         }
         len = len.saturating_mul(8);
     }
-}
-
-/// What stands in our entries: gives the file its attributes, and returns those of tensors.
-fn ours(
-    directory: &Directory,
-    window: &Window,
-    limits: &Limits,
-    builder: &mut IndexBuilder,
-) -> Result<TensorAttributes, Stop> {
-    let names = [ATTRIBUTES, TENSORS];
-    let found: Vec<Entry<'_>> = names.iter().filter_map(|name| directory.get(name)).collect();
-    let limits_of_text = Limits { text_len: limits.header_len, ..limits.clone() };
-    let texts = directory.contents(&found, window, &limits_of_text)?;
-    let (depth, mut of_tensors) = (kept::depth(limits), TensorAttributes::default());
-    for (entry, text) in found.into_iter().zip(texts) {
-        let text = std::str::from_utf8(&text).unwrap_or_default();
-        let read = match entry.name() {
-            ATTRIBUTES => Attributes::from_json(text, depth).map(|all| builder.attributes(all)),
-            _ => kept::read_tensor_attributes(text, depth).map(|all| of_tensors = all),
-        };
-        if let Err(e) = read {
-            builder.warn("npz/restore", None, None, || {
-                format!("the entry `{}` is not of our form: {e}", entry.name()).into()
-            });
-        }
-    }
-    Ok(of_tensors)
 }
 
 /// An array of opaque bytes of which our entry says what they are, as that; and the other attributes.

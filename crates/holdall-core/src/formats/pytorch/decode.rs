@@ -2,9 +2,10 @@
 
 use super::object::{Objects, Storage, Tensor, View};
 use super::walk::{Content, Walk};
-use super::{BYTE_ORDER, COMPRESSED, LEGACY, STORAGE, VIEW};
+use super::{ATTRIBUTES, BYTE_ORDER, COMPRESSED, LEGACY, STORAGE, TENSORS, VIEW};
 use crate::error::hash::HashMap;
 use crate::error::{Result, Shown as _};
+use crate::formats::kept;
 use crate::layout::strided::column_major;
 use crate::limits::Limits;
 use crate::model::{
@@ -19,7 +20,7 @@ use bytes::Bytes;
 use std::ops::Range;
 
 /// How files of before 1.6 start: a pickle of a number.
-const MAGIC: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
+pub(crate) const MAGIC: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
 /// Bytes that are looked at first for the pickles of those.
 const FIRST: u64 = 4 << 10;
 
@@ -86,6 +87,8 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         return Err(pickle::BROKEN.broken("the pickle ends before its end").at(at).into());
     };
     let content = content(&graph, root, limits)?;
+    let names = [ATTRIBUTES, TENSORS].map(|name| format!("{top}{name}"));
+    let ours = kept::Entries::read(&directory, &names[0], &names[1], window, limits)?;
     // Each storage once, all of their places in one go.
     let mut keys: HashMap<&str, usize> = HashMap::default();
     let mut entries = Vec::new();
@@ -106,7 +109,7 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     }
     let places = directory.data_of_all(&entries, window)?;
     let find = |key: &str| keys.get(key).and_then(|at| places.get(*at)).cloned();
-    Ok(build(&content, window.len(), directory.place().start, order, limits, find)?)
+    Ok(build(&content, ours, window.len(), directory.place().start, order, limits, find)?)
 }
 
 /// Five pickles, then the storages.
@@ -151,7 +154,8 @@ fn legacy(window: &Window, limits: &Limits) -> Result<Index, Stop> {
         at = stop;
     }
     let find = |key: &str| places.get(key).cloned();
-    Ok(build(&content, window.len(), window.len(), ByteOrder::Little, limits, find)?)
+    let none = kept::Entries::default();
+    Ok(build(&content, none, window.len(), window.len(), ByteOrder::Little, limits, find)?)
 }
 
 /// The value, the keys of the storages in their order, and where the pickles end.
@@ -213,6 +217,7 @@ fn storages(content: &Content) -> impl Iterator<Item = &Storage> {
 /// `end` is where storages must end, `find` tells where one is.
 fn build(
     content: &Content,
+    mut ours: kept::Entries,
     len: u64,
     end: u64,
     order: ByteOrder,
@@ -220,13 +225,21 @@ fn build(
     find: impl Fn(&str) -> Option<Range<u64>>,
 ) -> Result<Index> {
     let mut builder = IndexBuilder::new("pytorch", "", len, 0..end, limits).with_views();
-    let mut attributes = Attributes::new();
+    let mut attributes = std::mem::take(&mut ours.attributes);
     for (key, value) in &content.attributes {
         if attributes.get(key).is_none() {
             attributes.push(key.clone(), value.clone());
         }
     }
     builder.attributes(attributes);
+    for (name, e) in ours.odd {
+        builder.warn("pytorch/restore", None, None, || {
+            format!("the entry `{}` is not of our form: {e}", name.shown()).into()
+        });
+    }
+    if content.is_nested {
+        builder.unkept(|| "the containers that its values are in".to_owned());
+    }
     for (name, what) in &content.left_out {
         builder.unkept(|| format!("`{}`, which is `{what}`", name.shown()));
         builder.warn("pytorch/left-out", None, None, || {
@@ -244,7 +257,8 @@ fn build(
         }
     }
     for (name, tensor) in &content.tensors {
-        places.add(name, tensor, &mut builder).map_err(|e| e.in_tensor(name))?;
+        let own = ours.of_tensors.remove(name).unwrap_or_default();
+        places.add(name, tensor, own, &mut builder).map_err(|e| e.in_tensor(name))?;
     }
     builder.finish()
 }
@@ -255,18 +269,23 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    fn add(&self, name: &str, tensor: &Tensor, builder: &mut IndexBuilder) -> Result<()> {
-        let mut attributes = Attributes::new();
+    fn add(
+        &self,
+        name: &str,
+        tensor: &Tensor,
+        mut attributes: Attributes,
+        builder: &mut IndexBuilder,
+    ) -> Result<()> {
         match tensor {
             Tensor::Dense(view) | Tensor::Quantized(view, _) => {
                 if let Tensor::Quantized(_, said) = tensor {
-                    said.iter().for_each(|(key, value)| attributes.push(*key, value.clone()));
+                    said.iter().for_each(|(key, value)| attributes.set(*key, value.clone()));
                 }
                 let component = self.component(Role::Data, view)?;
                 let layout = match is_row_major(&view.shape, &view.strides) {
                     true => Layout::Dense,
                     false => {
-                        attributes.push("strides", numbers(&view.strides));
+                        attributes.set("strides", numbers(&view.strides));
                         Layout::Strided
                     }
                 };

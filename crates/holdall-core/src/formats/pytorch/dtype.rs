@@ -9,15 +9,37 @@ pub(super) struct Element {
     pub(super) logical: Option<LogicalType>,
 }
 
+/// Each type: its storage, if it has one of its own, its dtype, and what else that is called.
+const TYPES: [(DType, Option<LogicalType>, Option<&str>, &str, &str); 20] = [
+    (DType::F64, None, Some("DoubleStorage"), "float64", "double"),
+    (DType::F32, None, Some("FloatStorage"), "float32", "float"),
+    (DType::F16, None, Some("HalfStorage"), "float16", "half"),
+    (DType::Bf16, None, Some("BFloat16Storage"), "bfloat16", ""),
+    (DType::I64, None, Some("LongStorage"), "int64", "long"),
+    (DType::I32, None, Some("IntStorage"), "int32", "int"),
+    (DType::I16, None, Some("ShortStorage"), "int16", "short"),
+    (DType::I8, None, Some("CharStorage"), "int8", ""),
+    (DType::U64, None, None, "uint64", ""),
+    (DType::U32, None, None, "uint32", ""),
+    (DType::U16, None, None, "uint16", ""),
+    (DType::U8, None, Some("ByteStorage"), "uint8", ""),
+    (DType::Bool, None, Some("BoolStorage"), "bool", ""),
+    (DType::F32, Some(LogicalType::Complex64), Some("ComplexFloatStorage"), "complex64", "cfloat"),
+    (
+        DType::F64,
+        Some(LogicalType::Complex128),
+        Some("ComplexDoubleStorage"),
+        "complex128",
+        "cdouble",
+    ),
+    (DType::U8, Some(LogicalType::F8E4M3Fn), None, "float8_e4m3fn", ""),
+    (DType::U8, Some(LogicalType::F8E5M2), None, "float8_e5m2", ""),
+    (DType::U8, Some(LogicalType::F8E4M3FnUz), None, "float8_e4m3fnuz", ""),
+    (DType::U8, Some(LogicalType::F8E5M2FnUz), None, "float8_e5m2fnuz", ""),
+    (DType::U8, Some(LogicalType::F8E8M0), None, "float8_e8m0fnu", ""),
+];
+
 impl Element {
-    fn plain(dtype: DType) -> Element {
-        Element { dtype, logical: None }
-    }
-
-    fn logical(t: LogicalType) -> Option<Element> {
-        Some(Element { dtype: t.storage()?, logical: Some(t) })
-    }
-
     /// Bytes of one.
     pub(super) fn width(&self) -> u64 {
         match &self.logical {
@@ -28,53 +50,50 @@ impl Element {
 
     /// Of a storage: `FloatStorage`.
     pub(super) fn of_storage(name: &str) -> Option<Element> {
-        Some(Element::plain(match name {
-            "DoubleStorage" => DType::F64,
-            "FloatStorage" => DType::F32,
-            "HalfStorage" => DType::F16,
-            "BFloat16Storage" => DType::Bf16,
-            "LongStorage" => DType::I64,
-            "IntStorage" | "QInt32Storage" => DType::I32,
-            "ShortStorage" => DType::I16,
-            "CharStorage" | "QInt8Storage" => DType::I8,
-            "ByteStorage" | "UntypedStorage" | "QUInt8Storage" => DType::U8,
-            "BoolStorage" => DType::Bool,
-            "ComplexFloatStorage" => return Element::logical(LogicalType::Complex64),
-            "ComplexDoubleStorage" => return Element::logical(LogicalType::Complex128),
-            _ => return None,
-        }))
+        // Integers that mean something else are stored as what they are.
+        let name = match name {
+            "QInt32Storage" => "IntStorage",
+            "QInt8Storage" => "CharStorage",
+            "QUInt8Storage" | "UntypedStorage" => "ByteStorage",
+            name => name,
+        };
+        Element::find(|_, storage, _, _| storage == Some(name))
     }
 
     /// Of a dtype: `float32`.
     pub(super) fn of_dtype(name: &str) -> Option<Element> {
-        Some(Element::plain(match name {
-            "float64" | "double" => DType::F64,
-            "float32" | "float" => DType::F32,
-            "float16" | "half" => DType::F16,
-            "bfloat16" => DType::Bf16,
-            "int64" | "long" => DType::I64,
-            "int32" | "int" => DType::I32,
-            "int16" | "short" => DType::I16,
-            "int8" => DType::I8,
-            "uint64" => DType::U64,
-            "uint32" => DType::U32,
-            "uint16" => DType::U16,
-            "uint8" => DType::U8,
-            "bool" => DType::Bool,
-            "complex64" | "cfloat" => return Element::logical(LogicalType::Complex64),
-            "complex128" | "cdouble" => return Element::logical(LogicalType::Complex128),
-            "float8_e4m3fn" => return Element::logical(LogicalType::F8E4M3Fn),
-            "float8_e5m2" => return Element::logical(LogicalType::F8E5M2),
-            "float8_e4m3fnuz" => return Element::logical(LogicalType::F8E4M3FnUz),
-            "float8_e5m2fnuz" => return Element::logical(LogicalType::F8E5M2FnUz),
-            "float8_e8m0fnu" => return Element::logical(LogicalType::F8E8M0),
-            _ => return None,
-        }))
+        Element::find(|_, _, dtype, other| name == dtype || (name == other && !name.is_empty()))
+    }
+
+    fn find(is_it: impl Fn(&Element, Option<&str>, &str, &str) -> bool) -> Option<Element> {
+        TYPES.iter().find_map(|(dtype, logical, storage, name, other)| {
+            let element = Element { dtype: *dtype, logical: logical.clone() };
+            is_it(&element, *storage, name, other).then_some(element)
+        })
+    }
+
+    /// The storage of such elements alone, if torch has one: `FloatStorage`.
+    pub(super) fn storage(&self) -> Option<&'static str> {
+        self.names().and_then(|(storage, _)| storage)
+    }
+
+    /// What torch calls the type, if it has it: `float32`.
+    pub(super) fn dtype_name(&self) -> Option<&'static str> {
+        self.names().map(|(_, name)| name)
+    }
+
+    fn names(&self) -> Option<(Option<&'static str>, &'static str)> {
+        let is_it = |(dtype, logical): (&DType, &Option<LogicalType>)| {
+            (*dtype, logical) == (self.dtype, &self.logical)
+        };
+        TYPES
+            .iter()
+            .find(|(dtype, logical, ..)| is_it((dtype, logical)))
+            .map(|(_, _, storage, name, _)| (*storage, *name))
     }
 }
-
 /// Dtypes that torch has and that are values of attributes at most.
-pub(super) fn is_dtype(name: &str) -> bool {
+pub(crate) fn is_dtype(name: &str) -> bool {
     const OTHERS: [&str; 12] = [
         "complex32",
         "qint8",

@@ -18,7 +18,8 @@
 //! # Support
 //! Reads tensors at any depth of dicts, lists and tuples, under their keys with dots between; parameters; views, of which those that are
 //! not row by row have the layout `strided`; tensors that share a storage; sparse tensors (COO, CSR); quantized ones, as integers
-//! with their scales in attributes; NumPy arrays and scalars. All other values are attributes of the file. Does not write.
+//! with their scales in attributes; NumPy arrays and scalars. All other values are attributes of the file.
+//! Writes a dict of dense and strided tensors, which `torch.load` maps; attributes in entries of our own.
 //!
 //! # Deviations
 //! torch reads NumPy's values only without `weights_only`. It reads compressed and cut storages of mapped files as whatever
@@ -34,8 +35,12 @@
 
 mod decode;
 mod dtype;
+mod encode;
 mod object;
 mod walk;
+
+pub(crate) use decode::MAGIC;
+pub(crate) use dtype::is_dtype;
 
 use super::Format;
 
@@ -48,7 +53,7 @@ pub static FORMAT: Format = Format {
     versions: &[],
     detect: decode::detect,
     decode: decode::decode,
-    encode: None,
+    encode: Some(encode::encoder),
     ends_in_manifest: false,
     old_ends: None,
     aligns: false,
@@ -94,4 +99,24 @@ crate::error::rules! {
     /// The start of a file of before 1.6.
     pub LEGACY: Malformed "pytorch/legacy"
         "A file of before torch 1.6 is five pickles, each of what torch writes there, and storages.";
+
+    /// A layout that is not written.
+    pub LAYOUT: Unsupported "pytorch/layout" "A tensor that is written is dense, or a view with strides."
+        remedies [MakeDense];
+    /// Elements that torch does not have.
+    pub ELEMENT_TYPE: Unsupported "pytorch/element-type"
+        "Elements that are written are of a type that torch has, of 8 bits or more."
+        remedies [LeaveOut];
+    /// Not what was declared.
+    pub DECLARED: Misuse "pytorch/declared"
+        "Tensors are written one after the other, under names of their own.";
+    /// Compression, or another digest.
+    pub ENCODING: Unsupported "pytorch/encoding"
+        "Storages are stored raw, with the CRC-32 of the zip." remedies [StoreRaw];
+    /// An alignment that cannot be.
+    pub ALIGN: Misuse "pytorch/align" "The alignment is a power of two up to 64.";
 }
+
+/// Our entries in the top folder: attributes of the file, and those of tensors.
+const ATTRIBUTES: &str = "holdall/attributes.json";
+const TENSORS: &str = "holdall/tensors.json";

@@ -16,6 +16,8 @@ pub(super) struct Content {
     pub(super) attributes: Vec<(String, Value)>,
     /// What was left out: where, and what it was.
     pub(super) left_out: Vec<(String, String)>,
+    /// Whether it is anything but a dict of tensors.
+    pub(super) is_nested: bool,
 }
 
 pub(super) struct Walk<'g> {
@@ -70,6 +72,8 @@ impl<'g> Walk<'g> {
                 value => self.content.attributes.push((ALONE.to_owned(), value)),
             }
         }
+        let is_dict = matches!(self.objects.graph.get(root), Node::Dict(_));
+        self.content.is_nested |= !is_dict || !self.content.attributes.is_empty();
         Ok(self.content)
     }
 
@@ -84,7 +88,8 @@ impl<'g> Walk<'g> {
         };
         match self.objects.get(id).map_err(placed)? {
             Thing::Tensor(tensor) => {
-                let name = if name.is_empty() { ALONE } else { name };
+                let name = if depth == 0 { ALONE } else { name };
+                self.content.is_nested |= depth != 1;
                 self.content.tensors.push((name.to_owned(), *tensor));
                 Ok(Seen::Tensors)
             }
@@ -123,7 +128,7 @@ impl<'g> Walk<'g> {
         let (mut any, mut lost) = (false, false);
         for (own, key, id) in items {
             let of = own.as_deref().unwrap_or("?");
-            let full = if name.is_empty() { of.to_owned() } else { format!("{name}.{of}") };
+            let full = if depth == 0 { of.to_owned() } else { format!("{name}.{of}") };
             match self.value(id, &full, depth.saturating_add(1))? {
                 Seen::Tensors => {
                     own?;

@@ -115,3 +115,44 @@ pub fn step(window: &Window, at: u64) -> Result<Step, Stop> {
     };
     Ok(Step::Entry { entry, data })
 }
+
+/// What a header of an entry says, whatever else the zip says.
+#[derive(Debug)]
+pub struct Guess {
+    /// Its name, as far as it is text.
+    pub name: String,
+    /// How its bytes are stored; `None` where that is no method that is read.
+    pub method: Option<Method>,
+    /// Where its bytes are, among those that were looked through: up to the next header, where it does not say.
+    pub data: Range<usize>,
+}
+
+/// Every place in `bytes` that looks like the header of an entry, to be believed no further: for those who look for what
+/// some reader might take for an entry.
+pub fn guesses(bytes: &[u8]) -> impl Iterator<Item = Guess> {
+    memchr::memmem::find_iter(bytes, b"PK\x03\x04").filter_map(move |at| {
+        let rest = bytes.get(at..)?;
+        let header = Header::read(rest)?;
+        let mut cursor = Cursor::new(rest);
+        cursor.take(LEN)?;
+        let name = String::from_utf8_lossy(cursor.take(header.name_len.into())?).into_owned();
+        let extra = cursor.take(header.extra_len.into())?;
+        let start = at.checked_add(usize::try_from(cursor.position()).ok()?)?;
+        let left = bytes.get(start..)?;
+        let said = header.lens(extra).ok().map(|(_, stored)| stored).filter(|len| *len > 0);
+        let said = said.and_then(|len| usize::try_from(len).ok()).filter(|len| *len <= left.len());
+        let next = || memchr::memmem::find(left, b"PK").unwrap_or(left.len());
+        let method = match header.method {
+            0 => Some(Method::Stored),
+            8 => Some(Method::Deflate),
+            93 => Some(Method::Zstd),
+            _ => None,
+        };
+        let len = match method {
+            Some(Method::Stored) => said.unwrap_or_default().max(next()),
+            // A compressed stream says itself where it ends.
+            _ => said.unwrap_or(left.len()),
+        };
+        Some(Guess { name, method, data: start..start.checked_add(len)? })
+    })
+}

@@ -1,0 +1,131 @@
+//! `holdall scan`.
+
+use crate::exit::{Failure, Status};
+use crate::input::{self, STDIN, Standard};
+use crate::output::as_json;
+use crate::output::style::Style;
+use crate::output::table::{self, Cell, Column};
+use crate::output::text::{count, escape, printable};
+use crate::session::Session;
+use clap::Args;
+use holdall::fields;
+use holdall::plain::ToPlain as _;
+use holdall::scan::{Import, Pickle, ScanReport, Verdict, scan_source};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// See what unpickling would import and call, in files, folders and zips; nothing of it is run
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  holdall scan model.pt                        exit status 0: safe, 1: not, 4: it cannot be told
+  holdall scan downloads --quiet               say nothing but what is not safe
+  holdall scan model.pt --json | jq '.pickles[].imports[].module'
+
+Only names in a list of what tensors and plain values are made of are safe. Others are dangerous, where they
+are known to run code, or suspicious.")]
+pub(crate) struct ScanArgs {
+    /// Files or folders, or `-` for standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Scans each file.
+pub(crate) fn run(session: &Session, args: &ScanArgs) -> Result<Status, Failure> {
+    input::check_once(&args.files)?;
+    session.each(&args.files, |path| {
+        let report = scanned(session, path)?;
+        let name = match path.as_os_str() == "-" {
+            true => STDIN.to_owned(),
+            false => path.display().to_string(),
+        };
+        if session.json() {
+            let fields = fields!(source: name.as_str()).and(report.to_plain());
+            writeln!(session.out(), "{}", as_json(&fields))?;
+        } else {
+            text(session, &name, &report)?;
+        }
+        Ok(match report.verdict() {
+            Verdict::Safe => Status::Fine,
+            Verdict::Unknown => Status::Incomplete,
+            _ => Status::Bad,
+        })
+    })
+}
+
+fn scanned(session: &Session, path: &Path) -> Result<ScanReport, Failure> {
+    let work = session.work("scanning");
+    if path.as_os_str() != "-" {
+        return Ok(holdall::scan(path, &input::options(session), &work)?);
+    }
+    let (Standard::File(source) | Standard::Memory(source)) = input::standard(session)?;
+    Ok(scan_source(&source, STDIN, &session.global.limits(), &work)?)
+}
+
+fn text(session: &Session, name: &str, report: &ScanReport) -> Result<(), Failure> {
+    let quiet = session.global.quiet;
+    let paint = session.paint();
+    for pickle in &report.pickles {
+        if !quiet || pickle.verdict != Verdict::Safe {
+            shown(session, pickle)?;
+        }
+    }
+    let out = &mut *session.out();
+    for e in &report.unread {
+        let what = paint.on("not looked into:", Style::Warn);
+        writeln!(out, "{what} {}", printable(&e.to_string()))?;
+    }
+    if quiet {
+        return Ok(());
+    }
+    let verdict = report.verdict();
+    let verdict = paint.on(words(verdict), style(verdict));
+    let found = count(report.pickles.len() as u64, "pickle");
+    let files = count(report.files, "file");
+    writeln!(out, "{verdict}: {}, {found} in {files}", escape(name))?;
+    Ok(())
+}
+
+/// A pickle and what it would import.
+fn shown(session: &Session, pickle: &Pickle) -> Result<(), Failure> {
+    let out = &mut *session.out();
+    let paint = session.paint();
+    let source = paint.on(escape(&pickle.source), Style::Title);
+    let place = match (pickle.inner, pickle.offset) {
+        (true, at) => format!(", in a value at byte {at}"),
+        (false, 0) => String::new(),
+        (false, at) => format!(", at byte {at}"),
+    };
+    let verdict = paint.on(words(pickle.verdict), style(pickle.verdict));
+    writeln!(out, "{source}{place}: {verdict}")?;
+    let row = |at: usize| {
+        let Import { module, name, danger, called, .. } = &pickle.imports[at];
+        vec![
+            Cell::styled(words(*danger), style(*danger)),
+            Cell::new(if *called { "called" } else { "imported" }),
+            Cell::new(escape(&format!("{module}.{name}"))),
+        ]
+    };
+    let columns = [Column::left("verdict"), Column::left("use"), Column::left("name").cut()];
+    if !pickle.imports.is_empty() {
+        table::write(out, &columns, pickle.imports.len(), &row, 2, session.width(), paint)?;
+    }
+    if let Some(e) = &pickle.broken {
+        writeln!(out, "  {} {}", paint.on("broken:", Style::Warn), printable(&e.to_string()))?;
+    }
+    Ok(())
+}
+
+fn words(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Unknown => "cannot be told",
+        other => other.as_str(),
+    }
+}
+
+fn style(verdict: Verdict) -> Style {
+    match verdict {
+        Verdict::Safe => Style::Good,
+        Verdict::Unknown => Style::Warn,
+        _ => Style::Bad,
+    }
+}

@@ -1,0 +1,34 @@
+//! `holdall scan`.
+
+mod command;
+
+use command::{accept, corpus, holdall};
+use serde_json::json;
+
+#[test]
+fn what_is_told_and_the_exit_status() {
+    let safe = accept("pytorch/torch_state.pt");
+    let bad = corpus().join("reject/pytorch/pytorch.global.stack.pt").display().to_string();
+    let text = holdall(["scan", &safe]).ends_with(0).out;
+    assert!(text.contains("called    collections.OrderedDict\n"), "{text}");
+    assert!(text.ends_with(&format!("safe: {safe}, 1 pickle in 29 files\n")), "{text}");
+    assert_eq!(holdall(["scan", &safe, "--quiet"]).ends_with(0).out, "");
+    let text = holdall(["scan", &bad, "--quiet"]).ends_with(1).out;
+    assert!(text.contains("dangerous  called  os.system\n"), "{text}");
+    // The worst of all inputs.
+    holdall(["scan", &safe, &bad]).ends_with(1);
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("model.pkl"), b"no pickle").unwrap();
+    let text = holdall(["scan", &path("model.pkl"), &safe]).ends_with(4).out;
+    assert!(text.contains("cannot be told: ") && text.contains("[pickle/none]"), "{text}");
+    // A folder, and standard input.
+    std::fs::copy(&bad, path("x.pt")).unwrap();
+    let report = holdall(["scan", dir.path().to_str().unwrap(), "--json"]).ends_with(1).json();
+    assert_eq!((&report["verdict"], &report["files"]), (&json!("dangerous"), &json!(5)));
+    assert_eq!(report["unread"][0]["code"], json!("pickle/none"));
+    let import = &report["pickles"][0]["imports"][0];
+    assert_eq!(import["module"], json!("os"));
+    assert_eq!((&import["name"], &import["called"]), (&json!("system"), &json!(true)));
+    holdall(["scan", &path("nothing")]).ends_with(3);
+}

@@ -1,0 +1,115 @@
+//! Writing pickles of protocol 2: as much of them as tensors take.
+
+use crate::error::hash::HashMap;
+
+/// Appends opcodes; names of modules and short texts are remembered and recalled.
+#[derive(Debug)]
+pub(crate) struct Pickler {
+    out: Vec<u8>,
+    memo: HashMap<Vec<u8>, u32>,
+}
+
+impl Pickler {
+    pub(crate) fn new() -> Pickler {
+        Pickler { out: b"\x80\x02".to_vec(), memo: HashMap::default() }
+    }
+
+    /// A dict without items.
+    pub(crate) fn begin_dict(&mut self) {
+        self.out.push(b'}');
+    }
+
+    /// Takes the last two values as a key of the dict before them, and its value.
+    pub(crate) fn set_item(&mut self) {
+        self.out.push(b's');
+    }
+
+    pub(crate) fn begin_tuple(&mut self) {
+        self.out.push(b'(');
+    }
+
+    pub(crate) fn end_tuple(&mut self) {
+        self.out.push(b't');
+    }
+
+    /// A tuple of numbers.
+    pub(crate) fn numbers(&mut self, all: &[u64]) {
+        self.begin_tuple();
+        all.iter().for_each(|n| self.number(*n));
+        self.end_tuple();
+    }
+
+    pub(crate) fn number(&mut self, n: u64) {
+        let bytes = n.to_le_bytes();
+        match bytes {
+            [n, 0, 0, 0, 0, 0, 0, 0] => self.out.extend([b'K', n]),
+            [a, b, 0, 0, 0, 0, 0, 0] => self.out.extend([b'M', a, b]),
+            [a, b, c, d @ 0..=0x7f, 0, 0, 0, 0] => self.out.extend([b'J', a, b, c, d]),
+            _ => {
+                // Signed, so that the highest bit has a byte of its own.
+                self.out.extend([0x8a, 9]);
+                self.out.extend(bytes);
+                self.out.push(0);
+            }
+        }
+    }
+
+    /// `False`.
+    pub(crate) fn no(&mut self) {
+        self.out.push(0x89);
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        let mut opcode = vec![b'X'];
+        // A name of more than 4 GiB does not come this far: it would be its own header.
+        let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        opcode.extend(len.to_le_bytes());
+        opcode.extend(text.as_bytes());
+        match text.len() {
+            0..=16 => self.remembered(opcode),
+            _ => self.out.extend(opcode),
+        }
+    }
+
+    /// Something to be imported.
+    pub(crate) fn global(&mut self, module: &str, name: &str) {
+        self.remembered(format!("c{module}\n{name}\n").into_bytes());
+    }
+
+    /// Calls the value before the last with the last, a tuple.
+    pub(crate) fn call(&mut self) {
+        self.out.push(b'R');
+    }
+
+    /// Calls the last value without arguments.
+    pub(crate) fn call_without(&mut self) {
+        self.out.extend(b")R");
+    }
+
+    /// Takes the last value as what something is called that is kept elsewhere.
+    pub(crate) fn persistent(&mut self) {
+        self.out.push(b'Q');
+    }
+
+    /// The pickle of the last value.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        self.out.push(b'.');
+        self.out
+    }
+
+    fn remembered(&mut self, opcode: Vec<u8>) {
+        let next = u32::try_from(self.memo.len()).unwrap_or(u32::MAX);
+        match self.memo.get(&opcode) {
+            Some(at) => {
+                self.out.push(b'j');
+                self.out.extend(at.to_le_bytes());
+            }
+            None => {
+                self.out.extend_from_slice(&opcode);
+                self.out.push(b'r');
+                self.out.extend(next.to_le_bytes());
+                self.memo.insert(opcode, next);
+            }
+        }
+    }
+}

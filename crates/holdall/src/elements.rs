@@ -1,0 +1,284 @@
+//! Going through the elements of a tensor in bounded memory: in any order where the stored form
+//! allows it, so that several threads can share the work, else from the start.
+//!
+//! Of a file far away, which is gone through from the start, digests are checked on the way. Of others whoever goes
+//! through all of a component checks its digest apart: [`Tensor::check_digest`].
+
+use bytes::Bytes;
+use holdall_core::codec::zstd::{FRAME_LEN, SeekTable, check_decoded_len};
+use holdall_core::layout::Computed;
+use holdall_core::layout::dense::Dense;
+use holdall_core::layout::described::Described;
+use holdall_core::layout::number::ElementType;
+use holdall_core::read::Access;
+use holdall_core::{ByteOrder, Component, DType, Encoding, Result};
+use holdall_io::Tensor;
+use holdall_io::executor::{Pieces, checked_algorithm, frames_range, table_of};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The elements of a tensor, in row-major order, wherever they are.
+pub(crate) struct Elements {
+    pub(crate) of: ElementType,
+    /// How many there are; `None` where only decoding tells.
+    pub(crate) count: Option<u64>,
+    place: Place,
+}
+
+enum Place {
+    /// In a component of a file.
+    File(Box<InFile>),
+    Memory(Bytes),
+    /// Computed when asked for, as f32.
+    Computed(Box<dyn Computed>),
+    /// The same, as the type that its description says.
+    Described(Box<(Tensor, Described)>),
+}
+
+struct InFile {
+    tensor: Tensor,
+    component: Component,
+    table: Option<Arc<SeekTable>>,
+}
+
+impl Elements {
+    /// The elements of a component, from where it is stored.
+    ///
+    /// # Errors
+    /// Io; Limit, when the component decodes to more than the caller allows.
+    pub(crate) fn stored(tensor: &Tensor, component: Component) -> Result<Elements> {
+        let mut table = None;
+        if component.encoding != Encoding::Raw {
+            // Frames are short of a limit that all of them together may be over.
+            let len = component.decoded_len.unwrap_or(0);
+            let allowed = check_decoded_len(len, component.stored_len(), tensor.file().limits());
+            allowed.map_err(|e| tensor.place(e, &component))?;
+            let sources = tensor.file().sources();
+            // Far away, all of it is fetched in a few large reads, one after the other.
+            let found = match sources.terms().is_remote() {
+                true => None,
+                false => table_of(sources, &component).map_err(|e| tensor.place(e, &component))?,
+            };
+            // Long frames would be decoded again for each of the ranges in them.
+            let short = |t: &SeekTable| t.frames().iter().all(|f| is_short(&f.decoded));
+            table = found.filter(short).map(Arc::new);
+        }
+        let of = ElementType::new(component.dtype, component.logical_type.clone());
+        let bits = u128::from(of.bits());
+        let count = component.decoded_len.map(|len| (u128::from(len) * 8 / bits) as u64);
+        let tensor = tensor.clone();
+        Ok(Elements {
+            of,
+            count,
+            place: Place::File(Box::new(InFile { tensor, component, table })),
+        })
+    }
+
+    /// Elements in memory.
+    pub(crate) fn held(dense: Dense) -> Elements {
+        let of = ElementType::new(dense.dtype(), dense.logical_type().cloned());
+        let bytes = dense.into_bytes();
+        let count = Some((bytes.len() as u128 * 8 / u128::from(of.bits())) as u64);
+        Elements { of, count, place: Place::Memory(bytes) }
+    }
+
+    /// Those of a tensor whose layout computes them.
+    pub(crate) fn computed(computed: Box<dyn Computed>) -> Elements {
+        Elements {
+            of: ElementType::new(DType::F32, None),
+            count: Some(computed.count()),
+            place: Place::Computed(computed),
+        }
+    }
+
+    /// What a tensor of a described layout stands for.
+    ///
+    /// # Errors
+    /// As [`Tensor::described`].
+    pub(crate) fn described(tensor: &Tensor) -> Result<Elements> {
+        let described = tensor.described()?;
+        let of = described.dtype();
+        Ok(Elements {
+            of: ElementType::new(of.dtype(), of.logical_type()),
+            count: Some(described.count()),
+            place: Place::Described(Box::new((tensor.clone(), described))),
+        })
+    }
+
+    /// Whether any range can be had without what lies before it.
+    pub(crate) fn is_random(&self) -> bool {
+        match &self.place {
+            Place::File(f) => f.component.encoding == Encoding::Raw || f.table.is_some(),
+            Place::Memory(_) | Place::Computed(_) | Place::Described(_) => true,
+        }
+    }
+
+    /// Whether a digest is checked where they are read from the first to the last, and nowhere else.
+    pub(crate) fn is_summed(&self) -> bool {
+        match &self.place {
+            Place::File(f) => {
+                f.is_remote() && checked_algorithm(&f.component, f.tensor.file().check()).is_some()
+            }
+            Place::Memory(_) | Place::Computed(_) | Place::Described(_) => false,
+        }
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn len(&self) -> Option<u64> {
+        self.count.map(|n| self.of.len_of(n))
+    }
+
+    /// Hands the bytes of elements `range`, which starts at a multiple of 4, to `work`. `memory` is
+    /// used where they do not lie ready.
+    ///
+    /// # Errors
+    /// What reading and decoding fail with, placed; what `work` fails with.
+    pub(crate) fn with<T>(
+        &self,
+        range: Range<u64>,
+        memory: &mut Vec<u8>,
+        work: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let bytes = self.of.len_of(range.start)..self.of.len_of(range.end);
+        match &self.place {
+            Place::Memory(all) => work(&all[bytes.start as usize..bytes.end as usize]),
+            Place::Computed(q) => {
+                let mut values = vec![0f32; (range.end - range.start) as usize];
+                q.dequantize_range(range, &mut values)?;
+                memory.clear();
+                memory.extend(values.iter().flat_map(|x| x.to_le_bytes()));
+                work(memory)
+            }
+            Place::Described(both) => {
+                let (tensor, described) = &**both;
+                memory.clear();
+                described
+                    .elements(range, memory)
+                    .map_err(|e| e.in_tensor(tensor.name()).in_source(tensor.file().name()))?;
+                work(memory)
+            }
+            Place::File(f) => f.with(bytes, memory, work),
+        }
+    }
+
+    /// A reader from the start.
+    ///
+    /// # Errors
+    /// Limit, when what is compressed decodes to more than is allowed.
+    pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
+        let pieces = match &self.place {
+            Place::File(f) if !self.is_random() || f.is_remote() => Some(match f.is_remote() {
+                true => f.tensor.pieces(&f.component.role)?,
+                false => Pieces::checked(&f.tensor, f.component.clone(), None)?,
+            }),
+            _ => None,
+        };
+        Ok(Cursor { elements: self, at: 0, pieces, left: Vec::new(), memory: Vec::new() })
+    }
+
+    /// The least bytes that are worth reading at a time.
+    pub(crate) fn least(&self) -> u64 {
+        match &self.place {
+            Place::File(f) if f.is_remote() => f.tensor.file().sources().terms().piece,
+            _ => 0,
+        }
+    }
+}
+
+/// Compares a tensor with its digests, where all of it will be read out of a file at hand: from far away that is done on
+/// the way.
+///
+/// # Errors
+/// The tensor's fault; Io, Integrity.
+pub(crate) fn check_digests(tensor: &Tensor) -> Result<()> {
+    tensor.sound()?;
+    if tensor.file().sources().terms().is_remote() {
+        return Ok(());
+    }
+    tensor.components().try_for_each(|c| tensor.check_digest(&c.role))
+}
+
+impl InFile {
+    fn with<T>(
+        &self,
+        range: Range<u64>,
+        memory: &mut Vec<u8>,
+        work: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let c = &self.component;
+        let placed = |e| self.tensor.place(e, c);
+        if let Some(table) = &self.table {
+            let bytes = frames_range(&self.tensor, c, table, range).map_err(placed)?;
+            return work(&bytes);
+        }
+        let source = self.tensor.file().sources().at(c.stored.source);
+        let plain = c.encoding == Encoding::Raw && c.byte_order == ByteOrder::Little;
+        if plain && source.terms().access == Access::Copied {
+            memory.resize((range.end - range.start) as usize, 0);
+            source.read_into(c.stored.start + range.start, memory).map_err(placed)?;
+            return work(memory);
+        }
+        let bytes = holdall_io::executor::range(&self.tensor, c, range).map_err(placed)?;
+        work(&bytes)
+    }
+
+    /// Whether reads wait for something far away.
+    fn is_remote(&self) -> bool {
+        self.tensor.file().sources().terms().is_remote()
+    }
+}
+
+/// Reads elements from the start, as many at a time as the caller wants.
+pub(crate) struct Cursor<'a> {
+    elements: &'a Elements,
+    /// Elements handed out so far.
+    at: u64,
+    /// Where the elements can only be had in order.
+    pieces: Option<Pieces>,
+    /// Decoded bytes not handed out yet.
+    left: Vec<u8>,
+    memory: Vec<u8>,
+}
+
+impl Cursor<'_> {
+    /// Hands the bytes of the next `count` elements to `work`: of fewer at the end. `count` is a
+    /// multiple of 4.
+    ///
+    /// # Errors
+    /// As [`Elements::with`].
+    pub(crate) fn next<T>(
+        &mut self,
+        count: u64,
+        work: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let Some(pieces) = &mut self.pieces else {
+            let start = self.at;
+            self.at = self.elements.count.unwrap_or(0).min(start + count);
+            return self.elements.with(start..self.at, &mut self.memory, work);
+        };
+        let wanted = self.elements.of.len_of(count) as usize;
+        while self.left.len() < wanted {
+            let Some(piece) = pieces.next() else { break };
+            self.left.extend_from_slice(&piece?);
+        }
+        let now = wanted.min(self.left.len());
+        let out = work(&self.left[..now]);
+        self.left.drain(..now);
+        out
+    }
+}
+
+fn is_short(range: &Range<u64>) -> bool {
+    range.end - range.start <= 4 * FRAME_LEN
+}
+
+/// How many elements of these are best handled at a time: a multiple of 4, so that packed ones fill whole bytes, in
+/// each type a whole number of the frames that Holdall writes, and no less than is worth a read.
+pub(crate) fn step(of: &[&Elements]) -> u64 {
+    let bits = || of.iter().map(|e| e.of.bits());
+    let least = bits().min().unwrap_or(8);
+    // 6 bits divide no power of two.
+    let frames = if bits().any(|bits| bits == 6) { 3 } else { 1 };
+    let piece = of.iter().map(|e| e.least()).max().unwrap_or(0).div_ceil(FRAME_LEN).max(1);
+    (FRAME_LEN * 8 * frames * piece / least).next_multiple_of(4).max(4)
+}

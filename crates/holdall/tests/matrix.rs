@@ -1,0 +1,107 @@
+//! Any format to any: each sound file of the corpus, in whatever format, is written in every format that can be
+//! written, bit for bit, or refused beforehand with what can be done about it.
+
+mod corpus_files;
+
+use holdall::{
+    Convert, DiffOptions, Durability, EncodeOptions, Error, FORMATS, File, Format, Select,
+    WriteOptions, convert, diff,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Files above this many bytes say nothing that smaller ones do not.
+const MOST_LEN: u64 = 200_000;
+
+/// Each version that a format is written in.
+fn targets() -> Vec<(&'static Format, Option<&'static str>)> {
+    let writable = FORMATS.iter().filter(|format| format.encode.is_some());
+    let versions = |format: &'static Format| match format.versions {
+        [] => vec![(format, None)],
+        versions => versions.iter().map(|version| (format, Some(*version))).collect(),
+    };
+    writable.flat_map(|format| versions(format)).collect()
+}
+
+/// Nothing that counts differs: names, shapes, types, every bit of every element.
+fn is_the_same(source: &File, target: &Path) -> Result<(), String> {
+    let written = holdall::open(target).map_err(|e| e.to_string())?;
+    let found = diff(source, &written, &DiffOptions::new()).map_err(|e| e.to_string())?;
+    if !found.added.is_empty() || !found.removed.is_empty() {
+        return Err(format!("{:?} {:?}", found.added, found.removed));
+    }
+    match found.changed.iter().find(|t| {
+        t.types.is_some() || t.shapes.is_some() || t.values.is_some() || t.incomparable.is_some()
+    }) {
+        Some(changed) => Err(format!("{changed:?}")),
+        None => Ok(()),
+    }
+}
+
+fn has_a_remedy(e: &Error) -> bool {
+    e.advice(|remedy| Some(remedy.to_string())).is_some()
+}
+
+#[test]
+fn every_file_goes_into_every_format_or_is_refused_with_a_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut wrong, mut written) = (Vec::new(), BTreeMap::<(String, &str), u32>::new());
+    for path in corpus_files::files("accept") {
+        if path.metadata().unwrap().len() > MOST_LEN {
+            continue;
+        }
+        let source = holdall::open(&path).unwrap();
+        for (at, (format, version)) in targets().into_iter().enumerate() {
+            let target = dir.path().join(format!("{at}.{}", format.extensions[0]));
+            let mut write =
+                WriteOptions::new().with_format(format).with_durability(Durability::System);
+            if let Some(version) = version {
+                write = write.with_encode(EncodeOptions::new().with_version(version));
+            }
+            let place = format!("{} to {} {version:?}", path.display(), format.id);
+            // As it is; else with all that remedies say.
+            let plain = Convert::new(write);
+            let eager = plain.clone().with_dense().with_raw_types().with_drop_attributes();
+            let refused = match convert(&source, &target, &plain) {
+                Ok(_) => {
+                    if let Err(e) = is_the_same(&source, &target) {
+                        wrong.push(format!("{place}: {e}"));
+                    }
+                    None
+                }
+                Err(e) => Some(e),
+            };
+            if let Some(e) = refused {
+                assert!(!target.exists(), "{place}");
+                let refused = convert(&source, &target, &eager).err();
+                for e in [Some(e), refused].into_iter().flatten().filter(|e| !has_a_remedy(e)) {
+                    wrong.push(format!("{place}: no remedy: {e}"));
+                }
+            }
+            // What alone can be written is.
+            if !target.exists() {
+                let names: Vec<&str> = source.names().collect();
+                for name in &names {
+                    let others = names.iter().filter(|other| *other != name);
+                    let alone = Select::all().without(others.map(|name| (*name).to_owned()));
+                    if convert(&source, &target, &eager.clone().with_select(alone)).is_ok() {
+                        break;
+                    }
+                }
+            }
+            if target.exists() {
+                let pair = (source.format().to_owned(), format.id);
+                *written.entry(pair).or_default() += 1;
+                std::fs::remove_file(&target).unwrap();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {wrong:#?}", wrong.len());
+    // From every format that is read something gets into every one that is written.
+    for from in FORMATS {
+        for (to, _) in targets() {
+            let pair = (from.id.to_owned(), to.id);
+            assert!(written.contains_key(&pair), "nothing goes from {} to {}", from.id, to.id);
+        }
+    }
+}

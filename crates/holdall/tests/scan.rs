@@ -1,0 +1,374 @@
+//! What pickles would import and call is found however it is spelt and wherever it is, and nothing of it is run.
+
+mod corpus_files;
+#[path = "../../holdall-core/tests/pytorch_files/mod.rs"]
+mod pytorch_files;
+
+use holdall::scan::{ScanReport, Verdict, scan_source};
+use holdall::source::{ByteSource, MemorySource};
+use holdall::{Limits, OpenOptions, Work, scan};
+use pytorch_files::{file_of, zip};
+use std::sync::Arc;
+
+fn scan_with(bytes: &[u8], name: &str, limits: &Limits) -> ScanReport {
+    let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new(bytes.to_vec()));
+    scan_source(&source, name, limits, &Work::new()).unwrap()
+}
+
+fn scanned(bytes: &[u8], name: &str) -> ScanReport {
+    scan_with(bytes, name, &Limits::default())
+}
+
+/// The verdict on a file that is named as a pickle, and what it would import.
+fn of(bytes: &[u8]) -> (Verdict, Vec<String>) {
+    let report = scanned(bytes, "x.pkl");
+    let imports = report.pickles.iter().flat_map(|p| &p.imports);
+    let names = imports.map(|i| format!("{}.{}", i.module, i.name)).collect();
+    (report.verdict(), names)
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [&b"X"[..], &(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
+}
+
+#[test]
+fn every_spelling_of_a_global_is_found() {
+    let long = |code: u8, text: &str| {
+        [&[code][..], &(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
+    };
+    let command = text("true");
+    let all: Vec<(&str, Vec<u8>)> = vec![
+        ("GLOBAL", [b"\x80\x02cos\nsystem\n", &command[..], b"\x85R."].concat()),
+        ("GLOBAL, protocol 0", b"cos\nsystem\n(S'true'\ntR.".to_vec()),
+        ("INST", b"(S'true'\nios\nsystem\n.".to_vec()),
+        ("OBJ", b"(cos\nsystem\nS'true'\no.".to_vec()),
+        ("NEWOBJ", [b"\x80\x02cos\nsystem\n", &command[..], b"\x85\x81."].concat()),
+        ("NEWOBJ_EX", [b"\x80\x04cos\nsystem\n", &command[..], b"\x85}\x92."].concat()),
+        ("STACK_GLOBAL", b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.".to_vec()),
+        ("memo", b"\x80\x04\x8c\x06system\x94\x8c\x02os\x94h\x01h\x00\x93)R.".to_vec()),
+        ("long memo", b"\x80\x02X\x02\0\0\0osr\0\x01\0\0X\x06\0\0\0systemr\0\0\0\x02j\0\x01\0\0j\0\0\0\x02\x93)R.".to_vec()),
+        ("PUT and GET", b"Vos\np 7\nVsystem\np1_0\n00g7\ng10\n\x93)R.".to_vec()),
+        ("DUP", b"\x80\x04\x8c\x02os2\x8c\x06system\x93)R.".to_vec()),
+        ("POP", b"\x80\x04\x8c\x02os\x8c\x06systemN0\x93)R.".to_vec()),
+        ("POP_MARK", b"\x80\x04\x8c\x02os\x8c\x06system(NNN1\x93)R.".to_vec()),
+        ("escapes of UNICODE", b"V\\u006fs\nV\\U00000073ystem\n\x93)R.".to_vec()),
+        ("escapes of STRING", b"S'\\x6f\\163'\nS\"s\\x79stem\"\n\x93)R.".to_vec()),
+        ("SHORT_BINSTRING", b"U\x02osU\x06system\x93)R.".to_vec()),
+        ("BINSTRING", b"T\x02\0\0\0osT\x06\0\0\0system\x93)R.".to_vec()),
+        ("BINUNICODE8", [b"\x80\x04", &long(0x8d, "os")[..], &long(0x8d, "system"), b"\x93)R."].concat()),
+        ("frames", b"\x80\x04\x95\x0c\0\0\0\0\0\0\0\x8c\x02os\x8c\x06system\x95\x03\0\0\0\0\0\0\0\x93)R.".to_vec()),
+        ("BUILD", b"\x80\x02cos\nsystem\n}b.".to_vec()),
+        ("only imported", b"\x80\x02cos\nsystem\n.".to_vec()),
+        ("thrown away", b"\x80\x02cos\nsystem\n)R0N.".to_vec()),
+        ("as a key", b"\x80\x02}cos\nsystem\n)RNs.".to_vec()),
+        ("in a persistent id", b"\x80\x02cos\nsystem\n)RQ.".to_vec()),
+        ("behind a wrong PROTO", b"\x80\x02\x80\x09cos\nsystem\n)R.".to_vec()),
+    ];
+    for (what, bytes) in all {
+        let (verdict, names) = of(&bytes);
+        assert_eq!(
+            (verdict, &names[..]),
+            (Verdict::Dangerous, &["os.system".to_owned()][..]),
+            "{what}"
+        );
+        // The same in a zip, and under a name that says nothing.
+        let zipped = scanned(&file_of(&bytes), "x.bin");
+        assert_eq!(zipped.verdict(), Verdict::Dangerous, "{what}");
+        assert_eq!(zipped.pickles[0].source, "x.bin!/a/data.pkl");
+        let unnamed = scanned(&bytes, "weights");
+        // Where nothing says that it is a pickle, what is behind a break is not believed.
+        let is_told = what == "behind a wrong PROTO";
+        assert!(is_told || unnamed.verdict() == Verdict::Dangerous, "{what}");
+    }
+}
+
+#[test]
+fn what_is_dangerous_suspicious_and_safe() {
+    let global = |module: &str, name: &str| of(format!("c{module}\n{name}\n)R.").as_bytes()).0;
+    for (module, name) in [
+        ("posix", "system"),
+        ("nt", "system"),
+        ("builtins", "eval"),
+        ("__builtin__", "getattr"),
+        ("subprocess", "Popen"),
+        ("runpy", "_run_code"),
+        ("importlib", "import_module"),
+        ("torch", "load"),
+        ("torch.storage", "_load_from_bytes"),
+        ("numpy.testing", "runstring"),
+        ("numpy", "core.multiarray.os.system"),
+        ("torch.serialization", "os.system"),
+        ("collections", "abc.sys.modules"),
+        ("_pickle", "loads"),
+        ("operator", "attrgetter"),
+        ("uuid", "os.system"),
+        ("torch._utils", "_rebuild_tensor_v2.__globals__"),
+        ("pip", "main"),
+        ("timeit", "timeit"),
+        ("torch.utils._config_module", "load_config"),
+    ] {
+        assert_eq!(global(module, name), Verdict::Dangerous, "{module}.{name}");
+    }
+    for (module, name) in [
+        ("mine", "Model"),
+        ("uuid", "_get_command_stdout"),
+        ("torch", "Sizes"),
+        ("OS", "System"),
+        ("os ", "system "),
+        ("collections", "OrderedDict.fromkeys"),
+        ("torch.nn", "Linear"),
+        ("numpy", "save"),
+        ("torch", "float32.to"),
+    ] {
+        assert_eq!(global(module, name), Verdict::Suspicious, "{module}.{name}");
+    }
+    for (module, name) in [
+        ("collections", "OrderedDict"),
+        ("torch._utils", "_rebuild_tensor_v2"),
+        ("torch", "float8_e4m3fn"),
+        ("torch", "BFloat16Storage"),
+        ("torch.cuda", "FloatStorage"),
+        ("torch.cuda.sparse", "FloatTensor"),
+        ("numpy", "dtype"),
+        ("numpy._core.multiarray", "_reconstruct"),
+        ("pathlib", "PosixPath"),
+        ("torch.distributed.checkpoint.metadata", "Metadata"),
+        ("_codecs", "encode"),
+    ] {
+        assert_eq!(global(module, name), Verdict::Safe, "{module}.{name}");
+    }
+}
+
+#[test]
+fn what_only_running_would_tell_cannot_be_told() {
+    // The name is what a call gives, what is kept elsewhere, or too long a text.
+    let long = [&b"\x80\x04"[..], &text(&"a".repeat(300)), &text("b"), b"\x93)R."].concat();
+    for bytes in [
+        &b"\x80\x04\x8c\x02osc_codecs\nencode\n)R\x93)R."[..],
+        b"\x80\x04K\x01Q\x8c\x01a\x93)R.",
+        b"\x80\x04K\x01QK\x02QR.",
+        &long,
+    ] {
+        let (verdict, names) = of(bytes);
+        assert_eq!(verdict, Verdict::Unknown, "{names:?}");
+        assert!(names.iter().any(|name| name.contains('?')), "{names:?}");
+    }
+    // A call of what a call gives, and an extension that some program registers.
+    assert_eq!(of(b"\x80\x02ccollections\nOrderedDict\n)R)R.").0, Verdict::Suspicious);
+    for bytes in
+        [&b"\x80\x02\x82\x01)R."[..], b"\x80\x02\x83\x01\x01)R.", b"\x80\x02\x84\x01\0\0\0)R."]
+    {
+        assert_eq!(of(bytes).0, Verdict::Suspicious);
+    }
+    // Attributes of a class are set.
+    assert_eq!(of(b"\x80\x02ccollections\nOrderedDict\n}b.").0, Verdict::Suspicious);
+}
+
+/// What stands before the break has run.
+#[test]
+fn a_pickle_that_breaks_is_no_safer() {
+    let payload = &b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R"[..];
+    for rest in [
+        &b""[..],
+        b"\xff",
+        b"t.",
+        b"h\x63.",
+        b"X\xff\xff\xff\x7fabc",
+        b"0000.",
+        b"c",
+        b"cos\n",
+        b"u.",
+        b"\x80\x09.",
+    ] {
+        let report = scanned(&[payload, rest].concat(), "x.pkl");
+        assert_eq!(report.verdict(), Verdict::Dangerous, "{rest:?}");
+        assert!(report.pickles[0].broken.is_some(), "{rest:?}");
+    }
+    // What comes after a break is told too: readers differ in what they stand.
+    assert_eq!(of(b"\x80\x02tcos\nsystem\n)R.").0, Verdict::Dangerous);
+    // One without a payload is not safe either.
+    for bytes in [&b"\x80\x02}"[..], b"\x80\x04\x95", b"\x80\x02h\x05.", b"\x80\x03\xff", b""] {
+        assert_eq!(of(bytes).0, Verdict::Unknown, "{bytes:?}");
+    }
+    assert_eq!(of(b"\x80\x02}.").0, Verdict::Safe);
+}
+
+#[test]
+fn pickles_in_pickles_are_found() {
+    let inner = b"\x80\x04\x8c\x02os\x8c\x06system\x93)R.";
+    let old = b"cos\nsystem\n(S'true'\ntR.";
+    let bytes = |code: &[u8], len: &[u8], of: &[u8]| [b"\x80\x04", code, len, of, b"."].concat();
+    let len = inner.len() as u8;
+    let latin: String = inner.iter().map(|b| char::from(*b)).collect();
+    for outer in [
+        bytes(b"C", &[len], inner),
+        bytes(b"B", &u32::from(len).to_le_bytes(), inner),
+        bytes(b"\x8e", &u64::from(len).to_le_bytes(), inner),
+        bytes(b"\x96", &u64::from(len).to_le_bytes(), inner),
+        bytes(b"U", &[len], inner),
+        bytes(b"C", &[old.len() as u8], old),
+        [&b"\x80\x02"[..], &text(&latin), b"."].concat(),
+    ] {
+        let report = scanned(&outer, "x.pkl");
+        assert_eq!(report.verdict(), Verdict::Dangerous, "{outer:?}");
+        assert!(!report.pickles[0].inner && report.pickles[1].inner, "{outer:?}");
+        assert_eq!(report.pickles[0].verdict, Verdict::Safe);
+        assert_eq!(report.pickles[1].imports[0].module, "os");
+    }
+    // One after the other, as `pickle.load` is called more than once.
+    let two = [b"\x80\x02}.", &inner[..], old].concat();
+    let report = scanned(&two, "x.pkl");
+    let offsets: Vec<u64> = report.pickles.iter().map(|p| p.offset).collect();
+    assert_eq!(offsets, [0, 4, 4 + inner.len() as u64]);
+    assert_eq!(report.pickles[2].imports[0].offset, offsets[2]);
+}
+
+#[test]
+fn zips_that_readers_differ_about_are_looked_through() {
+    let payload = b"\x80\x02cos\nsystem\n)R.";
+    let sound = zip(&[("a/data.pkl", payload), ("a/data/0", &[1; 16])]);
+    let at = |mark: &[u8]| sound.windows(mark.len()).position(|w| w == mark).unwrap();
+    let (local, central, end) = (at(b"PK\x03\x04"), at(b"PK\x01\x02"), at(b"PK\x05\x06"));
+    let changed = |changes: &[(usize, u8)]| {
+        let mut bytes = sound.clone();
+        changes.iter().for_each(|(at, byte)| bytes[*at] = *byte);
+        bytes
+    };
+    // Flags, names, methods, checksums and lengths in which header and directory differ, an end that lies, and none.
+    let cases = [
+        changed(&[(local + 6, 1)]),
+        changed(&[(local + 6, 1), (central + 8, 1)]),
+        changed(&[(local + 6, 0x20), (central + 8, 0x40)]),
+        changed(&[(local + 30, b'b')]),
+        changed(&[(local + 14, 0), (local + 15, 9)]),
+        changed(&[(local + 18, 1)]),
+        changed(&[(central + 10, 12)]),
+        changed(&[(end + 8, 9)]),
+        sound[..end].to_vec(),
+        [&sound[..], b"junk"].concat(),
+        [b"#!/bin/sh\n", &sound[..]].concat(),
+    ];
+    for (case, bytes) in cases.iter().enumerate() {
+        let report = scanned(bytes, "model.pt");
+        assert_eq!(report.verdict(), Verdict::Dangerous, "case {case}: {report:?}");
+        assert!(!report.unread.is_empty(), "case {case}");
+    }
+    // A wrong checksum is none of torch's business, so none here.
+    let report = scanned(&changed(&[(local + 14, 0), (central + 16, 0)]), "model.pt");
+    assert_eq!(report.verdict(), Verdict::Dangerous);
+    // A pickle that a zip follows is both.
+    let both = [&payload[..], &zip(&[("a/data.pkl", b"\x80\x02}.")])].concat();
+    assert_eq!(scanned(&both, "model.pt").verdict(), Verdict::Dangerous);
+    // Zips in zips, as deep as they are looked into.
+    let mut nested = sound.clone();
+    for _ in 0..3 {
+        nested = zip(&[("model.zip", &nested)]);
+    }
+    assert_eq!(scanned(&nested, "x.zip").verdict(), Verdict::Dangerous);
+    assert_eq!(scanned(&zip(&[("model.zip", &nested)]), "x.zip").verdict(), Verdict::Unknown);
+}
+
+#[test]
+fn other_files_have_none_or_cannot_be_told() {
+    for (bytes, name, wanted) in [
+        (&b"hello\n"[..], "README.md", Verdict::Safe),
+        (b"cat\ndog\nelephant\n", "vocab.txt", Verdict::Safe),
+        (b"cat and dog\nin the house\n.", "vocab.txt", Verdict::Safe),
+        (b"{\"a\": 1}", "config.json", Verdict::Safe),
+        (b"", "empty", Verdict::Safe),
+        (b"I1\n.", "one.pkl", Verdict::Safe),
+        (b"\x80\x02\0\0\0\0\0\0", "weights.bin", Verdict::Safe),
+        (b"not a pickle", "model.pkl", Verdict::Unknown),
+        (b"7z\xbc\xaf\x27\x1c...", "model.pt", Verdict::Unknown),
+        (b"\x1f\x8b\x08\0...", "model.json.gz", Verdict::Unknown),
+    ] {
+        let report = scanned(bytes, name);
+        assert_eq!(report.verdict(), wanted, "{name}: {report:?}");
+    }
+    let codes = |report: ScanReport| report.unread.iter().map(|e| e.code()).collect::<Vec<_>>();
+    assert_eq!(codes(scanned(b"not a pickle", "model.pkl")), ["pickle/none"]);
+    assert_eq!(codes(scanned(b"BZh9", "model.pkl.bz2")), ["pickle/packed"]);
+    // An array of objects is a pickle behind a header.
+    let header = b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n";
+    let array =
+        [b"\x93NUMPY\x01\0", &[header.len() as u8, 0][..], header, b"\x80\x03cos\nsystem\n)R."]
+            .concat();
+    let report = scanned(&array, "x.npy");
+    assert_eq!(
+        (report.verdict(), report.pickles[0].offset),
+        (Verdict::Dangerous, 10 + header.len() as u64)
+    );
+}
+
+/// Work and memory are in proportion to the bytes, and what is beyond is said.
+#[test]
+fn bombs_do_not_go_off() {
+    let names = |count: u32| {
+        let mut out = b"\x80\x04".to_vec();
+        for n in 0..count {
+            out.extend([&b"\x8c\xf0"[..], format!("{n:0>240}").as_bytes(), b"\x940"].concat());
+        }
+        for (a, b) in (0..count).flat_map(|a| (0..count).map(move |b| (a, b))) {
+            out.extend([b"j", &a.to_le_bytes()[..], b"j", &b.to_le_bytes(), b"\x930"].concat());
+        }
+        [out, b"N.".to_vec()].concat()
+    };
+    let report = scanned(&names(300), "x.pkl");
+    assert!(report.pickles[0].imports.len() <= 1 << 16);
+    assert_eq!(report.pickles[0].broken.as_ref().unwrap().code(), "pickle/too-many-values");
+    // The reader of tensors keeps to the same.
+    let e = holdall::OpenOptions::new().open_bytes(file_of(&names(300)), "x.pt").unwrap_err();
+    assert_eq!(e.code(), "pickle/too-many-values", "{e}");
+
+    let mut limits = Limits::default();
+    limits.attribute_values = 100;
+    let many = [b"\x80\x02".to_vec(), vec![b'N'; 200], b"cos\nsystem\n)R.".to_vec()].concat();
+    let report = scan_with(&many, "x.pkl", &limits);
+    assert_eq!(report.verdict(), Verdict::Unknown);
+    assert_eq!(report.pickles[0].broken.as_ref().unwrap().code(), "pickle/too-many-values");
+    let mut limits = Limits::default();
+    limits.header_len = 6000;
+    let long = [&b"\x80\x02X"[..], &8000u32.to_le_bytes(), &[b'a'; 8000], b"."].concat();
+    let report = scan_with(&long, "x.pkl", &limits);
+    assert_eq!(report.verdict(), Verdict::Unknown);
+    assert_eq!(report.unread[0].code(), "pickle/too-long");
+    let dups = [b"\x80\x02N".to_vec(), vec![b'2'; 100_000], b".".to_vec()].concat();
+    assert_eq!(of(&dups).0, Verdict::Safe);
+    let marks =
+        [b"\x80\x02".to_vec(), vec![b'('; 100_000], vec![b't'; 100_000], b".".to_vec()].concat();
+    assert_eq!(of(&marks).0, Verdict::Safe);
+}
+
+/// What Holdall reads is in the list; what it refuses for what it would import is not.
+#[test]
+fn the_corpus_is_judged_as_it_is_read() {
+    let root = corpus_files::root();
+    let options = OpenOptions::new();
+    let accepted = scan(root.join("accept/pytorch"), &options, &Work::new()).unwrap();
+    assert_eq!(accepted.verdict(), Verdict::Safe, "{accepted:?}");
+    assert!(accepted.pickles.len() >= 9 && accepted.files >= 27);
+    let refused = scan(root.join("reject/pytorch"), &options, &Work::new()).unwrap();
+    assert_eq!(refused.verdict(), Verdict::Dangerous);
+    for name in [
+        "pytorch.global.system",
+        "pytorch.global.stack",
+        "pytorch.global.dotted",
+        "pickle.opcode.inst",
+    ] {
+        let of_file = |p: &&holdall::scan::Pickle| p.source.contains(name);
+        let found = refused.pickles.iter().find(of_file).unwrap();
+        assert_eq!(found.verdict, Verdict::Dangerous, "{name}");
+    }
+    for other in [
+        "accept/safetensors",
+        "accept/gguf",
+        "accept/ztensor",
+        "accept/numpy",
+        "accept/onnx",
+        "accept/hdf5",
+    ] {
+        let report = scan(root.join(other), &options, &Work::new()).unwrap();
+        assert_eq!(report.verdict(), Verdict::Safe, "{other}: {report:?}");
+        assert!(report.pickles.is_empty(), "{other}: {report:?}");
+    }
+}

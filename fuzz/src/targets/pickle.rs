@@ -1,0 +1,27 @@
+//! What a pickle would import is told of every pickle that can be read, and of all other bytes nothing is believed.
+
+use crate::limits;
+use holdall_core::wire::pickle::{self, trace};
+
+/// Panics where it does not hold.
+pub fn run(data: &[u8]) {
+    let most = limits::tight().attribute_values;
+    for (at, found) in trace::all(data, true, most) {
+        assert!(at.saturating_add(found.len) <= data.len() as u64, "it is in the bytes");
+        assert!(found.imports.iter().all(|import| import.offset <= found.len));
+    }
+    let Ok(Some((graph, _, len))) = pickle::read(data, 0, most) else { return };
+    let found = trace::Trace::of(data, data.len() as u64);
+    assert_eq!(found.len, len, "both end at the same place");
+    for (module, name) in graph.globals() {
+        let is_it = |i: &trace::Import| i.module == module && i.name == name;
+        let is_long = module.len().max(name.len()) > 256;
+        assert!(is_long || found.imports.iter().any(is_it), "`{module}.{name}` is not told");
+    }
+}
+
+/// The pickle of a zip, and a whole file of before 1.6.
+pub(crate) fn seeds(file: &[u8]) -> Vec<Vec<u8>> {
+    let start = file.windows(2).position(|w| w == [0x80, 2] || w == [0x80, 4]);
+    start.and_then(|at| file.get(at..)).map(<[u8]>::to_vec).into_iter().collect()
+}
