@@ -130,7 +130,7 @@ fn a_schema_is_made_of_what_is_there() {
     let found = inferred(NDJSON, Form::Ndjson, &plain, None).unwrap();
     assert_eq!(found["required"], json!(["id"]));
     assert_eq!(found["properties"]["id"]["TypeDef:Int64"], true);
-    let tight = plain.with_width(Width::Tight).with_enums(1);
+    let tight = plain.clone().with_width(Width::Tight).with_enums(1);
     let found = inferred(NDJSON, Form::Ndjson, &tight, None).unwrap();
     assert_eq!(found["properties"]["id"]["TypeDef:Uint8"], true);
     assert_eq!(found["properties"]["name"]["enum"], json!(["a"]));
