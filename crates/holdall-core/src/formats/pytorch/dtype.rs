@@ -9,8 +9,10 @@ pub(super) struct Element {
     pub(super) logical: Option<LogicalType>,
 }
 
-/// Each type: its storage, if it has one of its own, its dtype, and what else that is called.
-const TYPES: [(DType, Option<LogicalType>, Option<&str>, &str, &str); 20] = [
+/// A type: its storage, if it has one of its own, its dtype, and what else that is called.
+type Named = (DType, Option<LogicalType>, Option<&'static str>, &'static str, &'static str);
+
+const TYPES: [Named; 20] = [
     (DType::F64, None, Some("DoubleStorage"), "float64", "double"),
     (DType::F32, None, Some("FloatStorage"), "float32", "float"),
     (DType::F16, None, Some("HalfStorage"), "float16", "half"),
