@@ -68,6 +68,7 @@ export const RULES: Record<string, Rule> = {
   'js/source': { kind: 'misuse' },
   'js/number': { kind: 'misuse' },
   'js/closed': { kind: 'misuse' },
+  'js/gpu-limit': { kind: 'limit', hint: 'ask the adapter for a device with larger limits (`requiredLimits`)' },
 }
 
 /** Remedies in words of this package; `null` for what it has no words for. */
