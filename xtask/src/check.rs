@@ -51,6 +51,7 @@ pub(crate) fn features(_args: &[String]) -> Outcome {
     // All of them is what the rest of the workspace is built with. Of what makes a build large, each is left out once.
     lint(&["holdall", "holdall-cli"], "")?;
     lint(&["holdall", "holdall-cli"], "http")?;
+    lint(&["holdall-net"], "")?;
     lint(&["holdall", "holdall-cli"], "ztensor,metatensor,safetensors")?;
     // The second engine for ONNX, without the first.
     lint(&["holdall-run", "holdall-cli"], "onnxruntime")
