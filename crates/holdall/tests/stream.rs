@@ -324,10 +324,13 @@ fn tensors_come_in_the_order_in_which_they_are_wanted() {
     assert_eq!(arriving.map(Result::unwrap).count(), 3000);
 }
 
+/// What is sent in place of the bytes of a range.
+type Lie = fn(Range<u64>, Vec<u8>) -> Result<Vec<u8>, Error>;
+
 /// A server's file whose bytes are wrong, or do not come.
 struct Lying {
     bytes: Vec<u8>,
-    lie: fn(Range<u64>, Vec<u8>) -> Result<Vec<u8>, Error>,
+    lie: Lie,
 }
 
 impl holdall::serve::Served for Lying {
@@ -369,7 +372,6 @@ fn a_server_that_lies_is_found_out() {
     let path = folder.path().join("model.zt");
     model(&path, 2, 1_000_000);
     let bytes = std::fs::read(&path).unwrap();
-    type Lie = fn(Range<u64>, Vec<u8>) -> Result<Vec<u8>, Error>;
     let lies: [(Lie, &str); 4] = [
         (
             |_, mut bytes| {

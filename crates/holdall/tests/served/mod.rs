@@ -22,12 +22,15 @@ pub(crate) fn options() -> OpenOptions {
     OpenOptions::new().with_policy(policy())
 }
 
+/// Names, bytes that were sent, and how it ended.
+type Seen = Arc<Mutex<Vec<(String, u64, String)>>>;
+
 /// A server that lives as long as this.
 pub(crate) struct Served {
     pub(crate) server: Option<Server>,
     pub(crate) identity: Identity,
     /// What was asked for, and how it ended.
-    pub(crate) seen: Arc<Mutex<Vec<(String, u64, String)>>>,
+    pub(crate) seen: Seen,
     address: SocketAddr,
     shelf: Arc<dyn Shelf>,
 }
@@ -40,7 +43,7 @@ impl Served {
 
     pub(crate) fn of(shelf: Arc<dyn Shelf>, tokens: Tokens, bounds: Bounds) -> Served {
         let identity = Identity::generate().unwrap();
-        let seen = Arc::<Mutex<Vec<_>>>::default();
+        let seen = Seen::default();
         let any = "127.0.0.1:0".parse().unwrap();
         let log = log(&seen);
         let server =
@@ -94,7 +97,7 @@ impl Served {
     }
 }
 
-fn log(seen: &Arc<Mutex<Vec<(String, u64, String)>>>) -> Log {
+fn log(seen: &Seen) -> Log {
     let seen = Arc::clone(seen);
     Arc::new(move |access: &Access<'_>| {
         let said = (access.name.to_owned(), access.sent, access.done.to_string());
