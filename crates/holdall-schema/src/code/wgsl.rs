@@ -47,7 +47,7 @@ pub(super) fn code(schema: &Schema, ty: TypeId, name: &str) -> Result<String> {
     if !matches!(kind, Kind::Struct(_)) {
         return Ok(text);
     }
-    if stride == 0 || stride % WORD != 0 {
+    if stride == 0 || !stride.is_multiple_of(WORD) {
         let _ = write!(
             text,
             "\n// There is no struct of WGSL for records of {}: strides are multiples of 4 there.\n",
@@ -112,7 +112,7 @@ impl<'s> Readers<'s> {
         names.take(words.clone());
         names.take(stride.clone());
         let (helpers, left) = (Vec::new(), MOST_MEMBERS);
-        let (aligned, out) = (stride_of_records % WORD == 0, String::new());
+        let (aligned, out) = (stride_of_records.is_multiple_of(WORD), String::new());
         Readers { schema, names, prefix, words, stride, helpers, aligned, left, out }
     }
 
@@ -266,8 +266,8 @@ impl<'s> Readers<'s> {
 
     /// Notes where words lie, if what lies there is words.
     fn reads_words_at(&mut self, at: &At, is_words: bool) {
-        let steps = at.steps.iter().all(|(step, _)| step % WORD == 0);
-        self.aligned &= !is_words || (at.offset % WORD == 0 && steps);
+        let steps = at.steps.iter().all(|(step, _)| step.is_multiple_of(WORD));
+        self.aligned &= !is_words || (at.offset.is_multiple_of(WORD) && steps);
     }
 
     /// A comment, of what has no fixed bytes.
@@ -440,7 +440,10 @@ impl Structs<'_> {
             let offset = member.offset.unwrap_or(0);
             let size = self.schema.extent(member.ty)?.size;
             let inner = format!("{name}{}", Names::type_name(&member.name));
-            let fits = offset % WORD == 0 && size % WORD == 0 && size > 0 && offset >= end;
+            let fits = offset.is_multiple_of(WORD)
+                && size.is_multiple_of(WORD)
+                && size > 0
+                && offset >= end;
             let Some(text) = (if fits { self.ty(member.ty, &inner)? } else { None }) else {
                 continue;
             };
@@ -474,7 +477,9 @@ impl Structs<'_> {
                 // The last element of a struct with padding has none behind it.
                 let item = match &schema.ty(array.items).kind {
                     _ if schema.extent(array.items)?.size != stride => None,
-                    Kind::Struct(_) if stride % WORD == 0 => self.of(array.items, name, stride)?,
+                    Kind::Struct(_) if stride.is_multiple_of(WORD) => {
+                        self.of(array.items, name, stride)?
+                    }
                     Kind::Struct(_) => None,
                     _ => self.ty(array.items, name)?,
                 };

@@ -41,15 +41,9 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Option<Footer>, S
         let bytes = window.tail(most.min(room))?;
         let base = window.len().saturating_sub(bytes.len() as u64);
         // The outermost begins first.
-        let mut tried = 0;
-        for at in 0..bytes.len() {
-            let Some(rest) = bytes.get(at..).filter(|rest| may_begin(rest, is_v0)) else {
-                continue;
-            };
-            tried += 1;
-            if tried > MOST_TRIED {
-                break;
-            }
+        let places = (0..bytes.len())
+            .filter_map(|at| Some((at, bytes.get(at..).filter(|rest| may_begin(rest, is_v0))?)));
+        for (at, rest) in places.take(MOST_TRIED) {
             let start = base.saturating_add(at as u64);
             let reader = Reader::new(rest, start, limits);
             let Ok(Some((generation, end))) = read(reader, is_v0) else { continue };
@@ -82,7 +76,7 @@ fn may_begin(bytes: &[u8], is_v0: bool) -> bool {
 fn after_head(bytes: &[u8], of: u8) -> Option<&[u8]> {
     let argument = match bytes.first()?.checked_sub(of)? {
         1..=23 | 31 => 0,
-        size @ 24..=27 => 1usize << (size - 24),
+        size @ 24..=27 => 1usize << size.saturating_sub(24),
         _ => return None,
     };
     bytes.get(argument.saturating_add(1)..)
