@@ -6,6 +6,7 @@ from conftest import ACCEPT, real_model
 
 import holdall
 import holdall.numpy as hn
+import holdall.safetensors.numpy as dropped_in
 from holdall.safetensors import SafetensorError, safe_open
 
 peer = pytest.importorskip("safetensors")
@@ -101,8 +102,12 @@ def test_every_format(tmp_path):
         with safe_open(path) as f:
             assert np.array_equal(f.get_slice("x.f4")[1:], arrays()["x.f4"][1:])
             assert set(f.get_tensors()) == set(arrays())
-    hn.save_file(arrays(), tmp_path / "model.bin")
-    assert holdall.open(tmp_path / "model.bin").format == "safetensors"
+    hn.save_file(arrays(), tmp_path / "model.weights")
+    assert holdall.open(tmp_path / "model.weights").format == "safetensors"
+    # The drop-in writes safetensors, whatever the file is called.
+    for name in ("model.bin", "model.pt", "model.npz"):
+        dropped_in.save_file(arrays(), tmp_path / name)
+        assert holdall.open(tmp_path / name).format == "safetensors"
 
 
 def test_bytes_are_not_paths():

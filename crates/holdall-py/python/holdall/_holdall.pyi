@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, Optional, Sequence, final
 from .errors import HoldallError
 
 __all__ = [
-    "Blob", "Buffer", "File", "Model", "Package", "Part", "Records", "Writer", "__version__", "arrow_array",
+    "Blob", "Buffer", "File", "Model", "Package", "Part", "Records", "Staged", "Writer", "__version__", "arrow_array",
     "arrow_schema", "arrow_stream", "build", "command", "encode_records", "encode_runs", "fetch", "formats", "pack",
     "record_kind", "record_types", "remedies", "salvage", "sample", "sample_among", "save", "scan",
     "schema_check", "schema_code", "schema_diff", "schema_infer", "schema_layout", "schema_migrate", "schema_plan", "schema_view",

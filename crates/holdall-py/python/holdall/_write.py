@@ -92,10 +92,15 @@ def save(
         _save(target, writing, tensors, tie, False, listener)
 
 
-def save_ordered(target: Target, tensors: Mapping[str, Any], metadata: Optional[Mapping[str, Any]]) -> None:
+def save_ordered(
+    target: Target, tensors: Mapping[str, Any], metadata: Optional[Mapping[str, Any]], *, dropped_in: bool = False
+) -> None:
     """As :func:`save`, safetensors unless the path's extension says another format, each name with bytes of its own, and
-    in the order that the format has by itself: the same file whatever order the names came in."""
-    format = None if _format_of(target, None) else "safetensors"
+    in the order that the format has by itself: the same file whatever order the names came in. Where it stands for
+    ``safetensors`` itself, extensions of other libraries' formats (``.bin``, ``.npz``) say nothing: it writes safetensors there."""
+    said = _format_of(target, None)
+    is_other = said is None or (dropped_in and said not in ("ztensor", "metatensor"))
+    format = "safetensors" if is_other else None
     writing = _writing(format, None, metadata, "raw", None, None, None, True, True, None)
     _save(target, writing, tensors, False, True, None)
 

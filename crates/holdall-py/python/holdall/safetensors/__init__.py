@@ -4,7 +4,7 @@ Who writes ``from holdall.safetensors import safe_open`` and ``from holdall.safe
 ``safetensors`` notices nothing: the same names, arguments, files, exceptions and texts. :func:`install` lets
 libraries notice nothing either: from then on ``import safetensors`` gives this package to whoever asks.
 
-Files of every format that Holdall knows are read, and written where the file's extension says such a format. In
+Files of every format that Holdall knows are read; a name that ends in ``.zt`` or ``.mt`` is written as zTensor or Metatensor. In
 ``docs/python.md`` is a table of what is the same and what is not.
 """
 

@@ -9,8 +9,9 @@ from typing import Any, Optional, Union
 
 from .._arrays import Given, numpy_dtype
 from .._file import open as _open
+from .._write import save_ordered
+from ..numpy import checked_metadata
 from ..numpy import save as _save
-from ..numpy import save_file as _save_file
 from ._errors import SafetensorError, telling
 
 __all__ = ["CODES", "TensorSpec", "deserialize", "serialize", "serialize_file"]
@@ -136,7 +137,12 @@ def serialize_file(
         SafetensorError: a tensor's bytes are not those of its type and shape, or the file cannot be written.
     """
     with telling("Error while serializing"):
-        _save_file(_given(tensor_dict), filename, metadata)
+        written(_given(tensor_dict), filename, metadata)
+
+
+def written(tensors: Mapping[str, Any], filename: Path, metadata: Optional[Mapping[str, str]]) -> None:
+    """Writes a file of these tensors: safetensors, unless the name ends in ``.zt`` or ``.mt``."""
+    save_ordered(filename, tensors, checked_metadata(metadata), dropped_in=True)
 
 
 def _given(tensor_dict: Mapping[str, TensorSpec]) -> dict[str, Given]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from .. import numpy as _numpy
-from ._bytes import Path, in_memory
+from ._bytes import Path, in_memory, written
 from ._errors import telling
 from ._open import safe_open
 
@@ -14,13 +14,13 @@ __all__ = ["save_file", "load_file", "save", "load"]
 
 
 def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Optional[Mapping[str, str]] = None) -> None:
-    """Writes arrays to a file: safetensors, unless the name's extension says another format.
+    """Writes arrays to a file: safetensors, unless the name ends in ``.zt`` or ``.mt``.
 
     Raises:
         SafetensorError: an array cannot be stored, or the file cannot be written.
     """
     with telling("Error while serializing"):
-        _numpy.save_file(tensor_dict, filename, metadata)
+        written(tensor_dict, filename, metadata)
 
 
 def save(tensor_dict: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None) -> bytes:

@@ -15,7 +15,7 @@ __all__ = ["save_file", "load_file", "save", "load"]
 
 
 def save_file(tensors: dict[str, Any], filename: Path, metadata: Optional[dict[str, str]] = None) -> None:
-    """Writes tensors to a file: safetensors, unless the name's extension says another format.
+    """Writes tensors to a file: safetensors, unless the name ends in ``.zt`` or ``.mt``.
 
     Raises:
         ValueError: a tensor is not contiguous, or is none.

@@ -10,7 +10,7 @@ import torch
 from .. import _torch
 from .. import numpy as _numpy
 from .._file import open as _open
-from ._bytes import CODES, Path, in_memory
+from ._bytes import CODES, Path, in_memory, written
 from ._errors import telling
 from ._open import safe_open
 
@@ -24,7 +24,7 @@ _SIZE = {dtype: dtype.itemsize for dtype in _TYPES.values()}
 
 
 def save_file(tensors: dict[str, torch.Tensor], filename: Path, metadata: Optional[dict[str, str]] = None) -> None:
-    """Writes tensors to a file: safetensors, unless the name's extension says another format.
+    """Writes tensors to a file: safetensors, unless the name ends in ``.zt`` or ``.mt``.
 
     Raises:
         ValueError: ``tensors`` is not a dict of tensors, or one of them is sparse or not contiguous.
@@ -32,7 +32,7 @@ def save_file(tensors: dict[str, torch.Tensor], filename: Path, metadata: Option
         SafetensorError: the file cannot be written, or holds no such elements.
     """
     with telling("Error while serializing"):
-        _numpy.save_file(_checked(tensors), filename, metadata)
+        written(_checked(tensors), filename, metadata)
 
 
 def save(tensors: dict[str, torch.Tensor], metadata: Optional[dict[str, str]] = None) -> bytes:
