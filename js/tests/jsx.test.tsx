@@ -187,8 +187,8 @@ test('what the trees say is what the core says of the schemas that they stand fo
 test('what is no layout is refused', () => {
   assert.throws(() => render(<Struct name="a" />), /a layout is a `Model`/)
   assert.throws(() => render(<Model><Model /></Model>), /a `Model` stands in nothing/)
-  assert.throws(() => render({ type: 'Model', props: { children: [{ type: 'div', props: {} }] } }), /`div` is no component/)
-  assert.throws(() => render({ type: 'Model', props: { children: ['text'] } }), /`text` is no component/)
+  assert.throws(() => render({ type: 'Model', props: { children: [{ type: 'div', props: {} }] } }), /`div` is not a component/)
+  assert.throws(() => render({ type: 'Model', props: { children: ['text'] } }), /`text` is not a component/)
   assert.throws(() => render({ type: 'Model', props: { children: [{ type: 'Tensor', props: {} }] } }), /no name/)
   assert.throws(() => render(<Model><Tensor name="a" /><Blob name="a" content="json" /></Model>), /two members are called `a`/)
   assert.throws(() => render(<Model><ArrayOf name="a"><Blob name="b" content="json" /></ArrayOf></Model>), /in a record: `b`/)

@@ -221,7 +221,7 @@ test('what is not a schema of Metatensor is refused, with its place', () => {
     [s.Struct({ 'a/b': Type.String() as never }), '/properties/a~1b', /needs a kind/],
     [s.Union('is', { a: Type.Object({ x: s.Int8() }) as never }), '/mapping/a', /has no order/],
     [{ ...s.Struct({ x: s.Int8(), y: s.Int8() }), 'TypeDef:Struct': ['x'] }, '', /where `y` lies/],
-    [{ type: 'object', default: () => 1 }, '/default', /no JSON/],
+    [{ type: 'object', default: () => 1 }, '/default', /not JSON/],
   ]
   for (const [schema, pointer, message] of cases) {
     assert.throws(() => s.toSchema(schema), (e) => {
