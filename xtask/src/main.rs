@@ -13,6 +13,7 @@ mod js;
 mod layers;
 mod python;
 mod sizes;
+mod stores;
 mod test;
 mod tokens;
 mod wasm;
@@ -77,6 +78,7 @@ const TASKS: &[Task] = &[
         big_endian::big_endian,
     ),
     task("interop", "compares with the published packages, which it fetches", interop::interop),
+    task("stores", "the command against a server that is S3, which it fetches", stores::stores),
     task(
         "gpu",
         "tests the crate for GPUs, on a driver that it installs where there is none",

@@ -108,7 +108,7 @@ fn install(python: &Path, wheel: &Path) -> Outcome {
     pip(python).args(["--force-reinstall", "--no-deps"]).args([wheel]).run()
 }
 
-fn pip(python: &Path) -> Run {
+pub(crate) fn pip(python: &Path) -> Run {
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     program(python).args(pip)
 }

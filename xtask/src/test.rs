@@ -1,7 +1,7 @@
 //! All that must pass before a change lands.
 
 use crate::command::{Outcome, Run, cargo};
-use crate::{check, docs, fuzz, gpu, interop, js, layers, python, sizes, wasm};
+use crate::{check, docs, fuzz, gpu, interop, js, layers, python, sizes, stores, wasm};
 use std::time::Instant;
 
 /// A stage and its name.
@@ -21,6 +21,7 @@ const STAGES: &[Stage] = &[
     ("a million records", a_million_records),
     ("fuzzing", fuzz::smoke),
     ("other packages", interop::interop),
+    ("stores", stores::stores),
     ("Python", python::python),
     ("JavaScript", js::js),
 ];
