@@ -28,29 +28,28 @@ pub(crate) fn big_endian(_args: &[String]) -> Outcome {
         return Err("rustup has no such target here".to_owned());
     }
     let tools = tools(&folder)?;
-    let in_tools = |name: &str| tools.join("usr/bin").join(name);
-    let gcc = folder.join("gcc");
-    let lib = tools.join("usr/lib/x86_64-linux-gnu");
-    let shown = |path: &Path| path.display().to_string();
-    let script = format!(
-        "#!/bin/sh\nexport PATH={bin}:$PATH LD_LIBRARY_PATH={lib}\nexec s390x-linux-gnu-gcc-12 --sysroot={tools} \
-         -B{tools}/usr/lib/gcc-cross/s390x-linux-gnu/12/ -B{bin}/s390x-linux-gnu- \"$@\"\n",
-        bin = shown(&tools.join("usr/bin")),
-        lib = shown(&lib),
-        tools = shown(&tools),
-    );
-    write_script(&gcc, &script)?;
-    let runner = folder.join("run");
-    let script = format!(
-        "#!/bin/sh\nexport LD_LIBRARY_PATH={}\nexec {} -L {} \"$@\"\n",
-        shown(&lib),
-        shown(&in_tools("qemu-s390x")),
-        shown(&tools.join("usr/s390x-linux-gnu")),
-    );
-    write_script(&runner, &script)?;
+    let shown = |path: PathBuf| path.display().to_string();
+    let (bin, lib) = (shown(tools.join("usr/bin")), shown(tools.join("usr/lib/x86_64-linux-gnu")));
+    let (all, libc) = (shown(tools.clone()), shown(tools.join("usr/s390x-linux-gnu")));
+    // What the packages' programs need lies where they are unpacked.
+    let script = |name: &str, call: String| {
+        let path = folder.join(name);
+        let around = format!("export PATH={bin}:$PATH LD_LIBRARY_PATH={lib}");
+        write_script(&path, &format!("#!/bin/sh\n{around}\nexec {call} \"$@\"\n"))?;
+        Ok::<_, String>(path)
+    };
+    let gcc = script(
+        "gcc",
+        format!(
+            "s390x-linux-gnu-gcc-12 --sysroot={all} -B{all}/usr/lib/gcc-cross/s390x-linux-gnu/12/ \
+             -B{bin}/s390x-linux-gnu-"
+        ),
+    )?;
+    let ar = script("ar", "s390x-linux-gnu-ar".to_owned())?;
+    let runner = script("run", format!("qemu-s390x -L {libc}"))?;
     let tests = TESTS.into_iter().flat_map(|test| ["--test", test]);
     cargo(&folder, &gcc, &runner)
-        .env("AR_s390x_unknown_linux_gnu", in_tools("s390x-linux-gnu-ar"))
+        .env("AR_s390x_unknown_linux_gnu", ar)
         .args(["--package", "holdall"])
         .args(tests)
         .run()
