@@ -108,18 +108,22 @@ fn install(python: &Path, wheel: &Path) -> Outcome {
     pip(python).args(["--force-reinstall", "--no-deps"]).args([wheel]).run()
 }
 
-pub(crate) fn pip(python: &Path) -> Run {
+fn pip(python: &Path) -> Run {
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     program(python).args(pip)
 }
 
 /// The interpreter of an environment that has what is needed, made at the first call.
 fn environment(venv: &Path) -> Result<PathBuf, String> {
+    with_packages(venv, &BUILD.into_iter().chain(TESTS).collect::<Vec<_>>())
+}
+
+/// The interpreter of an environment with these packages, which are fetched where it has others.
+pub(crate) fn with_packages(venv: &Path, wanted: &[&str]) -> Result<PathBuf, String> {
     let python = made(venv)?;
-    let wanted: Vec<&str> = BUILD.into_iter().chain(TESTS).collect();
     let done = venv.join("installed.txt");
     if std::fs::read_to_string(&done).ok().as_deref() != Some(&wanted.join("\n")) {
-        pip(&python).args(&wanted).run()?;
+        pip(&python).args(wanted).run()?;
         std::fs::write(&done, wanted.join("\n")).map_err(|e| format!("{}: {e}", done.display()))?;
     }
     Ok(python)

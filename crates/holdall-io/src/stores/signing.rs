@@ -1,7 +1,8 @@
 //! Requests signed as Amazon's Signature Version 4 and Azure's shared keys say, and times as both write them.
 
 use crate::http::Outgoing;
-use sha2::{Digest as _, Sha256};
+use ring::digest;
+use ring::hmac as mac;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a request is signed with.
@@ -14,21 +15,12 @@ pub(super) struct Keys {
 
 /// SHA-256, in hexadecimal digits.
 pub(super) fn sha256_hex(bytes: &[u8]) -> String {
-    data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
+    data_encoding::HEXLOWER.encode(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
 /// HMAC with SHA-256 (RFC 2104).
-pub(super) fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
-    const BLOCK: usize = 64;
-    let mut block = [0u8; BLOCK];
-    if key.len() > BLOCK {
-        block[..32].copy_from_slice(&Sha256::digest(key));
-    } else {
-        block[..key.len()].copy_from_slice(key);
-    }
-    let padded = |with: u8| block.map(|byte| byte ^ with);
-    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(message).finalize();
-    Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into()
+pub(super) fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
+    mac::sign(&mac::Key::new(mac::HMAC_SHA256, key), message).as_ref().to_vec()
 }
 
 /// Signs a request to S3: puts its headers `x-amz-…` and `authorization` in. All headers that it has are signed, but the
@@ -122,17 +114,8 @@ fn pair(part: &str) -> Option<(String, String)> {
 
 /// Text in which every byte is percent-encoded but letters, digits, `-`, `.`, `_` and `~`, and slashes where they are kept.
 pub(super) fn encoded(text: &str, keeps_slashes: bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for &byte in text.as_bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            b'/' if keeps_slashes => out.push('/'),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
+    let out = holdall_net::http::encoded(text);
+    if keeps_slashes { out } else { out.replace('/', "%2F") }
 }
 
 /// A moment by the calendar, in UTC.

@@ -110,19 +110,27 @@ pub(super) fn old_ends(bytes: &[u8]) -> Vec<OldEnd> {
 
 /// Whether a manifest may begin so: a map with a text for its first key, or an array of maps, not empty.
 fn begins_manifest(bytes: &[u8]) -> bool {
-    let skip = |head: u8, of: u8| match head.checked_sub(of) {
-        Some(1..=23 | 31) => Some(1),
-        Some(size @ 24..=27) => Some(1usize.saturating_add(1 << size.saturating_sub(24))),
-        _ => None,
-    };
     let map = |bytes: &[u8]| {
-        let key = bytes.first().and_then(|head| bytes.get(skip(*head, 0xa0)?));
+        let key = bytes.first().and_then(|head| bytes.get(head_len(*head, MAP)?));
         key.is_some_and(|key| matches!(key, 0x60..=0x7b))
     };
     let Some(&head) = bytes.first() else { return false };
-    match skip(head, 0x80) {
-        Some(len) => bytes.get(len).is_some_and(|head| skip(*head, 0xa0).is_some()),
+    match head_len(head, ARRAY) {
+        Some(len) => bytes.get(len).is_some_and(|head| head_len(*head, MAP).is_some()),
         None => map(bytes),
+    }
+}
+
+/// The first byte of an array, and of a map, without a count.
+pub(super) const ARRAY: u8 = 0x80;
+pub(super) const MAP: u8 = 0xa0;
+
+/// Bytes of the head of an array or a map, whichever `of` is, that is not empty, by its first.
+pub(super) fn head_len(head: u8, of: u8) -> Option<usize> {
+    match head.checked_sub(of) {
+        Some(1..=23 | 31) => Some(1),
+        Some(size @ 24..=27) => Some(1usize.saturating_add(1 << size.saturating_sub(24))),
+        _ => None,
     }
 }
 

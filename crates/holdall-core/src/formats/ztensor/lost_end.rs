@@ -1,6 +1,6 @@
 //! Finds the manifest of a file whose end, which says where the manifest is, was lost or damaged.
 
-use super::footer::{Footer, Generation, MAGIC_0, MAGIC_1, WORD};
+use super::footer::{ARRAY, Footer, Generation, MAGIC_0, MAGIC_1, MAP, WORD, head_len};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
@@ -62,24 +62,19 @@ pub(super) fn find(window: &Window, limits: &Limits) -> Result<Option<Footer>, S
 /// Whether a manifest may begin so.
 fn may_begin(bytes: &[u8], is_v0: bool) -> bool {
     let (bytes, keys) = if is_v0 {
-        match after_head(bytes, 0x80) {
+        match after_head(bytes, ARRAY) {
             Some(tensor) => (tensor, &KEYS_OF_TENSOR[..]),
             None => return false,
         }
     } else {
         (bytes, &KEYS_OF_ROOT[..])
     };
-    after_head(bytes, 0xa0).is_some_and(|rest| keys.iter().any(|key| rest.starts_with(key)))
+    after_head(bytes, MAP).is_some_and(|rest| keys.iter().any(|key| rest.starts_with(key)))
 }
 
-/// What follows the head of an array (`of` 0x80) or map (0xA0) that is not empty.
+/// What follows the head of an array or a map, whichever `of` is, that is not empty.
 fn after_head(bytes: &[u8], of: u8) -> Option<&[u8]> {
-    let argument = match bytes.first()?.checked_sub(of)? {
-        1..=23 | 31 => 0,
-        size @ 24..=27 => 1usize << size.saturating_sub(24),
-        _ => return None,
-    };
-    bytes.get(argument.saturating_add(1)..)
+    bytes.get(head_len(*bytes.first()?, of)?..)
 }
 
 /// Which generation's manifest the item is that `reader` stands at, and where it ends.
