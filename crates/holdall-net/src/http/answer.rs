@@ -39,7 +39,7 @@ impl Ways<'_> {
     pub(super) fn answer(&self, request: Option<&Request<'_>>) -> Answer {
         let mut answer = match request {
             Some(request) => self.of(request),
-            None => Answer::text(400, "this is no request that is understood here\n"),
+            None => Answer::text(400, "the request is not understood here\n"),
         };
         if let Some(origin) = self.cors {
             answer.add("Access-Control-Allow-Origin", origin);

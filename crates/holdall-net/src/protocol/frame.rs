@@ -404,7 +404,7 @@ impl ServerFrame {
                 refusal: {
                     let number = u64::from(u16::from_le_bytes(said.array()?));
                     let Some(why) = Why::from_number(number) else {
-                        return Err(FRAME.broken(format!("{number} is no reason to refuse")));
+                        return Err(FRAME.broken(format!("{number} is not a reason to refuse")));
                     };
                     Refusal { why, text: said.text(REASON_MAX)? }
                 },

@@ -273,7 +273,7 @@ impl<'s> Readers<'s> {
     /// A comment, of what has no fixed bytes.
     fn elsewhere(&mut self, at: &At, kind: &Kind) {
         let why = match kind {
-            Kind::Tensor(_) => "its elements are no whole bytes",
+            Kind::Tensor(_) => "its elements are not whole bytes",
             _ => "it lies in the component `heap`",
         };
         let _ = write!(self.out, "\n// {}: {}; {why}.\n", shown(&at.path), describe(kind));

@@ -153,8 +153,9 @@ impl<'g> Walk<'g> {
             Node::Integer(n) => (Ok(n.to_string()), Value::Integer(*n)),
             Node::Bool(b) => (Ok(b.to_string()), Value::Bool(*b)),
             _ => {
-                let e =
-                    KEY.broken("a key on the way to a tensor is no text, integer or truth value");
+                let e = KEY.broken(
+                    "a key on the way to a tensor is not a text, an integer or a truth value",
+                );
                 let value = match self.objects.get(id) {
                     Ok(Thing::Plain(value)) => value,
                     _ => Value::Null,
