@@ -3,7 +3,8 @@
 //!
 //! A writer calls [`Encode::begin`] and appends what it returns; then, for each component, appends what
 //! [`Encode::before`] returns, [`Encode::place`], zeros up to the offset it answers, the stored bytes, and [`Encode::placed`];
-//! last [`Encode::finish`] and appends what it returns. Bulk bytes never pass through the encoder.
+//! last [`Encode::finish`] and appends what it returns. Bulk bytes never pass through the encoder, but for components that it
+//! [states](Encode::states) in its own words: those are given to [`Encode::state`].
 
 use crate::error::Result;
 use crate::model::{Attributes, DType, Digest, Encoding, Layout, LogicalType, Role, TensorInfo};
@@ -221,6 +222,20 @@ pub trait Encode: Send {
     /// # Errors
     /// Misuse: it is not what was declared.
     fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()>;
+
+    /// Whether the file says what is in that component among its own words, and stores no bytes of it. Such a component is
+    /// given to [`Encode::state`] when its turn comes, and shares its bytes with none.
+    fn states(&self, _tensor: &TensorSpec, _component: usize) -> bool {
+        false
+    }
+
+    /// Takes all bytes of a component that it [states](Encode::states), decoded.
+    ///
+    /// # Errors
+    /// As [`Encode::placed`]; Unsupported: there are more than a file can state.
+    fn state(&mut self, _tensor: &TensorSpec, _component: usize, _bytes: &[u8]) -> Result<()> {
+        Ok(())
+    }
 
     /// The bytes at the end of the file, whose end so far is `end`.
     ///

@@ -260,6 +260,61 @@ fn version_0_1_holds_attributes_in_custom_fields() {
     round_trip(&version("0.1"), &Attributes::new(), &tensors, false);
 }
 
+/// The document's form: the values are what is stored, the indices stand in the manifest.
+#[test]
+fn sparse_tensors_of_0_1_state_their_indices() {
+    let mut coo = TensorSpec::dense("coo", DType::U8, [9, 300]);
+    coo.layout = Layout::SparseCoo;
+    coo.components = vec![
+        ComponentSpec::new(Role::Coords, DType::U64, 16),
+        ComponentSpec::new(Role::Values, DType::U8, 1),
+    ];
+    coo.attributes.set("indices", Value::Text("custom".into()));
+    let csr = sparse_csr("csr", DType::U64);
+    let mut encoder = encoder(&version("0.1")).unwrap();
+    let mut out = encoder.begin(&Attributes::new(), &[]).unwrap().to_vec();
+    let numbers = |all: &[u64]| all.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    let short = encoder.state(&coo, 0, &[0; 8]).unwrap_err();
+    assert_eq!(short.code(), "ztensor/declared");
+    for (tensor, lists) in
+        [(&coo, [vec![8, 299], vec![], vec![]]), (&csr, [vec![], vec![1, 3], vec![0, 1, 1, 2]])]
+    {
+        for (at, c) in tensor.components.iter().enumerate() {
+            if encoder.states(tensor, at) {
+                encoder.state(tensor, at, &numbers(&lists[at])).unwrap();
+                continue;
+            }
+            let start = encoder.place(out.len() as u64, tensor, at).unwrap();
+            out.resize((start + c.decoded_len) as usize, 7);
+            let range = start..out.len() as u64;
+            let stored = Stored { range, encoding: Encoding::Raw, digest: None };
+            encoder.placed(tensor, at, stored).unwrap();
+        }
+    }
+    let tail = encoder.finish(out.len() as u64).unwrap();
+    out.extend_from_slice(&tail);
+    let has = |what: &[u8]| out.windows(what.len()).any(|bytes| bytes == what);
+    assert!(has(
+        b"layout\x66sparse\x6dsparse_format\x63coo\x63nnz\x01\x66coords\x82\x08\x19\x01\x2b"
+    ));
+    assert!(has(
+        b"sparse_format\x63csr\x63nnz\x02\x67indices\x82\x01\x03\x66indptr\x84\x00\x01\x01\x02"
+    ));
+
+    let index = decode(out).unwrap();
+    for (tensor, role, expected) in
+        [(&coo, Role::Coords, 16), (&csr, Role::Indices, 16), (&csr, Role::Indptr, 32)]
+    {
+        let found = index.get(&tensor.name).unwrap();
+        assert_eq!((found.layout(), found.shape()), (&tensor.layout, &tensor.shape[..]));
+        assert_eq!(found.attributes(), &tensor.attributes);
+        assert_eq!(found.components().len(), tensor.components.len());
+        let c = found.component(&role).unwrap();
+        assert!(c.stored.is_stated());
+        assert_eq!(c.decoded_len, Some(expected));
+    }
+}
+
 #[test]
 fn empty_files_have_the_documented_bytes() {
     let none = Attributes::new();
@@ -318,7 +373,7 @@ fn versions_refuse_what_they_cannot_hold() {
 
     assert_eq!(code(&v0_1, fp8.clone()), "ztensor/logical-type");
     assert_eq!(code(&v1_0, fp8), "ztensor/logical-type");
-    assert_eq!(code(&v0_1, sparse_csr("t", DType::U64)), "ztensor/layout");
+    assert_eq!(code(&v0_1, sparse_csr("t", DType::U32)), "ztensor/wide-indices");
     assert_eq!(code(&v0_1, quantized("t")), "ztensor/layout");
     assert_eq!(code(&v0_1, other.clone()), "ztensor/layout");
     assert_eq!(code(&v1_0, quantized("t")), "ztensor/layout");
@@ -341,6 +396,9 @@ fn versions_refuse_what_they_cannot_hold() {
     let mut coo = packed_coo("t", 2);
     coo.attributes.set("nnz", Value::Null);
     assert_eq!(code(&v0_1, coo), "ztensor/reserved-field");
+    let mut csr = sparse_csr("t", DType::U64);
+    csr.attributes.set("indptr", Value::Null);
+    assert_eq!(code(&v0_1, csr), "ztensor/reserved-field");
 
     let one = [TensorSpec::dense("t", DType::U8, [3])];
     let e = refused(&v1_0, &any_attributes(), &one);
@@ -398,6 +456,15 @@ fn tensors_that_no_decoder_would_take_are_refused() {
     let mut half = packed_coo("t", 2);
     half.components[0].decoded_len = 39;
     assert_eq!(code(&version("0.1"), half), "ztensor/components");
+    // In 0.1 the number of values tells what the lists of indices are.
+    let mut fewer = sparse_csr("t", DType::U64);
+    fewer.components[1].decoded_len = 8;
+    assert_eq!(code(&version("0.1"), fewer), "ztensor/components");
+    let mut scalar = TensorSpec::dense("t", DType::F32, []);
+    scalar.layout = Layout::SparseCoo;
+    scalar.components[0].role = Role::Values;
+    scalar.components.push(ComponentSpec::new(Role::Coords, DType::U64, 0));
+    assert_eq!(code(&version("0.1"), scalar), "ztensor/layout");
 }
 
 #[test]

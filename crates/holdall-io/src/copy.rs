@@ -46,6 +46,8 @@ impl<'a> Copier<'a> {
         };
         // No format that is written has components by Deflate.
         let deflate = matches!(c.encoding, Encoding::Deflate | Encoding::DeflateNpy);
+        // What becomes words of the target, or other bytes.
+        let keep = if writer.states() { Keep::Nothing } else { keep };
         if c.byte_order == ByteOrder::Big || deflate || (zstd && keep == Keep::Nothing) {
             return self.decoded(writer, tensor, c);
         }

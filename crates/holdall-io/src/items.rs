@@ -153,6 +153,9 @@ pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> 
     let mut seen: HashMap<Content, Vec<(usize, usize)>> = HashMap::new();
     for at in 0..items.len() {
         for c in 0..items[at].feeds.len() {
+            if encoder.states(&items[at].spec, c) {
+                continue;
+            }
             let Some(content) = content(&items[at], c, sharing)? else { continue };
             let candidates = seen.entry(content).or_default();
             let mut owner = None;

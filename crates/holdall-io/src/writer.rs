@@ -225,6 +225,8 @@ pub(crate) struct AsIs {
 enum To {
     /// Straight to the sink; where it started, and its digest so far.
     Sink { start: u64, hasher: Option<Hasher> },
+    /// Into the file's own words, once all bytes are there.
+    Words(Vec<u8>),
     /// Into frames: the one being filled, and how long it and those after it shall be.
     Frames { buffers: Buffers, frame_len: u64, first: bool },
 }
@@ -310,9 +312,14 @@ impl<S: Sink> Writer<S> {
     fn begin(&mut self, declared: &[TensorSpec]) -> Result<()> {
         let head = self.encoder.begin(&self.options.attributes, declared)?;
         self.begun = true;
-        let own = |c: &&holdall_core::ComponentSpec| c.shares.is_none();
-        let components = declared.iter().flat_map(|t| &t.components).filter(own);
-        let total = components.fold(head.len() as u64, |n, c| n.saturating_add(c.decoded_len));
+        let mut total = head.len() as u64;
+        for tensor in declared {
+            for (at, c) in tensor.components.iter().enumerate() {
+                if c.shares.is_none() && !self.encoder.states(tensor, at) {
+                    total = total.saturating_add(c.decoded_len);
+                }
+            }
+        }
         match self.options.encoding {
             Encoding::Raw => self.sink.reserve(total)?,
             _ => self.sink.expect(total / 2),
@@ -347,6 +354,7 @@ impl<S: Sink> Writer<S> {
                 continue;
             }
             let to = match self.options.encoding {
+                _ if self.encoder.states(&tensor, component) => To::Words(Vec::new()),
                 Encoding::Zstd => {
                     let (mut lens, _) = zstd::frame_lens(spec.decoded_len);
                     let frame_len = lens.next().unwrap_or(0);
@@ -422,6 +430,11 @@ impl<S: Sink> Writer<S> {
         self.encoder.placed(tensor, component, stored)
     }
 
+    /// Whether the bytes given next become words of the file, and so must be decoded.
+    pub(crate) fn states(&self) -> bool {
+        matches!(&self.current, Some(Current { to: To::Words(_), .. }))
+    }
+
     /// Whether the bytes given next are compressed.
     pub(crate) fn compresses(&self) -> bool {
         matches!(&self.current, Some(Current { to: To::Frames { .. }, .. }))
@@ -479,6 +492,10 @@ impl<S: Sink> Writer<S> {
     /// Takes some bytes of a component; how many.
     fn take_bytes(&mut self, current: &mut Current, bytes: &[u8]) -> Result<usize> {
         match &mut current.to {
+            To::Words(all) => {
+                all.extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
             To::Sink { hasher: None, .. } => {
                 self.sink.append(bytes)?;
                 Ok(bytes.len())
@@ -591,6 +608,10 @@ impl<S: Sink> Writer<S> {
                 };
                 let range = start..self.sink.len();
                 self.placed(&tensor, component, Stored { range, encoding, digest })
+            }
+            To::Words(bytes) => {
+                self.drain(0)?;
+                self.encoder.state(&tensor, component, &bytes)
             }
             // An empty component is one frame of nothing; others went out when they were full.
             To::Frames { buffers, first: true, .. } => {

@@ -16,7 +16,6 @@
 //! ```
 
 use crate::OpenOptions;
-use crate::repack::SparseForms;
 use bytes::Bytes;
 use holdall_core::error::{Shown as _, list};
 use holdall_core::{Attributes, Error, Format, Layout, Remedy, Result, TensorSpec, Value, formats};
@@ -267,7 +266,7 @@ impl Edit {
     /// # Errors
     /// Unsupported for what the format cannot hold, Misuse, Io, and for new tensors from another file
     /// what is wrong with that. The file is then as it was.
-    pub fn commit(mut self) -> Result<EditReport> {
+    pub fn commit(self) -> Result<EditReport> {
         if !self.changed {
             let (len, dead) = (self.file.index().source_len(), dead_bytes(&self.file));
             return Ok(EditReport { in_place: true, written: 0, len, dead });
@@ -281,17 +280,9 @@ impl Edit {
         write.encode.align = write.encode.align.or_else(|| alignment(&self.file));
         let encoder = write.encoder(format)?;
         encoder.check_attributes(&write.attributes).map_err(|e| e.in_source(self.file.name()))?;
-        let forms = SparseForms::of(&*encoder);
-        for entry in self.entries.iter_mut().flatten() {
+        for entry in self.entries.iter().flatten() {
             if let From::Kept(tensor) = &entry.from {
                 tensor.sound()?;
-            }
-            // What 0.1 states in its manifest is written in its other form.
-            if let From::Kept(tensor) = &entry.from
-                && !forms.has(tensor)
-            {
-                let spec = forms.item(tensor)?.spec;
-                (entry.spec.layout, entry.spec.components) = (spec.layout, spec.components);
             }
             encoder.check_tensor(&entry.spec).map_err(|e| e.in_source(self.file.name()))?;
         }
@@ -371,16 +362,12 @@ pub fn dead_bytes(file: &File) -> u64 {
 fn rewrite(file: &File, path: &Path, entries: Vec<Entry>, write: &WriteOptions) -> Result<()> {
     let format = writable(file)?;
     let encoder = write.encoder(format)?;
-    let forms = SparseForms::of(&*encoder);
     let mut items = Vec::new();
     for Entry { spec, from } in entries {
         items.push(match from {
             From::New(feeds) => (None, Item { spec, feeds, keep: Keep::Encoding }),
             From::Kept(tensor) => {
-                let mut item = match forms.has(&tensor) {
-                    true => items::as_it_is(&tensor)?,
-                    false => forms.item(&tensor)?,
-                };
+                let mut item = items::as_it_is(&tensor)?;
                 (item.spec.name, item.spec.attributes) = (spec.name, spec.attributes);
                 item.keep = Keep::All;
                 (tensor.components().next().map(|c| c.stored.start), item)

@@ -1,6 +1,6 @@
 //! Tensors written in another form: sparse ones and quantized ones, made of dense elements.
 
-use crate::repack::{SparseForms, attributes_of_elements, is_sparse, little_endian};
+use crate::repack::{attributes_of_elements, is_sparse, little_endian};
 use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_core::layout::blocks::{Blocks, can_quantize};
@@ -188,11 +188,7 @@ impl Reforms {
     /// to be sparse those that get smaller by it, to be quantized those of two dimensions and more and of floats, in blocks
     /// those whose rows are whole ones. A
     /// tensor that is named is taken whatever its layout.
-    pub(crate) fn item(
-        &self,
-        tensor: &Tensor,
-        has: &SparseForms,
-    ) -> Result<Option<(Item, Forming)>> {
+    pub(crate) fn item(&self, tensor: &Tensor) -> Result<Option<(Item, Forming)>> {
         let Some((Some(form), by_name)) = self.0.of(tensor.name()) else { return Ok(None) };
         if is_of(tensor, form) {
             return Ok(None);
@@ -213,7 +209,7 @@ impl Reforms {
         let made = match form {
             Form::Group(grouping) => quantized(tensor, grouping).map_err(placed)?,
             Form::Blocks(of) => in_blocks(tensor, of),
-            _ => sparse(tensor, form, &of, has, by_name)?,
+            _ => sparse(tensor, form, &of, by_name)?,
         };
         let Some((item, errors)) = made else { return Ok(None) };
         let lens = tensor.components().map(|c| c.decoded_len.unwrap_or(c.stored_len()));
@@ -276,27 +272,20 @@ fn not_formed(tensor: &Tensor, form: Form) -> Error {
 /// An item, and where the error that it makes will be.
 type Made = (Item, Arc<Mutex<Option<(f64, f64)>>>);
 
-fn sparse(
-    tensor: &Tensor,
-    form: Form,
-    of: &ElementType,
-    has: &SparseForms,
-    by_name: bool,
-) -> Result<Option<Made>> {
+fn sparse(tensor: &Tensor, form: Form, of: &ElementType, by_name: bool) -> Result<Option<Made>> {
     let dense = tensor.to_dense()?;
     let before = dense.bytes().len();
-    let (parts, layout) = sparse_parts(tensor, form, dense, has.packed())?;
+    let (parts, layout) = sparse_parts(tensor, form, dense)?;
     let after: usize = parts.iter().map(Bytes::len).sum();
     if !by_name && after >= before && !is_sparse(tensor) {
         return Ok(None);
     }
-    let roles: &[Role] = match (has.packed(), form) {
-        (true, _) => &[Role::Data],
-        (false, Form::Csr) => &[Role::Values, Role::Indices, Role::Indptr],
-        (false, _) => &[Role::Values, Role::Coords],
+    let roles: &[Role] = match form {
+        Form::Csr => &[Role::Values, Role::Indices, Role::Indptr],
+        _ => &[Role::Values, Role::Coords],
     };
     let types = roles.iter().map(|role| match role {
-        Role::Values | Role::Data => (of.dtype, of.logical_type.clone()),
+        Role::Values => (of.dtype, of.logical_type.clone()),
         _ => (DType::U64, None),
     });
     let specs = roles
@@ -306,44 +295,28 @@ fn sparse(
         .map(|((role, (dtype, logical)), part)| spec(role, dtype, logical, part.len() as u64));
     let components = specs.collect();
     let attributes = attributes_of_elements(tensor);
-    let packed = has.packed();
     let (from, count) = (tensor.clone(), parts.len());
     drop(parts);
     // Found again when it is written: one tensor at a time is in memory.
-    let make = move || sparse_parts(&from, form, from.to_dense()?, packed).map(|(parts, _)| parts);
+    let make = move || sparse_parts(&from, form, from.to_dense()?).map(|(parts, _)| parts);
     let item = item(tensor, layout, attributes, components, feeds(count, make));
     Ok(Some((item, Arc::default())))
 }
 
-fn sparse_parts(
-    tensor: &Tensor,
-    form: Form,
-    dense: Dense,
-    packed: bool,
-) -> Result<(Vec<Bytes>, Layout)> {
+fn sparse_parts(tensor: &Tensor, form: Form, dense: Dense) -> Result<(Vec<Bytes>, Layout)> {
     let placed = |e: Error| e.in_tensor(tensor.name()).in_source(tensor.file().name());
     if form == Form::Csr {
         let view = Csr::from_dense(&dense, tensor.file().limits()).map_err(placed)?;
         drop(dense);
-        return Ok(match packed {
-            true => (vec![view.to_packed().into()], Layout::PackedCsr),
-            false => {
-                let values = view.values().bytes().clone();
-                let (indices, indptr) = (view.indices(), view.indptr());
-                let parts = vec![values, little_endian(indices), little_endian(indptr)];
-                (parts, Layout::SparseCsr)
-            }
-        });
+        let values = view.values().bytes().clone();
+        let (indices, indptr) = (view.indices(), view.indptr());
+        let parts = vec![values, little_endian(indices), little_endian(indptr)];
+        return Ok((parts, Layout::SparseCsr));
     }
     let view = Coo::from_dense(&dense).map_err(placed)?;
     drop(dense);
-    Ok(match packed {
-        true => (vec![view.to_packed().into()], Layout::PackedCoo),
-        false => {
-            let values = view.values().bytes().clone();
-            (vec![values, little_endian(view.indices().as_slice())], Layout::SparseCoo)
-        }
-    })
+    let values = view.values().bytes().clone();
+    Ok((vec![values, little_endian(view.indices().as_slice())], Layout::SparseCoo))
 }
 
 fn quantized(tensor: &Tensor, grouping: Grouping) -> Result<Option<Made>> {

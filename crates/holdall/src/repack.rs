@@ -1,5 +1,5 @@
-//! Sparse tensors between zTensor 0.1's one-component forms and the forms with a component for values
-//! and one for each kind of index, which are 64 bits wide.
+//! Sparse tensors in the forms with a component for values and one for each kind of index, 64 bits wide, out of those with narrower
+//! indices and zTensor 0.1's forms of one component.
 
 use bytes::Bytes;
 use holdall_core::layout::dense::Dense;
@@ -24,7 +24,7 @@ pub(crate) fn attributes_of_elements(tensor: &Tensor) -> Attributes {
 
 /// Which spelling of sparse tensors a target has.
 pub(crate) struct SparseForms {
-    /// zTensor 0.1's one-component forms and no other.
+    /// zTensor 0.1's one-component forms too.
     packed: bool,
 }
 
@@ -44,36 +44,23 @@ impl SparseForms {
             };
             encoder.check_tensor(&spec).is_ok()
         };
-        let u64 = DType::U64;
-        let csr = [(Role::Values, u64), (Role::Indices, u64), (Role::Indptr, u64)];
-        let split = probe(Layout::SparseCsr, &csr);
-        SparseForms { packed: !split && probe(Layout::PackedCsr, &[(Role::Data, u64)]) }
+        SparseForms { packed: probe(Layout::PackedCsr, &[(Role::Data, DType::U64)]) }
     }
 
     /// The tensor as the target has it: in the other form, or with wider indices, where it must be.
     pub(crate) fn item(&self, tensor: &Tensor) -> Result<Item> {
-        let packed = matches!(tensor.layout(), Layout::PackedCsr | Layout::PackedCoo);
-        if is_sparse(tensor) && packed != self.packed {
-            return repacked(tensor, self.packed);
-        }
         let narrow = |c: &Component| {
             matches!(c.role, Role::Indices | Role::Indptr | Role::Coords) && c.dtype != DType::U64
         };
-        if is_sparse(tensor) && !packed && tensor.components().any(|c| narrow(&c)) {
-            return repacked(tensor, false);
+        if !self.has(tensor) || (is_sparse(tensor) && tensor.components().any(|c| narrow(&c))) {
+            return repacked(tensor);
         }
         items::as_it_is(tensor)
     }
 
-    /// Whether zTensor 0.1's one-component forms are the ones that the target has.
-    pub(crate) fn packed(&self) -> bool {
-        self.packed
-    }
-
     /// Whether the target has a tensor in the form that it has.
-    pub(crate) fn has(&self, tensor: &Tensor) -> bool {
-        let packed = matches!(tensor.layout(), Layout::PackedCsr | Layout::PackedCoo);
-        !is_sparse(tensor) || packed == self.packed
+    fn has(&self, tensor: &Tensor) -> bool {
+        self.packed || !matches!(tensor.layout(), Layout::PackedCsr | Layout::PackedCoo)
     }
 }
 
@@ -85,27 +72,26 @@ pub(crate) fn is_sparse(tensor: &Tensor) -> bool {
     )
 }
 
-/// The tensor in its packed form, or in its other one. Its indices are checked on the way. Each
+/// The tensor with a component for its values and one for each kind of index, which are checked on the way. Each
 /// component is made, from the whole tensor in memory, when its turn to be written comes.
-fn repacked(tensor: &Tensor, packed: bool) -> Result<Item> {
+fn repacked(tensor: &Tensor) -> Result<Item> {
     let by_rows = matches!(tensor.layout(), Layout::SparseCsr | Layout::PackedCsr);
-    let parts: Vec<Part> = match (packed, by_rows) {
-        (true, _) => vec![Part { role: Role::Data, of: Of::Whole }],
-        (false, true) => vec![
-            Part { role: Role::Values, of: Of::Values },
-            Part { role: Role::Indices, of: Of::Indices },
-            Part { role: Role::Indptr, of: Of::Indptr },
-        ],
-        (false, false) => vec![
-            Part { role: Role::Values, of: Of::Values },
-            Part { role: Role::Coords, of: Of::Indices },
-        ],
-    };
-    let layout = match (packed, by_rows) {
-        (true, true) => Layout::PackedCsr,
-        (true, false) => Layout::PackedCoo,
-        (false, true) => Layout::SparseCsr,
-        (false, false) => Layout::SparseCoo,
+    let (layout, parts) = match by_rows {
+        true => (
+            Layout::SparseCsr,
+            vec![
+                Part { role: Role::Values, of: Of::Values },
+                Part { role: Role::Indices, of: Of::Indices },
+                Part { role: Role::Indptr, of: Of::Indptr },
+            ],
+        ),
+        false => (
+            Layout::SparseCoo,
+            vec![
+                Part { role: Role::Values, of: Of::Values },
+                Part { role: Role::Coords, of: Of::Indices },
+            ],
+        ),
     };
     let mut spec = TensorSpec {
         name: tensor.name().to_owned(),
@@ -136,7 +122,6 @@ struct Part {
 /// What a component is made of.
 #[derive(Clone, Copy)]
 enum Of {
-    Whole,
     Values,
     /// Columns, or all coordinates.
     Indices,
@@ -147,7 +132,6 @@ fn bytes_of(tensor: &Tensor, by_rows: bool, of: Of) -> Result<Bytes> {
     if by_rows {
         let view = tensor.csr()?;
         return Ok(match of {
-            Of::Whole => view.to_packed().into(),
             Of::Values => values(view.values()),
             Of::Indices => little_endian(view.indices()),
             Of::Indptr => little_endian(view.indptr()),
@@ -155,7 +139,6 @@ fn bytes_of(tensor: &Tensor, by_rows: bool, of: Of) -> Result<Bytes> {
     }
     let view = tensor.coo()?;
     Ok(match of {
-        Of::Whole => view.to_packed().into(),
         Of::Values => values(view.values()),
         Of::Indices | Of::Indptr => little_endian(view.indices().as_slice()),
     })

@@ -186,8 +186,8 @@ fn sparse_tensors_go_through_every_generation() {
     }
 }
 
-/// What 0.1 states in its manifest goes into every version, and into another 0.1 file in its one-component
-/// form; an edit of such a file leaves the values as they are.
+/// What 0.1 states in its manifest goes into every version, and into the manifest of another 0.1 file; an edit of such a
+/// file leaves it as it is.
 #[test]
 fn stated_indices_go_through_every_generation() {
     let dir = tempfile::tempdir().unwrap();
@@ -198,6 +198,9 @@ fn stated_indices_go_through_every_generation() {
         assert_eq!(source.len(), there.len());
         for t in source.tensors() {
             let other = there.tensor(t.name()).unwrap();
+            assert_eq!(t.layout(), other.layout(), "{}", t.name());
+            let stated = |t: &holdall::Tensor| t.components().any(|c| c.stored.is_stated());
+            assert_eq!(stated(&other), stated(&t) && there.version().starts_with("0.1"));
             assert_eq!(t.to_dense().unwrap(), other.to_dense().unwrap(), "{}", t.name());
         }
     };

@@ -62,8 +62,8 @@ fn sparse_tensors_come_back_bit_for_bit() {
         ("zt", "csr", Layout::SparseCsr),
         ("zt", "coo", Layout::SparseCoo),
         ("zt@1.0", "csr", Layout::SparseCsr),
-        ("zt@0.1", "csr", Layout::PackedCsr),
-        ("zt@0.1", "coo", Layout::PackedCoo),
+        ("zt@0.1", "csr", Layout::SparseCsr),
+        ("zt@0.1", "coo", Layout::SparseCoo),
     ] {
         let (out, report) = dir.convert(&[matrix()], to, &[&format!("few={form}")]).unwrap();
         let tensor = out.tensor("few").unwrap();

@@ -3,8 +3,9 @@
 use super::fields::ALIGNMENT;
 use super::fit::{self, Version};
 use super::footer::{MAGIC_0, MAGIC_1, WORD};
-use super::manifest::Manifest;
+use super::manifest::{Manifest, Part};
 use super::rules::*;
+use super::v1::indexes;
 use super::{FORMAT, rules};
 use crate::encode::{Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::hash::HashSet;
@@ -66,7 +67,7 @@ struct Encoder {
 
 struct Current {
     name: String,
-    stored: Vec<Stored>,
+    parts: Vec<Part>,
 }
 
 impl Encode for Encoder {
@@ -137,19 +138,27 @@ impl Encode for Encoder {
                 ))
                 .in_tensor(&tensor.name));
         }
-        let current = self
-            .current
-            .get_or_insert_with(|| Current { name: tensor.name.clone(), stored: Vec::new() });
-        current.stored.push(stored);
-        if current.stored.len() >= tensor.components.len() {
-            let stored = std::mem::take(&mut current.stored);
-            self.current = None;
-            self.manifest.add(tensor, &stored)?;
-            if let Some(declared) = &mut self.declared {
-                declared.remove(&tensor.name);
-            }
+        self.add(tensor, Part::Stored(stored))
+    }
+
+    fn states(&self, tensor: &TensorSpec, component: usize) -> bool {
+        self.version == Version::V0_1
+            && tensor
+                .components
+                .get(component)
+                .is_some_and(|c| indexes(&tensor.layout, c.role.as_str()))
+    }
+
+    fn state(&mut self, tensor: &TensorSpec, component: usize, bytes: &[u8]) -> Result<()> {
+        self.check_turn(tensor, component)?;
+        let expected = tensor.components.get(component).map_or(0, |c| c.decoded_len);
+        if u64::try_from(bytes.len()) != Ok(expected) {
+            let message = format!("{} bytes were given, {expected} declared", bytes.len());
+            return Err(DECLARED.broken(message).in_tensor(&tensor.name));
         }
-        Ok(())
+        let numbers =
+            bytes.chunks_exact(8).filter_map(|n| Some(u64::from_le_bytes(n.try_into().ok()?)));
+        self.add(tensor, Part::Stated(numbers.collect()))
     }
 
     fn finish(&mut self, end: u64) -> Result<Bytes> {
@@ -188,6 +197,22 @@ impl Encode for Encoder {
 }
 
 impl Encoder {
+    /// Takes note of the next part of a tensor.
+    fn add(&mut self, tensor: &TensorSpec, part: Part) -> Result<()> {
+        let new = || Current { name: tensor.name.clone(), parts: Vec::new() };
+        let current = self.current.get_or_insert_with(new);
+        current.parts.push(part);
+        if current.parts.len() >= tensor.components.len() {
+            let parts = std::mem::take(&mut current.parts);
+            self.current = None;
+            self.manifest.add(tensor, &parts)?;
+            if let Some(declared) = &mut self.declared {
+                declared.remove(&tensor.name);
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that this component is the next one that may be written.
     fn check_turn(&self, tensor: &TensorSpec, component: usize) -> Result<()> {
         let wrong = |message: String| Err(DECLARED.broken(message).in_tensor(&tensor.name));
@@ -196,7 +221,7 @@ impl Encoder {
                 let name = current.name.shown();
                 return wrong(format!("components of `{name}` are still to come"));
             }
-            Some(current) => current.stored.len(),
+            Some(current) => current.parts.len(),
             None => 0,
         };
         if component != next || component >= tensor.components.len() {

@@ -81,9 +81,8 @@ fn check_values(attributes: &Attributes) -> Result<()> {
 
 fn check_layout(version: Version, layout: &Layout) -> Result<()> {
     let fits = match layout {
-        Layout::Dense => true,
+        Layout::Dense | Layout::SparseCsr | Layout::SparseCoo => true,
         Layout::PackedCsr | Layout::PackedCoo => version == Version::V0_1,
-        Layout::SparseCsr | Layout::SparseCoo => version != Version::V0_1,
         Layout::QuantizedGroup => version == Version::V1_2,
         Layout::Blocks(_) => version != Version::V0_1,
         // Made dense on the way.
@@ -128,10 +127,13 @@ fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> 
             }
         }
         Version::V0_1 => {
-            let is_packed = tensor.layout != Layout::Dense;
-            let reserved = |key: &str| {
-                RESERVED.contains(&key) || (is_packed && matches!(key, "sparse_format" | "nnz"))
+            let of_layout: &[&str] = match tensor.layout {
+                Layout::Dense => &[],
+                Layout::SparseCsr => &["sparse_format", "nnz", "indices", "indptr"],
+                Layout::SparseCoo => &["sparse_format", "nnz", "coords"],
+                _ => &["sparse_format", "nnz"],
             };
+            let reserved = |key: &str| RESERVED.contains(&key) || of_layout.contains(&key);
             if let Some((key, _)) = attributes.iter().find(|(key, _)| reserved(key)) {
                 return Err(RESERVED_FIELD
                     .broken(format!("zTensor 0.1 has a field of its own named `{key}`")));
@@ -157,11 +159,7 @@ fn check_components(version: Version, tensor: &TensorSpec) -> Result<()> {
         check_component(version, tensor, c).map_err(|e| e.in_component(&c.role))?;
     }
     match version {
-        Version::V0_1 if components.len() > 1 => {
-            let count = components.len();
-            let message = format!("zTensor 0.1 has one component for a tensor, not {count}");
-            Err(LAYOUT.broken(message).with_remedy(Remedy::LeaveOut))
-        }
+        Version::V0_1 => one_stored(tensor),
         Version::V1_0 => one_dtype(tensor).map(|_| ()),
         _ => Ok(()),
     }
@@ -202,6 +200,42 @@ fn check_component(version: Version, tensor: &TensorSpec, c: &ComponentSpec) -> 
         "{len} bytes are no `{}` of shape {shape:?} and dtype {dtype} in layout `{}`",
         c.role, tensor.layout
     )))
+}
+
+/// Checks that a tensor of 0.1 has one component that is stored, and as many indices as go with its values, for nothing else
+/// tells them from one component that holds everything.
+///
+/// # Errors
+/// [`LAYOUT`], [`COMPONENTS`].
+fn one_stored(tensor: &TensorSpec) -> Result<()> {
+    let TensorSpec { layout, components, .. } = tensor;
+    let stored = components.iter().filter(|c| !indexes(layout, c.role.as_str())).count();
+    if stored > 1 {
+        let message = format!("zTensor 0.1 stores one component of a tensor, not {stored}");
+        return Err(LAYOUT.broken(message).with_remedy(Remedy::LeaveOut));
+    }
+    let count = |role: Role| {
+        let of_role = components.iter().find(|c| c.role == role);
+        of_role.and_then(|c| c.decoded_len.checked_div(c.dtype.width()))
+    };
+    let values = count(Role::Values).unwrap_or_default();
+    let (expected, indices) = match layout {
+        Layout::SparseCsr => (Some(values), count(Role::Indices)),
+        Layout::SparseCoo if tensor.shape.is_empty() => {
+            return Err(LAYOUT.broken("zTensor 0.1 has no sparse tensors without dimensions"));
+        }
+        Layout::SparseCoo => {
+            let rank = u64::try_from(tensor.shape.len()).ok();
+            (rank.and_then(|rank| values.checked_mul(rank)), count(Role::Coords))
+        }
+        _ => return Ok(()),
+    };
+    if expected == indices {
+        return Ok(());
+    }
+    let (indices, shape) = (indices.unwrap_or_default(), &tensor.shape);
+    Err(COMPONENTS
+        .broken(format!("{indices} indices are not those of {values} values of shape {shape:?}")))
 }
 
 /// The one dtype of a tensor in 1.0.

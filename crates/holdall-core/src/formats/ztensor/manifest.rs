@@ -31,6 +31,24 @@ pub(super) struct Manifest {
     rows: Vec<Row>,
 }
 
+/// A component of a tensor, as the manifest says where it is.
+#[derive(Debug)]
+pub(super) enum Part {
+    /// In the file.
+    Stored(Stored),
+    /// In the manifest itself: indices of a sparse tensor of 0.1.
+    Stated(Vec<u64>),
+}
+
+impl Part {
+    fn stored(&self) -> Option<&Stored> {
+        match self {
+            Part::Stored(stored) => Some(stored),
+            Part::Stated(_) => None,
+        }
+    }
+}
+
 /// Where an entry is in `entries`, in bytes.
 #[derive(Debug)]
 struct Row {
@@ -56,12 +74,12 @@ impl Manifest {
     }
 
     /// Adds a tensor that [`super::fit::check_tensor`] found fit, its components in the order of
-    /// `stored`.
-    pub(super) fn add(&mut self, tensor: &TensorSpec, stored: &[Stored]) -> Result<()> {
+    /// `parts`.
+    pub(super) fn add(&mut self, tensor: &TensorSpec, parts: &[Part]) -> Result<()> {
         let start = self.entries.len();
         let name = match self.version {
-            Version::V0_1 => self.add_0_1(tensor, stored)?,
-            Version::V1_0 | Version::V1_1 | Version::V1_2 => self.add_1(tensor, stored)?,
+            Version::V0_1 => self.add_0_1(tensor, parts)?,
+            Version::V1_0 | Version::V1_1 | Version::V1_2 => self.add_1(tensor, parts)?,
         };
         self.rows.push(Row { name, entry: start..self.entries.len() });
         Ok(())
@@ -124,7 +142,7 @@ impl Manifest {
     }
 
     /// The name as key; then shape, layout and components.
-    fn add_1(&mut self, tensor: &TensorSpec, stored: &[Stored]) -> Result<Range<usize>> {
+    fn add_1(&mut self, tensor: &TensorSpec, parts: &[Part]) -> Result<Range<usize>> {
         let w = &mut self.entries;
         w.text(&tensor.name);
         let name = last_text(w, &tensor.name);
@@ -139,7 +157,7 @@ impl Manifest {
             w.text(long_name(dtype));
         }
         w.text("shape");
-        shape(w, &tensor.shape);
+        integers(w, &tensor.shape);
         w.text("format");
         w.text(tensor.layout.as_str());
         if let Some(attributes) = attributes {
@@ -147,6 +165,7 @@ impl Manifest {
             w.attributes(attributes)?;
         }
         w.text("components");
+        let stored = parts.iter().filter_map(Part::stored);
         let mut components: Vec<_> = tensor.components.iter().zip(stored).collect();
         components.sort_by(|(a, _), (b, _)| a.role.as_str().cmp(b.role.as_str()));
         w.map(components.len());
@@ -159,16 +178,25 @@ impl Manifest {
 
     /// One map: 0.1's fields, then the attributes as custom fields, and with the first tensor the
     /// file's.
-    fn add_0_1(&mut self, tensor: &TensorSpec, stored: &[Stored]) -> Result<Range<usize>> {
-        let (Some(c), Some(stored)) = (tensor.components.first(), stored.first()) else {
+    fn add_0_1(&mut self, tensor: &TensorSpec, parts: &[Part]) -> Result<Range<usize>> {
+        let both = || tensor.components.iter().zip(parts);
+        let Some((c, stored)) = both().find_map(|(c, part)| Some((c, part.stored()?))) else {
             return Err(COMPONENTS.broken("a tensor without data").in_tensor(&tensor.name));
         };
+        let stated = both().filter_map(|(c, part)| match part {
+            Part::Stated(numbers) => Some((c.role.as_str(), numbers)),
+            Part::Stored(_) => None,
+        });
+        let stated: Vec<_> = stated.collect();
         let sparse_format = match tensor.layout {
-            Layout::PackedCsr => Some("csr"),
-            Layout::PackedCoo => Some("coo"),
+            Layout::PackedCsr | Layout::SparseCsr => Some("csr"),
+            Layout::PackedCoo | Layout::SparseCoo => Some("coo"),
             _ => None,
         };
-        let nnz = packed_nnz(&tensor.layout, &tensor.shape, c.dtype, c.decoded_len);
+        let nnz = match tensor.layout {
+            Layout::SparseCsr | Layout::SparseCoo => c.decoded_len.checked_div(c.dtype.width()),
+            _ => packed_nnz(&tensor.layout, &tensor.shape, c.dtype, c.decoded_len),
+        };
         // The reference implementation says the byte order where it has a meaning.
         let has_order = stored.encoding == Encoding::Raw && c.dtype.width() > 1;
         let is_first = self.rows.is_empty();
@@ -184,7 +212,8 @@ impl Manifest {
             stored.digest.is_some(),
             file_attributes.is_some(),
         ];
-        w.map(count(fields).saturating_add(7).saturating_add(tensor.attributes.len()));
+        let others = stated.len().saturating_add(tensor.attributes.len());
+        w.map(count(fields).saturating_add(7).saturating_add(others));
         w.text("name");
         w.text(&tensor.name);
         let name = last_text(w, &tensor.name);
@@ -205,8 +234,12 @@ impl Manifest {
                 w.u64(nnz.unwrap_or_default());
             }
         }
+        for (role, numbers) in stated {
+            w.text(role);
+            integers(w, numbers);
+        }
         w.text("shape");
-        shape(w, &tensor.shape);
+        integers(w, &tensor.shape);
         w.text("encoding");
         w.text(stored.encoding.as_str());
         if has_order {
@@ -264,9 +297,9 @@ fn component(w: &mut Writer, version: Version, c: &ComponentSpec, stored: &Store
     }
 }
 
-fn shape(w: &mut Writer, shape: &[u64]) {
-    w.array(shape.len());
-    shape.iter().for_each(|&dim| w.u64(dim));
+fn integers(w: &mut Writer, all: &[u64]) {
+    w.array(all.len());
+    all.iter().for_each(|&n| w.u64(n));
 }
 
 /// How many fields there are.

@@ -48,8 +48,9 @@
 //! - A null is read as the absence of an optional field, as the crates' deserializers do.
 //! - 0.1 has no place for a file's attributes. They are written as the custom field
 //!   `holdall.file_attributes` of the first tensor and restored on reading.
-//! - 0.1 sparse tensors are written with the document's fields and in one component, with the number of non-zero elements as
-//!   `nnz`, which alone tells what a compressed one decodes to. The 0.1 crate knows no such layout.
+//! - 0.1 sparse tensors are written as the document has them, their indices in the manifest. The 0.1 crate knows no such
+//!   layout. Those that a 0.1 file has in one component stay in one, with the number of non-zero elements as
+//!   `nnz`, which alone tells what a compressed one decodes to.
 //! - Past 1 MiB of data there may be up to 4095 zero bytes before the manifest, so that a later edit
 //!   replaces it without touching a page that holds data. The documents ask for no more padding than
 //!   alignment takes, and bound none.

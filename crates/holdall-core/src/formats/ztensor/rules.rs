@@ -57,7 +57,7 @@ crate::error::rules! {
 
     /// A layout that the version written lacks.
     pub LAYOUT: Unsupported "ztensor/layout"
-        "A tensor written is of a layout that the version has: 0.1 dense or packed sparse; 1.0 \
+        "A tensor written is of a layout that the version has: 0.1 dense, sparse_csr, sparse_coo or packed sparse; 1.0 \
          dense, sparse_csr, sparse_coo; 1.2 quantized_group, records and blob too; 1.x any layout \
          that is unknown."
         remedies [MakeDense, LeaveOut];
