@@ -460,6 +460,16 @@ fn tensors_that_no_decoder_would_take_are_refused() {
     let mut fewer = sparse_csr("t", DType::U64);
     fewer.components[1].decoded_len = 8;
     assert_eq!(code(&version("0.1"), fewer), "ztensor/components");
+    // More than a reader takes for attributes.
+    let mut many = sparse_csr("t", DType::U64);
+    many.components[0].decoded_len = 4 << 22;
+    many.components[1].decoded_len = 8 << 22;
+    assert_eq!(code(&version("0.1"), many.clone()), "ztensor/layout");
+    many.components[0].decoded_len = 4 << 20;
+    many.components[1].decoded_len = 8 << 20;
+    let all = [1, 2, 3, 4].map(|n| TensorSpec { name: n.to_string(), ..many.clone() });
+    let e = encoder(&version("0.1")).unwrap().begin(&Attributes::new(), &all).map(|_| ());
+    assert_eq!(e.unwrap_err().code(), "ztensor/layout");
     let mut scalar = TensorSpec::dense("t", DType::F32, []);
     scalar.layout = Layout::SparseCoo;
     scalar.components[0].role = Role::Values;

@@ -52,6 +52,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
         manifest: Manifest::new(version, options.stated.clone()),
         declared: None,
         current: None,
+        stated: 0,
     }))
 }
 
@@ -63,6 +64,8 @@ struct Encoder {
     declared: Option<HashSet<String>>,
     /// The tensor some components of which are written.
     current: Option<Current>,
+    /// Indices that the manifest states so far.
+    stated: u64,
 }
 
 struct Current {
@@ -97,6 +100,10 @@ impl Encode for Encoder {
         self.manifest.attributes(attributes.clone());
         self.current = None;
         let mut names = HashSet::default();
+        self.stated = 0;
+        if self.version == Version::V0_1 {
+            fit::check_stated(declared.iter().map(fit::stated).fold(0u64, u64::saturating_add))?;
+        }
         for tensor in declared {
             fit::check_tensor(self.version, tensor)?;
             if !names.insert(tensor.name.clone()) {
@@ -156,8 +163,10 @@ impl Encode for Encoder {
             let message = format!("{} bytes were given, {expected} declared", bytes.len());
             return Err(DECLARED.broken(message).in_tensor(&tensor.name));
         }
-        let numbers =
-            bytes.chunks_exact(8).filter_map(|n| Some(u64::from_le_bytes(n.try_into().ok()?)));
+        let all = bytes.chunks_exact(8);
+        self.stated = u64::try_from(all.len()).map_or(u64::MAX, |n| self.stated.saturating_add(n));
+        fit::check_stated(self.stated).map_err(|e| e.in_tensor(&tensor.name))?;
+        let numbers = all.filter_map(|n| Some(u64::from_le_bytes(n.try_into().ok()?)));
         self.add(tensor, Part::Stated(numbers.collect()))
     }
 

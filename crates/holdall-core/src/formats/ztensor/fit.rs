@@ -5,6 +5,7 @@ use super::v0::{FILE_ATTRIBUTES as FILE_ATTRIBUTES_FIELD, packed_nnz};
 use super::v1::{indexes, layout_of};
 use crate::encode::{ComponentSpec, TensorSpec};
 use crate::error::{Remedy, Result, Shown as _};
+use crate::limits::Limits;
 use crate::model::builder::required_roles;
 use crate::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
 use crate::wire::cbor::{self, has_duplicates};
@@ -218,6 +219,7 @@ fn one_stored(tensor: &TensorSpec) -> Result<()> {
         let of_role = components.iter().find(|c| c.role == role);
         of_role.and_then(|c| c.decoded_len.checked_div(c.dtype.width()))
     };
+    check_stated(stated(tensor))?;
     let values = count(Role::Values).unwrap_or_default();
     let (expected, indices) = match layout {
         Layout::SparseCsr => (Some(values), count(Role::Indices)),
@@ -236,6 +238,29 @@ fn one_stored(tensor: &TensorSpec) -> Result<()> {
     let (indices, shape) = (indices.unwrap_or_default(), &tensor.shape);
     Err(COMPONENTS
         .broken(format!("{indices} indices are not those of {values} values of shape {shape:?}")))
+}
+
+/// How many indices the manifest of a 0.1 file states for that tensor.
+pub(super) fn stated(tensor: &TensorSpec) -> u64 {
+    let of = |c: &&ComponentSpec| indexes(&tensor.layout, c.role.as_str());
+    let lens = tensor.components.iter().filter(of).map(|c| c.decoded_len);
+    lens.fold(0u64, u64::saturating_add).checked_div(DType::U64.width()).unwrap_or_default()
+}
+
+/// Checks that a manifest that states so many indices will be read.
+///
+/// # Errors
+/// [`LAYOUT`].
+pub(super) fn check_stated(count: u64) -> Result<()> {
+    let most = Limits::default().attribute_values;
+    if count <= most {
+        return Ok(());
+    }
+    let message =
+        format!("{count} indices would stand in the manifest; readers take at most {most} values");
+    Err(LAYOUT
+        .broken(message)
+        .with_remedy(Remedy::WriteFormat { format: "ztensor", version: "1.2" }))
 }
 
 /// The one dtype of a tensor in 1.0.
