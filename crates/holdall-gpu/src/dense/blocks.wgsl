@@ -68,6 +68,19 @@ fn mxfp4(b: u32, j: u32) -> f32 {
     return bitcast<f32>(bits) * e2m1(nibble(b + 1u + j % 16u, j < 16u));
 }
 
+// Half of an E4M3 without its sign; 0x7F is 0 too.
+fn half_of_e4m3(x: u32) -> f32 {
+    let exponent = (x >> 3u) & 15u;
+    let mantissa = x & 7u;
+    let normal = bitcast<f32>(((exponent + 119u) << 23u) | (mantissa << 20u));
+    return select(select(normal, f32(mantissa) * 0.0009765625, exponent == 0u), 0.0, x == 0x7fu);
+}
+
+fn nvfp4(b: u32, j: u32) -> f32 {
+    let i = j / 16u;
+    return half_of_e4m3(data_u8(b + i)) * e2m1(nibble(b + 4u + 8u * i + j % 8u, j % 16u < 8u));
+}
+
 fn q1_0(b: u32, j: u32) -> f32 {
     let d = half_at(b);
     return select(-d, d, ((data_u8(b + 2u + j / 8u) >> (j % 8u)) & 1u) == 1u);

@@ -10,9 +10,6 @@ use std::fmt::Write as _;
 /// How the elements of a tensor of layout `quantized_group` are read.
 pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
     let info = tensor.info();
-    if info.component(&Role::from_name("g_idx")).is_some() {
-        return Err(CONVERSION.broken("groups that each row names (`g_idx`) have no shader"));
-    }
     let scheme = Scheme::of(info)?;
     let count: u64 = tensor.shape().iter().product();
     let columns = tensor.shape().get(1).copied().unwrap_or(1).max(1);
@@ -25,6 +22,7 @@ pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
     };
     let block_len = packing.words() * packing.word().width();
     fits(data, u128::from(blocks) * u128::from(across) * u128::from(block_len))?;
+    let named = tensor.component(&Role::from_name("g_idx")).ok();
     let (group, groups) = match (scheme.groups_rows, scheme.group_size) {
         (true, None) => (format!("i % {columns}u"), columns * rows.min(1)),
         (true, Some(size)) => (
@@ -48,6 +46,24 @@ pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
         }
     };
     let mut code = String::new();
+    let mut parts = vec![("scales", Role::Scales)];
+    let mut body = format!("let g = {group};");
+    if let Some(named) = named {
+        if !scheme.groups_rows {
+            let e = CONVERSION.broken("`g_idx` is there, but groups do not run down the rows");
+            return Err(e.in_component(&named.role));
+        }
+        let down = groups / columns;
+        parts.push(("rows", named.role.clone()));
+        code.push_str(&groups_of_rows(named, rows)?);
+        body = format!(
+            "let row = group_of_row(i / {columns}u);
+    if row >= {down}u {{
+        return 0x7fc00000u;
+    }}
+    let g = row * {columns}u + i % {columns}u;"
+        );
+    }
     let _ = write!(
         code,
         "fn number_of_scales(i: u32) -> u32 {{ {} }}\nfn scale(g: u32) -> f32 {{ return bitcast<f32>(number_of_scales(g)); }}\n",
@@ -58,13 +74,30 @@ pub(super) fn of_groups(tensor: &Tensor) -> Result<Reading> {
         true => code.push_str(&down_rows(packing, columns)),
         false => code.push_str(&flat("data", packing)),
     }
-    let mut parts = vec![("scales", Role::Scales)];
     if zero.1 {
         parts.push(("zeros", Role::Zeros));
     }
-    let body =
-        format!("let g = {group};\n    return bitcast<u32>((q_of_data(i) - zero(g)) * scale(g));");
+    body.push_str("\n    return bitcast<u32>((q_of_data(i) - zero(g)) * scale(g));");
     Ok(Reading { code, parts, ..Reading::of(body) })
+}
+
+/// `group_of_row(i)`: the number that each row has, whatever does not fit 32 bits as the largest.
+fn groups_of_rows(named: &Component, rows: u64) -> Result<String> {
+    fits(named, u128::from(rows) * u128::from(named.dtype.width()))?;
+    let body = match named.dtype {
+        DType::I32 | DType::U32 => "rows_word(i)",
+        DType::I64 | DType::U64 => {
+            "select(0xffffffffu, rows_word(2u * i), rows_word(2u * i + 1u) == 0u)"
+        }
+        DType::U16 => "rows_u16(2u * i)",
+        DType::U8 => "rows_u8(i)",
+        _ => {
+            let e =
+                CONVERSION.broken(format!("rows that are named by {} have no shader", named.dtype));
+            return Err(e.in_component(&named.role));
+        }
+    };
+    Ok(format!("fn group_of_row(i: u32) -> u32 {{ return {body}; }}\n"))
 }
 
 /// What the zero point of a group is, and whether the component is read.

@@ -7,6 +7,7 @@ use crate::model::{Component, Page, Tensor};
 use crate::place::{Placement, Sizes, Spot, place};
 use crate::rules::{CONVERSION, PAGES};
 use crate::shader;
+use holdall::layout::blocks::grid;
 use holdall::layout::float::into_f32;
 use holdall::model::block::BlockType;
 use holdall::{DType, Layout, LogicalType, Result, Role};
@@ -54,11 +55,12 @@ impl Converter {
     /// whatever is submitted after it finds the elements there.
     ///
     /// Elements are those that [`holdall::Tensor::to_dense`] gives, bit for bit, but for two things that devices may do: a
-    /// product below 2⁻¹²⁶ may be 0, and a block whose scale is not a finite number gives what the device makes of it.
+    /// product below 2⁻¹²⁶ may be 0, and a block whose scale is not a finite number gives what the device makes of it. Rows whose
+    /// `g_idx` is not the number of a group, which `to_dense` refuses, are NaN.
     ///
     /// # Errors
     /// `gpu/conversion` for elements or a layout without a shader: integers of 32 bits and more, `f64`, complex numbers, sparse
-    /// tensors, groups that each row names, and blocks with tables (IQ1 to IQ3, NVFP4); `gpu/pages` for more pages than the device binds at once;
+    /// tensors; `gpu/pages` for more pages than the device binds at once;
     /// `gpu/memory`, `gpu/refused`.
     pub fn dense(&self, tensor: &Tensor, to: Float) -> Result<Component> {
         self.convert(tensor, to).map_err(|e| e.in_tensor(tensor.name()))
@@ -203,7 +205,6 @@ struct Reading {
     body: String,
     /// Words that it looks values up in, as the binding `table`.
     table: Vec<u32>,
-    blocks: bool,
     /// Functions of its own.
     code: String,
     /// Components that it reads besides, under which names.
@@ -212,20 +213,14 @@ struct Reading {
 
 impl Reading {
     fn of(body: impl Into<String>) -> Reading {
-        Reading {
-            body: body.into(),
-            table: Vec::new(),
-            blocks: false,
-            code: String::new(),
-            parts: Vec::new(),
-        }
+        Reading { body: body.into(), table: Vec::new(), code: String::new(), parts: Vec::new() }
     }
 }
 
 fn reading(tensor: &Tensor, data: &Component) -> Result<Reading> {
     match tensor.info().layout() {
         Layout::Dense => of_dense(data),
-        Layout::Blocks(of) => of_blocks(of),
+        Layout::Blocks(of) => Ok(of_blocks(of)),
         Layout::QuantizedGroup => groups::of_groups(tensor),
         other => Err(CONVERSION.broken(format!("the layout `{}` has no shader", other.as_str()))),
     }
@@ -288,20 +283,18 @@ fn of_small(logical: &LogicalType) -> Result<Reading> {
     Ok(Reading { table, ..Reading::of(body) })
 }
 
-/// Block types whose element can be worked out alone.
-const BLOCKS: [&str; 19] = [
-    "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q8_1", "iq4_nl", "iq4_xs", "mxfp4", "q1_0", "q2_0",
-    "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q8_k", "tq1_0", "tq2_0",
-];
-
-fn of_blocks(of: &BlockType) -> Result<Reading> {
-    let name = of.as_str();
-    if !BLOCKS.contains(&name) {
-        return Err(CONVERSION.broken(format!("blocks of {of} have no shader")));
-    }
-    let (elements, bytes) = (of.elements, of.bytes);
+/// Each block type has a function of its name.
+fn of_blocks(of: &BlockType) -> Reading {
+    let (name, elements, bytes) = (of.as_str(), of.elements, of.bytes);
     let body = format!("return bitcast<u32>({name}(i / {elements}u * {bytes}u, i % {elements}u));");
-    Ok(Reading { blocks: true, ..Reading::of(body) })
+    let mut code = include_str!("blocks.wgsl").to_owned();
+    let mut table = Vec::new();
+    if let Some(grid) = grid(of) {
+        code.push_str(include_str!("grids.wgsl"));
+        let (words, _) = grid.as_chunks::<4>();
+        table.extend(words.iter().map(|word| u32::from_le_bytes(word.map(i8::cast_unsigned))));
+    }
+    Reading { code, table, ..Reading::of(body) }
 }
 
 fn source(parts: &[(&str, &Component)], read: &Reading, to: Float) -> String {
@@ -317,9 +310,6 @@ fn source(parts: &[(&str, &Component)], read: &Reading, to: Float) -> String {
         binding += component.pages.len() as u32;
     }
     out.push_str(include_str!("halves.wgsl"));
-    if read.blocks {
-        out.push_str(include_str!("blocks.wgsl"));
-    }
     if !read.table.is_empty() {
         let _ =
             writeln!(out, "@group(0) @binding({binding}) var<storage, read> table: array<u32>;");

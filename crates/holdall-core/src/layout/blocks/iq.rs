@@ -30,6 +30,19 @@ static IQ3_XXS: [[i8; 4]; 256] = lines(&grids::IQ3_XXS, 3, &[4, 12, 20, 28, 36, 
 static IQ3_S: [[i8; 4]; 512] = lines(&grids::IQ3_S, 3, &[1, 3, 5, 7, 9, 11, 13, 15]);
 static IQ1: [[i8; 8]; 2048] = lines(&grids::IQ1, 2, &[-1, 0, 1]);
 
+/// The numbers of the grid of that type, line after line.
+pub(super) fn grid(of: &str) -> Option<&'static [i8]> {
+    Some(match of {
+        "iq2_xxs" => IQ2_XXS.as_flattened(),
+        "iq2_xs" => IQ2_XS.as_flattened(),
+        "iq2_s" => IQ2_S.as_flattened(),
+        "iq3_xxs" => IQ3_XXS.as_flattened(),
+        "iq3_s" => IQ3_S.as_flattened(),
+        "iq1_s" | "iq1_m" => IQ1.as_flattened(),
+        _ => return None,
+    })
+}
+
 /// Seven signs, and the eighth that makes the number of minus signs even.
 #[inline(always)]
 fn signs_of(seven: u32) -> u8 {

@@ -124,6 +124,12 @@ impl Computed for Blocks {
     }
 }
 
+/// The grid that elements of a type are looked up in, as a shader needs it: line after line, of 8 numbers each for IQ1 and IQ2, of 4 for
+/// IQ3. `None` for types without one.
+pub fn grid(of: &BlockType) -> Option<&'static [i8]> {
+    iq::grid(of.as_str())
+}
+
 /// Decodes blocks into as many elements as `out` takes: whole blocks.
 fn decode(of: &BlockType, bytes: &[u8], out: &mut [f32]) -> Result<()> {
     match of.as_str() {
