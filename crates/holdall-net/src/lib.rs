@@ -12,8 +12,10 @@ pub mod protocol;
 #[cfg(feature = "quic")]
 pub mod quic;
 pub mod rules;
+mod service;
 mod shelf;
 
+pub use service::Service;
 pub use shelf::{Access, Bounds, Done, Entry, Log, Served, Shelf, Tokens};
 
 use holdall_core::Rule;

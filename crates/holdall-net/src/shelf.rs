@@ -21,7 +21,7 @@ pub trait Shelf: Send + Sync {
     /// Every file, in the order of names.
     ///
     /// # Errors
-    /// Io.
+    /// `net/no-file`, where nobody is told what there is; Io.
     fn list(&self) -> Result<Vec<Entry>>;
 }
 
@@ -42,6 +42,11 @@ pub trait Served: Send + Sync {
     /// # Errors
     /// `net/changed` where the file is another by now; Io.
     fn read(&self, range: Range<u64>) -> Result<Bytes>;
+
+    /// What the bytes are to a browser: a media type.
+    fn kind(&self) -> &'static str {
+        "application/octet-stream"
+    }
 
     /// Whether there are no bytes.
     fn is_empty(&self) -> bool {

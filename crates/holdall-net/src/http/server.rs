@@ -3,7 +3,8 @@
 use super::answer::{Answer, Body, Ways};
 use super::request::{HEAD_MAX, Request};
 use crate::rules::LISTEN;
-use crate::shelf::{Access, Bounds, Done, Log, Shelf, Tokens};
+use crate::service::Service;
+use crate::shelf::{Access, Done};
 use holdall_core::{Error, Result};
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -17,12 +18,10 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// Who may ask.
-    pub tokens: Tokens,
-    /// How much clients may have.
-    pub bounds: Bounds,
     /// Which pages in browsers may read what is served: those of this origin, or of all (`*`); none without.
     pub cors: Option<String>,
+    /// Headers that every answer has besides its own: names and values.
+    pub headers: Vec<(&'static str, &'static str)>,
 }
 
 /// Serves files over HTTP/1.1, on threads of its own, until it is stopped or dropped.
@@ -33,10 +32,9 @@ pub struct HttpServer {
 }
 
 struct Shared {
-    shelf: Arc<dyn Shelf>,
+    service: Service,
     options: HttpOptions,
     is_loopback: bool,
-    log: Log,
     is_ending: AtomicBool,
     clients: AtomicUsize,
     /// Requests that are answered now.
@@ -49,25 +47,19 @@ const PIECE: u64 = 256 << 10;
 const LOOK: Duration = Duration::from_millis(200);
 
 impl HttpServer {
-    /// Serves what is on `shelf` at `listen`.
+    /// Serves at `listen`.
     ///
     /// # Errors
     /// `net/listen`.
-    pub fn start(
-        shelf: Arc<dyn Shelf>,
-        listen: SocketAddr,
-        options: HttpOptions,
-        log: Log,
-    ) -> Result<HttpServer> {
+    pub fn start(service: Service, listen: SocketAddr, options: HttpOptions) -> Result<HttpServer> {
         let failed =
             |e: io::Error| LISTEN.broken(format!("nobody can listen at {listen} (TCP)")).because(e);
         let listener = TcpListener::bind(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let shared = Arc::new(Shared {
-            shelf,
+            service,
             options,
             is_loopback: address.ip().is_loopback(),
-            log,
             is_ending: AtomicBool::new(false),
             clients: AtomicUsize::new(0),
             answering: AtomicUsize::new(0),
@@ -89,6 +81,13 @@ impl HttpServer {
         let until = Instant::now() + patience;
         while self.shared.answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Serves until the process ends.
+    pub fn wait(mut self) {
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
         }
     }
 
@@ -127,13 +126,13 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         };
         let own = Arc::clone(shared);
         let is_one_too_many =
-            shared.clients.fetch_add(1, Ordering::AcqRel) >= shared.options.bounds.clients;
+            shared.clients.fetch_add(1, Ordering::AcqRel) >= shared.service.bounds.clients;
         let serve = move || {
             if let Ok(peer) = stream.peer_addr() {
                 // A client that goes away is no reason to complain.
                 let _ = match is_one_too_many {
                     true => refuse(&stream),
-                    false => own.converse(&stream, peer),
+                    false => own.converse(&stream, peer).and_then(|()| part_with(&stream)),
                 };
             }
             let _ = stream.shutdown(Shutdown::Both);
@@ -159,6 +158,20 @@ fn refuse(mut stream: &TcpStream) -> io::Result<()> {
     }
 }
 
+/// Ends a connection on which all is said. Who still sends gets the answer nevertheless: closing with bytes unread would
+/// take it back.
+fn part_with(mut stream: &TcpStream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    let (mut part, mut left) = ([0; 4096], 4 * HEAD_MAX);
+    while left > 0 {
+        match stream.read(&mut part)? {
+            0 => break,
+            n => left = left.saturating_sub(n),
+        }
+    }
+    Ok(())
+}
+
 impl Shared {
     fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Acquire)
@@ -166,7 +179,7 @@ impl Shared {
 
     /// Answers one request after the other.
     fn converse(&self, stream: &TcpStream, peer: SocketAddr) -> io::Result<()> {
-        let patience = self.options.bounds.patience;
+        let patience = self.service.bounds.patience;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(LOOK))?;
         stream.set_write_timeout(Some(patience))?;
@@ -186,7 +199,7 @@ impl Shared {
     /// The length of the next head, once it is in `held`; nothing, where none comes. One that is too long is as long as may
     /// be, and none.
     fn head(&self, mut stream: &TcpStream, held: &mut Vec<u8>) -> io::Result<Option<usize>> {
-        let until = Instant::now() + self.options.bounds.patience;
+        let until = Instant::now() + self.service.bounds.patience;
         let mut part = [0; 4096];
         loop {
             let end = held.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4);
@@ -208,12 +221,8 @@ impl Shared {
     /// Answers one request; whether another may follow.
     fn reply(&self, stream: &TcpStream, client: SocketAddr, head: &[u8]) -> io::Result<bool> {
         let request = if head.len() > HEAD_MAX { None } else { Request::parse(head) };
-        let ways = Ways {
-            shelf: &*self.shelf,
-            tokens: &self.options.tokens,
-            cors: self.options.cors.as_deref(),
-            is_loopback: self.is_loopback,
-        };
+        let ways =
+            Ways { service: &self.service, options: &self.options, is_loopback: self.is_loopback };
         let answer = ways.answer(request.as_ref());
         let goes_on = request.as_ref().is_some_and(|r| r.goes_on) && !self.is_ending();
         let is_head = request.as_ref().is_some_and(|r| r.method == "HEAD");
@@ -226,7 +235,7 @@ impl Shared {
             (Ok(()), Some(code)) => Done::Refused(code),
             (Ok(()), None) => Done::Whole,
         };
-        (self.log)(&Access { client, by: "http", name: &name, sent, done: how });
+        (self.service.log)(&Access { client, by: "http", name: &name, sent, done: how });
         match done {
             Ok(()) => Ok(goes_on),
             Err(Unsent::Client(e)) => Err(e),

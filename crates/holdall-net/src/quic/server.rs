@@ -6,7 +6,8 @@ use crate::protocol::{
     Answering, Order, PROTOCOL, Refusal, Request, Requesting, Server as Session, Why,
 };
 use crate::rules::{FAILED, IDENTITY, LISTEN};
-use crate::shelf::{Access, Bounds, Done, Log, Served, Shelf, Tokens};
+use crate::service::Service;
+use crate::shelf::{Access, Bounds, Done, Served};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
 use quinn::crypto::rustls::QuicServerConfig;
@@ -39,10 +40,7 @@ pub struct Server {
 }
 
 struct Shared {
-    shelf: Arc<dyn Shelf>,
-    tokens: Tokens,
-    bounds: Bounds,
-    log: Log,
+    service: Service,
     is_ending: AtomicBool,
     /// Requests that are answered now.
     answering: AtomicUsize,
@@ -66,19 +64,12 @@ struct Open {
 }
 
 impl Server {
-    /// Serves what is on `shelf` at `listen`.
+    /// Serves at `listen`.
     ///
     /// # Errors
     /// `net/listen`, `net/identity`.
-    pub fn start(
-        shelf: Arc<dyn Shelf>,
-        listen: SocketAddr,
-        identity: &Identity,
-        tokens: Tokens,
-        bounds: Bounds,
-        log: Log,
-    ) -> Result<Server> {
-        let config = config(identity, &bounds)?;
+    pub fn start(service: Service, listen: SocketAddr, identity: &Identity) -> Result<Server> {
+        let config = config(identity, &service.bounds)?;
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
         let runtime = runtime(threads)?;
         let endpoint = {
@@ -88,7 +79,7 @@ impl Server {
             })?
         };
         let (is_ending, answering) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { shelf, tokens, bounds, log, is_ending, answering });
+        let shared = Arc::new(Shared { service, is_ending, answering });
         runtime.spawn(accept(endpoint.clone(), Arc::clone(&shared)));
         Ok(Server { runtime: Some(runtime), endpoint, shared })
     }
@@ -174,9 +165,9 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
     while let Some(incoming) = endpoint.accept().await {
         let clients = endpoint.open_connections();
         // Who claims to be somebody else does not take the place of others.
-        if clients > shared.bounds.clients / 2 && incoming.may_retry() {
+        if clients > shared.service.bounds.clients / 2 && incoming.may_retry() {
             let _ = incoming.retry();
-        } else if clients >= shared.bounds.clients {
+        } else if clients >= shared.service.bounds.clients {
             incoming.refuse();
         } else {
             tokio::spawn(client(incoming, Arc::clone(&shared)));
@@ -185,15 +176,15 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
 }
 
 async fn client(incoming: Incoming, shared: Arc<Shared>) {
-    let patience = shared.bounds.patience;
+    let patience = shared.service.bounds.patience;
     let Ok(connecting) = incoming.accept() else { return };
     let Ok(Ok(connection)) = timeout(patience, connecting).await else { return };
     let peer = Arc::new(Peer {
         connection: connection.clone(),
-        session: Mutex::new(Session::new(shared.tokens.clone(), &shared.bounds)),
+        session: Mutex::new(Session::new(shared.service.tokens.clone(), &shared.service.bounds)),
         files: Mutex::default(),
         priorities: Mutex::default(),
-        turns: Semaphore::new(shared.bounds.requests.max(1)),
+        turns: Semaphore::new(shared.service.bounds.requests.max(1)),
         shared,
     });
     match timeout(patience, connection.accept_bi()).await {
@@ -211,7 +202,7 @@ async fn client(incoming: Incoming, shared: Arc<Shared>) {
 impl Peer {
     /// Does what is said on the control stream until it ends, or is not to be understood.
     async fn control(self: Arc<Self>, mut send: SendStream, mut receive: RecvStream) {
-        let patience = self.shared.bounds.patience;
+        let patience = self.shared.service.bounds.patience;
         let mut is_greeted = false;
         loop {
             let chunk = receive.read_chunk(64 << 10, true);
@@ -259,7 +250,7 @@ impl Peer {
     }
 
     async fn open(&self, number: u32, name: String, send: &mut SendStream) -> Option<()> {
-        let shelf = Arc::clone(&self.shared.shelf);
+        let shelf = Arc::clone(&self.shared.service.shelf);
         let (name, asked): (Arc<str>, String) = (name.as_str().into(), name);
         let opened = spawn_blocking(move || {
             let file = shelf.open(&asked)?;
@@ -312,7 +303,7 @@ impl Peer {
 
     /// Sends on the control stream, to a client that takes it.
     async fn send(&self, send: &mut SendStream, bytes: Bytes) -> Option<()> {
-        match timeout(self.shared.bounds.patience, send.write_chunk(bytes)).await {
+        match timeout(self.shared.service.bounds.patience, send.write_chunk(bytes)).await {
             Ok(Ok(())) => Some(()),
             Ok(Err(_)) => None,
             Err(_) => {
@@ -351,7 +342,7 @@ impl Peer {
         let mut requesting = Requesting::default();
         loop {
             let chunk = receive.read_chunk(Requesting::MOST, true);
-            match timeout(self.shared.bounds.patience, chunk).await {
+            match timeout(self.shared.service.bounds.patience, chunk).await {
                 Ok(Ok(Some(chunk))) => requesting.push(&chunk.bytes)?,
                 Ok(Ok(None)) => return requesting.finish().map(Some),
                 Ok(Err(_)) | Err(_) => return Ok(None),
@@ -426,12 +417,12 @@ impl Peer {
 
     /// What comes of sending; nothing, where the client has left, or takes nothing for too long.
     async fn taken<T, E>(&self, sending: impl Future<Output = Result<T, E>>) -> Option<T> {
-        timeout(self.shared.bounds.patience, sending).await.ok()?.ok()
+        timeout(self.shared.service.bounds.patience, sending).await.ok()?.ok()
     }
 
     fn log(&self, name: &str, sent: u64, done: Done) {
         let client = self.connection.remote_address();
-        (self.shared.log)(&Access { client, by: "quic", name, sent, done });
+        (self.shared.service.log)(&Access { client, by: "quic", name, sent, done });
     }
 }
 

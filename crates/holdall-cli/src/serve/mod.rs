@@ -1,5 +1,8 @@
 //! `holdall serve`.
 
+#[cfg(feature = "quic")]
+mod quic;
+
 use crate::exit::{Failure, Status};
 use crate::output::as_json;
 use crate::output::text::printable;
@@ -7,8 +10,8 @@ use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::plain::Plain;
 use holdall::serve::http::{HttpOptions, HttpServer, encoded};
-use holdall::serve::rules::{IDENTITY, TOKEN};
-use holdall::serve::{Access, Bounds, Files, Identity, Log, Server, Shelf, Tokens};
+use holdall::serve::rules::TOKEN;
+use holdall::serve::{Access, Bounds, Files, Log, Service, Shelf, Tokens};
 use holdall::{Result, fields};
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -39,17 +42,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "WHICH", hide_possible_values = true)]
     only: Option<Only>,
 
-    /// The key that the certificate is made of, so that addresses stay the same; written where it is not there
-    #[arg(long, value_name = "FILE", conflicts_with = "certificate")]
-    identity: Option<PathBuf>,
-
-    /// A certificate from an authority, in PEM, with those that lead to it
-    #[arg(long, value_name = "FILE", requires = "key")]
-    certificate: Option<PathBuf>,
-
-    /// The key of the certificate, in PEM
-    #[arg(long, value_name = "FILE", requires = "certificate")]
-    key: Option<PathBuf>,
+    #[cfg(feature = "quic")]
+    #[command(flatten)]
+    quic: quic::QuicArgs,
 
     /// Ask clients for one of the tokens in this file, one a line
     #[arg(long, value_name = "FILE")]
@@ -66,6 +61,7 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Only {
+    #[cfg(feature = "quic")]
     Quic,
     Http,
 }
@@ -85,36 +81,45 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     };
     let mut bounds = Bounds::default();
     bounds.clients = args.clients;
-    let log = log(session);
     if !args.listen.ip().is_loopback() && tokens.is_open() {
         session.warn("without `--token-file` whoever reaches the address can read what is served");
     }
     // Before anything is announced.
     let ended = ended();
 
+    let service = Service::new(Arc::clone(&files)).with_tokens(tokens).with_bounds(bounds);
+    let service = service.with_log(log(session));
     let mut listen = args.listen;
     let mut http = None;
-    if args.only != Some(Only::Quic) {
+    if args.only.is_none_or(|only| only == Only::Http) {
         let mut options = HttpOptions::default();
-        (options.tokens, options.bounds) = (tokens.clone(), bounds);
         options.cors.clone_from(&args.cors);
-        let server = HttpServer::start(Arc::clone(&files), listen, options, Arc::clone(&log))?;
+        let server = HttpServer::start(service.clone(), listen, options)?;
         listen = server.address();
         http = Some(server);
     }
-    let mut quic = None;
-    if args.only != Some(Only::Http) {
-        let identity = identity(args)?;
-        let server = Server::start(Arc::clone(&files), listen, &identity, tokens, bounds, log)?;
-        listen = server.address()?;
-        quic = Some((server, identity.pin()));
-    }
-    announce(session, &*files, listen, quic.as_ref().map(|(_, pin)| pin.clone()), http.is_some())?;
+    #[cfg(feature = "quic")]
+    let quic = match args.only {
+        Some(Only::Http) => None,
+        _ => Some(quic::start(service, listen, &args.quic)?),
+    };
+    #[cfg(feature = "quic")]
+    let pin = match &quic {
+        Some((server, pin)) => {
+            listen = server.address()?;
+            Some(pin.clone())
+        }
+        None => None,
+    };
+    #[cfg(not(feature = "quic"))]
+    let pin = None;
+    announce(session, &*files, listen, pin, http.is_some())?;
 
     while !ended.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(50));
     }
     session.note("ending");
+    #[cfg(feature = "quic")]
     if let Some((server, _)) = quic {
         server.stop(GRACE);
     }
@@ -180,37 +185,6 @@ fn log(session: &Session) -> Log {
         // There is no one to tell.
         let _ = writeln!(std::io::stderr(), "{client} {by} {} {sent} {done}", printable(name));
     })
-}
-
-fn identity(args: &ServeArgs) -> Result<Identity> {
-    if let (Some(certificate), Some(key)) = (&args.certificate, &args.key) {
-        let of = Identity::of_pem(&small(certificate)?, &small(key)?);
-        return of.map_err(|e| e.in_source(certificate.display()));
-    }
-    let Some(path) = &args.identity else { return Identity::generate() };
-    if path.exists() {
-        return Identity::of_key(&small(path)?).map_err(|e| e.in_source(path.display()));
-    }
-    let identity = Identity::generate()?;
-    let written = write_secret(path, identity.key());
-    written.map_err(|e| {
-        IDENTITY.broken("the key cannot be written").because(e).in_source(path.display())
-    })?;
-    Ok(identity)
-}
-
-/// Writes a new file that its owner alone may read.
-fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut options = std::fs::File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 fn tokens(path: &Path) -> Result<Tokens> {
