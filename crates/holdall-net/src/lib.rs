@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 pub mod http;
+mod meter;
+mod pace;
 pub mod protocol;
 #[cfg(feature = "quic")]
 pub mod quic;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use holdall_core::Result;
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,7 +116,7 @@ impl fmt::Debug for Tokens {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bounds {
-    /// Clients at once.
+    /// Clients at once, over each protocol.
     pub clients: usize,
     /// Files that a client has open at once.
     pub files: usize,
@@ -123,6 +124,12 @@ pub struct Bounds {
     pub requests: usize,
     /// Bytes on their way to a client, of all its requests.
     pub in_flight: u64,
+    /// Bytes on their way to all clients, each of which has the same share.
+    pub in_flight_of_all: u64,
+    /// Bytes a second to a machine, however many clients it has; for IPv6 to a network of /64. Without one, as many as go.
+    pub rate: Option<NonZeroU64>,
+    /// Bytes a second to all.
+    pub rate_of_all: Option<NonZeroU64>,
     /// How long a client may do nothing, and how long it may take none of what is sent to it.
     pub patience: Duration,
 }
@@ -134,6 +141,9 @@ impl Default for Bounds {
             files: 1024,
             requests: 16,
             in_flight: 8 << 20,
+            in_flight_of_all: 32 << 20,
+            rate: None,
+            rate_of_all: None,
             patience: Duration::from_secs(30),
         }
     }

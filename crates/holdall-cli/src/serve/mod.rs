@@ -15,6 +15,7 @@ use holdall::serve::{Access, Bounds, Files, Log, Service, Shelf, Tokens};
 use holdall::{Result, fields};
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,6 +58,18 @@ pub(crate) struct ServeArgs {
     /// Clients at once, over each of the two
     #[arg(long, value_name = "N", default_value_t = 256)]
     clients: usize,
+
+    /// Bytes a second to one machine, such as 10MB [default: as many as go]
+    #[arg(long, value_name = "BYTES", value_parser = rate, hide_default_value = true)]
+    rate: Option<NonZeroU64>,
+
+    /// Bytes a second to all together [default: as many as go]
+    #[arg(long, value_name = "BYTES", value_parser = rate, hide_default_value = true)]
+    rate_of_all: Option<NonZeroU64>,
+
+    /// Tell numbers of clients, requests and bytes at http://ADDRESS/metrics, as Prometheus reads them, to whoever asks
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -81,6 +94,7 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     };
     let mut bounds = Bounds::default();
     bounds.clients = args.clients;
+    (bounds.rate, bounds.rate_of_all) = (args.rate, args.rate_of_all);
     if !args.listen.ip().is_loopback() && tokens.is_open() {
         session.warn("without `--token-file` whoever reaches the address can read what is served");
     }
@@ -89,6 +103,13 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
 
     let service = Service::new(Arc::clone(&files)).with_tokens(tokens).with_bounds(bounds);
     let service = service.with_log(log(session));
+    let metrics = match args.metrics {
+        Some(at) => {
+            let numbers = Service::new(service.metrics());
+            Some(HttpServer::start(numbers, at, HttpOptions::default())?)
+        }
+        None => None,
+    };
     let mut listen = args.listen;
     let mut http = None;
     if args.only.is_none_or(|only| only == Only::Http) {
@@ -113,7 +134,13 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     };
     #[cfg(not(feature = "quic"))]
     let pin = None;
-    announce(session, &*files, listen, pin, http.is_some())?;
+    let at = Listening {
+        at: listen,
+        quic: pin,
+        http: http.is_some(),
+        metrics: metrics.as_ref().map(HttpServer::address),
+    };
+    announce(session, &*files, &at)?;
 
     while !ended.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(50));
@@ -129,15 +156,19 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     Ok(Status::Fine)
 }
 
-/// Tells where the files are.
-fn announce(
-    session: &Session,
-    files: &dyn Shelf,
+/// Where a server can be asked.
+struct Listening {
     at: SocketAddr,
+    /// Over QUIC, with the SHA-256 of the certificate that it has made itself.
     quic: Option<Option<String>>,
     http: bool,
-) -> Result<(), Failure> {
+    metrics: Option<SocketAddr>,
+}
+
+/// Tells where the files are.
+fn announce(session: &Session, files: &dyn Shelf, listening: &Listening) -> Result<(), Failure> {
     let all = files.list()?;
+    let Listening { at, quic, http, metrics } = listening;
     let pin = quic.clone().flatten();
     let fragment = pin.as_ref().map_or(String::new(), |pin| format!("#sha256={pin}"));
     let at_name = |name: &str| format!("holdall://{at}/{}{fragment}", encoded(name));
@@ -146,8 +177,9 @@ fn announce(
         let told = fields! {
             address: at.to_string(),
             quic: quic.is_some(),
-            http: http,
+            http: *http,
             sha256: pin,
+            metrics: metrics.map(|at| at.to_string()),
             files: Plain::list(names),
         };
         writeln!(session.out(), "{}", as_json(&told))?;
@@ -163,8 +195,11 @@ fn announce(
                 writeln!(out, "… and {more} more")?;
             }
         }
-        if http {
+        if *http {
             writeln!(out, "http://{at}/")?;
+        }
+        if let Some(at) = metrics {
+            writeln!(out, "http://{at}/metrics")?;
         }
     }
     session.finish()
@@ -172,6 +207,12 @@ fn announce(
 
 /// Addresses that are printed.
 const SHOWN: usize = 20;
+
+/// Bytes of a second.
+fn rate(text: &str) -> Result<NonZeroU64, String> {
+    let rate = crate::args::size(text.strip_suffix("/s").unwrap_or(text))?;
+    NonZeroU64::new(rate).ok_or_else(|| "no bytes a second are none; write at least 1".to_owned())
+}
 
 /// A line on standard error for each request: who, how, what, bytes sent, how it ended.
 fn log(session: &Session) -> Log {

@@ -2,9 +2,10 @@
 
 use super::answer::{Answer, Body, Ways};
 use super::request::{HEAD_MAX, Request};
+use crate::meter::By;
 use crate::rules::LISTEN;
-use crate::service::Service;
-use crate::shelf::{Access, Done};
+use crate::service::{Service, Visit};
+use crate::shelf::Done;
 use holdall_core::{Error, Result};
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -36,13 +37,10 @@ struct Shared {
     options: HttpOptions,
     is_loopback: bool,
     is_ending: AtomicBool,
-    clients: AtomicUsize,
     /// Requests that are answered now.
     answering: AtomicUsize,
 }
 
-/// Bytes that are read at a time for an answer.
-const PIECE: u64 = 256 << 10;
 /// How often who waits for a client looks whether the server ends.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -61,7 +59,6 @@ impl HttpServer {
             options,
             is_loopback: address.ip().is_loopback(),
             is_ending: AtomicBool::new(false),
-            clients: AtomicUsize::new(0),
             answering: AtomicUsize::new(0),
         });
         let own = Arc::clone(&shared);
@@ -125,25 +122,18 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             continue;
         };
         let own = Arc::clone(shared);
-        let is_one_too_many =
-            shared.clients.fetch_add(1, Ordering::AcqRel) >= shared.service.bounds.clients;
-        let serve = move || {
-            if let Ok(peer) = stream.peer_addr() {
-                // A client that goes away is no reason to complain.
-                let _ = match is_one_too_many {
-                    true => refuse(&stream),
-                    false => own.converse(&stream, peer).and_then(|()| part_with(&stream)),
-                };
-            }
-            let _ = stream.shutdown(Shutdown::Both);
-            own.clients.fetch_sub(1, Ordering::AcqRel);
+        let Ok(peer) = stream.peer_addr() else { continue };
+        let Some(visit) = shared.service.enter(By::Http, peer) else {
+            let _ = refuse(&stream);
+            continue;
         };
-        let thread = std::thread::Builder::new().name("holdall-http".to_owned());
-        if is_one_too_many {
-            serve();
-        } else if thread.spawn(serve).is_err() {
-            shared.clients.fetch_sub(1, Ordering::AcqRel);
-        }
+        let serve = move || {
+            // A client that goes away is no reason to complain.
+            let _ = own.converse(&stream, &visit).and_then(|()| part_with(&stream));
+            let _ = stream.shutdown(Shutdown::Both);
+        };
+        // Where there are no more threads, the client is gone with what would have served it.
+        let _ = std::thread::Builder::new().name("holdall-http".to_owned()).spawn(serve);
     }
 }
 
@@ -178,7 +168,7 @@ impl Shared {
     }
 
     /// Answers one request after the other.
-    fn converse(&self, stream: &TcpStream, peer: SocketAddr) -> io::Result<()> {
+    fn converse(&self, stream: &TcpStream, visit: &Visit) -> io::Result<()> {
         let patience = self.service.bounds.patience;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(LOOK))?;
@@ -186,7 +176,7 @@ impl Shared {
         let mut held = Vec::new();
         while let Some(len) = self.head(stream, &mut held)? {
             self.answering.fetch_add(1, Ordering::AcqRel);
-            let done = self.reply(stream, peer, held.get(..len).unwrap_or_default());
+            let done = self.reply(stream, visit, held.get(..len).unwrap_or_default());
             self.answering.fetch_sub(1, Ordering::AcqRel);
             if !done? {
                 break;
@@ -219,15 +209,16 @@ impl Shared {
     }
 
     /// Answers one request; whether another may follow.
-    fn reply(&self, stream: &TcpStream, client: SocketAddr, head: &[u8]) -> io::Result<bool> {
+    fn reply(&self, stream: &TcpStream, visit: &Visit, head: &[u8]) -> io::Result<bool> {
         let request = if head.len() > HEAD_MAX { None } else { Request::parse(head) };
         let ways =
             Ways { service: &self.service, options: &self.options, is_loopback: self.is_loopback };
+        let _answers = visit.answers();
         let answer = ways.answer(request.as_ref());
         let goes_on = request.as_ref().is_some_and(|r| r.goes_on) && !self.is_ending();
         let is_head = request.as_ref().is_some_and(|r| r.method == "HEAD");
         let mut sent = 0;
-        let done = self.send(stream, &answer, goes_on, is_head, &mut sent);
+        let done = send(stream, visit, &answer, goes_on, is_head, &mut sent);
         let name = request.as_ref().and_then(Request::name).unwrap_or_default();
         let how = match (&done, answer.refused) {
             (Err(Unsent::File(e)), _) => Done::Refused(e.code()),
@@ -235,7 +226,7 @@ impl Shared {
             (Ok(()), Some(code)) => Done::Refused(code),
             (Ok(()), None) => Done::Whole,
         };
-        (self.service.log)(&Access { client, by: "http", name: &name, sent, done: how });
+        visit.tell(&name, sent, how);
         match done {
             Ok(()) => Ok(goes_on),
             Err(Unsent::Client(e)) => Err(e),
@@ -243,35 +234,39 @@ impl Shared {
             Err(Unsent::File(_)) => Ok(false),
         }
     }
+}
 
-    fn send(
-        &self,
-        mut stream: &TcpStream,
-        answer: &Answer,
-        goes_on: bool,
-        is_head: bool,
-        sent: &mut u64,
-    ) -> Result<(), Unsent> {
-        stream.write_all(answer.head(goes_on).as_bytes())?;
-        match &answer.body {
-            _ if is_head => {}
-            Body::Text(text) => {
-                stream.write_all(text.as_bytes())?;
-                *sent += text.len() as u64;
-            }
-            Body::File(file, range) => {
-                let mut start = range.start;
-                while start < range.end {
-                    let end = range.end.min(start + PIECE);
-                    let bytes = file.read(start..end).map_err(Unsent::File)?;
-                    stream.write_all(&bytes)?;
-                    *sent += end - start;
-                    start = end;
-                }
+/// Sends an answer; `sent` counts bytes of its body.
+fn send(
+    mut stream: &TcpStream,
+    visit: &Visit,
+    answer: &Answer,
+    goes_on: bool,
+    is_head: bool,
+    sent: &mut u64,
+) -> Result<(), Unsent> {
+    stream.write_all(answer.head(goes_on).as_bytes())?;
+    match &answer.body {
+        _ if is_head => {}
+        Body::Text(text) => {
+            stream.write_all(text.as_bytes())?;
+            *sent += text.len() as u64;
+            visit.sent(*sent);
+        }
+        Body::File(file, range) => {
+            let mut start = range.start;
+            while start < range.end {
+                let end = range.end.min(start + visit.piece());
+                std::thread::sleep(visit.delay(end - start));
+                let bytes = file.read(start..end).map_err(Unsent::File)?;
+                stream.write_all(&bytes)?;
+                *sent += end - start;
+                visit.sent(end - start);
+                start = end;
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Why an answer was not sent whole.

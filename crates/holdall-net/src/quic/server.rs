@@ -2,12 +2,13 @@
 
 use super::wait::{runtime, wait};
 use super::{Identity, number};
+use crate::meter::By;
 use crate::protocol::{
     Answering, Order, PROTOCOL, Refusal, Request, Requesting, Server as Session, Why,
 };
 use crate::rules::{FAILED, IDENTITY, LISTEN};
-use crate::service::Service;
-use crate::shelf::{Access, Bounds, Done, Served};
+use crate::service::{PIECE, Service, Visit};
+use crate::shelf::{Bounds, Done, Served};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
 use quinn::crypto::rustls::QuicServerConfig;
@@ -25,8 +26,6 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// Bytes that are read at a time for an answer.
-const PIECE: u64 = 256 << 10;
 /// Bytes of requests that may be on their way from a client.
 const WINDOW: u32 = 256 << 10;
 /// Requests that a client may have sent, for each that is answered.
@@ -49,6 +48,7 @@ struct Shared {
 /// A client that is connected.
 struct Peer {
     shared: Arc<Shared>,
+    visit: Visit,
     connection: Connection,
     session: Mutex<Session>,
     files: Mutex<HashMap<u32, Open>>,
@@ -168,6 +168,7 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
         if clients > shared.service.bounds.clients / 2 && incoming.may_retry() {
             let _ = incoming.retry();
         } else if clients >= shared.service.bounds.clients {
+            shared.service.turn_away(By::Quic);
             incoming.refuse();
         } else {
             tokio::spawn(client(incoming, Arc::clone(&shared)));
@@ -179,7 +180,13 @@ async fn client(incoming: Incoming, shared: Arc<Shared>) {
     let patience = shared.service.bounds.patience;
     let Ok(connecting) = incoming.accept() else { return };
     let Ok(Ok(connection)) = timeout(patience, connecting).await else { return };
+    let Some(visit) = shared.service.enter(By::Quic, connection.remote_address()) else {
+        return connection
+            .close(number(Why::Busy), b"there are as many clients as this server takes");
+    };
+    connection.set_send_window(visit.share());
     let peer = Arc::new(Peer {
+        visit,
         connection: connection.clone(),
         session: Mutex::new(Session::new(shared.service.tokens.clone(), &shared.service.bounds)),
         files: Mutex::default(),
@@ -279,7 +286,8 @@ impl Peer {
         for range in index {
             let mut start = range.start;
             while start < range.end {
-                let end = range.end.min(start + PIECE);
+                let end = range.end.min(start + self.visit.piece());
+                self.due(end - start).await;
                 let bytes = match read(&open.file, std::iter::once(start..end).collect()).await {
                     Ok(bytes) => bytes,
                     Err(e) => {
@@ -292,6 +300,7 @@ impl Peer {
                 };
                 for bytes in bytes {
                     sent += bytes.len() as u64;
+                    self.visit.sent(bytes.len() as u64);
                     self.send(send, bytes).await?;
                 }
                 start = end;
@@ -328,6 +337,7 @@ impl Peer {
         lock(&self.priorities).insert(stream, Arc::clone(&priority));
         if let Ok(turn) = self.turns.acquire().await {
             self.shared.answering.fetch_add(1, Ordering::AcqRel);
+            let _answers = self.visit.answers();
             self.answer(&request, &priority, &mut send).await;
             drop(turn);
             // What was sent has not arrived: a server that ends waits for that.
@@ -389,7 +399,8 @@ impl Peer {
             return (sent, Done::Left);
         }
         loop {
-            let ranges = answering.next(PIECE);
+            self.connection.set_send_window(self.visit.share());
+            let ranges = answering.next(self.visit.piece());
             if ranges.is_empty() {
                 let _ = send.finish();
                 return (sent, Done::Whole);
@@ -399,6 +410,8 @@ impl Peer {
                 urgency = now;
                 let _ = send.set_priority(urgency);
             }
+            let due = crate::protocol::total(&ranges).unwrap_or_default();
+            self.due(due).await;
             let mut bytes = match read(&open.file, ranges).await {
                 Ok(bytes) => bytes,
                 Err(e) => {
@@ -412,6 +425,15 @@ impl Peer {
                 return (sent, Done::Left);
             }
             sent += len;
+            self.visit.sent(len);
+        }
+    }
+
+    /// Waits until so many bytes may be sent.
+    async fn due(&self, bytes: u64) {
+        let delay = self.visit.delay(bytes);
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
         }
     }
 
@@ -421,8 +443,7 @@ impl Peer {
     }
 
     fn log(&self, name: &str, sent: u64, done: Done) {
-        let client = self.connection.remote_address();
-        (self.shared.service.log)(&Access { client, by: "quic", name, sent, done });
+        self.visit.tell(name, sent, done);
     }
 }
 
