@@ -68,7 +68,6 @@ pub(crate) enum Command {
     Shrink(crate::links::shrink::ShrinkArgs),
     #[cfg(all(feature = "http", feature = "carton"))]
     Fetch(crate::links::fetch::FetchArgs),
-    #[cfg(feature = "quic")]
     Serve(crate::serve::ServeArgs),
     View(crate::view::ViewArgs),
     /// List the formats this build reads and writes

@@ -33,7 +33,6 @@ mod salvage;
 #[cfg(feature = "pytorch")]
 mod scan;
 mod schema;
-#[cfg(feature = "quic")]
 mod serve;
 mod session;
 mod signals;
@@ -98,7 +97,6 @@ fn dispatch(session: &Session, command: Command) -> Result<Status, Failure> {
         Command::Shrink(args) => links::shrink::run(session, &args),
         #[cfg(all(feature = "http", feature = "carton"))]
         Command::Fetch(args) => links::fetch::run(session, &args),
-        #[cfg(feature = "quic")]
         Command::Serve(args) => serve::run(session, &args),
         Command::Salvage(args) => salvage::run(session, &args),
         Command::View(args) => view::run(session, &args),

@@ -152,3 +152,106 @@ fn what_cannot_be_served_is_told() {
         assert_eq!(ran.error()["code"], code, "{args:?}");
     }
 }
+
+/// A file of noise.
+fn noise(path: &Path, len: usize) -> Vec<u8> {
+    let mut state = 7u64;
+    let mut next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 56) as u8
+    };
+    let bytes: Vec<u8> = (0..len).map(|_| next()).collect();
+    std::fs::write(path, &bytes).unwrap();
+    bytes
+}
+
+/// Sends a request over HTTP.
+fn ask(address: &str, path: &str) -> std::net::TcpStream {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+}
+
+fn body(mut stream: std::net::TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    let end = all.windows(4).position(|w| w == b"\r\n\r\n").unwrap();
+    all.split_off(end + 4)
+}
+
+#[test]
+fn numbers_are_told_where_they_are_asked_for() {
+    let tiny = tiny();
+    let none = Serving::new(&[tiny.to_str().unwrap()]);
+    assert!(none.told["metrics"].is_null());
+    assert!(body(ask(none.address(), "/metrics")).starts_with(b"no such file"));
+    let serving = Serving::new(&[tiny.to_str().unwrap(), "--metrics", "127.0.0.1:0"]);
+    let metrics = serving.told["metrics"].as_str().unwrap();
+    let numbers = || String::from_utf8(body(ask(metrics, "/metrics"))).unwrap();
+    let before = numbers();
+    assert!(before.contains("# TYPE holdall_clients gauge\nholdall_clients{by=\"http\"} 0\n"));
+    holdall(["verify", &serving.url("tiny.zt"), ALLOW[0], ALLOW[1]]).ends_with(0);
+    let bytes = body(ask(serving.address(), "/tiny.zt")).len();
+    body(ask(serving.address(), "/none.zt"));
+    // What a client was told is counted a moment before or after it has it.
+    let until = Instant::now() + Duration::from_secs(10);
+    let wanted = [
+        "holdall_clients{by=\"http\"} 0\n".to_owned(),
+        "holdall_clients_total{by=\"http\"} 2\n".to_owned(),
+        "holdall_clients_total{by=\"quic\"} 1\n".to_owned(),
+        "holdall_answering{by=\"http\"} 0\n".to_owned(),
+        format!(
+            "holdall_sent_bytes_total{{by=\"http\"}} {}\n",
+            bytes + "no such file is served\n".len()
+        ),
+        "holdall_requests_total{by=\"http\",done=\"whole\"} 1\n".to_owned(),
+        "holdall_requests_total{by=\"http\",done=\"net/no-file\"} 1\n".to_owned(),
+        "holdall_requests_total{by=\"quic\",done=\"whole\"} ".to_owned(),
+    ];
+    loop {
+        let now = numbers();
+        match wanted.iter().find(|wanted| !now.contains(&**wanted)) {
+            None => break,
+            Some(missing) => assert!(Instant::now() < until, "{missing}{now}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn bytes_of_a_second_are_bounded_and_answers_on_their_way_are_sent_to_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("noise.bin");
+    let bytes = noise(&path, 400_000);
+    for (rate, scheme) in [("--rate", "http"), ("--rate-of-all", "http"), ("--rate", "quic")] {
+        let serving = Serving::new(&[path.to_str().unwrap(), rate, "400KB"]);
+        let began = Instant::now();
+        let arrived = match scheme {
+            "http" => {
+                let mut stream = ask(serving.address(), "/noise.bin");
+                stream.read_exact(&mut [0; 4]).unwrap();
+                serving.signal("-TERM");
+                body(stream)
+            }
+            _ => {
+                let url = serving.url("noise.bin");
+                let policy = holdall::http::Policy::new().with_hosts(holdall::http::Hosts::Any);
+                let source = holdall::source::QuicSource::open(&url, &policy).unwrap();
+                let source: &dyn holdall::ByteSource = &source;
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        std::thread::sleep(Duration::from_millis(300));
+                        serving.signal("-TERM");
+                    });
+                    source.read_range(0..bytes.len() as u64).unwrap().to_vec()
+                })
+            }
+        };
+        // A second, less what was made up for; never more than a machine that is busy takes.
+        assert!(began.elapsed() > Duration::from_millis(800), "{scheme}: {:?}", began.elapsed());
+        assert!(arrived == bytes, "{scheme}: {} bytes", arrived.len());
+        let (status, log) = serving.ended();
+        assert_eq!(status, 0, "{log}");
+        assert!(log.contains(&format!(" {scheme} noise.bin 400000 whole\n")), "{log}");
+    }
+}

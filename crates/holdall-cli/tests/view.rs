@@ -87,6 +87,19 @@ fn the_page_and_the_file_are_there_and_nothing_else() {
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert!(head.contains("connect-src 'self'") && head.contains("nosniff"), "{head}");
     assert_eq!(body, b"this is open.html");
+    for said in [
+        "Content-Type: text/html; charset=utf-8\r\n",
+        "Cache-Control: no-store\r\n",
+        "Cross-Origin-Resource-Policy: same-origin\r\n",
+        "Referrer-Policy: no-referrer",
+    ] {
+        assert!(head.contains(said), "{head}");
+    }
+    for (name, kind) in [("viewer.css", "text/css"), ("core.js", "text/javascript")] {
+        let (head, body) = served.ask("GET", &served.page.replace("open.html", name), "");
+        assert!(head.contains(&format!("Content-Type: {kind}; charset=utf-8\r\n")), "{head}");
+        assert_eq!(body, format!("this is {name}").as_bytes());
+    }
     let token = served.page.strip_suffix("/open.html").unwrap().to_owned();
     assert_eq!(token.len(), 33);
     assert_eq!(served.fragment, format!("url={token}/0/a%2520file.bin"));
@@ -128,11 +141,18 @@ fn the_page_and_the_file_are_there_and_nothing_else() {
     ] {
         assert_eq!(served.status("GET", &path, ""), "404", "{path}");
     }
+    // Nor is a file that has gone since, or another in its place under a validator that was given out.
+    std::fs::write(&file, b"short").unwrap();
+    let (head, body) = served.ask("GET", &path, &same);
+    assert!(head.starts_with("HTTP/1.1 200") && body == b"short", "{head}");
+    assert_eq!(served.status("GET", &path, &format!("If-Match: {tag}\r\n")), "412");
+    std::fs::remove_file(&file).unwrap();
+    assert_ne!(served.status("GET", &path, ""), "200");
     // Another name that leads to this computer.
     assert_eq!(served.status("GET", &served.page, "Host: rebound.example\r\n"), "421");
-    // What is no request for a file ends the connection.
-    assert_eq!(served.status("POST", &served.page, ""), "");
-    assert_eq!(served.status("GET", &format!("/{}", "a".repeat(20_000)), ""), "");
+    // What is no request for a file is told so.
+    assert_eq!(served.status("POST", &served.page, ""), "405");
+    assert_eq!(served.status("GET", &format!("/{}", "a".repeat(20_000)), ""), "400");
     assert_eq!(served.status("GET", &served.page, ""), "200");
 }
 

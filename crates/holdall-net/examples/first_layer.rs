@@ -5,7 +5,7 @@
 //! and prints when each layer came.
 
 use holdall::http::{Hosts, Patience, Policy};
-use holdall::serve::{Bounds, Files, Identity, Server, Tokens};
+use holdall::serve::{Files, Identity, Server, Service};
 use holdall::{
     Algorithm, DType, Error, LoadOptions, OpenOptions, Result, Role, TensorSpec, WriteOptions,
     Writer,
@@ -104,7 +104,7 @@ fn write(path: &Path, len: u64) -> Result<()> {
 
 fn serve(path: &Path, at: SocketAddr, identity: &Identity) -> Result<Server> {
     let files = Arc::new(Files::new([path])?);
-    Server::start(files, at, identity, Tokens::default(), Bounds::default(), Arc::new(|_| {}))
+    Server::start(Service::new(files), at, identity)
 }
 
 /// The old server's threads may hold the socket for a moment.

@@ -8,12 +8,16 @@
 #![forbid(unsafe_code)]
 
 pub mod http;
+mod meter;
+mod pace;
 pub mod protocol;
 #[cfg(feature = "quic")]
 pub mod quic;
 pub mod rules;
+mod service;
 mod shelf;
 
+pub use service::Service;
 pub use shelf::{Access, Bounds, Done, Entry, Log, Served, Shelf, Tokens};
 
 use holdall_core::Rule;

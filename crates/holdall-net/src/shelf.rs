@@ -6,6 +6,7 @@ use bytes::Bytes;
 use holdall_core::Result;
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ pub trait Shelf: Send + Sync {
     /// Every file, in the order of names.
     ///
     /// # Errors
-    /// Io.
+    /// `net/no-file`, where nobody is told what there is; Io.
     fn list(&self) -> Result<Vec<Entry>>;
 }
 
@@ -42,6 +43,11 @@ pub trait Served: Send + Sync {
     /// # Errors
     /// `net/changed` where the file is another by now; Io.
     fn read(&self, range: Range<u64>) -> Result<Bytes>;
+
+    /// What the bytes are to a browser: a media type.
+    fn kind(&self) -> &'static str {
+        "application/octet-stream"
+    }
 
     /// Whether there are no bytes.
     fn is_empty(&self) -> bool {
@@ -110,7 +116,7 @@ impl fmt::Debug for Tokens {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bounds {
-    /// Clients at once.
+    /// Clients at once, over each protocol.
     pub clients: usize,
     /// Files that a client has open at once.
     pub files: usize,
@@ -118,6 +124,12 @@ pub struct Bounds {
     pub requests: usize,
     /// Bytes on their way to a client, of all its requests.
     pub in_flight: u64,
+    /// Bytes on their way to all clients, each of which has the same share.
+    pub in_flight_of_all: u64,
+    /// Bytes a second to a machine, however many clients it has; for IPv6 to a network of /64. Without one, as many as go.
+    pub rate: Option<NonZeroU64>,
+    /// Bytes a second to all.
+    pub rate_of_all: Option<NonZeroU64>,
     /// How long a client may do nothing, and how long it may take none of what is sent to it.
     pub patience: Duration,
 }
@@ -129,6 +141,9 @@ impl Default for Bounds {
             files: 1024,
             requests: 16,
             in_flight: 8 << 20,
+            in_flight_of_all: 32 << 20,
+            rate: None,
+            rate_of_all: None,
             patience: Duration::from_secs(30),
         }
     }

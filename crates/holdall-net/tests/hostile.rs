@@ -5,7 +5,7 @@
 use holdall_core::Result;
 use holdall_net::protocol::{Arrival, Client, FileId, PROTOCOL, Why};
 use holdall_net::quic::{Address, Identity, Patience, Remote, Server, Urgency};
-use holdall_net::{Bounds, Entry, Log, Served, Shelf, Tokens};
+use holdall_net::{Bounds, Entry, Log, Served, Service, Shelf};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, ConnectionError, Endpoint, RecvStream, SendStream};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -74,7 +74,8 @@ fn world(clients: usize) -> World {
     bounds.requests = 4;
     let any = "127.0.0.1:0".parse().unwrap();
     let shelf = Arc::new(Only(Arc::clone(&read)));
-    let server = Server::start(shelf, any, &identity, Tokens::default(), bounds, log).unwrap();
+    let service = Service::new(shelf).with_bounds(bounds).with_log(log);
+    let server = Server::start(service, any, &identity).unwrap();
     World { server, identity, read, ended }
 }
 

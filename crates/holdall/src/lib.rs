@@ -32,7 +32,6 @@ mod repack;
 pub mod salvage;
 #[cfg(feature = "pytorch")]
 pub mod scan;
-#[cfg(feature = "quic")]
 pub mod serve;
 pub mod sink;
 pub mod source;

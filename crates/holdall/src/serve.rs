@@ -1,23 +1,23 @@
-//! Serving files and folders, over QUIC and HTTP: `docs/serve.md`.
+//! Serving files and folders, over HTTP, and with the feature `quic` over QUIC: `docs/serve.md`.
 //!
 //! ```no_run
-//! # use holdall::serve::{Files, Identity, Server, Tokens, Bounds};
+//! # use holdall::serve::{Files, Service, http::{HttpOptions, HttpServer}};
 //! # use std::sync::Arc;
 //! # fn main() -> holdall::Result<()> {
-//! let files = Arc::new(Files::new(["models"])?);
-//! let identity = Identity::generate()?;
+//! let service = Service::new(Arc::new(Files::new(["models"])?));
 //! let listen = "127.0.0.1:4433".parse().expect("an address");
-//! let log = Arc::new(|_: &holdall::serve::Access<'_>| {});
-//! let server =
-//!     Server::start(files, listen, &identity, Tokens::default(), Bounds::default(), log)?;
-//! println!("holdall://{}/models/…#sha256={}", server.address()?, identity.pin().unwrap_or_default());
+//! let server = HttpServer::start(service, listen, HttpOptions::default())?;
+//! println!("http://{}/models/…", server.address());
+//! server.wait();
 //! # Ok(())
 //! # }
 //! ```
+//! `Server::start(service, listen, &Identity::generate()?)` serves the same over QUIC.
 
 pub use holdall_net::protocol::FileId;
+#[cfg(feature = "quic")]
 pub use holdall_net::quic::{Address, Identity, Server};
-pub use holdall_net::{Access, Bounds, Done, Entry, Log, Served, Shelf, Tokens};
+pub use holdall_net::{Access, Bounds, Done, Entry, Log, Served, Service, Shelf, Tokens};
 /// The same files for whoever knows HTTP.
 pub use holdall_net::{http, rules};
 
@@ -35,6 +35,14 @@ use std::fs::Metadata;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+/// One file, as it is now.
+///
+/// # Errors
+/// Io.
+pub fn file(path: impl AsRef<Path>) -> Result<Arc<dyn Served>> {
+    Ok(Arc::new(OneFile::open(path.as_ref(), &Limits::default())?))
+}
 
 /// Files and folders that are served, each under its own name.
 ///

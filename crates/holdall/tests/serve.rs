@@ -1,10 +1,10 @@
 //! Files that are served over HTTP, and clients that do what they should not.
-#![cfg(feature = "quic")]
+#![cfg(feature = "http")]
 
 use holdall::OpenOptions;
 use holdall::http::{Hosts, Policy, Schemes};
 use holdall::serve::http::{HttpOptions, HttpServer};
-use holdall::serve::{Files, Tokens};
+use holdall::serve::{Bounds, Files, Service, Tokens};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -30,9 +30,12 @@ fn folder() -> Folder {
     Folder { _kept: kept, inside }
 }
 
-fn start(folder: &Folder, options: HttpOptions) -> HttpServer {
-    let files = Arc::new(Files::new([&folder.inside]).unwrap());
-    HttpServer::start(files, "127.0.0.1:0".parse().unwrap(), options, Arc::new(|_| {})).unwrap()
+fn service(folder: &Folder) -> Service {
+    Service::new(Arc::new(Files::new([&folder.inside]).unwrap()))
+}
+
+fn start(service: Service, options: HttpOptions) -> HttpServer {
+    HttpServer::start(service, "127.0.0.1:0".parse().unwrap(), options).unwrap()
 }
 
 /// Status, head and body of the answer to what is sent.
@@ -60,7 +63,7 @@ fn get(to: SocketAddr, path: &str, headers: &str) -> (u16, String, Vec<u8>) {
 #[test]
 fn ranges_validators_and_lists_are_as_http_has_them() {
     let folder = folder();
-    let server = start(&folder, HttpOptions::default());
+    let server = start(service(&folder), HttpOptions::default());
     let at = server.address();
     let (status, head, body) = get(at, "/models/digits", "");
     assert_eq!((status, &body[..]), (200, &b"0123456789"[..]));
@@ -108,7 +111,7 @@ fn ranges_validators_and_lists_are_as_http_has_them() {
 #[test]
 fn holdall_opens_what_holdall_serves() {
     let folder = folder();
-    let server = start(&folder, HttpOptions::default());
+    let server = start(service(&folder), HttpOptions::default());
     let policy = Policy::new().with_hosts(Hosts::Any).with_schemes(Schemes::HttpToo);
     let url = format!("http://{}/models/a%20b/model.zt", server.address());
     let file = OpenOptions::new().with_policy(policy).open(url).unwrap();
@@ -121,7 +124,7 @@ fn nothing_else_is_read_and_nobody_else_reads() {
     let folder = folder();
     let mut options = HttpOptions::default();
     options.cors = Some("https://app.example".into());
-    let server = start(&folder, options);
+    let server = start(service(&folder), options);
     let at = server.address();
     for path in [
         "/secret",
@@ -150,9 +153,8 @@ fn nothing_else_is_read_and_nobody_else_reads() {
     // A page whose name leads to this machine.
     assert_eq!(says(at, "GET /models/digits HTTP/1.1\r\nHost: evil.example\r\n\r\n").0, 421);
 
-    let mut options = HttpOptions::default();
-    options.tokens = Tokens::new(vec!["right".into()]).unwrap();
-    let server = start(&folder, options);
+    let tokens = Tokens::new(vec!["right".into()]).unwrap();
+    let server = start(service(&folder).with_tokens(tokens), HttpOptions::default());
     let at = server.address();
     for (header, status) in [
         ("", 401),
@@ -173,10 +175,10 @@ fn nothing_else_is_read_and_nobody_else_reads() {
 #[test]
 fn clients_of_http_that_misbehave_end() {
     let folder = folder();
-    let mut options = HttpOptions::default();
-    options.bounds.patience = Duration::from_millis(400);
-    options.bounds.clients = 8;
-    let server = start(&folder, options);
+    let mut bounds = Bounds::default();
+    bounds.patience = Duration::from_millis(400);
+    bounds.clients = 8;
+    let server = start(service(&folder).with_bounds(bounds), HttpOptions::default());
     let at = server.address();
     for bad in [
         "\r\n\r\n",

@@ -1,16 +1,20 @@
 //! `holdall view`.
 
-mod server;
+mod site;
 
 use crate::exit::{ARGUMENTS, Failure, NO_PAGE, Status};
 use crate::output::as_json;
 use crate::session::Session;
 use clap::Args;
 use holdall::fields;
-use server::Server;
+use holdall::serve::Service;
+use holdall::serve::http::{HttpOptions, HttpServer};
+use site::Site;
 use std::io::Write as _;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 /// Show a file in the browser: tensors, statistics, heat maps, records
 #[derive(Debug, Args)]
@@ -50,8 +54,12 @@ pub(crate) fn run(session: &Session, args: &ViewArgs) -> Result<Status, Failure>
         }
     }
     let page = page(args.page.as_deref())?;
-    let server = Server::new(&page, &args.files, args.port).map_err(failed)?;
-    let address = server.address();
+    let site = Arc::new(Site::new(&page, &args.files)?);
+    let mut options = HttpOptions::default();
+    options.headers = site::HEADERS.to_vec();
+    let listen = (Ipv4Addr::LOCALHOST, args.port).into();
+    let server = HttpServer::start(Service::new(Arc::clone(&site) as _), listen, options)?;
+    let address = site.address(server.address());
     match session.json() {
         true => writeln!(session.out(), "{}", as_json(&fields!(address: &address)))?,
         false => writeln!(session.out(), "{address}")?,
@@ -61,12 +69,8 @@ pub(crate) fn run(session: &Session, args: &ViewArgs) -> Result<Status, Failure>
         session.note("Ctrl-C ends it.");
         open(&address);
     }
-    server.serve().map_err(failed)?;
+    server.wait();
     Ok(Status::Fine)
-}
-
-fn failed(e: std::io::Error) -> Failure {
-    holdall::error::io(e, "the page cannot be served").into()
 }
 
 /// The folder that has the viewer: the one that was named, or the one that lies beside the command.
@@ -89,7 +93,7 @@ fn page(named: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 fn is_page(folder: &Path) -> bool {
-    server::PAGE.iter().all(|(name, _)| folder.join(name).is_file())
+    site::PAGE.iter().all(|(name, _)| folder.join(name).is_file())
 }
 
 /// Opens the browser. Where there is none, the address was printed.

@@ -1,8 +1,10 @@
 //! What is answered, but for the bytes of files.
 
 use super::request::{Part, Request, part};
+use super::server::HttpOptions;
 use crate::rules::{FAILED, NO_FILE, TOKEN};
-use crate::shelf::{Entry, Served, Shelf, Tokens};
+use crate::service::Service;
+use crate::shelf::{Entry, Served};
 use holdall_json::write_string;
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -26,10 +28,8 @@ pub(super) enum Body {
 
 /// How a server answers.
 pub(super) struct Ways<'a> {
-    pub(super) shelf: &'a dyn Shelf,
-    pub(super) tokens: &'a Tokens,
-    /// What pages may read the answers: `*`, or an origin.
-    pub(super) cors: Option<&'a str>,
+    pub(super) service: &'a Service,
+    pub(super) options: &'a HttpOptions,
     /// Whether only this machine reaches the server.
     pub(super) is_loopback: bool,
 }
@@ -41,7 +41,10 @@ impl Ways<'_> {
             Some(request) => self.of(request),
             None => Answer::text(400, "the request is not understood here\n"),
         };
-        if let Some(origin) = self.cors {
+        for (name, value) in &self.options.headers {
+            answer.add(name, value);
+        }
+        if let Some(origin) = &self.options.cors {
             answer.add("Access-Control-Allow-Origin", origin);
             answer.add("Access-Control-Expose-Headers", "ETag, Content-Range, Accept-Ranges");
             if origin != "*" {
@@ -61,7 +64,7 @@ impl Ways<'_> {
             "OPTIONS" => {
                 let mut answer = Answer::text(204, "");
                 answer.add("Allow", METHODS);
-                if self.cors.is_some() {
+                if self.options.cors.is_some() {
                     answer.add("Access-Control-Allow-Methods", METHODS);
                     let headers = "Authorization, If-Match, If-None-Match, If-Range, Range";
                     answer.add("Access-Control-Allow-Headers", headers);
@@ -75,7 +78,7 @@ impl Ways<'_> {
                 return answer;
             }
         }
-        if !request.tokens().iter().any(|token| self.tokens.admit(token)) {
+        if !request.tokens().iter().any(|token| self.service.tokens.admit(token)) {
             let mut answer = Answer::text(401, "a token is asked for\n");
             answer.add("WWW-Authenticate", "Bearer");
             answer.refused = Some(TOKEN.code);
@@ -89,8 +92,10 @@ impl Ways<'_> {
     }
 
     fn list(&self, prefix: &str) -> Answer {
-        let Ok(all) = self.shelf.list() else {
-            return Answer::text(500, "the files cannot be listed\n");
+        let all = match self.service.shelf.list() {
+            Ok(all) => all,
+            Err(e) if e.code() == NO_FILE.code => return none(),
+            Err(_) => return Answer::text(500, "the files cannot be listed\n"),
         };
         let is_in = |entry: &&Entry| entry.name.starts_with(prefix);
         let mut text = "{\"files\":[".to_owned();
@@ -113,7 +118,7 @@ impl Ways<'_> {
     }
 
     fn file(&self, request: &Request<'_>, name: &str) -> Answer {
-        let file = match self.shelf.open(name) {
+        let file = match self.service.shelf.open(name) {
             Ok(file) => file,
             Err(e) if e.code() == NO_FILE.code => return none(),
             Err(_) => {
@@ -150,9 +155,10 @@ impl Ways<'_> {
             206 => Some(format!("bytes {}-{}/{len}", range.start, range.end.saturating_sub(1))),
             _ => None,
         };
+        let kind = file.kind();
         let body = Body::File(file, range);
         let mut answer = with(Answer { status, headers: Vec::new(), body, refused: None });
-        answer.add("Content-Type", "application/octet-stream");
+        answer.add("Content-Type", kind);
         if let Some(said) = said {
             answer.add("Content-Range", &said);
         }

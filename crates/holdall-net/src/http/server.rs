@@ -2,8 +2,10 @@
 
 use super::answer::{Answer, Body, Ways};
 use super::request::{HEAD_MAX, Request};
+use crate::meter::By;
 use crate::rules::LISTEN;
-use crate::shelf::{Access, Bounds, Done, Log, Shelf, Tokens};
+use crate::service::{Service, Visit};
+use crate::shelf::Done;
 use holdall_core::{Error, Result};
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -17,12 +19,10 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// Who may ask.
-    pub tokens: Tokens,
-    /// How much clients may have.
-    pub bounds: Bounds,
     /// Which pages in browsers may read what is served: those of this origin, or of all (`*`); none without.
     pub cors: Option<String>,
+    /// Headers that every answer has besides its own: names and values.
+    pub headers: Vec<(&'static str, &'static str)>,
 }
 
 /// Serves files over HTTP/1.1, on threads of its own, until it is stopped or dropped.
@@ -33,43 +33,32 @@ pub struct HttpServer {
 }
 
 struct Shared {
-    shelf: Arc<dyn Shelf>,
+    service: Service,
     options: HttpOptions,
     is_loopback: bool,
-    log: Log,
     is_ending: AtomicBool,
-    clients: AtomicUsize,
     /// Requests that are answered now.
     answering: AtomicUsize,
 }
 
-/// Bytes that are read at a time for an answer.
-const PIECE: u64 = 256 << 10;
 /// How often who waits for a client looks whether the server ends.
 const LOOK: Duration = Duration::from_millis(200);
 
 impl HttpServer {
-    /// Serves what is on `shelf` at `listen`.
+    /// Serves at `listen`.
     ///
     /// # Errors
     /// `net/listen`.
-    pub fn start(
-        shelf: Arc<dyn Shelf>,
-        listen: SocketAddr,
-        options: HttpOptions,
-        log: Log,
-    ) -> Result<HttpServer> {
+    pub fn start(service: Service, listen: SocketAddr, options: HttpOptions) -> Result<HttpServer> {
         let failed =
             |e: io::Error| LISTEN.broken(format!("nobody can listen at {listen} (TCP)")).because(e);
         let listener = TcpListener::bind(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let shared = Arc::new(Shared {
-            shelf,
+            service,
             options,
             is_loopback: address.ip().is_loopback(),
-            log,
             is_ending: AtomicBool::new(false),
-            clients: AtomicUsize::new(0),
             answering: AtomicUsize::new(0),
         });
         let own = Arc::clone(&shared);
@@ -89,6 +78,13 @@ impl HttpServer {
         let until = Instant::now() + patience;
         while self.shared.answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Serves until the process ends.
+    pub fn wait(mut self) {
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
         }
     }
 
@@ -126,25 +122,18 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             continue;
         };
         let own = Arc::clone(shared);
-        let is_one_too_many =
-            shared.clients.fetch_add(1, Ordering::AcqRel) >= shared.options.bounds.clients;
-        let serve = move || {
-            if let Ok(peer) = stream.peer_addr() {
-                // A client that goes away is no reason to complain.
-                let _ = match is_one_too_many {
-                    true => refuse(&stream),
-                    false => own.converse(&stream, peer),
-                };
-            }
-            let _ = stream.shutdown(Shutdown::Both);
-            own.clients.fetch_sub(1, Ordering::AcqRel);
+        let Ok(peer) = stream.peer_addr() else { continue };
+        let Some(visit) = shared.service.enter(By::Http, peer) else {
+            let _ = refuse(&stream);
+            continue;
         };
-        let thread = std::thread::Builder::new().name("holdall-http".to_owned());
-        if is_one_too_many {
-            serve();
-        } else if thread.spawn(serve).is_err() {
-            shared.clients.fetch_sub(1, Ordering::AcqRel);
-        }
+        let serve = move || {
+            // A client that goes away is no reason to complain.
+            let _ = own.converse(&stream, &visit).and_then(|()| part_with(&stream));
+            let _ = stream.shutdown(Shutdown::Both);
+        };
+        // Where there are no more threads, the client is gone with what would have served it.
+        let _ = std::thread::Builder::new().name("holdall-http".to_owned()).spawn(serve);
     }
 }
 
@@ -159,21 +148,35 @@ fn refuse(mut stream: &TcpStream) -> io::Result<()> {
     }
 }
 
+/// Ends a connection on which all is said. Who still sends gets the answer nevertheless: closing with bytes unread would
+/// take it back.
+fn part_with(mut stream: &TcpStream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    let (mut part, mut left) = ([0; 4096], 4 * HEAD_MAX);
+    while left > 0 {
+        match stream.read(&mut part)? {
+            0 => break,
+            n => left = left.saturating_sub(n),
+        }
+    }
+    Ok(())
+}
+
 impl Shared {
     fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Acquire)
     }
 
     /// Answers one request after the other.
-    fn converse(&self, stream: &TcpStream, peer: SocketAddr) -> io::Result<()> {
-        let patience = self.options.bounds.patience;
+    fn converse(&self, stream: &TcpStream, visit: &Visit) -> io::Result<()> {
+        let patience = self.service.bounds.patience;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(LOOK))?;
         stream.set_write_timeout(Some(patience))?;
         let mut held = Vec::new();
         while let Some(len) = self.head(stream, &mut held)? {
             self.answering.fetch_add(1, Ordering::AcqRel);
-            let done = self.reply(stream, peer, held.get(..len).unwrap_or_default());
+            let done = self.reply(stream, visit, held.get(..len).unwrap_or_default());
             self.answering.fetch_sub(1, Ordering::AcqRel);
             if !done? {
                 break;
@@ -186,7 +189,7 @@ impl Shared {
     /// The length of the next head, once it is in `held`; nothing, where none comes. One that is too long is as long as may
     /// be, and none.
     fn head(&self, mut stream: &TcpStream, held: &mut Vec<u8>) -> io::Result<Option<usize>> {
-        let until = Instant::now() + self.options.bounds.patience;
+        let until = Instant::now() + self.service.bounds.patience;
         let mut part = [0; 4096];
         loop {
             let end = held.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4);
@@ -206,19 +209,16 @@ impl Shared {
     }
 
     /// Answers one request; whether another may follow.
-    fn reply(&self, stream: &TcpStream, client: SocketAddr, head: &[u8]) -> io::Result<bool> {
+    fn reply(&self, stream: &TcpStream, visit: &Visit, head: &[u8]) -> io::Result<bool> {
         let request = if head.len() > HEAD_MAX { None } else { Request::parse(head) };
-        let ways = Ways {
-            shelf: &*self.shelf,
-            tokens: &self.options.tokens,
-            cors: self.options.cors.as_deref(),
-            is_loopback: self.is_loopback,
-        };
+        let ways =
+            Ways { service: &self.service, options: &self.options, is_loopback: self.is_loopback };
+        let _answers = visit.answers();
         let answer = ways.answer(request.as_ref());
         let goes_on = request.as_ref().is_some_and(|r| r.goes_on) && !self.is_ending();
         let is_head = request.as_ref().is_some_and(|r| r.method == "HEAD");
         let mut sent = 0;
-        let done = self.send(stream, &answer, goes_on, is_head, &mut sent);
+        let done = send(stream, visit, &answer, goes_on, is_head, &mut sent);
         let name = request.as_ref().and_then(Request::name).unwrap_or_default();
         let how = match (&done, answer.refused) {
             (Err(Unsent::File(e)), _) => Done::Refused(e.code()),
@@ -226,7 +226,7 @@ impl Shared {
             (Ok(()), Some(code)) => Done::Refused(code),
             (Ok(()), None) => Done::Whole,
         };
-        (self.log)(&Access { client, by: "http", name: &name, sent, done: how });
+        visit.tell(&name, sent, how);
         match done {
             Ok(()) => Ok(goes_on),
             Err(Unsent::Client(e)) => Err(e),
@@ -234,35 +234,39 @@ impl Shared {
             Err(Unsent::File(_)) => Ok(false),
         }
     }
+}
 
-    fn send(
-        &self,
-        mut stream: &TcpStream,
-        answer: &Answer,
-        goes_on: bool,
-        is_head: bool,
-        sent: &mut u64,
-    ) -> Result<(), Unsent> {
-        stream.write_all(answer.head(goes_on).as_bytes())?;
-        match &answer.body {
-            _ if is_head => {}
-            Body::Text(text) => {
-                stream.write_all(text.as_bytes())?;
-                *sent += text.len() as u64;
-            }
-            Body::File(file, range) => {
-                let mut start = range.start;
-                while start < range.end {
-                    let end = range.end.min(start + PIECE);
-                    let bytes = file.read(start..end).map_err(Unsent::File)?;
-                    stream.write_all(&bytes)?;
-                    *sent += end - start;
-                    start = end;
-                }
+/// Sends an answer; `sent` counts bytes of its body.
+fn send(
+    mut stream: &TcpStream,
+    visit: &Visit,
+    answer: &Answer,
+    goes_on: bool,
+    is_head: bool,
+    sent: &mut u64,
+) -> Result<(), Unsent> {
+    stream.write_all(answer.head(goes_on).as_bytes())?;
+    match &answer.body {
+        _ if is_head => {}
+        Body::Text(text) => {
+            stream.write_all(text.as_bytes())?;
+            *sent += text.len() as u64;
+            visit.sent(*sent);
+        }
+        Body::File(file, range) => {
+            let mut start = range.start;
+            while start < range.end {
+                let end = range.end.min(start + visit.piece());
+                std::thread::sleep(visit.delay(end - start));
+                let bytes = file.read(start..end).map_err(Unsent::File)?;
+                stream.write_all(&bytes)?;
+                *sent += end - start;
+                visit.sent(end - start);
+                start = end;
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Why an answer was not sent whole.

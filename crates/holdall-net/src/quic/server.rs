@@ -2,11 +2,13 @@
 
 use super::wait::{runtime, wait};
 use super::{Identity, number};
+use crate::meter::By;
 use crate::protocol::{
     Answering, Order, PROTOCOL, Refusal, Request, Requesting, Server as Session, Why,
 };
 use crate::rules::{FAILED, IDENTITY, LISTEN};
-use crate::shelf::{Access, Bounds, Done, Log, Served, Shelf, Tokens};
+use crate::service::{PIECE, Service, Visit};
+use crate::shelf::{Bounds, Done, Served};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
 use quinn::crypto::rustls::QuicServerConfig;
@@ -24,8 +26,6 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// Bytes that are read at a time for an answer.
-const PIECE: u64 = 256 << 10;
 /// Bytes of requests that may be on their way from a client.
 const WINDOW: u32 = 256 << 10;
 /// Requests that a client may have sent, for each that is answered.
@@ -39,10 +39,7 @@ pub struct Server {
 }
 
 struct Shared {
-    shelf: Arc<dyn Shelf>,
-    tokens: Tokens,
-    bounds: Bounds,
-    log: Log,
+    service: Service,
     is_ending: AtomicBool,
     /// Requests that are answered now.
     answering: AtomicUsize,
@@ -51,6 +48,7 @@ struct Shared {
 /// A client that is connected.
 struct Peer {
     shared: Arc<Shared>,
+    visit: Visit,
     connection: Connection,
     session: Mutex<Session>,
     files: Mutex<HashMap<u32, Open>>,
@@ -66,19 +64,12 @@ struct Open {
 }
 
 impl Server {
-    /// Serves what is on `shelf` at `listen`.
+    /// Serves at `listen`.
     ///
     /// # Errors
     /// `net/listen`, `net/identity`.
-    pub fn start(
-        shelf: Arc<dyn Shelf>,
-        listen: SocketAddr,
-        identity: &Identity,
-        tokens: Tokens,
-        bounds: Bounds,
-        log: Log,
-    ) -> Result<Server> {
-        let config = config(identity, &bounds)?;
+    pub fn start(service: Service, listen: SocketAddr, identity: &Identity) -> Result<Server> {
+        let config = config(identity, &service.bounds)?;
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
         let runtime = runtime(threads)?;
         let endpoint = {
@@ -88,7 +79,7 @@ impl Server {
             })?
         };
         let (is_ending, answering) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { shelf, tokens, bounds, log, is_ending, answering });
+        let shared = Arc::new(Shared { service, is_ending, answering });
         runtime.spawn(accept(endpoint.clone(), Arc::clone(&shared)));
         Ok(Server { runtime: Some(runtime), endpoint, shared })
     }
@@ -174,9 +165,10 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
     while let Some(incoming) = endpoint.accept().await {
         let clients = endpoint.open_connections();
         // Who claims to be somebody else does not take the place of others.
-        if clients > shared.bounds.clients / 2 && incoming.may_retry() {
+        if clients > shared.service.bounds.clients / 2 && incoming.may_retry() {
             let _ = incoming.retry();
-        } else if clients >= shared.bounds.clients {
+        } else if clients >= shared.service.bounds.clients {
+            shared.service.turn_away(By::Quic);
             incoming.refuse();
         } else {
             tokio::spawn(client(incoming, Arc::clone(&shared)));
@@ -185,15 +177,21 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
 }
 
 async fn client(incoming: Incoming, shared: Arc<Shared>) {
-    let patience = shared.bounds.patience;
+    let patience = shared.service.bounds.patience;
     let Ok(connecting) = incoming.accept() else { return };
     let Ok(Ok(connection)) = timeout(patience, connecting).await else { return };
+    let Some(visit) = shared.service.enter(By::Quic, connection.remote_address()) else {
+        return connection
+            .close(number(Why::Busy), b"there are as many clients as this server takes");
+    };
+    connection.set_send_window(visit.share());
     let peer = Arc::new(Peer {
+        visit,
         connection: connection.clone(),
-        session: Mutex::new(Session::new(shared.tokens.clone(), &shared.bounds)),
+        session: Mutex::new(Session::new(shared.service.tokens.clone(), &shared.service.bounds)),
         files: Mutex::default(),
         priorities: Mutex::default(),
-        turns: Semaphore::new(shared.bounds.requests.max(1)),
+        turns: Semaphore::new(shared.service.bounds.requests.max(1)),
         shared,
     });
     match timeout(patience, connection.accept_bi()).await {
@@ -211,7 +209,7 @@ async fn client(incoming: Incoming, shared: Arc<Shared>) {
 impl Peer {
     /// Does what is said on the control stream until it ends, or is not to be understood.
     async fn control(self: Arc<Self>, mut send: SendStream, mut receive: RecvStream) {
-        let patience = self.shared.bounds.patience;
+        let patience = self.shared.service.bounds.patience;
         let mut is_greeted = false;
         loop {
             let chunk = receive.read_chunk(64 << 10, true);
@@ -259,7 +257,7 @@ impl Peer {
     }
 
     async fn open(&self, number: u32, name: String, send: &mut SendStream) -> Option<()> {
-        let shelf = Arc::clone(&self.shared.shelf);
+        let shelf = Arc::clone(&self.shared.service.shelf);
         let (name, asked): (Arc<str>, String) = (name.as_str().into(), name);
         let opened = spawn_blocking(move || {
             let file = shelf.open(&asked)?;
@@ -288,7 +286,8 @@ impl Peer {
         for range in index {
             let mut start = range.start;
             while start < range.end {
-                let end = range.end.min(start + PIECE);
+                let end = range.end.min(start + self.visit.piece());
+                self.due(end - start).await;
                 let bytes = match read(&open.file, std::iter::once(start..end).collect()).await {
                     Ok(bytes) => bytes,
                     Err(e) => {
@@ -301,6 +300,7 @@ impl Peer {
                 };
                 for bytes in bytes {
                     sent += bytes.len() as u64;
+                    self.visit.sent(bytes.len() as u64);
                     self.send(send, bytes).await?;
                 }
                 start = end;
@@ -312,7 +312,7 @@ impl Peer {
 
     /// Sends on the control stream, to a client that takes it.
     async fn send(&self, send: &mut SendStream, bytes: Bytes) -> Option<()> {
-        match timeout(self.shared.bounds.patience, send.write_chunk(bytes)).await {
+        match timeout(self.shared.service.bounds.patience, send.write_chunk(bytes)).await {
             Ok(Ok(())) => Some(()),
             Ok(Err(_)) => None,
             Err(_) => {
@@ -337,6 +337,7 @@ impl Peer {
         lock(&self.priorities).insert(stream, Arc::clone(&priority));
         if let Ok(turn) = self.turns.acquire().await {
             self.shared.answering.fetch_add(1, Ordering::AcqRel);
+            let _answers = self.visit.answers();
             self.answer(&request, &priority, &mut send).await;
             drop(turn);
             // What was sent has not arrived: a server that ends waits for that.
@@ -351,7 +352,7 @@ impl Peer {
         let mut requesting = Requesting::default();
         loop {
             let chunk = receive.read_chunk(Requesting::MOST, true);
-            match timeout(self.shared.bounds.patience, chunk).await {
+            match timeout(self.shared.service.bounds.patience, chunk).await {
                 Ok(Ok(Some(chunk))) => requesting.push(&chunk.bytes)?,
                 Ok(Ok(None)) => return requesting.finish().map(Some),
                 Ok(Err(_)) | Err(_) => return Ok(None),
@@ -398,7 +399,8 @@ impl Peer {
             return (sent, Done::Left);
         }
         loop {
-            let ranges = answering.next(PIECE);
+            self.connection.set_send_window(self.visit.share());
+            let ranges = answering.next(self.visit.piece());
             if ranges.is_empty() {
                 let _ = send.finish();
                 return (sent, Done::Whole);
@@ -408,6 +410,8 @@ impl Peer {
                 urgency = now;
                 let _ = send.set_priority(urgency);
             }
+            let due = crate::protocol::total(&ranges).unwrap_or_default();
+            self.due(due).await;
             let mut bytes = match read(&open.file, ranges).await {
                 Ok(bytes) => bytes,
                 Err(e) => {
@@ -421,17 +425,25 @@ impl Peer {
                 return (sent, Done::Left);
             }
             sent += len;
+            self.visit.sent(len);
+        }
+    }
+
+    /// Waits until so many bytes may be sent.
+    async fn due(&self, bytes: u64) {
+        let delay = self.visit.delay(bytes);
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
         }
     }
 
     /// What comes of sending; nothing, where the client has left, or takes nothing for too long.
     async fn taken<T, E>(&self, sending: impl Future<Output = Result<T, E>>) -> Option<T> {
-        timeout(self.shared.bounds.patience, sending).await.ok()?.ok()
+        timeout(self.shared.service.bounds.patience, sending).await.ok()?.ok()
     }
 
     fn log(&self, name: &str, sent: u64, done: Done) {
-        let client = self.connection.remote_address();
-        (self.shared.log)(&Access { client, by: "quic", name, sent, done });
+        self.visit.tell(name, sent, done);
     }
 }
 

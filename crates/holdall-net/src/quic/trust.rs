@@ -28,7 +28,7 @@ impl Trust {
     ///
     /// # Errors
     /// `net/certificate`, for an authority that is none.
-    pub(super) fn config(&self) -> Result<quinn::ClientConfig> {
+    pub fn config(&self) -> Result<quinn::ClientConfig> {
         let wrong = |e: rustls::Error| CERTIFICATE.broken("TLS cannot be set up").because(e);
         let provider = Arc::new(provider::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

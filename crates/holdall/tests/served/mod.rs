@@ -2,7 +2,7 @@
 #![allow(dead_code)] // Each test file uses its own part.
 
 use holdall::http::{Hosts, Patience, Policy};
-use holdall::serve::{Access, Bounds, Files, Identity, Log, Server, Shelf, Tokens};
+use holdall::serve::{Access, Bounds, Files, Identity, Log, Server, Service, Shelf, Tokens};
 use holdall::{File, OpenOptions, Result};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -45,9 +45,8 @@ impl Served {
         let identity = Identity::generate().unwrap();
         let seen = Seen::default();
         let any = "127.0.0.1:0".parse().unwrap();
-        let log = log(&seen);
-        let server =
-            Server::start(Arc::clone(&shelf), any, &identity, tokens, bounds, log).unwrap();
+        let service = Service::new(Arc::clone(&shelf)).with_tokens(tokens).with_bounds(bounds);
+        let server = Server::start(service.with_log(log(&seen)), any, &identity).unwrap();
         let address = server.address().unwrap();
         Served { server: Some(server), identity, seen, address, shelf }
     }
@@ -56,9 +55,8 @@ impl Served {
     pub(crate) fn restart(&mut self) {
         self.server.take();
         for _ in 0..200 {
-            let (log, shelf) = (log(&self.seen), Arc::clone(&self.shelf));
-            let (tokens, bounds) = (Tokens::default(), Bounds::default());
-            let server = Server::start(shelf, self.address, &self.identity, tokens, bounds, log);
+            let service = Service::new(Arc::clone(&self.shelf)).with_log(log(&self.seen));
+            let server = Server::start(service, self.address, &self.identity);
             // The old one's threads may hold the socket for a moment.
             match server {
                 Ok(server) => {

@@ -1,5 +1,8 @@
 //! `holdall serve`.
 
+#[cfg(feature = "quic")]
+mod quic;
+
 use crate::exit::{Failure, Status};
 use crate::output::as_json;
 use crate::output::text::printable;
@@ -7,11 +10,12 @@ use crate::session::Session;
 use clap::{Args, ValueEnum};
 use holdall::plain::Plain;
 use holdall::serve::http::{HttpOptions, HttpServer, encoded};
-use holdall::serve::rules::{IDENTITY, TOKEN};
-use holdall::serve::{Access, Bounds, Files, Identity, Log, Server, Shelf, Tokens};
+use holdall::serve::rules::TOKEN;
+use holdall::serve::{Access, Bounds, Files, Log, Service, Shelf, Tokens};
 use holdall::{Result, fields};
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,17 +43,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "WHICH", hide_possible_values = true)]
     only: Option<Only>,
 
-    /// The key that the certificate is made of, so that addresses stay the same; written where it is not there
-    #[arg(long, value_name = "FILE", conflicts_with = "certificate")]
-    identity: Option<PathBuf>,
-
-    /// A certificate from an authority, in PEM, with those that lead to it
-    #[arg(long, value_name = "FILE", requires = "key")]
-    certificate: Option<PathBuf>,
-
-    /// The key of the certificate, in PEM
-    #[arg(long, value_name = "FILE", requires = "certificate")]
-    key: Option<PathBuf>,
+    #[cfg(feature = "quic")]
+    #[command(flatten)]
+    quic: quic::QuicArgs,
 
     /// Ask clients for one of the tokens in this file, one a line
     #[arg(long, value_name = "FILE")]
@@ -62,10 +58,23 @@ pub(crate) struct ServeArgs {
     /// Clients at once, over each of the two
     #[arg(long, value_name = "N", default_value_t = 256)]
     clients: usize,
+
+    /// Bytes a second to one machine, such as 10MB [default: as many as go]
+    #[arg(long, value_name = "BYTES", value_parser = rate, hide_default_value = true)]
+    rate: Option<NonZeroU64>,
+
+    /// Bytes a second to all together [default: as many as go]
+    #[arg(long, value_name = "BYTES", value_parser = rate, hide_default_value = true)]
+    rate_of_all: Option<NonZeroU64>,
+
+    /// Tell numbers of clients, requests and bytes at http://ADDRESS/metrics, as Prometheus reads them, to whoever asks
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Only {
+    #[cfg(feature = "quic")]
     Quic,
     Http,
 }
@@ -85,36 +94,59 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     };
     let mut bounds = Bounds::default();
     bounds.clients = args.clients;
-    let log = log(session);
+    (bounds.rate, bounds.rate_of_all) = (args.rate, args.rate_of_all);
     if !args.listen.ip().is_loopback() && tokens.is_open() {
         session.warn("without `--token-file` whoever reaches the address can read what is served");
     }
     // Before anything is announced.
     let ended = ended();
 
+    let service = Service::new(Arc::clone(&files)).with_tokens(tokens).with_bounds(bounds);
+    let service = service.with_log(log(session));
+    let metrics = match args.metrics {
+        Some(at) => {
+            let numbers = Service::new(service.metrics());
+            Some(HttpServer::start(numbers, at, HttpOptions::default())?)
+        }
+        None => None,
+    };
     let mut listen = args.listen;
     let mut http = None;
-    if args.only != Some(Only::Quic) {
+    if args.only.is_none_or(|only| only == Only::Http) {
         let mut options = HttpOptions::default();
-        (options.tokens, options.bounds) = (tokens.clone(), bounds);
         options.cors.clone_from(&args.cors);
-        let server = HttpServer::start(Arc::clone(&files), listen, options, Arc::clone(&log))?;
+        let server = HttpServer::start(service.clone(), listen, options)?;
         listen = server.address();
         http = Some(server);
     }
-    let mut quic = None;
-    if args.only != Some(Only::Http) {
-        let identity = identity(args)?;
-        let server = Server::start(Arc::clone(&files), listen, &identity, tokens, bounds, log)?;
-        listen = server.address()?;
-        quic = Some((server, identity.pin()));
-    }
-    announce(session, &*files, listen, quic.as_ref().map(|(_, pin)| pin.clone()), http.is_some())?;
+    #[cfg(feature = "quic")]
+    let quic = match args.only {
+        Some(Only::Http) => None,
+        _ => Some(quic::start(service, listen, &args.quic)?),
+    };
+    #[cfg(feature = "quic")]
+    let pin = match &quic {
+        Some((server, pin)) => {
+            listen = server.address()?;
+            Some(pin.clone())
+        }
+        None => None,
+    };
+    #[cfg(not(feature = "quic"))]
+    let pin = None;
+    let at = Listening {
+        at: listen,
+        quic: pin,
+        http: http.is_some(),
+        metrics: metrics.as_ref().map(HttpServer::address),
+    };
+    announce(session, &*files, &at)?;
 
     while !ended.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(50));
     }
     session.note("ending");
+    #[cfg(feature = "quic")]
     if let Some((server, _)) = quic {
         server.stop(GRACE);
     }
@@ -124,15 +156,19 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     Ok(Status::Fine)
 }
 
-/// Tells where the files are.
-fn announce(
-    session: &Session,
-    files: &dyn Shelf,
+/// Where a server can be asked.
+struct Listening {
     at: SocketAddr,
+    /// Over QUIC, with the SHA-256 of the certificate that it has made itself.
     quic: Option<Option<String>>,
     http: bool,
-) -> Result<(), Failure> {
+    metrics: Option<SocketAddr>,
+}
+
+/// Tells where the files are.
+fn announce(session: &Session, files: &dyn Shelf, listening: &Listening) -> Result<(), Failure> {
     let all = files.list()?;
+    let Listening { at, quic, http, metrics } = listening;
     let pin = quic.clone().flatten();
     let fragment = pin.as_ref().map_or(String::new(), |pin| format!("#sha256={pin}"));
     let at_name = |name: &str| format!("holdall://{at}/{}{fragment}", encoded(name));
@@ -141,8 +177,9 @@ fn announce(
         let told = fields! {
             address: at.to_string(),
             quic: quic.is_some(),
-            http: http,
+            http: *http,
             sha256: pin,
+            metrics: metrics.map(|at| at.to_string()),
             files: Plain::list(names),
         };
         writeln!(session.out(), "{}", as_json(&told))?;
@@ -158,8 +195,11 @@ fn announce(
                 writeln!(out, "… and {more} more")?;
             }
         }
-        if http {
+        if *http {
             writeln!(out, "http://{at}/")?;
+        }
+        if let Some(at) = metrics {
+            writeln!(out, "http://{at}/metrics")?;
         }
     }
     session.finish()
@@ -167,6 +207,12 @@ fn announce(
 
 /// Addresses that are printed.
 const SHOWN: usize = 20;
+
+/// Bytes of a second.
+fn rate(text: &str) -> Result<NonZeroU64, String> {
+    let rate = crate::args::size(text.strip_suffix("/s").unwrap_or(text))?;
+    NonZeroU64::new(rate).ok_or_else(|| "no bytes a second are none; write at least 1".to_owned())
+}
 
 /// A line on standard error for each request: who, how, what, bytes sent, how it ended.
 fn log(session: &Session) -> Log {
@@ -180,37 +226,6 @@ fn log(session: &Session) -> Log {
         // There is no one to tell.
         let _ = writeln!(std::io::stderr(), "{client} {by} {} {sent} {done}", printable(name));
     })
-}
-
-fn identity(args: &ServeArgs) -> Result<Identity> {
-    if let (Some(certificate), Some(key)) = (&args.certificate, &args.key) {
-        let of = Identity::of_pem(&small(certificate)?, &small(key)?);
-        return of.map_err(|e| e.in_source(certificate.display()));
-    }
-    let Some(path) = &args.identity else { return Identity::generate() };
-    if path.exists() {
-        return Identity::of_key(&small(path)?).map_err(|e| e.in_source(path.display()));
-    }
-    let identity = Identity::generate()?;
-    let written = write_secret(path, identity.key());
-    written.map_err(|e| {
-        IDENTITY.broken("the key cannot be written").because(e).in_source(path.display())
-    })?;
-    Ok(identity)
-}
-
-/// Writes a new file that its owner alone may read.
-fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut options = std::fs::File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 fn tokens(path: &Path) -> Result<Tokens> {

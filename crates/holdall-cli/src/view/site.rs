@@ -1,0 +1,115 @@
+//! What `view` serves: the page, and the files that were named, by ranges.
+//!
+//! Everything is below a token that nobody can guess, and the server is asked under an address of this computer alone: a page
+//! of another site, or another name that leads here, gets nothing.
+
+use holdall::serve::http::encoded;
+use holdall::serve::rules::NO_FILE;
+use holdall::serve::{Entry, FileId, Served, Shelf, Tokens, file};
+use holdall::{Bytes, Result};
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The files of the page, and what they are.
+pub(super) const PAGE: [(&str, &str); 4] = [
+    ("open.html", "text/html; charset=utf-8"),
+    ("viewer.css", "text/css; charset=utf-8"),
+    ("viewer.js", "text/javascript; charset=utf-8"),
+    ("core.js", "text/javascript; charset=utf-8"),
+];
+
+/// What browsers are told with each answer. The page may ask this server alone.
+pub(super) const HEADERS: [(&str, &str); 4] = [
+    ("Cache-Control", "no-store"),
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; style-src 'self'; img-src blob:; \
+         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Referrer-Policy", "no-referrer"),
+];
+
+/// The page and the files, as `TOKEN/open.html` and `TOKEN/0/NAME`. They are listed to nobody.
+pub(super) struct Site {
+    token: String,
+    tokens: Tokens,
+    page: PathBuf,
+    files: Vec<PathBuf>,
+}
+
+impl Site {
+    pub(super) fn new(page: &Path, files: &[PathBuf]) -> Result<Site> {
+        let token = token();
+        let tokens = Tokens::new(vec![token.clone()])?;
+        Ok(Site { token, tokens, page: page.to_owned(), files: files.to_vec() })
+    }
+
+    /// Where the page shows the files, on a server at that address.
+    pub(super) fn address(&self, at: SocketAddr) -> String {
+        let token = &self.token;
+        let mut out = format!("http://{at}/{token}/open.html#");
+        for (number, path) in self.files.iter().enumerate() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let key = if number == 0 { "url" } else { "&with" };
+            // Behind `#` it is escaped once more.
+            let name = encoded(&name).replace('%', "%25");
+            out.push_str(&format!("{key}=/{token}/{number}/{name}"));
+        }
+        out
+    }
+}
+
+impl Shelf for Site {
+    fn open(&self, name: &str) -> Result<Arc<dyn Served>> {
+        let none = || NO_FILE.broken("nothing of that name is shown");
+        let below = name.split_once('/').filter(|(token, _)| self.tokens.admit(token));
+        let (_, path) = below.ok_or_else(none)?;
+        if let Some((own, kind)) = PAGE.into_iter().find(|(own, _)| *own == path) {
+            return Ok(Arc::new(OfPage { file: file(self.page.join(own))?, kind }));
+        }
+        let number = path.split_once('/').and_then(|(number, _)| number.parse::<usize>().ok());
+        file(number.and_then(|number| self.files.get(number)).ok_or_else(none)?)
+    }
+
+    fn list(&self) -> Result<Vec<Entry>> {
+        Err(NO_FILE.broken("what is shown is not listed"))
+    }
+}
+
+/// A file of the page.
+struct OfPage {
+    file: Arc<dyn Served>,
+    kind: &'static str,
+}
+
+impl Served for OfPage {
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn id(&self) -> FileId {
+        self.file.id()
+    }
+
+    fn index(&self) -> Vec<Range<u64>> {
+        Vec::new()
+    }
+
+    fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        self.file.read(range)
+    }
+
+    fn kind(&self) -> &'static str {
+        self.kind
+    }
+}
+
+/// 128 bits that nobody can guess: hashes under a secret that the system gave.
+fn token() -> String {
+    let secret = RandomState::new();
+    format!("{:016x}{:016x}", secret.hash_one(1), secret.hash_one(2))
+}

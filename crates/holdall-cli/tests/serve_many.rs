@@ -1,0 +1,139 @@
+//! Memory of a server with many clients, none of which takes what it has asked for.
+#![cfg(all(target_os = "linux", feature = "quic"))]
+#![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
+
+mod command;
+
+use command::command;
+use holdall_net::protocol::{Arrival, Client};
+use holdall_net::quic::{Address, Trust};
+use quinn::{Connection, Endpoint, RecvStream, SendStream, TransportConfig};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const CLIENTS: usize = 200;
+const REQUESTS: usize = 16;
+const LEN: u64 = 64 << 20;
+
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Serving {
+    /// The most memory that it has had, in MB.
+    fn most(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.0.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let kib: u64 = line.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+        kib * 1024 / 1_000_000
+    }
+}
+
+/// A connection on which much was asked for.
+struct Asking {
+    _connection: Connection,
+    _control: (SendStream, RecvStream),
+    _requests: Vec<(SendStream, RecvStream)>,
+}
+
+/// A client with the file open.
+async fn open(endpoint: &Endpoint, at: SocketAddr) -> (Connection, SendStream, RecvStream, u32) {
+    let connection = endpoint.connect(at, "127.0.0.1").unwrap().await.unwrap();
+    let (mut send, mut receive) = connection.open_bi().await.unwrap();
+    let (mut client, mut hello) = Client::new("");
+    let (file, open) = client.open("large.bin", None).unwrap();
+    hello.extend(open);
+    send.write_all(&hello).await.unwrap();
+    let mut told = 0;
+    while told < 2 {
+        let chunk = receive.read_chunk(1000, true).await.unwrap().unwrap();
+        told += client.control(&chunk.bytes).unwrap().len();
+    }
+    (connection, send, receive, file)
+}
+
+#[test]
+fn two_hundred_clients_that_take_nothing_cost_a_megabyte_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.bin");
+    std::fs::File::create(&path).unwrap().set_len(LEN).unwrap();
+    let mut command = command(["serve", "--quiet", "--json", "--listen", "127.0.0.1:0"]);
+    let mut child = command.arg(&path).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let serving = Serving(child);
+    let told: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let (at, pin) = (told["address"].as_str().unwrap(), told["sha256"].as_str().unwrap());
+    let alone = serving.most();
+
+    let slow: Vec<TcpStream> = (0..CLIENTS)
+        .map(|_| {
+            let mut stream = TcpStream::connect(at).unwrap();
+            write!(stream, "GET /large.bin HTTP/1.1\r\nHost: {at}\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let asking = runtime.block_on(async {
+        let address = Address::parse(&format!("holdall://{at}/x#sha256={pin}")).unwrap();
+        let mut config = Trust::Pin(address.pin.unwrap()).config().unwrap();
+        let mut transport = TransportConfig::default();
+        // As much as the server gives, if it gave.
+        transport.stream_receive_window((16u32 << 20).into()).receive_window((64u32 << 20).into());
+        // While others connect.
+        transport.keep_alive_interval(Some(Duration::from_secs(3)));
+        config.transport_config(Arc::new(transport));
+        let mut endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        endpoint.set_default_client_config(config);
+        let at: SocketAddr = at.parse().unwrap();
+        let mut connected = Vec::new();
+        for _ in 0..CLIENTS {
+            connected.push(open(&endpoint, at).await);
+        }
+        let mut all = Vec::new();
+        for (connection, send, receive, file) in connected {
+            let mut requests = Vec::new();
+            for _ in 0..REQUESTS {
+                let (mut send, receive) = connection.open_bi().await.unwrap();
+                let request = Arrival::new(vec![0..LEN]).request(file, 0).unwrap();
+                send.write_all(&request).await.unwrap();
+                send.finish().unwrap();
+                requests.push((send, receive));
+            }
+            all.push(Asking {
+                _connection: connection,
+                _control: (send, receive),
+                _requests: requests,
+            });
+        }
+        // So that the last requests are sent.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        all
+    });
+    // From here on nothing of what comes is taken, nor acknowledged. The server sends what it may.
+    let until = Instant::now() + Duration::from_secs(10);
+    let (mut most, mut since) = (serving.most(), Instant::now());
+    while since.elapsed() < Duration::from_secs(1) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+        if serving.most() > most {
+            (most, since) = (serving.most(), Instant::now());
+        }
+    }
+    let clients = asking.len();
+    println!(
+        "{clients} clients of QUIC and {} of HTTP: {alone} MB without, {most} MB with",
+        slow.len()
+    );
+    assert!(most <= 64 + clients as u64, "{most} MB for {clients} clients");
+    drop(runtime);
+    drop(asking);
+}
