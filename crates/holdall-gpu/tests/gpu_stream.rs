@@ -1,6 +1,8 @@
 //! Models that are used while they arrive.
 
 mod common;
+#[path = "../../holdall/tests/served/mod.rs"]
+mod served;
 #[path = "../../holdall/tests/server/mod.rs"]
 mod server;
 
@@ -39,6 +41,32 @@ fn tensors_come_in_the_order_that_was_asked_for_and_whole() {
         assert_eq!(stream.progress(), (LENS.len(), LENS.len()));
         assert_eq!(stream.finish().unwrap().len(), LENS.len());
     }
+}
+
+/// Over QUIC, each read of a tensor a stream; the connection is lost in the middle, and another goes on.
+#[test]
+fn a_model_that_another_holdall_serves_comes_whole_though_that_is_restarted() {
+    let Some((device, queue)) = device() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.zt");
+    write(&path, "ztensor", None, Some(Algorithm::Crc32c));
+    let mut there = served::Served::new([&path]);
+    let file = there.open("m.zt").unwrap();
+    let options = LoadOptions::new().with_order(["layer.2.*"]).unwrap();
+    let mut stream = stream_model(&device, &queue, &file, &options).unwrap();
+    let mut count = 0;
+    while let Some(tensor) = stream.next() {
+        let tensor = tensor.unwrap();
+        let i: usize = tensor.name().rsplit_once(".t").unwrap().1.parse().unwrap();
+        let bytes = tensor.read(&device, &queue, &Role::Data).unwrap();
+        assert!(bytes == noise(LENS[i], i as u64 + 1), "{} differs", tensor.name());
+        count += 1;
+        if count == 3 {
+            there.restart();
+        }
+    }
+    assert_eq!(count, LENS.len());
+    assert_eq!(stream.finish().unwrap().len(), LENS.len());
 }
 
 #[test]
