@@ -46,6 +46,10 @@ impl<'a> Copier<'a> {
         };
         // No format that is written has components by Deflate.
         let deflate = matches!(c.encoding, Encoding::Deflate | Encoding::DeflateNpy);
+        if zstd && keep == Keep::Encoding && !writer.takes_frames() {
+            writer.compressed();
+            return self.decoded(writer, tensor, c);
+        }
         if c.byte_order == ByteOrder::Big || deflate || (zstd && keep == Keep::Nothing) {
             return self.decoded(writer, tensor, c);
         }

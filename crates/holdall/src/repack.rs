@@ -1,5 +1,5 @@
 //! Sparse tensors between zTensor 0.1's one-component forms and the forms with a component for values
-//! and one for each kind of index, which are 64 bits wide.
+//! and one for each kind of index, which are 64 bits wide, or 32 where the target has such too.
 
 use bytes::Bytes;
 use holdall_core::layout::dense::Dense;
@@ -26,6 +26,8 @@ pub(crate) fn attributes_of_elements(tensor: &Tensor) -> Attributes {
 pub(crate) struct SparseForms {
     /// zTensor 0.1's one-component forms and no other.
     packed: bool,
+    /// Indices of 32 bits as well as of 64.
+    narrow: bool,
 }
 
 impl SparseForms {
@@ -33,7 +35,7 @@ impl SparseForms {
     pub(crate) fn of(encoder: &dyn Encode) -> SparseForms {
         let probe = |layout, roles: &[(Role, DType)]| {
             let components =
-                roles.iter().map(|(r, d)| ComponentSpec::new(r.clone(), *d, 8)).collect();
+                roles.iter().map(|(r, d)| ComponentSpec::new(r.clone(), *d, d.width())).collect();
             let attributes = Attributes::new();
             let spec = TensorSpec {
                 name: "probe".into(),
@@ -44,10 +46,10 @@ impl SparseForms {
             };
             encoder.check_tensor(&spec).is_ok()
         };
-        let u64 = DType::U64;
-        let csr = [(Role::Values, u64), (Role::Indices, u64), (Role::Indptr, u64)];
-        let split = probe(Layout::SparseCsr, &csr);
-        SparseForms { packed: !split && probe(Layout::PackedCsr, &[(Role::Data, u64)]) }
+        let csr = |of| [(Role::Values, of), (Role::Indices, of), (Role::Indptr, of)];
+        let split = probe(Layout::SparseCsr, &csr(DType::U64));
+        let packed = !split && probe(Layout::PackedCsr, &[(Role::Data, DType::U64)]);
+        SparseForms { packed, narrow: probe(Layout::SparseCsr, &csr(DType::U32)) }
     }
 
     /// The tensor as the target has it: in the other form, or with wider indices, where it must be.
@@ -56,10 +58,11 @@ impl SparseForms {
         if is_sparse(tensor) && packed != self.packed {
             return repacked(tensor, self.packed);
         }
-        let narrow = |c: &Component| {
-            matches!(c.role, Role::Indices | Role::Indptr | Role::Coords) && c.dtype != DType::U64
-        };
-        if is_sparse(tensor) && !packed && tensor.components().any(|c| narrow(&c)) {
+        let is_index =
+            |c: &Component| matches!(c.role, Role::Indices | Role::Indptr | Role::Coords);
+        let are_all = |of| tensor.components().filter(is_index).all(|c| c.dtype == of);
+        let fits = are_all(DType::U64) || (self.narrow && are_all(DType::U32));
+        if is_sparse(tensor) && !packed && !fits {
             return repacked(tensor, false);
         }
         items::as_it_is(tensor)
