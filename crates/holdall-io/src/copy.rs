@@ -48,6 +48,10 @@ impl<'a> Copier<'a> {
         let deflate = matches!(c.encoding, Encoding::Deflate | Encoding::DeflateNpy);
         // What becomes words of the target, or other bytes.
         let keep = if writer.states() { Keep::Nothing } else { keep };
+        if zstd && keep == Keep::Encoding && !writer.takes_frames() {
+            writer.compressed();
+            return self.decoded(writer, tensor, c);
+        }
         if c.byte_order == ByteOrder::Big || deflate || (zstd && keep == Keep::Nothing) {
             return self.decoded(writer, tensor, c);
         }

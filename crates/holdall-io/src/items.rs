@@ -147,6 +147,9 @@ pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> 
     let mut slots: Vec<Option<Item>> = items.drain(..).map(Some).collect();
     let mut items: Vec<Item> =
         places.drain(..).filter_map(|i| slots.get_mut(i).and_then(Option::take)).collect();
+    if encoder.orders_components() {
+        items.iter_mut().for_each(order_components);
+    }
     if sharing == Sharing::Copy || !encoder.can_share() {
         return Ok(items);
     }
@@ -179,6 +182,14 @@ pub fn arrange(mut items: Vec<Item>, encoder: &dyn Encode, sharing: Sharing) -> 
         }
     }
     Ok(items)
+}
+
+/// Puts components in the order of the names of their roles.
+fn order_components(item: &mut Item) {
+    let components = item.spec.components.drain(..);
+    let mut pairs: Vec<_> = components.zip(item.feeds.drain(..)).collect();
+    pairs.sort_by(|(a, _), (b, _)| a.role.as_str().cmp(b.role.as_str()));
+    (item.spec.components, item.feeds) = pairs.into_iter().unzip();
 }
 
 fn is_alias(a: &TensorSpec, b: &TensorSpec) -> bool {

@@ -45,7 +45,7 @@ pub struct WriteOptions {
 
 impl WriteOptions {
     /// The format of the target's extension in its newest version, raw, with CRC-32C digests where the
-    /// format has a place for them, on the disk before it has its name, and no file replaced.
+    /// format has a place for them, or XXH3 where it has one for those, on the disk before it has its name, and no file replaced.
     pub fn new() -> WriteOptions {
         WriteOptions {
             format: None,
@@ -146,7 +146,7 @@ impl WriteOptions {
 /// Which digest components get.
 #[derive(Debug, Clone, Copy)]
 enum Digesting {
-    /// CRC-32C, where the format has a place for it.
+    /// CRC-32C, where the format has a place for it, else XXH3 where it has one for that.
     Usual,
     /// What was asked for.
     Asked(Option<Algorithm>),
@@ -157,7 +157,10 @@ impl Digesting {
         let needed = encoder.needs_digest();
         match self {
             _ if needed.is_some() => needed,
-            Digesting::Usual => Some(Algorithm::Crc32c).filter(|a| encoder.can_digest(*a)),
+            Digesting::Usual => {
+                let usual = [Algorithm::Crc32c, Algorithm::Xxh3];
+                usual.into_iter().find(|algorithm| encoder.can_digest(*algorithm))
+            }
             Digesting::Asked(algorithm) => algorithm,
         }
     }
@@ -227,8 +230,9 @@ enum To {
     Sink { start: u64, hasher: Option<Hasher> },
     /// Into the file's own words, once all bytes are there.
     Words(Vec<u8>),
-    /// Into frames: the one being filled, and how long it and those after it shall be.
-    Frames { buffers: Buffers, frame_len: u64, first: bool },
+    /// Into frames: the one being filled, and how long it and those after it shall be; the digest so far where it is of
+    /// decoded bytes.
+    Frames { buffers: Buffers, frame_len: u64, first: bool, hasher: Option<Hasher> },
 }
 
 /// A frame being compressed.
@@ -236,7 +240,8 @@ struct Slot {
     tensor: Arc<TensorSpec>,
     component: usize,
     first: bool,
-    last: bool,
+    /// Of the last one, the digest of all that was decoded, where it is of that.
+    last: Option<Option<Digest>>,
 }
 
 struct Arriving {
@@ -355,11 +360,7 @@ impl<S: Sink> Writer<S> {
             }
             let to = match self.options.encoding {
                 _ if self.encoder.states(&tensor, component) => To::Words(Vec::new()),
-                Encoding::Zstd => {
-                    let (mut lens, _) = zstd::frame_lens(spec.decoded_len);
-                    let frame_len = lens.next().unwrap_or(0);
-                    To::Frames { buffers: self.buffers(frame_len), frame_len, first: true }
-                }
+                Encoding::Zstd => self.frames(spec.decoded_len),
                 _ => self.straight(&tensor, component)?,
             };
             let current = Current {
@@ -376,6 +377,14 @@ impl<S: Sink> Writer<S> {
             self.complete(current)?;
         }
         Ok(())
+    }
+
+    /// Makes ready to compress a component's bytes as they come.
+    fn frames(&mut self, decoded_len: u64) -> To {
+        let (mut lens, _) = zstd::frame_lens(decoded_len);
+        let frame_len = lens.next().unwrap_or(0);
+        let hasher = self.digest.filter(|_| self.encoder.digests_decoded()).map(Hasher::new);
+        To::Frames { buffers: self.buffers(frame_len), frame_len, first: true, hasher }
     }
 
     fn buffers(&mut self, len: u64) -> Buffers {
@@ -438,6 +447,20 @@ impl<S: Sink> Writer<S> {
     /// Whether the bytes given next are compressed.
     pub(crate) fn compresses(&self) -> bool {
         matches!(&self.current, Some(Current { to: To::Frames { .. }, .. }))
+    }
+
+    /// Whether compressed components of any writer may come as they are.
+    pub(crate) fn takes_frames(&self) -> bool {
+        !self.encoder.needs_seek_table()
+    }
+
+    /// Says that the component to be given bytes next is to be compressed, whatever the options say.
+    pub(crate) fn compressed(&mut self) {
+        let Some(mut current) = self.current.take() else { return };
+        if let To::Sink { .. } = current.to {
+            current.to = self.frames(current.left);
+        }
+        self.current = Some(current);
     }
 
     /// Says that the component to be given bytes next comes encoded already, and decodes to what was
@@ -514,17 +537,25 @@ impl<S: Sink> Writer<S> {
                 }
                 Ok(bytes.len())
             }
-            To::Frames { buffers, frame_len, first } => {
+            To::Frames { buffers, frame_len, first, hasher } => {
                 let filled = buffers.decoded.len() as u64;
                 let room = (*frame_len - filled).min(bytes.len() as u64) as usize;
                 buffers.decoded.extend_from_slice(&bytes[..room]);
+                if let Some(hasher) = hasher {
+                    hasher.update(&bytes[..room]);
+                }
                 if filled + room as u64 == *frame_len {
                     let left = current.left - room as u64;
                     let full = std::mem::take(buffers);
-                    let is_first = std::mem::take(first);
+                    let slot = Slot {
+                        tensor: Arc::clone(&current.tensor),
+                        component: current.component,
+                        first: std::mem::take(first),
+                        last: (left == 0).then(|| hasher.take().map(Hasher::finish)),
+                    };
                     *frame_len = (*frame_len).min(left);
                     let next_len = *frame_len;
-                    self.compress(full, &current.tensor, current.component, is_first, left == 0)?;
+                    self.compress(full, slot)?;
                     if left > 0 {
                         *buffers = self.buffers(next_len);
                     }
@@ -534,14 +565,7 @@ impl<S: Sink> Writer<S> {
         }
     }
 
-    fn compress(
-        &mut self,
-        buffers: Buffers,
-        tensor: &Arc<TensorSpec>,
-        component: usize,
-        first: bool,
-        last: bool,
-    ) -> Result<()> {
+    fn compress(&mut self, buffers: Buffers, slot: Slot) -> Result<()> {
         if self.compressor.is_none() {
             self.compressor = Some(Compressor::new(self.options.level, &self.options.work)?);
         }
@@ -554,7 +578,7 @@ impl<S: Sink> Writer<S> {
                 _ => self.take_frame()?,
             }
         }
-        self.slots.push_back(Slot { tensor: Arc::clone(tensor), component, first, last });
+        self.slots.push_back(slot);
         Ok(())
     }
 
@@ -573,25 +597,26 @@ impl<S: Sink> Writer<S> {
         let buffers = result.map_err(|e| e.in_tensor(slot.tensor.name.as_str()))?;
         if slot.first {
             let start = self.place(&slot.tensor, slot.component)?;
-            let hasher = self.digest.map(Hasher::new);
+            let of_stored = self.digest.filter(|_| !self.encoder.digests_decoded());
+            let hasher = of_stored.map(Hasher::new);
             self.arriving = Some(Arriving { start, frames: Vec::new(), hasher });
         }
         let Some(mut arriving) = self.arriving.take() else { return Ok(()) };
         arriving.frames.push((buffers.frame.len() as u64, buffers.decoded.len() as u64));
         arriving.append(&mut self.sink, &buffers.frame)?;
         self.spare.push(buffers);
-        if !slot.last {
+        let Some(of_decoded) = slot.last else {
             self.arriving = Some(arriving);
             return Ok(());
-        }
-        if arriving.frames.len() > 1 {
+        };
+        if arriving.frames.len() > 1 || self.encoder.needs_seek_table() {
             let table = zstd::seek_table(&arriving.frames)?;
             arriving.append(&mut self.sink, &table)?;
         }
         let stored = Stored {
             range: arriving.start..self.sink.len(),
             encoding: Encoding::Zstd,
-            digest: arriving.hasher.map(Hasher::finish),
+            digest: of_decoded.or_else(|| arriving.hasher.map(Hasher::finish)),
         };
         self.placed(&slot.tensor, slot.component, stored)
     }
@@ -614,8 +639,9 @@ impl<S: Sink> Writer<S> {
                 self.encoder.state(&tensor, component, &bytes)
             }
             // An empty component is one frame of nothing; others went out when they were full.
-            To::Frames { buffers, first: true, .. } => {
-                self.compress(buffers, &tensor, component, true, true)
+            To::Frames { buffers, first: true, hasher, .. } => {
+                let last = Some(hasher.map(Hasher::finish));
+                self.compress(buffers, Slot { tensor, component, first: true, last })
             }
             To::Frames { .. } => Ok(()),
         }

@@ -153,9 +153,15 @@ impl Writing<'_> {
             None => {}
             Some("none") => options = options.with_digest(None),
             Some("crc32c") => options = options.with_digest(Some(Algorithm::Crc32c)),
+            Some("xxh3") => options = options.with_digest(Some(Algorithm::Xxh3)),
             Some("sha256") => options = options.with_digest(Some(Algorithm::Sha256)),
             Some(other) => {
-                return Err(unknown(py, "digest", other, "\"none\", \"crc32c\", \"sha256\""));
+                return Err(unknown(
+                    py,
+                    "digest",
+                    other,
+                    "\"none\", \"crc32c\", \"xxh3\", \"sha256\"",
+                ));
             }
         }
         if let Some(threads) = self.threads {

@@ -127,3 +127,19 @@ def test_files_of_ztensor_2_are_read():
     with holdall.open(accepted("ztensor-2.1.2_dense.zt")) as f:
         assert f.attributes["l"] == [1, "x", None, True]
         np.testing.assert_array_equal(f["f32"].numpy(), np.arange(6.0).reshape(2, 3))
+
+
+@pytest.mark.parametrize("options", [{}, {"digest": "sha256"}, {"encoding": "zstd"}, {"align": 65536, "digest": "none"}])
+def test_files_of_ztensor_2_are_written(tmp_path, options):
+    tensors = {"b": np.arange(700000), "a": np.array([[True, False]]), "c": np.zeros((0, 2), np.complex64)}
+    path, again = tmp_path / "w.zt", tmp_path / "again.zt"
+    holdall.save(path, tensors, format="ztensor2", attributes={"n": [1, {"b": 2, "a": None}]}, **options)
+    holdall.convert(path, again, format="ztensor2")
+    for path in (path, again):
+        assert holdall.verify(path).sound
+        with holdall.open(path) as f:
+            assert f.format == "ztensor2" and f.attributes["n"] == [1, {"b": 2, "a": None}]
+            for name, wanted in tensors.items():
+                np.testing.assert_array_equal(f[name].numpy(), wanted)
+    with pytest.raises(holdall.Unsupported):
+        holdall.save(tmp_path / "no.zt", tensors, format="ztensor2", attributes={"": 1})

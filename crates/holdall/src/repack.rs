@@ -1,5 +1,5 @@
-//! Sparse tensors in the forms with a component for values and one for each kind of index, 64 bits wide, out of those with narrower
-//! indices and zTensor 0.1's forms of one component.
+//! Sparse tensors in the forms with a component for values and one for each kind of index, 64 bits wide, or 32 where the target has such
+//! too, out of those with other indices and zTensor 0.1's forms of one component.
 
 use bytes::Bytes;
 use holdall_core::layout::dense::Dense;
@@ -26,6 +26,8 @@ pub(crate) fn attributes_of_elements(tensor: &Tensor) -> Attributes {
 pub(crate) struct SparseForms {
     /// zTensor 0.1's one-component forms too.
     packed: bool,
+    /// Indices of 32 bits as well as of 64.
+    narrow: bool,
 }
 
 impl SparseForms {
@@ -33,7 +35,7 @@ impl SparseForms {
     pub(crate) fn of(encoder: &dyn Encode) -> SparseForms {
         let probe = |layout, roles: &[(Role, DType)]| {
             let components =
-                roles.iter().map(|(r, d)| ComponentSpec::new(r.clone(), *d, 8)).collect();
+                roles.iter().map(|(r, d)| ComponentSpec::new(r.clone(), *d, d.width())).collect();
             let attributes = Attributes::new();
             let spec = TensorSpec {
                 name: "probe".into(),
@@ -44,15 +46,20 @@ impl SparseForms {
             };
             encoder.check_tensor(&spec).is_ok()
         };
-        SparseForms { packed: probe(Layout::PackedCsr, &[(Role::Data, DType::U64)]) }
+        let csr = |of| [(Role::Values, of), (Role::Indices, of), (Role::Indptr, of)];
+        SparseForms {
+            packed: probe(Layout::PackedCsr, &[(Role::Data, DType::U64)]),
+            narrow: probe(Layout::SparseCsr, &csr(DType::U32)),
+        }
     }
 
     /// The tensor as the target has it: in the other form, or with wider indices, where it must be.
     pub(crate) fn item(&self, tensor: &Tensor) -> Result<Item> {
-        let narrow = |c: &Component| {
-            matches!(c.role, Role::Indices | Role::Indptr | Role::Coords) && c.dtype != DType::U64
-        };
-        if !self.has(tensor) || (is_sparse(tensor) && tensor.components().any(|c| narrow(&c))) {
+        let is_index =
+            |c: &Component| matches!(c.role, Role::Indices | Role::Indptr | Role::Coords);
+        let are_all = |of| tensor.components().filter(is_index).all(|c| c.dtype == of);
+        let fits = are_all(DType::U64) || (self.narrow && are_all(DType::U32));
+        if !self.has(tensor) || (is_sparse(tensor) && !fits) {
             return repacked(tensor);
         }
         items::as_it_is(tensor)

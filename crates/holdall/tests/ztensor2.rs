@@ -1,11 +1,16 @@
-//! zTensor 2: what the published package wrote is read as it is.
+//! zTensor 2: what the published package wrote is read as it is, and what is written is what that package writes.
 
 mod described;
 #[path = "../../holdall-core/tests/ztensor2_files/mod.rs"]
 mod ztensor2_files;
 
 use described::{code, dtype, hex, open};
-use holdall::{Convert, Role, Value, WriteOptions, convert, verify};
+use holdall::{
+    Algorithm, Attributes, ComponentSpec, Convert, DType, Edit, EncodeOptions, Encoding, Error,
+    File, Layout, LogicalType, Role, Sharing, TensorSpec, Value, WriteOptions, Writer, convert,
+    formats, verify,
+};
+use std::path::Path;
 use ztensor2_files::{array, map, object, of_object, of_part, part, rejects, text, uint, with};
 
 /// Every part of every file that ztensor 2.1.2 wrote has its bytes, under its digests; what zTensor 1.2 holds is the same there.
@@ -71,4 +76,197 @@ fn what_is_not_known_is_kept() {
     let fields = with(object(&typed), "shape", array(&[uint(16)]));
     let file = open(of_object(&fields, Vec::new())).unwrap();
     assert_eq!(file.warnings().first().map(|w| w.code), Some("index/logical-type"));
+}
+
+fn writing() -> WriteOptions {
+    WriteOptions::new().with_format(formats::by_name("ztensor2").unwrap()).with_overwrite(true)
+}
+
+#[track_caller]
+fn written(source: &File, path: &Path, options: &Convert) -> File {
+    convert(source, path, options).unwrap();
+    let file = holdall::open(path).unwrap();
+    let report = verify(&file, &Default::default()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.findings);
+    file
+}
+
+/// At the alignment of the canonical form, raw, equal parts shared: byte for byte what the package writes.
+#[test]
+fn the_canonical_form_is_the_packages_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = described::folder("ztensor2").join("ztensor-2.1.2_canonical.zt");
+    let target = dir.path().join("out.zt");
+    // Through another format, which has another order and no sharing.
+    let other = dir.path().join("other.safetensors");
+    let source = holdall::open(&path).unwrap();
+    convert(&source, &other, &Convert::new(WriteOptions::new()).with_sharing(Sharing::Copy))
+        .unwrap();
+    let canonical = writing().with_encode(EncodeOptions::new().with_align(65536));
+    let options = Convert::new(canonical).with_sharing(Sharing::Dedupe);
+    for source in [source, holdall::open(other).unwrap()] {
+        let _ = written(&source, &target, &options);
+        assert!(std::fs::read(&target).unwrap() == std::fs::read(&path).unwrap());
+    }
+}
+
+/// Compressed parts are frames with a seek table, digested by what they decode to; what comes compressed stays so.
+#[test]
+fn compressed_parts_are_seekable() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name);
+    let long: Vec<u8> = (0..(9u32 << 18)).flat_map(|i| (i / 7).to_le_bytes()).collect();
+    let mut writer = Writer::create(place("old.zt"), &WriteOptions::new().with_zstd(1)).unwrap();
+    writer.add(TensorSpec::dense("long", DType::U32, [9u64 << 18]), &[&long]).unwrap();
+    writer.add(TensorSpec::dense("none", DType::F32, [0u64]), &[&[]]).unwrap();
+    writer.add(TensorSpec::dense("small", DType::U8, [4u64]), &[&[1, 2, 3, 4]]).unwrap();
+    writer.finish().unwrap();
+    let old = holdall::open(place("old.zt")).unwrap();
+    let plain = Convert::new(writing());
+    let zstd = Convert::new(writing().with_zstd(3)).with_encoding();
+    for options in [plain, zstd] {
+        let file = written(&old, &place("new.zt"), &options);
+        for tensor in file.tensors() {
+            let c = tensor.component(&Role::Data).unwrap();
+            if c.encoding == Encoding::Raw && tensor.name() == "none" {
+                continue;
+            }
+            assert_eq!(c.encoding, Encoding::Zstd, "{}", tensor.name());
+            assert_eq!(c.digest.as_ref().unwrap().algorithm(), Some(Algorithm::Xxh3));
+            let stored = tensor.file().index().source_len();
+            assert!(c.stored.end < stored && c.stored.start % 4096 == 0);
+            let bytes = std::fs::read(place("new.zt")).unwrap();
+            let stored = &bytes[c.stored.start as usize..c.stored.end as usize];
+            assert!(stored.ends_with(&[0, 0xb1, 0xea, 0x92, 0x8f]), "{}", tensor.name());
+        }
+        assert_eq!(*file.tensor("long").unwrap().bytes(&Role::Data).unwrap(), long[..]);
+        // And back, as they are.
+        convert(&file, place("back.zt"), &Convert::new(WriteOptions::new().with_overwrite(true)))
+            .unwrap();
+        let back = holdall::open(place("back.zt")).unwrap();
+        let c = back.tensor("long").unwrap().component(&Role::Data).unwrap();
+        assert_eq!(c.encoding, Encoding::Zstd);
+        assert_eq!(*back.tensor("long").unwrap().bytes(&Role::Data).unwrap(), long[..]);
+    }
+    // SHA-256 is of what is decoded, too: of raw parts that is checked.
+    let sha = Convert::new(writing().with_digest(Some(Algorithm::Sha256))).with_encoding();
+    let file = written(&old, &place("sha.zt"), &sha);
+    let found = file.tensor("long").unwrap().component(&Role::Data).unwrap();
+    assert_eq!(found.digest.unwrap().to_string(), format!("sha256:{}", hex(&long)));
+}
+
+#[test]
+fn narrow_indices_stay_narrow() {
+    let dir = tempfile::tempdir().unwrap();
+    let source =
+        holdall::open(described::folder("ztensor2").join("ztensor-2.1.2_layouts.zt")).unwrap();
+    let file = written(&source, &dir.path().join("out.zt"), &Convert::new(writing()));
+    for tensor in source.tensors() {
+        let new = file.tensor(tensor.name()).unwrap();
+        assert_eq!((tensor.layout(), tensor.shape()), (new.layout(), new.shape()));
+        assert_eq!(tensor.attributes(), new.attributes(), "{}", tensor.name());
+        for c in tensor.components() {
+            let found = new.component(&c.role).unwrap();
+            assert_eq!((c.dtype, c.logical_type), (found.dtype, found.logical_type));
+            assert_eq!(tensor.bytes(&c.role).unwrap(), new.bytes(&c.role).unwrap());
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_held_is_refused_with_a_remedy() {
+    let encoder = writing().encoder(formats::by_name("ztensor2").unwrap()).unwrap();
+    let w = || TensorSpec::dense("w", DType::F32, [2u64]);
+    let with = |change: &dyn Fn(&mut TensorSpec)| {
+        let mut spec = w();
+        change(&mut spec);
+        encoder.check_tensor(&spec)
+    };
+    let attribute = |value: Value| {
+        let attributes = Attributes::from_iter([("k".to_owned(), value)]);
+        encoder.check_attributes(&attributes)
+    };
+    let deep = |levels| (1..levels).fold(Value::Array(Vec::new()), |v, _| Value::Array(vec![v]));
+    assert!(attribute(deep(30)).is_ok());
+    let map = |key| Value::Map(vec![(key, Value::Null)]);
+    let named = |name: &str| {
+        let attributes = Attributes::from_iter([(name.to_owned(), Value::Null)]);
+        encoder.check_attributes(&attributes)
+    };
+    let typed = |t: LogicalType| {
+        move |spec: &mut TensorSpec| {
+            spec.shape = vec![8];
+            spec.components[0] = ComponentSpec::new(Role::Data, DType::U8, 6);
+            spec.components[0].logical_type = Some(t.clone());
+        }
+    };
+    let refused: Vec<(&str, Result<(), Error>)> = vec![
+        ("ztensor2/attribute", attribute(deep(31))),
+        ("ztensor2/attribute", attribute(Value::Tag(0, Box::new(Value::Text("x".into()))))),
+        ("ztensor2/attribute", attribute(Value::Undefined)),
+        ("ztensor2/attribute", attribute(Value::Simple(99))),
+        ("ztensor2/attribute", attribute(Value::Float(f64::from_bits(0x7ff8_0000_0000_0001)))),
+        ("ztensor2/attribute", attribute(map(Value::Array(Vec::new())))),
+        ("ztensor2/attribute", attribute(Value::Integer(1 << 65))),
+        ("ztensor2/attribute", named("")),
+        ("ztensor2/attribute", named(&"x".repeat(1025))),
+        ("ztensor2/attribute", with(&|spec| spec.attributes.set("k", deep(29)))),
+        ("ztensor2/tensor-name", with(&|spec| spec.name = "a\0b".into())),
+        ("ztensor2/tensor-name", with(&|spec| spec.name = String::new())),
+        ("ztensor2/other-layout", with(&|spec| spec.layout = Layout::QuantizedGroup)),
+        ("ztensor2/other-layout", with(&|spec| spec.layout = Layout::Records)),
+        ("ztensor2/other-layout", with(&|spec| spec.layout = Layout::Other("dense".into()))),
+        ("ztensor2/logical-type", with(&typed(LogicalType::F6E2M3))),
+        ("ztensor2/logical-type", with(&typed(LogicalType::Other("bool".into())))),
+        ("ztensor2/logical-type", with(&typed(LogicalType::Other("complex64".into())))),
+        ("ztensor2/components", with(&|spec| spec.shape = vec![3])),
+        ("ztensor2/components", with(&|spec| spec.layout = Layout::SparseCsr)),
+        ("ztensor2/components", with(&|spec| spec.components.clear())),
+    ];
+    for (at, (code, found)) in refused.into_iter().enumerate() {
+        let e = found.expect_err(&format!("{at}: {code}"));
+        assert_eq!(e.code(), code, "{at}: {e}");
+        assert!(e.advice(|remedy| Some(remedy.to_string())).is_some(), "{at}: {e}");
+    }
+    let version = |format: &str, version: &str| {
+        let encode = EncodeOptions::new().with_version(version);
+        let format = formats::by_name(format).unwrap();
+        writing().with_encode(encode).encoder(format).map(drop).unwrap_err()
+    };
+    let advice = version("ztensor", "2.0").advice(|remedy| Some(remedy.to_string()));
+    assert!(advice.unwrap().contains("`ztensor2`"));
+    assert_eq!(version("ztensor2", "1.2").code(), "format/unknown-version");
+    let digest = writing().with_digest(Some(Algorithm::Crc32c));
+    assert!(digest.encoder(formats::by_name("ztensor2").unwrap()).is_err());
+}
+
+/// Maps are in the order that deterministic CBOR has, whatever order attributes came in; edits keep everything else.
+#[test]
+fn attributes_and_edits_are_deterministic() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.zt");
+    let value = Value::Map(vec![
+        (Value::Text("bb".into()), Value::Float(f64::NAN)),
+        (Value::Text("c".into()), Value::Bytes(vec![1].into())),
+        (Value::Integer(-1), Value::Array(vec![Value::Bool(true), Value::Null])),
+    ]);
+    let mut attributes = Attributes::new();
+    attributes.set("long name", value);
+    attributes.set("n", Value::Integer((1 << 64) - 1));
+    let mut writer = Writer::create(&path, &writing().with_attributes(attributes)).unwrap();
+    for name in ["zz", "b", "long.name.of.a.tensor.in.more.than.23.bytes"] {
+        writer.add(TensorSpec::dense(name, DType::F32, [1u64]), &[&[0, 0, 128, 63]]).unwrap();
+    }
+    writer.finish().unwrap();
+    assert!(verify(&holdall::open(&path).unwrap(), &Default::default()).unwrap().is_sound());
+    let mut edit = Edit::open(&path).unwrap();
+    edit.rename("zz", "a").unwrap();
+    edit.set_attribute("more", Value::Text("1".into()));
+    edit.add(TensorSpec::dense("new", DType::U8, [2u64]), vec![vec![1u8, 2].into()]).unwrap();
+    edit.commit().unwrap();
+    let file = holdall::open(&path).unwrap();
+    assert_eq!((file.format(), file.len()), ("ztensor2", 4));
+    assert_eq!(file.attributes().get("n"), Some(&Value::Integer((1 << 64) - 1)));
+    assert!(verify(&file, &Default::default()).unwrap().is_sound());
+    assert_eq!(*file.tensor("a").unwrap().bytes(&Role::Data).unwrap(), [0, 0, 128, 63]);
 }

@@ -37,6 +37,8 @@ pub mod pytorch;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
 #[cfg(feature = "ztensor")]
+mod turns;
+#[cfg(feature = "ztensor")]
 pub mod ztensor;
 #[cfg(feature = "ztensor")]
 pub mod ztensor2;

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["save", "save_bytes", "Writer", "TensorSpec"]
 
 Encoding = Literal["raw", "zstd"]
-Digest = Literal["none", "crc32c", "sha256"]
+Digest = Literal["none", "crc32c", "xxh3", "sha256"]
 Tied = Literal["auto", "share", "copy"]
 Part = Union[Given, Rows, Component]
 #: What :func:`save` writes to: a path, or an object with ``write``.
@@ -67,10 +67,10 @@ def save(
     Args:
         target: A path, or an object with ``write``; for the latter ``format`` is needed.
         tensors: Arrays by name.
-        format: ``"ztensor"``, ``"metatensor"`` or ``"safetensors"``; else the path's extension says it.
+        format: ``"ztensor"``, ``"ztensor2"``, ``"metatensor"``, ``"safetensors"`` or another that is written; else the path's extension says it.
         attributes: The file's attributes. safetensors holds text best; other values are kept as JSON.
         encoding: ``"raw"``, or ``"zstd"`` (zTensor only) at ``level`` (3 unless said).
-        digest: ``"crc32c"`` (where the format has a place for it, the default), ``"sha256"``, ``"none"``.
+        digest: ``"crc32c"`` or else ``"xxh3"`` (where the format has a place for it, the default), ``"sha256"``, ``"none"``.
         align: Bytes that the start of every component is a multiple of: a power of two.
         version: Of the format; the newest unless said.
         tied: Arrays that are the same memory: ``"share"`` writes the bytes once, ``"copy"`` each time;

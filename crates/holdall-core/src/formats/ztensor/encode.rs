@@ -8,11 +8,11 @@ use super::rules::*;
 use super::v1::indexes;
 use super::{FORMAT, rules};
 use crate::encode::{Encode, EncodeOptions, Stored, TensorSpec};
-use crate::error::hash::HashSet;
 use crate::error::{Result, Shown as _};
 use crate::formats::UNKNOWN_VERSION;
+use crate::formats::turns::Turns;
 use crate::limits::Limits;
-use crate::model::{Algorithm, Attributes, Encoding};
+use crate::model::{Algorithm, Attributes};
 use bytes::Bytes;
 
 /// The largest alignment: that of a huge page. More would fill files with padding.
@@ -36,9 +36,15 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     };
     let name = options.stated.as_deref().unwrap_or(name);
     let Some(version) = version else {
+        // It shares the name with the others, and nothing else.
+        let other = match name.split('.').next() {
+            Some("2") => "; zTensor 2 is a format of its own, `ztensor2`",
+            _ => "",
+        };
+        let versions = FORMAT.versions.join(", ");
         return Err(UNKNOWN_VERSION
             .broken(format!("zTensor version `{}` cannot be written", name.shown()))
-            .with_hint(format!("versions that can be written: {}", FORMAT.versions.join(", "))));
+            .with_hint(format!("versions that can be written: {versions}{other}")));
     };
     let align = options.align.unwrap_or(ALIGNMENT);
     if !align.is_power_of_two() || !(ALIGNMENT..=MAX_ALIGN).contains(&align) {
@@ -50,8 +56,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
         version,
         align,
         manifest: Manifest::new(version, options.stated.clone()),
-        declared: None,
-        current: None,
+        turns: Turns::new(&DECLARED, WORD),
         stated: 0,
     }))
 }
@@ -60,17 +65,9 @@ struct Encoder {
     version: Version,
     align: u64,
     manifest: Manifest,
-    /// Names of the declared tensors that are not written yet; `None` when nothing was declared.
-    declared: Option<HashSet<String>>,
-    /// The tensor some components of which are written.
-    current: Option<Current>,
+    turns: Turns<Part>,
     /// Indices that the manifest states so far.
     stated: u64,
-}
-
-struct Current {
-    name: String,
-    parts: Vec<Part>,
 }
 
 impl Encode for Encoder {
@@ -98,24 +95,14 @@ impl Encode for Encoder {
         fit::check_attributes(self.version, attributes)?;
         self.manifest = self.manifest.emptied();
         self.manifest.attributes(attributes.clone());
-        self.current = None;
-        let mut names = HashSet::default();
         self.stated = 0;
         if self.version == Version::V0_1 {
             fit::check_stated(declared.iter().map(fit::stated).fold(0u64, u64::saturating_add))?;
         }
-        for tensor in declared {
-            fit::check_tensor(self.version, tensor)?;
-            if !names.insert(tensor.name.clone()) {
-                return Err(DECLARED.broken("two tensors have this name").in_tensor(&tensor.name));
-            }
-            if tensor.components.is_empty() {
-                // Nothing will be placed for it.
-                names.remove(&tensor.name);
-                self.manifest.add(tensor, &[])?;
-            }
+        declared.iter().try_for_each(|tensor| fit::check_tensor(self.version, tensor))?;
+        for tensor in self.turns.begin(declared)? {
+            self.manifest.add(tensor, &[])?;
         }
-        self.declared = (!declared.is_empty()).then_some(names);
         Ok(match self.version {
             Version::V0_1 => Bytes::from_static(MAGIC_0),
             Version::V1_0 | Version::V1_1 | Version::V1_2 => Bytes::from_static(MAGIC_1),
@@ -133,19 +120,10 @@ impl Encode for Encoder {
 
     fn placed(&mut self, tensor: &TensorSpec, component: usize, stored: Stored) -> Result<()> {
         self.check_turn(tensor, component)?;
-        let len = stored.range.end.saturating_sub(stored.range.start);
-        let expected = tensor.components.get(component).map_or(0, |c| c.decoded_len);
-        let is_short = stored.encoding == Encoding::Raw && len != expected;
-        if stored.range.start > stored.range.end || stored.range.start < WORD || is_short {
-            let range = stored.range;
-            return Err(DECLARED
-                .broken(format!(
-                    "stored as {} at bytes {}..{}, with {expected} bytes declared",
-                    stored.encoding, range.start, range.end
-                ))
-                .in_tensor(&tensor.name));
+        match self.turns.placed(tensor, component, stored)? {
+            Some(parts) => self.manifest.add(tensor, &parts),
+            None => Ok(()),
         }
-        self.add(tensor, Part::Stored(stored))
     }
 
     fn states(&self, tensor: &TensorSpec, component: usize) -> bool {
@@ -167,20 +145,14 @@ impl Encode for Encoder {
         self.stated = u64::try_from(all.len()).map_or(u64::MAX, |n| self.stated.saturating_add(n));
         fit::check_stated(self.stated).map_err(|e| e.in_tensor(&tensor.name))?;
         let numbers = all.filter_map(|n| Some(u64::from_le_bytes(n.try_into().ok()?)));
-        self.add(tensor, Part::Stated(numbers.collect()))
+        match self.turns.add(tensor, Part::Stated(numbers.collect())) {
+            Some(parts) => self.manifest.add(tensor, &parts),
+            None => Ok(()),
+        }
     }
 
     fn finish(&mut self, end: u64) -> Result<Bytes> {
-        if let Some(current) = &self.current {
-            let message = "not all its components were written";
-            return Err(DECLARED.broken(message).in_tensor(&current.name));
-        }
-        if let Some(declared) = &self.declared
-            && let Some(name) = declared.iter().min()
-        {
-            let message = format!("{} declared tensors were not written", declared.len());
-            return Err(DECLARED.broken(message).in_tensor(name));
-        }
+        self.turns.finish()?;
         let empty = self.manifest.emptied();
         let manifest = std::mem::replace(&mut self.manifest, empty).finish()?;
         let len = manifest.len() as u64;
@@ -206,45 +178,11 @@ impl Encode for Encoder {
 }
 
 impl Encoder {
-    /// Takes note of the next part of a tensor.
-    fn add(&mut self, tensor: &TensorSpec, part: Part) -> Result<()> {
-        let new = || Current { name: tensor.name.clone(), parts: Vec::new() };
-        let current = self.current.get_or_insert_with(new);
-        current.parts.push(part);
-        if current.parts.len() >= tensor.components.len() {
-            let parts = std::mem::take(&mut current.parts);
-            self.current = None;
-            self.manifest.add(tensor, &parts)?;
-            if let Some(declared) = &mut self.declared {
-                declared.remove(&tensor.name);
-            }
-        }
-        Ok(())
-    }
-
     /// Checks that this component is the next one that may be written.
     fn check_turn(&self, tensor: &TensorSpec, component: usize) -> Result<()> {
-        let wrong = |message: String| Err(DECLARED.broken(message).in_tensor(&tensor.name));
-        let next = match &self.current {
-            Some(current) if current.name != tensor.name => {
-                let name = current.name.shown();
-                return wrong(format!("components of `{name}` are still to come"));
-            }
-            Some(current) => current.parts.len(),
-            None => 0,
-        };
-        if component != next || component >= tensor.components.len() {
-            let count = tensor.components.len();
-            return wrong(format!("component {component} of {count}, {next} comes next"));
-        }
-        if component > 0 {
-            return Ok(());
-        }
-        match &self.declared {
-            Some(declared) if !declared.contains(&tensor.name) => {
-                wrong("it was not declared, or it was written before".into())
-            }
-            _ => fit::check_tensor(self.version, tensor),
+        match self.turns.check(tensor, component)? {
+            true => fit::check_tensor(self.version, tensor),
+            false => Ok(()),
         }
     }
 }

@@ -40,6 +40,12 @@ pub(super) enum Part {
     Stated(Vec<u64>),
 }
 
+impl From<Stored> for Part {
+    fn from(stored: Stored) -> Part {
+        Part::Stored(stored)
+    }
+}
+
 impl Part {
     fn stored(&self) -> Option<&Stored> {
         match self {

@@ -1,30 +1,22 @@
 //! The footer and the manifest, as an index.
 
 use super::{
-    BLOB, CONTAINER, DATA_SHARD, DECODED_LENGTH, DIGEST, DTYPE, ENCODING, FIELD, LAYOUT,
-    MANIFEST_BOUNDS, MANIFEST_DIGEST, MANIFEST_LEN, NAME, SHARD, SHARD_NAME, VERSION,
-    deterministic,
+    BLOB, BLOCK_BYTES, BLOCK_ELEMENTS, CONTAINER, DATA_SHARD, DECODED_LENGTH, DIGEST, DTYPE,
+    ENCODING, FIELD, FOOTER, LAYOUT, MAGIC, MANIFEST_BOUNDS, MANIFEST_DIGEST, MANIFEST_LEN,
+    MOST_MANIFEST, NAME, PAGE, SEEKABLE, SHARD, SHARD_NAME, VERSION, deterministic, is_name,
+    layout_of, xxh3,
 };
 use crate::error::hash::HashSet;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
-use crate::model::block::BlockType;
 use crate::model::{
-    Algorithm, Attributes, ByteOrder, Component, DType, Digest, Encoding, Hasher, Index,
-    IndexBuilder, Layout, LogicalType, Role, Value,
+    Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder, Layout,
+    LogicalType, Role, Value,
 };
 use crate::window::{Stop, Window};
 use crate::wire::cbor::Reader;
 use crate::wire::cursor::Cursor;
 use std::ops::Range;
-
-const MAGIC: &[u8; 8] = b"\x89ZT2\r\n\x1a\n";
-const FOOTER: u64 = 40;
-/// What offsets are multiples of.
-const PAGE: u64 = 4096;
-/// The specification's own cap of a manifest.
-const MOST_MANIFEST: u64 = 1 << 30;
-const SEEKABLE: &str = "zt.zstd-seekable/1";
 
 /// Whether the file is of this generation, damaged or not.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
@@ -35,9 +27,7 @@ pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let manifest = find(window, limits)?;
     let bytes = window.bytes(manifest.range.clone())?;
-    let mut hasher = Hasher::new(Algorithm::Xxh3);
-    hasher.update(&bytes);
-    let (found, said) = (hasher.finish(), Digest::Xxh3(manifest.sum));
+    let (found, said) = (Digest::Xxh3(xxh3(&bytes)), Digest::Xxh3(manifest.sum));
     if found != said {
         let message = format!("the manifest has {found}, the footer says {said}");
         return Err(MANIFEST_DIGEST.broken(message).at(manifest.range).into());
@@ -174,7 +164,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn named(&self, name: &'a str, start: u64) -> Result<&'a str> {
-        if name.is_empty() || name.len() > 1024 || name.contains('\0') {
+        if !is_name(name) {
             let message = format!("a name of {} bytes: `{}`", name.len(), name.shown());
             return Err(NAME.broken(message).at(self.reader.since(start)));
         }
@@ -184,8 +174,7 @@ impl<'a> Decoder<'a> {
     fn attributes(&mut self) -> Result<Attributes> {
         let start = self.reader.offset();
         let attributes = self.reader.attributes("`attributes`")?;
-        let is_odd = |key: &str| key.is_empty() || key.len() > 1024 || key.contains('\0');
-        if let Some((key, _)) = attributes.iter().find(|(key, _)| is_odd(key)) {
+        if let Some((key, _)) = attributes.iter().find(|(key, _)| !is_name(key)) {
             let message = format!("an attribute's key of {} bytes: `{}`", key.len(), key.shown());
             return Err(NAME.broken(message).at(self.reader.since(start)));
         }
@@ -247,7 +236,7 @@ impl<'a> Decoder<'a> {
         let Some(parts) = object.parts else {
             return Err(self.missing("an object", "parts", start));
         };
-        let layout = layout(text);
+        let layout = layout_of(text);
         self.builder.tensor(name, &shape, layout.clone())?;
         if let Err(e) = check_layout(&layout, text, &mut object.attributes) {
             self.builder.fault(e);
@@ -378,23 +367,10 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The layout of a name; those that are not known here keep theirs.
-fn layout(text: &str) -> Layout {
-    match text {
-        "dense" => Layout::Dense,
-        "zt.sparse_csr/1" => Layout::SparseCsr,
-        "zt.sparse_coo/1" => Layout::SparseCoo,
-        _ => match text.strip_suffix("/1").and_then(BlockType::by_layout) {
-            Some(of) => Layout::Blocks(of),
-            None => Layout::Other(text.into()),
-        },
-    }
-}
-
 /// Holds the attributes of blocks against what they are, and takes them out: the layout says the same.
 fn check_layout(layout: &Layout, text: &str, attributes: &mut Attributes) -> Result<()> {
     let Layout::Blocks(of) = layout else { return Ok(()) };
-    for (key, wanted) in [("elems_per_block", of.elements), ("block_bytes", of.bytes)] {
+    for (key, wanted) in [(BLOCK_ELEMENTS, of.elements), (BLOCK_BYTES, of.bytes)] {
         let found = attributes.remove(key);
         if found != Some(Value::Integer(wanted.into())) {
             let found = found.map_or("nothing".to_owned(), |value| value.to_json());

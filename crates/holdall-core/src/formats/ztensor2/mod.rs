@@ -21,7 +21,7 @@
 //!
 //! # Support
 //! Reads dense tensors, both sparse layouts and blocks of GGUF as what they are, all others by their parts; raw parts and those of frames of
-//! zstd; digests over decoded bytes. Does not write.
+//! zstd; digests over decoded bytes. Writes the same; at an alignment of 65536, raw, with equal parts shared, in the canonical form.
 //!
 //! # Deviations
 //! Parts that lie in shards are the fault of their tensors. The canonical form is not told from others.
@@ -34,8 +34,13 @@
 
 mod decode;
 mod deterministic;
+mod encode;
+mod fit;
+mod manifest;
 
 use super::Format;
+use crate::model::block::BlockType;
+use crate::model::{Algorithm, Digest, Hasher, Layout};
 
 /// zTensor 2.
 pub static FORMAT: Format = Format {
@@ -43,19 +48,61 @@ pub static FORMAT: Format = Format {
     name: "zTensor 2",
     extensions: &["zt"],
     reads: &["2"],
-    versions: &[],
+    versions: &["2"],
     detect: decode::detect,
     decode: decode::decode,
-    encode: None,
+    encode: Some(encode::encoder),
     ends_in_manifest: false,
     old_ends: None,
-    aligns: false,
+    aligns: true,
     has_schema: false,
     shards: None,
     gaps: None,
     padding: None,
     rules: RULES,
 };
+
+const MAGIC: &[u8; 8] = b"\x89ZT2\r\n\x1a\n";
+/// Bytes of the footer.
+const FOOTER: u64 = 40;
+/// What offsets are multiples of.
+const PAGE: u64 = 4096;
+/// The specification's own cap of a manifest.
+const MOST_MANIFEST: u64 = 1 << 30;
+const SEEKABLE: &str = "zt.zstd-seekable/1";
+const SPARSE_CSR: &str = "zt.sparse_csr/1";
+const SPARSE_COO: &str = "zt.sparse_coo/1";
+/// Attributes of blocks.
+const BLOCK_ELEMENTS: &str = "elems_per_block";
+const BLOCK_BYTES: &str = "block_bytes";
+
+/// The layout of a name; those that are not known here keep theirs.
+fn layout_of(text: &str) -> Layout {
+    match text {
+        "dense" => Layout::Dense,
+        SPARSE_CSR => Layout::SparseCsr,
+        SPARSE_COO => Layout::SparseCoo,
+        _ => match text.strip_suffix("/1").and_then(BlockType::by_layout) {
+            Some(of) => Layout::Blocks(of),
+            None => Layout::Other(text.into()),
+        },
+    }
+}
+
+/// Whether a tensor, a part or an attribute may have this name.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 1024 && !name.contains('\0')
+}
+
+/// The digest of a manifest.
+fn xxh3(bytes: &[u8]) -> u64 {
+    let mut hasher = Hasher::new(Algorithm::Xxh3);
+    hasher.update(bytes);
+    match hasher.finish() {
+        Digest::Xxh3(sum) => sum,
+        _ => 0,
+    }
+}
 
 crate::error::rules! {
     /// Every rule of the format.
@@ -110,4 +157,31 @@ crate::error::rules! {
     /// Parameters of a layout.
     pub LAYOUT: Malformed "ztensor2/layout"
         "Attributes of a layout that is known are those that it has.";
+    /// A layout that there is none of.
+    pub OTHER_LAYOUT: Unsupported "ztensor2/other-layout"
+        "A tensor written is dense, sparse, of GGUF's blocks, or of a layout that is not known."
+        remedies [MakeDense, LeaveOut];
+    /// A logical type that there is none of.
+    pub LOGICAL_TYPE: Unsupported "ztensor2/logical-type"
+        "A part written has one of the types that parts have, or one that is not known."
+        remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropLogicalTypes];
+    /// An attribute that cannot be kept.
+    pub ATTRIBUTE: Unsupported "ztensor2/attribute"
+        "Attributes written have names of 1 to 1024 bytes, none of them 0, and values that deterministic CBOR has without tags: within 32 levels of \
+         the manifest, with single values for keys and one NaN; those of blocks have not the names of theirs."
+        remedies [WriteFormat { format: "ztensor", version: "1.2" }, DropAttributes];
+    /// A tensor's name that cannot be written.
+    pub TENSOR_NAME: Unsupported "ztensor2/tensor-name"
+        "The name of a tensor written has 1 to 1024 bytes, none of them 0."
+        remedies [RenameTensor];
+    /// A tensor to be written that no decoder would accept.
+    pub COMPONENTS: Misuse "ztensor2/components"
+        "A tensor written has the components of its layout, each once, and of the types and lengths that it gives them."
+        remedies [LeaveOut];
+    /// An alignment that is not one.
+    pub ALIGN: Misuse "ztensor2/align"
+        "An alignment asked for is a power of two from 4096 to 2097152 (2 MiB).";
+    /// The encoder was not told the truth.
+    pub DECLARED: Misuse "ztensor2/declared"
+        "What is written is what was declared: unique names, the components of a tensor one after the other, all of it.";
 }
