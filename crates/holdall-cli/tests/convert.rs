@@ -114,7 +114,7 @@ fn nothing_is_written_when_something_is_refused() {
         (&["x.unknown"][..], 2, "write/extension"),
         (&["-"], 2, "write/extension"),
         (&["x.zt", "--to", "ztensor@1.1"], 2, "format/unknown-version"),
-        (&["x.zt", "--to", "hdf5"], 2, "usage/arguments"),
+        (&["x.zt", "--to", "npy"], 2, "usage/arguments"),
         (&["x.zt", "--align", "3"], 2, "ztensor/align"),
         (&["x.zt", "--rename", "a*=b"], 0, ""),
         (&["y.zt", "--rename", "a"], 2, "select/pattern"),

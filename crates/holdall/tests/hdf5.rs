@@ -92,6 +92,148 @@ fn attributes_are_values() {
     assert_eq!(names.to_json(), "[\"dense/kernel:0\",\"dense/bias:0\"]");
 }
 
+/// What is written is read as it was: elements, names in groups, attributes of every kind.
+#[test]
+fn what_is_written_reads_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    for (source, _) in described::files("hdf5") {
+        let source = holdall::open(&source).unwrap();
+        convert(&source, path("out.h5"), &Convert::new(over())).unwrap();
+        let written = holdall::open(path("out.h5")).unwrap();
+        let found = holdall::diff(&source, &written, &Default::default()).unwrap();
+        assert!(found.is_same(), "{found:?}");
+        assert!(verify(&written, &Default::default()).unwrap().is_sound());
+    }
+    // Tied tensors are one dataset under two names.
+    let source = holdall::open(folder("hdf5").join("h5py_groups-v110.h5")).unwrap();
+    convert(&source, path("out.h5"), &Convert::new(over())).unwrap();
+    let written = holdall::open(path("out.h5")).unwrap();
+    let place = |name: &str| written.tensor(name).unwrap().components().next().unwrap().stored;
+    assert_eq!(place("hard"), place("g3/w1"));
+    assert!(place("hard").start.is_multiple_of(64));
+
+    let texts = |n: usize| Value::Array((0..n).map(|n| Value::Text(format!("t{n}"))).collect());
+    let attributes: holdall::Attributes = [
+        ("text", Value::Text("häuser".to_owned())),
+        ("empty", Value::Text(String::new())),
+        ("zero", Value::Text("a\0b".to_owned())),
+        ("texts", texts(3)),
+        ("many", texts(100_000)),
+        ("long", Value::Text("x".repeat(3 << 20))),
+        ("none", Value::Null),
+        ("flags", Value::Array(vec![Value::Bool(true), Value::Bool(false)])),
+        ("least", Value::Integer(i64::MIN.into())),
+        ("most", Value::Integer(u64::MAX.into())),
+        ("more", Value::Integer(-(1 << 64))),
+        ("float", Value::Float(0.1)),
+        ("bytes", Value::Bytes(vec![0, 1, 0])),
+        ("nothing", Value::Array(Vec::new())),
+        ("mixed", Value::Array(vec![Value::Integer(1), Value::Null])),
+        (
+            "square",
+            Value::Array(vec![Value::Array(vec![Value::Integer(1), Value::Integer(-1)]); 2]),
+        ),
+        ("ragged", Value::Array(vec![Value::Array(Vec::new()), Value::Array(vec![Value::Null])])),
+        ("map", Value::Map(vec![(Value::Text("k".into()), Value::Undefined)])),
+        ("g/h/of the group", Value::Integer(1)),
+        ("g/of the other", Value::Integer(2)),
+        ("x/of none", Value::Integer(3)),
+        ("holdall.attributes", Value::Text("mine".to_owned())),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value))
+    .collect();
+    let mut specs = Vec::new();
+    for dtype in holdall::DType::ALL {
+        specs.push(holdall::TensorSpec::dense(format!("g/h/{dtype}"), dtype, [2, 3]));
+    }
+    for logical in holdall::LogicalType::KNOWN.into_iter().filter(|of| of.bits() >= Some(8)) {
+        let name = format!("logical/{logical}");
+        let storage = logical.storage().unwrap();
+        let mut spec = holdall::TensorSpec::dense(name, storage, [3]);
+        let component = &mut spec.components[0];
+        component.decoded_len = 3 * logical.bits().unwrap() / 8;
+        component.logical_type = Some(logical);
+        spec.attributes.set("dtype", Value::Text("its own".to_owned()));
+        specs.push(spec);
+    }
+    specs.push(holdall::TensorSpec::dense("scalar", holdall::DType::Bool, []));
+    specs.push(holdall::TensorSpec::dense("empty", holdall::DType::F32, [0, 4]));
+    specs.push(holdall::TensorSpec::dense("wide", holdall::DType::U8, [1; 32]));
+    // Tables and trees of several levels.
+    specs.extend(
+        (0..2_500)
+            .map(|n| holdall::TensorSpec::dense(format!("many/t{n}"), holdall::DType::U8, [1])),
+    );
+    let bytes = |spec: &holdall::TensorSpec, at: usize| {
+        let len = spec.components[0].decoded_len as usize;
+        let one = |n: usize| (n as u8).wrapping_mul(31).wrapping_add(at as u8) & 1;
+        (0..len).map(one).collect::<Vec<u8>>()
+    };
+    let write = over().with_attributes(attributes.clone());
+    let mut writer = holdall::Writer::create(path("a.h5"), &write).unwrap();
+    writer.declare(&specs).unwrap();
+    for (at, spec) in specs.iter().enumerate() {
+        writer.add(spec.clone(), &[&bytes(spec, at)]).unwrap();
+    }
+    writer.finish().unwrap();
+    let back = holdall::open(path("a.h5")).unwrap();
+    let sorted = |all: &holdall::Attributes| {
+        let mut all: Vec<_> =
+            all.iter().map(|(key, value)| (key.to_owned(), value.to_json())).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(sorted(back.index().attributes()), sorted(&attributes));
+    assert_eq!(back.len(), specs.len());
+    for (at, spec) in specs.iter().enumerate() {
+        let found = back.tensor(&spec.name).unwrap();
+        assert_eq!(found.shape(), spec.shape, "{}", spec.name);
+        let data = found.components().next().unwrap();
+        let wanted = &spec.components[0];
+        assert_eq!((data.dtype, &data.logical_type), (wanted.dtype, &wanted.logical_type));
+        assert_eq!(found.bytes(&Role::Data).unwrap(), bytes(spec, at), "{}", spec.name);
+        assert_eq!(found.attributes(), &spec.attributes, "{}", spec.name);
+    }
+    assert!(verify(&back, &Default::default()).unwrap().is_sound());
+}
+
+/// What HDF5 does not have is refused before a file is there.
+#[test]
+fn what_cannot_be_written_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("no.h5");
+    let code = |specs: &[holdall::TensorSpec]| {
+        let mut writer = holdall::Writer::create(&path, &over()).unwrap();
+        let e = writer.declare(specs).unwrap_err();
+        assert!(e.advice(|r| Some(r.to_string())).is_some() && !path.exists(), "{e}");
+        e.code()
+    };
+    let named = |name: &str| holdall::TensorSpec::dense(name, holdall::DType::U8, [1]);
+    for name in ["", "/a", "a/", "a//b", "a/./b", "a\0b", &"x".repeat(70_000), &"a/".repeat(200)] {
+        assert_eq!(code(&[named(name)]), "hdf5/fit", "{name}");
+    }
+    assert_eq!(code(&[named("a/b"), named("a")]), "hdf5/fit");
+    assert_eq!(code(&[named("a"), named("a/b")]), "hdf5/fit");
+    assert_eq!(code(&[holdall::TensorSpec::dense("w", holdall::DType::U8, [1; 33])]), "hdf5/fit");
+    let mut sub = named("w");
+    sub.components[0].logical_type = Some(holdall::LogicalType::from_name("odd"));
+    assert_eq!(code(&[sub]), "hdf5/element-type");
+    let source = holdall::open(folder("gguf").join("gguf_quant_legacy.gguf")).unwrap();
+    let e = convert(&source, &path, &Convert::new(over())).unwrap_err();
+    let cause = std::error::Error::source(&e).map(ToString::to_string).unwrap_or_default();
+    assert!(format!("{e} {cause}").contains("hdf5/form"), "{e}: {cause}");
+    convert(&source, &path, &Convert::new(over()).with_dense()).unwrap();
+    // Of a model, which a `.keras` file has, weights know nothing.
+    let e = convert(&source, dir.path().join("a.keras"), &Convert::new(over())).unwrap_err();
+    assert_eq!(e.code(), "write/extension");
+}
+
+fn over() -> WriteOptions {
+    WriteOptions::new().with_overwrite(true)
+}
+
 /// What links share is stored once.
 #[test]
 fn links_are_tied_tensors() {

@@ -3,4 +3,5 @@
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {
     super::decode(&holdall::formats::hdf5::FORMAT, data);
+    super::decode(&holdall::formats::hdf5::KERAS, data);
 }

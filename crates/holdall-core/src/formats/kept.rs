@@ -1,12 +1,12 @@
 //! What formats whose headers hold little keep as text: attributes that they have no place for.
 
 use crate::error::Result;
-#[cfg(feature = "gguf")]
+#[cfg(any(feature = "gguf", feature = "hdf5"))]
 use crate::error::Shown as _;
 use crate::error::hash::HashMap;
 use crate::limits::Limits;
 use crate::model::Attributes;
-#[cfg(feature = "gguf")]
+#[cfg(any(feature = "gguf", feature = "hdf5"))]
 use crate::model::Value;
 use holdall_json::{DUPLICATE_KEY, Reader, write_string};
 
@@ -14,7 +14,7 @@ use holdall_json::{DUPLICATE_KEY, Reader, write_string};
 #[cfg(feature = "safetensors")]
 pub(super) const PREFIX: &str = "holdall.";
 /// The file's attributes that the format cannot hold.
-#[cfg(any(feature = "safetensors", feature = "gguf"))]
+#[cfg(any(feature = "safetensors", feature = "gguf", feature = "hdf5"))]
 pub(super) const ATTRIBUTES: &str = "holdall.attributes";
 /// The attributes of tensors.
 #[cfg(any(feature = "safetensors", feature = "gguf"))]
@@ -124,8 +124,18 @@ pub(super) fn restore(
             Err(e) => odd(TENSOR_ATTRIBUTES, e.to_string()),
         }
     }
+    restore_own(all, limits, |why| odd(ATTRIBUTES, why))
+}
+
+/// The same of the file's attributes alone, or of those of one tensor.
+#[cfg(any(feature = "gguf", feature = "hdf5"))]
+pub(super) fn restore_own(
+    mut all: Attributes,
+    limits: &Limits,
+    mut odd: impl FnMut(String),
+) -> Attributes {
     let Some(Value::Text(text)) = all.get(ATTRIBUTES) else { return all };
-    let read = Attributes::from_json(text, depth).map_err(|e| e.to_string());
+    let read = Attributes::from_json(text, depth(limits)).map_err(|e| e.to_string());
     let read = read.and_then(|read| {
         // A file may have had an attribute of this very name.
         let clashes = |key: &str| key != ATTRIBUTES && all.get(key).is_some();
@@ -142,7 +152,7 @@ pub(super) fn restore(
                 all.push(key, value.clone());
             }
         }
-        Err(why) => odd(ATTRIBUTES, why),
+        Err(why) => odd(why),
     }
     all
 }

@@ -19,12 +19,19 @@ pub mod hdf5;
     feature = "metatensor",
     feature = "safetensors",
     feature = "gguf",
+    feature = "hdf5",
     feature = "numpy",
     feature = "pytorch"
 ))]
 #[cfg_attr(not(any(feature = "metatensor", feature = "safetensors")), allow(dead_code))]
 mod header;
-#[cfg(any(feature = "safetensors", feature = "gguf", feature = "numpy", feature = "pytorch"))]
+#[cfg(any(
+    feature = "safetensors",
+    feature = "gguf",
+    feature = "hdf5",
+    feature = "numpy",
+    feature = "pytorch"
+))]
 mod kept;
 #[cfg(feature = "metatensor")]
 pub mod metatensor;
@@ -136,9 +143,11 @@ pub static FORMATS: &[&Format] = &[
     &safetensors::FORMAT,
     #[cfg(feature = "pytorch")]
     &pytorch::FORMAT,
-    // Before cartons, which are zips as what Keras writes.
     #[cfg(feature = "hdf5")]
     &hdf5::FORMAT,
+    // Before cartons, which are zips as what Keras writes.
+    #[cfg(feature = "hdf5")]
+    &hdf5::KERAS,
     // Late, because it looks at the end of a file too.
     #[cfg(feature = "carton")]
     &carton::FORMAT,

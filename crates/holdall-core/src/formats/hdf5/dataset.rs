@@ -5,7 +5,7 @@ use super::chunks::{Index, Place};
 use super::datatype::{Dataspace, Datatype, Elements, Kind};
 use super::header::{Header, Message, kind};
 use super::reader::{Reader, little};
-use super::{CHUNK, EXTERNAL, FILTER, LAYOUT, STRUCTURE, VERSION};
+use super::{CHUNK, EXTERNAL, FILTER, LAYOUT, MARK, STRUCTURE, VERSION};
 use crate::codec::filter::Filter;
 use crate::codec::zstd::check_decoded_len;
 use crate::error::{Result, Shown as _};
@@ -43,7 +43,7 @@ pub(super) fn dataset(
     header: &Header,
     budget: &mut Budget,
 ) -> Result<Dataset, Stop> {
-    let attributes = attributes(reader, header, budget)?;
+    let mut attributes = attributes(reader, header, budget)?;
     let needed = |kind: u16, what: &str| {
         let message = header.get(reader, kind)?;
         let missing = || reader.broken(header.at, format!("a dataset without {what}"));
@@ -53,7 +53,7 @@ pub(super) fn dataset(
     let space = needed(kind::DATASPACE, "a shape")?;
     let space = Dataspace::read(reader, space.at, &space.body)?;
     let of = Datatype::read(reader, of.at, &of.body)?;
-    let mark = attributes.iter().find(|attribute| attribute.name == "dtype");
+    let mark = attributes.iter().find(|attribute| attribute.name == MARK);
     let mark = mark.and_then(|mark| mark.value.as_ref().ok()).and_then(Value::as_text);
     let has_names = match &of.kind {
         Kind::Enum(base, names) => !super::datatype::is_bool(base, names),
@@ -62,6 +62,10 @@ pub(super) fn dataset(
     // Nothing has no elements, in one dimension.
     let outer = space.shape.clone().unwrap_or_else(|| vec![0]);
     let elements = of.elements(mark);
+    // The type of the tensor says it now.
+    if elements.as_ref().is_ok_and(|elements| elements.is_marked) {
+        attributes.retain(|attribute| attribute.name != MARK);
+    }
     let inner = elements.as_ref().map_or(&[][..], |elements| &elements.inner);
     let shape = [outer.as_slice(), inner].concat();
     let found = match elements {

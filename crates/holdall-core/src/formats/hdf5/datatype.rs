@@ -13,6 +13,15 @@ const RANK: u8 = 32;
 /// Members of a compound, or names of an enumeration, that are looked at.
 const MEMBERS: u16 = 4096;
 
+/// What an attribute may say that elements are, and what they are then: NumPy's names, of which Keras has the first.
+pub(super) const MARKS: [(&str, DType, Option<LogicalType>); 5] = [
+    ("bfloat16", DType::Bf16, None),
+    ("float8_e4m3fn", DType::U8, Some(LogicalType::F8E4M3Fn)),
+    ("float8_e4m3fnuz", DType::U8, Some(LogicalType::F8E4M3FnUz)),
+    ("float8_e5m2fnuz", DType::U8, Some(LogicalType::F8E5M2FnUz)),
+    ("float8_e8m0fnu", DType::U8, Some(LogicalType::F8E8M0)),
+];
+
 /// A type of elements, or of the values of an attribute.
 #[derive(Debug, Clone)]
 pub(super) struct Datatype {
@@ -70,6 +79,8 @@ pub(super) struct Elements {
     pub(super) number: Number,
     /// Dimensions behind those of the dataset.
     pub(super) inner: Vec<u64>,
+    /// Whether a mark says so.
+    pub(super) is_marked: bool,
 }
 
 impl Datatype {
@@ -81,15 +92,17 @@ impl Datatype {
         read.ok_or_else(cut)?.map_err(|e| e.at(reader.place(at, 0).unwrap_or_default()))
     }
 
-    /// What elements of this type are, where tensors have such; `mark` is what Keras says of them beside.
+    /// What elements of this type are, where tensors have such; `mark` is what an attribute says of them beside.
     pub(super) fn elements(&self, mark: Option<&str>) -> Result<Elements> {
-        let plain = |number: &Number| Elements { number: number.clone(), inner: Vec::new() };
+        let marked = MARKS.iter().find(|(name, ..)| Some(*name) == mark);
+        let plain = |number: &Number| {
+            let is_marked = marked.is_some_and(|(_, dtype, logical)| {
+                (dtype, logical) == (&number.dtype, &number.logical)
+            });
+            Elements { number: number.clone(), inner: Vec::new(), is_marked }
+        };
         let refused = |what: String| Err(DTYPE.broken(what));
         match &self.kind {
-            Kind::Opaque if self.size == 2 && mark == Some("bfloat16") => {
-                let number = Number { dtype: DType::Bf16, logical: None, order: ByteOrder::Little };
-                Ok(plain(&number))
-            }
             Kind::Number(number) => Ok(plain(number)),
             Kind::Enum(of, names) => {
                 let Kind::Number(number) = &of.kind else {
@@ -106,7 +119,15 @@ impl Datatype {
             }
             Kind::Text(_) | Kind::VarText => refused("elements are texts".to_owned()),
             Kind::Var(_) => refused("elements are runs of values of any length".to_owned()),
-            Kind::Opaque => refused(format!("elements are {} bytes without a meaning", self.size)),
+            Kind::Opaque => {
+                match marked.filter(|(_, dtype, _)| dtype.width() == u64::from(self.size)) {
+                    Some((_, dtype, logical)) => {
+                        let order = ByteOrder::Little;
+                        Ok(plain(&Number { dtype: *dtype, logical: logical.clone(), order }))
+                    }
+                    None => refused(format!("elements are {} bytes without a meaning", self.size)),
+                }
+            }
             Kind::Other(what) => refused(format!("elements are {what}")),
         }
     }

@@ -9,19 +9,31 @@ use super::superblock::{Start, start};
 use super::{DEPTH, LINK, LOOP};
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, ErrorKind, Result, Shown as _};
+use crate::formats::kept;
 use crate::limits::Limits;
 use crate::model::{Attributes, Component, Encoding, Index, IndexBuilder, Layout, Role};
 use crate::window::{Stop, Window};
 
+/// The code of the warning for attributes kept as a text that is not of our form.
+const RESTORE: &str = "hdf5/restore";
 /// Links that lead to links are followed so often.
 const STEPS: usize = 16;
 
 /// What the file in `window` contains.
-pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+pub(super) fn plain(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    decode(super::FORMAT.id, window, limits)
+}
+
+/// What the zip in `window` contains.
+pub(super) fn keras(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    decode(super::KERAS.id, window, limits)
+}
+
+fn decode(id: &'static str, window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let Start { reader, root, is_open, beside } = start(window, limits)?;
     let mut walk = Walk::new(&reader);
     walk.all(root)?;
-    Ok(walk.index(beside, is_open)?)
+    Ok(walk.index(id, beside, is_open)?)
 }
 
 /// The objects of a file that were found so far.
@@ -157,10 +169,10 @@ impl<'a, 'w> Walk<'a, 'w> {
     }
 
     /// What was found, as an index.
-    fn index(mut self, beside: Attributes, is_open: bool) -> Result<Index> {
+    fn index(mut self, id: &'static str, beside: Attributes, is_open: bool) -> Result<Index> {
         let reader = self.reader;
         let len = reader.window.len();
-        let mut builder = IndexBuilder::new("hdf5", "", len, 0..len, reader.limits);
+        let mut builder = IndexBuilder::new(id, "", len, 0..len, reader.limits);
         self.entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         let mut file = beside;
         let mut keys: HashSet<String> = file.iter().map(|(key, _)| key.to_owned()).collect();
@@ -183,6 +195,9 @@ impl<'a, 'w> Walk<'a, 'w> {
                 }
             }
         }
+        let file = kept::restore_own(file, reader.limits, |why| {
+            builder.warn(RESTORE, None, None, || stays_text(&why).into());
+        });
         builder.attributes(file);
         if is_open {
             builder.warn("hdf5/not-closed", None, None, || {
@@ -221,6 +236,9 @@ impl<'a, 'w> Walk<'a, 'w> {
             if of.has_names {
                 self.unkept.push(format!("the names of the values of `{}`", path.shown()));
             }
+            let own = kept::restore_own(own, reader.limits, |why| {
+                builder.warn(RESTORE, Some(path), None, || stays_text(&why).into());
+            });
             builder.tensor_attributes(own);
             let (elements, data) = match &of.data {
                 Ok(found) => found,
@@ -286,6 +304,10 @@ fn from_root(group: &str, path: &str) -> String {
     let parts = base.split('/').chain(path.split('/'));
     let parts: Vec<&str> = parts.filter(|part| !part.is_empty() && *part != ".").collect();
     parts.join("/")
+}
+
+fn stays_text(why: &str) -> String {
+    format!("`{}` is not as Holdall writes it and stays text: {why}", kept::ATTRIBUTES)
 }
 
 fn passed_over(key: &str, what: &str) -> String {

@@ -18,7 +18,8 @@
 //! # Support
 //! Reads superblocks 0 to 3, object headers 1 and 2, groups and attributes of both generations, all layouts of data but virtual ones,
 //! all indexes of chunks, the filters deflate, shuffle, fletcher32 and LZF, integers, floats, enumerations, complex numbers and
-//! arrays of those. Attributes of the root and of groups are attributes of the file, those of datasets of their tensors. Does not write.
+//! arrays of those. Attributes of the root and of groups are attributes of the file, those of datasets of their tensors. Writes what every
+//! reader knows: superblock 0, headers of version 1, symbol tables, contiguous data behind all of that.
 //!
 //! # Deviations
 //! A group that several links lead to is read under the first. Types of elements that are none here, filters, virtual datasets
@@ -34,16 +35,19 @@
 //! [`Limits::attribute_values`]: crate::Limits::attribute_values
 
 mod attribute;
+mod blocks;
 mod chunks;
 mod dataset;
 mod datatype;
 mod decode;
+mod encode;
 mod fractal;
 mod group;
 mod header;
 mod reader;
 mod superblock;
 mod tree;
+mod values;
 
 use super::Format;
 
@@ -51,11 +55,32 @@ use super::Format;
 pub static FORMAT: Format = Format {
     id: "hdf5",
     name: "HDF5",
-    extensions: &["h5", "hdf5", "keras"],
+    extensions: &["h5", "hdf5"],
     reads: &[],
     versions: &[],
     detect: superblock::detect,
-    decode: decode::decode,
+    decode: decode::plain,
+    encode: Some(encode::encoder),
+    ends_in_manifest: false,
+    old_ends: None,
+    aligns: true,
+    has_schema: false,
+    shards: None,
+    gaps: None,
+    padding: None,
+    rules: RULES,
+};
+
+/// A zip with one in it, beside what Keras says of the model. Of that nothing is known where weights come from elsewhere, so
+/// it is not written: Keras loads weights alone from `.weights.h5`.
+pub static KERAS: Format = Format {
+    id: "keras",
+    name: "Keras",
+    extensions: &["keras"],
+    reads: &[],
+    versions: &[],
+    detect: superblock::is_keras,
+    decode: decode::keras,
     encode: None,
     ends_in_manifest: false,
     old_ends: None,
@@ -64,7 +89,7 @@ pub static FORMAT: Format = Format {
     shards: None,
     gaps: None,
     padding: None,
-    rules: RULES,
+    rules: &[],
 };
 
 crate::error::rules! {
@@ -121,4 +146,26 @@ crate::error::rules! {
         "Chunks have elements, as many dimensions as the dataset, and a place in it each.";
     /// Weights of Keras that are compressed.
     pub COMPRESSED: Unsupported "hdf5/compressed" "The weights in a `.keras` file are stored as they are.";
+
+    /// A layout that the format cannot hold.
+    pub FORM: Unsupported "hdf5/form" "A tensor that is written is dense."
+        remedies [MakeDense];
+    /// Elements that the format cannot hold.
+    pub ELEMENT_TYPE: Unsupported "hdf5/element-type"
+        "Elements that are written are numbers, complex numbers or truth values of 8 bits and more."
+        remedies [DropLogicalTypes];
+    /// A tensor that cannot be a dataset.
+    pub FIT: Unsupported "hdf5/fit"
+        "A tensor that is written has at most 32 dimensions, and a name of parts with `/` between that is no group of others.";
+    /// Not what was declared.
+    pub DECLARED: Misuse "hdf5/declared"
+        "Tensors are declared before the first byte is written, and written as declared, in order.";
+    /// Compression or a digest.
+    pub ENCODING: Unsupported "hdf5/encoding" "Components are stored raw, without a digest."
+        remedies [StoreRaw];
+    /// An alignment that cannot be.
+    pub ALIGN: Misuse "hdf5/align" "The alignment is a power of two up to 2^26.";
 }
+
+/// The attribute by which a dataset says what its elements are, where their type does not: Keras's.
+const MARK: &str = "dtype";

@@ -11,11 +11,13 @@ use crate::wire::zip::{Directory, Entry, Method};
 use std::cell::Cell;
 use std::ops::Range;
 
-const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
+pub(super) const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
+/// What a zip begins with.
+const ZIP: &[u8] = b"PK\x03\x04";
 /// The first place behind the start at which a superblock may be: what is before it is the user's.
 const USER_BLOCK: u64 = 512;
 /// What a `.keras` file has the weights in.
-const KERAS: &str = "model.weights.h5";
+const WEIGHTS: &str = "model.weights.h5";
 /// Texts of a `.keras` file.
 const TEXTS: [&str; 2] = ["config.json", "metadata.json"];
 /// Files of so many bytes are looked at as a whole: their blocks are anywhere.
@@ -23,21 +25,26 @@ const SMALL: u64 = 256 << 10;
 /// Bytes that the longest superblock has.
 const MOST: u64 = 128;
 
-/// Whether this is an HDF5 file, or a zip that Keras wrote.
+/// Whether this is an HDF5 file.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     let head = window.head(SIGNATURE.len() as u64)?;
     if head.starts_with(SIGNATURE) {
         return Ok(true);
     }
-    if head.starts_with(b"PK\x03\x04") {
-        return match Directory::read(window, &Limits::default()) {
-            Ok(directory) => Ok(directory.get(KERAS).is_some()),
-            // Whoever can say what is wrong with a zip will.
-            Err(Stop::Fail(_)) => Ok(false),
-            Err(need) => Err(need),
-        };
+    Ok(!head.starts_with(ZIP) && find(window, 0..window.len())?.is_some())
+}
+
+/// Whether this is a zip that Keras wrote.
+pub(super) fn is_keras(window: &Window) -> Result<bool, Stop> {
+    if !window.head(ZIP.len() as u64)?.starts_with(ZIP) {
+        return Ok(false);
     }
-    Ok(find(window, 0..window.len())?.is_some())
+    match Directory::read(window, &Limits::default()) {
+        Ok(directory) => Ok(directory.get(WEIGHTS).is_some()),
+        // Whoever can say what is wrong with a zip will.
+        Err(Stop::Fail(_)) => Ok(false),
+        Err(need) => Err(need),
+    }
 }
 
 /// Where the superblock is of the file that is `whole` of a window.
@@ -78,7 +85,7 @@ pub(super) struct Start<'w> {
 /// Reads the superblock.
 pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<'w>, Stop> {
     let mut beside = Attributes::new();
-    let whole = match window.head(4)?.starts_with(b"PK\x03\x04") {
+    let whole = match window.head(4)?.starts_with(ZIP) {
         true => in_zip(window, limits, &mut beside)?,
         false => 0..window.len(),
     };
@@ -149,8 +156,8 @@ pub(super) fn start<'w>(window: &'w Window, limits: &'w Limits) -> Result<Start<
 /// Where the weights are in a zip that Keras wrote; its texts become attributes.
 fn in_zip(window: &Window, limits: &Limits, beside: &mut Attributes) -> Result<Range<u64>, Stop> {
     let directory = Directory::read(window, limits)?;
-    let Some(weights) = directory.get(KERAS) else {
-        return Err(SUPERBLOCK.broken(format!("the zip has no `{KERAS}`")).into());
+    let Some(weights) = directory.get(WEIGHTS) else {
+        return Err(SUPERBLOCK.broken(format!("the zip has no `{WEIGHTS}`")).into());
     };
     if weights.method() != Method::Stored {
         let message = format!("`{}` is compressed by {}", weights.name().shown(), weights.method());

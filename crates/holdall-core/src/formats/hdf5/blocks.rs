@@ -1,0 +1,284 @@
+//! Structures of a file as bytes, in the forms that every reader of HDF5 knows: superblock 0, object headers of version 1,
+//! symbol tables, collections of texts.
+
+use super::header::kind;
+use super::superblock::SIGNATURE;
+
+/// What stands for an address where there is nothing.
+pub(super) const NOWHERE: u64 = u64::MAX;
+/// Half of the links in a table, and of the tables or nodes under a node of a tree, as the superblock says them.
+const HALF_TABLE: usize = 4;
+const HALF_NODE: usize = 16;
+/// Bytes of a table, and of a node.
+const TABLE_LEN: usize = 8 + 2 * HALF_TABLE * 40;
+const NODE_LEN: usize = 24 + (2 * HALF_NODE) * 16 + 8;
+/// Bytes that a collection has at least; and with so many, or so many texts, none is added.
+const COLLECTION_LEAST: usize = 4096;
+const COLLECTION_FULL: usize = 1 << 20;
+const COLLECTION_TEXTS: u16 = 60_000;
+
+/// What an address is of that is not known yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Target {
+    /// A collection, by its number.
+    Texts(usize),
+    /// The data of a tensor, by its number.
+    Data(usize),
+}
+
+/// A message of an object header.
+pub(super) struct Message {
+    kind: u16,
+    body: Vec<u8>,
+    /// Where in the body addresses are missing.
+    missing: Vec<(usize, Target)>,
+}
+
+impl Message {
+    pub(super) fn new(kind: u16, body: Vec<u8>) -> Message {
+        Message { kind, body, missing: Vec::new() }
+    }
+
+    /// Where the data of a tensor lies, `len` bytes.
+    pub(super) fn data(tensor: usize, len: u64) -> Message {
+        let body = [&[3, 1][..], &NOWHERE.to_le_bytes(), &len.to_le_bytes()].concat();
+        let missing = if len == 0 { Vec::new() } else { vec![(2, Target::Data(tensor))] };
+        Message { kind: kind::LAYOUT, body, missing }
+    }
+
+    /// Leaves room in the body for an address.
+    pub(super) fn push_address(&mut self, of: Target) {
+        self.missing.push((self.body.len(), of));
+        self.push(&NOWHERE.to_le_bytes());
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.body.extend_from_slice(bytes);
+    }
+}
+
+/// All of a file but its data, as far as it is put together.
+pub(super) struct Blocks {
+    bytes: Vec<u8>,
+    missing: Vec<(usize, Target)>,
+}
+
+/// A group that was put: what the superblock says of the root.
+pub(super) struct Group {
+    pub(super) header: u64,
+    tree: u64,
+    names: u64,
+}
+
+impl Blocks {
+    /// With room for the superblock.
+    pub(super) fn new() -> Blocks {
+        Blocks { bytes: vec![0; SUPERBLOCK_LEN], missing: Vec::new() }
+    }
+
+    /// Puts an object header that so many links lead to.
+    pub(super) fn header(&mut self, links: u32, messages: Vec<Message>) -> u64 {
+        let at = self.bytes.len() as u64;
+        let count = u16::try_from(messages.len()).unwrap_or(u16::MAX);
+        let mut content = Vec::new();
+        for Message { kind, mut body, missing } in messages {
+            body.resize(body.len().next_multiple_of(8), 0);
+            let len = u16::try_from(body.len()).unwrap_or(u16::MAX);
+            // A type never changes.
+            let flags = u8::from(kind == kind::DATATYPE);
+            content.extend_from_slice(&kind.to_le_bytes());
+            content.extend_from_slice(&len.to_le_bytes());
+            content.extend_from_slice(&[flags, 0, 0, 0]);
+            let start = self.bytes.len().saturating_add(HEADER_LEN).saturating_add(content.len());
+            let places = missing.into_iter().map(|(at, of)| (start.saturating_add(at), of));
+            self.missing.extend(places);
+            content.extend_from_slice(&body);
+        }
+        let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
+        self.bytes.extend_from_slice(&[1, 0]);
+        self.bytes.extend_from_slice(&count.to_le_bytes());
+        self.bytes.extend_from_slice(&links.to_le_bytes());
+        self.bytes.extend_from_slice(&len.to_le_bytes());
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(&content);
+        at
+    }
+
+    /// Puts a group of these links, in the order of their names, which lead to object headers.
+    pub(super) fn group(&mut self, links: &[(&str, u64)], mut messages: Vec<Message>) -> Group {
+        // The first name is of no link: the least key of the tree.
+        let mut heap = vec![0; 8];
+        let mut entries = Vec::with_capacity(links.len());
+        for (name, to) in links {
+            entries.push((heap.len() as u64, *to));
+            heap.extend_from_slice(name.as_bytes());
+            heap.resize(heap.len().saturating_add(1).next_multiple_of(8), 0);
+        }
+        let names = self.bytes.len() as u64;
+        self.bytes.extend_from_slice(b"HEAP\0\0\0\0");
+        let data = names.saturating_add(32);
+        // Where free room in it is: there is none.
+        self.numbers([heap.len() as u64, 1, data]);
+        self.bytes.extend_from_slice(&heap);
+        let tree = self.tree(&entries);
+        let mut first = Message::new(kind::SYMBOLS, Vec::new());
+        [tree, names].iter().for_each(|n| first.push(&n.to_le_bytes()));
+        messages.insert(0, first);
+        Group { header: self.header(1, messages), tree, names }
+    }
+
+    /// Puts the tables of a group and the tree over them; of each link the place of its name and where it leads to.
+    fn tree(&mut self, entries: &[(u64, u64)]) -> u64 {
+        // What a level has: where each is, and the last name under it.
+        let mut level: Vec<(u64, u64)> = Vec::new();
+        for entries in entries.chunks(2 * HALF_TABLE) {
+            let at = self.bytes.len();
+            self.bytes.extend_from_slice(b"SNOD\x01\0");
+            let count = u16::try_from(entries.len()).unwrap_or(u16::MAX);
+            self.bytes.extend_from_slice(&count.to_le_bytes());
+            for (name, to) in entries {
+                self.numbers([*name, *to, 0, 0, 0]);
+            }
+            self.bytes.resize(at.saturating_add(TABLE_LEN), 0);
+            level.push((at as u64, entries.last().map_or(0, |(name, _)| *name)));
+        }
+        let mut height = 0u8;
+        loop {
+            let start = self.bytes.len() as u64;
+            let place = |node: usize| {
+                let len = (node as u64).saturating_mul(NODE_LEN as u64);
+                start.saturating_add(len)
+            };
+            let nodes: Vec<&[(u64, u64)]> = match level.is_empty() {
+                true => vec![&[]],
+                false => level.chunks(2 * HALF_NODE).collect(),
+            };
+            let (mut above, mut key) = (Vec::new(), 0u64);
+            for (number, node) in nodes.iter().enumerate() {
+                let count = u16::try_from(node.len()).unwrap_or(u16::MAX);
+                let left = number.checked_sub(1).map_or(NOWHERE, place);
+                let right = number.saturating_add(1);
+                let right = if right < nodes.len() { place(right) } else { NOWHERE };
+                self.bytes.extend_from_slice(b"TREE\0");
+                self.bytes.push(height);
+                self.bytes.extend_from_slice(&count.to_le_bytes());
+                self.numbers([left, right, key]);
+                for (at, last) in *node {
+                    self.numbers([*at, *last]);
+                    key = *last;
+                }
+                let end = usize::try_from(place(number.saturating_add(1))).unwrap_or(usize::MAX);
+                self.bytes.resize(end, 0);
+                above.push((place(number), key));
+            }
+            match above.as_slice() {
+                [(root, _)] => return *root,
+                _ => level = above,
+            }
+            height = height.saturating_add(1);
+        }
+    }
+
+    /// Puts the collections; what is missing from now on is only where data is. Then pads all to a multiple of `align`,
+    /// and gives how many bytes that is.
+    pub(super) fn texts(&mut self, texts: Texts) -> u64 {
+        let mut places = Vec::new();
+        for collection in texts.finish() {
+            places.push(self.bytes.len() as u64);
+            self.bytes.extend_from_slice(&collection);
+        }
+        self.fill(|of| match of {
+            Target::Texts(number) => places.get(number).copied(),
+            Target::Data(_) => None,
+        });
+        self.bytes.len() as u64
+    }
+
+    /// Puts addresses where they are missing and known.
+    fn fill(&mut self, known: impl Fn(Target) -> Option<u64>) {
+        let bytes = &mut self.bytes;
+        self.missing.retain(|(at, of)| {
+            let room = bytes.get_mut(*at..).and_then(<[u8]>::first_chunk_mut::<8>);
+            match (known(*of), room) {
+                (Some(address), Some(room)) => {
+                    *room = address.to_le_bytes();
+                    false
+                }
+                _ => true,
+            }
+        });
+    }
+
+    /// All bytes before the data, of a file of `end` bytes.
+    pub(super) fn finish(mut self, root: &Group, end: u64, data: &[u64]) -> Vec<u8> {
+        self.fill(|of| match of {
+            Target::Data(tensor) => data.get(tensor).copied(),
+            Target::Texts(_) => None,
+        });
+        let mut head = SIGNATURE.to_vec();
+        head.extend_from_slice(&[0, 0, 0, 0, 0, 8, 8, 0]);
+        head.extend_from_slice(&[HALF_TABLE as u8, 0, HALF_NODE as u8, 0, 0, 0, 0, 0]);
+        for number in [0, NOWHERE, end, NOWHERE, 0, root.header, 1, root.tree, root.names] {
+            head.extend_from_slice(&number.to_le_bytes());
+        }
+        self.bytes.iter_mut().zip(head).for_each(|(to, from)| *to = from);
+        self.bytes
+    }
+
+    fn numbers<const N: usize>(&mut self, numbers: [u64; N]) {
+        numbers.iter().for_each(|n| self.bytes.extend_from_slice(&n.to_le_bytes()));
+    }
+}
+
+const SUPERBLOCK_LEN: usize = 96;
+/// Bytes of an object header before its messages.
+const HEADER_LEN: usize = 16;
+
+/// Texts of any length, in collections.
+#[derive(Default)]
+pub(super) struct Texts {
+    full: Vec<Vec<u8>>,
+    open: Vec<u8>,
+    count: u16,
+}
+
+impl Texts {
+    /// Takes a text, and gives the number of its collection and its own in that.
+    pub(super) fn add(&mut self, text: &str) -> (usize, u32) {
+        if self.open.len() >= COLLECTION_FULL || self.count >= COLLECTION_TEXTS {
+            self.close();
+        }
+        self.count = self.count.saturating_add(1);
+        self.open.extend_from_slice(&self.count.to_le_bytes());
+        self.open.extend_from_slice(&[1, 0, 0, 0, 0, 0]);
+        self.open.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        self.open.extend_from_slice(text.as_bytes());
+        self.open.resize(self.open.len().next_multiple_of(8), 0);
+        (self.full.len(), self.count.into())
+    }
+
+    fn close(&mut self) {
+        self.count = 0;
+        let texts = std::mem::take(&mut self.open);
+        let len = texts.len().saturating_add(16).max(COLLECTION_LEAST);
+        let mut out = Vec::with_capacity(len);
+        out.extend_from_slice(b"GCOL\x01\0\0\0");
+        out.extend_from_slice(&(len as u64).to_le_bytes());
+        out.extend_from_slice(&texts);
+        // What is left is the text of number 0.
+        let free = len.saturating_sub(out.len());
+        if free >= 16 {
+            out.extend_from_slice(&[0; 8]);
+            out.extend_from_slice(&(free as u64).to_le_bytes());
+        }
+        out.resize(len, 0);
+        self.full.push(out);
+    }
+
+    fn finish(mut self) -> Vec<Vec<u8>> {
+        if !self.open.is_empty() {
+            self.close();
+        }
+        self.full
+    }
+}

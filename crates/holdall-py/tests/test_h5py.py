@@ -1,0 +1,90 @@
+"""h5py over what Holdall writes as HDF5: every type that it has, as itself."""
+
+import numpy as np
+import pytest
+
+import holdall
+
+h5py = pytest.importorskip("h5py")
+
+
+def arrays():
+    rng = np.random.default_rng(3)
+    out = {f"g/{name}": rng.integers(0, 2, (4, 5)).astype(name) for name in
+           "f8 f4 f2 i8 i4 i2 i1 u8 u4 u2 u1 ? c8 c16".split()}  # fmt: skip
+    out["scalar"] = np.array(2.5)
+    out["empty"] = np.zeros((0, 3), "f4")
+    out["turned"] = np.arange(6).reshape(2, 3).T
+    out |= {f"many/deep/t{i}": np.arange(i) for i in range(700)}
+    out["häuser"] = np.ones(1)
+    return out
+
+
+def test_h5py_reads_what_is_written(tmp_path):
+    wanted = arrays()
+    holdall.save(tmp_path / "a.h5", wanted, attributes={
+        "text": "häuser", "n": 7, "x": 0.5, "yes": True, "names": ["a", "", "ccc"], "square": [[1, 2], [3, 4]],
+        "g/of the group": 1, "nothing": None, "map": {"a": [1, None]}, "long": "x" * 100_000,
+    })  # fmt: skip
+    with h5py.File(tmp_path / "a.h5") as f:
+        found = {}
+        f.visititems(lambda name, of: found.update({name: of[()]}) if isinstance(of, h5py.Dataset) else None)
+        assert set(found) == set(wanted)
+        for name, array in wanted.items():
+            assert found[name].dtype == array.dtype and found[name].shape == array.shape, name
+            np.testing.assert_array_equal(found[name], array)
+        assert list(f["many/deep"]) == sorted(f"t{i}" for i in range(700))
+        assert "t699" in f["many/deep"] and "t700" not in f["many/deep"]
+        attrs = f.attrs
+        assert attrs["text"] == "häuser" and attrs["n"] == 7 and attrs["x"] == 0.5 and attrs["yes"] == np.True_
+        assert list(attrs["names"]) == ["a", "", "ccc"] and attrs["square"].tolist() == [[1, 2], [3, 4]]
+        assert f["g"].attrs["of the group"] == 1 and isinstance(attrs["nothing"], h5py.Empty)
+        assert len(attrs["long"]) == 100_000 and attrs["holdall.attributes"] == '{"map":{"a":[1,null]}}'
+    # Others may go on writing into it.
+    with h5py.File(tmp_path / "a.h5", "r+") as f:
+        f["many/deep/new"] = np.arange(3)
+        f["many/deep/new"].attrs["k"] = "v"
+        del f["many/deep/t5"]
+        f["turned"][0] = [7, 7]
+        f.attrs["text"] = "other"
+    with holdall.open(tmp_path / "a.h5") as f:
+        assert f["many/deep/new"].attributes["k"] == "v" and "many/deep/t5" not in f
+        assert f["turned"].numpy()[0].tolist() == [7, 7] and f.attributes["text"] == "other"
+        np.testing.assert_array_equal(f["g/c16"].numpy(), wanted["g/c16"])
+
+
+def test_floats_that_numpy_lacks(tmp_path):
+    ml = pytest.importorskip("ml_dtypes")
+    of = {name: np.arange(256, dtype="u1").view(getattr(ml, name)) for name in
+          "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu".split()}  # fmt: skip
+    of["bfloat16"] = np.arange(1 << 16, dtype="u2").view(ml.bfloat16)
+    holdall.save(tmp_path / "a.h5", of)
+    with h5py.File(tmp_path / "a.h5") as f:
+        # These are numbers to HDF5.
+        np.testing.assert_array_equal(f["bfloat16"][()], of["bfloat16"].astype("f4"))
+        assert f["bfloat16"].attrs["dtype"] == "bfloat16"
+        np.testing.assert_array_equal(f["float8_e5m2"][()], of["float8_e5m2"].astype("f2"))
+        # And these are bytes, with their name beside.
+        for name in of:
+            if name not in ("bfloat16", "float8_e5m2"):
+                assert f[name].attrs["dtype"] == name and f[name].dtype == "V1"
+                assert f[name][()].tobytes() == of[name].tobytes()
+    with holdall.open(tmp_path / "a.h5") as f:
+        for name, array in of.items():
+            found = f[name].numpy()
+            assert found.dtype == array.dtype and found.tobytes() == array.tobytes() and not f[name].attributes, name
+
+
+def test_tied_weights_are_one_dataset(tmp_path):
+    w = np.arange(12.0).reshape(3, 4)
+    holdall.save(tmp_path / "a.zt", {"a/w": w, "b/w": w})
+    holdall.convert(tmp_path / "a.zt", tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f["a/w"] == f["b/w"]
+        np.testing.assert_array_equal(f["b/w"][()], w)
+
+
+def test_names_that_cannot_be(tmp_path):
+    with pytest.raises(holdall.HoldallError, match="both a dataset and a group"):
+        holdall.save(tmp_path / "a.h5", {"a": np.ones(1), "a/b": np.ones(1)})
+    assert not (tmp_path / "a.h5").exists()
