@@ -25,8 +25,13 @@ const INDEX: &str = ".index.json";
 /// The most bytes of an index file.
 const MAX_INDEX: u64 = 10 << 20;
 /// The index files that are looked for first, of those in a folder.
-const FIRST: [&str; 2] =
-    ["model.safetensors.index.json", "diffusion_pytorch_model.safetensors.index.json"];
+const FIRST: [&str; 3] = [
+    "model.safetensors.index.json",
+    "diffusion_pytorch_model.safetensors.index.json",
+    "pytorch_model.bin.index.json",
+];
+/// What the names of index files of pickles end in.
+const PICKLES: &str = ".bin.index.json";
 
 /// Where the files of a model are.
 pub(crate) enum Home {
@@ -187,7 +192,12 @@ impl OpenOptions {
     fn open_folder(&self, home: &Home) -> Result<File> {
         let all = self.names(home)?;
         let shown = home.shown();
-        let indices: Vec<&String> = all.iter().filter(|name| name.ends_with(INDEX)).collect();
+        let mut indices: Vec<&String> = all.iter().filter(|name| name.ends_with(INDEX)).collect();
+        let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
+        if tensors.iter().any(|name| !is_beside(name)) {
+            tensors.retain(|name| !is_beside(name));
+            indices.retain(|name| !name.ends_with(PICKLES));
+        }
         let first = FIRST.iter().find(|first| indices.iter().any(|name| name == *first));
         let chosen = match (first, indices.as_slice()) {
             (Some(first), _) => Some(*first),
@@ -202,10 +212,6 @@ impl OpenOptions {
                     self.of_index(home, name, &*source, shown)
                 }
             };
-        }
-        let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
-        if tensors.iter().any(|name| !is_beside(name)) {
-            tensors.retain(|name| !is_beside(name));
         }
         match tensors.as_slice() {
             [one] => self.open(home.join(one)),

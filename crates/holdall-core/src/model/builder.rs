@@ -303,7 +303,8 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// An index of files to [absorb](IndexBuilder::absorb): none so far.
+    /// An index of files to [absorb](IndexBuilder::absorb): none so far. Which components of one may overlap was checked when
+    /// it was decoded.
     pub fn of_files(
         format: &'static str,
         version: impl Into<String>,
@@ -311,7 +312,7 @@ impl IndexBuilder {
     ) -> IndexBuilder {
         let mut builder = IndexBuilder::new(format, version, 0, 0..0, limits);
         builder.inner.sources.clear();
-        builder
+        builder.with_views()
     }
 
     /// Notes that the tensor added last cannot be read, and why. The first reason counts. Its components are given up, but
