@@ -268,8 +268,8 @@ impl IndexBuilder {
             sources.map(|(len, data)| self.source(*len, data.clone())).collect::<Result<_>>()?;
 
         let arrays = file.0.chunked.iter().map(|array| {
-            let source = numbers.get(array.source() as usize).copied().unwrap_or(u32::MAX);
-            self.chunked((**array).clone().of_source(source))
+            let number = |source| numbers.get(source as usize).copied().unwrap_or(u32::MAX);
+            self.chunked((**array).clone().renumbered(number))
         });
         let arrays: Vec<Extent> = arrays.collect::<Result<_>>()?;
         let number = |stored: Extent| match stored.chunked() {
