@@ -106,6 +106,14 @@ pub static TARGETS: &[Target] = &[
         runs: 200_000,
     },
     Target {
+        name: "checkpoint",
+        run: checkpoint::run,
+        seeds: &["crates/holdall/tests/checkpoint"],
+        of_file: whole,
+        form: Form::Bytes,
+        runs: 100_000,
+    },
+    Target {
         name: "pickle",
         run: pickle::run,
         seeds: &["corpus/accept/pytorch", "corpus/reject/pytorch"],

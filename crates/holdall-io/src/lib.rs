@@ -12,6 +12,8 @@ mod by_name;
 #[cfg(feature = "http")]
 pub mod cache;
 mod cast;
+#[cfg(feature = "pytorch")]
+mod checkpoint;
 mod compress;
 mod copy;
 pub mod error;

@@ -1,6 +1,7 @@
 //! Models of several files, opened as one: folders, index files that say which tensor is in which file, and the parts of a
-//! split GGUF file.
+//! split GGUF file. Distributed checkpoints have a module of their own.
 
+use crate::arrays::Reopened;
 #[cfg(feature = "gguf")]
 use crate::error::SPLIT;
 use crate::error::{
@@ -25,8 +26,13 @@ const INDEX: &str = ".index.json";
 /// The most bytes of an index file.
 const MAX_INDEX: u64 = 10 << 20;
 /// The index files that are looked for first, of those in a folder.
-const FIRST: [&str; 2] =
-    ["model.safetensors.index.json", "diffusion_pytorch_model.safetensors.index.json"];
+const FIRST: [&str; 3] = [
+    "model.safetensors.index.json",
+    "diffusion_pytorch_model.safetensors.index.json",
+    "pytorch_model.bin.index.json",
+];
+/// What the names of index files of pickles end in.
+const PICKLES: &str = ".bin.index.json";
 
 /// Where the files of a model are.
 pub(crate) enum Home {
@@ -55,14 +61,14 @@ impl Home {
     }
 
     /// Where the file of that name is.
-    fn join(&self, name: &str) -> PathBuf {
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
         match self {
             Home::Folder(folder) => folder.join(name),
             Home::Web(base, fragment) => PathBuf::from(format!("{base}{name}{fragment}")),
         }
     }
 
-    fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self {
             Home::Folder(folder) => folder.display().to_string(),
             Home::Web(base, _) => base.clone(),
@@ -87,8 +93,19 @@ struct Shard {
 pub fn is_model_folder(path: &Path) -> bool {
     path.is_dir()
         && !path.join("carton.toml").exists()
-        && files(path)
-            .is_ok_and(|all| all.iter().any(|name| name.ends_with(INDEX) || is_tensors(name)))
+        && files(path).is_ok_and(|all| {
+            all.iter().any(|n| n.ends_with(INDEX) || is_tensors(n) || is_chunks(n))
+        })
+}
+
+/// Whether a file of that name describes a distributed checkpoint, in a build that reads those.
+fn is_checkpoint(name: &str) -> bool {
+    cfg!(feature = "pytorch") && name == ".metadata"
+}
+
+/// Whether a file of that name has items of a distributed checkpoint.
+fn is_chunks(name: &str) -> bool {
+    cfg!(feature = "pytorch") && name.ends_with(".distcp")
 }
 
 /// The format that the extension of a file's name says.
@@ -124,6 +141,14 @@ fn files(folder: &Path) -> Result<Vec<String>> {
     Ok(all)
 }
 
+#[cfg(not(feature = "pytorch"))]
+impl OpenOptions {
+    /// This build reads no checkpoints.
+    fn open_checkpoint(&self, home: &Home) -> Result<File> {
+        Err(NO_MODEL.broken("this build reads no checkpoints of PyTorch").in_source(home.shown()))
+    }
+}
+
 impl OpenOptions {
     /// The model of several files that `path` names: a folder, or an index file; nothing where it names neither.
     pub(crate) fn open_model(&self, path: &Path) -> Result<Option<File>> {
@@ -133,6 +158,7 @@ impl OpenOptions {
                 let (source, shown) = self.remote(&path.to_string_lossy())?;
                 return self.of_index(&home, name, &*source, shown).map(Some);
             }
+            Home::Web(..) if is_checkpoint(name) => return self.open_checkpoint(&home).map(Some),
             #[cfg(feature = "stores")]
             Home::Web(base, _) if crate::stores::is_address(base) => {
                 let text = path.to_string_lossy();
@@ -142,6 +168,9 @@ impl OpenOptions {
             Home::Web(..) => return Ok(None),
             Home::Folder(folder) if name.ends_with(INDEX) && path.is_file() => {
                 return self.of_file(folder, name, path.display().to_string()).map(Some);
+            }
+            Home::Folder(_) if is_checkpoint(name) && path.is_file() => {
+                return self.open_checkpoint(&home).map(Some);
             }
             Home::Folder(_) => {}
         }
@@ -187,7 +216,12 @@ impl OpenOptions {
     fn open_folder(&self, home: &Home) -> Result<File> {
         let all = self.names(home)?;
         let shown = home.shown();
-        let indices: Vec<&String> = all.iter().filter(|name| name.ends_with(INDEX)).collect();
+        let mut indices: Vec<&String> = all.iter().filter(|name| name.ends_with(INDEX)).collect();
+        let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
+        if tensors.iter().any(|name| !is_beside(name)) {
+            tensors.retain(|name| !is_beside(name));
+            indices.retain(|name| !name.ends_with(PICKLES));
+        }
         let first = FIRST.iter().find(|first| indices.iter().any(|name| name == *first));
         let chosen = match (first, indices.as_slice()) {
             (Some(first), _) => Some(*first),
@@ -203,9 +237,8 @@ impl OpenOptions {
                 }
             };
         }
-        let mut tensors: Vec<&String> = all.iter().filter(|name| is_tensors(name)).collect();
-        if tensors.iter().any(|name| !is_beside(name)) {
-            tensors.retain(|name| !is_beside(name));
+        if all.iter().any(|name| is_checkpoint(name)) && all.iter().any(|name| is_chunks(name)) {
+            return self.open_checkpoint(home);
         }
         match tensors.as_slice() {
             [one] => self.open(home.join(one)),
@@ -307,21 +340,33 @@ impl OpenOptions {
         self.joined(shards, keep, warnings, shown)
     }
 
+    /// The bytes of a file of a model, and how it is named in errors; `is_many` where it is opened when it is read, not before.
+    pub(crate) fn part(
+        &self,
+        home: &Home,
+        name: &str,
+        is_many: bool,
+    ) -> Result<(Arc<dyn ByteSource>, String)> {
+        let folder = match home {
+            Home::Web(base, fragment) => return self.remote(&format!("{base}{name}{fragment}")),
+            Home::Folder(folder) => folder,
+        };
+        let path = folder.join(name);
+        let shown = path.display().to_string();
+        if !path.is_file() {
+            let message = format!("`{}` is not there", name.shown());
+            return Err(SHARD_MISSING.broken(message).in_source(folder.display()));
+        }
+        if is_many {
+            return Ok((Arc::new(Reopened::open(&path)?), shown));
+        }
+        let file = FileSource::open(&path).map_err(|e| e.in_source(&shown))?;
+        Ok((self.source(file).map_err(|e| e.in_source(&shown))?.0, shown))
+    }
+
     /// A file of a model.
     fn shard(&self, home: &Home, name: &str) -> Result<Shard> {
-        let (source, shown) = match home {
-            Home::Web(base, fragment) => self.remote(&format!("{base}{name}{fragment}"))?,
-            Home::Folder(folder) => {
-                let path = folder.join(name);
-                let shown = path.display().to_string();
-                if !path.is_file() {
-                    let message = format!("`{}` is not there", name.shown());
-                    return Err(SHARD_MISSING.broken(message).in_source(folder.display()));
-                }
-                let file = FileSource::open(&path).map_err(|e| e.in_source(&shown))?;
-                (self.source(file).map_err(|e| e.in_source(&shown))?.0, shown)
-            }
-        };
+        let (source, shown) = self.part(home, name, false)?;
         let index = index(&*source, self.limits()).map_err(|e| e.in_source(shown))?;
         Ok(Shard { name: name.to_owned(), source, index })
     }
@@ -478,17 +523,23 @@ impl Map {
         let mut all: Vec<String> =
             map.tensors.values().collect::<HashSet<_>>().into_iter().cloned().collect();
         all.sort();
-        for file in &all {
-            let is_inside = !file.is_empty()
-                && !file.starts_with('/')
-                && !file.contains(['\\', ':', '\0'])
-                && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
-            if !is_inside {
-                let message = format!("`{}` is not the path of a file beside it", file.shown());
-                return Err(SHARD_OUTSIDE.broken(message));
-            }
-        }
+        check_names(&all)?;
         map.files = all;
         Ok(map)
     }
+}
+
+/// Refuses names of files that are not beside the file that has them, or in folders beside it.
+pub(crate) fn check_names(all: &[String]) -> Result<()> {
+    for file in all {
+        let is_inside = !file.is_empty()
+            && !file.starts_with('/')
+            && !file.contains(['\\', ':', '\0'])
+            && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        if !is_inside {
+            let message = format!("`{}` is not the path of a file beside it", file.shown());
+            return Err(SHARD_OUTSIDE.broken(message));
+        }
+    }
+    Ok(())
 }

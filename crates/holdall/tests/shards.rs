@@ -284,3 +284,56 @@ fn a_gguf_model_is_written_in_parts() {
     let (_, files) = split(&model, &dir.path().join("all"), 1 << 20, write()).unwrap();
     assert_eq!(files, ["model.gguf"]);
 }
+
+/// What `save_pretrained(safe_serialization=False)` writes: pickles, of either age, and an index.
+#[test]
+fn pickles_with_an_index_are_one_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let accepted = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/accept/pytorch");
+    let shards = [
+        ("pytorch_model-00001-of-00003.bin", "torch_state.pt"),
+        ("pytorch_model-00002-of-00003.bin", "torch_state-legacy.pt"),
+        ("pytorch_model-00003-of-00003.bin", ""),
+    ];
+    let mut map = Vec::new();
+    for (shard, from) in shards {
+        let path = dir.path().join(shard);
+        match from {
+            "" => write(&dir.path().join("own.pt"), &[("own", 3, 4.0)], &[]),
+            from => drop(std::fs::copy(accepted.join(from), &path).unwrap()),
+        }
+        if from.is_empty() {
+            std::fs::rename(dir.path().join("own.pt"), &path).unwrap();
+        }
+        let file = holdall::open(&path).unwrap();
+        // The second has names of the first, and each takes some of them.
+        let takes = |name: &&str| match from {
+            "torch_state.pt" => !name.contains('t') || name.starts_with("d."),
+            "torch_state-legacy.pt" => name.contains('t') && !name.starts_with("d."),
+            _ => true,
+        };
+        map.extend(file.names().filter(takes).map(|name| format!("\"{name}\": \"{shard}\"")));
+    }
+    let name = dir.path().join("pytorch_model.bin.index.json");
+    std::fs::write(&name, format!("{{\"weight_map\": {{{}}}}}", map.join(", "))).unwrap();
+    for path in [dir.path(), &name] {
+        let file = holdall::open(path).unwrap();
+        assert_eq!((file.format(), file.len()), ("pytorch", map.len()));
+        assert_eq!(values(&file, "own"), [4.0; 3]);
+        assert!(verify(&file, &Default::default()).unwrap().is_sound());
+        let alone = holdall::open(dir.path().join(shards[0].0)).unwrap();
+        let rows = |file: &holdall::File| {
+            let all = file.tensors().filter(|t| alone.index().get(t.info().name()).is_some());
+            all.map(|t| (t.info().name().to_owned(), t.bytes(&holdall::Role::Data).unwrap()))
+                .collect::<Vec<_>>()
+        };
+        let (mut all, mut wanted) = (rows(&file), rows(&alone));
+        all.sort();
+        wanted.sort();
+        assert_eq!(all, wanted);
+    }
+    // Where there are files of tensors that are no pickles, the model is those.
+    write(&dir.path().join("model.safetensors"), &[("a", 4, 1.0)], &[]);
+    let file = holdall::open(dir.path()).unwrap();
+    assert_eq!((file.format(), file.len()), ("safetensors", 1));
+}

@@ -4,6 +4,7 @@
 pub mod assembly;
 pub mod carton_texts;
 pub mod cbor;
+pub mod checkpoint;
 pub mod decode_carton;
 pub mod decode_gguf;
 pub mod decode_hdf5;

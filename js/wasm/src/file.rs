@@ -145,7 +145,8 @@ impl File {
     fn array(&self, source: u32) -> Result<&Chunked, Error> {
         let number = Extent::new(source, 0..0).chunked();
         let array = number.and_then(|n| self.index().ok()?.chunked().get(n));
-        let array = array.filter(|array| array.source() == 0);
+        let is_here = |array: &&Arc<Chunked>| array.chunks().iter().all(|c| c.stored.source == 0);
+        let array = array.filter(is_here);
         array
             .map(|array| &**array)
             .ok_or_else(|| CALL.broken(format!("source {source} is not in this file")))
@@ -170,13 +171,13 @@ impl File {
         let mut out = vec![0; len];
         array.clear(range.start, &mut out);
         for chunk in array.covering(range.clone()) {
-            let len = chunk.stored.end - chunk.stored.start;
+            let len = chunk.stored.len();
             let own = usize::try_from(len).ok().and_then(|len| stored.split_at_checked(len));
             let Some((own, rest)) = own else {
                 return Err(CALL.broken("the chunks are shorter than they are stored"));
             };
             stored = rest;
-            array.place(chunk, &array.decode(chunk, own)?, range.start, &mut out);
+            array.place(chunk, &array.decode(chunk, own)?, 0, range.start, &mut out);
         }
         Ok(Answer::Done(out))
     }

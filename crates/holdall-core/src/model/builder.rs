@@ -268,8 +268,8 @@ impl IndexBuilder {
             sources.map(|(len, data)| self.source(*len, data.clone())).collect::<Result<_>>()?;
 
         let arrays = file.0.chunked.iter().map(|array| {
-            let source = numbers.get(array.source() as usize).copied().unwrap_or(u32::MAX);
-            self.chunked((**array).clone().of_source(source))
+            let number = |source| numbers.get(source as usize).copied().unwrap_or(u32::MAX);
+            self.chunked((**array).clone().renumbered(number))
         });
         let arrays: Vec<Extent> = arrays.collect::<Result<_>>()?;
         let number = |stored: Extent| match stored.chunked() {
@@ -303,7 +303,8 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// An index of files to [absorb](IndexBuilder::absorb): none so far.
+    /// An index of files to [absorb](IndexBuilder::absorb): none so far. Which components of one may overlap was checked when
+    /// it was decoded.
     pub fn of_files(
         format: &'static str,
         version: impl Into<String>,
@@ -311,7 +312,7 @@ impl IndexBuilder {
     ) -> IndexBuilder {
         let mut builder = IndexBuilder::new(format, version, 0, 0..0, limits);
         builder.inner.sources.clear();
-        builder
+        builder.with_views()
     }
 
     /// Notes that the tensor added last cannot be read, and why. The first reason counts. Its components are given up, but

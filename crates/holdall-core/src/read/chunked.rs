@@ -8,12 +8,10 @@ use std::ops::Range;
 /// An array that is stored in chunks, as a source of its decoded bytes: elements in row-major order, in the order of bytes that
 /// they are stored in. Components in sources from [`Extent::CHUNKED`] on lie in one, see [`Index::chunked`](crate::Index::chunked).
 ///
-/// Chunks cover the array from its first element on, row by row, and reach beyond its end where it ends inside one. Where a
-/// chunk is missing, elements have the fill value.
+/// Chunks cover the array from its first element on, row by row. Those of one size reach beyond its end where it ends inside one.
+/// Where a chunk is missing, elements have the fill value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunked {
-    /// The number of the source that has the chunks.
-    source: u32,
     grid: Grid,
     fill: Vec<u8>,
     filters: Vec<Filter>,
@@ -27,10 +25,69 @@ pub struct Chunked {
 pub struct Grid {
     /// Dimensions of the array, in elements.
     shape: Vec<u64>,
-    /// Those of a chunk.
-    chunk: Vec<u64>,
+    cuts: Vec<Cuts>,
     /// Bytes of an element.
     width: u64,
+}
+
+/// How a dimension is cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Cuts {
+    /// After so many elements each; the last chunk is stored as if the array went on.
+    Every(u64),
+    /// Where each chunk starts, from 0 on.
+    At(Vec<u64>),
+}
+
+impl Cuts {
+    /// Chunks in a dimension of so many elements.
+    fn cells(&self, dim: u64) -> u64 {
+        match self {
+            Cuts::Every(step) => dim.div_ceil(*step),
+            Cuts::At(starts) => starts.len() as u64,
+        }
+    }
+
+    /// The chunk with that element.
+    fn cell(&self, at: u64) -> u64 {
+        match self {
+            Cuts::Every(step) => at / step,
+            Cuts::At(starts) => starts.partition_point(|start| *start <= at).max(1) as u64 - 1,
+        }
+    }
+
+    /// The first element of a chunk, how many of its elements are in the array, and how many are stored.
+    fn span(&self, cell: u64, dim: u64) -> (u64, u64, u64) {
+        match self {
+            Cuts::Every(step) => {
+                let first = (cell * step).min(dim);
+                (first, (*step).min(dim - first), *step)
+            }
+            Cuts::At(starts) => {
+                let at = |cell: u64| starts.get(cell as usize).copied().unwrap_or(dim);
+                let first = at(cell);
+                let len = at(cell + 1) - first;
+                (first, len, len)
+            }
+        }
+    }
+
+    /// The most elements that one has.
+    fn most(&self, dim: u64) -> u64 {
+        match self {
+            Cuts::Every(step) => *step,
+            Cuts::At(starts) => {
+                (0..starts.len() as u64).map(|cell| self.span(cell, dim).1).max().unwrap_or(0)
+            }
+        }
+    }
+}
+
+/// Where a chunk is: in each dimension its first element, how many of its elements are in the array, and how many are stored.
+struct Span {
+    origin: Vec<u64>,
+    inside: Vec<u64>,
+    stored: Vec<u64>,
 }
 
 /// What becomes of chunks that reach beyond the array.
@@ -47,8 +104,8 @@ pub enum Edges {
 pub struct Chunk {
     /// Its place in the grid, row by row.
     pub number: u64,
-    /// Where its bytes are in the source.
-    pub stored: Range<u64>,
+    /// Where its bytes are.
+    pub stored: Extent,
     /// The filters that it did not go through, a bit each.
     pub left_out: u32,
 }
@@ -64,7 +121,25 @@ impl Grid {
             && width > 0
             && product(chunk).is_some_and(|len| len > 0)
             && product(&full).is_some();
-        fits.then(|| Grid { shape: shape.to_vec(), chunk: chunk.to_vec(), width })
+        let cuts = || chunk.iter().map(|step| Cuts::Every(*step)).collect();
+        fits.then(|| Grid { shape: shape.to_vec(), cuts: cuts(), width })
+    }
+
+    /// An array of `shape` that is cut, in each dimension, where `starts` says: at 0, and at rising numbers inside of it. `None` where
+    /// they are not that, or bytes pass 2^64.
+    pub fn cut(shape: &[u64], starts: Vec<Vec<u64>>, width: u64) -> Option<Grid> {
+        let fits = |(starts, dim): (&Vec<u64>, &u64)| {
+            starts.first() == Some(&0)
+                && starts.is_sorted_by(|a, b| a < b)
+                && starts.last().is_some_and(|last| last < dim)
+        };
+        let product = shape.iter().try_fold(width, |n, dim| n.checked_mul(*dim));
+        let fits = shape.len() == starts.len()
+            && width > 0
+            && product.is_some()
+            && starts.iter().zip(shape).all(fits);
+        let cuts = || starts.into_iter().map(Cuts::At).collect();
+        fits.then(|| Grid { shape: shape.to_vec(), cuts: cuts(), width })
     }
 
     /// Bytes of the array.
@@ -77,14 +152,15 @@ impl Grid {
         self.len() == 0
     }
 
-    /// Bytes of a chunk.
+    /// Bytes of the largest chunk.
     pub fn chunk_len(&self) -> u64 {
-        self.chunk.iter().product::<u64>() * self.width
+        self.shape.iter().zip(&self.cuts).map(|(dim, cuts)| cuts.most(*dim)).product::<u64>()
+            * self.width
     }
 
     /// Chunks in each dimension.
     pub fn cells(&self) -> impl Iterator<Item = u64> {
-        self.shape.iter().zip(&self.chunk).map(|(dim, chunk)| dim.div_ceil(*chunk))
+        self.shape.iter().zip(&self.cuts).map(|(dim, cuts)| cuts.cells(*dim))
     }
 
     /// The number of the chunk at that place, in chunks from the start in each dimension; `None` where it is outside of the array.
@@ -95,18 +171,16 @@ impl Grid {
         places.try_fold(0u64, |number, (cells, at)| (*at < cells).then(|| number * cells + at))
     }
 
-    /// The place in the array of the first element of a chunk, and how many of its elements are inside in each dimension.
-    fn span(&self, number: u64) -> (Vec<u64>, Vec<u64>) {
-        let cells: Vec<u64> = self.cells().collect();
-        let (mut origin, mut inside) = (vec![0; cells.len()], vec![0; cells.len()]);
+    fn span(&self, number: u64) -> Span {
+        let rank = self.shape.len();
+        let mut span = Span { origin: vec![0; rank], inside: vec![0; rank], stored: vec![0; rank] };
         let mut rest = number;
-        for at in (0..cells.len()).rev() {
-            let cell = rest % cells[at].max(1);
-            rest /= cells[at].max(1);
-            origin[at] = (cell * self.chunk[at]).min(self.shape[at]);
-            inside[at] = self.chunk[at].min(self.shape[at] - origin[at]);
+        for (at, (cuts, dim)) in self.cuts.iter().zip(&self.shape).enumerate().rev() {
+            let cells = cuts.cells(*dim).max(1);
+            (span.origin[at], span.inside[at], span.stored[at]) = cuts.span(rest % cells, *dim);
+            rest /= cells;
         }
-        (origin, inside)
+        span
     }
 
     /// The number of an element, row by row.
@@ -137,7 +211,7 @@ impl Grid {
         let (mut low, mut high, mut is_same) = (0, 0, true);
         for (at, cells) in self.cells().enumerate() {
             let (from, upto) = match is_same {
-                true => (first[at] / self.chunk[at], last[at] / self.chunk[at]),
+                true => (self.cuts[at].cell(first[at]), self.cuts[at].cell(last[at])),
                 false => (0, cells - 1),
             };
             (low, high) = (low * cells + from, high * cells + upto);
@@ -148,13 +222,12 @@ impl Grid {
 }
 
 impl Chunked {
-    /// An array whose chunks are in source number `source`; `fill` is one element. Chunks come in any order.
+    /// An array; `fill` is one element. Chunks come in any order.
     ///
     /// # Errors
     /// [`filter::BROKEN`] where two chunks have one place, where the stored bytes of one cannot be those of a chunk, and where `fill` is
     /// not one element.
     pub fn new(
-        source: u32,
         grid: Grid,
         fill: Vec<u8>,
         filters: Vec<Filter>,
@@ -169,23 +242,19 @@ impl Chunked {
         }
         if let Some(pair) = chunks.windows(2).find(|pair| pair[0].number == pair[1].number) {
             let message = format!("chunk number {} is stored twice", pair[0].number);
-            return Err(filter::BROKEN.broken(message).at(pair[1].stored.clone()));
+            return Err(filter::BROKEN.broken(message).at(pair[1].stored.range()));
         }
-        let chunked = Chunked { source, grid, fill, filters, edges, chunks };
+        let chunked = Chunked { grid, fill, filters, edges, chunks };
         for chunk in &chunked.chunks {
-            chunked.check_len(chunk).map_err(|e| e.at(chunk.stored.clone()))?;
+            chunked.check_len(chunk).map_err(|e| e.at(chunk.stored.range()))?;
         }
         Ok(chunked)
     }
 
-    /// The number of the source that has the chunks.
-    pub fn source(&self) -> u32 {
-        self.source
-    }
-
-    /// The same of another source.
-    pub(crate) fn of_source(self, source: u32) -> Chunked {
-        Chunked { source, ..self }
+    /// The same with chunks in other sources: those that `number` gives for theirs.
+    pub(crate) fn renumbered(mut self, number: impl Fn(u32) -> u32) -> Chunked {
+        self.chunks.iter_mut().for_each(|chunk| chunk.stored.source = number(chunk.stored.source));
+        self
     }
 
     /// Bytes of all elements.
@@ -198,14 +267,14 @@ impl Chunked {
         self.grid.is_empty()
     }
 
-    /// Bytes of one chunk, decoded.
+    /// Bytes of the largest chunk, decoded.
     pub fn chunk_len(&self) -> u64 {
         self.grid.chunk_len()
     }
 
     /// Bytes that are stored.
     pub fn stored_len(&self) -> u64 {
-        let lens = self.chunks.iter().map(|chunk| chunk.stored.end - chunk.stored.start);
+        let lens = self.chunks.iter().map(|chunk| chunk.stored.len());
         lens.fold(0, u64::saturating_add)
     }
 
@@ -217,11 +286,6 @@ impl Chunked {
     /// The chunks that are stored, by their places.
     pub fn chunks(&self) -> &[Chunk] {
         &self.chunks
-    }
-
-    /// Where the bytes of a chunk are.
-    pub fn extent(&self, chunk: &Chunk) -> Extent {
-        Extent::new(self.source, chunk.stored.clone())
     }
 
     /// The stored chunks with any of these bytes of the array.
@@ -237,7 +301,7 @@ impl Chunked {
 
     /// From the first byte of a chunk in the array to behind its last: others' are between them.
     pub fn span(&self, chunk: &Chunk) -> Range<u64> {
-        let (origin, inside) = self.grid.span(chunk.number);
+        let Span { origin, inside, .. } = self.grid.span(chunk.number);
         if inside.contains(&0) {
             return 0..0;
         }
@@ -252,10 +316,24 @@ impl Chunked {
     /// # Errors
     /// [`filter::RULES`].
     pub fn decode(&self, chunk: &Chunk, stored: &[u8]) -> Result<Vec<u8>> {
-        let len = usize::try_from(self.chunk_len()).unwrap_or(usize::MAX);
+        let len = usize::try_from(self.len_of(chunk)).unwrap_or(usize::MAX);
         let filters = self.filters_of(chunk);
         let decoded = filter::decode(filters, chunk.left_out, stored, len);
-        decoded.map_err(|e| e.at(chunk.stored.clone()))
+        decoded.map_err(|e| e.at(chunk.stored.range()))
+    }
+
+    /// Of a chunk that is stored as it is: those of its bytes from the first to the last that are among `bytes` of the array.
+    pub fn plain(&self, chunk: &Chunk, bytes: &Range<u64>) -> Option<Range<u64>> {
+        let filters = self.filters_of(chunk);
+        let is_left_out = |number| filter::is_left_out(chunk.left_out, number);
+        if !(0..filters.len()).all(is_left_out) {
+            return None;
+        }
+        let mut found: Option<Range<u64>> = None;
+        self.runs(chunk, bytes, |from, _| {
+            found = Some(found.as_ref().map_or(from.start, |found| found.start)..from.end);
+        });
+        Some(found.unwrap_or(0..0))
     }
 
     /// Fills `out`, bytes of the array from `offset` on, as if no chunk was stored.
@@ -269,12 +347,25 @@ impl Chunked {
         }
     }
 
-    /// Puts what a chunk decodes to where it belongs in `out`, bytes of the array from `offset` on.
-    pub fn place(&self, chunk: &Chunk, decoded: &[u8], offset: u64, out: &mut [u8]) {
-        let (origin, inside) = self.grid.span(chunk.number);
-        let end = offset + out.len() as u64;
+    /// Puts what a chunk decodes to where it belongs in `out`, bytes of the array from `offset` on. `decoded` are the bytes of the chunk
+    /// from number `first` on.
+    pub fn place(&self, chunk: &Chunk, decoded: &[u8], first: u64, offset: u64, out: &mut [u8]) {
+        self.runs(chunk, &(offset..offset + out.len() as u64), |from, to| {
+            let Some(start) = from.start.checked_sub(first) else { return };
+            let source = start as usize..(from.end - first) as usize;
+            let target = (to - offset) as usize..(to - offset + (from.end - from.start)) as usize;
+            if let (Some(source), Some(target)) = (decoded.get(source), out.get_mut(target)) {
+                target.copy_from_slice(source);
+            }
+        });
+    }
+
+    /// Tells `visit` of each run of bytes of a chunk that is among `bytes` of the array, in order: where it is in the chunk, and where in the
+    /// array it starts.
+    fn runs(&self, chunk: &Chunk, bytes: &Range<u64>, mut visit: impl FnMut(Range<u64>, u64)) {
+        let Span { origin, inside, stored: dims } = self.grid.span(chunk.number);
         // Dimensions that a chunk has all of are one run with the one before.
-        let Grid { shape, chunk: dims, width } = &self.grid;
+        let Grid { shape, width, .. } = &self.grid;
         let is_whole = |at: usize| inside[at] == shape[at] && inside[at] == dims[at];
         let mut rows = inside.len().saturating_sub(1);
         while rows > 0 && is_whole(rows) {
@@ -290,21 +381,17 @@ impl Chunked {
             let place = origin.iter().enumerate();
             let place = place.map(|(at, first)| first + row.get(at).copied().unwrap_or(0));
             let to = self.grid.element(place) * width;
-            if to >= end {
+            if to >= bytes.end {
                 return;
             }
-            if to + run > offset {
+            if to + run > bytes.start {
                 let within = dims.iter().enumerate();
                 let from =
                     within.fold(0, |n, (at, dim)| n * dim + row.get(at).copied().unwrap_or(0));
                 let from = from * width;
-                let skip = offset.saturating_sub(to);
-                let len = run.min(end - to) - skip;
-                let source = (from + skip) as usize..(from + skip + len) as usize;
-                let target = (to + skip - offset) as usize..(to + skip + len - offset) as usize;
-                if let (Some(source), Some(target)) = (decoded.get(source), out.get_mut(target)) {
-                    target.copy_from_slice(source);
-                }
+                let skip = bytes.start.saturating_sub(to);
+                let len = run.min(bytes.end - to) - skip;
+                visit(from + skip..from + skip + len, to + skip);
             }
             let Some(next) = (0..rows).rev().find(|at| row[*at] + 1 < inside[*at]) else { return };
             row[next] += 1;
@@ -312,17 +399,22 @@ impl Chunked {
         }
     }
 
+    /// Bytes of a chunk, decoded.
+    fn len_of(&self, chunk: &Chunk) -> u64 {
+        self.grid.span(chunk.number).stored.iter().product::<u64>() * self.grid.width
+    }
+
     fn filters_of(&self, chunk: &Chunk) -> &[Filter] {
         let is_plain = self.edges == Edges::Plain && {
-            let (_, inside) = self.grid.span(chunk.number);
-            inside != self.grid.chunk
+            let Span { inside, stored, .. } = self.grid.span(chunk.number);
+            inside != stored
         };
         if is_plain { &[] } else { &self.filters }
     }
 
     /// Refuses a chunk whose stored bytes cannot be those of one: no memory is taken for what a file only says.
     fn check_len(&self, chunk: &Chunk) -> Result<(), Error> {
-        let (found, wanted) = (chunk.stored.end - chunk.stored.start, self.chunk_len());
+        let (found, wanted) = (chunk.stored.len(), self.len_of(chunk));
         let passed = self.filters_of(chunk).iter().enumerate();
         let passed = passed.filter(|(number, _)| !filter::is_left_out(chunk.left_out, *number));
         let (mut most, mut is_exact) = (found, true);

@@ -21,12 +21,8 @@ impl Sources {
     /// The sources of the model that `index` is of.
     pub(crate) fn new(sources: Vec<Arc<dyn ByteSource>>, index: &Index) -> Sources {
         let all: Arc<[Arc<dyn ByteSource>]> = sources.into();
-        let array = |array: &Arc<Chunked>| {
-            // A number that no source has stands for the first, as below.
-            let of = all.get(array.source() as usize).or(all.first())?;
-            Some(ChunkedSource::new(of.clone(), array.clone()))
-        };
-        let chunked = index.chunked().iter().filter_map(array).collect();
+        let array = |array: &Arc<Chunked>| ChunkedSource::new(all.clone(), array.clone());
+        let chunked = index.chunked().iter().map(array).collect();
         Sources { stated: MemorySource::new(index.stated().clone()), chunked, all }
     }
 

@@ -1,9 +1,9 @@
-//! An array that is put together of chunks of another source.
+//! An array that is put together of chunks of other sources.
 
 use super::{ByteSource, Terms, outside};
 use bytes::Bytes;
 use holdall_core::Result;
-use holdall_core::read::{Access, Chunk, Chunked};
+use holdall_core::read::{Access, Chunk, Chunked, Extent};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ const BATCH: u64 = 8 << 20;
 
 /// The decoded bytes of a [`Chunked`].
 pub(crate) struct ChunkedSource {
-    of: Arc<dyn ByteSource>,
+    of: Arc<[Arc<dyn ByteSource>]>,
     array: Arc<Chunked>,
     kept: Mutex<Kept>,
 }
@@ -30,18 +30,43 @@ struct Kept {
 }
 
 impl ChunkedSource {
-    pub(crate) fn new(of: Arc<dyn ByteSource>, array: Arc<Chunked>) -> ChunkedSource {
+    pub(crate) fn new(of: Arc<[Arc<dyn ByteSource>]>, array: Arc<Chunked>) -> ChunkedSource {
         ChunkedSource { of, array, kept: Mutex::default() }
+    }
+
+    /// The bytes of each extent, those of one source in one call. A number that no source has stands for the first: an index is checked
+    /// against its sources when they come together.
+    fn stored(&self, extents: &[Extent]) -> Result<Vec<Bytes>> {
+        let mut out = Vec::with_capacity(extents.len());
+        for same in extents.chunk_by(|a, b| a.source == b.source) {
+            let ranges: Vec<Range<u64>> = same.iter().map(Extent::range).collect();
+            let source = self.of.get(same[0].source as usize).or(self.of.first());
+            let Some(source) = source else { return Err(outside(&ranges[0], 0)) };
+            out.append(&mut source.read(&ranges)?);
+        }
+        Ok(out)
     }
 
     /// Puts these chunks, which are one after the other, to where they belong in `out`.
     fn batch(&self, chunks: &[&Chunk], offset: u64, out: &mut [u8]) -> Result<()> {
+        let end = offset + out.len() as u64;
         let mut kept = Some(self.kept.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut missing = Vec::new();
+        let (mut plain, mut missing) = (Vec::new(), Vec::new());
         for chunk in chunks {
+            if let Some(part) = self.array.plain(chunk, &(offset..end)) {
+                plain.push((*chunk, part));
+                continue;
+            }
             match kept.as_ref().and_then(|kept| kept.get(chunk.number)) {
-                Some(bytes) => self.array.place(chunk, &bytes, offset, out),
+                Some(bytes) => self.array.place(chunk, &bytes, 0, offset, out),
                 None => missing.push(*chunk),
+            }
+        }
+        let parts: Vec<Extent> =
+            plain.iter().map(|(chunk, part)| chunk.stored.part(part.clone())).collect();
+        if !parts.is_empty() {
+            for ((chunk, part), bytes) in plain.iter().zip(self.stored(&parts)?) {
+                self.array.place(chunk, &bytes, part.start, offset, out);
             }
         }
         if missing.is_empty() {
@@ -50,11 +75,10 @@ impl ChunkedSource {
         if self.array.chunk_len() <= LARGE {
             kept = None;
         }
-        let ranges: Vec<Range<u64>> = missing.iter().map(|chunk| chunk.stored.clone()).collect();
-        let end = offset + out.len() as u64;
-        for (chunk, stored) in missing.into_iter().zip(self.of.read(&ranges)?) {
+        let extents: Vec<Extent> = missing.iter().map(|chunk| chunk.stored).collect();
+        for (chunk, stored) in missing.into_iter().zip(self.stored(&extents)?) {
             let decoded = self.array.decode(chunk, &stored)?;
-            self.array.place(chunk, &decoded, offset, out);
+            self.array.place(chunk, &decoded, 0, offset, out);
             let span = self.array.span(chunk);
             if span.start < offset || span.end > end {
                 let keep = |kept: &mut Kept| kept.add(chunk.number, decoded.into());
@@ -95,7 +119,7 @@ impl ByteSource for ChunkedSource {
         while chunks.peek().is_some() {
             let (mut batch, mut len) = (Vec::new(), 0);
             while let Some(chunk) = chunks.next_if(|_| len < BATCH) {
-                len += chunk.stored.end - chunk.stored.start;
+                len += chunk.stored.len();
                 batch.push(chunk);
             }
             self.batch(&batch, offset, out)?;
@@ -104,7 +128,8 @@ impl ByteSource for ChunkedSource {
     }
 
     fn terms(&self) -> Terms {
-        let mut terms = self.of.terms();
+        let terms = self.of.iter().map(|source| source.terms());
+        let mut terms = terms.max_by_key(|terms| terms.at_once).unwrap_or(Terms::MEMORY);
         terms.access = Access::Copied;
         terms
     }

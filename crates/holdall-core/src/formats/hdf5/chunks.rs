@@ -113,7 +113,7 @@ impl Place<'_> {
         let Some(number) = number else { return Ok(()) };
         let len = entry.len.unwrap_or_else(|| self.grid.chunk_len());
         let stored = reader.place(entry.at, len)?;
-        out.push(Chunk { number, stored, left_out: entry.left_out });
+        out.push(Chunk { number, stored: stored.into(), left_out: entry.left_out });
         Ok(())
     }
 

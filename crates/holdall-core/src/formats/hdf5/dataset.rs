@@ -148,7 +148,7 @@ impl Found<'_, '_> {
     ) -> Result<Data, Stop> {
         let fill = self.fill()?;
         let has_chunks = !chunks.is_empty();
-        let chunked = Chunked::new(0, grid, fill, filters, edges, chunks)?;
+        let chunked = Chunked::new(grid, fill, filters, edges, chunks)?;
         let (limits, stored) = (self.reader.limits, chunked.stored_len());
         check_decoded_len(chunked.len(), stored, limits)?;
         if has_chunks {

@@ -33,6 +33,7 @@
 //! [`Limits::attribute_values`]: crate::Limits::attribute_values
 //! [`Limits::depth`]: crate::Limits::depth
 
+pub mod checkpoint;
 mod decode;
 mod dtype;
 mod encode;
@@ -100,6 +101,20 @@ crate::error::rules! {
     pub LEGACY: Malformed "pytorch/legacy"
         "A file of before torch 1.6 is five pickles, each of what torch writes there, and storages.";
 
+    /// The table of a distributed checkpoint.
+    pub CHECKPOINT: Malformed "pytorch/checkpoint"
+        "The `.metadata` of a distributed checkpoint says of each value which items of which files have it.";
+    /// An item of one.
+    pub ITEM: Malformed "pytorch/item"
+        "The item of a chunk is what `torch.save` makes of one tensor, of the type and shape that `.metadata` says.";
+    /// Chunks that are not put together.
+    pub CHUNKS: Unsupported "pytorch/chunks"
+        "The chunks of a tensor are the cells of one grid, all of them, row by row.";
+    /// Items that are not stored as they are.
+    pub TRANSFORMED: Unsupported "pytorch/transformed"
+        "The items of a distributed checkpoint are stored as they are."
+        hint "save the checkpoint without extensions";
+
     /// A layout that is not written.
     pub LAYOUT: Unsupported "pytorch/layout" "A tensor that is written is dense, or a view with strides."
         remedies [MakeDense];
@@ -116,6 +131,9 @@ crate::error::rules! {
     /// An alignment that cannot be.
     pub ALIGN: Misuse "pytorch/align" "The alignment is a power of two up to 64.";
 }
+
+/// The name of a tensor, or of a value, that stands alone.
+const ALONE: &str = "data";
 
 /// Our entries in the top folder: attributes of the file, and those of tensors.
 const ATTRIBUTES: &str = "holdall/attributes.json";

@@ -308,7 +308,7 @@ impl<'g> Objects<'g> {
     }
 
     /// The numbers of a tuple, none negative.
-    fn numbers(&self, id: Id) -> Option<Vec<u64>> {
+    pub(super) fn numbers(&self, id: Id) -> Option<Vec<u64>> {
         let items = match self.graph.get(id) {
             // `torch.Size` of them.
             Node::Call(_, arguments) => match self.graph.items(*arguments)? {

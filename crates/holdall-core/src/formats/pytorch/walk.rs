@@ -1,13 +1,10 @@
 //! Through all values: tensors under dotted names, the others as attributes.
 
 use super::object::{Objects, Tensor, Thing};
-use super::{DEPTH, KEY, TOO_MANY};
+use super::{ALONE, DEPTH, KEY, TOO_MANY};
 use crate::error::Result;
 use crate::model::Value;
 use crate::wire::pickle::{Id, Node};
-
-/// The name of a tensor that stands alone.
-const ALONE: &str = "data";
 
 /// What a file contains, in its order.
 #[derive(Debug, Default)]

@@ -1,0 +1,101 @@
+//! Distributed checkpoints of PyTorch, opened as one model.
+
+use crate::error::CHANGED;
+use crate::file::File;
+use crate::open::OpenOptions;
+use crate::shards::{Home, check_names};
+use crate::source::{ByteSource, read_now};
+use holdall_core::formats::pytorch::checkpoint::{Checkpoint, Item, NAME};
+use holdall_core::formats::pytorch::{CHECKPOINT, FORMAT};
+use holdall_core::{Index, Limits, Result, Stop, Window};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Of more files than this each is opened when it is read, not before.
+const MANY: usize = 64;
+/// Items that are looked at together.
+const TOGETHER: usize = 4096;
+/// Bytes that are fetched from each end of an item first: most have all that describes them there.
+const FIRST: u64 = 1 << 10;
+
+impl OpenOptions {
+    /// The checkpoint in that folder.
+    pub(crate) fn open_checkpoint(&self, home: &Home) -> Result<File> {
+        let (source, shown) = self.part(home, NAME, false)?;
+        let limits = self.limits();
+        let read = || {
+            let (len, most) = (source.len(), limits.header_len);
+            if len > most {
+                let message = format!("`{NAME}` has {len} bytes, at most {most}");
+                return Err(CHECKPOINT.broken(message));
+            }
+            let checkpoint = Checkpoint::read(&source.read_range(0..len)?, limits)?;
+            check_names(checkpoint.files())?;
+            Ok(checkpoint)
+        };
+        let checkpoint = read().map_err(|e| e.in_source(&shown))?;
+        let is_many = checkpoint.files().len() > MANY;
+        let mut sources: Vec<Arc<dyn ByteSource>> = Vec::new();
+        let mut items: Vec<Option<Index>> = vec![None; checkpoint.items().len()];
+        for (number, name) in checkpoint.files().iter().enumerate() {
+            let (source, shown) = self.part(home, name, is_many)?;
+            let own = checkpoint.items().iter().enumerate();
+            let own: Vec<(usize, &Item)> = own.filter(|(_, item)| item.file == number).collect();
+            for some in own.chunks(TOGETHER) {
+                let ranges: Vec<Range<u64>> =
+                    some.iter().map(|(_, item)| item.range.clone()).collect();
+                let found = indices(&*source, &ranges, limits).map_err(|e| e.in_source(&shown))?;
+                some.iter().zip(found).for_each(|((at, _), index)| items[*at] = Some(index));
+            }
+            sources.push(source);
+        }
+        let lens: Vec<u64> = sources.iter().map(|source| source.len()).collect();
+        let items: Option<Vec<Index>> = items.into_iter().collect();
+        let items = items.ok_or_else(|| CHANGED.broken("an item was lost"))?;
+        let index = checkpoint.join(&lens, &items, limits).and_then(|index| self.judged(index));
+        let shown = home.shown();
+        self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)
+    }
+}
+
+/// What each of these parts of a file contains. What all of them lack is fetched in one go.
+fn indices(source: &dyn ByteSource, ranges: &[Range<u64>], limits: &Limits) -> Result<Vec<Index>> {
+    let len = source.len();
+    if let Some(range) = ranges.iter().find(|range| range.end > len) {
+        let message = format!("an item is outside of a file of {len} bytes");
+        return Err(CHECKPOINT.broken(message).at(range.clone()));
+    }
+    let mut windows: Vec<Window> = ranges.iter().map(|r| Window::new(r.end - r.start)).collect();
+    let mut found: Vec<Option<Index>> = vec![None; ranges.len()];
+    // Which item, and which of its bytes.
+    let ends = windows.iter().enumerate().flat_map(|(at, window)| {
+        let len = window.len();
+        let head = len.min(FIRST);
+        [(at, 0..head), (at, head.max(len.saturating_sub(FIRST))..len)]
+    });
+    let mut needs: Vec<(usize, Range<u64>)> = ends.collect();
+    while !needs.is_empty() {
+        let shifted = |(at, need): &(usize, Range<u64>)| {
+            let start = ranges[*at].start;
+            start + need.start..start + need.end
+        };
+        let bytes = read_now(source, &needs.iter().map(shifted).collect::<Vec<_>>())?;
+        for ((at, need), bytes) in needs.drain(..).zip(bytes) {
+            windows[at].add(need.start, bytes);
+        }
+        for (at, (window, found)) in windows.iter().zip(&mut found).enumerate() {
+            if found.is_some() {
+                continue;
+            }
+            match (FORMAT.decode)(window, limits) {
+                Ok(index) => *found = Some(index),
+                Err(Stop::Need(more)) => needs.extend(more.into_iter().map(|range| (at, range))),
+                Err(Stop::Fail(e)) => {
+                    let Range { start, end } = &ranges[at];
+                    return Err(e.within(format!("in the item at {start}..{end}")));
+                }
+            }
+        }
+    }
+    Ok(found.into_iter().flatten().collect())
+}
