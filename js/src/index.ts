@@ -12,6 +12,7 @@ export { open, type Openable, type OpenOptions, type TensorFile, type Warning } 
 export { fromUrl, type UrlOptions } from './http.js'
 export type { Limits } from './limits.js'
 export type { Records } from './records.js'
+export type { RecordsInput } from './rows.js'
 export {
   diffSchemas, outlineSchema, type OutlineRow, type SchemaChange, type SchemaDiff, type SchemaOptions,
 } from './schemas.js'

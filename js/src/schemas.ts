@@ -1,5 +1,6 @@
 import { Core, encode } from './core.js'
 import { HoldallError } from './errors.js'
+import { joined } from './read.js'
 
 /** A path of a schema: what stands there, and where its bytes lie. */
 export interface OutlineRow {
@@ -76,8 +77,5 @@ export function diffSchemas(
   before: object | string, after: object | string, options: SchemaOptions = {},
 ): Promise<SchemaDiff> {
   const [old, now] = [bytesOf(before), bytesOf(after)]
-  const both = new Uint8Array(old.length + now.length)
-  both.set(old)
-  both.set(now, old.length)
-  return asked((core) => core.json<SchemaDiff>('schema_diff', [old.length, reading(options)], both))
+  return asked((core) => core.json<SchemaDiff>('schema_diff', [old.length, reading(options)], joined([old, now])))
 }

@@ -2,6 +2,7 @@ import { Core, encode, nodeModule, numbersOf } from './core.js'
 import type { TypedArray } from './elements.js'
 import { broken } from './errors.js'
 import { joined } from './read.js'
+import type { RecordsInput } from './rows.js'
 import { messageOf, type FileHandle } from './source.js'
 import { written, type Value } from './values.js'
 
@@ -17,10 +18,11 @@ export interface TensorInput {
   attributes?: ReadonlyMap<string, Value> | undefined
 }
 
-/** Tensors by their names. */
-export type TensorsInput =
-  | Readonly<Record<string, TypedArray | TensorInput>>
-  | ReadonlyMap<string, TypedArray | TensorInput>
+/** What one name of a file stands for. */
+type Input = TypedArray | TensorInput | RecordsInput
+
+/** Tensors, and datasets of records, by their names. */
+export type TensorsInput = Readonly<Record<string, Input>> | ReadonlyMap<string, Input>
 
 /** How a file is written. */
 export interface WriteOptions {
@@ -59,21 +61,23 @@ const DTYPES: Record<string, string> = {
   Uint16Array: 'u16', Uint8Array: 'u8', Uint8ClampedArray: 'u8', Float16Array: 'f16',
 }
 
-interface Spec {
-  name: string
-  dtype: string
-  shape: readonly number[]
-  attributes: ReadonlyMap<string, Value> | undefined
-}
+/** A tensor as the core is told of it; a dataset has a number there. */
+type Spec = { name: string } & (
+  | { dtype: string; shape: readonly number[]; attributes: ReadonlyMap<string, Value> | undefined }
+  | { records: number }
+)
 
 /** A file as the core is told of it. */
 function told(format: string, specs: readonly Spec[], options: WriteOptions): Uint8Array {
   const attributes = new Map(options.attributes)
   if (options.schema !== undefined) attributes.set('metatensor.schema', JSON.stringify(options.schema))
   const object = (of: ReadonlyMap<string, Value> | undefined) => written(new Map(of))
-  const tensors = specs.map(({ name, dtype, shape, attributes }) =>
-    `{"name":${JSON.stringify(name)},"dtype":${JSON.stringify(dtype)},` +
-    `"shape":${JSON.stringify(shape)},"attributes":${object(attributes)}}`)
+  const tensors = specs.map((spec) => {
+    const name = `{"name":${JSON.stringify(spec.name)}`
+    if ('records' in spec) return `${name},"records":${spec.records}}`
+    const { dtype, shape, attributes } = spec
+    return `${name},"dtype":${JSON.stringify(dtype)},"shape":${JSON.stringify(shape)},"attributes":${object(attributes)}}`
+  })
   const version = options.version === undefined ? '' : `"version":${JSON.stringify(options.version)},`
   return encode(`{"format":${JSON.stringify(format)},${version}` +
     `"attributes":${object(attributes)},"tensors":[${tensors.join()}]}`)
@@ -91,29 +95,40 @@ function begin(core: Core, told: Uint8Array): [order: number[], head: Uint8Array
 export async function* encodeTensors(
   tensors: TensorsInput, options: WriteOptions & { format: string },
 ): AsyncGenerator<Uint8Array> {
-  const all = [...(tensors instanceof Map ? tensors : Object.entries(tensors))] as
-    [string, TypedArray | TensorInput][]
-  const inputs = all.map(([name, given]) => inputOf(name, given))
+  const all = [...(tensors instanceof Map ? tensors : Object.entries(tensors))] as [string, Input][]
   const core = await Core.create()
+  const inputs: (Spec & { components: Uint8Array[] })[] = []
+  let datasets = 0
+  for (const [name, given] of all) {
+    if (!isRecords(given)) {
+      inputs.push(inputOf(name, given))
+      continue
+    }
+    // Who writes no records does not load what makes them.
+    const { encodeRecords } = await import('./rows.js')
+    inputs.push({ name, ...(await encodeRecords(core, datasets++, name, given, options.schema)) })
+  }
   const [order, head] = begin(core, told(options.format, inputs, options))
   yield head
   let end = head.length
   for (let at = 0; at < order.length; at++) {
     options.signal?.throwIfAborted()
-    const { name, bytes } = inputs[order[at]!]!
-    const [start = 0, len, sums] = core.numbers('write_place', [at, BigInt(end)])
-    if (bytes.length !== len) {
-      throw broken('write/length', `${bytes.length} bytes were given, its shape takes ${len}`, { tensor: name })
-    }
-    if (start > end) yield new Uint8Array(start - end)
-    if (sums === 1) {
-      for (let from = 0; from < len; from += PIECE) {
-        core.call('write_sum', [], bytes.subarray(from, from + PIECE))
+    const { name, components } = inputs[order[at]!]!
+    for (const [component, bytes] of components.entries()) {
+      const [start = 0, len, sums] = core.numbers('write_place', [at, component, BigInt(end)])
+      if (bytes.length !== len) {
+        throw broken('write/length', `${bytes.length} bytes were given, its shape takes ${len}`, { tensor: name })
       }
+      if (start > end) yield new Uint8Array(start - end)
+      if (sums === 1) {
+        for (let from = 0; from < len; from += PIECE) {
+          core.call('write_sum', [], bytes.subarray(from, from + PIECE))
+        }
+      }
+      if (len > 0) yield bytes
+      core.call('write_placed', [at, component])
+      end = start + len
     }
-    if (len > 0) yield bytes
-    core.call('write_placed', [at])
-    end = start + len
   }
   const tail = core.call('write_finish', [BigInt(end)]).bytes.slice()
   if (tail.length > 0) yield tail
@@ -196,14 +211,17 @@ async function formatOf(name: string): Promise<string> {
   return found.id
 }
 
-function inputOf(name: string, given: TypedArray | TensorInput): Spec & { bytes: Uint8Array } {
+const isRecords = (given: Input): given is RecordsInput =>
+  !ArrayBuffer.isView(given) && ('records' in given || 'columns' in given)
+
+function inputOf(name: string, given: TypedArray | TensorInput): Spec & { components: Uint8Array[] } {
   const input: TensorInput = ArrayBuffer.isView(given) ? { data: given as TypedArray } : given
   const { data, shape = [data.length], attributes } = input
   const dtype = input.dtype ?? DTYPES[data.constructor.name]
   if (dtype === undefined) {
     throw broken('js/source', `nothing is written of a ${data.constructor.name}`, { tensor: name })
   }
-  return { name, dtype, shape, attributes, bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) }
+  return { name, dtype, shape, attributes, components: [new Uint8Array(data.buffer, data.byteOffset, data.byteLength)] }
 }
 
 /** Where tensors lie in a file of Metatensor under a schema. */
@@ -215,8 +233,8 @@ export async function placeTensors(
   const [order, head] = begin(core, told('metatensor', specs, { schema }))
   const out: Placed = { size: head.length, tensors: [] }
   order.forEach((number, at) => {
-    const [start = 0, len = 0] = core.numbers('write_place', [at, BigInt(out.size)])
-    core.call('write_placed', [at])
+    const [start = 0, len = 0] = core.numbers('write_place', [at, 0, BigInt(out.size)])
+    core.call('write_placed', [at, 0])
     out.tensors.push({ name: tensors[number]!.name, start, end: start + len })
     out.size = start + len
   })

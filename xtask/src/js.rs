@@ -1,11 +1,14 @@
 //! The JavaScript package: the module of WebAssembly and the TypeScript around it, built and tested.
 
-use crate::command::{self, Outcome, program, root, target};
+use crate::command::{self, Outcome, cargo, program, root, target};
 use crate::wasm;
 use std::path::Path;
 
 /// The oldest Node that the package is for: major and minor version.
 const NODE: [u32; 2] = [20, 6];
+
+/// The tests that run the library's command, too.
+const COMMAND: &str = "dataset.test.js";
 
 /// Where a browser is that the page is tested in: what `js/tests/viewer.test.ts` looks for.
 const CHROMIUM: [&str; 3] =
@@ -56,6 +59,10 @@ pub(crate) fn js(args: &[String]) -> Outcome {
     tests.sort();
     if tests.is_empty() {
         return Err("no test has such a name".to_owned());
+    }
+    if is_wanted(COMMAND) {
+        // With the whole workspace, so that nothing is built again for fewer features.
+        cargo(["build", "--workspace", "--bin", "holdall"]).run()?;
     }
     program("node").args(["--test"]).args(tests).within(&built).run()
 }

@@ -180,3 +180,37 @@ export function References<const M extends Members>(
 export const ReferenceList = <K extends Kind<any>>(
   items: K, options?: Omit<Options, 'align'> & { minItems?: number; maxItems?: number },
 ): Kind<Static<K>[]> => kind({ type: 'array', items }, options)
+
+/**
+ * A type of TypeScript that stands for a kind, for `holdall ts-to-schema`. Whatever is a `T` will do for it: what says the kind
+ * is nowhere at run time.
+ */
+export type Branded<T, Name extends string, Of = unknown> = T & { readonly '~kind'?: Name; readonly '~of'?: Of }
+
+export type Int8 = Branded<number, 'Int8'>
+export type Int16 = Branded<number, 'Int16'>
+export type Int32 = Branded<number, 'Int32'>
+export type Int64 = Branded<number, 'Int64'>
+export type Uint8 = Branded<number, 'Uint8'>
+export type Uint16 = Branded<number, 'Uint16'>
+export type Uint32 = Branded<number, 'Uint32'>
+export type Uint64 = Branded<number, 'Uint64'>
+export type Float16 = Branded<number, 'Float16'>
+export type Float32 = Branded<number, 'Float32'>
+export type Float64 = Branded<number, 'Float64'>
+export type BFloat16 = Branded<number, 'BFloat16'>
+export type Float8E4M3 = Branded<number, 'Float8E4M3'>
+export type Float8E5M2 = Branded<number, 'Float8E5M2'>
+export type Complex64 = Branded<[number, number], 'Complex64'>
+export type Complex128 = Branded<[number, number], 'Complex128'>
+export type Timestamp = Branded<string, 'Timestamp'>
+export type Bytes = Branded<string, 'Bytes'>
+/** So many elements, one after the other; a tuple says the same. */
+export type FixedArray<T, N extends number> = Branded<T[], 'FixedArray', N>
+/** What a record extends: `interface Photo extends Struct { … }`. In a record every object is one. */
+export interface Struct {
+  readonly '~kind'?: 'Struct'
+}
+export type Tensor<D extends DType | null = null, S extends readonly Dim[] | null = null> =
+  Branded<TensorRef, 'Tensor', { dtype: D; shape: S }>
+export type Blob<C extends 'utf-8' | 'bytes' | 'json' | DType> = Branded<BlobRef, 'Blob', { content: C }>

@@ -5,6 +5,7 @@
 //! hold is `{"$int": "…"}`. There is no I/O: where bytes of the file are wanted the answer says which.
 
 mod check;
+mod dataset;
 mod diff;
 mod file;
 mod json;
@@ -15,6 +16,7 @@ mod stats;
 mod view;
 mod write;
 
+use dataset::Dataset;
 use diff::Differ;
 use file::File;
 use holdall_core::{Bytes, Error, Limits, Remedy, formats};
@@ -33,6 +35,7 @@ struct State {
     reads: Reads,
     /// Decoded components of the tensor that is looked at next.
     held: view::Held,
+    datasets: Vec<Dataset>,
     writer: Option<Writer>,
     /// The file that another one is compared with.
     aside: Option<File>,
@@ -94,6 +97,10 @@ impl State {
 
     fn writer(&mut self) -> Result<&mut Writer, Error> {
         self.writer.as_mut().ok_or_else(|| json::CALL.broken("no file is being written"))
+    }
+
+    fn dataset(&mut self) -> Result<&mut Dataset, Error> {
+        self.datasets.last_mut().ok_or_else(|| json::CALL.broken("no dataset is being written"))
     }
 
     fn pass(&mut self) -> Result<&mut Pass, Error> {
@@ -502,24 +509,49 @@ pub extern "C" fn schema_diff(len: usize, reading: u32) -> u32 {
     call(|state| schema::diff_of(&state.take(), len, reading))
 }
 
+/// Begins a dataset, one more than there are: see [`Dataset::begin`].
+#[unsafe(no_mangle)]
+pub extern "C" fn dataset_begin(len: usize) -> u32 {
+    call(|state| {
+        let (dataset, answer) = Dataset::begin(&state.take(), len, &state.limits)?;
+        state.datasets.push(dataset);
+        Ok(answer)
+    })
+}
+
+/// The input is lines of JSON: more records of the last dataset.
+#[unsafe(no_mangle)]
+pub extern "C" fn dataset_push() -> u32 {
+    call(|state| {
+        let lines = state.take();
+        state.dataset()?.push(&lines)
+    })
+}
+
+/// Takes the bytes of the records of the last dataset, or of their heap: see [`Dataset::take`].
+#[unsafe(no_mangle)]
+pub extern "C" fn dataset_take(heap: u32) -> u32 {
+    call(|state| Ok(state.dataset()?.take(heap != 0)))
+}
+
 /// Begins to write a file: see [`Writer::begin`].
 #[unsafe(no_mangle)]
 pub extern "C" fn write_begin() -> u32 {
     call(|state| {
-        let (writer, answer) = Writer::begin(&state.take(), state.limits.depth)?;
+        let (writer, answer) = Writer::begin(&state.take(), state.limits.depth, &state.datasets)?;
         state.writer = Some(writer);
         Ok(answer)
     })
 }
 
-/// Where the tensor that is number `at` in the order of writing starts, in a file of `end` bytes, how many bytes it has, and
-/// whether they are summed.
+/// Where a component of the tensor that is number `at` in the order of writing starts, in a file of `end` bytes, how many bytes it has,
+/// and whether they are summed.
 #[unsafe(no_mangle)]
-pub extern "C" fn write_place(at: u32, end: u64) -> u32 {
-    call(|state| state.writer()?.place(at, end))
+pub extern "C" fn write_place(at: u32, component: u32, end: u64) -> u32 {
+    call(|state| state.writer()?.place(at, component, end))
 }
 
-/// The input is bytes of that tensor, to be summed.
+/// The input is bytes of that component, to be summed.
 #[unsafe(no_mangle)]
 pub extern "C" fn write_sum() -> u32 {
     call(|state| {
@@ -529,10 +561,10 @@ pub extern "C" fn write_sum() -> u32 {
     })
 }
 
-/// All bytes of that tensor were written.
+/// All bytes of that component were written.
 #[unsafe(no_mangle)]
-pub extern "C" fn write_placed(at: u32) -> u32 {
-    call(|state| state.writer()?.placed(at))
+pub extern "C" fn write_placed(at: u32, component: u32) -> u32 {
+    call(|state| state.writer()?.placed(at, component))
 }
 
 /// The bytes of the end of a file of `end` bytes.

@@ -1,5 +1,6 @@
 //! Files that are written: where each component goes, and the bytes that are not of components.
 
+use crate::dataset::Dataset;
 use crate::json::CALL;
 use crate::{Answer, le};
 use holdall_core::error::Shown as _;
@@ -23,9 +24,13 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Begins a file. The input is JSON: `format`, `version`, `attributes`, and of each of `tensors` its `name`, `dtype`,
-    /// `shape` and `attributes`. The answer is how many tensors there are, their numbers in the order of writing, and
+    /// `shape` and `attributes`, or in place of the last three as `records` the number of one of `datasets`. The answer is how many tensors there are, their numbers in the order of writing, and
     /// the bytes of the start of the file.
-    pub(crate) fn begin(input: &[u8], depth: usize) -> Result<(Writer, Answer), Error> {
+    pub(crate) fn begin(
+        input: &[u8],
+        depth: usize,
+        datasets: &[Dataset],
+    ) -> Result<(Writer, Answer), Error> {
         let text = std::str::from_utf8(input).map_err(|_| CALL.broken("a file is told as JSON"))?;
         let told = Attributes::from_json(text, depth.saturating_add(4))?;
         let word = |name: &str| told.get(name).and_then(Value::as_text);
@@ -48,7 +53,8 @@ impl Writer {
         let Some(Value::Array(tensors)) = told.get("tensors") else {
             return Err(CALL.broken("`tensors` is a list"));
         };
-        let specs = tensors.iter().map(spec).collect::<Result<Vec<_>, _>>()?;
+        let specs = tensors.iter().map(|told| spec(told, datasets));
+        let specs = specs.collect::<Result<Vec<_>, _>>()?;
         specs.iter().try_for_each(|spec| encoder.check_tensor(spec))?;
         let order = encoder.order(&specs);
         let specs: Vec<TensorSpec> =
@@ -66,31 +72,34 @@ impl Writer {
         found.ok_or_else(|| CALL.broken(format!("there is no tensor number {at} to write")))
     }
 
-    /// Where the next tensor starts in a file of `end` bytes, and how many it has; from now on its bytes are summed.
-    pub(crate) fn place(&mut self, at: u32, end: u64) -> Result<Answer, Error> {
+    /// Where the next component of a tensor starts in a file of `end` bytes, and how many it has; from now on its bytes are summed.
+    pub(crate) fn place(&mut self, at: u32, component: u32, end: u64) -> Result<Answer, Error> {
         let spec = self.spec(at)?.clone();
-        let start = self.encoder.place(end, &spec, 0)?;
-        let len = spec.components.first().map_or(0, |c| c.decoded_len);
+        let component = component as usize;
+        let len = spec.components.get(component).map(|c| c.decoded_len);
+        let len = len.ok_or_else(|| CALL.broken(format!("there is no component {component}")))?;
+        let start = self.encoder.place(end, &spec, component)?;
         let sums = self.encoder.can_digest(Algorithm::Crc32c);
         self.hasher = sums.then(|| Hasher::new(Algorithm::Crc32c));
         self.start = start;
         Ok(Answer::numbers([start, len, u64::from(sums)]))
     }
 
-    /// Sums bytes of the tensor that comes now.
+    /// Sums bytes of the component that comes now.
     pub(crate) fn sum(&mut self, bytes: &[u8]) {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(bytes);
         }
     }
 
-    /// That tensor is written.
-    pub(crate) fn placed(&mut self, at: u32) -> Result<Answer, Error> {
+    /// That component is written.
+    pub(crate) fn placed(&mut self, at: u32, component: u32) -> Result<Answer, Error> {
         let spec = self.spec(at)?.clone();
-        let len = spec.components.first().map_or(0, |c| c.decoded_len);
+        let component = component as usize;
+        let len = spec.components.get(component).map_or(0, |c| c.decoded_len);
         let digest = self.hasher.take().map(Hasher::finish);
         let range = self.start..self.start.saturating_add(len);
-        self.encoder.placed(&spec, 0, Stored { range, encoding: Encoding::Raw, digest })?;
+        self.encoder.placed(&spec, component, Stored { range, encoding: Encoding::Raw, digest })?;
         Ok(Answer::NOTHING)
     }
 
@@ -100,7 +109,7 @@ impl Writer {
     }
 }
 
-fn spec(told: &Value) -> Result<TensorSpec, Error> {
+fn spec(told: &Value, datasets: &[Dataset]) -> Result<TensorSpec, Error> {
     let field = |name: &str| match told {
         Value::Map(pairs) => pairs.iter().find(|(key, _)| key.as_text() == Some(name)),
         _ => None,
@@ -108,6 +117,13 @@ fn spec(told: &Value) -> Result<TensorSpec, Error> {
     let word = |name: &str| field(name).and_then(|(_, value)| value.as_text());
     let name = word("name").ok_or_else(|| CALL.broken("a tensor has a name"))?;
     let named = |message: String| CALL.broken(message).in_tensor(name);
+    if let Some((_, number)) = field("records") {
+        let number = number.as_integer().and_then(|n| usize::try_from(n).ok());
+        let dataset = number.and_then(|n| datasets.get(n));
+        return dataset
+            .map(|dataset| dataset.spec(name))
+            .ok_or_else(|| named("there is no dataset of this number".to_owned()));
+    }
     let dtype = word("dtype").unwrap_or_default();
     let (dtype, logical) = element_type(dtype)
         .ok_or_else(|| named(format!("there is no element type `{}`", dtype.shown())))?;

@@ -1,0 +1,94 @@
+//! Datasets that are written: lines of JSON to the bytes of records.
+
+use crate::json::CALL;
+use crate::{Answer, le};
+use holdall_core::layout::records::SIZE;
+use holdall_core::{
+    Attributes, ComponentSpec, DType, Error, Layout, Limits, Role, TensorSpec, Value,
+};
+use holdall_schema::{Document, Encoder, KIND_ATTRIBUTE, Reading, Root, SchemaLimits, TypeId};
+
+/// A dataset under way.
+pub(crate) struct Dataset {
+    document: Document,
+    ty: TypeId,
+    limits: SchemaLimits,
+    size: usize,
+    stride: usize,
+    count: u64,
+    records: Vec<u8>,
+    heap: Vec<u8>,
+    /// Bytes of both, also when they were taken.
+    lens: [u64; 2],
+}
+
+impl Dataset {
+    /// Begins a dataset. The input is the path where the file's schema has it, of `len` bytes, and the schema: that of the file or of a
+    /// record. The answer is the schema of a record.
+    pub(crate) fn begin(
+        input: &[u8],
+        len: usize,
+        limits: &Limits,
+    ) -> Result<(Dataset, Answer), Error> {
+        let Some((path, text)) = input.split_at_checked(len) else {
+            return Err(CALL.broken("the path is longer than all"));
+        };
+        let path = std::str::from_utf8(path).map_err(|_| CALL.broken("a path is a text"))?;
+        let limits = limits.of_schemas();
+        let document = Document::parse(text, "the schema", Reading::ByContent, &limits)
+            .and_then(|document| document.records(Some(path), &limits))
+            .map_err(Error::unplaced)?;
+        let Root::Record(ty) = document.schema.root() else {
+            return Err(SIZE.broken("the schema is not that of a record"));
+        };
+        let extent = document.schema.extent(ty)?;
+        let fits = |n: u64| isize::try_from(n).ok().and_then(|n| usize::try_from(n).ok());
+        let (Some(size), Some(stride @ 1..)) = (fits(extent.size), fits(extent.stride)) else {
+            return Err(SIZE.broken(format!("records of {} bytes", extent.stride)));
+        };
+        let answer = Answer::text(document.json.to_string());
+        let (records, heap, lens) = (Vec::new(), Vec::new(), [0; 2]);
+        Ok((Dataset { document, ty, limits, size, stride, count: 0, records, heap, lens }, answer))
+    }
+
+    /// Adds a record for each line.
+    pub(crate) fn push(&mut self, lines: &[u8]) -> Result<Answer, Error> {
+        let mut encoder = Encoder::new(&self.document.schema, self.ty, &self.limits)?;
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let start = self.records.len();
+            self.records.resize(start + self.stride, 0);
+            let slot = self.records.get_mut(start..).unwrap_or_default();
+            let slot = slot.get_mut(..self.size).unwrap_or_default();
+            let made = encoder.text(line, slot, &mut self.heap);
+            made.map_err(|e| e.within(format!("record {}", self.count)))?;
+            self.count += 1;
+        }
+        self.lens = [self.records.len() as u64, self.heap.len() as u64];
+        Ok(Answer::NOTHING)
+    }
+
+    /// The bytes of its records, or of their heap: whether it has one, and those. They are no longer here then.
+    pub(crate) fn take(&mut self, heap: bool) -> Answer {
+        let has_heap = self.document.schema.ty(self.ty).heap_align.is_some();
+        let mut out = le([u64::from(!heap || has_heap)]);
+        out.append(if heap { &mut self.heap } else { &mut self.records });
+        Answer::Done(out)
+    }
+
+    /// What it is as a tensor of that name.
+    pub(crate) fn spec(&self, name: &str) -> TensorSpec {
+        let [data, heap] = self.lens;
+        let mut components = vec![ComponentSpec::new(Role::Data, DType::U8, data)];
+        if self.document.schema.ty(self.ty).heap_align.is_some() {
+            components.push(ComponentSpec::new(Role::BlobData, DType::U8, heap));
+        }
+        let kind = (KIND_ATTRIBUTE.to_owned(), Value::Text(self.document.json.to_string()));
+        TensorSpec {
+            name: name.to_owned(),
+            shape: vec![self.count],
+            layout: Layout::from_name("records"),
+            attributes: Attributes::from_iter([kind]),
+            components,
+        }
+    }
+}
