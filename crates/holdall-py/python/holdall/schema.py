@@ -68,6 +68,10 @@ class LayoutRow(NamedTuple):
     #: The byte and the bit of it that is 1 where an optional member of a record is there.
     presence: Optional[tuple[int, int]]
 
+    @classmethod
+    def _of(cls, rows: Iterable[Any]) -> list[LayoutRow]:
+        return [cls(at, kind, base, *lies, optional, bit) for at, kind, base, lies, optional, bit in rows]
+
 
 @dataclass(frozen=True)
 class Change:
@@ -235,7 +239,7 @@ def layout(
         Malformed: the schema is not sound.
     """
     found = _holdall.schema_layout(_schema(source), path, list((symbols or {}).items()), reading)
-    return [LayoutRow(at, kind, base, *lies, optional, bit) for at, kind, base, lies, optional, bit in found]
+    return LayoutRow._of(found)
 
 
 def check(
