@@ -5,14 +5,15 @@ use crate::output::as_json;
 use crate::output::text::printable;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
+use holdall::fields;
 use holdall::plain::Plain;
-use holdall::serve::http::{HttpOptions, HttpServer, encoded};
-use holdall::serve::rules::{IDENTITY, TOKEN};
-use holdall::serve::{Access, Bounds, Files, Identity, Log, Server, Shelf, Tokens};
-use holdall::{Result, fields};
+use holdall::serve::{
+    Access, Bounds, Files, Log, Over, ServeOptions, Service, Shelf, read_certificate,
+    read_identity, read_tokens,
+};
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -72,77 +73,68 @@ enum Only {
 
 /// The longest that answers on their way are waited for.
 const GRACE: Duration = Duration::from_secs(10);
-/// The longest file of tokens or keys.
-const SMALL: u64 = 1 << 20;
 
 /// Serves until a signal comes.
 pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure> {
     let files = Files::new(&args.paths)?.with_limits(session.global.limits());
     let files: Arc<dyn Shelf> = Arc::new(files);
-    let tokens = match &args.token_file {
-        Some(path) => tokens(path).map_err(|e| e.in_source(path.display()))?,
-        None => Tokens::default(),
-    };
-    let mut bounds = Bounds::default();
-    bounds.clients = args.clients;
-    let log = log(session);
-    if !args.listen.ip().is_loopback() && tokens.is_open() {
-        session.warn("without `--token-file` whoever reaches the address can read what is served");
-    }
+    let options = options(session, args)?;
     // Before anything is announced.
     let ended = ended();
-
-    let mut listen = args.listen;
-    let mut http = None;
-    if args.only != Some(Only::Quic) {
-        let mut options = HttpOptions::default();
-        (options.tokens, options.bounds) = (tokens.clone(), bounds);
-        options.cors.clone_from(&args.cors);
-        let server = HttpServer::start(Arc::clone(&files), listen, options, Arc::clone(&log))?;
-        listen = server.address();
-        http = Some(server);
-    }
-    let mut quic = None;
-    if args.only != Some(Only::Http) {
-        let identity = identity(args)?;
-        let server = Server::start(Arc::clone(&files), listen, &identity, tokens, bounds, log)?;
-        listen = server.address()?;
-        quic = Some((server, identity.pin()));
-    }
-    announce(session, &*files, listen, quic.as_ref().map(|(_, pin)| pin.clone()), http.is_some())?;
-
+    let service = Service::start(Arc::clone(&files), &options)?;
+    announce(session, &*files, &service)?;
     while !ended.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(50));
     }
     session.note("ending");
-    if let Some((server, _)) = quic {
-        server.stop(GRACE);
-    }
-    if let Some(server) = http {
-        server.stop(GRACE);
-    }
+    service.stop(GRACE);
     Ok(Status::Fine)
 }
 
+fn options(session: &Session, args: &ServeArgs) -> Result<ServeOptions, Failure> {
+    let mut options = ServeOptions::new().with_listen(args.listen).with_log(log(session));
+    options = options.with_over(match args.only {
+        None => Over::Both,
+        Some(Only::Quic) => Over::Quic,
+        Some(Only::Http) => Over::Http,
+    });
+    match &args.token_file {
+        Some(path) => options = options.with_tokens(read_tokens(path)?),
+        None if !args.listen.ip().is_loopback() => {
+            session
+                .warn("without `--token-file` whoever reaches the address can read what is served");
+        }
+        None => {}
+    }
+    let mut bounds = Bounds::default();
+    bounds.clients = args.clients;
+    options = options.with_bounds(bounds);
+    if let Some(origin) = &args.cors {
+        options = options.with_cors(origin);
+    }
+    if args.only != Some(Only::Http) {
+        let identity = match (&args.certificate, &args.key, &args.identity) {
+            (Some(certificate), Some(key), _) => Some(read_certificate(certificate, key)?),
+            (_, _, Some(path)) => Some(read_identity(path)?),
+            _ => None,
+        };
+        if let Some(identity) = identity {
+            options = options.with_identity(identity);
+        }
+    }
+    Ok(options)
+}
+
 /// Tells where the files are.
-fn announce(
-    session: &Session,
-    files: &dyn Shelf,
-    at: SocketAddr,
-    quic: Option<Option<String>>,
-    http: bool,
-) -> Result<(), Failure> {
+fn announce(session: &Session, files: &dyn Shelf, service: &Service) -> Result<(), Failure> {
     let all = files.list()?;
-    let pin = quic.clone().flatten();
-    let fragment = pin.as_ref().map_or(String::new(), |pin| format!("#sha256={pin}"));
-    let at_name = |name: &str| format!("holdall://{at}/{}{fragment}", encoded(name));
     if session.json() {
         let names = all.iter().map(|entry| entry.name.as_str());
         let told = fields! {
-            address: at.to_string(),
-            quic: quic.is_some(),
-            http: http,
-            sha256: pin,
+            address: service.address().to_string(),
+            quic: service.url("").is_some(),
+            http: service.http_url("").is_some(),
+            sha256: service.pin(),
             files: Plain::list(names),
         };
         writeln!(session.out(), "{}", as_json(&told))?;
@@ -150,16 +142,16 @@ fn announce(
     }
     {
         let mut out = session.out();
-        if quic.is_some() {
-            for entry in all.iter().take(SHOWN) {
-                writeln!(out, "{}", at_name(&entry.name))?;
-            }
-            if let Some(more) = all.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-                writeln!(out, "… and {more} more")?;
-            }
+        let urls = all.iter().filter_map(|entry| service.url(&entry.name));
+        for url in urls.take(SHOWN) {
+            writeln!(out, "{url}")?;
         }
-        if http {
-            writeln!(out, "http://{at}/")?;
+        let more = all.len().saturating_sub(SHOWN);
+        if more > 0 && service.url("").is_some() {
+            writeln!(out, "… and {more} more")?;
+        }
+        if let Some(url) = service.http_url("") {
+            writeln!(out, "{url}")?;
         }
     }
     session.finish()
@@ -180,58 +172,6 @@ fn log(session: &Session) -> Log {
         // There is no one to tell.
         let _ = writeln!(std::io::stderr(), "{client} {by} {} {sent} {done}", printable(name));
     })
-}
-
-fn identity(args: &ServeArgs) -> Result<Identity> {
-    if let (Some(certificate), Some(key)) = (&args.certificate, &args.key) {
-        let of = Identity::of_pem(&small(certificate)?, &small(key)?);
-        return of.map_err(|e| e.in_source(certificate.display()));
-    }
-    let Some(path) = &args.identity else { return Identity::generate() };
-    if path.exists() {
-        return Identity::of_key(&small(path)?).map_err(|e| e.in_source(path.display()));
-    }
-    let identity = Identity::generate()?;
-    let written = write_secret(path, identity.key());
-    written.map_err(|e| {
-        IDENTITY.broken("the key cannot be written").because(e).in_source(path.display())
-    })?;
-    Ok(identity)
-}
-
-/// Writes a new file that its owner alone may read.
-fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut options = std::fs::File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-fn tokens(path: &Path) -> Result<Tokens> {
-    let text = String::from_utf8(small(path)?);
-    let text = text.map_err(|_| TOKEN.broken("the file of tokens is not UTF-8"))?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let all: Vec<String> = lines.map(str::to_owned).collect();
-    if all.is_empty() {
-        return Err(TOKEN.broken("the file of tokens has none"));
-    }
-    Tokens::new(all)
-}
-
-/// A file of a few lines.
-fn small(path: &Path) -> Result<Vec<u8>> {
-    use std::io::Read as _;
-    let failed = |e| holdall::error::io(e, "reading").in_source(path.display());
-    let mut out = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(SMALL).read_to_end(&mut out).map_err(failed)?;
-    Ok(out)
 }
 
 /// What becomes true when a signal says that the process is to end. The second one ends it.

@@ -34,6 +34,8 @@ pub mod salvage;
 pub mod scan;
 #[cfg(feature = "quic")]
 pub mod serve;
+#[cfg(feature = "quic")]
+mod service;
 pub mod sink;
 pub mod source;
 pub mod stats;

@@ -1,20 +1,22 @@
 //! Serving files and folders, over QUIC and HTTP: `docs/serve.md`.
 //!
 //! ```no_run
-//! # use holdall::serve::{Files, Identity, Server, Tokens, Bounds};
+//! # use holdall::serve::{Files, ServeOptions, Service, Tokens};
 //! # use std::sync::Arc;
 //! # fn main() -> holdall::Result<()> {
 //! let files = Arc::new(Files::new(["models"])?);
-//! let identity = Identity::generate()?;
-//! let listen = "127.0.0.1:4433".parse().expect("an address");
-//! let log = Arc::new(|_: &holdall::serve::Access<'_>| {});
-//! let server =
-//!     Server::start(files, listen, &identity, Tokens::default(), Bounds::default(), log)?;
-//! println!("holdall://{}/models/…#sha256={}", server.address()?, identity.pin().unwrap_or_default());
+//! let options = ServeOptions::new()
+//!     .with_listen("0.0.0.0:4433".parse().expect("an address"))
+//!     .with_tokens(Tokens::new(vec!["secret".to_owned()])?);
+//! let service = Service::start(files, &options)?;
+//! println!("{}", service.url("models/model.zt").unwrap_or_default());
 //! # Ok(())
 //! # }
 //! ```
 
+pub use crate::service::{
+    Over, ServeOptions, Service, read_certificate, read_identity, read_tokens,
+};
 pub use holdall_net::protocol::FileId;
 pub use holdall_net::quic::{Address, Identity, Server};
 pub use holdall_net::{Access, Bounds, Done, Entry, Log, Served, Shelf, Tokens};

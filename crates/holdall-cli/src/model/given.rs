@@ -72,7 +72,7 @@ pub(crate) fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<Te
     {
         return of_json(&json, spec.map(|s| s.ty)).map_err(|e| e.in_tensor(name));
     }
-    let value = if is_told(path) || path.exists() {
+    if is_told(path) || path.exists() {
         of_file(path, spec)
     } else if let Some(why) = out_of_range(what) {
         Err(INPUT_VALUE.broken(why).in_tensor(name))
@@ -81,8 +81,7 @@ pub(crate) fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<Te
         Err(e.in_tensor(name).with_hint(
             "write a file's name, or JSON as `x=[[1, 2], [3, 4]]`; a text is JSON in quotes: `'x=\"text\"'`",
         ))
-    };
-    value
+    }
 }
 
 /// Whether the name of a file says that there is a value in it, with its shape.

@@ -70,7 +70,10 @@ class LayoutRow(NamedTuple):
 
     @classmethod
     def _of(cls, rows: Iterable[Any]) -> list[LayoutRow]:
-        return [cls(at, kind, base, *lies, optional, bit) for at, kind, base, lies, optional, bit in rows]
+        made = []
+        for at, kind, base, (offset, size, stride, align), optional, bit in rows:
+            made.append(cls(at, kind, base, offset, size, stride, align, optional, bit))
+        return made
 
 
 @dataclass(frozen=True)
