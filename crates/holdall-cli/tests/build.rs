@@ -120,6 +120,18 @@ fn what_does_not_fit_ends_the_build_with_its_line() {
         assert_eq!(error["source"], "<stdin>");
         assert!(!Path::new(&out).exists());
     }
+    // What is advised would help.
+    for (text, advice) in [
+        ("{\"a\": 1, \"b\": null}", "--null-absent"),
+        ("{\"a\": null}", ""),
+        ("[{\"a\": 1}]", "--form json"),
+        ("{\"a\": [1]}", ""),
+    ] {
+        let found = build(text, &[]).error();
+        let hint = found["hint"].as_str().unwrap_or_default();
+        assert_eq!(hint.is_empty(), advice.is_empty(), "{text}: {hint}");
+        assert!(hint.contains(advice), "{text}: {hint}");
+    }
     build(odd, &["--ignore-unknown"]).ends_with(0);
     assert_eq!(records(&out), [json!({"a": 1})]);
     build("{\"a\": 1, \"b\": null}", &["--null-absent", "-f"]).ends_with(0);

@@ -151,6 +151,56 @@ runner_compat_version = 1
 }
 
 #[test]
+fn self_tests_and_examples_are_given_by_options() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let model = write(dir.path(), "m.onnx", onnx(1));
+    let x = write(dir.path(), "x.npy", npy("(3, 2)", 6));
+    let png = write(dir.path(), "rose.png", b"\x89PNG\r\n\x1a\n");
+    let pack = |out: &str, more: &[&str]| {
+        let out = at(out);
+        let fixed =
+            ["pack", &model, "-o", &out, "--force", "--runner", "noop", "--framework-version", "1"];
+        holdall(fixed.into_iter().chain(more.iter().copied()))
+    };
+    let same = format!("three: x={x} -> x={x}");
+    let image = format!("a rose, red: x=[[1, 2]], image={png} -> label=\"red, as \\\"it\\\" is\"");
+    let given = ["--self-test", &same, "--self-test", "x=[[0.5, 1]]", "--example", &image];
+    pack("a.carton", &given).ends_with(0);
+    pack("b.carton", &given).ends_with(0);
+    assert!(std::fs::read(at("a.carton")).unwrap() == std::fs::read(at("b.carton")).unwrap());
+    let tested = holdall(["test", &at("a.carton"), "--json"]).ends_with(0).json();
+    assert_eq!((&tested["passed"], &tested["failed"]), (&2.into(), &0.into()));
+    assert_eq!(tested["tests"][0]["name"], "three");
+    let card = holdall(["inspect", &at("a.carton"), "--json"]).ends_with(0).json();
+    let example = &card["examples"][0];
+    assert_eq!(
+        (&example["name"], &example["inputs"]["image"]),
+        (&"a rose, red".into(), &"@misc/rose.png".into())
+    );
+    assert_eq!(example["outputs"]["label"], "@tensor_data/example_0.outputs.label");
+    // In the type that is declared.
+    let tensor = holdall(["inspect", &at("a.carton"), "-t", "self_test_1.inputs.x", "--json"])
+        .ends_with(0)
+        .json();
+    assert_eq!(tensor["tensors"][0]["components"]["data"]["dtype"], "f32");
+    let page = holdall(["inspect", &at("a.carton"), "--html"]).ends_with(0).out;
+    assert!(page.contains("data:image/png;base64,iVBORw0KGgo="), "{page}");
+    let other = write(&dir.path().join("sub"), "rose.png", "other");
+    for (option, value, code) in [
+        ("--self-test", "x=none.npy", "io/failed"),
+        ("--self-test", "x=none", "input/value"),
+        ("--self-test", "x=[[\"a\"]]", "input/value"),
+        ("--self-test", "x", "write NAME=FILE"),
+        ("--example", &format!("a={png}, b={other}"), "rose.png"),
+    ] {
+        let refused = pack("c.carton", &[option, value]);
+        assert!(refused.err.contains(code) && refused.status != 0, "{value}: {refused:?}");
+        assert!(!Path::new(&at("c.carton")).exists());
+    }
+}
+
+#[test]
 fn a_package_goes_round() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Neighbours in the order are loaded as one up to so many bytes.
 const BATCH: u64 = 1 << 20;
@@ -223,6 +224,26 @@ impl Arriving {
         Ok(())
     }
 
+    /// Waits until there is something to take, or nothing more to come, for at most so long; whether there is.
+    pub fn wait(&self, patience: Duration) -> bool {
+        let from = Instant::now();
+        let mut state = self.shared.state();
+        loop {
+            let is_due = state.left == 0 || !state.ready.is_empty() || state.failed.is_some();
+            if is_due || self.is_broken(&state) || self.work.check().is_err() {
+                return true;
+            }
+            let Some(left) = patience.checked_sub(from.elapsed()) else { return false };
+            let waited = self.shared.changed.wait_timeout(state, left.min(LOOK));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Whether nobody is left to bring what was begun.
+    fn is_broken(&self, state: &State) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished) && !state.under_way.is_empty()
+    }
+
     /// Tensors that were not taken yet.
     pub fn left(&self) -> usize {
         self.shared.state().left
@@ -257,7 +278,7 @@ impl Iterator for Arriving {
                 state.left = 0;
                 return Some(Err(e));
             }
-            if self.threads.iter().all(JoinHandle::is_finished) && !state.under_way.is_empty() {
+            if self.is_broken(&state) {
                 state.left = 0;
                 return Some(
                     Err(IO.broken("a thread that loads tensors ended before it was done")),
@@ -271,7 +292,7 @@ impl Iterator for Arriving {
 }
 
 /// How often who waits looks whether it is to end.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(50);
 
 impl Drop for Arriving {
     fn drop(&mut self) {

@@ -5,7 +5,7 @@
 //! and prints when each layer came.
 
 use holdall::http::{Hosts, Patience, Policy};
-use holdall::serve::{Files, Identity, Server, Service};
+use holdall::serve::{Files, Identity, Over, ServeOptions, Service, Serving};
 use holdall::{
     Algorithm, DType, Error, LoadOptions, OpenOptions, Result, Role, TensorSpec, WriteOptions,
     Writer,
@@ -32,11 +32,11 @@ fn main() -> Result<()> {
 pub(crate) fn run(folder: &Path, bytes: u64, tell: impl Fn(String)) -> Result<()> {
     let path = folder.join("model.zt");
     write(&path, bytes / LAYERS)?;
-    let identity = Identity::generate()?;
-    let server = serve(&path, "127.0.0.1:0".parse().expect("an address"), &identity)?;
-    let at = server.address()?;
-    let address = format!("holdall://{at}/model.zt#sha256={}", identity.pin().unwrap_or_default());
-    let mut server = Some(server);
+    let identity = Arc::new(Identity::generate()?);
+    let serving = serve(&path, "127.0.0.1:0".parse().expect("an address"), &identity)?;
+    let at = serving.address();
+    let address = serving.url("model.zt").expect("it is served over QUIC");
+    let mut serving = Some(serving);
 
     let began = Instant::now();
     let file = options().open(address)?;
@@ -57,9 +57,9 @@ pub(crate) fn run(folder: &Path, bytes: u64, tell: impl Fn(String)) -> Result<()
         count += 1;
         if count == LAYERS / 2 {
             // As if it had been killed: nobody is told. Another begins at the same address.
-            drop(server.take());
+            drop(serving.take());
             tell(format!("{:>6} ms  the server is gone", began.elapsed().as_millis()));
-            server = Some(again(&path, at, &identity)?);
+            serving = Some(again(&path, at, &identity)?);
         }
     }
     let secs = began.elapsed().as_secs_f64();
@@ -102,17 +102,18 @@ fn write(path: &Path, len: u64) -> Result<()> {
     writer.finish()
 }
 
-fn serve(path: &Path, at: SocketAddr, identity: &Identity) -> Result<Server> {
+fn serve(path: &Path, listen: SocketAddr, identity: &Arc<Identity>) -> Result<Serving> {
     let files = Arc::new(Files::new([path])?);
-    Server::start(Service::new(files), at, identity)
+    let options = ServeOptions::new().with_listen(listen).with_over(Over::Quic);
+    Serving::start(&Service::new(files), &options.with_identity(Arc::clone(identity)))
 }
 
 /// The old server's threads may hold the socket for a moment.
-fn again(path: &Path, at: SocketAddr, identity: &Identity) -> Result<Server> {
+fn again(path: &Path, at: SocketAddr, identity: &Arc<Identity>) -> Result<Serving> {
     let mut last: Option<Error> = None;
     for _ in 0..200 {
         match serve(path, at, identity) {
-            Ok(server) => return Ok(server),
+            Ok(serving) => return Ok(serving),
             Err(e) => last = Some(e),
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -2,7 +2,9 @@
 
 use crate::errors::misuse;
 use crate::values::ty_of;
-use holdall::carton::{DimSpec, OptionValue, SelfTest, ShapeSpec, Tolerance, ValueSpec};
+use holdall::carton::{
+    DimSpec, Example, OptionValue, Reference, SelfTest, ShapeSpec, Tolerance, ValueSpec,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
@@ -51,6 +53,24 @@ pub(crate) fn tested((name, description, inputs, expected, (rtol, atol, nan)): T
     (test.inputs, test.expected) = (inputs, expected);
     test.tolerance = Tolerance { rtol, atol, equal_nan: nan };
     test
+}
+
+/// An example: name, description, and by name what stands for inputs and for outputs: whether that is a file of `misc`, and the
+/// name of the file or the tensor.
+pub(crate) type Shown = (Option<String>, Option<String>, Vec<Refers>, Vec<Refers>);
+type Refers = (String, bool, String);
+
+/// An example as the library has it.
+pub(crate) fn shown((name, description, inputs, outputs): Shown) -> Example {
+    let one = |(name, is_file, to): Refers| match is_file {
+        true => (name, Reference::Misc(to)),
+        false => (name, Reference::Tensor(to)),
+    };
+    let mut example = Example::default();
+    (example.name, example.description) = (name, description);
+    example.inputs = inputs.into_iter().map(one).collect();
+    example.outputs = outputs.into_iter().map(one).collect();
+    example
 }
 
 /// Options of a runner: numbers, texts, yes and no.

@@ -4,6 +4,8 @@ use crate::arrays::ElementTypes;
 use crate::errors::{Raise, misuse};
 use crate::memory::{Buffer, Lent};
 use crate::options::{Converting, Writing};
+use crate::source::PythonSource;
+use crate::stream::NativeArriving;
 use crate::work::{far, run, run_apart, run_with};
 use crate::{dtype, errors, options, plain, value, writer};
 use bytes::Bytes;
@@ -18,7 +20,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The formats of this build: id, name, extensions, versions that can be written, whether it can be
 /// written.
@@ -129,6 +131,28 @@ impl NativeFile {
         let options = options::described(py, options, layouts)?;
         let data = Bytes::from_owner(data);
         py.detach(|| options.open_bytes(data, name)).raise(py).map(NativeFile::new)
+    }
+
+    /// Opens a file whose bytes a function gives: of a list of ranges a list of their bytes.
+    #[staticmethod]
+    #[pyo3(signature = (read, len, name, is_far, check, limits, strict, layouts))]
+    #[allow(clippy::too_many_arguments)]
+    fn open_source(
+        py: Python<'_>,
+        read: Py<PyAny>,
+        len: u64,
+        name: String,
+        is_far: bool,
+        check: &str,
+        limits: Option<&Bound<'_, PyDict>>,
+        strict: bool,
+        layouts: Vec<PathBuf>,
+    ) -> PyResult<NativeFile> {
+        let options = options::open(py, "read", check, limits)?.with_faults(faults(strict));
+        let options = options::described(py, options, layouts)?;
+        let source = Arc::new(PythonSource::new(read, len, name.clone(), is_far));
+        let work = if is_far { u64::MAX } else { 0 };
+        run_apart(py, work, move || options.open_source(source, name)).map(NativeFile::new)
     }
 
     /// Whether the tensor of that number has a layout that is described.
@@ -322,6 +346,16 @@ impl NativeFile {
         let mut types = ElementTypes::new();
         let element_type = types.get(py, dtype, tensor.logical_type().as_ref())?;
         element_type.array(&buffer, 0, tensor.shape())
+    }
+
+    /// Tensors as they arrive, the first of `names` first.
+    fn stream(
+        &self,
+        py: Python<'_>,
+        names: Vec<String>,
+        check: Option<&str>,
+    ) -> PyResult<NativeArriving> {
+        NativeArriving::begin(py, &self.get(py)?, &names, &load_options(py, check)?)
     }
 
     /// Dense tensors (all, or those of these numbers) by name, in memory of their own: NumPy's arrays if `arrays`,

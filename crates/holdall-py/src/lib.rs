@@ -28,6 +28,10 @@ mod remedies;
 mod remote;
 mod save;
 mod schemas;
+#[cfg(feature = "quic")]
+mod serve;
+mod source;
+mod stream;
 mod value;
 #[cfg(feature = "carton")]
 mod values;
@@ -92,6 +96,11 @@ mod _holdall {
     use super::save::save;
     #[pymodule_export]
     use super::schemas::{schema_check, schema_code, schema_diff, schema_infer, schema_layout};
+    #[cfg(feature = "quic")]
+    #[pymodule_export]
+    use super::serve::NativeServer;
+    #[pymodule_export]
+    use super::stream::NativeArriving;
     #[pymodule_export]
     use super::writer::NativeWriter;
 

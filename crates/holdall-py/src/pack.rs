@@ -1,6 +1,6 @@
 //! Making packages: of folders and model files, without what is linked to, and with it.
 
-use crate::describe::{Declared, Tested};
+use crate::describe::{Declared, Shown, Tested};
 use crate::errors::{Raise, misuse};
 use crate::package::NativePackage;
 use crate::work::run_with;
@@ -31,6 +31,7 @@ pub(crate) struct Said<'py> {
     inputs: Option<Vec<Declared<'py>>>,
     outputs: Option<Vec<Declared<'py>>>,
     self_tests: Option<Vec<Tested>>,
+    examples: Option<Vec<Shown>>,
     from_toml: Option<PathBuf>,
 }
 
@@ -53,6 +54,7 @@ impl Said<'_> {
         recipe.outputs = self.outputs.map(|all| describe::declared(py, all)).transpose()?;
         recipe.self_tests =
             self.self_tests.map(|all| all.into_iter().map(describe::tested).collect());
+        recipe.examples = self.examples.map(|all| all.into_iter().map(describe::shown).collect());
         recipe.from_toml = self.from_toml;
         recipe.follow = follow;
         Ok(recipe)

@@ -6,6 +6,7 @@ use crate::errors::Raise;
 use crate::file::NativeFile;
 use crate::kinds::{Table, dtype_name};
 use crate::memory::Buffer;
+use crate::schemas::outline;
 use crate::work::run;
 use bytes::Bytes;
 use holdall::json::parse;
@@ -102,6 +103,11 @@ impl NativeRecords {
     fn head(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let records = self.get(py)?;
         Ok((records.len(), records.extent().stride))
+    }
+
+    /// Every member: see `schemas::outline`.
+    fn members<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        outline(py, self.get(py)?.members().raise(py)?)
     }
 
     /// The types that a record is made of; its own is the last.

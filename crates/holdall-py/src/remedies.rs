@@ -67,12 +67,11 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         }
         Remedy::DescribeLayout => "open it with layouts=, a description of the layout",
         Remedy::ReadArray => "give the records one by one",
+        Remedy::NullIsAbsent => "null_absent=True takes None for an optional member as its absence",
         // What only the command and Rust can do.
-        Remedy::NullIsAbsent
-        | Remedy::CopyElements
-        | Remedy::ReadPairs
-        | Remedy::DeclareTensors
-        | Remedy::GiveSchema => return None,
+        Remedy::CopyElements | Remedy::ReadPairs | Remedy::DeclareTensors | Remedy::GiveSchema => {
+            return None;
+        }
         other => return Some(other.to_string()),
     };
     Some(text.to_owned())

@@ -11,7 +11,8 @@ use holdall::records::{
 use holdall::schema::code::Lang;
 use holdall::schema::record::{Null, Unknown};
 use holdall::schema::{
-    Base, Bump, Document, InferOptions, Path, Reading, Symbols, There, Vocabulary, Width,
+    Base, Bump, Document, InferOptions, OutlineRow, Path, Reading, Symbols, There, Vocabulary,
+    Width,
 };
 use holdall::{Limits, OpenOptions, Work};
 use pyo3::prelude::*;
@@ -220,8 +221,14 @@ pub(crate) fn schema_layout<'py>(
     let limits = Limits::default().of_schemas();
     let layout =
         py.detach(|| records::layout(&what, only.as_ref(), &symbols, &limits)).raise(py)?;
+    outline(py, layout.rows)
+}
+
+/// Paths with what stands there: path, kind, base, offset with size, stride and alignment, whether it may be absent, and
+/// the byte and bit that say so.
+pub(crate) fn outline<'py>(py: Python<'py>, rows: Vec<OutlineRow>) -> PyResult<Bound<'py, PyList>> {
     let out = PyList::empty(py);
-    for row in layout.rows {
+    for row in rows {
         let base = match row.base {
             Base::Header => "header",
             Base::Record => "record",

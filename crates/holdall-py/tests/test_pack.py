@@ -59,6 +59,46 @@ def test_pack_gives_the_same_bytes(tmp_path):
         assert "misc/carton.toml" in p.files and len(p.files) == report.files + 1
 
 
+def test_examples_are_shown(tmp_path):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/w").write_bytes(b"w")
+    png = tmp_path / "rose.png"
+    png.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
+    x = np.array([[1, 2]], np.float32)
+    how = dict(runner="noop", framework_version="1", description="# Flowers\n\n![a rose](@misc/rose.png)")
+    how |= dict(inputs=[("image", "uint8", "*"), ("x", "float32", ("n", 2))], outputs=[("label", "string", "*")])
+    given = [
+        {"name": "rose", "description": "red", "inputs": {"image": png, "x": x}, "outputs": {"label": np.array("a rose")}},
+        carton.Example({"x": "more", "image": "@misc/rose.png"}),
+    ]
+    carton.pack(tmp_path / "m", **how, examples=given, tensors={"more": x[:, ::-1]})
+    with carton.open(tmp_path / "m.carton") as p:
+        rose, other = p.examples
+        assert (rose.name, rose.description, rose.inputs["image"]) == ("rose", "red", "@misc/rose.png")
+        assert p.values[rose.inputs["x"].removeprefix("@tensor_data/")].tolist() == [[1, 2]]
+        assert p.values[rose.outputs["label"].removeprefix("@tensor_data/")] == "a rose"
+        assert other.inputs == {"x": "@tensor_data/more", "image": "@misc/rose.png"} and other.outputs == {}
+        assert p.read("misc/rose.png") == png.read_bytes() and not p.verify().warnings
+        page, card = p.html(), p._repr_html_()
+        assert page.count("data:image/png;base64") == 3 and "<h1>Flowers</h1>" in page and "a rose" in page
+        assert "<iframe sandbox" in card and "data:image/png;base64" in card and "&lt;h1&gt;Flowers" in card
+        # What it says goes into another package as it is.
+        again = dict(tensors=dict(p.values), misc=[png], examples=p.examples)
+        carton.pack(tmp_path / "m", tmp_path / "again.carton", **how, **again)
+        with carton.open(tmp_path / "again.carton") as q:
+            assert q.examples == p.examples and q.html().count("data:image/png") == 3
+    for wrong, error in [
+        ({"inputs": {"x": x}}, TypeError),
+        ([{"inputs": {"x": x}, "text": "?"}], TypeError),
+        ([{"inputs": {"x": "none"}}], holdall.Malformed),
+        ([{"inputs": {"image": tmp_path / "none.png"}}], holdall.Io),
+        ([{"inputs": {"a": png, "b": tmp_path / "m/rose.png"}}], holdall.Misuse),
+    ]:
+        with pytest.raises(error):
+            carton.pack(tmp_path / "m", tmp_path / "wrong.carton", **how, examples=wrong)
+    assert not (tmp_path / "wrong.carton").exists()
+
+
 def test_pack_texts_and_nested_tensors(tmp_path):
     (tmp_path / "m").mkdir()
     (tmp_path / "m/w").write_bytes(b"w")

@@ -33,6 +33,7 @@ pub mod salvage;
 #[cfg(feature = "pytorch")]
 pub mod scan;
 pub mod serve;
+mod serving;
 pub mod sink;
 pub mod source;
 pub mod stats;

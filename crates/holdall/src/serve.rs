@@ -1,19 +1,21 @@
 //! Serving files and folders, over HTTP, and with the feature `quic` over QUIC: `docs/serve.md`.
 //!
 //! ```no_run
-//! # use holdall::serve::{Files, Service, http::{HttpOptions, HttpServer}};
+//! # use holdall::serve::{Files, ServeOptions, Service, Serving, Tokens};
 //! # use std::sync::Arc;
 //! # fn main() -> holdall::Result<()> {
-//! let service = Service::new(Arc::new(Files::new(["models"])?));
-//! let listen = "127.0.0.1:4433".parse().expect("an address");
-//! let server = HttpServer::start(service, listen, HttpOptions::default())?;
-//! println!("http://{}/models/…", server.address());
-//! server.wait();
+//! let files = Arc::new(Files::new(["models"])?);
+//! let service = Service::new(files).with_tokens(Tokens::new(vec!["secret".to_owned()])?);
+//! let listen = "0.0.0.0:4433".parse().expect("an address");
+//! let serving = Serving::start(&service, &ServeOptions::new().with_listen(listen))?;
+//! println!("{}", serving.url("models/model.zt").unwrap_or_default());
 //! # Ok(())
 //! # }
 //! ```
-//! `Server::start(service, listen, &Identity::generate()?)` serves the same over QUIC.
 
+pub use crate::serving::{Over, ServeOptions, Serving, read_tokens};
+#[cfg(feature = "quic")]
+pub use crate::serving::{read_certificate, read_identity};
 pub use holdall_net::protocol::FileId;
 #[cfg(feature = "quic")]
 pub use holdall_net::quic::{Address, Identity, Server};

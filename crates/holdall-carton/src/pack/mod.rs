@@ -149,6 +149,11 @@ impl Packer {
         self
     }
 
+    /// What it says of itself, unless that is what the `carton.toml` of a folder says.
+    pub fn description(&self) -> Option<&Description> {
+        self.description.as_ref()
+    }
+
     /// Adds a file: `path` is under `model/` or `misc/`. It takes the place of one of the same path.
     pub fn with_file(mut self, path: impl Into<String>, content: Content) -> Packer {
         let source = match content {

@@ -2,7 +2,9 @@
 
 use super::{Content, Follow, Packer};
 use crate::rules::{PART, RUNNER};
-use crate::{Description, Inferred, OpenOptions, OptionValue, Package, SelfTest, ValueSpec};
+use crate::{
+    Description, Example, Inferred, OpenOptions, OptionValue, Package, SelfTest, ValueSpec,
+};
 use holdall_core::error::Shown as _;
 use holdall_core::{Limits, Result, Warning};
 use holdall_io::error::io;
@@ -39,6 +41,8 @@ pub struct Recipe {
     pub outputs: Option<Vec<ValueSpec>>,
     /// Self-tests, whose tensors are given by [`Packer::with_tensor`].
     pub self_tests: Option<Vec<SelfTest>>,
+    /// Examples, whose tensors are given by [`Packer::with_tensor`], and their files by [`Packer::with_file`].
+    pub examples: Option<Vec<Example>>,
     /// A file like `carton.toml`, or some of one, which says what the model and the folder do not.
     pub from_toml: Option<PathBuf>,
     /// Which symbolic links in a folder are followed.
@@ -161,6 +165,7 @@ impl Recipe {
             || self.inputs.is_some()
             || self.outputs.is_some()
             || self.self_tests.is_some()
+            || self.examples.is_some()
     }
 
     /// The description that was given, or else was found, with what is said in place of it.
@@ -212,6 +217,9 @@ impl Recipe {
         }
         if let Some(tests) = &self.self_tests {
             d.self_tests.clone_from(tests);
+        }
+        if let Some(examples) = &self.examples {
+            d.examples.clone_from(examples);
         }
         if d.runner.name.is_empty() || d.runner.framework_version.is_empty() {
             let e = RUNNER.broken("nothing says what runs the model, or with which versions");

@@ -6,7 +6,7 @@ use crate::exit::Failure;
 use crate::output::as_json;
 use crate::session::Session;
 use holdall::plain::{Plain, ToPlain as _};
-use holdall::{Component, File, Tensor, fields};
+use holdall::{Component, File, Layout, Tensor, TensorRecords as _, fields};
 use std::io::Write as _;
 
 /// Writes the object of one file as one line, tensor by tensor.
@@ -37,6 +37,13 @@ pub(super) fn write(
         };
         if let Some(stats) = &stats {
             fields = fields.and(fields!(stats: &stats[at]));
+        }
+        let members = match tensor.layout() {
+            Layout::Records => tensor.records().and_then(|records| records.members()).ok(),
+            _ => None,
+        };
+        if let Some(members) = &members {
+            fields = fields.and(fields!(members: Plain::list(members)));
         }
         let fault = tensor.fault();
         if let Some(fault) = &fault {

@@ -1,6 +1,6 @@
-//! Inputs as users bring them: `.npy` files, raw bytes, JSON.
+//! Values as users bring them: `.npy` files, raw bytes, JSON.
 
-use crate::exit::{Failure, INPUT_NAME, INPUT_SHAPE, INPUT_VALUE};
+use crate::exit::{Failure, INPUT_NAME, INPUT_SHAPE, INPUT_VALUE, LENGTH};
 use holdall::carton::{DimSpec, ShapeSpec, TensorValue, ValueSpec, ValueType};
 use holdall::formats::carton::signature;
 use holdall::model::element_count;
@@ -64,17 +64,16 @@ pub(super) fn inputs(
     Ok(out)
 }
 
-fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<TensorValue, Failure> {
+/// A value: a file, or JSON.
+pub(crate) fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<TensorValue> {
     let path = Path::new(what);
-    let read = || -> Result<Vec<u8>> {
-        std::fs::read(path).map_err(|e| holdall::error::io(e, "opening").in_source(what))
-    };
-    let value = if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
-        of_npy(&read()?).map_err(|e| e.in_source(what))
-    } else if let Ok(json) = serde_json::from_str::<Json>(what) {
-        of_json(&json, spec.map(|s| s.ty)).map_err(|e| e.in_tensor(name))
-    } else if path.exists() {
-        of_raw(read()?, spec).map_err(|e| e.in_source(what))
+    if !is_told(path)
+        && let Ok(json) = serde_json::from_str::<Json>(what)
+    {
+        return of_json(&json, spec.map(|s| s.ty)).map_err(|e| e.in_tensor(name));
+    }
+    if is_told(path) || path.exists() {
+        of_file(path, spec)
     } else if let Some(why) = out_of_range(what) {
         Err(INPUT_VALUE.broken(why).in_tensor(name))
     } else {
@@ -82,8 +81,33 @@ fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<TensorValue, 
         Err(e.in_tensor(name).with_hint(
             "write a file's name, or JSON as `x=[[1, 2], [3, 4]]`; a text is JSON in quotes: `'x=\"text\"'`",
         ))
+    }
+}
+
+/// Whether the name of a file says that there is a value in it, with its shape.
+pub(crate) fn is_told(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("npy") || e.eq_ignore_ascii_case("json"))
+}
+
+/// The value in a file: `.npy`, `.json`, or bare elements.
+pub(crate) fn of_file(path: &Path, spec: Option<&ValueSpec>) -> Result<TensorValue> {
+    let read = || {
+        let bytes = std::fs::read(path).map_err(|e| holdall::error::io(e, "opening"))?;
+        if bytes.starts_with(b"\x93NUMPY") {
+            return of_npy(&bytes);
+        }
+        match path.extension().and_then(|e| e.to_str()) {
+            Some(e) if e.eq_ignore_ascii_case("npy") => of_npy(&bytes),
+            Some(e) if e.eq_ignore_ascii_case("json") => {
+                let json = serde_json::from_slice(&bytes);
+                let json = json.map_err(|e| LENGTH.broken("this is not JSON").because(e))?;
+                of_json(&json, spec.map(|s| s.ty))
+            }
+            _ => of_raw(bytes, spec),
+        }
     };
-    Ok(value?)
+    read().map_err(|e| e.in_source(path.display()))
 }
 
 /// What is wrong with JSON that has a number which no float can be.
@@ -100,7 +124,7 @@ fn out_of_range(what: &str) -> Option<String> {
 }
 
 /// The array in an `.npy` file.
-pub(crate) fn of_npy(bytes: &[u8]) -> Result<TensorValue> {
+fn of_npy(bytes: &[u8]) -> Result<TensorValue> {
     let header = npy::read(bytes)?;
     let ty = match (&header.logical_type, header.dtype) {
         (None, DType::F32) => ValueType::Float32,
@@ -192,7 +216,7 @@ fn of_raw(data: Vec<u8>, spec: Option<&ValueSpec>) -> Result<TensorValue> {
 
 /// Numbers or texts in lists of lists. Where nothing says their type, integers are `int64`, other numbers
 /// `float32`.
-pub(crate) fn of_json(json: &Json, ty: Option<ValueType>) -> Result<TensorValue> {
+fn of_json(json: &Json, ty: Option<ValueType>) -> Result<TensorValue> {
     let mut flat = Vec::new();
     if let Some(shape) = flatten(json, &mut flat) {
         let ty = ty.unwrap_or_else(|| match flat.first() {

@@ -1,9 +1,10 @@
 //! `holdall pack`.
 
-mod values;
+mod cases;
 
 use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::input;
+use crate::model::given;
 use crate::output::as_json;
 use crate::output::text::{Size, count, escape, printable};
 use crate::session::Session;
@@ -16,6 +17,7 @@ use holdall::carton::{
 };
 use holdall::fields;
 use holdall::plain::ToPlain as _;
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +29,8 @@ use std::path::{Path, PathBuf};
   holdall pack folder --runner onnx         with the files of a model alone
   holdall pack weights.zt --runner python --framework-version '>=3.10' \\
       --takes 'x: f32[n, 2]' --gives 'p: f32[n, 2]'
+  holdall pack model.onnx --self-test 'one: x=[[0, 1]] -> p=p.npy' \\
+      --example 'a rose: image=rose.png -> label=\"rose\"'
   holdall pack model.onnx --from-toml card.toml --tensor x=x.npy
                                             self-tests as card.toml says
 
@@ -81,8 +85,16 @@ pub(crate) struct PackArgs {
     #[arg(long = "platform", value_name = "TRIPLE")]
     platforms: Vec<String>,
 
-    /// Tensor that self-tests and examples name, from an .npy file or a .json file; may be given again
-    #[arg(long = "tensor", value_name = "NAME=FILE", value_parser = values::pair)]
+    /// Self-test: inputs and the outputs they should give, as 'three: x=[1, 2] -> y=y.npy'; may be given again
+    #[arg(long = "self-test", value_name = "CASE", value_parser = cases::case)]
+    self_tests: Vec<cases::Case>,
+
+    /// Example to look at: values as for self-tests, and files such as pictures; may be given again
+    #[arg(long = "example", value_name = "CASE", value_parser = cases::case)]
+    examples: Vec<cases::Case>,
+
+    /// Tensor that the self-tests and examples of a carton.toml name, from a file; may be given again
+    #[arg(long = "tensor", value_name = "NAME=FILE", value_parser = cases::pair)]
     tensors: Vec<(String, PathBuf)>,
 
     /// File that examples show, as `misc/NAME`; may be given again
@@ -112,7 +124,10 @@ enum Compress {
 /// Packs.
 pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure> {
     let to = args.output.clone().unwrap_or_else(|| package_path(&args.from));
-    let prepared = recipe(session, args)?.prepare(&args.from).map_err(advised)?;
+    let mut recipe = recipe(session, args)?;
+    let cases = cases::Cases::new(&args.self_tests, &args.examples);
+    cases.say(&mut recipe);
+    let prepared = recipe.prepare(&args.from).map_err(advised)?;
     prepared.warnings.iter().for_each(|w| session.warn(printable(&w.to_string())));
     if let Some((name, why)) = &prepared.undeclared {
         let (name, why) = (escape(name), printable(why));
@@ -122,11 +137,17 @@ pub(crate) fn run(session: &Session, args: &PackArgs) -> Result<Status, Failure>
     }
     let mut packer = prepared.packer;
     for (name, path) in &args.tensors {
-        packer = packer.with_tensor(name, values::read(path)?);
+        packer = packer.with_tensor(name, given::of_file(path, None)?);
     }
-    for path in &args.misc {
+    packer = cases.add(packer)?;
+    let mut shown: BTreeMap<String, &Path> = BTreeMap::new();
+    for path in args.misc.iter().map(PathBuf::as_path).chain(cases.files()) {
         let name = file_name(path)?;
-        packer = packer.with_file(format!("misc/{name}"), Content::Path(path.clone()));
+        if shown.insert(name.clone(), path).is_some_and(|other| other != path) {
+            let e = ARGUMENTS.broken(format!("two files would be `misc/{}`", escape(&name)));
+            return Err(e.in_source(path.display()).into());
+        }
+        packer = packer.with_file(format!("misc/{name}"), Content::Path(path.to_owned()));
     }
     packer = packer.with_packing(match args.compress {
         None => Packing::Stored,

@@ -167,29 +167,7 @@ fn json(what: &SchemaOrFile, layout: &SchemaLayout) -> String {
         of: of,
         symbols: Plain::map(layout.symbols.iter().map(|(name, n)| (&**name, *n))),
         record: record,
-        paths: Plain::list(layout.rows.iter().map(row_json)),
+        paths: Plain::list(&layout.rows),
     };
     as_json(&fields)
-}
-
-fn row_json(row: &OutlineRow) -> Plain<'_> {
-    let (optional, bit) = match row.there {
-        There::Always => (false, None),
-        There::Optional => (true, None),
-        There::Bit(bit) => (true, Some(bit)),
-    };
-    let place = match row.base {
-        Base::Header => "header",
-        Base::Record => "record",
-        Base::Heap => "heap",
-    };
-    fields!(row =>
-        path: row.path.to_string(),
-        kind,
-        place: place,
-        offset, size, stride,
-        align: row.align.map(u64::from),
-        optional: optional,
-        presence: bit.map(|bit| fields!(byte: bit.byte, bit: bit.bit)),
-    )
 }

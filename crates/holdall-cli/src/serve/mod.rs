@@ -8,15 +8,15 @@ use crate::output::as_json;
 use crate::output::text::printable;
 use crate::session::Session;
 use clap::{Args, ValueEnum};
+use holdall::fields;
 use holdall::plain::Plain;
-use holdall::serve::http::{HttpOptions, HttpServer, encoded};
-use holdall::serve::rules::TOKEN;
-use holdall::serve::{Access, Bounds, Files, Log, Service, Shelf, Tokens};
-use holdall::{Result, fields};
+use holdall::serve::{
+    Access, Bounds, Files, Log, Over, ServeOptions, Service, Serving, Shelf, Tokens, read_tokens,
+};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -81,15 +81,12 @@ enum Only {
 
 /// The longest that answers on their way are waited for.
 const GRACE: Duration = Duration::from_secs(10);
-/// The longest file of tokens or keys.
-const SMALL: u64 = 1 << 20;
-
 /// Serves until a signal comes.
 pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure> {
     let files = Files::new(&args.paths)?.with_limits(session.global.limits());
     let files: Arc<dyn Shelf> = Arc::new(files);
     let tokens = match &args.token_file {
-        Some(path) => tokens(path).map_err(|e| e.in_source(path.display()))?,
+        Some(path) => read_tokens(path)?,
         None => Tokens::default(),
     };
     let mut bounds = Bounds::default();
@@ -98,88 +95,55 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     if !args.listen.ip().is_loopback() && tokens.is_open() {
         session.warn("without `--token-file` whoever reaches the address can read what is served");
     }
-    // Before anything is announced.
-    let ended = ended();
-
     let service = Service::new(Arc::clone(&files)).with_tokens(tokens).with_bounds(bounds);
     let service = service.with_log(log(session));
-    let metrics = match args.metrics {
-        Some(at) => {
-            let numbers = Service::new(service.metrics());
-            Some(HttpServer::start(numbers, at, HttpOptions::default())?)
-        }
-        None => None,
-    };
-    let mut listen = args.listen;
-    let mut http = None;
-    if args.only.is_none_or(|only| only == Only::Http) {
-        let mut options = HttpOptions::default();
-        options.cors.clone_from(&args.cors);
-        let server = HttpServer::start(service.clone(), listen, options)?;
-        listen = server.address();
-        http = Some(server);
-    }
-    #[cfg(feature = "quic")]
-    let quic = match args.only {
-        Some(Only::Http) => None,
-        _ => Some(quic::start(service, listen, &args.quic)?),
-    };
-    #[cfg(feature = "quic")]
-    let pin = match &quic {
-        Some((server, pin)) => {
-            listen = server.address()?;
-            Some(pin.clone())
-        }
-        None => None,
-    };
-    #[cfg(not(feature = "quic"))]
-    let pin = None;
-    let at = Listening {
-        at: listen,
-        quic: pin,
-        http: http.is_some(),
-        metrics: metrics.as_ref().map(HttpServer::address),
-    };
-    announce(session, &*files, &at)?;
-
+    let options = options(args)?;
+    // Before anything is announced.
+    let ended = ended();
+    let serving = Serving::start(&service, &options)?;
+    announce(session, &*files, &serving)?;
     while !ended.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(50));
     }
     session.note("ending");
-    #[cfg(feature = "quic")]
-    if let Some((server, _)) = quic {
-        server.stop(GRACE);
-    }
-    if let Some(server) = http {
-        server.stop(GRACE);
-    }
+    serving.stop(GRACE);
     Ok(Status::Fine)
 }
 
-/// Where a server can be asked.
-struct Listening {
-    at: SocketAddr,
-    /// Over QUIC, with the SHA-256 of the certificate that it has made itself.
-    quic: Option<Option<String>>,
-    http: bool,
-    metrics: Option<SocketAddr>,
+fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
+    let mut options = ServeOptions::new().with_listen(args.listen);
+    options = match args.only {
+        None => options,
+        #[cfg(feature = "quic")]
+        Some(Only::Quic) => options.with_over(Over::Quic),
+        Some(Only::Http) => options.with_over(Over::Http),
+    };
+    #[cfg(feature = "quic")]
+    if args.only != Some(Only::Http)
+        && let Some(identity) = quic::identity(&args.quic)?
+    {
+        options = options.with_identity(identity);
+    }
+    if let Some(origin) = &args.cors {
+        options = options.with_cors(origin);
+    }
+    if let Some(at) = args.metrics {
+        options = options.with_metrics(at);
+    }
+    Ok(options)
 }
 
 /// Tells where the files are.
-fn announce(session: &Session, files: &dyn Shelf, listening: &Listening) -> Result<(), Failure> {
+fn announce(session: &Session, files: &dyn Shelf, serving: &Serving) -> Result<(), Failure> {
     let all = files.list()?;
-    let Listening { at, quic, http, metrics } = listening;
-    let pin = quic.clone().flatten();
-    let fragment = pin.as_ref().map_or(String::new(), |pin| format!("#sha256={pin}"));
-    let at_name = |name: &str| format!("holdall://{at}/{}{fragment}", encoded(name));
     if session.json() {
         let names = all.iter().map(|entry| entry.name.as_str());
         let told = fields! {
-            address: at.to_string(),
-            quic: quic.is_some(),
-            http: *http,
-            sha256: pin,
-            metrics: metrics.map(|at| at.to_string()),
+            address: serving.address().to_string(),
+            quic: serving.url("").is_some(),
+            http: serving.http_url("").is_some(),
+            sha256: serving.pin(),
+            metrics: serving.metrics().map(|at| at.to_string()),
             files: Plain::list(names),
         };
         writeln!(session.out(), "{}", as_json(&told))?;
@@ -187,18 +151,19 @@ fn announce(session: &Session, files: &dyn Shelf, listening: &Listening) -> Resu
     }
     {
         let mut out = session.out();
-        if quic.is_some() {
-            for entry in all.iter().take(SHOWN) {
-                writeln!(out, "{}", at_name(&entry.name))?;
-            }
-            if let Some(more) = all.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-                writeln!(out, "… and {more} more")?;
-            }
+        let urls = all.iter().filter_map(|entry| serving.url(&entry.name));
+        for url in urls.take(SHOWN) {
+            writeln!(out, "{url}")?;
         }
-        if *http {
-            writeln!(out, "http://{at}/")?;
+        if let Some(more) = all.len().checked_sub(SHOWN).filter(|more| *more > 0)
+            && serving.url("").is_some()
+        {
+            writeln!(out, "… and {more} more")?;
         }
-        if let Some(at) = metrics {
+        if let Some(url) = serving.http_url("") {
+            writeln!(out, "{url}")?;
+        }
+        if let Some(at) = serving.metrics() {
             writeln!(out, "http://{at}/metrics")?;
         }
     }
@@ -226,27 +191,6 @@ fn log(session: &Session) -> Log {
         // There is no one to tell.
         let _ = writeln!(std::io::stderr(), "{client} {by} {} {sent} {done}", printable(name));
     })
-}
-
-fn tokens(path: &Path) -> Result<Tokens> {
-    let text = String::from_utf8(small(path)?);
-    let text = text.map_err(|_| TOKEN.broken("the file of tokens is not UTF-8"))?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let all: Vec<String> = lines.map(str::to_owned).collect();
-    if all.is_empty() {
-        return Err(TOKEN.broken("the file of tokens has none"));
-    }
-    Tokens::new(all)
-}
-
-/// A file of a few lines.
-fn small(path: &Path) -> Result<Vec<u8>> {
-    use std::io::Read as _;
-    let failed = |e| holdall::error::io(e, "reading").in_source(path.display());
-    let mut out = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(SMALL).read_to_end(&mut out).map_err(failed)?;
-    Ok(out)
 }
 
 /// What becomes true when a signal says that the process is to end. The second one ends it.

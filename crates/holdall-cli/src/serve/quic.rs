@@ -1,13 +1,9 @@
 //! Who the server is, over QUIC.
 
-use super::small;
 use clap::Args;
 use holdall::Result;
-use holdall::serve::rules::IDENTITY;
-use holdall::serve::{Identity, Server, Service};
-use std::io::Write as _;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use holdall::serve::{Identity, read_certificate, read_identity};
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(super) struct QuicArgs {
@@ -24,44 +20,11 @@ pub(super) struct QuicArgs {
     key: Option<PathBuf>,
 }
 
-/// A server, and the SHA-256 of its certificate where it has made that itself.
-pub(super) fn start(
-    service: Service,
-    listen: SocketAddr,
-    args: &QuicArgs,
-) -> Result<(Server, Option<String>)> {
-    let identity = identity(args)?;
-    let server = Server::start(service, listen, &identity)?;
-    Ok((server, identity.pin()))
-}
-
-fn identity(args: &QuicArgs) -> Result<Identity> {
-    if let (Some(certificate), Some(key)) = (&args.certificate, &args.key) {
-        let of = Identity::of_pem(&small(certificate)?, &small(key)?);
-        return of.map_err(|e| e.in_source(certificate.display()));
-    }
-    let Some(path) = &args.identity else { return Identity::generate() };
-    if path.exists() {
-        return Identity::of_key(&small(path)?).map_err(|e| e.in_source(path.display()));
-    }
-    let identity = Identity::generate()?;
-    let written = write_secret(path, identity.key());
-    written.map_err(|e| {
-        IDENTITY.broken("the key cannot be written").because(e).in_source(path.display())
-    })?;
-    Ok(identity)
-}
-
-/// Writes a new file that its owner alone may read.
-fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut options = std::fs::File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+/// What was asked for; nothing, where a certificate is made for this time alone.
+pub(super) fn identity(args: &QuicArgs) -> Result<Option<Identity>> {
+    Ok(match (&args.certificate, &args.key, &args.identity) {
+        (Some(certificate), Some(key), _) => Some(read_certificate(certificate, key)?),
+        (_, _, Some(path)) => Some(read_identity(path)?),
+        _ => None,
+    })
 }

@@ -39,6 +39,8 @@ from ._reports import (
     VerifyReport,
     Warning,
 )
+from ._serve import Access, Server, serve
+from ._stream import Arriving
 from ._tensor import Component, Tensor
 from ._values import Simple, Tag
 from ._write import TensorSpec, Writer, save, save_bytes
@@ -55,6 +57,8 @@ from .errors import (
 )
 
 __all__ = [
+    "Access",
+    "Arriving",
     "Batches",
     "Blob",
     "Buffer",
@@ -82,6 +86,7 @@ __all__ = [
     "SalvageReport",
     "ScanReport",
     "Selection",
+    "Server",
     "Simple",
     "Stats",
     "Tag",
@@ -110,6 +115,7 @@ __all__ = [
     "save_bytes",
     "scan",
     "schema",
+    "serve",
     "staged",
     "stats",
     "verify",

@@ -84,10 +84,14 @@ class SelfTest:
 
 @dataclass(frozen=True)
 class Example:
-    """Inputs and outputs to look at: references, ``"@tensor_data/NAME"`` or ``"@misc/PATH"``."""
+    """Inputs and outputs to look at.
 
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
+    Of an open package they are references: ``"@tensor_data/NAME"``, of which :attr:`Package.values` has the tensor, or
+    ``"@misc/PATH"``. For :func:`holdall.carton.pack` they may be arrays, and paths (``pathlib.Path``) of files to show.
+    """
+
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, Any] = field(default_factory=dict)
     name: Optional[str] = None
     description: Optional[str] = None
 

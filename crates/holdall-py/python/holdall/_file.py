@@ -12,6 +12,7 @@ from . import _holdall
 from ._arrays import array, placed, writable
 from ._progress import Progress, listening
 from ._reports import VerifyReport, Warning
+from ._sources import in_store, local, reader
 from ._tensor import WAYS, Tensor
 from .errors import HoldallError, Misuse, NotFound, Unsupported
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from ._evolution import Converter
     from ._rows import Schema
+    from ._stream import Arriving
 
 __all__ = ["open", "staged", "File", "Source"]
 
@@ -46,6 +48,7 @@ def open(
     offline: bool = False,
     layouts: Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]] = (),
     name: Optional[str] = None,
+    store: Any = None,
     schema: "Optional[Schema]" = None,
     dataset: Optional[str] = None,
     rename: Optional[Mapping[str, str]] = None,
@@ -58,7 +61,9 @@ def open(
     Args:
         source: A path; a file inside a package, ``"model.carton!/model/weights.zt"``; or an address
             (``https://…``, ``holdall://…``, ``s3://…``, ``gs://…``, ``az://…``, ``hf://owner/name/path``), which is read by ranges. Or the file itself as ``bytes`` (not copied), ``bytearray``,
-            ``memoryview``; or an object with ``read``, of which everything is read.
+            ``memoryview``. Or an object that is read by position while the file is open: a file of fsspec, a binary file object with
+            ``seek`` (from where it stands), what has ``size`` and one of ``get_ranges(starts, ends)``,
+            ``get_range(start, end)``, ``read(start, end)``. Of an object with ``read`` alone everything is read.
         io: How bytes are fetched: ``"map"`` maps the file, ``"read"`` reads by position, ``"direct"`` reads
             past the system's cache; ``"auto"`` maps on local disks and reads on network file systems.
         check: Digests that are checked when components are read: ``"off"``, ``"fast"`` (CRC-32C), ``"read"`` (SHA-256
@@ -74,6 +79,8 @@ def open(
         layouts: Files that say what layouts mean which have no meaning by themselves; one or several (TOML, see
             ``docs/spec/layouts.md``). Tensors of such layouts have values then: :meth:`Tensor.to_dense`, statistics.
         name: Name for a source without a path, for messages.
+        store: An object store of obstore's, or what has ``head(path)`` and ``get_ranges(path, starts=, ends=)`` as those have:
+            ``source`` is a path in it. Nothing notices if the file there is replaced while it is open.
         schema: The schema to read it under, of a record or of the whole file: tensors and records are made as they are
             read, as :func:`holdall.schema.migrate` would write them. What the schema does not have is passed over.
         dataset, rename, converters: ``path``, ``rename`` and ``converters`` of :func:`holdall.schema.migrate`.
@@ -83,10 +90,22 @@ def open(
         Unsupported: no format claims it.
         Malformed, Limit: what its format finds wrong.
     """
-    how = {key: value for key, value in locals().items() if key not in ("source", "name")}
+    how = {key: value for key, value in locals().items() if key not in ("source", "name", "store")}
     caps = dict(limits) if limits is not None else None
     described = [layouts] if isinstance(layouts, (str, os.PathLike)) else list(layouts)
-    if isinstance(source, (str, os.PathLike)):
+    found = None
+    if store is not None:
+        if not isinstance(source, (str, os.PathLike)):
+            raise TypeError(f"in a store there are paths, not {type(source).__name__}")
+        found = in_store(store, os.fsdecode(source))
+    elif not isinstance(source, (str, os.PathLike, bytes, bytearray, memoryview)):
+        source = local(source)
+        found = None if isinstance(source, str) else reader(source)
+    if found is not None:
+        read, size, own, far = found
+        native = _holdall.File.open_source(read, size, name or own, far, check, caps, bool(strict), described)
+        file = File(native, name or own)
+    elif isinstance(source, (str, os.PathLike)):
         native = _holdall.File.open(source, io, check, caps, bool(strict), allowed(allow), stores(storage_options), cached(cache), bool(offline), described)
         file = File(native, os.fsdecode(source), how)
     else:
@@ -363,6 +382,34 @@ class File(Mapping[str, "Tensor"]):
             return made.copy() if copy else made
         except Unsupported as e:
             raise placed(e, self.name, name) from None
+
+    def stream(self, order: Optional[Iterable[str]] = None, *, check: Optional[Check] = None) -> "Arriving":
+        """Begins to load tensors, the first of ``order`` first, and hands them out as they arrive, while the rest is on its
+        way: computing can begin before the last is there. A server is asked for the first ones with the highest priority; at
+        most 256 MiB are ahead of whoever takes them.
+
+        ::
+
+            with f.stream(["embed.weight", "layers.0.w", "layers.1.w"]) as arriving:
+                for name, array in arriving:
+                    ...
+
+        Args:
+            order: Names, in the order in which they are needed; all tensors, in the file's order, unless said. Small neighbours
+                come together, and what comes sooner than what stands before it is handed out sooner.
+            check: Digests that are checked, as for :func:`open`.
+
+        Returns:
+            An iterator over names and read-only arrays; of a tensor that is not dense over names and dicts of the storage
+            elements of its components, by role.
+
+        Raises:
+            NotFound: a name is none of the file's.
+        """
+        from ._stream import Arriving
+
+        names = list(self) if order is None else _names(order)
+        return Arriving(self._native.stream(names, check), self.name)
 
     def load_into(
         self,

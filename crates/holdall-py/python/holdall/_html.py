@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from .errors import HoldallError
+
 if TYPE_CHECKING:
     from ._carton_types import Spec
     from ._file import File
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Rows that are shown.
 MOST = 100
+#: Characters of a page that a card has in it at most.
+LARGEST = 4 << 20
 #: Records that are shown, and characters of each value.
 ROWS, WIDTH = 10, 60
 
@@ -106,8 +110,22 @@ def card(package: "Package") -> str:
     return (
         f"<p><b>{escape(name)}</b>{about}</p><table><tbody>{lines}</tbody></table>"
         "<table><thead><tr><th>file</th><th>size</th><th></th><th></th></tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table>{more}"
+        f"<tbody>{''.join(rows)}</tbody></table>{more}{_page(package)}"
     )
+
+
+def _page(package: "Package") -> str:
+    """Its page with description, examples and pictures, where there are any: in a frame in which nothing runs."""
+    if not package.description and not package.examples:
+        return ""
+    try:
+        page = package.html()
+    except HoldallError as e:
+        return f"<p>{escape(str(e))}</p>"
+    if len(page) > LARGEST:
+        return "<p>Its description and examples are large: <code>package.html()</code> has them.</p>"
+    frame = f'<iframe sandbox="" srcdoc="{escape(page)}" style="width:100%;height:30em;border:0"></iframe>'
+    return f"<details open><summary>Description and examples</summary>{frame}</details>"
 
 
 def _row(first: str, *cells: str) -> str:

@@ -333,7 +333,7 @@ def diff(
 
 def inspect(source: Union[Source, File]) -> dict[str, Any]:
     """What a file contains, as plain values: format, version, attributes, warnings, and for each tensor its shape,
-    type, layout, attributes and components."""
+    type, layout, attributes and components; of records also their members, as rows of :func:`holdall.schema.layout`."""
     with _opened(source) as file:
         tensors = {}
         for name, t in file.items():
@@ -354,6 +354,8 @@ def inspect(source: Union[Source, File]) -> dict[str, Any]:
                     for role, c in t.components.items()
                 },
             }
+            if t.layout == "records" and t.fault is None:
+                tensors[name]["members"] = [row._asdict() for row in t.records().members]
         return {
             "name": file.name,
             "format": file.format,

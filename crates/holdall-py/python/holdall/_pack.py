@@ -9,7 +9,7 @@ from typing import Any, Literal, Optional, Union
 
 from . import _declared, _holdall
 from ._carton_arrays import native
-from ._carton_types import PackReport, SelfTest, Spec
+from ._carton_types import Example, PackReport, SelfTest, Spec
 from ._declared import mapping, optional, text, texts
 from ._model import Options
 from ._progress import Progress, listening
@@ -22,6 +22,10 @@ __all__ = ["pack", "report"]
 Path = Union[str, "os.PathLike[str]"]
 #: What :func:`pack` takes for a self-test: its fields as a dict will do.
 Test = Union[SelfTest, Mapping[str, Any]]
+#: The same of examples.
+Shown = Union[Example, Mapping[str, Any]]
+#: How references to tensors and to files begin.
+TENSOR, MISC = "@tensor_data/", "@misc/"
 
 
 def pack(
@@ -41,6 +45,7 @@ def pack(
     inputs: Optional[Iterable[Union[Spec, tuple[Any, ...]]]] = None,
     outputs: Optional[Iterable[Union[Spec, tuple[Any, ...]]]] = None,
     self_tests: Optional[Iterable[Test]] = None,
+    examples: Optional[Iterable[Shown]] = None,
     tensors: Optional[Mapping[str, Any]] = None,
     misc: Iterable[Path] = (),
     from_toml: Optional[Path] = None,
@@ -76,9 +81,12 @@ def pack(
             a whole any shape.
         self_tests: :class:`SelfTest`, or dicts of its fields: ``inputs`` and ``expected`` by name, each an array,
             or as a text the name of one of ``tensors``.
-        tensors: Further arrays by name, for self-tests and examples to refer to. Where there are arrays here or in
-            ``self_tests``, they take the place of all in a folder's ``tensor_data``.
-        misc: Files that examples show, as ``@misc/NAME``.
+        examples: :class:`Example`, or dicts of its fields: ``inputs`` and ``outputs`` by name, each an array, a
+            ``pathlib.Path`` of a picture or another file to show, or a text: the name of one of ``tensors``, or a reference
+            as an open package has it.
+        tensors: Further arrays by name, for self-tests and examples to refer to. Where there are arrays here, in
+            ``self_tests`` or in ``examples``, they take the place of all in a folder's ``tensor_data``.
+        misc: Further files that examples and the description show, as ``@misc/NAME``.
         from_toml: A ``carton.toml`` that describes the package.
         compress: Whether files are compressed, where that is shorter. Else they are stored as they are, each at a
             place from which it can be mapped.
@@ -100,6 +108,12 @@ def pack(
         if isinstance(self_tests, (Mapping, SelfTest, str)):
             raise TypeError("self_tests is a list of self-tests")
         tests = [_tested(test, at, arrays) for at, test in enumerate(self_tests)]
+    files = {pathlib.Path(path).name: path for path in misc}
+    shown = None
+    if examples is not None:
+        if isinstance(examples, (Mapping, Example, str)):
+            raise TypeError("examples is a list of examples")
+        shown = [_shown(example, at, arrays, files) for at, example in enumerate(examples)]
     source = os.fspath(model)
     if not isinstance(source, str):
         raise TypeError(f"model is a path as text, not {type(source).__name__}")
@@ -118,16 +132,16 @@ def pack(
         "inputs": declared[0],
         "outputs": declared[1],
         "self_tests": tests,
+        "examples": shown,
         "from_toml": from_toml,
     }
-    shown = [(pathlib.Path(path).name, path) for path in misc]
     with listening(progress) as listener:
         target, found = _holdall.pack(
             source,
             out,
             said,
             list(arrays.items()),
-            shown,
+            list(files.items()),
             compress,
             bool(follow_links),
             bool(overwrite),
@@ -162,11 +176,40 @@ def _tested(of: Test, at: int, arrays: dict[str, Any]) -> tuple[Any, ...]:
             tensor = value
             if not isinstance(value, str):
                 tensor = f"self_test_{at}.{side}.{text(name, 'the name of an input')}"
-                if tensor in arrays:
-                    raise Misuse(f"there is a tensor {tensor!r} already", code="python/option", kind="misuse")
-                arrays[tensor] = native(value, f"{side} {name!r} of self-test {at}")
+                _add(arrays, tensor, native(value, f"{side} {name!r} of self-test {at}"))
             named.append((text(name, "the name of an input"), tensor))
         sides.append(named)
     name, description = (optional(getattr(test, of), f"{of} of self-test {at}") for of in ("name", "description"))
     rtol, atol = (_declared.tolerance(getattr(test, of), f"{of} of self-test {at}") for of in ("rtol", "atol"))
     return name, description, *sides, (rtol, atol, bool(test.equal_nan))
+
+
+def _shown(of: Shown, at: int, arrays: dict[str, Any], files: dict[str, Path]) -> tuple[Any, ...]:
+    """An example for the native half; its arrays and files are added to ``arrays`` and ``files``."""
+    example = of if isinstance(of, Example) else Example(**mapping(of, "an example"))
+    sides: list[list[tuple[str, bool, str]]] = []
+    for side, values in (("inputs", example.inputs), ("outputs", example.outputs)):
+        named = []
+        for key, value in mapping(values, side).items():
+            name = text(key, "the name of an input")
+            if isinstance(value, os.PathLike):
+                file = pathlib.Path(value).name
+                if files.setdefault(file, value) != value:
+                    raise Misuse(f"two files would be misc/{file}", code="python/option", kind="misuse")
+                named.append((name, True, file))
+            elif isinstance(value, str):
+                is_file = value.startswith(MISC)
+                named.append((name, is_file, value.removeprefix(MISC if is_file else TENSOR)))
+            else:
+                tensor = f"example_{at}.{side}.{name}"
+                _add(arrays, tensor, native(value, f"{side} {name!r} of example {at}"))
+                named.append((name, False, tensor))
+        sides.append(named)
+    said = (optional(getattr(example, of), f"{of} of example {at}") for of in ("name", "description"))
+    return *said, *sides
+
+
+def _add(arrays: dict[str, Any], name: str, array: Any) -> None:
+    if name in arrays:
+        raise Misuse(f"there is a tensor {name!r} already", code="python/option", kind="misuse")
+    arrays[name] = array

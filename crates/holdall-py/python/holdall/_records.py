@@ -15,6 +15,7 @@ from ._kinds import MOST, Form, Types, ndarray
 from .errors import HoldallError, Misuse, NotFound, Unsupported
 
 if TYPE_CHECKING:
+    from .schema import LayoutRow
     import numpy as np
     import pandas as pd
 
@@ -98,6 +99,14 @@ class Records(Sequence[Any]):
         """The JSON Schema of a record."""
         schema: dict[str, Any] = json.loads(self._tensor.attributes["metatensor.kind"])
         return schema
+
+    @property
+    def members(self) -> "list[LayoutRow]":
+        """Every member, and those of structs and arrays in them, with the places of their bytes, as
+        :func:`holdall.schema.layout` gives them."""
+        from .schema import LayoutRow
+
+        return LayoutRow._of(self._native.members())
 
     @property
     def columns(self) -> dict[str, str]:

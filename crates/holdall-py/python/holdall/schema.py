@@ -68,6 +68,13 @@ class LayoutRow(NamedTuple):
     #: The byte and the bit of it that is 1 where an optional member of a record is there.
     presence: Optional[tuple[int, int]]
 
+    @classmethod
+    def _of(cls, rows: Iterable[Any]) -> list[LayoutRow]:
+        made = []
+        for at, kind, base, (offset, size, stride, align), optional, bit in rows:
+            made.append(cls(at, kind, base, offset, size, stride, align, optional, bit))
+        return made
+
 
 @dataclass(frozen=True)
 class Change:
@@ -235,7 +242,7 @@ def layout(
         Malformed: the schema is not sound.
     """
     found = _holdall.schema_layout(_schema(source), path, list((symbols or {}).items()), reading)
-    return [LayoutRow(at, kind, base, *lies, optional, bit) for at, kind, base, lies, optional, bit in found]
+    return LayoutRow._of(found)
 
 
 def check(

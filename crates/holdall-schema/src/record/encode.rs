@@ -7,7 +7,7 @@ use super::rules::{
     BASE64, COUNT, ENUM_VALUE, LENGTH, MISSING_MEMBER, TYPE, UNION_KEY, UNKNOWN_MEMBER,
 };
 use super::{Entry, Heap};
-use crate::error::{Error, Result, Shown as _};
+use crate::error::{Error, Remedy, Result, Shown as _};
 use crate::extent::get;
 use crate::kinds::{Array, Enum, Kind, Len, Struct, TensorType, TypeId, Union};
 use crate::limits::SchemaLimits;
@@ -133,7 +133,13 @@ impl<'s> Encoder<'s> {
         record.fill(0);
         let Encoder { schema, lenience, tools, .. } = self;
         let mut run = Run { schema, lenience: *lenience, tools, heap };
-        run.value(input, self.ty, record).map_err(Fail::into_error)
+        let is_array = input.peek()? == Token::Array;
+        run.value(input, self.ty, record).map_err(|f| {
+            let is_struct = get(&schema.types, self.ty)
+                .is_ok_and(|t| matches!(t.kind, Kind::Struct(_) | Kind::Union(_)));
+            let f = if is_array && is_struct { f.advised(Remedy::ReadArray) } else { f };
+            f.into_error()
+        })
     }
 }
 
@@ -237,8 +243,10 @@ impl<H: Heap> Run<'_, H> {
         out: &mut [u8],
     ) -> Outcome<()> {
         let Some(member) = fields.members.get(place) else { return Ok(()) };
+        let mut is_null = false;
         if let Some(bit) = member.presence {
-            if self.lenience.null == Null::Absent && input.peek()? == Token::Null {
+            is_null = input.peek()? == Token::Null;
+            if is_null && self.lenience.null == Null::Absent {
                 return Ok(input.skip()?);
             }
             let at = usize::try_from(bit / 8).ok();
@@ -247,7 +255,10 @@ impl<H: Heap> Run<'_, H> {
             }
         }
         let slot = self.slot(member.offset, member.ty, out)?;
-        self.value(input, member.ty, slot).map_err(|f| f.inside(Segment::Name(member.name.clone())))
+        self.value(input, member.ty, slot).map_err(|f| {
+            let f = if is_null { f.advised(Remedy::NullIsAbsent) } else { f };
+            f.inside(Segment::Name(member.name.clone()))
+        })
     }
 
     /// The defaults of required members that were not there.

@@ -1,6 +1,6 @@
 //! An error on its way out of a record, picking up the path as it goes.
 
-use crate::error::Error;
+use crate::error::{Error, Remedy};
 use crate::path::{Path, Segment};
 
 /// What went wrong, and the way there, innermost step first.
@@ -24,6 +24,13 @@ impl Fail {
     #[cold]
     pub(crate) fn inside(mut self: Box<Fail>, segment: Segment) -> Box<Fail> {
         self.steps.push(segment);
+        self
+    }
+
+    /// The same with what can be done about it.
+    #[cold]
+    pub(crate) fn advised(mut self: Box<Fail>, remedy: Remedy) -> Box<Fail> {
+        self.error = self.error.with_remedy(remedy);
         self
     }
 

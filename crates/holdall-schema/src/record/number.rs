@@ -5,7 +5,7 @@ use super::input::{Input, Integer, Number};
 use super::rules::{COUNT, RANGE, TIMESTAMP, TYPE};
 use super::time;
 use crate::dtype::TensorDType;
-use crate::error::{Error, Remedy, Result, Shown as _};
+use crate::error::{Error, Result, Shown as _};
 use crate::kinds::Scalar;
 use holdall_json::Token;
 use std::fmt::Write as _;
@@ -336,12 +336,7 @@ pub(crate) fn expect(input: &mut impl Input, wanted: Token, what: &str) -> Resul
 
 #[cold]
 pub(super) fn not(found: Token, what: &str) -> Error {
-    let e = TYPE.broken(format!("{} where {what} belongs", found.name()));
-    match found {
-        Token::Null => e.with_remedy(Remedy::NullIsAbsent),
-        Token::Array => e.with_remedy(Remedy::ReadArray),
-        _ => e,
-    }
+    TYPE.broken(format!("{} where {what} belongs", found.name()))
 }
 
 #[cold]

@@ -7,6 +7,7 @@ use crate::fields;
 use crate::records::{BuildReport, MigrationPlan, PlanStep};
 #[cfg(feature = "pytorch")]
 use crate::scan::{Import, Pickle, ScanReport};
+use crate::schema::{Base, OutlineRow, There};
 use crate::stats::{Histogram, Measure, Stats};
 use crate::verify::{Unverified, VerifyReport};
 use crate::{ConvertReport, Diff, EditReport, File, Reformed, SalvageReport};
@@ -37,6 +38,30 @@ impl ToPlain for Component {
             encoding: self.encoding.as_str(),
             decoded_len,
             digest,
+        )
+    }
+}
+
+impl ToPlain for OutlineRow {
+    fn to_plain(&self) -> Plain<'_> {
+        let (optional, bit) = match self.there {
+            There::Always => (false, None),
+            There::Optional => (true, None),
+            There::Bit(bit) => (true, Some(bit)),
+        };
+        let place = match self.base {
+            Base::Header => "header",
+            Base::Record => "record",
+            Base::Heap => "heap",
+        };
+        fields!(self =>
+            path: self.path.to_string(),
+            kind,
+            place: place,
+            offset, size, stride,
+            align: self.align.map(u64::from),
+            optional: optional,
+            presence: bit.map(|bit| fields!(byte: bit.byte, bit: bit.bit)),
         )
     }
 }

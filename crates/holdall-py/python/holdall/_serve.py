@@ -1,0 +1,204 @@
+"""Files for other machines."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from typing import Any, Callable, Literal, NamedTuple, Optional, Union
+
+from . import _holdall
+from .errors import Misuse
+
+__all__ = ["Access", "Server", "serve"]
+
+#: A path of the file system.
+Path = Union[str, "os.PathLike[str]"]
+
+
+class Access(NamedTuple):
+    """Something that a server did."""
+
+    #: Who asked: host and port.
+    client: str
+    #: By which protocol: ``"quic"`` or ``"http"``.
+    by: str
+    #: What was asked for; empty where the name was no name.
+    name: str
+    #: Bytes that were sent.
+    sent: int
+    #: ``"whole"``, ``"left"`` where the client left before that, or the code of the rule that it was refused for.
+    done: str
+
+
+def serve(
+    paths: Union[Path, Iterable[Path]],
+    *,
+    listen: str = "127.0.0.1:0",
+    only: Optional[Literal["quic", "http"]] = None,
+    identity: Optional[Path] = None,
+    certificate: Optional[Path] = None,
+    key: Optional[Path] = None,
+    tokens: Union[None, Path, Iterable[str]] = None,
+    cors: Optional[str] = None,
+    metrics: Optional[str] = None,
+    rate: Optional[int] = None,
+    rate_of_all: Optional[int] = None,
+    clients: int = 256,
+    files: int = 1024,
+    requests: int = 16,
+    in_flight: int = 8 << 20,
+    patience: float = 30.0,
+    log: Optional[Callable[[Access], object]] = None,
+) -> "Server":
+    """Serves files and folders to other machines, read-only: over QUIC (``holdall://…``) and HTTP/1.1, on threads that need
+    nothing of Python. Where a path goes, the address of a file that is served goes as well.
+
+    ::
+
+        with holdall.serve("models") as server:
+            print(server.url("models/model.zt"))
+            server.wait()
+
+    Args:
+        paths: Files and folders, one or several. A file is asked for by the name of what is given here, and what is in it:
+            ``"models/a/b.zt"``. Nothing else can be read, nor what begins with a dot.
+        listen: Where to listen, an IP address and a port: UDP for QUIC and TCP for HTTP, at the same port; 0 for any.
+        only: Serves over one of the two.
+        identity: The key that the certificate is made of, so that addresses stay the same; written where it is not there.
+        certificate, key: A certificate from an authority and its key, files of PEM, in place of ``identity``.
+        tokens: Clients are asked for one of these: texts, or a file with one a line (``pathlib.Path``). Without any, whoever
+            reaches the address can read what is served.
+        cors: Pages in browsers of this origin may read what is served over HTTP; ``"*"`` for all.
+        metrics: Where numbers of clients, requests and bytes are told to whoever asks, as Prometheus reads them: an IP address and a
+            port (:attr:`Server.metrics`).
+        rate: Bytes a second to one machine at most.
+        rate_of_all: Bytes a second to all together at most.
+        clients: Clients at once, over each of the two.
+        files: Files that a client has open at once.
+        requests: Requests of a client that are answered at once; more of them wait.
+        in_flight: Bytes on their way to a client.
+        patience: Seconds that a client may do nothing, and take none of what is sent to it.
+        log: Told what was asked for, and how it ended; in a thread of the server's.
+
+    Raises:
+        Misuse: there is nothing to serve (``net/serve``), nobody can listen there (``net/listen``), the key or a token is
+            none (``net/identity``, ``net/token``), or an option means nothing.
+    """
+    if (certificate is None) != (key is None):
+        raise TypeError("certificate and key go together")
+    if identity is not None and certificate is not None:
+        raise TypeError("a certificate from an authority, or one that is made of identity: not both")
+    if isinstance(tokens, str):
+        raise TypeError("tokens is a list of texts, or a pathlib.Path of a file with one a line")
+    is_file = isinstance(tokens, os.PathLike)
+    how = {
+        "listen": listen,
+        "only": only,
+        "identity": identity,
+        "certificate": certificate,
+        "key": key,
+        "tokens": None if tokens is None or is_file else list(tokens),  # type: ignore[arg-type]
+        "token_file": tokens if is_file else None,
+        "cors": cors,
+        "metrics": metrics,
+        "rate": rate,
+        "rate_of_all": rate_of_all,
+        "clients": clients,
+        "files": files,
+        "requests": requests,
+        "in_flight": in_flight,
+        "patience": float(patience),
+    }
+    told = None if log is None else _telling(log)
+    one = isinstance(paths, (str, os.PathLike))
+    return Server(_holdall.Server([paths] if one else list(paths), how, told))  # type: ignore[arg-type]
+
+
+def _telling(log: Callable[[Access], object]) -> Callable[..., None]:
+    def tell(*access: Any) -> None:
+        log(Access(*access))
+
+    return tell
+
+
+class Server:
+    """Files that are served, until it is closed: a context manager."""
+
+    __slots__ = ("_native", "_ended", "address", "sha256", "metrics", "__weakref__")
+
+    #: Host and port where it listens.
+    address: str
+    #: SHA-256 of its certificate, in hex, which addresses end with; ``None`` where an authority has signed that, and without
+    #: QUIC.
+    sha256: Optional[str]
+    #: Where numbers are told, ``http://…``, if they are.
+    metrics: Optional[str]
+
+    def __init__(self, native: _holdall.Server) -> None:
+        self._native = native
+        self._ended = threading.Event()
+        self.address, self.sha256, self.metrics = native.head()
+
+    @property
+    def files(self) -> dict[str, int]:
+        """What is served now: the lengths in bytes, by name."""
+        return dict(self._native.files())
+
+    def url(self, name: Optional[str] = None, *, http: bool = False, token: Optional[str] = None) -> str:
+        """The address of a file: ``holdall://…``, or ``http://…``.
+
+        Args:
+            name: Its name, as in :attr:`files`; not needed where there is one file.
+            http: That for clients of HTTP, which give their token in a header.
+            token: A token that goes into the address. Who has the address has the token then.
+
+        Raises:
+            Misuse: there are several files and no name, or it is not served in this way.
+        """
+        if name is None:
+            files = list(self.files)
+            if len(files) != 1:
+                raise Misuse(f"{len(files)} files are served; name one of them", code="python/option", kind="misuse")
+            name = files[0]
+        url = self._native.url(name, bool(http))
+        if url is None:
+            raise Misuse(f"nothing is served over {'HTTP' if http else 'QUIC'}", code="python/option", kind="misuse")
+        if token is None:
+            return url
+        if http:
+            raise TypeError("addresses of HTTP have no token: it goes into the header Authorization")
+        scheme, rest = url.split("://", 1)
+        return f"{scheme}://{token}@{rest}"
+
+    @property
+    def clients(self) -> int:
+        """Clients that are connected over QUIC."""
+        return self._native.clients()
+
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Waits until another thread closes it, or for so many seconds; whether it is closed. Ctrl-C ends the wait."""
+        return self._ended.wait(timeout)
+
+    def close(self, patience: float = 10.0) -> None:
+        """Takes no more requests, and ends. Answers on their way are waited for, for so many seconds at most."""
+        self._native.close(float(patience))
+        self._ended.set()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+        return self._native.closed
+
+    def __enter__(self) -> "Server":
+        self._native.clients()  # Raises if it has ended.
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<holdall.Server at {self.address}{', closed' if self.closed else ''}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a server cannot be pickled; its addresses are texts")

@@ -1,0 +1,74 @@
+"""Tensors that are handed out as they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Union
+
+from ._arrays import array, placed
+from .errors import Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from . import _holdall
+
+__all__ = ["Arriving"]
+
+
+class Arriving(Iterator[tuple[str, Any]]):
+    """Tensors on their way: an iterator over names and arrays, and a context manager. Closing it ends what brings them, as
+    letting go of it does."""
+
+    __slots__ = ("_native", "_source")
+
+    def __init__(self, native: "_holdall.Arriving", source: str) -> None:
+        self._native = native
+        self._source = source
+
+    def __next__(self) -> "tuple[str, Union[np.ndarray[Any, Any], dict[str, np.ndarray[Any, Any]]]]":
+        found = self._native.next()
+        if found is None:
+            raise StopIteration
+        name, shape, is_dense, parts = found
+        try:
+            if is_dense:
+                _, dtype, _, buffer = parts[0]
+                return name, array(buffer, 0, shape, dtype)
+            return name, {role: _flat(buffer, storage) for role, _, storage, buffer in parts}
+        except Unsupported as e:
+            raise placed(e, self._source, name) from None
+
+    @property
+    def left(self) -> int:
+        """Tensors that were not taken."""
+        return self._native.left()
+
+    def prefer(self, name: str) -> None:
+        """Brings a tensor before the others, as far as it has not come. With it come those that are loaded along with it.
+
+        Raises:
+            NotFound: it is none of the file's.
+        """
+        self._native.prefer(name)
+
+    def close(self) -> None:
+        """Ends what brings them. What was handed out stays."""
+        self._native.close()
+
+    def __enter__(self) -> "Arriving":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<holdall.Arriving of {self._source!r}, {self.left} left>"
+
+
+def _flat(buffer: "_holdall.Buffer", storage: str) -> "np.ndarray[Any, Any]":
+    """Storage elements, one after the other, as :meth:`holdall.Component.numpy` gives them."""
+    import numpy as np
+
+    name = "uint16" if storage == "bfloat16" else storage
+    return array(buffer, 0, (len(buffer) // np.dtype(name).itemsize,), name)

@@ -1,0 +1,229 @@
+"""The same for programs of asyncio: opening, loading, checking and writing, on threads, while the loop goes on.
+
+::
+
+    from holdall import aio
+
+    async with aio.open("https://example.com/model.safetensors") as f:
+        weights = await f.load(["embed.weight"])
+        async for name, array in f.stream():
+            ...
+
+Work that is cancelled (by ``asyncio.timeout``, a task group, or :meth:`asyncio.Task.cancel`) is told to end, and is waited for:
+nothing goes on unseen, and of a file that was being written nothing stays. What is waited for is at most a few
+blocks of bytes; only the opening of a file at an address, and a read of one tensor, go on by themselves, and what they come
+to is let go of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
+
+from . import _operations, _write
+from ._build import BuildReport
+from ._build import build as _build
+from ._file import File as _File
+from ._file import open as _open
+from ._progress import Progress, listening
+from ._reports import ConvertReport, VerifyReport
+
+if TYPE_CHECKING:
+    from ._records import Records
+    from ._stream import Arriving as _Arriving
+
+__all__ = ["Arriving", "File", "build", "convert", "load", "load_into", "open", "save", "verify"]
+
+_T = TypeVar("_T")
+
+
+class _Ended(Exception):
+    """What ends work that is not wanted any more."""
+
+
+async def _apart(call: Callable[..., _T], *args: Any, lost: Optional[Callable[[_T], object]] = None, **how: Any) -> _T:
+    """Calls a function in a thread. Cancelled, it does not wait for it; what it comes to goes to ``lost``."""
+    future = asyncio.get_running_loop().run_in_executor(None, functools.partial(call, *args, **how))
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        future.add_done_callback(functools.partial(_let_go, lost))
+        raise
+
+
+def _let_go(lost: Optional[Callable[[Any], object]], future: "asyncio.Future[Any]") -> None:
+    if not future.cancelled() and future.exception() is None and lost is not None:
+        lost(future.result())
+
+
+async def _worked(call: Callable[..., _T], *args: Any, progress: Progress = None, **how: Any) -> _T:
+    """The same of work that tells how far it is: cancelled, it is ended that way, and its end is waited for."""
+    ended = threading.Event()
+
+    def work() -> _T:
+        with listening(progress) as listener:
+
+            def tell(done: int, total: int) -> None:
+                if ended.is_set():
+                    raise _Ended
+                if listener is not None:
+                    listener(done, total)
+
+            return call(*args, progress=tell, **how)
+
+    future = asyncio.get_running_loop().run_in_executor(None, work)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        ended.set()
+        while not future.done():
+            try:
+                await asyncio.wait([future])
+            except asyncio.CancelledError:
+                continue    # It is on its way out already.
+        future.exception()    # Whatever it was, nobody asked for it.
+        raise
+
+
+class _Opening:
+    """What :func:`open` gives: awaited it is the file, in ``async with`` the file is closed at the end."""
+
+    def __init__(self, opened: Callable[[], Awaitable["File"]]) -> None:
+        self._opened = opened
+        self._file: Optional[File] = None
+
+    def __await__(self) -> Generator[Any, None, "File"]:
+        return self._opened().__await__()
+
+    async def __aenter__(self) -> "File":
+        self._file = await self._opened()
+        return self._file
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._file is not None:
+            await self._file.close()
+
+
+def open(source: Any, **how: Any) -> _Opening:
+    """As :func:`holdall.open`: ``f = await aio.open(…)``, or ``async with aio.open(…) as f``."""
+
+    async def opened() -> "File":
+        return File(await _apart(_open, source, lost=_File.close, **how))
+
+    return _Opening(opened)
+
+
+class File:
+    """An open file. What is known without reading is on :attr:`file`: names, shapes, attributes."""
+
+    __slots__ = ("file",)
+
+    #: The same file for whoever does not wait: a :class:`holdall.File`.
+    file: _File
+
+    def __init__(self, file: _File) -> None:
+        self.file = file
+
+    async def read(self, name: str, index: Any = ...) -> Any:
+        """A tensor, or the part of it that an index names, as :class:`holdall.Tensor` gives it: ``await f.read("w",
+        slice(10, 20))`` is ``f["w"][10:20]``."""
+        return await _apart(lambda: self.file[name][index])
+
+    async def load(self, names: Optional[Iterable[str]] = None, **how: Any) -> dict[str, Any]:
+        """As :meth:`holdall.File.load`."""
+        return await _worked(self.file.load, names, **how)
+
+    async def load_into(self, buffers: Mapping[str, Any], **how: Any) -> None:
+        """As :meth:`holdall.File.load_into`."""
+        await _worked(self.file.load_into, buffers, **how)
+
+    async def verify(self, **how: Any) -> VerifyReport:
+        """As :meth:`holdall.File.verify`."""
+        return await _worked(self.file.verify, **how)
+
+    async def records(self, name: str, with_: "Callable[[Records], _T]") -> _T:
+        """What a function makes of a dataset's records, in a thread: ``await f.records("points", lambda r: r.where("id>=10").column("at"))``."""
+        return await _apart(lambda: with_(self.file[name].records()))
+
+    def stream(self, order: Optional[Iterable[str]] = None, **how: Any) -> "Arriving":
+        """As :meth:`holdall.File.stream`: ``async for name, array in f.stream(order)``."""
+        return Arriving(self.file.stream(order, **how))
+
+    async def close(self) -> None:
+        """Lets go of the file."""
+        await asyncio.shield(_apart(self.file.close))
+
+    async def __aenter__(self) -> "File":
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<holdall.aio.File of {self.file!r}>"
+
+
+class Arriving(AsyncIterator[tuple[str, Any]]):
+    """Tensors on their way. One that came while its wait was cancelled is handed out next."""
+
+    __slots__ = ("arriving", "_next")
+
+    #: The same for whoever does not wait: a :class:`holdall.Arriving`.
+    arriving: "_Arriving"
+
+    def __init__(self, arriving: "_Arriving") -> None:
+        self.arriving = arriving
+        self._next: "Optional[asyncio.Future[Any]]" = None
+
+    async def __anext__(self) -> tuple[str, Any]:
+        if self._next is None:
+            loop = asyncio.get_running_loop()
+            self._next = loop.run_in_executor(None, next, self.arriving, None)
+        found = await asyncio.shield(self._next)
+        self._next = None
+        if found is None:
+            raise StopAsyncIteration
+        return found    # type: ignore[no-any-return]
+
+    async def close(self) -> None:
+        """Ends what brings them."""
+        await asyncio.shield(_apart(self.arriving.close))
+
+    async def __aenter__(self) -> "Arriving":
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+async def load(source: Any, names: Optional[Iterable[str]] = None, **how: Any) -> dict[str, Any]:
+    """As :func:`holdall.load`."""
+    return await _worked(_operations.load, source, names, **how)
+
+
+async def load_into(source: Any, buffers: Mapping[str, Any], **how: Any) -> None:
+    """As :func:`holdall.load_into`."""
+    await _worked(_operations.load_into, source, buffers, **how)
+
+
+async def save(target: Any, tensors: Any, **how: Any) -> None:
+    """As :func:`holdall.save`."""
+    await _worked(_write.save, target, tensors, **how)
+
+
+async def convert(source: Any, target: Any, **how: Any) -> ConvertReport:
+    """As :func:`holdall.convert`."""
+    return await _worked(_operations.convert, source, target, **how)
+
+
+async def verify(source: Any, **how: Any) -> VerifyReport:
+    """As :func:`holdall.verify`."""
+    return await _worked(_operations.verify, source, **how)
+
+
+async def build(target: Any, *args: Any, **how: Any) -> BuildReport:
+    """As :func:`holdall.build`."""
+    return await _worked(_build, target, *args, **how)

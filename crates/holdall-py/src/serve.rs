@@ -1,0 +1,204 @@
+//! Files that are served, until Python lets go of the server.
+
+use crate::errors::{Raise, misuse};
+use holdall::Result;
+use holdall::serve::{
+    self, Access, Bounds, Files, Over, ServeOptions, Service, Serving, Shelf as _, Tokens,
+};
+use pyo3::prelude::*;
+use std::net::SocketAddr;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What a caller says of a server, under the names of the Python half.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct How {
+    listen: String,
+    only: Option<String>,
+    identity: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    tokens: Option<Vec<String>>,
+    token_file: Option<PathBuf>,
+    cors: Option<String>,
+    metrics: Option<String>,
+    rate: Option<u64>,
+    rate_of_all: Option<u64>,
+    clients: usize,
+    files: usize,
+    requests: usize,
+    in_flight: u64,
+    patience: f64,
+}
+
+/// A number of seconds.
+fn seconds(py: Python<'_>, of: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(of).map_err(|_| {
+        misuse(py, "python/option", &format!("patience is {of}; it is seconds, from 0 on"), None)
+    })
+}
+
+impl How {
+    /// Serves the files at these paths.
+    fn start(
+        self,
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        log: Option<Py<PyAny>>,
+    ) -> PyResult<(Arc<Files>, Serving)> {
+        let mut options = ServeOptions::new().with_listen(address(py, "listen", &self.listen)?);
+        options = match self.only.as_deref() {
+            None => options,
+            Some("quic") => options.with_over(Over::Quic),
+            Some("http") => options.with_over(Over::Http),
+            Some(other) => {
+                let message = format!("only is \"quic\", \"http\" or None, not {other:?}");
+                return Err(misuse(py, "python/option", &message, None));
+            }
+        };
+        if let Some(origin) = &self.cors {
+            options = options.with_cors(origin);
+        }
+        if let Some(at) = &self.metrics {
+            options = options.with_metrics(address(py, "metrics", at)?);
+        }
+        let mut bounds = Bounds::default();
+        (bounds.clients, bounds.files, bounds.requests) = (self.clients, self.files, self.requests);
+        (bounds.in_flight, bounds.patience) = (self.in_flight, seconds(py, self.patience)?);
+        (bounds.rate, bounds.rate_of_all) =
+            (rate(py, "rate", self.rate)?, rate(py, "rate_of_all", self.rate_of_all)?);
+        let start = || -> Result<(Arc<Files>, Serving)> {
+            let files = Arc::new(Files::new(paths)?);
+            let mut service = Service::new(Arc::clone(&files) as Arc<_>).with_bounds(bounds);
+            if let Some(log) = log {
+                service = service.with_log(Arc::new(move |access: &Access<'_>| tell(&log, access)));
+            }
+            match (self.tokens, &self.token_file) {
+                (Some(tokens), _) => service = service.with_tokens(Tokens::new(tokens)?),
+                (None, Some(path)) => service = service.with_tokens(serve::read_tokens(path)?),
+                (None, None) => {}
+            }
+            match (&self.certificate, &self.key, &self.identity) {
+                (Some(certificate), Some(key), _) => {
+                    options = options.with_identity(serve::read_certificate(certificate, key)?);
+                }
+                (_, _, Some(path)) => options = options.with_identity(serve::read_identity(path)?),
+                _ => {}
+            }
+            let serving = Serving::start(&service, &options)?;
+            Ok((files, serving))
+        };
+        py.detach(start).raise(py)
+    }
+}
+
+fn address(py: Python<'_>, option: &str, text: &str) -> PyResult<SocketAddr> {
+    text.parse().map_err(|_| {
+        let message = format!("{option} is an IP address with a port, not {text:?}");
+        misuse(py, "python/option", &message, Some("\"127.0.0.1:0\" is any port of this machine"))
+    })
+}
+
+/// Bytes of a second.
+fn rate(py: Python<'_>, option: &str, of: Option<u64>) -> PyResult<Option<NonZeroU64>> {
+    match of {
+        Some(0) => {
+            let message = format!("{option} is 0; it is bytes a second, from 1 on");
+            Err(misuse(py, "python/option", &message, None))
+        }
+        of => Ok(of.and_then(NonZeroU64::new)),
+    }
+}
+
+/// Tells a function of Python's, in a thread of the server's. What it raises goes to `sys.unraisablehook`.
+fn tell(log: &Py<PyAny>, access: &Access<'_>) {
+    // There is nobody to tell where the interpreter is on its way out.
+    let _ = Python::try_attach(|py| {
+        let Access { client, by, name, sent, done, .. } = access;
+        let told = log.call1(py, (client.to_string(), *by, *name, *sent, done.to_string()));
+        if let Err(e) = told {
+            e.write_unraisable(py, Some(log.bind(py)));
+        }
+    });
+}
+
+/// A server that runs.
+#[pyclass(frozen, name = "Server", module = "holdall._holdall")]
+pub(crate) struct NativeServer {
+    files: Arc<Files>,
+    serving: Mutex<Option<Serving>>,
+}
+
+impl NativeServer {
+    fn with<T>(&self, py: Python<'_>, of: impl FnOnce(&Serving) -> T) -> PyResult<T> {
+        let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*serving {
+            Some(serving) => Ok(of(serving)),
+            None => Err(misuse(py, "python/closed", "the server has ended", None)),
+        }
+    }
+}
+
+#[pymethods]
+impl NativeServer {
+    /// Serves the files at these paths.
+    #[new]
+    #[pyo3(signature = (paths, how, log))]
+    fn new(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        how: How,
+        log: Option<Py<PyAny>>,
+    ) -> PyResult<NativeServer> {
+        let (files, serving) = how.start(py, paths, log)?;
+        Ok(NativeServer { files, serving: Mutex::new(Some(serving)) })
+    }
+
+    /// Host and port, the hash of the certificate, and where numbers are told.
+    fn head(&self, py: Python<'_>) -> PyResult<(String, Option<String>, Option<String>)> {
+        self.with(py, |s| {
+            let metrics = s.metrics().map(|at| format!("http://{at}/metrics"));
+            (s.address().to_string(), s.pin().map(str::to_owned), metrics)
+        })
+    }
+
+    /// Names and lengths of the files.
+    fn files(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
+        let all = py.detach(|| self.files.list()).raise(py)?;
+        Ok(all.into_iter().map(|entry| (entry.name, entry.len)).collect())
+    }
+
+    /// The address of a file, `holdall://…` or `http://…`; nothing where it is not served so.
+    fn url(&self, py: Python<'_>, name: &str, http: bool) -> PyResult<Option<String>> {
+        self.with(py, |s| if http { s.http_url(name) } else { s.url(name) })
+    }
+
+    /// Clients that are connected over QUIC.
+    fn clients(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, Serving::clients)
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Ends it: answers on their way are waited for, for so many seconds.
+    fn close(&self, py: Python<'_>, patience: f64) -> PyResult<()> {
+        let patience = seconds(py, patience)?;
+        let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| serving.map(|serving| serving.stop(patience)));
+        Ok(())
+    }
+}
+
+impl Drop for NativeServer {
+    fn drop(&mut self) {
+        let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Its threads may be telling something, for which they need the interpreter.
+        let _ = Python::try_attach(|py| py.detach(|| drop(serving)));
+    }
+}

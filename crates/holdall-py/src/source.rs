@@ -1,0 +1,104 @@
+//! Bytes that an object of Python's gives: files of fsspec, object stores, whatever can be read by position.
+
+use crate::memory::Lent;
+use bytes::Bytes;
+use holdall::source::OUTSIDE;
+use holdall::{ByteSource, Result, Terms};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyList};
+use std::ops::Range;
+
+/// A source that asks a function of Python's, which takes a list of ranges and gives a list of their bytes. Nobody can tell
+/// whether what lies under it is still the same.
+pub(crate) struct PythonSource {
+    read: Py<PyAny>,
+    len: u64,
+    name: String,
+    terms: Terms,
+}
+
+impl PythonSource {
+    /// `is_far` says whether a read waits for another machine.
+    pub(crate) fn new(read: Py<PyAny>, len: u64, name: String, is_far: bool) -> PythonSource {
+        // One thread of Python's at a time: more of them at once would wait for each other.
+        let terms = if is_far { Terms::REMOTE } else { Terms::DISK };
+        PythonSource { read, len, name, terms }
+    }
+
+    /// Calls `each` with the number of each range and its bytes.
+    fn with<T>(
+        &self,
+        ranges: &[Range<u64>],
+        mut each: impl FnMut(&Bound<'_, PyAny>, u64) -> PyResult<T>,
+    ) -> Result<Vec<T>> {
+        for range in ranges {
+            if range.start > range.end || range.end > self.len {
+                let e = OUTSIDE.broken(format!("the source has {} bytes", self.len));
+                return Err(e.at(range.clone()).in_source(&self.name));
+            }
+        }
+        let asked = Python::try_attach(|py| {
+            let list = PyList::new(py, ranges.iter().map(|range| (range.start, range.end)))?;
+            let given = self.read.bind(py).call1((list,))?;
+            let mut out = Vec::with_capacity(ranges.len());
+            for (range, bytes) in ranges.iter().zip(given.try_iter()?) {
+                out.push(each(&bytes?, range.end - range.start)?);
+            }
+            if out.len() < ranges.len() {
+                return Err(short(ranges.len(), out.len(), "ranges"));
+            }
+            Ok(out)
+        });
+        // Without an interpreter there is nobody who could be told.
+        let asked = asked.unwrap_or_else(|| Err(short(ranges.len(), 0, "ranges")));
+        asked.map_err(|e| {
+            holdall::error::io(std::io::Error::other(e), "reading").in_source(&self.name)
+        })
+    }
+}
+
+#[cold]
+fn short(wanted: usize, found: usize, what: &str) -> PyErr {
+    let message = format!("{wanted} {what} were asked for, {found} came");
+    pyo3::exceptions::PyOSError::new_err(message)
+}
+
+/// Whether there are as many bytes as were asked for.
+fn check(found: usize, wanted: u64) -> PyResult<()> {
+    match found as u64 == wanted {
+        true => Ok(()),
+        false => Err(short(usize::try_from(wanted).unwrap_or(usize::MAX), found, "bytes")),
+    }
+}
+
+impl ByteSource for PythonSource {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.with(ranges, |given, wanted| {
+            let bytes = match given.cast::<PyBytes>() {
+                Ok(bytes) => Bytes::from_owner(PyBackedBytes::from(bytes.clone())),
+                Err(_) => Bytes::copy_from_slice(Lent::of(given)?.bytes()),
+            };
+            check(bytes.len(), wanted).map(|()| bytes)
+        })
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let range = offset..offset.saturating_add(out.len() as u64);
+        let read = self.with(std::slice::from_ref(&range), |given, wanted| {
+            let lent = Lent::of(given)?;
+            check(lent.len(), wanted)?;
+            out.copy_from_slice(lent.bytes());
+            Ok(())
+        });
+        read.map(drop)
+    }
+
+    fn terms(&self) -> Terms {
+        self.terms
+    }
+}

@@ -1,0 +1,97 @@
+//! Tensors in the order in which they are needed, given to Python as they arrive.
+
+use crate::dtype;
+use crate::errors::Raise;
+use crate::memory::Buffer;
+use holdall::{Arriving, Layout, LoadOptions, TensorInfo};
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long is waited between two looks at signals.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Tensors on their way.
+#[pyclass(frozen, name = "Arriving", module = "holdall._holdall")]
+pub(crate) struct NativeArriving(Mutex<Option<Arriving>>);
+
+/// A component that is there: role, element type, storage element type, and its bytes.
+type Part = (String, String, &'static str, Buffer);
+
+impl NativeArriving {
+    /// Begins to load tensors of a file.
+    pub(crate) fn begin(
+        py: Python<'_>,
+        file: &holdall::File,
+        names: &[String],
+        options: &LoadOptions,
+    ) -> PyResult<NativeArriving> {
+        let begin = || file.stream(names.iter().map(String::as_str), options);
+        Ok(NativeArriving(Mutex::new(Some(py.detach(begin).raise(py)?))))
+    }
+
+    /// Calls `with`, unless this was closed, without the interpreter, which who loads may need.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        with: impl FnOnce(&mut Arriving) -> T + Send,
+    ) -> Option<T> {
+        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(with))
+    }
+}
+
+#[pymethods]
+impl NativeArriving {
+    /// The next tensor that is there: name, shape, whether it is dense, and its components. `None` after the last.
+    fn next<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Option<(Bound<'py, PyString>, Bound<'py, PyTuple>, bool, Vec<Part>)>> {
+        loop {
+            let turn = self.with(py, |arriving| arriving.wait(LOOK).then(|| arriving.next()));
+            let arrived = match turn {
+                None | Some(Some(None)) => return Ok(None),
+                Some(None) => {
+                    py.check_signals()?;
+                    continue;
+                }
+                Some(Some(Some(arrived))) => arrived.raise(py)?,
+            };
+            let tensor = arrived.tensor();
+            let info: &TensorInfo = tensor.info();
+            let mut parts = Vec::new();
+            for c in info.components() {
+                let bytes = tensor.bytes(&c.role).raise(py)?.clone();
+                let of = dtype::name(c.dtype, c.logical_type.as_ref());
+                let role = c.role.as_str().to_owned();
+                parts.push((role, of, dtype::storage(c.dtype), Buffer::frozen(bytes)));
+            }
+            let (name, shape) = (PyString::new(py, info.name()), PyTuple::new(py, info.shape())?);
+            return Ok(Some((name, shape, *info.layout() == Layout::Dense, parts)));
+        }
+    }
+
+    /// Brings a tensor before the others.
+    fn prefer(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.with(py, |arriving| arriving.prefer(name)).transpose().raise(py).map(drop)
+    }
+
+    /// Tensors that were not taken.
+    fn left(&self, py: Python<'_>) -> usize {
+        self.with(py, |arriving| arriving.left()).unwrap_or(0)
+    }
+
+    /// Ends what brings them.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+}
+
+impl Drop for NativeArriving {
+    fn drop(&mut self) {
+        let arriving = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Threads that load may need the interpreter to end.
+        let _ = Python::try_attach(|py| py.detach(|| drop(arriving)));
+    }
+}

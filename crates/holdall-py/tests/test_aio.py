@@ -1,0 +1,148 @@
+"""The same for asyncio: nothing is waited for in the loop, and what is cancelled ends."""
+
+import asyncio
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import holdall
+from holdall import aio
+
+WEIGHTS = {f"w{at}": np.full(1000, at, np.float32) for at in range(8)}
+
+
+@pytest.fixture
+def path(tmp_path):
+    holdall.save(tmp_path / "m.zt", WEIGHTS, digest="sha256")
+    return tmp_path / "m.zt"
+
+
+def run(of):
+    return asyncio.run(asyncio.wait_for(of, 60))
+
+
+def test_what_there_is(path, tmp_path):
+    async def all_of_it():
+        async with aio.open(path) as f:
+            assert len(f.file) == 8 and (await f.read("w3", slice(2, 4))).tolist() == [3, 3]
+            some, rest = await asyncio.gather(f.load(["w1"]), f.load(exclude=["w1"], threads=1))
+            assert list(some) == ["w1"] and len(rest) == 7
+            out = {"w2": np.empty(1000, np.float32)}
+            await f.load_into(out)
+            assert out["w2"][0] == 2 and await f.verify()
+            arrived = {name: array[0] async for name, array in f.stream(["w5", "w6"])}
+            assert arrived == {"w5": 5, "w6": 6}
+        assert f.file.closed
+        g = await aio.open(path)
+        with pytest.raises(KeyError):
+            await g.read("none")
+        await g.close()
+        told = []
+        loaded = await aio.load(path, progress=lambda done, total: told.append((done, total)))
+        assert len(loaded) == 8 and told[-1][0] == told[-1][1]
+        await aio.save(tmp_path / "copy.zt", loaded)
+        assert (await aio.convert(path, tmp_path / "c.safetensors")).tensors == 8
+        assert await aio.verify(tmp_path / "copy.zt")
+        await aio.load_into(path, out)
+        kind = holdall.schema.infer([{"id": 1}])
+        assert (await aio.build(tmp_path / "r.mt", ({"id": n} for n in range(10)), kind)).records == ("records", 10)
+        async with aio.open(tmp_path / "r.mt") as f:
+            assert await f.records("records", lambda r: [x["id"] for x in r.where("id>=8")]) == [8, 9]
+        with pytest.raises(holdall.MissingFile):
+            await aio.open(tmp_path / "none")
+
+    run(all_of_it())
+
+
+class Slow:
+    """A source whose reads wait until they may go on."""
+
+    def __init__(self, data):
+        self.data, self.size = data, len(data)
+        self.may, self.reads, self.waits = threading.Event(), 0, threading.Event()
+        self.may.set()
+
+    def get_range(self, start, end):
+        self.reads += 1
+        self.waits.set()
+        assert self.may.wait(30)
+        return self.data[start:end]
+
+
+def test_the_loop_goes_on_meanwhile(path):
+    async def meanwhile():
+        source = Slow(path.read_bytes())
+        async with aio.open(source) as f:
+            source.may.clear()
+            task = asyncio.create_task(f.load())
+            await asyncio.sleep(0.05)
+            assert not task.done()
+            source.may.set()
+            assert len(await task) == 8
+
+    run(meanwhile())
+
+
+def test_what_is_cancelled_ends(path, tmp_path):
+    async def cancelled():
+        # An opening that nobody waits for any more is let go of.
+        source = Slow(path.read_bytes())
+        source.may.clear()
+        task = asyncio.ensure_future(aio.open(source))
+        await asyncio.to_thread(source.waits.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        source.may.set()
+
+        # Work is told, and waited for: nothing stays.
+        begun = threading.Event()
+        ended = threading.Event()
+
+        def records():
+            try:
+                for n in range(10**9):
+                    begun.set()
+                    yield {"id": n}
+                    time.sleep(0.0005)
+            finally:
+                ended.set()
+
+        kind = holdall.schema.infer([{"id": 1}])
+        task = asyncio.create_task(aio.build(tmp_path / "r.mt", records(), kind))
+        await asyncio.to_thread(begun.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not (tmp_path / "r.mt").exists() and [p.name for p in tmp_path.iterdir()] == ["m.zt"]
+
+        # A tensor that comes while nobody waits is handed out next.
+        source = Slow(path.read_bytes())
+        async with aio.open(source) as f:
+            source.may.clear()
+            async with f.stream(["w1", "w2"]) as arriving:
+                task = asyncio.create_task(anext(arriving))
+                await asyncio.sleep(0.02)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                source.may.set()
+                assert {name async for name, _ in arriving} == {"w1", "w2"}
+
+    run(cancelled())
+
+
+def test_a_time_limit_ends_a_load(path):
+    async def limited():
+        source = Slow(path.read_bytes())
+        async with aio.open(source) as f:
+            source.may.clear()
+            threading.Timer(0.3, source.may.set).start()    # What is read now is read to its end.
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await f.load()
+            assert (await f.load(["w1"]))["w1"][0] == 1
+
+    run(limited())

@@ -1,0 +1,310 @@
+//! Files served over QUIC and HTTP at one port, and what is read to do so: keys, certificates, tokens.
+
+use crate::Result;
+use crate::error::io;
+use holdall_net::http::{HttpOptions, HttpServer, encoded};
+#[cfg(feature = "quic")]
+use holdall_net::quic::{Identity, Server};
+#[cfg(feature = "quic")]
+use holdall_net::rules::IDENTITY;
+use holdall_net::rules::{LISTEN, TOKEN};
+use holdall_net::{Service, Tokens};
+use std::fmt;
+use std::io::Read as _;
+#[cfg(feature = "quic")]
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+#[cfg(feature = "quic")]
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Over what files are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Over {
+    /// QUIC and HTTP.
+    #[cfg(feature = "quic")]
+    #[default]
+    Both,
+    /// QUIC alone.
+    #[cfg(feature = "quic")]
+    Quic,
+    /// HTTP alone.
+    #[cfg_attr(not(feature = "quic"), default)]
+    Http,
+}
+
+impl Over {
+    fn has_http(self) -> bool {
+        match self {
+            Over::Http => true,
+            #[cfg(feature = "quic")]
+            Over::Both => true,
+            #[cfg(feature = "quic")]
+            Over::Quic => false,
+        }
+    }
+}
+
+/// Where and over what a [`Service`] can be had.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    listen: SocketAddr,
+    over: Over,
+    #[cfg(feature = "quic")]
+    identity: Option<Arc<Identity>>,
+    cors: Option<String>,
+    metrics: Option<SocketAddr>,
+}
+
+impl Default for ServeOptions {
+    fn default() -> ServeOptions {
+        ServeOptions {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            over: Over::default(),
+            #[cfg(feature = "quic")]
+            identity: None,
+            cors: None,
+            metrics: None,
+        }
+    }
+}
+
+impl ServeOptions {
+    /// To this machine alone, at any port, over all protocols that are built in, with a certificate that is made for it.
+    pub fn new() -> ServeOptions {
+        ServeOptions::default()
+    }
+
+    /// Listens there: UDP for QUIC and TCP for HTTP, at the same port; 0 for any.
+    pub fn with_listen(mut self, listen: SocketAddr) -> ServeOptions {
+        self.listen = listen;
+        self
+    }
+
+    /// Serves over these protocols.
+    pub fn with_over(mut self, over: Over) -> ServeOptions {
+        self.over = over;
+        self
+    }
+
+    /// Shows this certificate.
+    #[cfg(feature = "quic")]
+    pub fn with_identity(mut self, identity: impl Into<Arc<Identity>>) -> ServeOptions {
+        self.identity = Some(identity.into());
+        self
+    }
+
+    /// Lets pages of this origin read what is served over HTTP; `*` for all.
+    pub fn with_cors(mut self, origin: impl Into<String>) -> ServeOptions {
+        self.cors = Some(origin.into());
+        self
+    }
+
+    /// Tells [numbers](Service::metrics) at `http://ADDRESS/metrics`, to whoever asks there.
+    pub fn with_metrics(mut self, at: SocketAddr) -> ServeOptions {
+        self.metrics = Some(at);
+        self
+    }
+}
+
+/// Servers of a [`Service`], until this is stopped or dropped.
+pub struct Serving {
+    address: SocketAddr,
+    /// The server, and the SHA-256 of its certificate where no authority has signed that.
+    #[cfg(feature = "quic")]
+    quic: Option<(Server, Option<String>)>,
+    http: Option<HttpServer>,
+    metrics: Option<HttpServer>,
+}
+
+/// Ports that are tried where any will do: one that is free for TCP may be taken for UDP.
+const PORTS: usize = 8;
+
+impl Serving {
+    /// Serves what is on the shelf of `service`.
+    ///
+    /// # Errors
+    /// `net/listen`, `net/identity`.
+    pub fn start(service: &Service, options: &ServeOptions) -> Result<Serving> {
+        let mut options = options.clone();
+        #[cfg(feature = "quic")]
+        if options.identity.is_none() {
+            options.identity = Some(Arc::new(Identity::generate()?));
+        }
+        let mut tries = if options.listen.port() == 0 { PORTS } else { 1 };
+        loop {
+            tries -= 1;
+            match Serving::at(service, &options) {
+                Err(e) if tries > 0 && e.code() == LISTEN.code => {}
+                other => break other,
+            }
+        }
+    }
+
+    fn at(service: &Service, options: &ServeOptions) -> Result<Serving> {
+        let http_at = |service: Service, at, cors: Option<&String>| {
+            let mut options = HttpOptions::default();
+            options.cors = cors.cloned();
+            HttpServer::start(service, at, options)
+        };
+        let mut address = options.listen;
+        let mut http = None;
+        if options.over.has_http() {
+            let server = http_at(service.clone(), address, options.cors.as_ref())?;
+            address = server.address();
+            http = Some(server);
+        }
+        #[cfg(feature = "quic")]
+        let mut quic = None;
+        #[cfg(feature = "quic")]
+        if let Some(identity) = options.identity.as_ref().filter(|_| options.over != Over::Http) {
+            let server = Server::start(service.clone(), address, identity)?;
+            address = server.address()?;
+            quic = Some((server, identity.pin()));
+        }
+        let metrics = match options.metrics {
+            Some(at) => Some(http_at(Service::new(service.metrics()), at, None)?),
+            None => None,
+        };
+        Ok(Serving {
+            address,
+            #[cfg(feature = "quic")]
+            quic,
+            http,
+            metrics,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where numbers are told, if they are.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(HttpServer::address)
+    }
+
+    /// The SHA-256 of its certificate, in hex, where no authority has signed that.
+    pub fn pin(&self) -> Option<&str> {
+        #[cfg(feature = "quic")]
+        let pin = self.quic.as_ref().and_then(|(_, pin)| pin.as_deref());
+        #[cfg(not(feature = "quic"))]
+        let pin = None;
+        pin
+    }
+
+    /// The address of the file of that name, `holdall://…`, where it is served over QUIC.
+    pub fn url(&self, name: &str) -> Option<String> {
+        #[cfg(feature = "quic")]
+        self.quic.as_ref()?;
+        let fragment = self.pin().map_or(String::new(), |pin| format!("#sha256={pin}"));
+        let url = format!("holdall://{}/{}{fragment}", self.address, encoded(name));
+        cfg!(feature = "quic").then_some(url)
+    }
+
+    /// The same, `http://…`, where it is served over HTTP. That of no name is the list of all.
+    pub fn http_url(&self, name: &str) -> Option<String> {
+        self.http.as_ref().map(|_| format!("http://{}/{}", self.address, encoded(name)))
+    }
+
+    /// Clients that are connected over QUIC.
+    pub fn clients(&self) -> usize {
+        #[cfg(feature = "quic")]
+        let count = self.quic.as_ref().map_or(0, |(server, _)| server.clients());
+        #[cfg(not(feature = "quic"))]
+        let count = 0;
+        count
+    }
+
+    /// Takes no more clients and requests, waits for the answers that are on their way for at most so long over each protocol, and ends.
+    pub fn stop(self, patience: Duration) {
+        #[cfg(feature = "quic")]
+        if let Some((server, _)) = self.quic {
+            server.stop(patience);
+        }
+        if let Some(server) = self.http {
+            server.stop(patience);
+        }
+    }
+}
+
+impl fmt::Debug for Serving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Serving").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// The longest file of tokens or keys, in bytes.
+const SMALL: u64 = 1 << 20;
+
+#[cfg(feature = "quic")]
+/// The identity whose key is in a file; made, and written for its owner alone, where there is none.
+///
+/// # Errors
+/// `net/identity`; Io.
+pub fn read_identity(path: &Path) -> Result<Identity> {
+    if path.exists() {
+        return Identity::of_key(&small(path)?).map_err(|e| e.in_source(path.display()));
+    }
+    let identity = Identity::generate()?;
+    let written = write_secret(path, identity.key());
+    written.map_err(|e| {
+        IDENTITY.broken("the key cannot be written").because(e).in_source(path.display())
+    })?;
+    Ok(identity)
+}
+
+#[cfg(feature = "quic")]
+/// The identity that an authority has signed: a certificate in PEM, with those that lead to it, and its key.
+///
+/// # Errors
+/// `net/identity`; Io.
+pub fn read_certificate(certificate: &Path, key: &Path) -> Result<Identity> {
+    let identity = Identity::of_pem(&small(certificate)?, &small(key)?);
+    identity.map_err(|e| e.in_source(certificate.display()))
+}
+
+/// The tokens in a file, one a line.
+///
+/// # Errors
+/// `net/token`, also where there are none; Io.
+pub fn read_tokens(path: &Path) -> Result<Tokens> {
+    let read = || {
+        let text = String::from_utf8(small(path)?);
+        let text = text.map_err(|_| TOKEN.broken("the file of tokens is not UTF-8"))?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let all: Vec<String> = lines.map(str::to_owned).collect();
+        if all.is_empty() {
+            return Err(TOKEN.broken("the file of tokens has none"));
+        }
+        Tokens::new(all)
+    };
+    read().map_err(|e| e.in_source(path.display()))
+}
+
+/// A file of a few lines.
+fn small(path: &Path) -> Result<Vec<u8>> {
+    let failed = |e| io(e, "reading").in_source(path.display());
+    let mut out = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(SMALL).read_to_end(&mut out).map_err(failed)?;
+    Ok(out)
+}
+
+#[cfg(feature = "quic")]
+/// Writes a new file that its owner alone may read.
+fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = std::fs::File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
