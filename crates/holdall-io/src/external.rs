@@ -1,4 +1,5 @@
-//! ONNX models whose weights are in files beside them, opened with those.
+//! Files whose tensors have their bytes in others beside them, opened with those: ONNX models with external data, zTensor 2
+//! with shards.
 
 use crate::arrays::Reopened;
 use crate::file::File;
@@ -6,38 +7,45 @@ use crate::open::{OpenOptions, fetch_ends};
 use crate::shards::Home;
 use crate::source::{ByteSource, FileSource, fetched};
 use holdall_core::error::Shown as _;
-use holdall_core::formats::onnx::{EXTERNAL, LOCATION, decode_with, locations};
-use holdall_core::{Result, Window};
+use holdall_core::formats::{self, Beside};
+use holdall_core::{Error, Result, Rule, Window};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Of more files than this each is opened when it is read, not before.
 const MANY: usize = 64;
 
+/// Whether what is wrong is that bytes are in another file.
+pub(crate) fn is_away(e: &Error) -> bool {
+    formats::FORMATS.iter().filter_map(|format| format.beside).any(|of| of.away.code == e.code())
+}
+
 impl OpenOptions {
-    /// A model with its external data, where it has some; its graph is open.
-    pub(crate) fn with_external(&self, graph: File, path: &Path) -> Result<File> {
-        let is_away = |e: holdall_core::Error| e.code() == EXTERNAL.code;
-        if !graph.index().tensors().any(|t| t.fault().is_some_and(is_away)) {
-            return Ok(graph);
+    /// A file with those beside it that it names, where it names some.
+    pub(crate) fn with_external(&self, file: File, path: &Path) -> Result<File> {
+        let beside = formats::by_name(file.format()).and_then(|format| format.beside);
+        let Some(Beside { outside, names, path: path_of, decode, .. }) = beside else {
+            return Ok(file);
+        };
+        if !file.index().tensors().any(|t| t.fault().is_some_and(|e| is_away(&e))) {
+            return Ok(file);
         }
-        let (home, _) = Home::of(path);
-        let shown = graph.name().to_owned();
-        let Some(source) = graph.all_sources().first().cloned() else { return Ok(graph) };
+        let (home, own) = Home::of(path);
+        let shown = file.name().to_owned();
+        let Some(source) = file.all_sources().first().cloned() else { return Ok(file) };
         let mut window = Window::new(source.len());
         fetch_ends(&*source, &mut window)?;
-        let names = fetched(&*source, &mut window, |window| locations(window, self.limits()))?;
+        let names = fetched(&*source, &mut window, |window| names(window, self.limits()))?;
         let is_many = names.len() > MANY;
         let (mut files, mut sources) = (Vec::new(), vec![source.clone()]);
         for name in names {
             // What is not there stays the fault of its tensors.
-            if let Some(found) = self.beside(&home, &name, path, is_many)? {
+            if let Some(found) = self.beside(&home, &path_of(own, &name), path, is_many, outside)? {
                 files.push((name, found.len()));
                 sources.push(found);
             }
         }
-        let index =
-            fetched(&*source, &mut window, |window| decode_with(window, self.limits(), &files));
+        let index = fetched(&*source, &mut window, |window| decode(window, self.limits(), &files));
         let index = index.and_then(|index| self.judged(index)).map_err(|e| e.in_source(&shown))?;
         self.open_index(index, sources, shown)
     }
@@ -49,6 +57,7 @@ impl OpenOptions {
         name: &str,
         model: &Path,
         is_many: bool,
+        outside: &'static Rule,
     ) -> Result<Option<Arc<dyn ByteSource>>> {
         let folder = match home {
             Home::Web(base, fragment) => {
@@ -63,7 +72,7 @@ impl OpenOptions {
         }
         if !is_inside(&path, folder, model) {
             let message = format!("`{}` is a link out of the model's folder", name.shown());
-            return Err(LOCATION.broken(message).in_source(model.display()));
+            return Err(outside.broken(message).in_source(model.display()));
         }
         let shown = path.display().to_string();
         if is_many {

@@ -18,7 +18,6 @@ mod compress;
 mod copy;
 pub mod error;
 pub mod executor;
-#[cfg(feature = "onnx-file")]
 mod external;
 mod file;
 mod glob;

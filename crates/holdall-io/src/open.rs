@@ -2,6 +2,7 @@
 
 use crate::error::{CHANGED, SOURCES, io};
 use crate::executor::Sources;
+use crate::external::is_away;
 use crate::file::File;
 use crate::lock::Stamp;
 use crate::source::{Access, ByteSource, FileSource, MapSource, MemorySource, fetched, read_now};
@@ -154,7 +155,7 @@ impl OpenOptions {
 
     /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
     /// range requests, see [`crate::http`]; with `s3://`, `gs://`, `az://` or `hf://` one in an object store, see [`crate::stores`]. A model of several files is opened as one: a folder with an index file (`*.index.json`)
-    /// or with one file of tensors, such an index file, the first part of a split GGUF file, an ONNX model with external data.
+    /// or with one file of tensors, such an index file, the first part of a split GGUF file, an ONNX model with external data, a file of zTensor 2 with shards.
     ///
     /// # Errors
     /// As [`open`].
@@ -175,20 +176,14 @@ impl OpenOptions {
 
     /// What was opened with the files that belong to it.
     fn with_files(&self, opened: Result<File>, path: &Path) -> Result<File> {
-        #[cfg(feature = "onnx-file")]
-        {
-            // Where faults are not kept, tensors in other files are none once those are open.
-            let is_away = |e: &holdall_core::Error| e.code() == formats::onnx::EXTERNAL.code;
-            let opened = match opened {
-                Err(e) if self.faults == Faults::Refuse && is_away(&e) => {
-                    self.clone().with_faults(Faults::Keep).open_one(path)
-                }
-                opened => opened,
-            };
-            self.with_external(opened?, path).and_then(|file| self.with_parts(file, path))
-        }
-        #[cfg(not(feature = "onnx-file"))]
-        opened.and_then(|file| self.with_parts(file, path))
+        // Where faults are not kept, tensors in other files are none once those are open.
+        let opened = match opened {
+            Err(e) if self.faults == Faults::Refuse && is_away(&e) => {
+                self.clone().with_faults(Faults::Keep).open_one(path)
+            }
+            opened => opened,
+        };
+        self.with_external(opened?, path).and_then(|file| self.with_parts(file, path))
     }
 
     /// Opens one file, whatever it is a part of.

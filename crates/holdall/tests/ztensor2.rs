@@ -7,11 +7,14 @@ mod ztensor2_files;
 use described::{code, dtype, hex, open};
 use holdall::{
     Algorithm, Attributes, ComponentSpec, Convert, DType, Edit, EncodeOptions, Encoding, Error,
-    File, Layout, LogicalType, Role, Sharing, TensorSpec, Value, WriteOptions, Writer, convert,
-    formats, verify,
+    Faults, File, Layout, LogicalType, OpenOptions, Role, Sharing, TensorSpec, Value, WriteOptions,
+    Writer, convert, formats, verify,
 };
 use std::path::Path;
-use ztensor2_files::{array, map, object, of_object, of_part, part, rejects, text, uint, with};
+use ztensor2_files::{
+    array, blob, data_shard, map, object, of_object, of_part, part, rejects, sharded, text, uint,
+    with,
+};
 
 /// Every part of every file that ztensor 2.1.2 wrote has its bytes, under its digests; what zTensor 1.2 holds is the same there.
 #[test]
@@ -269,4 +272,46 @@ fn attributes_and_edits_are_deterministic() {
     assert_eq!(file.attributes().get("n"), Some(&Value::Integer((1 << 64) - 1)));
     assert!(verify(&file, &Default::default()).unwrap().is_sound());
     assert_eq!(*file.tensor("a").unwrap().bytes(&Role::Data).unwrap(), [0, 0, 128, 63]);
+}
+
+/// A file opens as one with its shards, which are beside it under its own name; without them, their tensors have that fault.
+#[test]
+fn shards_are_read_with_their_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name);
+    std::fs::write(place("m.zt"), sharded()).unwrap();
+    let strict = OpenOptions::new().with_faults(Faults::Refuse);
+    let fault = |file: &File| file.tensor("far").unwrap().fault().map(|e| e.to_string());
+    let alone = holdall::open(place("m.zt")).unwrap();
+    assert!(fault(&alone).unwrap().contains("`00.a`"));
+    assert_eq!(*alone.tensor("near").unwrap().bytes(&Role::Data).unwrap(), blob()[..]);
+    assert_eq!(strict.open(place("m.zt")).unwrap_err().code(), "ztensor2/shard");
+    std::fs::write(place("m-00.a.zt"), data_shard()).unwrap();
+    for options in [OpenOptions::new(), strict] {
+        let file = options.open(place("m.zt")).unwrap();
+        assert_eq!(*file.tensor("far").unwrap().bytes(&Role::Data).unwrap(), blob()[..]);
+        let report = verify(&file, &Default::default()).unwrap();
+        assert!(report.is_sound(), "{:?}", report.findings);
+        assert_eq!(report.digests, [(Algorithm::Xxh3, 2)]);
+    }
+    // As one file, it is one like others.
+    let file = holdall::open(place("m.zt")).unwrap();
+    let whole = written(&file, &place("one.zt"), &Convert::new(writing()));
+    assert_eq!(*whole.tensor("far").unwrap().bytes(&Role::Data).unwrap(), blob()[..]);
+    // A byte of the shard changed, the shard cut, the shard alone.
+    let mut bytes = data_shard();
+    bytes[4100] ^= 1;
+    std::fs::write(place("m-00.a.zt"), &bytes).unwrap();
+    let file = holdall::open(place("m.zt")).unwrap();
+    assert!(!verify(&file, &Default::default()).unwrap().is_sound());
+    std::fs::write(place("m-00.a.zt"), &bytes[1..]).unwrap();
+    let file = holdall::open(place("m.zt")).unwrap();
+    assert!(fault(&file).unwrap().contains("the manifest says 4152"));
+    assert_eq!(code(data_shard()), "ztensor2/data-shard");
+    // A link out of the folder is not followed.
+    let away = tempfile::tempdir().unwrap();
+    std::fs::write(away.path().join("x"), data_shard()).unwrap();
+    std::fs::remove_file(place("m-00.a.zt")).unwrap();
+    std::os::unix::fs::symlink(away.path().join("x"), place("m-00.a.zt")).unwrap();
+    assert_eq!(holdall::open(place("m.zt")).unwrap_err().code(), "ztensor2/shard-name");
 }

@@ -90,6 +90,8 @@ pub struct Format {
     pub has_schema: bool,
     /// How a model is written in several files, where it can be.
     pub shards: Option<Shards>,
+    /// How a file names others beside it that have bytes of its tensors, where it can.
+    pub beside: Option<Beside>,
     /// The rule that bytes of the data region which belong to no component are zero, where the format
     /// has one. Verifying finds it broken.
     pub gaps: Option<&'static Rule>,
@@ -107,6 +109,22 @@ pub enum Shards {
     Index,
     /// Each says which part it is.
     Parts,
+}
+
+/// Files beside a file that have bytes of its tensors.
+#[derive(Debug, Clone, Copy)]
+pub struct Beside {
+    /// The rule that a tensor breaks whose bytes are in such a file, where that is not at hand.
+    pub away: &'static Rule,
+    /// The rule that such files are in the folder of the one that names them.
+    pub outside: &'static Rule,
+    /// Which files the one in the window names, in the order in which they come.
+    pub names: fn(&Window, &Limits) -> Result<Vec<String>, Stop>,
+    /// The path, from their folder, of what a file of the first name calls by the second.
+    pub path: fn(&str, &str) -> String,
+    /// What the file in the window contains with those that are at hand, by the names it has for them, and their lengths: sources 1 and
+    /// on of the index.
+    pub decode: fn(&Window, &Limits, &[(String, u64)]) -> Result<Index, Stop>,
 }
 
 /// Finds them.

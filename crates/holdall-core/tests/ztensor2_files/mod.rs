@@ -115,6 +115,25 @@ pub(crate) fn of_part(part: &Fields) -> Vec<u8> {
     of_object(&object(part), Vec::new())
 }
 
+/// A shard with that blob.
+pub(crate) fn data_shard() -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.resize(4096, 0);
+    out.extend(blob());
+    out.extend(footer(0, 0, 0, 2, 0));
+    out
+}
+
+/// A file of two tensors: `far` has its blob in that shard, `near` has it here.
+pub(crate) fn sharded() -> Vec<u8> {
+    let shard = data_shard();
+    let digest = text(&format!("xxh3:{:016x}", xxh3(&shard)));
+    let of = map(&[("size", uint(shard.len() as u64)), ("digest", digest)]);
+    let far = object(&with(part(), "shard", text("00.a")));
+    let objects = map(&[("far", map(&far)), ("near", map(&object(&part())))]);
+    file(&map(&[("objects", objects), ("shards", map(&[("00.a", of)]))]))
+}
+
 /// Files that break a rule each, and the names that say which.
 pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
     let sound = of_part(&part());

@@ -94,6 +94,7 @@ pub static FORMAT: Format = Format {
     aligns: false,
     has_schema: false,
     shards: None,
+    beside: None,
     gaps: None,
     padding: None,
     rules: RULES,

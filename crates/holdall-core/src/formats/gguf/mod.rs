@@ -65,6 +65,7 @@ pub static FORMAT: Format = Format {
     aligns: true,
     has_schema: false,
     shards: Some(Shards::Parts),
+    beside: None,
     gaps: None,
     padding: None,
     rules: RULES,

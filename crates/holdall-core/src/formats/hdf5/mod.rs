@@ -87,6 +87,7 @@ pub static KERAS: Format = Format {
     aligns: false,
     has_schema: false,
     shards: None,
+    beside: None,
     gaps: None,
     padding: None,
     rules: &[],

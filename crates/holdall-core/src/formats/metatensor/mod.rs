@@ -91,6 +91,7 @@ pub static FORMAT: Format = Format {
     aligns: true,
     has_schema: true,
     shards: None,
+    beside: None,
     gaps: Some(&GAP_BYTES),
     padding: None,
     rules: RULES,

@@ -85,7 +85,7 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 ///
 /// # Errors
 /// What is wrong with the model; what the window needs.
-pub fn decode_with(
+pub(super) fn decode_with(
     window: &Window,
     limits: &Limits,
     files: &[(String, u64)],
@@ -99,7 +99,7 @@ pub fn decode_with(
 ///
 /// # Errors
 /// As [`decode_with`].
-pub fn locations(window: &Window, limits: &Limits) -> Result<Vec<String>, Stop> {
+pub(super) fn locations(window: &Window, limits: &Limits) -> Result<Vec<String>, Stop> {
     let mut walk = Walk::new(window, limits, &[])?;
     walk.model()?;
     Ok(walk.locations)

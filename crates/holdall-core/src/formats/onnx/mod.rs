@@ -39,9 +39,9 @@ mod decode;
 mod tensor;
 mod value;
 
-pub use decode::{decode_with, detect, locations};
+pub use decode::detect;
 
-use super::Format;
+use super::{Beside, Format};
 use crate::model::{DType, LogicalType};
 
 /// ONNX.
@@ -59,6 +59,13 @@ pub static FORMAT: Format = Format {
     aligns: false,
     has_schema: false,
     shards: None,
+    beside: Some(Beside {
+        away: &EXTERNAL,
+        outside: &LOCATION,
+        names: decode::locations,
+        path: |_, location| location.to_owned(),
+        decode: decode::decode_with,
+    }),
     gaps: None,
     padding: None,
     rules: RULES,

@@ -80,6 +80,7 @@ pub static FORMAT: Format = Format {
     aligns: false,
     has_schema: false,
     shards: Some(Shards::Index),
+    beside: None,
     gaps: None,
     padding: None,
     rules: RULES,

@@ -95,6 +95,7 @@ pub static FORMAT: Format = Format {
     aligns: true,
     has_schema: false,
     shards: None,
+    beside: None,
     gaps: None,
     padding: Some(padding),
     rules: rules::RULES,

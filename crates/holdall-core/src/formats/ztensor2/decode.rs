@@ -6,13 +6,14 @@ use super::{
     MOST_MANIFEST, NAME, PAGE, SEEKABLE, SHARD, SHARD_NAME, VERSION, deterministic, is_name,
     layout_of, xxh3,
 };
-use crate::error::hash::HashSet;
+use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
 use crate::model::{
     Attributes, ByteOrder, Component, DType, Digest, Encoding, Index, IndexBuilder, Layout,
     LogicalType, Role, Value,
 };
+use crate::read::Extent;
 use crate::window::{Stop, Window};
 use crate::wire::cbor::Reader;
 use crate::wire::cursor::Cursor;
@@ -25,6 +26,29 @@ pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
 
 /// What the file in `window` contains.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    decode_with(window, limits, &[])
+}
+
+/// What it contains with these shards, of these lengths, as sources 1 and on.
+pub(super) fn decode_with(
+    window: &Window,
+    limits: &Limits,
+    files: &[(String, u64)],
+) -> Result<Index, Stop> {
+    walk(window, limits, files).map(|(index, _)| index)
+}
+
+/// The shards that parts of the file in `window` are in.
+pub(super) fn shards(window: &Window, limits: &Limits) -> Result<Vec<String>, Stop> {
+    walk(window, limits, &[]).map(|(_, shards)| shards)
+}
+
+/// What it contains, and the shards that it names.
+fn walk(
+    window: &Window,
+    limits: &Limits,
+    files: &[(String, u64)],
+) -> Result<(Index, Vec<String>), Stop> {
     let manifest = find(window, limits)?;
     let bytes = window.bytes(manifest.range.clone())?;
     let (found, said) = (Digest::Xxh3(xxh3(&bytes)), Digest::Xxh3(manifest.sum));
@@ -34,9 +58,13 @@ pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     }
     deterministic::check(&bytes, manifest.range.start)?;
     let end = window.len().saturating_sub(FOOTER);
-    let builder = IndexBuilder::new("ztensor2", "2", window.len(), PAGE..end, limits);
+    let mut builder = IndexBuilder::new("ztensor2", "2", window.len(), PAGE..end, limits);
+    for (_, len) in files {
+        builder.source(*len, PAGE..len.saturating_sub(FOOTER).max(PAGE))?;
+    }
     let reader = Reader::new(&bytes, manifest.range.start, limits);
-    Ok(Decoder { builder, reader, shards: HashSet::default(), used: Vec::new() }.index()?)
+    let shards = HashMap::default();
+    Ok(Decoder { builder, reader, files, shards, used: Vec::new() }.index()?)
 }
 
 /// Where the manifest is, and its digest.
@@ -88,7 +116,10 @@ fn find(window: &Window, limits: &Limits) -> Result<Manifest, Stop> {
 struct Decoder<'a> {
     builder: IndexBuilder,
     reader: Reader<'a>,
-    shards: HashSet<&'a str>,
+    /// The shards at hand, and how long they are.
+    files: &'a [(String, u64)],
+    /// Those that are listed, and how long they should be. In the order of keys they come before the objects.
+    shards: HashMap<&'a str, u64>,
     /// Names of shards that parts are in.
     used: Vec<(&'a str, Range<u64>)>,
 }
@@ -116,7 +147,7 @@ struct Part<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    fn index(mut self) -> Result<Index> {
+    fn index(mut self) -> Result<(Index, Vec<String>)> {
         let mut has_objects = false;
         let mut root = self.reader.map("the root")?;
         while self.reader.more(&mut root)? {
@@ -141,11 +172,14 @@ impl<'a> Decoder<'a> {
         if !has_objects {
             return Err(FIELD.broken("the manifest has no `objects`"));
         }
-        if let Some((name, at)) = self.used.iter().find(|(name, _)| !self.shards.contains(name)) {
+        if let Some((name, at)) = self.used.iter().find(|(name, _)| !self.shards.contains_key(name))
+        {
             let message = format!("a part is in the shard `{}`, which is not listed", name.shown());
             return Err(SHARD_NAME.broken(message).at(at.clone()));
         }
-        self.builder.finish()
+        let mut names: Vec<String> = self.shards.keys().map(|name| (*name).to_owned()).collect();
+        names.sort_unstable();
+        Ok((self.builder.finish()?, names))
     }
 
     /// A field that is not known.
@@ -200,11 +234,11 @@ impl<'a> Decoder<'a> {
                     key => self.unknown("a shard", key)?,
                 }
             }
-            let (Some(_), Some(digest)) = (size, digest) else {
+            let (Some(size), Some(digest)) = (size, digest) else {
                 return Err(self.missing("a shard", "size` or `digest", start));
             };
             read_digest(digest)?;
-            self.shards.insert(name);
+            self.shards.insert(name, size);
         }
         Ok(())
     }
@@ -318,12 +352,15 @@ impl<'a> Decoder<'a> {
     /// Adds a part. What is not known of it is the tensor's fault.
     fn part(&mut self, part: Part<'_>, layout: &Layout) -> Result<()> {
         let (offset, len) = part.blob.unwrap_or_default();
-        if let Some(shard) = part.shard {
-            let shard = shard.shown();
-            self.builder.fault(SHARD.broken(format!("its bytes are in the shard `{shard}`")));
-            return Ok(());
-        }
-        let stored = offset..offset.saturating_add(len);
+        let range = offset..offset.saturating_add(len);
+        let stored = match part.shard.map(|shard| self.in_shard(shard, range.clone())) {
+            None => range.into(),
+            Some(Ok(stored)) => stored,
+            Some(Err(e)) => {
+                self.builder.fault(e);
+                return Ok(());
+            }
+        };
         let read = (|| {
             let (dtype, logical_type) = element(&part)?;
             let encoding = match part.encoding {
@@ -347,7 +384,7 @@ impl<'a> Decoder<'a> {
             Ok(read) => read,
             Err(e) => {
                 self.builder.fault(e);
-                return self.builder.claim(stored.into());
+                return self.builder.claim(stored);
             }
         };
         let role = match layout {
@@ -360,10 +397,26 @@ impl<'a> Decoder<'a> {
             logical_type,
             encoding,
             byte_order: ByteOrder::Little,
-            stored: stored.into(),
+            stored,
             decoded_len: part.decoded_len,
             digest,
         })
+    }
+
+    /// The bytes `range` of a shard that is at hand.
+    fn in_shard(&self, name: &str, range: Range<u64>) -> Result<Extent> {
+        let Some(at) = self.files.iter().position(|(file, _)| file == name) else {
+            return Err(SHARD.broken(format!("its bytes are in the shard `{}`", name.shown())));
+        };
+        let found = self.files.get(at).map_or(0, |(_, len)| *len);
+        let said = self.shards.get(name).copied().unwrap_or_default();
+        if found != said {
+            let message =
+                format!("the shard `{}` has {found} bytes, the manifest says {said}", name.shown());
+            return Err(SHARD.broken(message));
+        }
+        let source = u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1);
+        Ok(Extent::new(source, range))
     }
 }
 

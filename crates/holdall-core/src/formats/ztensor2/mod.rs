@@ -24,7 +24,8 @@
 //! zstd; digests over decoded bytes. Writes the same; at an alignment of 65536, raw, with equal parts shared, in the canonical form.
 //!
 //! # Deviations
-//! Parts that lie in shards are the fault of their tensors. The canonical form is not told from others.
+//! Shards are held against their size; their digests, over whole files, are not checked, those of the parts in them are. Parts in shards
+//! that are not at hand are the fault of their tensors. The canonical form is not told from others.
 //!
 //! # Untrusted input
 //! The manifest's place and length are checked against the file and [`Limits::manifest_len`], its digest before it is parsed. Names are at
@@ -38,7 +39,7 @@ mod encode;
 mod fit;
 mod manifest;
 
-use super::Format;
+use super::{Beside, Format};
 use crate::model::block::BlockType;
 use crate::model::{Algorithm, Digest, Hasher, Layout};
 
@@ -57,6 +58,13 @@ pub static FORMAT: Format = Format {
     aligns: true,
     has_schema: false,
     shards: None,
+    beside: Some(Beside {
+        away: &SHARD,
+        outside: &SHARD_NAME,
+        names: decode::shards,
+        path: shard_path,
+        decode: decode::decode_with,
+    }),
     gaps: None,
     padding: None,
     rules: RULES,
@@ -92,6 +100,15 @@ fn layout_of(text: &str) -> Layout {
 /// Whether a tensor, a part or an attribute may have this name.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 1024 && !name.contains('\0')
+}
+
+/// The file of a shard: `model-NAME.zt` beside `model.zt`.
+fn shard_path(file: &str, name: &str) -> String {
+    let stem = match file.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem,
+        _ => file,
+    };
+    format!("{stem}-{name}.zt")
 }
 
 /// The digest of a manifest.
@@ -149,8 +166,9 @@ crate::error::rules! {
     pub DECODED_LENGTH: Malformed "ztensor2/decoded-length"
         "Parts that are encoded, and no others, say how long they are decoded.";
     /// A part in another file.
-    pub SHARD: Unsupported "ztensor2/shard" "The parts of a tensor are in the file itself."
-        hint "the package that wrote it can write the model as one file";
+    pub SHARD: Unsupported "ztensor2/shard"
+        "The parts of a tensor are in the file itself, or in shards beside it of the size that the manifest says."
+        hint "the shard NAME of `model.zt` is `model-NAME.zt` in the same folder: put them there";
     /// A shard's name or what is said of it.
     pub SHARD_NAME: Malformed "ztensor2/shard-name"
         "Shards have names of up to 64 letters, digits, `.`, `_` and `-`, and parts name those that the manifest lists.";
