@@ -17,7 +17,7 @@ mod copy;
 pub mod error;
 pub mod executor;
 #[cfg(feature = "onnx-file")]
-mod external;
+pub mod external;
 mod file;
 mod glob;
 pub mod group;

@@ -51,6 +51,7 @@ pub static FORMAT: Format = Format {
     old_ends: None,
     aligns: false,
     has_schema: false,
+    has_graph: false,
     shards: None,
     gaps: None,
     padding: None,
