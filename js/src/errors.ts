@@ -83,6 +83,7 @@ const WORDS: Record<string, string | null | ((remedy: Remedy) => string)> = {
   skip_unknown: '`{ limits: { skip_unknown: true } }` leaves it out',
   copy_elements: null,
   read_pairs: 'without `as` both parts are read',
+  name_graph: null,
   describe_layout: null,
   overwrite: 'allow it to be replaced with `{ overwrite: true }`',
   name_format: 'name the format: `{ format: "ztensor" }`',

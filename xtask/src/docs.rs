@@ -117,6 +117,7 @@ fn formats_page() -> String {
     for format in FORMATS {
         let extensions: Vec<String> = format.extensions.iter().map(|e| format!("`.{e}`")).collect();
         let versions = match (format.encode, format.versions) {
+            (None, _) if format.has_graph => "into a graph".to_owned(),
             (None, _) => "read only".to_owned(),
             (Some(_), []) => "it has none".to_owned(),
             (Some(_), all) => all.join(", "),

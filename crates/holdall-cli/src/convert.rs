@@ -15,8 +15,8 @@ use holdall::fields;
 use holdall::plain::ToPlain as _;
 use holdall::schema::{Reading, SCHEMA_ATTRIBUTE};
 use holdall::{
-    Cast, Convert, ConvertReport, EncodeOptions, File, Format, Overflow, Reform, Rename, Sharing,
-    TensorSpec, Value, formats,
+    Cast, Convert, ConvertReport, EncodeOptions, ExternalData, File, Format, Overflow, Reform,
+    Rename, Sharing, TensorSpec, Value, formats,
 };
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
   holdall convert in.zt out.zt -s 'encoder.*' --rename 'encoder.*=*'
   holdall convert model.safetensors model.mt --schema s.json     under a schema of your own
   holdall convert model.zt model/ --max-shard-size 5GB           several files and their index
+  holdall convert tuned.safetensors new.onnx --graph old.onnx    weights into a graph
   holdall convert arrays/ model.safetensors                      a folder of .npy files
   holdall convert model.zt - --to safetensors | ssh host 'cat > model.safetensors'
 
@@ -47,7 +48,8 @@ pub(crate) struct ConvertArgs {
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// Format to write, and its version: `ztensor@1.2`, `ztensor@1.0`, `ztensor@0.1`, `metatensor`, `safetensors`, `gguf`
+    /// Format to write, and its version: `ztensor@1.2`, `ztensor@1.0`, `ztensor@0.1`, `metatensor`, `safetensors`, `gguf`,
+    /// `pytorch`, `hdf5`, `npz`, `onnx`
     /// [default: that of OUT's extension, newest version]
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
@@ -63,6 +65,14 @@ pub(crate) struct ConvertArgs {
     /// their index, as the Hugging Face hub has models, or with `--to gguf` the parts of a split file
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_shard_size: Option<u64>,
+
+    /// Write the weights into the graph of this ONNX model, everything else of it as it is
+    #[arg(long, value_name = "MODEL")]
+    graph: Option<PathBuf>,
+
+    /// Of an ONNX model: tensors of SIZE bytes and more are in a file beside it, or `none`
+    #[arg(long, value_name = "SIZE", value_parser = external)]
+    external: Option<ExternalData>,
 
     #[command(flatten)]
     select: Selecting,
@@ -132,6 +142,14 @@ enum Share {
     Copy,
 }
 
+/// `--external`.
+fn external(text: &str) -> Result<ExternalData, String> {
+    match text {
+        "none" => Ok(ExternalData::None),
+        _ => size(text).map(ExternalData::AtLeast),
+    }
+}
+
 /// What will be written.
 struct Target {
     format: &'static Format,
@@ -151,6 +169,7 @@ pub(crate) fn run(session: &Session, args: &ConvertArgs) -> Result<Status, Failu
     };
     let file = input::open(session, &args.input)?;
     let options = with_schema(session, args, &target, &file, options)?;
+    let options = with_graph(session, args, &target, options)?;
     if args.dry_run {
         let (specs, report) = holdall::convert::plan(&file, &args.output, &options)?;
         dry_run(session, args, &file, &target, &specs, &report)?;
@@ -200,7 +219,8 @@ fn options(session: &Session, args: &ConvertArgs) -> Result<(Target, Convert), F
         }
         None => {
             let extension = args.output.extension().and_then(|e| e.to_str());
-            let named = extension.and_then(formats::by_name).filter(|f| f.encode.is_some());
+            let named =
+                extension.and_then(formats::by_name).filter(|f| f.encode.is_some() || f.has_graph);
             // What the hub has.
             let usual = || args.max_shard_size.and_then(|_| formats::by_name("safetensors"));
             named.or_else(usual)
@@ -297,6 +317,38 @@ fn with_schema(
         None => {}
     }
     Ok(options.with_attributes(attributes))
+}
+
+/// The graph that weights go into, and what is beside it.
+fn with_graph(
+    session: &Session,
+    args: &ConvertArgs,
+    target: &Target,
+    options: Convert,
+) -> Result<Convert, Failure> {
+    let given = [("--graph", args.graph.is_some()), ("--external", args.external.is_some())];
+    if let Some((option, _)) = given.iter().find(|(_, is)| *is && !target.format.has_graph) {
+        let name = target.format.name;
+        return Err(ARGUMENTS
+            .broken(format!("`{option}` is for ONNX; {name} has no graph"))
+            .into());
+    }
+    let options = match &args.graph {
+        Some(graph) => options.with_graph(input::open(session, graph)?),
+        None => options,
+    };
+    // What goes to an object store is one file.
+    #[cfg(feature = "stores")]
+    if args.output.to_str().is_some_and(holdall::stores::is_address) {
+        return match args.external {
+            Some(ExternalData::AtLeast(_)) => {
+                let message = "`--external` writes a file beside the model, which is not sent to an object store";
+                Err(ARGUMENTS.broken(message).into())
+            }
+            _ => Ok(options.with_external(ExternalData::None)),
+        };
+    }
+    Ok(options.with_external(args.external.unwrap_or_default()))
 }
 
 /// `model.zt: zTensor 1.2, 104 tensors, 90.9 MB → 45.2 MB, compressed 2.01×`.

@@ -39,6 +39,7 @@ pub(crate) fn run(session: &Session) -> Result<Status, Failure> {
 
 fn writes(f: &Format) -> String {
     match (f.encode, f.versions) {
+        (None, _) if f.has_graph => "into a graph".to_owned(),
         (None, _) => "no".to_owned(),
         (Some(_), []) => "yes".to_owned(),
         (Some(_), versions) => versions.join(", "),

@@ -108,7 +108,7 @@ pub(crate) fn target(text: &str) -> Result<(&'static Format, Option<String>), Fa
         None => (text, None),
     };
     match formats::by_name(name) {
-        Some(format) if format.encode.is_some() => Ok((format, version)),
+        Some(format) if format.encode.is_some() || format.has_graph => Ok((format, version)),
         _ => {
             let e = ARGUMENTS.broken(format!("there is no format `{name}` to write"));
             let all: Vec<&str> =

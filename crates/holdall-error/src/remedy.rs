@@ -135,6 +135,8 @@ remedies! {
     DeclareTensors "declare_tensors";
     /// Give the file a schema.
     GiveSchema "give_schema";
+    /// Name the model whose graph the weights go into.
+    NameGraph "name_graph";
     /// Open the file with a description of the layout.
     DescribeLayout "describe_layout";
 }
@@ -221,6 +223,7 @@ impl fmt::Display for Remedy {
                 "`as_slice::<[f32; 2]>` or `to_vec::<[f64; 2]>` gives both parts"
             }
             Remedy::DeclareTensors => "call `Writer::declare` with all tensors",
+            Remedy::NameGraph => "`Convert::with_graph` names the model that the weights go into",
             Remedy::DescribeLayout => "`OpenOptions::with_layouts` takes a description of the layout",
             Remedy::GiveSchema => "give the file a schema with `with_schema`, or the kind itself",
         })

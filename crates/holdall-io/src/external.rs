@@ -7,8 +7,12 @@ use crate::open::{OpenOptions, fetch_ends};
 use crate::shards::Home;
 use crate::source::{ByteSource, FileSource, fetched};
 use holdall_core::error::Shown as _;
+#[cfg(feature = "onnx-file")]
+use holdall_core::formats::onnx::{EXTERNAL, Graph, locations};
 use holdall_core::formats::{self, Beside};
 use holdall_core::{Error, Result, Rule, Window};
+#[cfg(feature = "onnx-file")]
+use holdall_core::{Limits, Stop};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +22,34 @@ const MANY: usize = 64;
 /// Whether what is wrong is that bytes are in another file.
 pub(crate) fn is_away(e: &Error) -> bool {
     formats::FORMATS.iter().filter_map(|format| format.beside).any(|of| of.away.code == e.code())
+}
+
+/// A model into which weights are to be written.
+///
+/// # Errors
+/// What its source fails with, and what is wrong with it.
+#[cfg(feature = "onnx-file")]
+pub fn graph(model: &File) -> Result<Graph> {
+    let read = |window: &Window| holdall_core::formats::onnx::graph(window, model.limits());
+    of_model(model, read).map_err(|e| e.in_source(model.name()))
+}
+
+/// The files beside the model at `path`, as it names them; none where there is no model.
+#[cfg(feature = "onnx-file")]
+pub fn beside(path: &Path) -> Vec<String> {
+    let limits = Limits::default();
+    let all = crate::open(path).and_then(|model| of_model(&model, |w| locations(w, &limits)));
+    all.unwrap_or_default()
+}
+
+#[cfg(feature = "onnx-file")]
+fn of_model<T>(model: &File, read: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
+    let Some(source) = model.all_sources().first() else {
+        return Err(EXTERNAL.broken("there is nothing to read it from"));
+    };
+    let mut window = Window::new(source.len());
+    fetch_ends(&**source, &mut window)?;
+    fetched(&**source, &mut window, read)
 }
 
 impl OpenOptions {
@@ -62,7 +94,8 @@ impl OpenOptions {
         let folder = match home {
             Home::Web(base, fragment) => {
                 let address = format!("{base}{name}{fragment}");
-                return self.remote(&address).map(|(source, _)| Some(source));
+                let named = |e: Error| e.within(format!("external data `{}`", name.shown()));
+                return self.remote(&address).map(|(source, _)| Some(source)).map_err(named);
             }
             Home::Folder(folder) => folder,
         };

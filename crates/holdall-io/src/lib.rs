@@ -18,7 +18,7 @@ mod compress;
 mod copy;
 pub mod error;
 pub mod executor;
-mod external;
+pub mod external;
 mod file;
 mod glob;
 pub mod group;

@@ -590,17 +590,21 @@ impl NativeFile {
     }
 
     /// Writes what the file contains to a path, or to an object with `write`.
-    #[pyo3(signature = (target, writing, converting, progress))]
+    #[pyo3(signature = (target, writing, converting, graph, progress))]
     fn convert<'py>(
         &self,
         py: Python<'py>,
         target: &Bound<'py, PyAny>,
         writing: Writing<'py>,
         converting: Converting,
+        graph: Option<&NativeFile>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let file = self.get(py)?;
-        let (options, threads) = (writing.conversion(py, &converting)?, writing.threads);
+        let (mut options, threads) = (writing.conversion(py, &converting)?, writing.threads);
+        if let Some(graph) = graph {
+            options = options.with_graph(graph.get(py)?);
+        }
         let report = match writer::Target::of(target)? {
             writer::Target::Path(path) => run_with(py, u64::MAX, threads, progress, |work| {
                 holdall::convert::convert(&file, path, &options.with_work(work))

@@ -4,8 +4,8 @@ use crate::errors::misuse;
 use crate::value;
 use holdall::convert::Convert;
 use holdall::{
-    Algorithm, Cast, Check, Durability, EncodeOptions, Io, Layouts, Limits, OpenOptions, Overflow,
-    Reform, Rename, Select, Sharing, Work, WriteOptions, formats,
+    Algorithm, Cast, Check, Durability, EncodeOptions, ExternalData, Io, Layouts, Limits,
+    OpenOptions, Overflow, Reform, Rename, Select, Sharing, Work, WriteOptions, formats,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -205,6 +205,17 @@ impl Writing<'_> {
             };
             convert = convert.with_max_shard_len(bytes);
         }
+        convert = convert.with_external(match &how.external {
+            None => ExternalData::default(),
+            Some(Size::Bytes(bytes)) => ExternalData::AtLeast(*bytes),
+            Some(Size::Text(text)) if text == "none" => ExternalData::None,
+            Some(Size::Text(text)) => {
+                let bytes = holdall_cli::size(text).map_err(|wrong| {
+                    misuse(py, "python/option", &format!("external: {wrong}"), None)
+                })?;
+                ExternalData::AtLeast(bytes)
+            }
+        });
         if how.saturate {
             convert = convert.with_overflow(Overflow::Saturate);
         }
@@ -238,6 +249,7 @@ pub(crate) struct Converting {
     forms: Vec<String>,
     saturate: bool,
     max_shard_size: Option<Size>,
+    external: Option<Size>,
 }
 
 /// A number of bytes, as one or as `5GB`.

@@ -65,6 +65,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
         Remedy::UseStreams => {
             "read it yourself, and pass the bytes or an object with read or write"
         }
+        Remedy::NameGraph => "graph= names the ONNX model that the weights go into",
         Remedy::DescribeLayout => "open it with layouts=, a description of the layout",
         Remedy::ReadArray => "give the records one by one",
         Remedy::NullIsAbsent => "null_absent=True takes None for an optional member as its absence",

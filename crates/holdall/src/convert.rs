@@ -1,5 +1,47 @@
 //! One file into another format, version, encoding or alignment, in bounded memory.
 
+#[cfg(feature = "onnx-file")]
+mod graph;
+#[cfg(not(feature = "onnx-file"))]
+mod graph {
+    //! Nothing is written into graphs.
+    use super::{
+        Convert, ConvertReport, Encode, Error, File, Item, Path, Prepared, Result, Tensor,
+        TensorSpec,
+    };
+
+    pub(super) enum Into {}
+
+    pub(super) fn of(_: &File, _: &Path, _: &Convert) -> Result<Option<Into>> {
+        Ok(None)
+    }
+
+    pub(super) fn write(_: &File, _: &Path, into: Into, _: Prepared) -> Result<ConvertReport> {
+        match into {}
+    }
+
+    impl Into {
+        pub(super) fn encoder(&self) -> Box<dyn Encode> {
+            match *self {}
+        }
+
+        pub(super) fn stays(&self, _: &Tensor) -> bool {
+            match *self {}
+        }
+
+        pub(super) fn wrong_type(&self, _: &TensorSpec) -> Option<Error> {
+            match *self {}
+        }
+
+        pub(super) fn kept(&self, _: &[Item]) -> Result<Vec<Item>> {
+            match *self {}
+        }
+
+        pub(super) fn check_stream(&self, _: &[Item]) -> Result<()> {
+            match *self {}
+        }
+    }
+}
 mod schema;
 mod shards;
 
@@ -42,6 +84,21 @@ pub struct Convert {
     casts: Casts,
     reforms: Reforms,
     max_shard_len: Option<u64>,
+    graph: Option<File>,
+    external: ExternalData,
+}
+
+/// Which tensors of an ONNX model are in a file beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ExternalData {
+    /// Those that were before; of a model that would have 2 GiB and more, all of 1 KiB and more.
+    #[default]
+    AsItIs,
+    /// Those of at least so many bytes.
+    AtLeast(u64),
+    /// None.
+    None,
 }
 
 impl Convert {
@@ -61,6 +118,8 @@ impl Convert {
             casts: Casts::default(),
             reforms: Reforms::default(),
             max_shard_len: None,
+            graph: None,
+            external: ExternalData::default(),
         }
     }
 
@@ -161,6 +220,20 @@ impl Convert {
         self
     }
 
+    /// Writes the tensors into the graph of this ONNX model, and everything else of it as it is; the target is ONNX. Without
+    /// this a model is written into its own graph. Types stay those of the graph, but for what [`Convert::with_dtypes`]
+    /// asks for: the graph makes of that what it goes on with.
+    pub fn with_graph(mut self, graph: File) -> Convert {
+        self.graph = Some(graph);
+        self
+    }
+
+    /// Which tensors of an ONNX model that is written are in a file beside it, `model.onnx.data`.
+    pub fn with_external(mut self, external: ExternalData) -> Convert {
+        self.external = external;
+        self
+    }
+
     /// How the work is done, in place of what the write options say: threads, progress in decoded bytes,
     /// cancellation.
     pub fn with_work(mut self, work: Work) -> Convert {
@@ -197,7 +270,8 @@ pub struct ConvertReport {
     pub overflows: Vec<Overflowed>,
     /// Tensors that were made sparse or quantized; of a dry run, without the errors.
     pub reformed: Vec<Reformed>,
-    /// The names of the files in the folder that was written; none where one file was asked for.
+    /// The names of the files in the folder that was written, or of an ONNX model and the file beside it; none where there is
+    /// one file.
     pub files: Vec<String>,
 }
 
@@ -224,9 +298,12 @@ pub struct Overflowed {
 /// every case what was at `path` stays.
 pub fn convert(file: &File, path: impl AsRef<Path>, options: &Convert) -> Result<ConvertReport> {
     let path = path.as_ref();
-    let prepared = prepare(file, path, options)?;
+    let mut prepared = prepare(file, path, options)?;
     if prepared.shards.is_some() {
         return shards::write(file, path, prepared);
+    }
+    if let Some(into) = prepared.into.take() {
+        return graph::write(file, path, into, prepared);
     }
     let sink = FileSink::create(path, prepared.write.overwrite, prepared.write.durability)?;
     run(file, sink, prepared).map(|(report, ())| report)
@@ -240,7 +317,11 @@ pub fn convert_to<W: Write>(file: &File, to: W, options: &Convert) -> Result<(Co
     if options.max_shard_len.is_some() {
         return Err(SHARDS_PLACE.broken("a stream is not a folder"));
     }
-    run(file, StreamSink::new(to), prepare(file, Path::new("-"), options)?)
+    let prepared = prepare(file, Path::new("-"), options)?;
+    if let Some(into) = &prepared.into {
+        into.check_stream(&prepared.items)?;
+    }
+    run(file, StreamSink::new(to), prepared)
 }
 
 /// What [`convert`] would write, in order, having checked all that is checked before writing.
@@ -273,6 +354,8 @@ struct Prepared {
     warnings: Vec<Warning>,
     /// Which goes into which file, where there may be several.
     shards: Option<Shards>,
+    /// What they are written into, where that is there.
+    into: Option<graph::Into>,
 }
 
 /// Decides everything, and refuses what cannot be done.
@@ -282,7 +365,11 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     if options.max_shard_len.is_some() {
         write = shards::check(file, path, write)?;
     }
-    let encoder = write.encoder(write.format_for(path)?)?;
+    let into = graph::of(file, path, options)?;
+    let encoder = match &into {
+        Some(into) => into.encoder(),
+        None => write.encoder(write.format_for(path)?)?,
+    };
     if options.drop_attributes {
         let alone = |(key, value): (&str, &Value)| {
             let one = Attributes::from_iter([(key.to_owned(), value.clone())]);
@@ -301,6 +388,9 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
     // Bytes are read from front to back.
     tensors.sort_by_key(|t| t.components().map(|c| c.stored).min().unwrap_or_default());
     for tensor in tensors {
+        if into.as_ref().is_some_and(|into| into.stays(&tensor)) {
+            continue;
+        }
         if let Some(e) = tensor.fault() {
             refused.push(e.with_remedy(Remedy::LeaveOut));
             continue;
@@ -312,7 +402,9 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         if let Some(name) = options.renames.iter().find_map(|r| r.apply(tensor.name())) {
             item.spec.name = name;
         }
-        if let Some(count) = options.casts.apply(&tensor, &mut item)? {
+        let cast = options.casts.apply(&tensor, &mut item)?;
+        let is_asked_for = cast.is_some();
+        if let Some(count) = cast {
             casts.push((item.spec.name.clone(), count));
         }
         if let Some(formed) = formed {
@@ -324,8 +416,12 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         if options.raw_types && encoder.check_tensor(&item.spec).is_err() {
             drop_logical_types(&mut item.spec);
         }
+        let unasked = into.as_ref().filter(|_| !is_asked_for);
         match encoder.check_tensor(&item.spec) {
-            Ok(()) => items.push(item),
+            Ok(()) => match unasked.and_then(|into| into.wrong_type(&item.spec)) {
+                None => items.push(item),
+                Some(e) => refused.push(e),
+            },
             Err(e) if tensor.description().is_some() => {
                 refused.push(e.with_remedy(Remedy::MakeDense));
             }
@@ -333,6 +429,9 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         }
     }
     refuse(file, encoder.check_attributes(&write.attributes).err(), refused)?;
+    if let Some(into) = &into {
+        items.extend(into.kept(&items)?);
+    }
     items::check_names(&items).map_err(|e| e.in_source(file.name()))?;
     if options.keep_encoding && encoder.can_compress() {
         items.iter_mut().for_each(|item| item.keep = Keep::Encoding);
@@ -344,7 +443,7 @@ fn prepare(file: &File, path: &Path, options: &Convert) -> Result<Prepared> {
         None => None,
     };
     let warnings = file.index().warnings_of(&|name| options.select.takes(name));
-    Ok(Prepared { items, encoder, write, casts, forming, warnings, shards })
+    Ok(Prepared { items, encoder, write, casts, forming, warnings, shards, into })
 }
 
 /// One error for all that the target cannot hold.

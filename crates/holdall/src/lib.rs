@@ -40,7 +40,7 @@ pub mod stats;
 pub mod stores;
 pub mod verify;
 
-pub use convert::{Convert, ConvertReport, convert, convert_to};
+pub use convert::{Convert, ConvertReport, ExternalData, convert, convert_to};
 pub use diff::{Diff, DiffOptions, diff};
 pub use edit::{Edit, EditReport, compact, compact_with};
 pub use form::{Form, Reform, Reformed};

@@ -73,6 +73,7 @@ pub(crate) fn spelled(remedy: &Remedy) -> Option<String> {
             "`--null-absent` takes `null` for an optional member as its absence"
         }
         Remedy::ReadArray => "records in one array are read with `--form json`",
+        Remedy::NameGraph => "`--graph MODEL` names the ONNX model that the weights go into",
         Remedy::DescribeLayout => "`--layouts FILE` takes a description of the layout",
         // What only a program can do.
         Remedy::CopyElements | Remedy::ReadPairs | Remedy::DeclareTensors | Remedy::GiveSchema => {

@@ -88,6 +88,8 @@ pub struct Format {
     pub aligns: bool,
     /// Whether a file has a schema.
     pub has_schema: bool,
+    /// Whether tensors are written into a file of it that is there, and not on their own.
+    pub has_graph: bool,
     /// How a model is written in several files, where it can be.
     pub shards: Option<Shards>,
     /// How a file names others beside it that have bytes of its tensors, where it can.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
@@ -125,6 +126,8 @@ def convert(
     sparse: Union[None, Literal["csr", "coo"], Mapping[str, str]] = None,
     quantize: Union[None, str, Mapping[str, str]] = None,
     max_shard_size: Union[None, int, str] = None,
+    graph: Union[None, Source, File] = None,
+    external: Union[None, int, str] = None,
     attributes: Optional[Mapping[str, Any]] = None,
     overwrite: bool = False,
     sync: bool = True,
@@ -157,6 +160,10 @@ def convert(
         max_shard_size: Writes a folder of files with at most so many bytes of tensors each (``"5GB"``, ``"2GiB"``, a number):
             safetensors with their index, as the Hugging Face hub has models, or with ``format="gguf"`` the parts of a split
             file. Their names are in :attr:`ConvertReport.files`.
+        graph: The ONNX model into whose graph tensors are written, by name; everything else of it stays as it is. Without it a
+            model is written into its own.
+        external: Of an ONNX model that is written: tensors of so many bytes and more (``"1MiB"``, a number) are in a file beside
+            it, or ``"none"``; else those that were.
         attributes: The target's attributes in place of the source's.
         overwrite: Whether a file that is there is replaced.
 
@@ -177,10 +184,14 @@ def convert(
         "dtypes": _casts(dtype),
         "saturate": bool(saturate),
         "max_shard_size": max_shard_size,
+        "external": external,
         "forms": [*_forms(sparse, "sparse"), *_forms(quantize, "quantize")],
     }
-    with _opened(source) as file, listening(progress) as listener:
-        return ConvertReport._of(file._native.convert(target, writing, converting, listener))
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(_opened(source))
+        onto = None if graph is None else stack.enter_context(_opened(graph))._native
+        listener = stack.enter_context(listening(progress))
+        return ConvertReport._of(file._native.convert(target, writing, converting, onto, listener))
 
 
 #: Types that elements are converted to, by NumPy's names.

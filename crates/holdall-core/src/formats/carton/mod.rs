@@ -93,6 +93,7 @@ pub static FORMAT: Format = Format {
     old_ends: None,
     aligns: false,
     has_schema: false,
+    has_graph: false,
     shards: None,
     beside: None,
     gaps: None,

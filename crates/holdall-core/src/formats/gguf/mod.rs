@@ -64,6 +64,7 @@ pub static FORMAT: Format = Format {
     old_ends: None,
     aligns: true,
     has_schema: false,
+    has_graph: false,
     shards: Some(Shards::Parts),
     beside: None,
     gaps: None,

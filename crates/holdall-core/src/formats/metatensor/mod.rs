@@ -90,6 +90,7 @@ pub static FORMAT: Format = Format {
     old_ends: None,
     aligns: true,
     has_schema: true,
+    has_graph: false,
     shards: None,
     beside: None,
     gaps: Some(&GAP_BYTES),

@@ -1,5 +1,6 @@
 //! The index of a model: a walk through its graph.
 
+use super::graph::Graph;
 use super::tensor::{Data, External, Proto, over};
 use super::value::{Pairs, count, described, entry, integer, lossy};
 use super::{DATA, DEPTH, EXTERNAL, FORMAT, GRAPH, INDICES, LOCATION, TEXT, element};
@@ -105,6 +106,18 @@ pub(super) fn locations(window: &Window, limits: &Limits) -> Result<Vec<String>,
     Ok(walk.locations)
 }
 
+/// The model in `window`, into which weights are to be written.
+///
+/// # Errors
+/// As [`decode_with`].
+pub fn graph(window: &Window, limits: &Limits) -> Result<Graph, Stop> {
+    let mut walk = Walk::new(window, limits, &[])?;
+    walk.model()?;
+    let mut found = walk.found;
+    found.sort_by_key(|(place, _)| place.start);
+    Graph::read(window, limits, &found)
+}
+
 struct Walk<'w> {
     window: &'w Window,
     limits: &'w Limits,
@@ -113,6 +126,8 @@ struct Walk<'w> {
     /// Names that are taken, and the number that the next of the same name gets.
     names: HashMap<String, u64>,
     locations: Vec<String>,
+    /// Where dense tensors are, and their names.
+    found: Vec<(Range<u64>, String)>,
     known: HashSet<String>,
     /// Bytes that may still be taken out of fields of numbers.
     budget: u64,
@@ -120,7 +135,7 @@ struct Walk<'w> {
 
 /// What a graph says of itself.
 #[derive(Default)]
-struct Graph {
+struct Told {
     name: String,
     inputs: Vec<Range<u64>>,
     outputs: Vec<Range<u64>>,
@@ -156,6 +171,7 @@ impl<'w> Walk<'w> {
             builder,
             names: HashMap::default(),
             locations: Vec::new(),
+            found: Vec::new(),
             known: HashSet::default(),
             budget: limits.header_len,
         })
@@ -199,7 +215,7 @@ impl<'w> Walk<'w> {
     fn attributes(
         &self,
         small: Vec<(u64, Item)>,
-        graph: Graph,
+        graph: Told,
         functions: Vec<Value>,
     ) -> Result<Attributes, Stop> {
         let mut out = Attributes::new();
@@ -267,9 +283,9 @@ impl<'w> Walk<'w> {
         Ok(out)
     }
 
-    fn graph(&mut self, place: Range<u64>, prefix: &str, depth: usize) -> Result<Graph, Stop> {
+    fn graph(&mut self, place: Range<u64>, prefix: &str, depth: usize) -> Result<Told, Stop> {
         self.check_depth(depth, &place)?;
-        let mut out = Graph::default();
+        let mut out = Told::default();
         let mut nodes = 0u64;
         let mut scan = Scan::new(self.window, place);
         while let Some((number, item)) = scan.next()? {
@@ -427,6 +443,7 @@ impl<'w> Walk<'w> {
     ) -> Result<String, Stop> {
         let proto = self.proto(place.clone())?;
         let name = self.unique(name.unwrap_or_else(|| format!("{prefix}{}", proto.name)));
+        self.found.push((place.clone(), name.clone()));
         let shape = match proto.shape() {
             Ok(shape) => shape,
             Err(e) => {

@@ -23,6 +23,7 @@
 //! Every element type but texts. Elements in `raw_data`, and floats and doubles in fields of their own, are read where they
 //! lie; other numbers are taken out of their fields when the file is opened. Integers of 4 and 2 bits are elements
 //! of a logical type that is not known otherwise (`int4`): bytes, packed as the file has them. External data is found by [`decode_with`].
+//! Weights are written into a [`Graph`] that is there, whose other bytes stay as they are.
 //!
 //! # Deviations
 //! A name that comes twice gets a number, where ONNX refuses the model. A checksum of external data is passed over, as ONNX does.
@@ -36,10 +37,14 @@
 //! [`Limits::header_len`]: crate::Limits::header_len
 
 mod decode;
+mod encode;
+mod graph;
 mod tensor;
 mod value;
 
-pub use decode::detect;
+pub use decode::{detect, graph, locations};
+pub use encode::{External, runs};
+pub use graph::Graph;
 
 use super::{Beside, Format};
 use crate::model::{DType, LogicalType};
@@ -58,6 +63,7 @@ pub static FORMAT: Format = Format {
     old_ends: None,
     aligns: false,
     has_schema: false,
+    has_graph: true,
     shards: None,
     beside: Some(Beside {
         away: &EXTERNAL,
@@ -108,6 +114,39 @@ crate::error::rules! {
     pub EXTERNAL: Unsupported "onnx-file/external"
         "External data is there, where the model is opened with the files beside it, and is as long as the model says."
         hint "open the model in its folder, with all of its files";
+
+    /// Weights without a graph.
+    pub NO_GRAPH: Misuse "onnx-file/no-graph"
+        "What is written as ONNX goes into the graph of a model, and nothing else does.";
+    /// A layout that the format cannot hold.
+    pub FORM: Unsupported "onnx-file/form" "A tensor that is written is dense."
+        remedies [MakeDense];
+    /// A tensor that the graph does not have.
+    pub FIT: Unsupported "onnx-file/fit"
+        "A tensor that is written has the name and the shape of one of the graph."
+        remedies [LeaveOut];
+    /// Elements that the graph does not take.
+    pub TYPE: Unsupported "onnx-file/type"
+        "Elements that are written are of the type that the graph has, or of one that was asked for and that the model's version can cast \
+         to it: of an initializer that is not in a function, and no input."
+        hint "write elements of the type that the graph has";
+    /// A graph that is too long.
+    pub GRAPH_LEN: Limit "onnx-file/graph-len"
+        "A model that is written has at most `Limits::header_len` bytes beside its weights.";
+    /// A model that is too long.
+    pub TOO_LARGE: Unsupported "onnx-file/too-large"
+        "A model has less than 2 GiB; more is in a file beside it."
+        hint "let tensors be external data";
+    /// No place for external data.
+    pub BESIDE: Unsupported "onnx-file/beside"
+        "External data is in one file, beside a model that is written to a folder."
+        hint "let all tensors be in the model, or write it to a folder";
+    /// Not what was declared.
+    pub DECLARED: Misuse "onnx-file/declared"
+        "Tensors are declared before the first byte is written, and written as declared, in order.";
+    /// Compression or a digest.
+    pub ENCODING: Unsupported "onnx-file/encoding" "Components are stored raw, without a digest."
+        remedies [StoreRaw];
 }
 
 /// The element type of that number.

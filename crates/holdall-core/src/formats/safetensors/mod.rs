@@ -79,6 +79,7 @@ pub static FORMAT: Format = Format {
     old_ends: None,
     aligns: false,
     has_schema: false,
+    has_graph: false,
     shards: Some(Shards::Index),
     beside: None,
     gaps: None,

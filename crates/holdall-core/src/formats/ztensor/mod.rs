@@ -94,6 +94,7 @@ pub static FORMAT: Format = Format {
     old_ends: Some(footer::old_ends),
     aligns: true,
     has_schema: false,
+    has_graph: false,
     shards: None,
     beside: None,
     gaps: None,

@@ -57,6 +57,7 @@ pub static FORMAT: Format = Format {
     old_ends: None,
     aligns: true,
     has_schema: false,
+    has_graph: false,
     shards: None,
     beside: Some(Beside {
         away: &SHARD,

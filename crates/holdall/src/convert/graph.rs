@@ -1,0 +1,204 @@
+//! Weights written into the graph of an ONNX model, and into a file beside it.
+
+use super::{Convert, ConvertReport, ExternalData, Prepared, became, report};
+use holdall_core::formats::onnx::{self, BESIDE, External, Graph, NO_GRAPH};
+use holdall_core::{Encode, Error, Layout, Remedy, Result, TensorSpec};
+use holdall_io::items::{self, Item};
+use holdall_io::sink::{FileSink, Sink};
+use holdall_io::{File, Tensor, Writer, external};
+use std::collections::HashSet;
+use std::path::Path;
+
+/// Bytes that a model has room for; a little less than the format has.
+const MOST: u64 = (1 << 31) - (1 << 20);
+/// Tensors of so many bytes are beside a model that has no room for them.
+const LEAST: u64 = 1024;
+
+/// The graph that weights go into.
+pub(super) struct Into {
+    graph: Graph,
+    file: File,
+    external: ExternalData,
+    /// Whether the weights are its own.
+    is_same: bool,
+}
+
+/// The graph that a conversion writes into, where it writes a model.
+pub(super) fn of(file: &File, path: &Path, options: &Convert) -> Result<Option<Into>> {
+    let is_onnx = options.write.format_for(path)?.id == onnx::FORMAT.id;
+    let graph = match &options.graph {
+        Some(graph) if is_onnx && graph.format() == onnx::FORMAT.id => graph,
+        Some(graph) if is_onnx => {
+            let e = NO_GRAPH.broken(format!("`{}` is no model of ONNX", graph.name()));
+            return Err(e);
+        }
+        Some(_) => return Err(NO_GRAPH.broken("a graph was given, but what is written has none")),
+        None if is_onnx && file.format() == onnx::FORMAT.id => file,
+        None if is_onnx => {
+            let e = NO_GRAPH.broken("weights alone are no model");
+            return Err(e.with_remedy(Remedy::NameGraph).in_source(file.name()));
+        }
+        None => return Ok(None),
+    };
+    Ok(Some(Into {
+        graph: external::graph(graph)?,
+        file: graph.clone(),
+        external: options.external,
+        is_same: graph.identity() == file.identity(),
+    }))
+}
+
+impl Into {
+    pub(super) fn encoder(&self) -> Box<dyn Encode> {
+        self.graph.clone().encoder(External::default())
+    }
+
+    /// Whether a tensor of the source stays in the graph as it stands there.
+    pub(super) fn stays(&self, tensor: &Tensor) -> bool {
+        self.is_same && !self.graph.has_elements(tensor.name())
+    }
+
+    /// What is wrong with elements of another type that nobody asked for.
+    pub(super) fn wrong_type(&self, spec: &TensorSpec) -> Option<Error> {
+        self.graph.is_of_other_type(spec).then(|| self.graph.other_type(spec))
+    }
+
+    /// The tensors of the graph that nobody gives elements for: they keep theirs.
+    ///
+    /// # Errors
+    /// Their faults, where what they have is not there.
+    pub(super) fn kept(&self, given: &[Item]) -> Result<Vec<Item>> {
+        let given: HashSet<&str> = given.iter().map(|item| item.spec.name.as_str()).collect();
+        let mut out = Vec::new();
+        for tensor in self.file.tensors().filter(|t| !given.contains(t.name())) {
+            if *tensor.layout() == Layout::SparseCoo {
+                // What is said of it stays, and where its values would be then, nothing is.
+                if tensor.components().any(|c| c.stored.source > 0 && !c.stored.is_stated()) {
+                    let e = BESIDE.broken("the values of a sparse tensor are in another file");
+                    return Err(e.in_tensor(tensor.name()).in_source(self.file.name()));
+                }
+            } else if self.graph.has_elements(tensor.name()) {
+                out.push(items::as_it_is(&tensor)?);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Whether elements are beside the model.
+    fn is_beside(&self, item: &Item, how: ExternalData) -> bool {
+        let len = len_of(item);
+        len > 0
+            && match how {
+                ExternalData::AsItIs => self.graph.is_external(&item.spec.name),
+                ExternalData::AtLeast(least) => len >= least,
+                ExternalData::None => false,
+            }
+    }
+
+    /// The tensors in the model, and those beside it.
+    fn split(&self, items: Vec<Item>) -> (Vec<Item>, Vec<Item>) {
+        let inside = items.iter().filter(|item| !self.is_beside(item, self.external));
+        let len = inside.fold(self.graph.len(), |n, item| n.saturating_add(len_of(item)));
+        let how = match self.external {
+            ExternalData::AsItIs if len > MOST => ExternalData::AtLeast(LEAST),
+            how => how,
+        };
+        items.into_iter().partition(|item| !self.is_beside(item, how))
+    }
+
+    /// Refuses what a stream cannot have: a file beside it.
+    pub(super) fn check_stream(&self, items: &[Item]) -> Result<()> {
+        match items.iter().any(|item| self.is_beside(item, self.external)) {
+            true => Err(BESIDE.broken("a stream has no folder that another file could be in")),
+            false => Ok(()),
+        }
+    }
+}
+
+fn len_of(item: &Item) -> u64 {
+    item.spec.components.iter().fold(0, |n, c| n.saturating_add(c.decoded_len))
+}
+
+/// Writes the model, and before it the file beside it, if there is one.
+pub(super) fn write(
+    file: &File,
+    path: &Path,
+    into: Into,
+    prepared: Prepared,
+) -> Result<ConvertReport> {
+    let Prepared { items, write, casts, forming, warnings, .. } = prepared;
+    let mut report = report(file, warnings, &items, 0);
+    write.work.begin(report.decoded_len);
+    let to = FileSink::create(path, write.overwrite, write.durability)?;
+    let (inside, beside) = into.split(items);
+    let old = if write.overwrite { external::beside(path) } else { Vec::new() };
+    let mut external = External::default();
+    if !beside.is_empty() {
+        let (name, location) = names(path)?;
+        let data = path.with_file_name(&location);
+        external.tensors = beside.iter().map(|item| item.spec.clone()).collect();
+        let sink = FileSink::create(&data, false, write.durability)?;
+        report.target_len = put(sink, onnx::runs(), &write, beside)?;
+        report.files = vec![name, location.clone()];
+        external.location = location;
+    }
+    let data = external.location.clone();
+    let done = put(to, into.graph.encoder(external), &write, inside);
+    match done {
+        Ok(len) => report.target_len = report.target_len.saturating_add(len),
+        Err(e) => {
+            if !data.is_empty() {
+                let _ = std::fs::remove_file(path.with_file_name(data));
+            }
+            return Err(e);
+        }
+    }
+    // What the model that was there had beside it, as we name such files, is of no more use.
+    for location in old.into_iter().filter(|old| *old != data && is_ours(path, old)) {
+        let _ = std::fs::remove_file(path.with_file_name(location));
+    }
+    became(&mut report, casts, forming);
+    Ok(report)
+}
+
+/// Writes one file; gives its length.
+fn put<S: Sink>(
+    sink: S,
+    encoder: Box<dyn Encode>,
+    write: &holdall_io::WriteOptions,
+    items: Vec<Item>,
+) -> Result<u64> {
+    let mut writer = Writer::new(sink, encoder, write);
+    let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
+    writer.declare(&specs)?;
+    items::write(&mut writer, items, &write.work)?;
+    writer.finish_with_len().map(|(len, _)| len)
+}
+
+/// The name of a model's file, and of one beside it that is not there: no model loses what it has.
+fn names(path: &Path) -> Result<(String, String)> {
+    let name = path.file_name().and_then(|name| name.to_str()).filter(|name| is_location(name));
+    let Some(name) = name else {
+        let e = BESIDE.broken("its name cannot be that of external data");
+        return Err(e.in_source(path.display()));
+    };
+    let others = (2u32..).map(|n| format!("{name}.{n}.data"));
+    let mut all = std::iter::once(format!("{name}.data")).chain(others);
+    let free = all.find(|location| path.with_file_name(location).symlink_metadata().is_err());
+    Ok((name.to_owned(), free.unwrap_or_default()))
+}
+
+/// Whether readers take a name for that of a file beside the model.
+fn is_location(name: &str) -> bool {
+    !name.contains(['/', '\\', ':', '\0'])
+}
+
+/// Whether a file beside the model at `path` is named as we name such.
+fn is_ours(path: &Path, location: &str) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let middle = location.strip_prefix(name).and_then(|rest| rest.strip_suffix(".data"));
+    middle.is_some_and(|middle| {
+        middle.is_empty()
+            || middle.strip_prefix('.').is_some_and(|n| n.parse::<u32>().is_ok_and(|n| n > 1))
+    })
+}
