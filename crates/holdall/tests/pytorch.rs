@@ -31,7 +31,7 @@ fn files_of_torch_have_its_elements() {
         }
         assert!(verify(&file, &Default::default()).unwrap().is_sound(), "{}", path.display());
     }
-    assert_eq!(files.len(), 9);
+    assert_eq!(files.len(), 13);
 }
 
 #[test]
@@ -61,6 +61,29 @@ fn other_values_are_attributes() {
     let q = quantized.tensor("q").unwrap();
     assert_eq!(q.attributes().get("scale"), Some(&Value::Float(0.1)));
     assert_eq!(q.attributes().get("zero_point"), Some(&Value::Integer(3)));
+}
+
+/// Whether a gradient is wanted is said of a tensor, and survives being written.
+#[test]
+fn gradients_that_are_wanted_are_wanted_afterwards() {
+    let wants = |file: &holdall::File, name: &str| {
+        file.tensor(name).unwrap().attributes().get("torch.requires_grad").cloned()
+    };
+    let exported = holdall::open(folder("pytorch").join("torch_export.pt2")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out.pt");
+    convert(&exported, &out, &Convert::new(WriteOptions::new())).unwrap();
+    let written = holdall::open(&out).unwrap();
+    for file in [&exported, &written] {
+        assert_eq!(wants(file, "lin.weight"), Some(Value::Bool(true)));
+        assert_eq!(wants(file, "mask"), None);
+    }
+    let bytes = std::fs::read(&out).unwrap();
+    assert!(!bytes.windows(13).any(|w| w == b"requires_grad"), "torch has a place for it");
+    // Weights of one name share their bytes, and example inputs are no weights.
+    let place = |name: &str| exported.tensor(name).unwrap().components().next().unwrap().stored;
+    assert_eq!(place("lin.weight"), place("tied"));
+    assert_eq!(exported.len(), 9);
 }
 
 /// Tensors that share a storage take its bytes once.

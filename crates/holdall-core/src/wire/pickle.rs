@@ -429,7 +429,9 @@ impl Machine<'_> {
             (b'X' | 0x8c | 0x8d, Argument::Bytes(bytes)) => {
                 self.text(bytes).and_then(|text| self.push(Node::Text(text)))
             }
-            (b'C' | b'B' | 0x8e, Argument::Bytes(bytes)) => self.push(Node::Bytes(bytes.to_vec())),
+            (b'C' | b'B' | 0x8e | 0x96, Argument::Bytes(bytes)) => {
+                self.push(Node::Bytes(bytes.to_vec()))
+            }
             // `str` of Python 2.
             (b'U' | b'T', Argument::Bytes(bytes)) => match std::str::from_utf8(bytes) {
                 Ok(text) => self.push(Node::Text(text.to_owned())),

@@ -111,7 +111,33 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         file.extend(&sound[9..]);
         file_of(&file)
     };
+    let exported = |config: &[u8]| {
+        zip(&[
+            ("m/archive_format", b"pt2"),
+            ("m/data/weights/weight_0", &[1; 16]),
+            ("m/data/weights/m_weights_config.json", config),
+        ])
+    };
+    let weight = |meta: &str| {
+        let of = r#"{"config": {"w": {"path_name": "weight_0", "tensor_meta": "#;
+        exported(format!("{of}{meta}}}}}}}").as_bytes())
+    };
+    let alone = |rest: &[u8]| [&b"\x80\x04X\x05\0\0\0numpy0"[..], rest].concat();
     vec![
+        ("pytorch.export.not-json", exported(b"{")),
+        ("pytorch.export.no-entry", {
+            let meta = r#"{"config": {"w": {"path_name": "../x", "tensor_meta": {}}}}"#;
+            exported(meta.as_bytes())
+        }),
+        ("pytorch.export.size", weight(r#"{"dtype": 7, "sizes": [{"as_expr": "s0"}]}"#)),
+        ("pytorch.export.strides", weight(r#"{"dtype": 7, "sizes": [{"as_int": 4}]}"#)),
+        ("pytorch.view.export", {
+            let meta = r#"{"dtype": 7, "sizes": [{"as_int": 5}], "strides": [{"as_int": 1}]}"#;
+            weight(meta)
+        }),
+        ("pickle.broken.alone", alone(b"}")),
+        ("pytorch.global.alone", alone(b"cnumpy\nfromfile\n.")),
+        ("pytorch.call.frombuffer", alone(b"cnumpy.core.numeric\n_frombuffer\n(NK\x01NNtR.")),
         ("pickle.broken.empty", file_of(b"")),
         ("pickle.broken.no-end", file_of(b"\x80\x02}")),
         ("pickle.broken.no-mark", file_of(b"t.")),

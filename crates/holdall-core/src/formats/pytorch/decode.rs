@@ -1,6 +1,8 @@
 //! The index of a file: what its pickle describes, and where the storages are.
 
+use super::REQUIRES_GRAD;
 use super::object::{Objects, Storage, Tensor, View};
+use super::pt2;
 use super::walk::{Content, Walk};
 use super::{ATTRIBUTES, BYTE_ORDER, COMPRESSED, LEGACY, STORAGE, TENSORS, VIEW};
 use crate::error::hash::HashMap;
@@ -27,18 +29,30 @@ const FIRST: u64 = 4 << 10;
 /// Whether this is a file of before 1.6, or a zip with a pickle in its top folder.
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     let head = window.head(4)?;
-    if head.starts_with(b"\x80\x02") {
-        return Ok(window.head(MAGIC.len() as u64)?.as_ref() == MAGIC);
+    if head.starts_with(b"\x80") {
+        return Ok(window.head(MAGIC.len() as u64)?.as_ref() == MAGIC || is_arrays(window)?);
     }
     if !head.starts_with(b"PK\x03\x04") {
         return Ok(false);
     }
     match Directory::read(window, &Limits::default()) {
-        Ok(directory) => Ok(top(&directory).is_some()),
+        Ok(directory) if top(&directory).is_some() => Ok(true),
+        Ok(directory) => match pt2::top(&directory, window) {
+            Ok(top) => Ok(top.is_some()),
+            Err(Stop::Fail(_)) => Ok(false),
+            Err(need) => Err(need),
+        },
         // Whoever can say what is wrong with a zip will.
         Err(Stop::Fail(_)) => Ok(false),
         Err(need) => Err(need),
     }
+}
+
+/// Whether it is a pickle that soon names something of NumPy.
+fn is_arrays(window: &Window) -> Result<bool, Stop> {
+    let head = window.head(FIRST)?;
+    let is_pickle = matches!(*head, [0x80, 2..=5, ..]);
+    Ok(is_pickle && memchr::memmem::find(&head, b"numpy").is_some())
 }
 
 /// The folder that has the pickle: `archive/`.
@@ -58,19 +72,44 @@ fn top(directory: &Directory) -> Option<&str> {
 /// What the file in `window` contains.
 pub(super) fn decode(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let head = window.head(MAGIC.len() as u64)?;
-    if &*head == MAGIC { legacy(window, limits) } else { zipped(window, limits) }
+    match *head {
+        ref start if start == MAGIC => legacy(window, limits),
+        [0x80, ..] => alone(window, limits),
+        _ => zipped(window, limits),
+    }
+}
+
+/// A pickle with nothing beside it: of arrays, whose elements stand in it.
+fn alone(window: &Window, limits: &Limits) -> Result<Index, Stop> {
+    let read = |bytes: Bytes| pickle::read(&bytes, 0, limits.attribute_values);
+    let Some((graph, root, _)) = window.growing(FIRST, limits.header_len, read)? else {
+        let e = match window.len() > limits.header_len {
+            true => pickle::TOO_LONG.broken(format!("it has {} bytes", window.len())),
+            false => pickle::BROKEN.broken("the pickle ends before its end"),
+        };
+        return Err(e.at(0..window.len()).into());
+    };
+    let mut content = content(&graph, root, limits)?;
+    content.is_nested = true;
+    let (none, len) = (kept::Entries::default(), window.len());
+    Ok(build(&content, none, len, len, ByteOrder::Little, limits, |_| None)?)
 }
 
 fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let directory = Directory::read(window, limits)?;
-    let Some(top) = top(&directory) else {
+    let exported = match top(&directory) {
+        Some(_) => None,
+        None => pt2::top(&directory, window)?,
+    };
+    let Some(top) = exported.or_else(|| top(&directory)) else {
         return Err(STORAGE.broken("the zip has no `data.pkl`").into());
     };
     let get = |name: &str| directory.get(&format!("{top}{name}"));
-    let texts: Vec<Entry<'_>> = [get("data.pkl"), get("byteorder")].into_iter().flatten().collect();
+    let own = exported.is_none().then(|| get("data.pkl")).flatten();
+    let texts: Vec<Entry<'_>> = [own, get("byteorder")].into_iter().flatten().collect();
     let limits_of_text = Limits { text_len: limits.header_len, ..limits.clone() };
     let mut contents = directory.contents(&texts, window, &limits_of_text)?.into_iter();
-    let text = contents.next().unwrap_or_default();
+    let text = own.and_then(|_| contents.next()).unwrap_or_default();
     let order = match contents.next().as_deref() {
         None | Some(b"little") => ByteOrder::Little,
         Some(b"big") => ByteOrder::Big,
@@ -78,15 +117,17 @@ fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
             return Err(BYTE_ORDER.broken("`byteorder` is neither `little` nor `big`").into());
         }
     };
-    let at = directory.data(
-        texts.first().copied().ok_or_else(|| STORAGE.broken("there is no pickle"))?,
-        window,
-    )?;
-    let read = pickle::read(&text, at.start, limits.attribute_values)?;
-    let Some((graph, root, _)) = read else {
-        return Err(pickle::BROKEN.broken("the pickle ends before its end").at(at).into());
+    let content = match own {
+        None => pt2::content(&directory, top, window, limits)?,
+        Some(own) => {
+            let at = directory.data(own, window)?;
+            let read = pickle::read(&text, at.start, limits.attribute_values)?;
+            let Some((graph, root, _)) = read else {
+                return Err(pickle::BROKEN.broken("the pickle ends before its end").at(at).into());
+            };
+            content(&graph, root, limits)?
+        }
     };
-    let content = content(&graph, root, limits)?;
     let names = [ATTRIBUTES, TENSORS].map(|name| format!("{top}{name}"));
     let ours = kept::Entries::read(&directory, &names[0], &names[1], window, limits)?;
     // Each storage once, all of their places in one go.
@@ -280,6 +321,9 @@ impl Places<'_> {
             Tensor::Dense(view) | Tensor::Quantized(view, _) => {
                 if let Tensor::Quantized(_, said) = tensor {
                     said.iter().for_each(|(key, value)| attributes.set(*key, value.clone()));
+                }
+                if view.requires_grad {
+                    attributes.set(REQUIRES_GRAD, Value::Bool(true));
                 }
                 let component = self.component(Role::Data, view)?;
                 let layout = match is_row_major(&view.shape, &view.strides) {

@@ -1,7 +1,7 @@
 //! A zip of storages, written one after the other, and of a pickle that describes the tensors in them.
 
 use super::dtype::Element;
-use super::{ALIGN, ATTRIBUTES, DECLARED, ELEMENT_TYPE, ENCODING, LAYOUT, TENSORS};
+use super::{ALIGN, ATTRIBUTES, DECLARED, ELEMENT_TYPE, ENCODING, LAYOUT, REQUIRES_GRAD, TENSORS};
 use crate::codec::crc::Crc32;
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::hash::{HashMap, HashSet};
@@ -11,7 +11,7 @@ use crate::formats::header::check_values;
 use crate::formats::kept::object;
 use crate::layout::strided;
 use crate::model::{
-    Algorithm, Attributes, Digest, Encoding, Layout, Role, element_count, stored_size,
+    Algorithm, Attributes, Digest, Encoding, Layout, Role, Value, element_count, stored_size,
 };
 use crate::wire::pickle::write::Pickler;
 use crate::wire::zip::write::{self, Entry, descriptor, directory, local_header};
@@ -68,6 +68,7 @@ struct Tensor {
     element: Element,
     shape: Vec<u64>,
     strides: Vec<u64>,
+    requires_grad: bool,
 }
 
 impl Encode for Encoder {
@@ -148,6 +149,7 @@ impl Encode for Encoder {
             element: described.element,
             shape: tensor.shape.clone(),
             strides: described.strides,
+            requires_grad: described.requires_grad,
         });
         Ok(())
     }
@@ -247,7 +249,7 @@ impl Encoder {
             p.number(0);
             p.numbers(&tensor.shape);
             p.numbers(&tensor.strides);
-            p.no();
+            p.bool(tensor.requires_grad);
             p.global("collections", "OrderedDict");
             p.call_without();
             if class.is_none() {
@@ -265,6 +267,7 @@ impl Encoder {
 struct Described {
     element: Element,
     strides: Vec<u64>,
+    requires_grad: bool,
     /// What torch has no place for.
     aside: Attributes,
 }
@@ -289,7 +292,7 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
         let of = data.logical_type.as_ref().map_or(data.dtype.as_str(), |of| of.as_str()).shown();
         return Err(ELEMENT_TYPE.broken(format!("torch has no elements of type {of}")));
     }
-    let (strides, aside) = match tensor.layout {
+    let (strides, mut aside) = match tensor.layout {
         Layout::Strided => {
             let own = tensor.attributes.clone();
             strided::taken(own, &tensor.shape, element.width(), data.decoded_len)?
@@ -303,7 +306,11 @@ fn described(tensor: &TensorSpec) -> Result<(Described, &ComponentSpec)> {
         let message = format!("shape {:?} does not take {} bytes", tensor.shape, data.decoded_len);
         return Err(DECLARED.broken(message));
     }
-    Ok((Described { element, strides, aside }, data))
+    let requires_grad = aside.get(REQUIRES_GRAD) == Some(&Value::Bool(true));
+    if requires_grad {
+        aside.remove(REQUIRES_GRAD);
+    }
+    Ok((Described { element, strides, requires_grad, aside }, data))
 }
 
 /// The strides of elements that lie row by row.

@@ -7,6 +7,7 @@
 //! # Layout
 //! ```text
 //! since 1.6      a zip with one top folder: data.pkl, byteorder, version, and data/0, data/1, …: the storages
+//! torch.export   a zip with one top folder: archive_format, data/weights/…, data/constants/…, and JSON about those
 //! before         five pickles: a number, a version, a dict about the machine, the value, a list of keys; then for each key
 //!                i64 how many elements, and they
 //! ```
@@ -38,6 +39,7 @@ mod decode;
 mod dtype;
 mod encode;
 mod object;
+mod pt2;
 mod walk;
 
 pub(crate) use decode::MAGIC;
@@ -103,6 +105,9 @@ crate::error::rules! {
     pub LEGACY: Malformed "pytorch/legacy"
         "A file of before torch 1.6 is five pickles, each of what torch writes there, and storages.";
 
+    /// What an archive of `torch.export` says of its weights.
+    pub EXPORT: Malformed "pytorch/export"
+        "The configs of an archive of `torch.export` are JSON that says of each weight which entry has it, its type, sizes and strides.";
     /// The table of a distributed checkpoint.
     pub CHECKPOINT: Malformed "pytorch/checkpoint"
         "The `.metadata` of a distributed checkpoint says of each value which items of which files have it.";
@@ -136,6 +141,9 @@ crate::error::rules! {
 
 /// The name of a tensor, or of a value, that stands alone.
 const ALONE: &str = "data";
+
+/// The attribute of a tensor whose gradient is wanted.
+const REQUIRES_GRAD: &str = "torch.requires_grad";
 
 /// Our entries in the top folder: attributes of the file, and those of tensors.
 const ATTRIBUTES: &str = "holdall/attributes.json";

@@ -29,6 +29,7 @@ pub(super) struct View {
     pub(super) offset: u64,
     pub(super) shape: Vec<u64>,
     pub(super) strides: Vec<u64>,
+    pub(super) requires_grad: bool,
 }
 
 /// A tensor.
@@ -147,6 +148,7 @@ impl<'g> Objects<'g> {
                 let element = storage.element.clone().ok_or_else(wrong)?;
                 let view =
                     self.view(storage, element, *offset, *shape, *strides).ok_or_else(wrong)?;
+                let view = View { requires_grad: self.is_true(args.get(4)), ..view };
                 if let Some(flag) = args.get(6).and_then(|id| self.flag(*id)) {
                     let message =
                         format!("its elements are `{flag}` only when they are read by torch");
@@ -163,14 +165,25 @@ impl<'g> Objects<'g> {
                 let element = self.dtype(*dtype)?;
                 let view =
                     self.view(storage, element, *offset, *shape, *strides).ok_or_else(wrong)?;
-                tensor(Tensor::Dense(view))
+                tensor(Tensor::Dense(View { requires_grad: self.is_true(args.get(4)), ..view }))
             }
             (
                 "torch._utils",
                 "_rebuild_parameter" | "_rebuild_parameter_with_state",
-                [data, ..],
-            ) => self.at(*data, depth),
-            ("torch.nn.parameter", "Parameter", [data, ..]) => self.at(*data, depth),
+                [data, rest @ ..],
+            )
+            | ("torch.nn.parameter", "Parameter", [data, rest @ ..]) => {
+                let wants = self.is_true(rest.first());
+                Ok(match self.at(*data, depth)? {
+                    Thing::Tensor(mut of) => {
+                        if let Tensor::Dense(view) | Tensor::Quantized(view, _) = &mut *of {
+                            view.requires_grad |= wants;
+                        }
+                        Thing::Tensor(of)
+                    }
+                    other => other,
+                })
+            }
             ("torch._tensor", "_rebuild_from_type_v2", [of, class, arguments, ..]) => {
                 // A subclass of tensors may give its elements another meaning.
                 match (self.graph.get(*of), self.graph.get(*class)) {
@@ -253,8 +266,38 @@ impl<'g> Objects<'g> {
                 }
                 number(&element, &bytes).map(Thing::Plain).ok_or_else(wrong)
             }
+            (
+                "numpy.core.numeric" | "numpy._core.numeric",
+                "_frombuffer",
+                [bytes, dtype, shape, order],
+            ) => {
+                let shape = self.numbers(*shape).ok_or_else(wrong)?;
+                let is_fortran = self.graph.text(*order) == Some("F");
+                self.array(shape, *dtype, is_fortran, *bytes, depth)
+            }
             _ => self.unknown(module, name),
         }
+    }
+
+    /// An array of NumPy.
+    fn array(
+        &self,
+        shape: Vec<u64>,
+        dtype: Id,
+        is_fortran: bool,
+        bytes: Id,
+        depth: usize,
+    ) -> Result<Thing<'g>> {
+        let wrong = || CALL.broken("the bytes of an array are not as NumPy writes them");
+        let Some((element, order)) = self.numpy_dtype(dtype) else {
+            let e = DTYPE.broken("its elements are not numbers");
+            return Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e))));
+        };
+        let Thing::Plain(Value::Bytes(bytes)) = self.at(bytes, depth)? else {
+            return Err(wrong());
+        };
+        let array = Tensor::Array { shape, element, order, is_fortran, bytes };
+        Ok(Thing::Tensor(Box::new(array)))
     }
 
     /// An object that is given a state: an array of NumPy; of the others the state says nothing about values.
@@ -269,21 +312,8 @@ impl<'g> Objects<'g> {
                 return Err(wrong());
             };
             let shape = self.numbers(*shape).ok_or_else(wrong)?;
-            let Some((element, order)) = self.numpy_dtype(*dtype) else {
-                let e = DTYPE.broken("its elements are not numbers");
-                return Ok(Thing::Tensor(Box::new(Tensor::Missing(shape, e))));
-            };
             let is_fortran = matches!(self.graph.get(*is_fortran), Node::Bool(true));
-            let Thing::Plain(Value::Bytes(bytes)) = self.at(*bytes, depth)? else {
-                return Err(wrong());
-            };
-            return Ok(Thing::Tensor(Box::new(Tensor::Array {
-                shape,
-                element,
-                order,
-                is_fortran,
-                bytes,
-            })));
+            return self.array(shape, *dtype, is_fortran, *bytes, depth);
         }
         self.at(of, depth)
     }
@@ -304,7 +334,13 @@ impl<'g> Objects<'g> {
     ) -> Option<View> {
         let offset = self.graph.integer(offset).and_then(|n| u64::try_from(n).ok())?;
         let (shape, strides) = (self.numbers(shape)?, self.numbers(strides)?);
-        (shape.len() == strides.len()).then_some(View { storage, element, offset, shape, strides })
+        let requires_grad = false;
+        let fits = shape.len() == strides.len();
+        fits.then_some(View { storage, element, offset, shape, strides, requires_grad })
+    }
+
+    fn is_true(&self, id: Option<&Id>) -> bool {
+        id.is_some_and(|id| matches!(self.graph.get(*id), Node::Bool(true)))
     }
 
     /// The numbers of a tuple, none negative.

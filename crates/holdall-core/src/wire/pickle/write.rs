@@ -54,9 +54,9 @@ impl Pickler {
         }
     }
 
-    /// `False`.
-    pub(crate) fn no(&mut self) {
-        self.out.push(0x89);
+    /// `True` or `False`.
+    pub(crate) fn bool(&mut self, is_true: bool) {
+        self.out.push(if is_true { 0x88 } else { 0x89 });
     }
 
     pub(crate) fn text(&mut self, text: &str) {
