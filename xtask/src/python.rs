@@ -80,7 +80,7 @@ pub(crate) fn ecosystem(args: &[String]) -> Outcome {
         skipped("what transformers does with a real model, for it cannot be had here");
     }
     // Some of the libraries end the process in which another is: each has its own.
-    for only in ["transformers", "libraries", "flax", "mlx", "paddle", "tensorflow"] {
+    for only in ["transformers", "libraries", "engines", "flax", "mlx", "paddle", "tensorflow"] {
         let mut run = program(&python).args(["-m", "pytest", "--quiet", "-rs", "-k", only]);
         if let Some(model) = &model {
             run = run.env("HOLDALL_MODEL", model);

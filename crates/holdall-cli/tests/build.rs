@@ -129,8 +129,9 @@ fn what_does_not_fit_ends_the_build_with_its_line() {
     ] {
         let found = build(text, &[]).error();
         let hint = found["hint"].as_str().unwrap_or_default();
-        assert_eq!(hint.is_empty(), advice.is_empty(), "{text}: {hint}");
-        assert!(hint.contains(advice), "{text}: {hint}");
+        for one in ["--null-absent", "--form json"] {
+            assert_eq!(hint.contains(one), advice == one, "{text}: {hint}");
+        }
     }
     build(odd, &["--ignore-unknown"]).ends_with(0);
     assert_eq!(records(&out), [json!({"a": 1})]);

@@ -18,6 +18,8 @@ pub(crate) struct NativeArriving(Mutex<Option<Arriving>>);
 
 /// A component that is there: role, element type, storage element type, and its bytes.
 type Part = (String, String, &'static str, Buffer);
+/// A tensor that is there: name, shape, whether it is dense, and its components.
+type Here<'py> = (Bound<'py, PyString>, Bound<'py, PyTuple>, bool, Vec<Part>);
 
 impl NativeArriving {
     /// Begins to load tensors of a file.
@@ -43,11 +45,8 @@ impl NativeArriving {
 
 #[pymethods]
 impl NativeArriving {
-    /// The next tensor that is there: name, shape, whether it is dense, and its components. `None` after the last.
-    fn next<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<Option<(Bound<'py, PyString>, Bound<'py, PyTuple>, bool, Vec<Part>)>> {
+    /// The next tensor that is there; `None` after the last.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Here<'py>>> {
         loop {
             let turn = self.with(py, |arriving| arriving.wait(LOOK).then(|| arriving.next()));
             let arrived = match turn {

@@ -1,0 +1,156 @@
+"""What engines for many files are given: files by pattern, records in batches of Arrow, tensors and verdicts as rows."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import io
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from ._file import File, open
+from ._records import Records, Selection
+from ._reports import VerifyReport
+from .errors import HoldallError, Integrity, Limit, Malformed, Misuse, Unsupported
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: A path or an address, a pattern of paths, or several.
+Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
+#: Records in a batch.
+BATCH = 1 << 16
+#: The columns of a table of tensors, and of one of verdicts.
+TENSORS = (("path", "string"), ("name", "string"), ("dtype", "string"), ("shape", "list<int64>"), ("layout", "string"),
+           ("nbytes", "int64"), ("offset", "int64"), ("digest", "string"))  # fmt: skip
+VERDICTS = (("path", "string"), ("verdict", "string"), ("code", "string"), ("error", "string"), ("format", "string"),
+            ("tensors", "int64"), ("nbytes", "int64"), ("findings", "int64"))  # fmt: skip
+
+
+def files(paths: Paths) -> list[str]:
+    """The files that paths and patterns name, in order, each once. Addresses are taken as they are.
+
+    Raises:
+        Misuse: there are none.
+    """
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    found: dict[str, None] = {}
+    for one in (os.fspath(path) for path in given):
+        is_pattern = "://" not in one and not os.path.exists(one) and glob.has_magic(one)
+        found.update(dict.fromkeys(sorted(glob.glob(one, recursive=True)) if is_pattern else [one]))
+    if not found:
+        raise Misuse(f"no file is named by {given}", code="python/option", kind="misuse")
+    return list(found)
+
+
+def records(file: File, dataset: Optional[str], where: Sequence[str]) -> Union[Records, Selection]:
+    """The records of the dataset of that name, or of the only one, for which conditions hold."""
+    if dataset is None:
+        all = [t.name for t in file.values() if t.layout == "records"]
+        if len(all) != 1:
+            raise Misuse(f"{file.name}: there are {len(all)} datasets; name one", code="python/option", kind="misuse")
+        dataset = all[0]
+    r = file[dataset].records()
+    return r.where(*where) if where else r
+
+
+def reader(
+    file: File, dataset: Optional[str], columns: Sequence[str], where: Sequence[str], batch: int = BATCH
+) -> "pa.RecordBatchReader":
+    """Records as batches of Arrow; no columns are all of them."""
+    return pyarrow().RecordBatchReader.from_stream(records(file, dataset, where).arrow(*columns, batch=batch))
+
+
+def batches(
+    path: str,
+    dataset: Optional[str],
+    columns: Sequence[str],
+    where: Sequence[str],
+    limit: Optional[int],
+    how: Mapping[str, Any],
+) -> "Iterator[pa.RecordBatch]":
+    """The same of a file, which is closed afterwards; at most ``limit`` records."""
+    left = limit
+    with open(path, **how) as file:
+        for batch in reader(file, dataset, columns, where, BATCH if limit is None else max(1, min(BATCH, limit))):
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            if batch.num_rows:
+                yield batch
+            if left == 0:
+                return
+
+
+def schema(path: str, dataset: Optional[str], columns: Sequence[str], how: Mapping[str, Any]) -> "pa.Schema":
+    """What records of a file are in Arrow."""
+    with open(path, **how) as file:
+        return reader(file, dataset, columns, ()).schema
+
+
+def tensors(path: str, how: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row for each tensor of a file."""
+    rows = []
+    with open(path, **how) as file:
+        for name, t in file.items():
+            first = next(iter(t.components.values()), None)
+            told = (path, name, t.dtype, list(t.shape), t.layout, t.stored_nbytes)
+            place = (None, None) if first is None else (first.start, first.digest)
+            rows.append(dict(zip((column for column, _ in TENSORS), told + place)))
+    return rows
+
+
+def verdict(path: str, how: Mapping[str, Any]) -> dict[str, Any]:
+    """What verifying a file finds, as one row; of one that cannot be read (``"unread"``), why."""
+    row: dict[str, Any] = dict.fromkeys(column for column, _ in VERDICTS)
+    row["path"] = path
+    try:
+        with open(path, **how) as file:
+            row["format"], found = file.format, file.verify()
+    except (Malformed, Integrity, Limit, Unsupported) as e:
+        found = VerifyReport._unopened(e)
+    except HoldallError as e:
+        row.update(verdict="unread", code=e.code, error=str(e))
+        return row
+    row.update(verdict=found.verdict, tensors=found.tensors, nbytes=found.stored_len, findings=found.finding_count)
+    if found.findings:
+        row.update(code=found.findings[0].code, error=str(found.findings[0]))
+    elif found.verdict != "sound" and found.unverified:
+        row["error"] = found.unverified[0].message
+    return row
+
+
+def content(path: str, how: Mapping[str, Any]) -> dict[str, Any]:
+    """The SHA-256 of a file's bytes."""
+    del how
+    with io.open(path, "rb") as file:
+        return {"path": path, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def arrow_schema(columns: Sequence[tuple[str, str]]) -> "pa.Schema":
+    """A schema from names and types as texts."""
+    pa = pyarrow()
+    known = {"string": pa.string(), "int64": pa.int64(), "list<int64>": pa.list_(pa.int64())}
+    return pa.schema([(name, known[kind]) for name, kind in columns])
+
+
+def pyarrow() -> Any:
+    """The package pyarrow, in which tables go to engines."""
+    return package("pyarrow")
+
+
+def package(name: str, wanted: Optional[str] = None) -> Any:
+    """A package that may not be there.
+
+    Raises:
+        Unsupported: it is not.
+    """
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise Unsupported(
+            f"{name} is not installed", code="python/extra", kind="unsupported", hint=f"pip install '{wanted or name}'"
+        ) from None

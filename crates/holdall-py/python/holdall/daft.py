@@ -1,0 +1,122 @@
+"""Records, tensors and verdicts of many files as data frames of Daft: read where Daft runs, a file a task.
+
+::
+
+    import holdall.daft
+
+    frame = holdall.daft.records("data/*.mt", where=["stars>=4"])
+    frame.select("id", "caption").limit(10).show()
+    print(holdall.daft.verify("models/**/*.safetensors").where("verdict != 'sound'").collect())
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Optional
+
+from . import _engines
+from ._engines import Paths
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_engines.package("daft")
+
+from daft import DataFrame  # noqa: E402
+from daft.io.pushdowns import Pushdowns  # noqa: E402
+from daft.io.source import DataSource, DataSourceTask  # noqa: E402
+from daft.recordbatch import RecordBatch  # noqa: E402
+from daft.schema import Schema  # noqa: E402
+
+__all__ = ["records", "tensors", "verify"]
+
+#: What a task reads: columns (none are all) and the most rows that are wanted.
+_Read = "Callable[[str, Sequence[str], Optional[int]], Iterator[pa.RecordBatch]]"
+
+
+def records(
+    paths: Paths, dataset: Optional[str] = None, *, where: Iterable[str] = (), **how: Any
+) -> DataFrame:
+    """The records of all files as one data frame. Members that a query does not ask for are not read, nor records beyond its limit.
+
+    Args:
+        paths: Paths, addresses, and patterns of paths (``**`` for any depth). All have records of the schema of the first.
+        dataset: The name of the dataset, where a file has several.
+        where: Conditions, as :meth:`holdall.Records.where` takes them: they are looked at while reading. Filters of Daft's own
+            are looked at afterwards.
+        how: Arguments of :func:`holdall.open`, such as ``storage_options``.
+    """
+    found, conditions = _engines.files(paths), list(where)
+
+    def read(path: str, columns: Sequence[str], limit: Optional[int]) -> Iterator[pa.RecordBatch]:
+        return _engines.batches(path, dataset, columns, conditions, limit, how)
+
+    return _Files("holdall.records", found, _engines.schema(found[0], dataset, (), how), read).read()
+
+
+def tensors(paths: Paths, **how: Any) -> DataFrame:
+    """A row for each tensor of all files: path, name, dtype, shape, layout, stored bytes, where they are, and their digest."""
+    return _rows("holdall.tensors", paths, _engines.TENSORS, lambda path: _engines.tensors(path, how))
+
+
+def verify(paths: Paths, **how: Any) -> DataFrame:
+    """A row for each file: path, verdict, code and text of the first thing that is wrong, format, tensors, bytes, findings. A file
+    that cannot be read is ``"unread"``."""
+    return _rows("holdall.verify", paths, _engines.VERDICTS, lambda path: [_engines.verdict(path, how)])
+
+
+def _rows(
+    name: str, paths: Paths, columns: Sequence[tuple[str, str]], of: Callable[[str], list[dict[str, Any]]]
+) -> DataFrame:
+    schema = _engines.arrow_schema(columns)
+
+    def read(path: str, columns: Sequence[str], limit: Optional[int]) -> Iterator[pa.RecordBatch]:
+        rows = _engines.pyarrow().RecordBatch.from_pylist(of(path)[:limit], schema=schema)
+        yield rows.select(list(columns)) if columns else rows
+
+    return _Files(name, _engines.files(paths), schema, read).read()
+
+
+class _Files(DataSource):  # type: ignore[misc]
+    """Files that are read alike."""
+
+    def __init__(self, name: str, paths: list[str], schema: "pa.Schema", read: Any) -> None:
+        self._name, self._paths, self._arrow, self._read = name, paths, schema, read
+        self._schema = Schema.from_pyarrow_schema(schema)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    async def get_tasks(self, pushdowns: Pushdowns) -> AsyncIterator[DataSourceTask]:
+        columns = None
+        if pushdowns.columns is not None:
+            wanted = set(pushdowns.columns) | pushdowns.filter_required_column_names()
+            columns = [field.name for field in self._arrow if field.name in wanted]
+            # A row without columns is a row all the same: somebody counts them.
+            columns = columns or [self._arrow.field(0).name]
+        limit = pushdowns.limit if pushdowns.filters is None else None
+        arrow = self._arrow
+        if columns is not None:
+            arrow = _engines.pyarrow().schema([arrow.field(name) for name in columns])
+        for path in self._paths:
+            yield _File(path, Schema.from_pyarrow_schema(arrow), columns or (), limit, self._read)
+
+
+class _File(DataSourceTask):  # type: ignore[misc]
+    """One of them."""
+
+    def __init__(self, path: str, schema: Schema, columns: Sequence[str], limit: Optional[int], read: Any) -> None:
+        self._path, self._schema, self._columns, self._limit, self._read = path, schema, columns, limit, read
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    async def read(self) -> AsyncIterator[RecordBatch]:
+        for batch in self._read(self._path, self._columns, self._limit):
+            yield RecordBatch.from_arrow_record_batches([batch], batch.schema)

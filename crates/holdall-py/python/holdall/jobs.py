@@ -1,0 +1,194 @@
+"""Work over many files that can be stopped and gone on with: a row a file, appended to a file of lines as it is done.
+
+::
+
+    import holdall.jobs
+
+    done = holdall.jobs.run("verify", "models/**/*.safetensors", "verdicts.ndjson", engine="ray")
+    print(done.bad)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, Optional, Union
+
+from . import _engines
+from ._engines import Paths
+from .errors import Misuse
+
+__all__ = ["Done", "duplicates", "run"]
+
+#: What is done to a file: it gives a row, which JSON can say.
+Work = Union[Literal["verify", "tensors", "hash"], Callable[[str], Mapping[str, Any]]]
+Engine = Literal["threads", "daft", "ray"]
+_OWN: dict[str, Callable[[str, Mapping[str, Any]], Mapping[str, Any]]] = {
+    "verify": _engines.verdict,
+    "tensors": lambda path, how: {"tensors": _engines.tensors(path, how)},
+    "hash": _engines.content,
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a job has come to."""
+
+    #: The file of rows.
+    out: str
+    #: Files that were worked on now, and those that earlier runs had done.
+    done: int
+    before: int
+    #: The paths of those with an error, or a verdict other than ``"sound"``, of all runs.
+    bad: list[str]
+
+
+def run(
+    work: Work,
+    paths: Paths,
+    out: Union[str, "os.PathLike[str]"],
+    *,
+    engine: Engine = "threads",
+    workers: Optional[int] = None,
+    **how: Any,
+) -> Done:
+    """Works on each of many files, and writes a row for each.
+
+    Each row is a line of JSON with ``path``, ``size`` and ``modified`` besides what the work gives; where that raises, with
+    ``error``. What is in ``out`` already is not done again, unless the file has changed since or the work had raised: a job that was killed goes on when it is
+    run again.
+
+    Args:
+        work: ``"verify"`` (as :func:`holdall.daft.verify` tells it), ``"tensors"``, ``"hash"`` (SHA-256 of the file), or a
+            function of a path that gives a dict.
+        paths: Paths, addresses, and patterns of paths (``**`` for any depth).
+        out: The file of rows; :func:`duplicates` reads those of ``"hash"``.
+        engine: What runs it: threads of this process, Daft, or Ray.
+        workers: Files at a time; as many as the engine likes, unless said.
+        how: Arguments of :func:`holdall.open`.
+    """
+    if isinstance(work, str) and work not in _OWN:
+        raise Misuse(f"work is one of {', '.join(_OWN)}, or a function, not {work!r}", code="python/option", kind="misuse")
+    engines = {"threads": _threads, "daft": _daft, "ray": _ray}
+    if engine not in engines:
+        raise Misuse(f"engine is one of {', '.join(engines)}, not {engine!r}", code="python/option", kind="misuse")
+    path = os.fspath(out)
+    known = {row["path"]: row for row in _rows(path)}
+    found = _engines.files(paths)
+    before = [p for p in found if p in known and "raised" not in known[p] and _state(p) == _of(known[p])]
+    left = sorted(set(found).difference(before), key=found.index)
+    with open(path, "ab") as file:
+        for row in engines[engine](partial(_one, work, how), left, workers):
+            # A line is written as a whole: one that a kill has cut is not taken for a row.
+            file.write(json.dumps(row).encode() + b"\n")
+            file.flush()
+            known[row["path"]] = row
+    rows = (known[p] for p in found)
+    bad = [row["path"] for row in rows if "raised" in row or row.get("verdict", "sound") != "sound"]
+    return Done(path, len(left), len(before), bad)
+
+
+def duplicates(out: Union[str, "os.PathLike[str]"]) -> list[list[str]]:
+    """Paths of files with the same content, of the rows that ``run("hash", …)`` wrote."""
+    same: dict[str, list[str]] = {}
+    for row in {row["path"]: row for row in _rows(os.fspath(out))}.values():
+        if "sha256" in row:
+            same.setdefault(row["sha256"], []).append(row["path"])
+    return [paths for paths in same.values() if len(paths) > 1]
+
+
+def _one(work: Work, how: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The row of a file."""
+    size, modified = _state(path)
+    row: dict[str, Any] = {"path": path, "size": size, "modified": modified}
+    try:
+        row.update(_OWN[work](path, how) if isinstance(work, str) else work(path))
+    except Exception as e:
+        row.update(raised=type(e).__name__, error=str(e))
+    return row
+
+
+def _state(path: str) -> tuple[Optional[int], Optional[int]]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None, None
+    return found.st_size, found.st_mtime_ns
+
+
+def _of(row: Mapping[str, Any]) -> tuple[Optional[int], Optional[int]]:
+    return row.get("size"), row.get("modified")
+
+
+def _rows(path: str) -> Iterator[dict[str, Any]]:
+    """The rows that there are. A last line without an end is cut off: whoever wrote it was killed."""
+    if not os.path.exists(path):
+        return
+    with open(path, "rb+") as file:
+        at = 0
+        for line in file:
+            if not line.endswith(b"\n"):
+                file.truncate(at)
+                return
+            at += len(line)
+            yield json.loads(line)
+
+
+_Call = Callable[[str], dict[str, Any]]
+
+
+def _threads(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[dict[str, Any]]:
+    with ThreadPoolExecutor(workers) as pool:
+        waiting, running = iter(paths), set[Future[dict[str, Any]]]()
+        try:
+            while True:
+                for path in waiting:
+                    running.add(pool.submit(call, path))
+                    if len(running) >= 64:
+                        break
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                yield from (each.result() for each in done)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _daft(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[dict[str, Any]]:
+    daft = _engines.package("daft")
+
+    def told(path: str) -> str:
+        return json.dumps(call(path))
+
+    work = daft.func(told, return_dtype=daft.DataType.string(), max_concurrency=workers)
+    if paths:
+        frame = daft.from_pydict({"path": paths}).select(work(daft.col("path")).alias("row"))
+        for row in frame.iter_rows():
+            yield json.loads(row["row"])
+
+
+def _ray(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[dict[str, Any]]:
+    ray = _engines.package("ray")
+    if not ray.is_initialized():
+        ray.init()
+    remote = ray.remote(_again)
+    at_once = workers or max(4, int(2 * ray.cluster_resources().get("CPU", 4)))
+    waiting: Iterable[str] = iter(paths)
+    running: list[Any] = []
+    while True:
+        for path in waiting:
+            running.append(remote.remote(call, path))
+            if len(running) >= at_once:
+                break
+        if not running:
+            return
+        done, running = ray.wait(running, num_returns=1)
+        yield from ray.get(done)
+
+
+def _again(call: _Call, path: str) -> dict[str, Any]:
+    return call(path)

@@ -1,0 +1,69 @@
+"""Work over many files, which goes on where it was stopped."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+import holdall
+import holdall.jobs
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "many"
+    (folder / "deep").mkdir(parents=True)
+    for part in range(6):
+        holdall.save(folder / f"m{part}.zt", {"w": np.full(100, part % 5, np.float32)})
+    (folder / "deep/cut.zt").write_bytes((folder / "m0.zt").read_bytes()[:100])
+    return folder
+
+
+def rows(out):
+    return {os.path.basename(row["path"]): row for row in map(json.loads, out.read_text().splitlines())}
+
+
+def test_a_job_goes_on(folder, tmp_path):
+    out = tmp_path / "out.ndjson"
+    everything = folder / "**/*.zt"
+    done = holdall.jobs.run("verify", everything, out)
+    assert (done.done, done.before, [os.path.basename(p) for p in done.bad]) == (7, 0, ["cut.zt"])
+    found = rows(out)
+    assert found["m1.zt"]["verdict"] == "sound" and found["cut.zt"]["verdict"] == "bad" and found["cut.zt"]["code"]
+    # A kill has cut the last line, and one file is another by now.
+    data = out.read_bytes()
+    out.write_bytes(data[:-9])
+    holdall.save(folder / "m3.zt", {"w": np.zeros(3)})
+    done = holdall.jobs.run("verify", everything, out, workers=2)
+    assert done.done in (1, 2) and done.done + done.before == 7 and rows(out)["m3.zt"]["nbytes"] == 24
+    assert holdall.jobs.run("verify", everything, out).done == 0
+
+
+def test_what_raises_is_tried_again(folder, tmp_path):
+    out = tmp_path / "out.ndjson"
+    tried = []
+
+    def work(path):
+        tried.append(path)
+        if len(tried) < 3:
+            raise RuntimeError("not now")
+        return {"names": list(holdall.open(path))}
+
+    paths = [folder / "m1.zt", folder / "m2.zt"]
+    assert len(holdall.jobs.run(work, paths, out).bad) == 2
+    assert rows(out)["m1.zt"]["raised"] == "RuntimeError" and rows(out)["m1.zt"]["error"] == "not now"
+    done = holdall.jobs.run(work, paths, out)
+    assert not done.bad and done.done == 2 and rows(out)["m2.zt"]["names"] == ["w"]
+    assert holdall.jobs.run("verify", folder / "none.zt", tmp_path / "none.ndjson").bad
+    for how in ({"work": "paint"}, {"engine": "steam"}, {"paths": str(folder / "*.none")}):
+        with pytest.raises(holdall.Misuse):
+            holdall.jobs.run(**{"work": "verify", "paths": paths, "out": out, **how})
+
+
+def test_duplicates_are_found(folder, tmp_path):
+    holdall.jobs.run("hash", [folder / "*.zt", folder / "m0.zt"], tmp_path / "hash.ndjson")
+    (same,) = holdall.jobs.duplicates(tmp_path / "hash.ndjson")
+    assert {os.path.basename(path) for path in same} == {"m0.zt", "m5.zt"}
+    done = holdall.jobs.run("tensors", folder / "m?.zt", tmp_path / "tensors.ndjson")
+    assert done.done == 6 and rows(tmp_path / "tensors.ndjson")["m1.zt"]["tensors"][0]["shape"] == [100]
