@@ -13,6 +13,7 @@ use holdall::serve::http::{HttpOptions, HttpServer, encoded};
 use holdall::serve::rules::TOKEN;
 use holdall::serve::{Access, Bounds, Files, Log, Service, Shelf, Tokens};
 use holdall::{Result, fields};
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -66,6 +67,11 @@ pub(crate) struct ServeArgs {
     /// Bytes a second to all together [default: as many as go]
     #[arg(long, value_name = "BYTES", value_parser = rate, hide_default_value = true)]
     rate_of_all: Option<NonZeroU64>,
+
+    /// Read every file, and put its BLAKE3 hash into its address: what clients then get is proven range by range
+    #[cfg(feature = "quic")]
+    #[arg(long)]
+    hash: bool,
 
     /// Tell numbers of clients, requests and bytes at http://ADDRESS/metrics, as Prometheus reads them, to whoever asks
     #[arg(long, value_name = "ADDRESS")]
@@ -134,11 +140,16 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     };
     #[cfg(not(feature = "quic"))]
     let pin = None;
+    #[cfg(feature = "quic")]
+    let hashes = if args.hash { Some(quic::hashes(&*files)?) } else { None };
+    #[cfg(not(feature = "quic"))]
+    let hashes = None;
     let at = Listening {
         at: listen,
         quic: pin,
         http: http.is_some(),
         metrics: metrics.as_ref().map(HttpServer::address),
+        hashes,
     };
     announce(session, &*files, &at)?;
 
@@ -163,15 +174,25 @@ struct Listening {
     quic: Option<Option<String>>,
     http: bool,
     metrics: Option<SocketAddr>,
+    /// Hashes of files by their names, where those were asked for.
+    hashes: Option<BTreeMap<String, String>>,
 }
 
 /// Tells where the files are.
 fn announce(session: &Session, files: &dyn Shelf, listening: &Listening) -> Result<(), Failure> {
     let all = files.list()?;
-    let Listening { at, quic, http, metrics } = listening;
+    let Listening { at, quic, http, metrics, hashes } = listening;
     let pin = quic.clone().flatten();
-    let fragment = pin.as_ref().map_or(String::new(), |pin| format!("#sha256={pin}"));
-    let at_name = |name: &str| format!("holdall://{at}/{}{fragment}", encoded(name));
+    let at_name = |name: &str| {
+        let hash = hashes.as_ref().and_then(|all| all.get(name));
+        let mut out = format!("holdall://{at}/{}", encoded(name));
+        let parts = [("sha256", pin.as_ref()), ("blake3", hash)];
+        let parts = parts.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        for (mark, (key, value)) in ['#', '&'].into_iter().zip(parts) {
+            out.push_str(&format!("{mark}{key}={value}"));
+        }
+        out
+    };
     if session.json() {
         let names = all.iter().map(|entry| entry.name.as_str());
         let told = fields! {
@@ -181,6 +202,7 @@ fn announce(session: &Session, files: &dyn Shelf, listening: &Listening) -> Resu
             sha256: pin,
             metrics: metrics.map(|at| at.to_string()),
             files: Plain::list(names),
+            blake3: hashes.as_ref().map(|all| Plain::map(all.iter().map(|(k, v)| (k.as_str(), v.as_str())))),
         };
         writeln!(session.out(), "{}", as_json(&told))?;
         return session.finish();

@@ -4,7 +4,8 @@ use super::small;
 use clap::Args;
 use holdall::Result;
 use holdall::serve::rules::IDENTITY;
-use holdall::serve::{Identity, Server, Service};
+use holdall::serve::{Identity, Server, Service, Shelf};
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,16 @@ pub(super) struct QuicArgs {
     /// The key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
+}
+
+/// Hashes of all files by their names.
+pub(super) fn hashes(files: &dyn Shelf) -> Result<BTreeMap<String, String>> {
+    let all = files.list()?.into_iter().map(|entry| {
+        let tree = files.open(&entry.name).and_then(|file| file.tree());
+        let root = tree.map_err(|e| e.for_source(&entry.name))?.root().to_string();
+        Ok((entry.name, root))
+    });
+    all.collect()
 }
 
 /// A server, and the SHA-256 of its certificate where it has made that itself.
