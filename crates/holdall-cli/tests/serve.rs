@@ -255,3 +255,38 @@ fn bytes_of_a_second_are_bounded_and_answers_on_their_way_are_sent_to_the_end() 
         assert!(log.contains(&format!(" {scheme} noise.bin 400000 whole\n")), "{log}");
     }
 }
+
+#[test]
+fn hashes_stand_in_addresses_where_they_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tiny.zt");
+    std::fs::copy(tiny(), &path).unwrap();
+    let plain = Serving::new(&[path.to_str().unwrap()]);
+    assert!(plain.told["blake3"].is_null());
+    let serving = Serving::new(&[path.to_str().unwrap(), "--hash"]);
+    let hash = serving.told["blake3"]["tiny.zt"].as_str().unwrap();
+    assert_eq!(hash.len(), 64);
+    let url = format!("{}&blake3={hash}", serving.url("tiny.zt"));
+    holdall(["verify", &url, ALLOW[0], ALLOW[1]]).ends_with(0);
+    let local = holdall(["inspect", "--json", tiny().to_str().unwrap()]).ends_with(0).json();
+    let remote = holdall(["inspect", "--json", &url, ALLOW[0], ALLOW[1]]).ends_with(0).json();
+    assert_eq!(remote["tensors"], local["tensors"]);
+    // Another file in its place, which its server serves as if nothing were, is not the one that was named.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let e = holdall(["inspect", "--json", &url, ALLOW[0], ALLOW[1]]).ends_with(1).error();
+    assert_eq!(e["code"], "net/proof", "{e}");
+    // As text, the address is whole.
+    let mut command = command(["serve", "--hash", "--listen", "127.0.0.1:0"]);
+    let mut child =
+        command.arg(tiny()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let _serving = Serving { child, told: serde_json::Value::Null, log: None };
+    assert!(
+        line.contains("/tiny.zt#sha256=") && line.trim_end().ends_with(&format!("&blake3={hash}"))
+    );
+    holdall(["verify", line.trim_end(), ALLOW[0], ALLOW[1]]).ends_with(0);
+}

@@ -50,7 +50,7 @@ async fn open(endpoint: &Endpoint, at: SocketAddr) -> (Connection, SendStream, R
     let connection = endpoint.connect(at, "127.0.0.1").unwrap().await.unwrap();
     let (mut send, mut receive) = connection.open_bi().await.unwrap();
     let (mut client, mut hello) = Client::new("");
-    let (file, open) = client.open("large.bin", None).unwrap();
+    let (file, open) = client.open("large.bin", None, None).unwrap();
     hello.extend(open);
     send.write_all(&hello).await.unwrap();
     let mut told = 0;

@@ -11,7 +11,7 @@ holdall_core::error::rules! {
     /// Not an address.
     pub ADDRESS: Misuse "net/address"
         "The address of a file that is served is `holdall://HOST:PORT/PATH`, with `#sha256=` and 64 hexadecimal digits behind it \
-         where the server has made its certificate itself.";
+         where the server has made its certificate itself, and `#blake3=` with 64 where what comes is to be proven (`&` between the two).";
     /// A frame that is none.
     pub FRAME: Malformed "net/frame"
         "A frame is of a kind that is due, is as long as its kind may be, and says what is in it to the last byte.";
@@ -39,6 +39,10 @@ holdall_core::error::rules! {
         "The host can be found and connected to, and answers in time.";
     /// More or fewer bytes than were asked for.
     pub ANSWER: Io "net/answer" "An answer has as many bytes as were asked for, and then ends.";
+    /// Other bytes than those that were hashed.
+    pub PROOF: Integrity "net/proof"
+        "What comes of a file whose BLAKE3 hash stands in its address is what was hashed."
+        hint "the file on the server was changed or damaged, or the address is that of another file";
     /// Another certificate.
     pub CERTIFICATE: Integrity "net/certificate"
         "The certificate of a server is the one whose SHA-256 the address has, or one that an authority vouches for.";

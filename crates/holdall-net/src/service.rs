@@ -42,6 +42,11 @@ impl Service {
         Service { shelf, tokens, bounds, log: Arc::new(|_| {}), shared: Arc::default() }
     }
 
+    /// What is served.
+    pub fn shelf(&self) -> &Arc<dyn Shelf> {
+        &self.shelf
+    }
+
     /// Who may ask.
     pub fn with_tokens(mut self, tokens: Tokens) -> Service {
         self.tokens = tokens;

@@ -1,6 +1,6 @@
 //! What a server has, and whom it gives it to.
 
-use crate::protocol::FileId;
+use crate::protocol::{FileId, Tree};
 use crate::rules::TOKEN;
 use bytes::Bytes;
 use holdall_core::Result;
@@ -43,6 +43,14 @@ pub trait Served: Send + Sync {
     /// # Errors
     /// `net/changed` where the file is another by now; Io.
     fn read(&self, range: Range<u64>) -> Result<Bytes>;
+
+    /// The tree of its hashes, which takes reading it once.
+    ///
+    /// # Errors
+    /// As for reading.
+    fn tree(&self) -> Result<Arc<Tree>> {
+        Tree::new(self.len(), &|range| self.read(range)).map(Arc::new)
+    }
 
     /// What the bytes are to a browser: a media type.
     fn kind(&self) -> &'static str {

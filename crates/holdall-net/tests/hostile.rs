@@ -169,7 +169,7 @@ async fn opened(at: SocketAddr) -> (Endpoint, Connection, SendStream, RecvStream
     let (endpoint, connection) = connect(at, PROTOCOL).await.unwrap();
     let (mut send, mut receive) = connection.open_bi().await.unwrap();
     let (mut client, mut hello) = Client::new("");
-    hello.extend(client.open("x", None).unwrap().1);
+    hello.extend(client.open("x", None, None).unwrap().1);
     send.write_all(&hello).await.unwrap();
     let mut came = 0;
     while came < 11 + (5 + 44 + 16) + 10 {

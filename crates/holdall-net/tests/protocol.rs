@@ -3,12 +3,13 @@
 #![allow(clippy::single_range_in_vec_init)] // One range is meant, not its numbers.
 
 use holdall_net::protocol::{
-    Answering, Arrival, Client, FileId, INDEX_MAX, Order, Refusal, Requesting, Server, ServerFrame,
-    Told, Why, total,
+    Answering, Arrival, Client, FileId, GROUP, INDEX_MAX, Order, Prover, Refusal, Requesting, Root,
+    Server, ServerFrame, Step, Told, Tree, Why, proven_len, total,
 };
 use holdall_net::{Bounds, Tokens};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Numbers as if by chance.
 struct Chance(u64);
@@ -60,11 +61,57 @@ struct Connection {
 /// Where bytes of an index are, and they.
 type Index = Vec<(u64, Vec<u8>)>;
 
-/// What the server has.
+/// What the server has, and whether the client knows its hash.
 struct World {
     file: Vec<u8>,
     id: FileId,
     index: Vec<Range<u64>>,
+    tree: Option<Arc<Tree>>,
+}
+
+impl World {
+    fn new(file: Vec<u8>, id: FileId, index: Vec<Range<u64>>) -> World {
+        World { file, id, index, tree: None }
+    }
+
+    fn proven(mut self) -> World {
+        self.tree = Some(Arc::new(tree(&self.file)));
+        self
+    }
+
+    fn root(&self) -> Option<Root> {
+        self.tree.as_ref().map(|tree| tree.root())
+    }
+
+    fn arrival(&self, ranges: &[Range<u64>]) -> Arrival {
+        match self.root() {
+            Some(root) => Arrival::proven(ranges.to_vec(), self.file.len() as u64, root),
+            None => Arrival::new(ranges.to_vec()),
+        }
+    }
+
+    /// What is sent for these steps.
+    fn spell(&self, steps: &[Step]) -> Vec<u8> {
+        let read = |range: Range<u64>| self.file[range.start as usize..range.end as usize].to_vec();
+        match &self.tree {
+            Some(tree) => Prover::new(Arc::clone(tree))
+                .spell(steps, &|r| Ok(read(r).into()))
+                .unwrap()
+                .to_vec(),
+            None => {
+                let bytes = steps.iter().flat_map(|step| match step {
+                    Step::Bytes(range) => read(range.clone()),
+                    Step::Pair(_) => panic!("nothing is to be proven"),
+                });
+                bytes.collect()
+            }
+        }
+    }
+}
+
+fn tree(file: &[u8]) -> Tree {
+    let read = |r: Range<u64>| Ok(file[r.start as usize..r.end as usize].to_vec().into());
+    Tree::new(file.len() as u64, &read).unwrap()
 }
 
 fn file(len: usize) -> Vec<u8> {
@@ -73,9 +120,9 @@ fn file(len: usize) -> Vec<u8> {
 }
 
 impl Connection {
-    fn new(known: Option<FileId>, token: &str, tokens: &Tokens) -> Connection {
+    fn new(known: Option<FileId>, root: Option<Root>, token: &str, tokens: &Tokens) -> Connection {
         let (mut client, hello) = Client::new(token);
-        let (file, open) = client.open("m.zt", known).unwrap();
+        let (file, open) = client.open("m.zt", known, root).unwrap();
         let up = Pipe { bytes: hello.into_iter().chain(open).collect(), is_ended: false };
         Connection {
             server: Server::new(tokens.clone(), &Bounds::default()),
@@ -115,15 +162,13 @@ impl Connection {
                 for order in self.server.control(&bytes).unwrap() {
                     match order {
                         Order::Send(bytes) => self.down.bytes.extend(bytes),
-                        Order::Open { file, path } => {
+                        Order::Open { file, path, is_proven } => {
                             assert_eq!(path, "m.zt");
+                            assert_eq!(is_proven, world.tree.is_some());
                             let found = (world.id, world.file.len() as u64, world.index.clone());
-                            let (frame, index) = self.server.opened(file, Ok(found)).unwrap();
+                            let (frame, mut index) = self.server.opened(file, Ok(found)).unwrap();
                             self.down.bytes.extend(frame);
-                            for range in index {
-                                let range = range.start as usize..range.end as usize;
-                                self.down.bytes.extend(&world.file[range]);
-                            }
+                            self.down.bytes.extend(world.spell(&index.next(u64::MAX)));
                         }
                         Order::Close { .. } | Order::Priority { .. } => {}
                     }
@@ -174,11 +219,9 @@ impl Stream {
         if let Some(answering) = &mut self.answering
             && self.down.bytes.len() < 4096
         {
-            let ranges = answering.next(count as u64);
-            self.down.is_ended = ranges.is_empty();
-            for range in ranges {
-                self.down.bytes.extend(&world.file[range.start as usize..range.end as usize]);
-            }
+            let steps = answering.next(count as u64);
+            self.down.is_ended = steps.is_empty();
+            self.down.bytes.extend(world.spell(&steps));
         }
         0
     }
@@ -214,12 +257,12 @@ fn read(
     seed: u64,
 ) -> usize {
     let mut chance = Chance(seed);
-    let mut arrivals: Vec<Arrival> = wanted.iter().map(|r| Arrival::new(r.clone())).collect();
+    let mut arrivals: Vec<Arrival> = wanted.iter().map(|r| world.arrival(r)).collect();
     let mut out: Vec<Vec<Vec<u8>>> = wanted.iter().map(|r| vec![Vec::new(); r.len()]).collect();
     let mut known = None;
     for number in 0.. {
         assert!(number < 100_000, "it gets nowhere");
-        let mut connection = Connection::new(known, "", &Tokens::default());
+        let mut connection = Connection::new(known, world.root(), "", &Tokens::default());
         let mut left = lives(number);
         let mut is_asked = false;
         while left > 0 && !arrivals.iter().all(Arrival::is_whole) {
@@ -252,7 +295,7 @@ fn read(
 }
 
 fn world() -> World {
-    World { file: file(20_000), id: FileId([1; 32]), index: vec![0..100, 19_000..20_000] }
+    World::new(file(20_000), FileId([1; 32]), vec![0..100, 19_000..20_000])
 }
 
 #[test]
@@ -263,11 +306,15 @@ fn answers_are_whole_however_they_come() {
     for seed in 1..200 {
         assert_eq!(read(&world, &wanted, |_| usize::MAX, seed), 1);
     }
+    let world = world.proven();
+    for seed in 1..50 {
+        assert_eq!(read(&world, &wanted[..2], |_| usize::MAX, seed), 1);
+    }
 }
 
 #[test]
 fn a_connection_may_end_at_every_byte_and_none_is_sent_twice() {
-    let world = World { file: file(900), id: FileId([2; 32]), index: vec![0..10, 800..900] };
+    let world = World::new(file(900), FileId([2; 32]), vec![0..10, 800..900]);
     let wanted = [vec![10..400, 3..3, 500..510], vec![0..900]];
     // The first connection ends after so many bytes, the next ones do not.
     for end in 0..2200 {
@@ -278,13 +325,20 @@ fn a_connection_may_end_at_every_byte_and_none_is_sent_twice() {
     for seed in 1..100 {
         assert!(read(&world, &wanted, |n| 200 + n, seed) > 2);
     }
+    // Where groups are proven, what came of one that is not whole comes again: it was never handed out.
+    let long = World::new(file(50_000), FileId([3; 32]), vec![0..10]).proven();
+    let wanted = [vec![10..40_000, 3..3, 16_000..17_000]];
+    for end in (0..140_000).step_by(1_999) {
+        let lives = |number| if number == 0 { end } else { usize::MAX };
+        assert!(read(&long, &wanted, lives, end as u64 + 1) <= 2);
+    }
 }
 
 #[test]
 fn who_has_no_token_gets_nothing() {
     let tokens = Tokens::new(vec!["right".into()]).unwrap();
     for (token, is_in) in [("", false), ("wrong", false), ("right", true)] {
-        let mut connection = Connection::new(None, token, &tokens);
+        let mut connection = Connection::new(None, None, token, &tokens);
         let hello = connection.up.take(usize::MAX);
         match connection.server.control(&hello) {
             Ok(orders) => assert!(is_in && orders.len() == 2, "{token}"),
@@ -302,14 +356,17 @@ fn hello() -> (Server, Client) {
 
 #[test]
 fn a_client_says_hello_first_and_once() {
-    let (_, open) = Client::new("").0.open("x", None).unwrap();
+    let (_, open) = Client::new("").0.open("x", None, None).unwrap();
     let mut server = Server::new(Tokens::default(), &Bounds::default());
     assert_eq!(server.control(&open).unwrap_err().code(), "net/frame");
     let (mut server, _) = hello();
     assert_eq!(server.control(&Client::new("").1).unwrap_err().code(), "net/frame");
     let mut server = Server::new(Tokens::default(), &Bounds::default());
     assert_eq!(server.control(&[1, 2, 0, 0, 0, 9, 9]).unwrap_err().code(), "net/version");
-    assert_eq!(Client::new("").0.open(&"x".repeat(5000), None).unwrap_err().code(), "net/address");
+    assert_eq!(
+        Client::new("").0.open(&"x".repeat(5000), None, None).unwrap_err().code(),
+        "net/address"
+    );
 }
 
 #[test]
@@ -319,7 +376,7 @@ fn files_are_bounded_and_have_one_number_each() {
     let mut server = Server::new(Tokens::default(), &bounds);
     let (mut client, hello) = Client::new("");
     server.control(&hello).unwrap();
-    let mut open = || server.control(&client.open("x", None).unwrap().1).unwrap();
+    let mut open = || server.control(&client.open("x", None, None).unwrap().1).unwrap();
     assert!(matches!(open()[..], [Order::Open { file: 0, .. }]));
     assert!(matches!(open()[..], [Order::Open { file: 1, .. }]));
     let [Order::Send(refused)] = &open()[..] else { panic!("a third is refused") };
@@ -327,7 +384,7 @@ fn files_are_bounded_and_have_one_number_each() {
     let close = Client::close(0);
     assert_eq!(server.control(&close).unwrap(), [Order::Close { file: 0 }]);
     // What was closed while it was opened is not told of.
-    assert_eq!(server.opened(0, Ok((FileId([0; 32]), 1, vec![]))), None);
+    assert!(server.opened(0, Ok((FileId([0; 32]), 1, vec![]))).is_none());
     let twice = [2, 6, 0, 0, 0, 1, 0, 0, 0, 0, b'x'];
     assert_eq!(server.control(&twice).unwrap_err().code(), "net/frame");
 }
@@ -335,7 +392,7 @@ fn files_are_bounded_and_have_one_number_each() {
 #[test]
 fn requests_stay_inside_the_file() {
     let (mut server, mut client) = hello();
-    let (file, open) = client.open("m", None).unwrap();
+    let (file, open) = client.open("m", None, None).unwrap();
     server.control(&open).unwrap();
     let ask = |server: &Server, file, ranges: Vec<Range<u64>>| {
         let mut requesting = Requesting::default();
@@ -380,7 +437,7 @@ fn a_server_is_not_believed_what_it_was_not_asked() {
         ("too long", vec![told(vec![0..INDEX_MAX + 1])]),
     ] {
         let (mut client, _) = Client::new("");
-        client.open("x", None).unwrap();
+        client.open("x", None, None).unwrap();
         let mut bytes = if what == "no welcome" { Vec::new() } else { welcome.clone() };
         if what == "two" {
             bytes.clear();
@@ -419,4 +476,103 @@ fn answers_of_other_lengths_are_refused() {
     assert!(!e.message().contains('\u{1b}'), "{e}");
     assert_eq!(push(&mut fresh(), &[0x81]).unwrap_err().code(), "net/frame");
     assert_eq!(fresh().finish().unwrap_err().code(), "net/answer", "nothing came");
+}
+
+/// The whole answer to one request, as it is sent, and what a client makes of it.
+fn proof(world: &World, range: Range<u64>) -> (Vec<u8>, Arrival) {
+    let (mut server, _) = hello();
+    let (file, open) = Client::new("").0.open("m", None, world.root()).unwrap();
+    server.control(&open).unwrap();
+    server.opened(file, Ok((world.id, world.file.len() as u64, vec![])));
+    let mut arrival = world.arrival(&[range]);
+    let mut requesting = Requesting::default();
+    requesting.push(&arrival.request(file, 0).unwrap()).unwrap();
+    let mut answering = server.admit(&requesting.finish().unwrap()).unwrap();
+    let mut sent = answering.head();
+    sent.extend(world.spell(&answering.next(u64::MAX)));
+    (sent, arrival)
+}
+
+#[test]
+fn a_proof_is_as_long_as_is_said_and_proves_the_range() {
+    for len in [1, 100, GROUP - 1, GROUP, GROUP + 1, 2 * GROUP, 3 * GROUP, 5 * GROUP + 7, 9 * GROUP]
+    {
+        let world = World::new(file(len as usize), FileId([1; 32]), vec![]).proven();
+        // The root is the hash that everybody else computes.
+        let hash = blake3::hash(&world.file);
+        assert_eq!(world.root(), Some(Root(*hash.as_bytes())), "{len}");
+        for start in (0..len).step_by(5_003) {
+            for end in [start + 1, start + 20_000, len] {
+                let range = start..end.min(len);
+                let (sent, mut arrival) = proof(&world, range.clone());
+                assert_eq!(sent.len() as u64 - 13, proven_len(len, &range), "{range:?} of {len}");
+                let mut came = Vec::new();
+                arrival
+                    .push(&sent, |piece| {
+                        came.extend_from_slice(piece.bytes);
+                        Ok(())
+                    })
+                    .unwrap();
+                arrival.finish().unwrap();
+                assert_eq!(came, world.file[range.start as usize..range.end as usize]);
+            }
+        }
+    }
+    assert_eq!(proven_len(100, &(5..5)), 0);
+}
+
+#[test]
+fn a_bit_that_is_wrong_anywhere_is_found_before_its_bytes_are_used() {
+    let world = World::new(file(80_000), FileId([1; 32]), vec![]).proven();
+    let range = 20_000..70_000;
+    let (sent, _) = proof(&world, range.clone());
+    for bit in (13 * 8..sent.len() * 8).step_by(977) {
+        let mut wrong = sent.clone();
+        wrong[bit / 8] ^= 1 << (bit % 8);
+        let mut arrival = world.arrival(&[range.clone()]);
+        arrival.request(0, 0).unwrap();
+        let mut came = Vec::new();
+        let e = arrival
+            .push(&wrong, |piece| {
+                came.extend_from_slice(piece.bytes);
+                Ok(())
+            })
+            .unwrap_err();
+        assert_eq!(e.code(), "net/proof", "bit {bit}");
+        let named = e.range().unwrap();
+        assert!(named.start < named.end && named.end <= 80_000, "{named:?}");
+        // What was handed out before is right, and none of it is in the range that is named.
+        assert_eq!(came.len() as u64, named.start.max(range.start) - range.start, "{named:?}");
+        assert!(world.file[20_000..].starts_with(&came));
+    }
+}
+
+#[test]
+fn a_server_that_lies_of_a_files_length_is_found_out() {
+    let world = World::new(file(40_000), FileId([1; 32]), vec![0..10]).proven();
+    for said in [0, 1, 16_384, 32_768, 39_999, 40_001, 50_000, 65_536, 1 << 40] {
+        let (mut client, _) = Client::new("");
+        let (file, _) = client.open("m", None, world.root()).unwrap();
+        // The proof of the end, as far as one can be made of what there is.
+        let (sent, _) = proof(&world, 39_999..40_000);
+        let end = said.max(1) - 1..said;
+        let index = if said == 0 { vec![] } else { vec![end] };
+        let frames = [
+            ServerFrame::Welcome { version: 1, requests: 1 },
+            ServerFrame::File { file, id: world.id, len: said, index },
+        ];
+        let mut bytes: Vec<u8> = frames.iter().flat_map(ServerFrame::encode).collect();
+        bytes.extend(&sent[13..]);
+        bytes.extend([0; 100_000]);
+        assert_eq!(client.control(&bytes).unwrap_err().code(), "net/proof", "{said}");
+    }
+    // Nor may the end be left out.
+    let (mut client, _) = Client::new("");
+    client.open("m", None, world.root()).unwrap();
+    let frames = [
+        ServerFrame::Welcome { version: 1, requests: 1 },
+        ServerFrame::File { file: 0, id: world.id, len: 40_000, index: vec![0..10] },
+    ];
+    let bytes: Vec<u8> = frames.iter().flat_map(ServerFrame::encode).collect();
+    assert_eq!(client.control(&bytes).unwrap_err().code(), "net/frame");
 }

@@ -25,6 +25,7 @@ pub(crate) struct How {
     token_file: Option<PathBuf>,
     cors: Option<String>,
     metrics: Option<String>,
+    hash: bool,
     rate: Option<u64>,
     rate_of_all: Option<u64>,
     clients: usize,
@@ -64,6 +65,9 @@ impl How {
         }
         if let Some(at) = &self.metrics {
             options = options.with_metrics(address(py, "metrics", at)?);
+        }
+        if self.hash {
+            options = options.with_hashes();
         }
         let mut bounds = Bounds::default();
         (bounds.clients, bounds.files, bounds.requests) = (self.clients, self.files, self.requests);

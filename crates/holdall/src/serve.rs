@@ -16,7 +16,7 @@
 pub use crate::serving::{Over, ServeOptions, Serving, read_tokens};
 #[cfg(feature = "quic")]
 pub use crate::serving::{read_certificate, read_identity};
-pub use holdall_net::protocol::FileId;
+pub use holdall_net::protocol::{FileId, Root, Tree};
 #[cfg(feature = "quic")]
 pub use holdall_net::quic::{Address, Identity, Server};
 pub use holdall_net::{Access, Bounds, Done, Entry, Log, Served, Service, Shelf, Tokens};
@@ -31,7 +31,7 @@ use bytes::Bytes;
 use holdall_core::error::Shown as _;
 use holdall_net::protocol::{INDEX_MAX, RANGES_MAX};
 use holdall_net::rules::{CHANGED, NO_FILE, SERVE};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::fs::Metadata;
 use std::ops::Range;
@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 /// # Errors
 /// Io.
 pub fn file(path: impl AsRef<Path>) -> Result<Arc<dyn Served>> {
-    Ok(Arc::new(OneFile::open(path.as_ref(), &Limits::default())?))
+    Ok(Arc::new(OneFile::open(path.as_ref(), &Limits::default(), Arc::default())?))
 }
 
 /// Files and folders that are served, each under its own name.
@@ -51,13 +51,14 @@ pub fn file(path: impl AsRef<Path>) -> Result<Arc<dyn Served>> {
 /// What a folder has is served with everything in it, but for what begins with a dot and what links out of it. A name
 /// never leads out of what was named.
 pub struct Files {
-    roots: BTreeMap<String, Root>,
+    roots: BTreeMap<String, Named>,
     limits: Limits,
     /// Those that somebody has open now, by path.
     open: Mutex<HashMap<PathBuf, Weak<OneFile>>>,
+    trees: Arc<Trees>,
 }
 
-enum Root {
+enum Named {
     File(PathBuf),
     /// With its links followed.
     Folder(PathBuf),
@@ -86,8 +87,8 @@ impl Files {
                 return Err(wrong("it has no name that can be asked for".to_owned()));
             };
             let root = match (real.is_file(), real.is_dir()) {
-                (true, _) => Root::File(real),
-                (_, true) => Root::Folder(real),
+                (true, _) => Named::File(real),
+                (_, true) => Named::Folder(real),
                 _ => return Err(wrong("it is neither a file nor a folder".to_owned())),
             };
             if roots.insert(name.clone(), root).is_some() {
@@ -97,7 +98,12 @@ impl Files {
         if roots.is_empty() {
             return Err(SERVE.broken("nothing is named"));
         }
-        Ok(Files { roots, limits: Limits::default(), open: Mutex::default() })
+        Ok(Files {
+            roots,
+            limits: Limits::default(),
+            open: Mutex::default(),
+            trees: Arc::default(),
+        })
     }
 
     /// Holds files to these limits when their index is looked for.
@@ -111,8 +117,8 @@ impl Files {
         let mut parts = name.split('/');
         let root = self.roots.get(parts.next()?)?;
         let folder = match root {
-            Root::File(path) => return parts.next().is_none().then(|| path.clone()),
-            Root::Folder(folder) => folder,
+            Named::File(path) => return parts.next().is_none().then(|| path.clone()),
+            Named::Folder(folder) => folder,
         };
         let mut path = folder.clone();
         let mut count = 0;
@@ -149,10 +155,13 @@ impl Shelf for Files {
         {
             return Ok(file);
         }
-        let file = Arc::new(OneFile::open(&path, &self.limits).map_err(|e| match e.io() {
-            Some(io) if io.kind() == std::io::ErrorKind::NotFound => none(),
-            _ => e,
-        })?);
+        let file =
+            Arc::new(OneFile::open(&path, &self.limits, Arc::clone(&self.trees)).map_err(|e| {
+                match e.io() {
+                    Some(io) if io.kind() == std::io::ErrorKind::NotFound => none(),
+                    _ => e,
+                }
+            })?);
         open.retain(|_, file| file.strong_count() > 0);
         open.insert(path, Arc::downgrade(&file));
         Ok(file)
@@ -162,11 +171,11 @@ impl Shelf for Files {
         let mut all = Vec::new();
         for (name, root) in &self.roots {
             match root {
-                Root::File(path) => {
+                Named::File(path) => {
                     let len = path.metadata().map(|meta| meta.len());
                     all.extend(len.ok().map(|len| Entry { name: name.clone(), len }));
                 }
-                Root::Folder(folder) => walk(folder, folder, name, 0, &mut all),
+                Named::Folder(folder) => walk(folder, folder, name, 0, &mut all),
             }
         }
         all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -208,14 +217,53 @@ struct OneFile {
     id: FileId,
     limits: Limits,
     index: OnceLock<Vec<Range<u64>>>,
+    trees: Arc<Trees>,
+    /// Held while the file is hashed, which is done once.
+    hashing: Mutex<()>,
+}
+
+/// Trees of hashes of files that were read for them, the newest last.
+#[derive(Default)]
+struct Trees(Mutex<VecDeque<(FileId, Arc<Tree>)>>);
+
+/// Bytes of trees that are kept for whoever asks next.
+const TREES: usize = 32 << 20;
+
+impl Trees {
+    fn find(&self, id: FileId) -> Option<Arc<Tree>> {
+        let mut all = lock(&self.0);
+        let at = all.iter().position(|(of, _)| *of == id)?;
+        let found = all.remove(at)?;
+        let tree = Arc::clone(&found.1);
+        all.push_back(found);
+        Some(tree)
+    }
+
+    fn keep(&self, id: FileId, tree: &Arc<Tree>) {
+        let mut all = lock(&self.0);
+        all.push_back((id, Arc::clone(tree)));
+        let is_much = |all: &VecDeque<(FileId, Arc<Tree>)>| {
+            all.len() > 1024 || all.iter().map(|(_, tree)| tree.size()).sum::<usize>() > TREES
+        };
+        while all.len() > 1 && is_much(&all) {
+            all.pop_front();
+        }
+    }
 }
 
 impl OneFile {
-    fn open(path: &Path, limits: &Limits) -> Result<OneFile> {
+    fn open(path: &Path, limits: &Limits, trees: Arc<Trees>) -> Result<OneFile> {
         let source = Arc::new(FileSource::open(path)?);
         let meta =
             source.as_file().metadata().map_err(|e| IO.broken("looking at the file").because(e))?;
-        Ok(OneFile { id: id(&meta), source, limits: limits.clone(), index: OnceLock::new() })
+        Ok(OneFile {
+            id: id(&meta),
+            source,
+            limits: limits.clone(),
+            index: OnceLock::new(),
+            trees,
+            hashing: Mutex::default(),
+        })
     }
 
     fn unchanged(&self) -> Result<()> {
@@ -272,6 +320,16 @@ impl Served for OneFile {
         let bytes = self.source.read_range(range);
         // Whatever came of it, of a file that is another by now.
         self.unchanged().and(bytes)
+    }
+
+    fn tree(&self) -> Result<Arc<Tree>> {
+        let _hashing = lock(&self.hashing);
+        if let Some(tree) = self.trees.find(self.id) {
+            return Ok(tree);
+        }
+        let tree = Arc::new(Tree::new(self.len(), &|range| self.read(range))?);
+        self.trees.keep(self.id, &tree);
+        Ok(tree)
     }
 }
 

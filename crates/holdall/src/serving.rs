@@ -2,6 +2,8 @@
 
 use crate::Result;
 use crate::error::io;
+#[cfg(feature = "quic")]
+use holdall_net::Shelf;
 use holdall_net::http::{HttpOptions, HttpServer, encoded};
 #[cfg(feature = "quic")]
 use holdall_net::quic::{Identity, Server};
@@ -9,6 +11,7 @@ use holdall_net::quic::{Identity, Server};
 use holdall_net::rules::IDENTITY;
 use holdall_net::rules::{LISTEN, TOKEN};
 use holdall_net::{Service, Tokens};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read as _;
 #[cfg(feature = "quic")]
@@ -54,6 +57,8 @@ pub struct ServeOptions {
     over: Over,
     #[cfg(feature = "quic")]
     identity: Option<Arc<Identity>>,
+    #[cfg(feature = "quic")]
+    has_hashes: bool,
     cors: Option<String>,
     metrics: Option<SocketAddr>,
 }
@@ -65,6 +70,8 @@ impl Default for ServeOptions {
             over: Over::default(),
             #[cfg(feature = "quic")]
             identity: None,
+            #[cfg(feature = "quic")]
+            has_hashes: false,
             cors: None,
             metrics: None,
         }
@@ -96,6 +103,13 @@ impl ServeOptions {
         self
     }
 
+    /// Reads every file before it begins, and puts its BLAKE3 hash into its address: whoever opens that has each range proven.
+    #[cfg(feature = "quic")]
+    pub fn with_hashes(mut self) -> ServeOptions {
+        self.has_hashes = true;
+        self
+    }
+
     /// Lets pages of this origin read what is served over HTTP; `*` for all.
     pub fn with_cors(mut self, origin: impl Into<String>) -> ServeOptions {
         self.cors = Some(origin.into());
@@ -117,6 +131,7 @@ pub struct Serving {
     quic: Option<(Server, Option<String>)>,
     http: Option<HttpServer>,
     metrics: Option<HttpServer>,
+    hashes: Option<BTreeMap<String, String>>,
 }
 
 /// Ports that are tried where any will do: one that is free for TCP may be taken for UDP.
@@ -126,9 +141,16 @@ impl Serving {
     /// Serves what is on the shelf of `service`.
     ///
     /// # Errors
-    /// `net/listen`, `net/identity`.
+    /// `net/listen`, `net/identity`; what files fail with that are hashed.
     pub fn start(service: &Service, options: &ServeOptions) -> Result<Serving> {
         let mut options = options.clone();
+        #[cfg(feature = "quic")]
+        let hashes = match options.has_hashes && options.over != Over::Http {
+            true => Some(hashes(&**service.shelf())?),
+            false => None,
+        };
+        #[cfg(not(feature = "quic"))]
+        let hashes = None;
         #[cfg(feature = "quic")]
         if options.identity.is_none() {
             options.identity = Some(Arc::new(Identity::generate()?));
@@ -138,7 +160,8 @@ impl Serving {
             tries -= 1;
             match Serving::at(service, &options) {
                 Err(e) if tries > 0 && e.code() == LISTEN.code => {}
-                other => break other,
+                Ok(serving) => break Ok(Serving { hashes, ..serving }),
+                Err(e) => break Err(e),
             }
         }
     }
@@ -174,6 +197,7 @@ impl Serving {
             quic,
             http,
             metrics,
+            hashes: None,
         })
     }
 
@@ -196,12 +220,22 @@ impl Serving {
         pin
     }
 
+    /// The BLAKE3 hashes of all files, in hex, by their names, where they were asked for.
+    pub fn hashes(&self) -> Option<&BTreeMap<String, String>> {
+        self.hashes.as_ref()
+    }
+
     /// The address of the file of that name, `holdall://…`, where it is served over QUIC.
     pub fn url(&self, name: &str) -> Option<String> {
         #[cfg(feature = "quic")]
         self.quic.as_ref()?;
-        let fragment = self.pin().map_or(String::new(), |pin| format!("#sha256={pin}"));
-        let url = format!("holdall://{}/{}{fragment}", self.address, encoded(name));
+        let hash = self.hashes.as_ref().and_then(|all| all.get(name)).map(String::as_str);
+        let mut url = format!("holdall://{}/{}", self.address, encoded(name));
+        let parts = [("sha256", self.pin()), ("blake3", hash)];
+        let parts = parts.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        for (mark, (key, value)) in ['#', '&'].into_iter().zip(parts) {
+            url.push_str(&format!("{mark}{key}={value}"));
+        }
         cfg!(feature = "quic").then_some(url)
     }
 
@@ -235,6 +269,17 @@ impl fmt::Debug for Serving {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Serving").field("address", &self.address).finish_non_exhaustive()
     }
+}
+
+/// Hashes of all files by their names.
+#[cfg(feature = "quic")]
+fn hashes(files: &dyn Shelf) -> Result<BTreeMap<String, String>> {
+    let all = files.list()?.into_iter().map(|entry| {
+        let tree = files.open(&entry.name).and_then(|file| file.tree());
+        let root = tree.map_err(|e| e.for_source(&entry.name))?.root().to_string();
+        Ok((entry.name, root))
+    });
+    all.collect()
 }
 
 /// The longest file of tokens or keys, in bytes.

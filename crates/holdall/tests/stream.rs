@@ -5,7 +5,7 @@
 mod served;
 
 use holdall::TensorRecords as _;
-use holdall::serve::{Bounds, Entry, FileId, Files, Shelf, Tokens};
+use holdall::serve::{Bounds, Entry, FileId, Files, Shelf, Tokens, Tree, file};
 use holdall::{
     Algorithm, Bytes, DType, Error, File, LoadOptions, OpenOptions, Role, TensorSpec, WriteOptions,
     Writer,
@@ -352,6 +352,14 @@ impl holdall::serve::Served for Lying {
         let is_index = self.index().iter().any(|i| i.start <= range.start && range.end <= i.end);
         if is_index { Ok(bytes.into()) } else { (self.lie)(range, bytes).map(Bytes::from) }
     }
+
+    /// Of the true bytes.
+    fn tree(&self) -> Result<Arc<Tree>, Error> {
+        let read = |r: Range<u64>| {
+            Ok(Bytes::copy_from_slice(&self.bytes[r.start as usize..r.end as usize]))
+        };
+        Tree::new(self.len(), &read).map(Arc::new)
+    }
 }
 
 struct One(Arc<Lying>);
@@ -426,4 +434,97 @@ fn a_server_that_sends_nothing_is_given_up() {
     let began = Instant::now();
     assert_eq!(bytes_of(&file, 0).unwrap_err().code(), "net/failed");
     assert!(began.elapsed() < Duration::from_secs(2));
+}
+
+/// An address that has the hash of the file at `path`.
+fn proven(served: &Served, name: &str, path: &Path) -> String {
+    format!("{}&blake3={}", served.url(name), file(path).unwrap().tree().unwrap().root())
+}
+
+#[test]
+fn every_file_of_every_format_is_the_same_when_it_is_proven() {
+    let mut names = Vec::new();
+    files(&corpus(), "accept", &mut names);
+    let served = Served::new([corpus()]);
+    let mut opened = 0;
+    // Some of each format; all of them are asked for as they are above.
+    for name in names.iter().filter(|name| !name.ends_with(".json")).step_by(7) {
+        let path = corpus().join(name.strip_prefix("accept/").unwrap());
+        let Ok(local) = holdall::open(&path) else { continue };
+        let remote = options().open(proven(&served, name, &path));
+        let remote = remote.unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(contents(&remote), contents(&local), "{name}");
+        opened += 1;
+    }
+    assert!(opened > 20, "{opened}");
+}
+
+#[test]
+fn wrong_bytes_are_found_with_their_range_before_they_are_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zt");
+    let options_of_file = WriteOptions::new().with_digest(None);
+    let mut writer = Writer::create(&path, &options_of_file).unwrap();
+    for (name, byte) in [("layers.0", b'a'), ("layers.1", b'b')] {
+        let spec = TensorSpec::dense(name, DType::U8, [1_000_000]);
+        writer.add(spec, &[&vec![byte; 1_000_000]]).unwrap();
+    }
+    writer.finish().unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    // A bit of every range that has the byte in the middle of `b`.
+    const WRONG: u64 = 1_500_000;
+    let lie = |range: Range<u64>, mut bytes: Vec<u8>| {
+        if range.contains(&WRONG) {
+            bytes[(WRONG - range.start) as usize] ^= 4;
+        }
+        Ok(bytes)
+    };
+    let shelf = One(Arc::new(Lying { bytes, lie }));
+    let served = Served::of(Arc::new(shelf), Tokens::default(), Bounds::default());
+    // Who does not know the hash believes it.
+    let believed = bytes_of(&served.open("x").unwrap(), 1).unwrap();
+    assert!(believed != vec![b'b'; 1_000_000]);
+    let file = options().open(proven(&served, "x", &path)).unwrap();
+    assert_eq!(bytes_of(&file, 0).unwrap(), vec![b'a'; 1_000_000]);
+    let e = bytes_of(&file, 1).unwrap_err();
+    assert_eq!(e.code(), "net/proof");
+    let named = e.range().unwrap();
+    assert!(named.contains(&WRONG) && named.end - named.start <= 16 << 10, "{e}");
+    assert!(e.to_string().contains("are not those that were hashed"), "{e}");
+    // Nor is it taken for an accident, and asked for again.
+    let asked = served.seen.lock().unwrap().len();
+    bytes_of(&file, 1).unwrap_err();
+    served.settle(asked + 1);
+    assert_eq!(served.seen.lock().unwrap().len(), asked + 1);
+}
+
+#[test]
+fn another_file_than_the_hash_is_of_is_not_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("model.zt"), folder.path().join("other.zt"));
+    model(&path, 2, 100_000);
+    model(&other, 3, 100_000);
+    let served = Served::new([&path]);
+    let e = options().open(proven(&served, "model.zt", &other)).unwrap_err();
+    assert_eq!(e.code(), "net/proof");
+    assert!(e.range().is_some(), "{e}");
+    let empty = folder.path().join("empty.bin");
+    std::fs::write(&empty, b"").unwrap();
+    let served = Served::new([&empty, &path]);
+    let open = |address: &str| holdall::source::QuicSource::open(address, &served::policy());
+    open(&proven(&served, "empty.bin", &empty)).unwrap();
+    assert_eq!(open(&proven(&served, "empty.bin", &path)).unwrap_err().code(), "net/proof");
+}
+
+#[test]
+fn a_server_that_begins_again_goes_on_proving() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zt");
+    model(&path, 2, 1_000_000);
+    let local = holdall::open(&path).unwrap();
+    let mut served = Served::new([&path]);
+    let file = options().open(proven(&served, "model.zt", &path)).unwrap();
+    assert_eq!(bytes_of(&file, 0).unwrap(), bytes_of(&local, 0).unwrap());
+    served.restart();
+    assert_eq!(bytes_of(&file, 1).unwrap(), bytes_of(&local, 1).unwrap());
 }

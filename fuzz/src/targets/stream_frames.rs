@@ -4,23 +4,27 @@
 
 use crate::take::Take;
 use holdall::Error;
+use holdall_net::protocol::Piece;
 use holdall_net::protocol::{
-    Arrival, Client, ClientFrame, FileId, Frames, INDEX_MAX, Order, RANGES_MAX, Requesting, Server,
-    ServerFrame, Told, total,
+    Arrival, Client, ClientFrame, FileId, Frames, INDEX_MAX, Order, Prover, RANGES_MAX, Requesting,
+    Root, Server, ServerFrame, Step, Told, Tree, proven_len, total,
 };
 use holdall_net::{Bounds, Tokens};
+use std::ops::Range;
 
 /// Panics where it does not hold.
 pub fn run(data: &[u8]) {
     let mut take = Take::new(data);
-    let (side, cut) = (take.u8() % 4, usize::from(take.u8()) + 1);
+    let (side, cut) = (take.u8() % 6, usize::from(take.u8()) + 1);
     let said = take.bytes(usize::MAX);
     frames(said);
     match side {
         0 => same(control_of_server(said, cut), control_of_server(said, usize::MAX)),
         1 => same(control_of_client(said, cut), control_of_client(said, usize::MAX)),
         2 => same(request(said, cut), request(said, usize::MAX)),
-        _ => same(answer(said, cut), answer(said, usize::MAX)),
+        3 => same(answer(said, cut), answer(said, usize::MAX)),
+        4 => same(proven(said, cut), proven(said, usize::MAX)),
+        _ => proof(said, cut),
     }
 }
 
@@ -82,7 +86,7 @@ fn control_of_server(said: &[u8], cut: usize) -> (Vec<Order>, Option<Error>) {
                 let found = (FileId([1; 32]), 1000, vec![0..10]);
                 // Where it was closed meanwhile, nothing is said.
                 let told = server.opened(*file, Ok(found));
-                assert!(told.is_none_or(|(_, index)| index.len() <= 1));
+                assert!(told.is_none_or(|(_, mut index)| index.next(u64::MAX).len() <= 8));
             }
         }
         Ok(orders)
@@ -92,7 +96,7 @@ fn control_of_server(said: &[u8], cut: usize) -> (Vec<Order>, Option<Error>) {
 fn control_of_client(said: &[u8], cut: usize) -> (Vec<Told>, Option<Error>) {
     let (mut client, _) = Client::new("");
     for _ in 0..4 {
-        client.open("x", None).expect("the name is short");
+        client.open("x", None, None).expect("the name is short");
     }
     pushed(said, cut, |part| {
         let told = client.control(part)?;
@@ -121,18 +125,18 @@ fn request(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
     assert!(request.ranges.len() <= RANGES_MAX);
     let mut server = Server::new(Tokens::default(), &Bounds::default());
     let (mut client, hello) = Client::new("");
-    let (_, open) = client.open("x", None).expect("the name is short");
+    let (_, open) = client.open("x", None, None).expect("the name is short");
     server.control(&[hello, open].concat()).expect("it is well said");
     server.opened(0, Ok((FileId([1; 32]), 1 << 20, Vec::new())));
     let Ok(mut answering) = server.admit(&request) else { return (Vec::new(), None) };
     let due = total(&request.ranges).expect("it was admitted");
     let (mut sent, mut all) = (0, Vec::new());
     loop {
-        let ranges = answering.next(cut as u64);
-        if ranges.is_empty() {
+        let steps = answering.next(cut as u64);
+        if steps.is_empty() {
             break;
         }
-        let len = total(&ranges).expect("they are few");
+        let len: u64 = steps.iter().map(Step::len).sum();
         assert!(len <= (cut as u64).max(1));
         sent += len;
     }
@@ -160,10 +164,87 @@ fn answer(said: &[u8], cut: usize) -> (Vec<(usize, u64, u8)>, Option<Error>) {
     (came, failed)
 }
 
+/// A file of three groups and a bit, and its tree.
+fn hashed() -> (Vec<u8>, Tree) {
+    let file: Vec<u8> = (0..50_000u32).map(|at| (at / 7) as u8).collect();
+    let read = |r: Range<u64>| Ok(file[r.start as usize..r.end as usize].to_vec().into());
+    let tree = Tree::new(file.len() as u64, &read).expect("it is at hand");
+    (file, tree)
+}
+
+/// What is handed out of a proof is in the file, whatever comes.
+fn proven(said: &[u8], cut: usize) -> (Vec<u64>, Option<Error>) {
+    let (file, tree) = hashed();
+    let range = 16_000..40_000;
+    let mut arrival = Arrival::proven(vec![range.clone()], file.len() as u64, tree.root());
+    arrival.request(0, 0).expect("something is missing");
+    let mut came = Vec::new();
+    let (_, failed) = pushed(said, cut, |part| {
+        arrival.push(part, |piece| {
+            came.extend_from_slice(piece.bytes);
+            Ok(())
+        })?;
+        Ok(Vec::<()>::new())
+    });
+    assert!(file[16_000..40_000].starts_with(&came));
+    assert_eq!(arrival.came(), came.len() as u64);
+    (vec![came.len() as u64], None.or(failed))
+}
+
+/// A proof of any range of any file is as long as is said, and right; one in which a bit is changed is not.
+fn proof(said: &[u8], cut: usize) {
+    let mut take = Take::new(said);
+    let (len, start, end, bit) = (take.u32(), take.u32(), take.u32(), take.u32());
+    let len = len % 200_000 + 1;
+    let (start, end) = (start % len, end % (len + 1));
+    let file: Vec<u8> = (0..len).map(|at| (at / 11 * 5) as u8).collect();
+    let (len, range) = (u64::from(len), u64::from(start)..u64::from(end.max(start)));
+    let read = |r: Range<u64>| Ok(file[r.start as usize..r.end as usize].to_vec().into());
+    let tree = Tree::new(len, &read).expect("it is at hand");
+    let root = tree.root();
+    let mut arrival = Arrival::proven(vec![range.clone()], len, root);
+    let Some(request) = arrival.request(0, 0) else { return };
+    let mut server = Server::new(Tokens::default(), &Bounds::default());
+    let (mut client, hello) = Client::new("");
+    let (_, open) = client.open("x", None, Some(Root([0; 32]))).expect("the name is short");
+    server.control(&[hello, open].concat()).expect("it is well said");
+    server.opened(0, Ok((FileId([1; 32]), len, Vec::new())));
+    let mut requesting = Requesting::default();
+    requesting.push(&request).expect("it is a request");
+    let request = requesting.finish().expect("it is whole");
+    let mut answering = server.admit(&request).expect("it is in the file");
+    let mut sent = answering.head();
+    let mut prover = Prover::new(tree.into());
+    loop {
+        let steps = answering.next(cut as u64);
+        if steps.is_empty() {
+            break;
+        }
+        sent.extend(prover.spell(&steps, &read).expect("it is at hand"));
+    }
+    let head = 13;
+    assert_eq!((sent.len() - head) as u64, proven_len(len, &range));
+    let mut came = Vec::new();
+    for part in sent.chunks(cut) {
+        let each = |piece: Piece<'_>| {
+            came.extend_from_slice(piece.bytes);
+            Ok(())
+        };
+        arrival.push(part, each).expect("it is right");
+    }
+    arrival.finish().expect("it is whole");
+    assert_eq!(came, file[range.start as usize..range.end as usize]);
+    let bit = bit as usize % ((sent.len() - head) * 8);
+    sent[head + bit / 8] ^= 1 << (bit % 8);
+    let mut arrival = Arrival::proven(vec![range], len, root);
+    arrival.request(0, 0).expect("it is missing");
+    assert_eq!(arrival.push(&sent, |_| Ok(())).expect_err("it is wrong").code(), "net/proof");
+}
+
 /// Frames of both sides, as they are sent.
 pub(crate) fn seeds(_: &[u8]) -> Vec<Vec<u8>> {
     let (mut client, hello) = Client::new("token");
-    let (file, open) = client.open("models/m.zt", None).expect("the name is short");
+    let (file, open) = client.open("models/m.zt", None, None).expect("the name is short");
     let close = Client::close(file);
     let request = Arrival::new(vec![0..10, 20..30]).request(file, -1).expect("all is missing");
     let control = [vec![0, 3], hello, open, Client::priority(4, 9), close].concat();
@@ -171,7 +252,16 @@ pub(crate) fn seeds(_: &[u8]) -> Vec<Vec<u8>> {
     let index = vec![0..4, 90..94];
     let told = ServerFrame::File { file: 0, id: FileId([5; 32]), len: 100, index }.encode();
     let answer = ServerFrame::Answer { len: 193 }.encode();
+    let (file, tree) = hashed();
+    let head = ServerFrame::Answer { len: proven_len(50_000, &(16_000..40_000)) }.encode();
+    let pair = |groups| Step::Pair(groups);
+    let group = |at: u64| Step::Bytes(at * 16_384..(at + 1) * 16_384);
+    let steps = [pair(0..4), pair(0..2), group(0), group(1), pair(2..4), group(2)];
+    let read = |r: Range<u64>| Ok(file[r.start as usize..r.end as usize].to_vec().into());
+    let bytes = Prover::new(tree.into()).spell(&steps, &read).expect("it is at hand");
     vec![
+        [vec![4, 250], head, bytes.to_vec()].concat(),
+        [vec![5, 99], vec![7; 16]].concat(),
         control,
         [vec![1, 5], welcome, told, vec![7; 8]].concat(),
         [vec![2, 9], request].concat(),

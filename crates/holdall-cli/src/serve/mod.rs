@@ -67,6 +67,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BYTES", value_parser = rate, hide_default_value = true)]
     rate_of_all: Option<NonZeroU64>,
 
+    /// Read every file, and put its BLAKE3 hash into its address: what clients then get is proven range by range
+    #[cfg(feature = "quic")]
+    #[arg(long)]
+    hash: bool,
+
     /// Tell numbers of clients, requests and bytes at http://ADDRESS/metrics, as Prometheus reads them, to whoever asks
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
@@ -124,6 +129,10 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
     {
         options = options.with_identity(identity);
     }
+    #[cfg(feature = "quic")]
+    if args.hash {
+        options = options.with_hashes();
+    }
     if let Some(origin) = &args.cors {
         options = options.with_cors(origin);
     }
@@ -145,6 +154,7 @@ fn announce(session: &Session, files: &dyn Shelf, serving: &Serving) -> Result<(
             sha256: serving.pin(),
             metrics: serving.metrics().map(|at| at.to_string()),
             files: Plain::list(names),
+            blake3: serving.hashes().map(|all| Plain::map(all.iter().map(|(k, v)| (k.as_str(), v.as_str())))),
         };
         writeln!(session.out(), "{}", as_json(&told))?;
         return session.finish();

@@ -3,13 +3,15 @@
 use super::frame::{
     ClientFrame, FileId, Frames, INDEX_MAX, PATH_MAX, Refusal, ServerFrame, VERSION,
 };
+use super::intake::{Intake, Piece};
 use super::total;
+use super::tree::{Root, is_of_nothing, unproven};
 #[cfg(feature = "quic")]
 use crate::rules::FAILED;
 use crate::rules::{ADDRESS, ANSWER, FRAME, VERSION as VERSION_RULE};
 use bytes::Bytes;
 use holdall_core::{Error, Result};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What a server has said on the control stream.
@@ -20,9 +22,16 @@ pub struct Client {
     /// The number of the next file.
     next: u32,
     /// Files that were asked for.
-    waiting: BTreeSet<u32>,
+    waiting: BTreeMap<u32, Waiting>,
     /// The file whose index is coming.
     coming: Option<Coming>,
+}
+
+/// A file that was asked for: what it is known as, and its hash.
+#[derive(Debug)]
+struct Waiting {
+    known: Option<FileId>,
+    root: Option<Root>,
 }
 
 #[derive(Debug)]
@@ -31,8 +40,8 @@ struct Coming {
     id: FileId,
     len: u64,
     ranges: Vec<Range<u64>>,
+    intake: Intake,
     bytes: Vec<u8>,
-    total: usize,
 }
 
 /// What a server said.
@@ -70,40 +79,47 @@ impl Client {
             frames: Frames::default(),
             is_welcome: false,
             next: 0,
-            waiting: BTreeSet::new(),
+            waiting: BTreeMap::new(),
             coming: None,
         };
         (client, ClientFrame::Hello { version: VERSION, token: token.to_owned() }.encode())
     }
 
-    /// The number of a file, and what is sent on the control stream to open it.
+    /// The number of a file, and what is sent on the control stream to open it. With its hash, what comes of it is proven.
     ///
     /// # Errors
     /// `net/address`, for a name that is too long.
-    pub fn open(&mut self, path: &str, known: Option<FileId>) -> Result<(u32, Vec<u8>)> {
+    pub fn open(
+        &mut self,
+        path: &str,
+        known: Option<FileId>,
+        root: Option<Root>,
+    ) -> Result<(u32, Vec<u8>)> {
         if path.len() > PATH_MAX {
             let len = path.len();
             return Err(ADDRESS.broken(format!("the path has {len} bytes, of {PATH_MAX} at most")));
         }
         let file = self.next;
         self.next = self.next.wrapping_add(1);
-        self.waiting.insert(file);
-        Ok((file, ClientFrame::Open { file, known, path: path.to_owned() }.encode()))
+        self.waiting.insert(file, Waiting { known, root });
+        let (is_proven, path) = (root.is_some(), path.to_owned());
+        Ok((file, ClientFrame::Open { file, known, is_proven, path }.encode()))
     }
 
     /// What these bytes of the control stream say.
     ///
     /// # Errors
-    /// What the connection ends for: `net/frame`, `net/version`.
+    /// What the connection ends for: `net/frame`, `net/version`, `net/proof`.
     pub fn control(&mut self, mut input: &[u8]) -> Result<Vec<Told>> {
         let mut all = Vec::new();
         loop {
             if let Some(coming) = &mut self.coming {
-                let missing = coming.total - coming.bytes.len();
-                let (taken, rest) = input.split_at(input.len().min(missing));
-                coming.bytes.extend_from_slice(taken);
-                input = rest;
-                if coming.bytes.len() < coming.total {
+                let bytes = &mut coming.bytes;
+                coming.intake.take(&mut input, |piece| {
+                    bytes.extend_from_slice(piece.bytes);
+                    Ok(())
+                })?;
+                if !coming.intake.is_whole() {
                     return Ok(all);
                 }
                 all.extend(self.coming.take().map(Coming::whole));
@@ -124,10 +140,16 @@ impl Client {
                     all.push(Told::Welcome { requests });
                 }
                 ServerFrame::File { file, id, len, index } => {
-                    self.asked(file)?;
-                    let total = check_index(&index, len)?;
-                    let bytes = Vec::new();
-                    self.coming = Some(Coming { file, id, len, ranges: index, bytes, total });
+                    let Waiting { known, root } = self.asked(file)?;
+                    check_index(&index, len)?;
+                    if let Some(root) = root
+                        && known != Some(id)
+                    {
+                        has_end(&index, len, root)?;
+                    }
+                    let proof = root.map(|root| (len, root));
+                    let (intake, bytes) = (Intake::new(index.clone(), proof), Vec::new());
+                    self.coming = Some(Coming { file, id, len, ranges: index, intake, bytes });
                 }
                 ServerFrame::Refused { file, refusal } => {
                     self.asked(file)?;
@@ -140,10 +162,10 @@ impl Client {
         }
     }
 
-    fn asked(&mut self, file: u32) -> Result<()> {
+    fn asked(&mut self, file: u32) -> Result<Waiting> {
         match self.waiting.remove(&file) {
-            true => Ok(()),
-            false => Err(FRAME.broken(format!("file {file} was not asked for"))),
+            Some(waiting) => Ok(waiting),
+            None => Err(FRAME.broken(format!("file {file} was not asked for"))),
         }
     }
 
@@ -158,15 +180,25 @@ impl Client {
     }
 }
 
-/// Bytes of an index, where it may be one: rising ranges inside the file.
-fn check_index(index: &[Range<u64>], len: u64) -> Result<usize> {
+/// Whether an index may be one: rising ranges inside the file.
+fn check_index(index: &[Range<u64>], len: u64) -> Result<()> {
     let is_rising = index.windows(2).all(|w| w[0].end <= w[1].start);
     let is_inside = index.iter().all(|r| !r.is_empty() && r.end <= len);
     match total(index).filter(|total| is_rising && is_inside && *total <= INDEX_MAX) {
-        Some(total) => Ok(total as usize),
+        Some(_) => Ok(()),
         None => Err(FRAME.broken(format!(
             "an index is in rising ranges of its file, of at most {INDEX_MAX} bytes"
         ))),
+    }
+}
+
+/// Whether the end of the file is proven with its index, so that it is as long as the server says.
+fn has_end(index: &[Range<u64>], len: u64, root: Root) -> Result<()> {
+    match index.last() {
+        None if len == 0 && is_of_nothing(root) => Ok(()),
+        None if len == 0 => Err(unproven(0..0)),
+        Some(last) if last.end == len => Ok(()),
+        _ => Err(FRAME.broken("the index of a proven file has the last byte of the file in it")),
     }
 }
 
@@ -186,41 +218,25 @@ impl Coming {
 /// rest.
 #[derive(Debug)]
 pub struct Arrival {
-    ranges: Vec<Range<u64>>,
-    /// The range that is coming, and how much of it came.
-    at: usize,
-    done: u64,
+    intake: Intake,
     frames: Frames,
     /// Whether this stream says that bytes follow.
     is_answered: bool,
-    /// Bytes that came in all.
-    came: u64,
-}
-
-/// Bytes of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece<'a> {
-    /// The number of the range that they are of.
-    pub of: usize,
-    /// Where in that range.
-    pub at: u64,
-    /// They.
-    pub bytes: &'a [u8],
 }
 
 impl Arrival {
     /// Of these ranges, of which nothing came.
     pub fn new(ranges: Vec<Range<u64>>) -> Arrival {
-        let mut new = Arrival {
-            ranges,
-            at: 0,
-            done: 0,
-            frames: Frames::default(),
-            is_answered: false,
-            came: 0,
-        };
-        new.pass_empty();
-        new
+        Arrival::of(Intake::new(ranges, None))
+    }
+
+    /// The same of a file of `len` bytes and this hash, from a server that was asked for proofs when it was opened.
+    pub fn proven(ranges: Vec<Range<u64>>, len: u64, root: Root) -> Arrival {
+        Arrival::of(Intake::new(ranges, Some((len, root))))
+    }
+
+    fn of(intake: Intake) -> Arrival {
+        Arrival { intake, frames: Frames::default(), is_answered: false }
     }
 
     /// The request for what is missing, on a new stream; nothing, where nothing is.
@@ -230,37 +246,34 @@ impl Arrival {
         }
         self.frames = Frames::default();
         self.is_answered = false;
+        self.intake.again();
         let ranges = self.missing();
         Some(ClientFrame::Request { file, priority, ranges }.encode())
     }
 
     /// What did not come.
     pub fn missing(&self) -> Vec<Range<u64>> {
-        let mut rest = self.ranges.get(self.at..).unwrap_or_default().to_vec();
-        if let Some(first) = rest.first_mut() {
-            first.start += self.done;
-        }
-        rest
+        self.intake.missing()
     }
 
     /// Whether all came.
     pub fn is_whole(&self) -> bool {
-        self.at == self.ranges.len()
+        self.intake.is_whole()
     }
 
     /// Bytes that came, over all streams.
     pub fn came(&self) -> u64 {
-        self.came
+        self.intake.came()
     }
 
     /// Takes bytes of the stream, and hands out those of the file.
     ///
     /// # Errors
-    /// `net/frame`; `net/answer` for bytes that were not asked for; what the server refuses the request for.
+    /// `net/frame`; `net/answer` for bytes that were not asked for; `net/proof`; what the server refuses the request for.
     pub fn push(
         &mut self,
         mut input: &[u8],
-        mut each: impl FnMut(Piece<'_>) -> Result<()>,
+        each: impl FnMut(Piece<'_>) -> Result<()>,
     ) -> Result<()> {
         if !self.is_answered {
             let taken = self.frames.take(&mut input, ServerFrame::most_of_answer)?;
@@ -268,7 +281,7 @@ impl Arrival {
             match ServerFrame::decode(kind, &said)? {
                 ServerFrame::Refused { refusal, .. } => return Err(refusal.error()),
                 ServerFrame::Answer { len } => {
-                    let due = total(&self.missing()).unwrap_or(u64::MAX);
+                    let due = self.intake.due();
                     if len != due {
                         return Err(ANSWER.broken(format!(
                             "the server announces {len} bytes, {due} were asked for"
@@ -279,18 +292,8 @@ impl Arrival {
                 _ => return Err(FRAME.broken("an answer, or why there is none, is due")),
             }
         }
-        while !input.is_empty() {
-            let Some(range) = self.ranges.get(self.at) else { return Err(too_many()) };
-            let left = range.end - range.start - self.done;
-            let len = usize::try_from(left).map_or(input.len(), |left| left.min(input.len()));
-            let (taken, rest) = input.split_at(len);
-            each(Piece { of: self.at, at: self.done, bytes: taken })?;
-            self.done += len as u64;
-            self.came += len as u64;
-            input = rest;
-            self.pass_empty();
-        }
-        Ok(())
+        self.intake.take(&mut input, each)?;
+        if input.is_empty() { Ok(()) } else { Err(too_many()) }
     }
 
     /// The stream has ended, as streams do.
@@ -308,15 +311,6 @@ impl Arrival {
     fn too_few(&self) -> Error {
         let missing = total(&self.missing()).unwrap_or(u64::MAX);
         ANSWER.broken(format!("the server ended with {missing} bytes still to come"))
-    }
-
-    /// Goes past ranges of which nothing is to come.
-    fn pass_empty(&mut self) {
-        while let Some(range) = self.ranges.get(self.at)
-            && range.end.saturating_sub(range.start) <= self.done
-        {
-            (self.at, self.done) = (self.at + 1, 0);
-        }
     }
 }
 

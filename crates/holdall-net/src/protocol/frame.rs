@@ -53,6 +53,8 @@ pub enum ClientFrame {
         file: u32,
         /// What the client knows it as: then it needs no index.
         known: Option<FileId>,
+        /// Whether ranges of it are to come with their proofs.
+        is_proven: bool,
         /// Its name.
         path: String,
     },
@@ -270,6 +272,10 @@ const FILE: u8 = 0x82;
 const REFUSED: u8 = 0x83;
 const ANSWER_KIND: u8 = 0x84;
 
+/// What an open frame has, by bits.
+const KNOWN: u8 = 1;
+const PROVEN: u8 = 2;
+
 impl ClientFrame {
     /// The most bytes of a frame of that kind on a control stream.
     pub fn most_of_control(kind: u8) -> Option<usize> {
@@ -293,12 +299,11 @@ impl ClientFrame {
             ClientFrame::Hello { version, token } => {
                 framed(HELLO, &[&version.to_le_bytes(), token.as_bytes()])
             }
-            ClientFrame::Open { file, known, path } => {
-                let (is_known, id) = match known {
-                    Some(id) => ([1], &id.0[..]),
-                    None => ([0], &[][..]),
-                };
-                framed(OPEN, &[&file.to_le_bytes(), &is_known, id, path.as_bytes()])
+            ClientFrame::Open { file, known, is_proven, path } => {
+                let flags =
+                    if known.is_some() { KNOWN } else { 0 } | if *is_proven { PROVEN } else { 0 };
+                let id = known.as_ref().map_or(&[][..], |id| &id.0[..]);
+                framed(OPEN, &[&file.to_le_bytes(), &[flags], id, path.as_bytes()])
             }
             ClientFrame::Close { file } => framed(CLOSE, &[&file.to_le_bytes()]),
             ClientFrame::Priority { stream, priority } => {
@@ -322,15 +327,24 @@ impl ClientFrame {
                 version: u16::from_le_bytes(said.array()?),
                 token: said.text(TOKEN_MAX)?,
             },
-            OPEN => ClientFrame::Open {
-                file: said.u32()?,
-                known: match said.array()? {
-                    [0] => None,
-                    [1] => Some(FileId(said.array()?)),
-                    [n] => return Err(FRAME.broken(format!("{n} is neither 0 nor 1"))),
-                },
-                path: said.text(PATH_MAX)?,
-            },
+            OPEN => {
+                let file = said.u32()?;
+                let [flags] = said.array()?;
+                if flags & !(KNOWN | PROVEN) != 0 {
+                    return Err(
+                        FRAME.broken(format!("{flags} is not a sum of {KNOWN} and {PROVEN}"))
+                    );
+                }
+                ClientFrame::Open {
+                    file,
+                    known: match flags & KNOWN {
+                        0 => None,
+                        _ => Some(FileId(said.array()?)),
+                    },
+                    is_proven: flags & PROVEN != 0,
+                    path: said.text(PATH_MAX)?,
+                }
+            }
             CLOSE => ClientFrame::Close { file: said.u32()? },
             PRIORITY => ClientFrame::Priority { stream: said.u64()?, priority: said.i32()? },
             REQUEST_KIND => ClientFrame::Request {
@@ -504,8 +518,13 @@ mod tests {
         (
             vec![
                 ClientFrame::Hello { version: 1, token: "t".into() },
-                ClientFrame::Open { file: 3, known: None, path: "a/ö.zt".into() },
-                ClientFrame::Open { file: 4, known: Some(id), path: String::new() },
+                ClientFrame::Open { file: 3, known: None, is_proven: true, path: "a/ö.zt".into() },
+                ClientFrame::Open {
+                    file: 4,
+                    known: Some(id),
+                    is_proven: false,
+                    path: String::new(),
+                },
                 ClientFrame::Close { file: 3 },
                 ClientFrame::Priority { stream: 8, priority: -5 },
             ],
@@ -560,7 +579,7 @@ mod tests {
         for (kind, said) in [
             (0x01, &[1][..]),
             (0x01, &[1, 0, 0xff]),
-            (0x02, &[1, 0, 0, 0, 2]),
+            (0x02, &[1, 0, 0, 0, 4]),
             (0x02, &[1, 0, 0, 0, 1, 9, 9]),
             (0x03, &[1, 0, 0]),
             (0x04, &[0; 13]),

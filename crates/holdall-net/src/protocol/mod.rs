@@ -9,16 +9,20 @@
 
 mod client;
 mod frame;
+mod intake;
 mod server;
+mod tree;
 
 #[cfg(feature = "quic")]
 pub(crate) use client::ended;
-pub use client::{Arrival, Client, Piece, Told};
+pub use client::{Arrival, Client, Told};
 pub use frame::{
     ClientFrame, FileId, Frames, HEAD_LEN, INDEX_MAX, PATH_MAX, RANGES_MAX, Refusal, ServerFrame,
     VERSION, Why,
 };
+pub use intake::Piece;
 pub use server::{Answering, Order, Request, Requesting, Server};
+pub use tree::{GROUP, Prover, Reading, Root, Step, Tree, proven_len};
 
 /// What the two sides agree on when they connect (ALPN).
 pub const PROTOCOL: &[u8] = b"holdall/1";

@@ -2,6 +2,7 @@
 
 use super::frame::{ClientFrame, FileId, Frames, RANGES_MAX, Refusal, ServerFrame, VERSION, Why};
 use super::total;
+use super::tree::{Step, Walk, proven_len};
 use crate::rules::{FRAME, TOKEN, VERSION as VERSION_RULE};
 use crate::shelf::{Bounds, Tokens};
 use holdall_core::Result;
@@ -23,9 +24,9 @@ pub struct Server {
 #[derive(Debug)]
 enum Asked {
     /// It is being opened, for a client that knows it as this.
-    Coming(Option<FileId>),
+    Coming { known: Option<FileId>, is_proven: bool },
     /// It is open.
-    Open { len: u64 },
+    Open { len: u64, is_proven: bool },
 }
 
 /// What is to be done because of what a client said.
@@ -39,6 +40,8 @@ pub enum Order {
         file: u32,
         /// Its name.
         path: String,
+        /// Whether its tree is needed.
+        is_proven: bool,
     },
     /// Forget the file.
     Close {
@@ -107,7 +110,7 @@ impl Server {
                         ServerFrame::Welcome { version: VERSION, requests: self.requests };
                     orders.push(Order::Send(welcome.encode()));
                 }
-                ClientFrame::Open { file, known, path } => {
+                ClientFrame::Open { file, known, is_proven, path } => {
                     if self.files.contains_key(&file) {
                         return Err(FRAME.broken(format!("file {file} is open already")));
                     }
@@ -116,8 +119,8 @@ impl Server {
                         orders.push(Order::Send(refused(file, Why::Busy, text)));
                         continue;
                     }
-                    self.files.insert(file, Asked::Coming(known));
-                    orders.push(Order::Open { file, path });
+                    self.files.insert(file, Asked::Coming { known, is_proven });
+                    orders.push(Order::Open { file, path, is_proven });
                 }
                 ClientFrame::Close { file } => {
                     if self.files.remove(&file).is_some() {
@@ -135,25 +138,30 @@ impl Server {
         Ok(orders)
     }
 
-    /// A file was opened, or not: what is to be sent on the control stream, and the ranges whose bytes follow it. Nothing,
-    /// where the client does not want it any more.
+    /// A file was opened, or not: what is to be sent on the control stream, and the index that follows it. Nothing, where the client does
+    /// not want it any more.
     pub fn opened(
         &mut self,
         file: u32,
         found: Result<(FileId, u64, Vec<Range<u64>>), Refusal>,
-    ) -> Option<(Vec<u8>, Vec<Range<u64>>)> {
+    ) -> Option<(Vec<u8>, Answering)> {
         let asked = self.files.get_mut(&file)?;
-        let Asked::Coming(known) = asked else { return None };
+        let Asked::Coming { known, is_proven } = *asked else { return None };
         match found {
             Ok((id, len, index)) => {
-                let index = if *known == Some(id) { Vec::new() } else { index };
-                *asked = Asked::Open { len };
+                let index = match (known == Some(id), is_proven) {
+                    (true, _) => Vec::new(),
+                    (_, true) => with_end(index, len),
+                    _ => index,
+                };
+                *asked = Asked::Open { len, is_proven };
                 let frame = ServerFrame::File { file, id, len, index: index.clone() };
-                Some((frame.encode(), index))
+                Some((frame.encode(), Answering::new(index, len, is_proven)))
             }
             Err(refusal) => {
                 self.files.remove(&file);
-                Some((ServerFrame::Refused { file, refusal }.encode(), Vec::new()))
+                let frame = ServerFrame::Refused { file, refusal };
+                Some((frame.encode(), Answering::new(Vec::new(), 0, false)))
             }
         }
     }
@@ -164,7 +172,7 @@ impl Server {
     /// Why it is refused.
     pub fn admit(&self, request: &Request) -> Result<Answering, Refusal> {
         let wrong = |text: String| Refusal { why: Why::Request, text };
-        let Some(Asked::Open { len }) = self.files.get(&request.file) else {
+        let Some(Asked::Open { len, is_proven }) = self.files.get(&request.file) else {
             return Err(wrong(format!("file {} is not open", request.file)));
         };
         if let Some(range) = request.ranges.iter().find(|r| r.end > *len) {
@@ -173,7 +181,7 @@ impl Server {
         }
         match total(&request.ranges) {
             Some(total) if total <= *len => {
-                Ok(Answering { total, ranges: request.ranges.clone(), at: 0, done: 0 })
+                Ok(Answering::new(request.ranges.clone(), *len, *is_proven))
             }
             _ => Err(wrong("it asks for more bytes than the file has".to_owned())),
         }
@@ -229,32 +237,74 @@ impl Requesting {
     pub const MOST: usize = super::HEAD_LEN + 8 + 16 * RANGES_MAX;
 }
 
-/// An answer on its way out.
-#[derive(Debug)]
+/// An index, with the end of the file in it: who has that proven knows how long the file is.
+fn with_end(mut index: Vec<Range<u64>>, len: u64) -> Vec<Range<u64>> {
+    match index.last_mut() {
+        _ if len == 0 => {}
+        Some(last) if last.end == len => {}
+        Some(last) if last.end == len - 1 => last.end = len,
+        _ => {
+            index.truncate(RANGES_MAX - 1);
+            index.push(len - 1..len);
+        }
+    }
+    index
+}
+
+/// Ranges on their way out.
+#[derive(Debug, Clone)]
 pub struct Answering {
-    total: u64,
     ranges: Vec<Range<u64>>,
+    len: u64,
+    is_proven: bool,
     /// The range that is being sent, and how much of it was.
     at: usize,
     done: u64,
+    /// What is left of its proof.
+    walk: Option<Walk>,
 }
 
 impl Answering {
-    /// What comes before the bytes.
-    pub fn head(&self) -> Vec<u8> {
-        ServerFrame::Answer { len: self.total }.encode()
+    /// Of these ranges of a file of `len` bytes.
+    fn new(ranges: Vec<Range<u64>>, len: u64, is_proven: bool) -> Answering {
+        Answering { ranges, len, is_proven, at: 0, done: 0, walk: None }
     }
 
-    /// The next bytes of the file to be sent, in ranges that have at most `most` together; none, when all are.
-    pub fn next(&mut self, most: u64) -> Vec<Range<u64>> {
+    /// What comes before the bytes.
+    pub fn head(&self) -> Vec<u8> {
+        let len = match self.is_proven {
+            true => self.ranges.iter().map(|range| proven_len(self.len, range)).sum(),
+            false => total(&self.ranges).unwrap_or(u64::MAX),
+        };
+        ServerFrame::Answer { len }.encode()
+    }
+
+    /// Whether steps are spelled with the tree.
+    pub fn is_proven(&self) -> bool {
+        self.is_proven
+    }
+
+    /// What is to be sent next, of about `most` bytes; none, when all is.
+    pub fn next(&mut self, most: u64) -> Vec<Step> {
         let (mut out, mut room) = (Vec::new(), most.max(1));
         while room > 0
             && let Some(range) = self.ranges.get(self.at)
         {
+            if self.is_proven {
+                let walk = self.walk.get_or_insert_with(|| Walk::new(self.len, range));
+                match walk.next() {
+                    Some(step) => {
+                        room = room.saturating_sub(step.len());
+                        out.push(step);
+                    }
+                    None => (self.at, self.walk) = (self.at + 1, None),
+                }
+                continue;
+            }
             let start = range.start + self.done;
             let end = range.end.min(start.saturating_add(room));
             if start < end {
-                out.push(start..end);
+                out.push(Step::Bytes(start..end));
                 room -= end - start;
             }
             match end == range.end {

@@ -1,12 +1,13 @@
 //! Addresses of files that are served.
 
 use crate::http::decoded;
+use crate::protocol::Root;
 use crate::rules::ADDRESS;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use holdall_core::{Error, Result};
 use std::fmt;
 
-/// Where a file is served: `holdall://TOKEN@HOST:PORT/PATH#sha256=HEX`.
+/// Where a file is served: `holdall://TOKEN@HOST:PORT/PATH#sha256=HEX&blake3=HEX`.
 ///
 /// Printing one leaves out the token.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct Address {
     pub token: String,
     /// The SHA-256 of the server's certificate.
     pub pin: Option<[u8; 32]>,
+    /// The BLAKE3 hash of the file.
+    pub root: Option<Root>,
 }
 
 /// The port where none is said.
@@ -68,21 +71,23 @@ impl Address {
                 _ => return Err(wrong("the port is not a number from 1 to 65535")),
             },
         };
-        let pin = match fragment {
-            None => None,
-            Some(fragment) => {
-                let digits = fragment.strip_prefix("sha256=");
-                let bytes = digits.and_then(|d| HEXLOWER_PERMISSIVE.decode(d.as_bytes()).ok());
-                match bytes.and_then(|bytes| bytes.try_into().ok()) {
-                    Some(pin) => Some(pin),
-                    None => {
-                        return Err(wrong(
-                            "`#` is not followed by `sha256=` and 64 hexadecimal digits",
-                        ));
-                    }
+        let (mut pin, mut root) = (None, None);
+        for part in fragment.into_iter().flat_map(|fragment| fragment.split('&')) {
+            let read = part.split_once('=').and_then(|(key, digits)| {
+                let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok()?;
+                Some((key, bytes.try_into().ok()?))
+            });
+            match read {
+                Some(("sha256", hash)) if pin.is_none() => pin = Some(hash),
+                Some(("blake3", hash)) if root.is_none() => root = Some(Root(hash)),
+                _ => {
+                    return Err(wrong(
+                        "`#` is not followed by `sha256=` or `blake3=` (or both, with `&` between them) and 64 hexadecimal \
+                         digits",
+                    ));
                 }
             }
-        };
+        }
         let path = decoded(path).ok_or_else(|| wrong("the path is not percent-encoded UTF-8"))?;
         if path.is_empty() {
             return Err(wrong("no path follows the host"));
@@ -93,6 +98,7 @@ impl Address {
             path,
             token: decoded(token).ok_or_else(|| wrong("the token is not percent-encoded UTF-8"))?,
             pin,
+            root,
         })
     }
 
@@ -127,6 +133,9 @@ mod tests {
         assert_eq!((&*address.host, address.port, &*address.path), ("host", 99, "a b/m.zt"));
         assert_eq!((&*address.token, address.pin), ("s@cret", Some([0xab; 32])));
         assert_eq!(address.to_string(), "holdall://host:99/a b/m.zt");
+        assert_eq!(address.root, None);
+        let both = Address::parse(&format!("holdall://h/m#blake3={pin}&sha256={pin}")).unwrap();
+        assert_eq!((both.pin, both.root), (address.pin, Some(Root([0xab; 32]))));
         let address = Address::parse("HOLDALL://[::1]/m").unwrap();
         assert_eq!((&*address.host, address.port), ("::1", 4433));
         assert_eq!(Address::parse("holdall://[::1]:7/m").unwrap().port, 7);
@@ -134,6 +143,7 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused() {
+        let hash = "ab".repeat(32);
         for text in [
             "",
             "http://h/x",
@@ -150,6 +160,9 @@ mod tests {
             "holdall://h/x#",
             "holdall://h/x#sha256=ab",
             "holdall://h/x#md5=ab",
+            "holdall://h/x#blake3=ab",
+            &format!("holdall://h/x#blake3={hash}&blake3={hash}"),
+            &format!("holdall://h/x#sha256={hash}&"),
         ] {
             assert_eq!(Address::parse(text).unwrap_err().code(), "net/address", "{text}");
         }

@@ -211,7 +211,10 @@ impl Remote {
         urgency: &Urgency,
         each: &mut dyn FnMut(Piece<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut arrival = Arrival::new(ranges.to_vec());
+        let mut arrival = match self.address.root {
+            Some(root) => Arrival::proven(ranges.to_vec(), self.len, root),
+            None => Arrival::new(ranges.to_vec()),
+        };
         loop {
             let before = arrival.came();
             let done = self.retrying(|| {
@@ -367,7 +370,7 @@ impl Remote {
         let (mut send, mut receive) =
             self.in_time(connection.open_bi()).await?.map_err(|e| self.lost(e))?;
         let (mut client, mut hello) = Client::new(&self.address.token);
-        let (file, open) = client.open(&self.address.path, known)?;
+        let (file, open) = client.open(&self.address.path, known, self.address.root)?;
         hello.extend(open);
         self.in_time(send.write_all(&hello)).await?.map_err(|e| self.unsent(e))?;
         let opened = loop {

@@ -4,7 +4,8 @@ use super::wait::{runtime, wait};
 use super::{Identity, number};
 use crate::meter::By;
 use crate::protocol::{
-    Answering, Order, PROTOCOL, Refusal, Request, Requesting, Server as Session, Why,
+    Answering, Order, PROTOCOL, Prover, Refusal, Request, Requesting, Server as Session, Step,
+    Tree, Why,
 };
 use crate::rules::{FAILED, IDENTITY, LISTEN};
 use crate::service::{PIECE, Service, Visit};
@@ -17,7 +18,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -61,6 +61,14 @@ struct Peer {
 struct Open {
     name: Arc<str>,
     file: Arc<dyn Served>,
+    /// Where what is sent is proven.
+    tree: Option<Arc<Tree>>,
+}
+
+/// What is sent of a file.
+struct Spelling {
+    file: Arc<dyn Served>,
+    prover: Option<Prover>,
 }
 
 impl Server {
@@ -252,58 +260,65 @@ impl Peer {
                 }
                 Some(())
             }
-            Order::Open { file, path } => self.open(file, path, send).await,
+            Order::Open { file, path, is_proven } => self.open(file, path, is_proven, send).await,
         }
     }
 
-    async fn open(&self, number: u32, name: String, send: &mut SendStream) -> Option<()> {
+    async fn open(
+        &self,
+        number: u32,
+        name: String,
+        is_proven: bool,
+        send: &mut SendStream,
+    ) -> Option<()> {
         let shelf = Arc::clone(&self.shared.service.shelf);
         let (name, asked): (Arc<str>, String) = (name.as_str().into(), name);
         let opened = spawn_blocking(move || {
             let file = shelf.open(&asked)?;
             let index = file.index();
-            Ok((file, index))
+            let tree = if is_proven { Some(file.tree()?) } else { None };
+            Ok((file, index, tree))
         });
         let opened = opened.await.unwrap_or_else(|_| Err(FAILED.broken("the server failed")));
         let (file, found) = match opened {
-            Ok((file, index)) => {
+            Ok((file, index, tree)) => {
                 let found = (file.id(), file.len(), index);
-                (Some(file), Ok(found))
+                (Some((file, tree)), Ok(found))
             }
             Err(e) => {
                 self.log(&name, 0, Done::Refused(e.code()));
                 (None, Err(Refusal::from(&e)))
             }
         };
-        let Some((frame, index)) = lock(&self.session).opened(number, found) else {
+        let Some((frame, mut index)) = lock(&self.session).opened(number, found) else {
             return Some(());
         };
-        let Some(file) = file else { return self.send(send, frame.into()).await };
-        let open = Open { name, file };
+        let Some((file, tree)) = file else { return self.send(send, frame.into()).await };
+        let open = Open { name, file, tree };
         lock(&self.files).insert(number, open.clone());
         self.send(send, frame.into()).await?;
-        let mut sent = 0;
-        for range in index {
-            let mut start = range.start;
-            while start < range.end {
-                let end = range.end.min(start + self.visit.piece());
-                self.due(end - start).await;
-                let bytes = match read(&open.file, std::iter::once(start..end).collect()).await {
-                    Ok(bytes) => bytes,
-                    Err(e) => {
-                        // Nothing else can be said where bytes are due.
-                        let refusal = Refusal::from(&e);
-                        self.log(&open.name, sent, Done::Refused(e.code()));
-                        self.connection.close(super::number(refusal.why), refusal.text.as_bytes());
-                        return None;
-                    }
-                };
-                for bytes in bytes {
-                    sent += bytes.len() as u64;
-                    self.visit.sent(bytes.len() as u64);
-                    self.send(send, bytes).await?;
+        let (mut spelling, mut sent) = (open.spelling(), 0);
+        loop {
+            let steps = index.next(self.visit.piece());
+            if steps.is_empty() {
+                break;
+            }
+            self.due(steps.iter().map(Step::len).sum()).await;
+            let bytes = match spelling.spell(steps).await {
+                Ok(bytes) => bytes,
+                Err(e) => {
+                    // Nothing else can be said where bytes are due.
+                    let refusal = Refusal::from(&e);
+                    self.log(&open.name, sent, Done::Refused(e.code()));
+                    self.connection.close(super::number(refusal.why), refusal.text.as_bytes());
+                    return None;
                 }
-                start = end;
+            };
+            for bytes in bytes {
+                let len = bytes.len() as u64;
+                self.send(send, bytes).await?;
+                sent += len;
+                self.visit.sent(len);
             }
         }
         self.log(&open.name, sent, Done::Whole);
@@ -392,7 +407,7 @@ impl Peer {
         priority: &AtomicI32,
         send: &mut SendStream,
     ) -> (u64, Done) {
-        let mut sent = 0;
+        let (mut spelling, mut sent) = (open.spelling(), 0);
         let mut urgency = priority.load(Ordering::Relaxed);
         let _ = send.set_priority(urgency);
         if self.taken(send.write_all(&answering.head())).await.is_none() {
@@ -400,8 +415,8 @@ impl Peer {
         }
         loop {
             self.connection.set_send_window(self.visit.share());
-            let ranges = answering.next(self.visit.piece());
-            if ranges.is_empty() {
+            let steps = answering.next(self.visit.piece());
+            if steps.is_empty() {
                 let _ = send.finish();
                 return (sent, Done::Whole);
             }
@@ -410,9 +425,8 @@ impl Peer {
                 urgency = now;
                 let _ = send.set_priority(urgency);
             }
-            let due = crate::protocol::total(&ranges).unwrap_or_default();
-            self.due(due).await;
-            let mut bytes = match read(&open.file, ranges).await {
+            self.due(steps.iter().map(Step::len).sum()).await;
+            let mut bytes = match spelling.spell(steps).await {
                 Ok(bytes) => bytes,
                 Err(e) => {
                     let _ = send.reset(number(Refusal::from(&e).why));
@@ -447,13 +461,35 @@ impl Peer {
     }
 }
 
-/// Reads ranges where waiting for a disk holds nobody else up.
-async fn read(file: &Arc<dyn Served>, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>, Error> {
-    let file = Arc::clone(file);
-    let read = spawn_blocking(move || {
-        ranges.into_iter().map(|range| file.read(range)).collect::<Result<Vec<_>>>()
-    });
-    read.await.unwrap_or_else(|_| Err(FAILED.broken("the server failed")))
+impl Open {
+    fn spelling(&self) -> Spelling {
+        Spelling { file: Arc::clone(&self.file), prover: self.tree.clone().map(Prover::new) }
+    }
+}
+
+impl Spelling {
+    /// What is sent for these steps, read where waiting for a disk holds nobody else up.
+    async fn spell(&mut self, steps: Vec<Step>) -> Result<Vec<Bytes>, Error> {
+        let (file, prover) = (Arc::clone(&self.file), self.prover.take());
+        let spelled = spawn_blocking(move || {
+            let Some(mut prover) = prover else {
+                let read = |step| match step {
+                    Step::Bytes(range) => file.read(range),
+                    // Nothing is proven where there is no tree.
+                    Step::Pair(_) => Ok(Bytes::new()),
+                };
+                return (steps.into_iter().map(read).collect(), None);
+            };
+            let bytes = prover.spell(&steps, &|range| file.read(range));
+            (bytes.map(|bytes| vec![bytes]), Some(prover))
+        });
+        let (bytes, prover) = match spelled.await {
+            Ok(spelled) => spelled,
+            Err(_) => (Err(FAILED.broken("the server failed")), None),
+        };
+        self.prover = prover;
+        bytes
+    }
 }
 
 /// A thread that panicked poisons nothing worth protecting here.

@@ -42,6 +42,7 @@ def serve(
     tokens: Union[None, Path, Iterable[str]] = None,
     cors: Optional[str] = None,
     metrics: Optional[str] = None,
+    hash: bool = False,
     rate: Optional[int] = None,
     rate_of_all: Optional[int] = None,
     clients: int = 256,
@@ -72,6 +73,8 @@ def serve(
         cors: Pages in browsers of this origin may read what is served over HTTP; ``"*"`` for all.
         metrics: Where numbers of clients, requests and bytes are told to whoever asks, as Prometheus reads them: an IP address and a
             port (:attr:`Server.metrics`).
+        hash: Reads every file before it begins, and puts its BLAKE3 hash into its address: whoever opens that has every range
+            proven, and need not trust the server.
         rate: Bytes a second to one machine at most.
         rate_of_all: Bytes a second to all together at most.
         clients: Clients at once, over each of the two.
@@ -102,6 +105,7 @@ def serve(
         "token_file": tokens if is_file else None,
         "cors": cors,
         "metrics": metrics,
+        "hash": hash,
         "rate": rate,
         "rate_of_all": rate_of_all,
         "clients": clients,

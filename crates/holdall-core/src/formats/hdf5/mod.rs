@@ -67,6 +67,7 @@ pub static FORMAT: Format = Format {
     has_schema: false,
     has_graph: false,
     shards: None,
+    beside: None,
     gaps: None,
     padding: None,
     rules: RULES,

@@ -100,7 +100,7 @@ pub(super) fn decode_with(
 ///
 /// # Errors
 /// As [`decode_with`].
-pub(super) fn locations(window: &Window, limits: &Limits) -> Result<Vec<String>, Stop> {
+pub fn locations(window: &Window, limits: &Limits) -> Result<Vec<String>, Stop> {
     let mut walk = Walk::new(window, limits, &[])?;
     walk.model()?;
     Ok(walk.locations)
