@@ -139,6 +139,24 @@ fn attributes_of_every_type() {
     file.edit(&["set", "b=00ff", "--type", "bytes"]).ends_with(0);
     file.edit(&["set", r#"j={"a":[1,null]}"#, "--type", "json"]).ends_with(0);
     file.edit(&["unset", "a", "other"]).ends_with(0);
+    let from = tempfile::NamedTempFile::new().unwrap();
+    let at = |key: &str| format!("{key}=@{}", from.path().display());
+    std::fs::write(from.path(), "{{ template }}\n").unwrap();
+    file.edit(&["set", &at("template"), "name=@@me"]).ends_with(0);
+    let attributes = file.inspect()["attributes"].clone();
+    assert_eq!(
+        (&attributes["template"], &attributes["name"]),
+        (&json!("{{ template }}\n"), &json!("@me"))
+    );
+    std::fs::write(from.path(), "12\n").unwrap();
+    file.edit(&["set", &at("template"), "--type", "int"]).ends_with(0);
+    assert_eq!(file.inspect()["attributes"]["template"], 12);
+    std::fs::write(from.path(), [0, 255]).unwrap();
+    file.edit(&["set", &at("template")]).ends_with(2);
+    file.edit(&["set", &at("template"), "--type", "bytes"]).ends_with(0);
+    assert_eq!(file.inspect()["attributes"]["template"], json!({"$bytes": "00ff"}));
+    file.edit(&["set", "template=@nowhere/to/be"]).ends_with(3);
+    file.edit(&["unset", "template", "name"]).ends_with(0);
     let expected = json!({
         "text": "1=2", "n": -5, "x": 0.5, "yes": true, "b": {"$bytes": "00ff"},
         "j": {"a": [1, null]},

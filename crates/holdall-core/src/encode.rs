@@ -160,6 +160,11 @@ pub trait Encode: Send {
         false
     }
 
+    /// Whether the file says how its components are aligned, among its attributes.
+    fn states_align(&self) -> bool {
+        false
+    }
+
     /// Whether compressed components end in a seek table even where they are one frame.
     fn needs_seek_table(&self) -> bool {
         false

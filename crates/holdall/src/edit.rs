@@ -14,11 +14,18 @@
 //! data | gap | new data, new manifest | old manifest   still the old file
 //! data | gap | new data, new manifest                  the new file: cut off in one step
 //! ```
+//!
+//! And for formats whose header comes first (GGUF, safetensors, Metatensor), where no tensor's bytes move, and all that differs in the
+//! header lies in one sector of a disk, 512 bytes: those are written in one step.
 
 use crate::OpenOptions;
+#[cfg(unix)]
+use crate::overwrite::Patch;
 use bytes::Bytes;
 use holdall_core::error::{Shown as _, list};
-use holdall_core::{Attributes, Error, Format, Layout, Remedy, Result, TensorSpec, Value, formats};
+use holdall_core::{
+    Attributes, Encode, Error, Format, Layout, Remedy, Result, TensorSpec, Value, formats,
+};
 use holdall_io::error::{CANNOT_EDIT, NEEDED, NO_ATTRIBUTE, NOT_FOUND, UNKEPT};
 use holdall_io::items::{self, Feed, Item, Keep, Sharing};
 use holdall_io::lock::{self, Stamp};
@@ -277,7 +284,7 @@ impl Edit {
         let mut write = self.write.clone().with_overwrite(true).with_format(format);
         write.attributes = self.attributes.clone();
         (write.encode.version, write.encode.stated) = (None, version_to_write(&self.file));
-        write.encode.align = write.encode.align.or_else(|| alignment(&self.file));
+        write.encode.align = alignment(&self.file, &write)?;
         let encoder = write.encoder(format)?;
         encoder.check_attributes(&write.attributes).map_err(|e| e.in_source(self.file.name()))?;
         for entry in self.entries.iter().flatten() {
@@ -293,8 +300,14 @@ impl Edit {
             let written = hole.commit(entries, encoder, &write)?;
             return report(&self.path, &self.options, Some(written));
         }
-        drop(encoder);
-        rewrite(&self.file, &self.path, entries, &write)?;
+        let items = items_of(entries, &*encoder)?;
+        #[cfg(unix)]
+        if let Some(patch) = Patch::of(&self.file, &target, &items, encoder, &write) {
+            let name = self.path.display().to_string();
+            let written = patch.apply(&target, &name, write.durability)?;
+            return report(&self.path, &self.options, Some(written));
+        }
+        rewrite(&self.file, &self.path, items, &write)?;
         drop(target);
         report(&self.path, &self.options, None)
     }
@@ -327,12 +340,13 @@ pub fn compact_with(
     let mut write = write.with_overwrite(true).with_format(format);
     write.attributes = file.attributes().clone();
     (write.encode.version, write.encode.stated) = (None, version_to_write(&file));
-    write.encode.align = write.encode.align.or_else(|| alignment(&file));
+    write.encode.align = alignment(&file, &write)?;
     let entries = file
         .tensors()
         .map(|t| Entry { spec: holdall_io::items::spec_of(&t), from: From::Kept(t) })
         .collect();
-    rewrite(&file, path, entries, &write)?;
+    let items = items_of(entries, &*write.encoder(format)?)?;
+    rewrite(&file, path, items, &write)?;
     drop(target);
     report(path, &options, None)
 }
@@ -359,9 +373,8 @@ pub fn dead_bytes(file: &File) -> u64 {
     (data.end - data.start).saturating_sub(live)
 }
 
-fn rewrite(file: &File, path: &Path, entries: Vec<Entry>, write: &WriteOptions) -> Result<()> {
-    let format = writable(file)?;
-    let encoder = write.encoder(format)?;
+/// What the file to be is made of, in the order in which it is written.
+fn items_of(entries: Vec<Entry>, encoder: &dyn Encode) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     for Entry { spec, from } in entries {
         items.push(match from {
@@ -377,11 +390,16 @@ fn rewrite(file: &File, path: &Path, entries: Vec<Entry>, write: &WriteOptions) 
     // Kept tensors in the order of their bytes, new ones after them.
     items.sort_by_key(|(start, _)| start.unwrap_or(u64::MAX));
     let items = items.into_iter().map(|(_, item)| item).collect();
-    let mut items = items::arrange(items, &*encoder, Sharing::Keep)?;
-    let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
+    let mut items = items::arrange(items, encoder, Sharing::Keep)?;
     if !encoder.can_compress() {
         items.iter_mut().for_each(|item| item.keep = Keep::Nothing);
     }
+    Ok(items)
+}
+
+fn rewrite(file: &File, path: &Path, items: Vec<Item>, write: &WriteOptions) -> Result<()> {
+    let encoder = write.encoder(writable(file)?)?;
+    let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
     let total = specs.iter().flat_map(|s| &s.components).filter(|c| c.shares.is_none());
     write.work.begin(total.fold(0, |n, c| n.saturating_add(c.decoded_len)));
     let sink = FileSink::create(path, true, write.durability)?;
@@ -416,9 +434,13 @@ fn check_kept(file: &File) -> Result<()> {
     Err(UNKEPT.broken(message).in_source(file.name()))
 }
 
-/// The alignment a file was written with, as far as its offsets show: more than the format's own only
-/// when all of several components have it.
-fn alignment(file: &File) -> Option<u64> {
+/// The alignment that is asked for, or that a file was written with, as far as its offsets show where it does not say: more than the
+/// format's own only when all of several components have it.
+fn alignment(file: &File, write: &WriteOptions) -> Result<Option<u64>> {
+    let format = writable(file)?;
+    if write.encode.align.is_some() || !format.aligns || write.encoder(format)?.states_align() {
+        return Ok(write.encode.align);
+    }
     let offsets: Vec<u64> = file
         .tensors()
         .flat_map(|t| t.components().collect::<Vec<_>>())
@@ -427,8 +449,7 @@ fn alignment(file: &File) -> Option<u64> {
         .collect();
     let bits = offsets.iter().fold(0, |all, offset| all | offset);
     let align = 1u64 << bits.trailing_zeros().min(16);
-    let aligns = formats::by_name(file.format()).is_some_and(|format| format.aligns);
-    (aligns && offsets.len() > 1 && align > 64).then_some(align)
+    Ok((offsets.len() > 1 && align > 64).then_some(align))
 }
 
 /// The attributes without which a tensor of that layout cannot be read.

@@ -26,6 +26,8 @@ mod form;
 pub mod http;
 #[cfg(target_os = "linux")]
 mod in_place;
+#[cfg(unix)]
+mod overwrite;
 pub mod plain;
 pub mod records;
 mod repack;

@@ -313,3 +313,71 @@ fn who_opens_a_file_while_it_is_edited_gets_the_old_one_or_the_new_one() {
         edits.join().unwrap();
     });
 }
+
+/// Where no tensor moves, what differs of a header in one sector is written in one step; else the file is written anew. Either way it is
+/// the file that would be written from the start.
+#[test]
+fn headers_that_come_first_are_changed_in_place_where_that_is_one_step() {
+    use std::os::unix::fs::MetadataExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let long = "x".repeat(3000);
+    let write = |path: &Path, format: &str, pairs: &[(&str, Value)]| {
+        let attributes = pairs.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+        let options = WriteOptions::new()
+            .with_format(formats::by_name(format).unwrap())
+            .with_attributes(attributes)
+            .with_overwrite(true);
+        let specs = [("a", 999u64), ("b", 0), ("c", 5000)];
+        let specs = specs.map(|(name, len)| TensorSpec::dense(name, DType::I8, [len]));
+        let mut writer = Writer::create(path, &options).unwrap();
+        writer.declare(&specs).unwrap();
+        for spec in specs {
+            let bytes = bytes_of(spec.shape[0]);
+            writer.add(spec, &[&bytes]).unwrap();
+        }
+        writer.finish().unwrap();
+    };
+    for format in ["gguf", "safetensors", "metatensor"] {
+        let [path, wanted] = ["edited", "wanted"].map(|name| dir.path().join(name));
+        let text = |text: &str| Value::Text(text.to_owned());
+        let number = |n| if format == "gguf" { Value::Integer(n) } else { text(&n.to_string()) };
+        let first = [("id", number(20000)), ("long", text(&long)), ("template", text("abc"))];
+        // What is set, and whether that is one step.
+        let cases = [
+            ("id", number(32007), true),
+            ("template", text("xyz"), true),
+            ("long", text(&"x".repeat(3000)), true),
+            ("long", text(&"y".repeat(3000)), false),
+            ("template", text(&"longer ".repeat(20)), false),
+            ("new", text("new"), false),
+        ];
+        for (key, value, in_place) in cases {
+            write(&path, format, &first);
+            let before = path.metadata().unwrap().ino();
+            let mut edit = Edit::open(&path).unwrap();
+            edit.set_attribute(key, value.clone());
+            let report = edit.commit().unwrap();
+            assert_eq!(report.in_place, in_place, "{format} {key}");
+            assert_eq!(path.metadata().unwrap().ino() == before, in_place, "{format} {key}");
+            assert!(!in_place || report.written < 8, "{format} {key}: {}", report.written);
+            let mut after = first.to_vec();
+            match after.iter_mut().find(|(k, _)| *k == key) {
+                Some(pair) => pair.1 = value,
+                None => after.push((key, value)),
+            }
+            write(&wanted, format, &after);
+            let [found, wanted] = [&path, &wanted].map(|path| std::fs::read(path).unwrap());
+            assert!(found == wanted, "{format} {key}");
+        }
+        // A tensor that comes or goes is no matter of the header alone; a name of the same length is.
+        write(&path, format, &first);
+        let mut edit = Edit::open(&path).unwrap();
+        edit.remove("a").unwrap();
+        assert!(!edit.commit().unwrap().in_place);
+        let mut edit = Edit::open(&path).unwrap();
+        edit.rename("c", "d").unwrap();
+        edit.commit().unwrap();
+        let file = holdall::open(&path).unwrap();
+        assert_eq!(*file.tensor("d").unwrap().bytes(&Role::Data).unwrap(), bytes_of(5000)[..]);
+    }
+}

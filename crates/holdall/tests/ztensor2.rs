@@ -250,7 +250,7 @@ fn attributes_and_edits_are_deterministic() {
     let path = dir.path().join("w.zt");
     let value = Value::Map(vec![
         (Value::Text("bb".into()), Value::Float(f64::NAN)),
-        (Value::Text("c".into()), Value::Bytes(vec![1].into())),
+        (Value::Text("c".into()), Value::Bytes(vec![1])),
         (Value::Integer(-1), Value::Array(vec![Value::Bool(true), Value::Null])),
     ]);
     let mut attributes = Attributes::new();

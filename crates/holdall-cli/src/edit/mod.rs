@@ -27,6 +27,7 @@ use value::ValueType;
   holdall edit model.zt append adapter.safetensors --rename '*=adapter.*'
   holdall edit model.zt remove 'lm_head.*' && holdall edit model.zt compact
   holdall edit model.zt set license=MIT epoch=3
+  holdall edit model.gguf set tokenizer.chat_template=@template.jinja
   holdall edit model.zt replace embed.weight --from embed.npy
 
 The file is changed in place where its format and file system allow that, and written anew where
@@ -90,7 +91,7 @@ enum Action {
     },
     /// Set attributes of the file or of a tensor
     Set {
-        /// Attributes, as license=MIT; a key is not empty
+        /// Attributes, as license=MIT, or KEY=@PATH for what a file has (KEY=@@… for text that begins with @)
         #[arg(required = true, value_name = "KEY=VALUE")]
         pairs: Vec<String>,
         /// The tensor; without it they are the file's

@@ -3,6 +3,7 @@
 use crate::exit::ARGUMENTS;
 use clap::ValueEnum;
 use holdall::{Error, Limits, Result, Value};
+use std::path::Path;
 
 /// `--type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -26,7 +27,31 @@ impl ValueType {
             let shown = pair.escape_debug();
             return Err(ARGUMENTS.broken(format!("`{shown}` has no key; write KEY=VALUE")));
         }
-        Ok((key, self.read(text)?))
+        let value = match text.strip_prefix('@') {
+            // Text that begins so itself.
+            Some(rest) if rest.starts_with('@') => self.read(rest),
+            Some(path) => self.read_file(Path::new(path)),
+            None => self.read(text),
+        };
+        Ok((key, value?))
+    }
+
+    /// The value that a file has: its bytes, or its text as it is, newline and all.
+    fn read_file(self, path: &Path) -> Result<Value> {
+        let failed = |e: std::io::Error| holdall::error::io(e, "reading").in_source(path.display());
+        let bytes = std::fs::read(path).map_err(failed)?;
+        if matches!(self, ValueType::Bytes) {
+            return Ok(Value::Bytes(bytes));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| {
+            let e = ARGUMENTS.broken(format!("`{}` is not text in UTF-8", path.display()));
+            e.with_hint("`--type bytes` takes its bytes")
+        })?;
+        match self {
+            ValueType::Text => Ok(Value::Text(text)),
+            // Files of numbers end with a newline.
+            other => other.read(text.trim()),
+        }
     }
 
     fn read(self, text: &str) -> Result<Value> {
@@ -91,5 +116,6 @@ mod tests {
         assert_eq!(read(ValueType::Json, "[1"), None);
         assert!(ValueType::Text.pair("novalue").is_err() && ValueType::Text.pair("=2").is_err());
         assert_eq!(ValueType::Text.pair("a=b=c").unwrap(), ("a", Value::Text("b=c".into())));
+        assert_eq!(ValueType::Text.pair("a=@@b").unwrap(), ("a", Value::Text("@b".into())));
     }
 }

@@ -126,8 +126,11 @@ pub struct Beside {
     pub path: fn(&str, &str) -> String,
     /// What the file in the window contains with those that are at hand, by the names it has for them, and their lengths: sources 1 and
     /// on of the index.
-    pub decode: fn(&Window, &Limits, &[(String, u64)]) -> Result<Index, Stop>,
+    pub decode: DecodeBeside,
 }
+
+/// Decodes a file with others beside it.
+pub type DecodeBeside = fn(&Window, &Limits, &[(String, u64)]) -> Result<Index, Stop>;
 
 /// Finds them.
 pub type FindOldEnds = fn(&[u8]) -> Vec<OldEnd>;

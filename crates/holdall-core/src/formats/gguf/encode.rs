@@ -59,6 +59,10 @@ impl Encode for Encoder {
         true
     }
 
+    fn states_align(&self) -> bool {
+        true
+    }
+
     /// The offset of a tensor is where the one before it ends.
     fn can_share(&self) -> bool {
         false
