@@ -84,7 +84,9 @@ pub struct Convert {
     casts: Casts,
     reforms: Reforms,
     max_shard_len: Option<u64>,
+    #[cfg_attr(not(feature = "onnx-file"), allow(dead_code))]
     graph: Option<File>,
+    #[cfg_attr(not(feature = "onnx-file"), allow(dead_code))]
     external: ExternalData,
 }
 

@@ -238,6 +238,11 @@ fn what_does_not_fit_the_graph_is_refused() {
     std::fs::remove_file(&out).unwrap();
     let shape = weights(dir.path(), &[("w", DType::F32, &[2, 1], &SOME)]);
     refused(convert(&shape, &out, &into).unwrap_err(), "onnx-file/fit");
+    let mut limits = holdall::Limits::default();
+    limits.header_len = 20;
+    let long = OpenOptions::new().with_limits(limits).open_bytes(graph(), "model").unwrap();
+    let into_long = Convert::new(over()).with_graph(long);
+    refused(convert(&other, &out, &into_long).unwrap_err(), "onnx-file/graph-len");
     // Without a graph, with one that is none, and for another format.
     refused(convert(&shape, &out, &Convert::new(over())).unwrap_err(), "onnx-file/no-graph");
     let none = Convert::new(over()).with_graph(shape.clone());

@@ -32,6 +32,10 @@ mod header;
     feature = "numpy",
     feature = "pytorch"
 ))]
+#[cfg_attr(
+    not(any(feature = "safetensors", feature = "gguf", feature = "numpy", feature = "pytorch")),
+    allow(dead_code)
+)]
 mod kept;
 #[cfg(feature = "metatensor")]
 pub mod metatensor;

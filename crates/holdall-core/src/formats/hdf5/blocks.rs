@@ -7,11 +7,13 @@ use super::superblock::SIGNATURE;
 /// What stands for an address where there is nothing.
 pub(super) const NOWHERE: u64 = u64::MAX;
 /// Half of the links in a table, and of the tables or nodes under a node of a tree, as the superblock says them.
-const HALF_TABLE: usize = 4;
-const HALF_NODE: usize = 16;
-/// Bytes of a table, and of a node.
-const TABLE_LEN: usize = 8 + 2 * HALF_TABLE * 40;
-const NODE_LEN: usize = 24 + (2 * HALF_NODE) * 16 + 8;
+const HALF_TABLE: u8 = 4;
+const HALF_NODE: u8 = 16;
+/// All of a table, and of a node, and their bytes.
+const TABLE: usize = 2 * HALF_TABLE as usize;
+const NODE: usize = 2 * HALF_NODE as usize;
+const TABLE_LEN: usize = 8 + TABLE * 40;
+const NODE_LEN: usize = 24 + NODE * 16 + 8;
 /// Bytes that a collection has at least; and with so many, or so many texts, none is added.
 const COLLECTION_LEAST: usize = 4096;
 const COLLECTION_FULL: usize = 1 << 20;
@@ -131,7 +133,7 @@ impl Blocks {
     fn tree(&mut self, entries: &[(u64, u64)]) -> u64 {
         // What a level has: where each is, and the last name under it.
         let mut level: Vec<(u64, u64)> = Vec::new();
-        for entries in entries.chunks(2 * HALF_TABLE) {
+        for entries in entries.chunks(TABLE) {
             let at = self.bytes.len();
             self.bytes.extend_from_slice(b"SNOD\x01\0");
             let count = u16::try_from(entries.len()).unwrap_or(u16::MAX);
@@ -151,7 +153,7 @@ impl Blocks {
             };
             let nodes: Vec<&[(u64, u64)]> = match level.is_empty() {
                 true => vec![&[]],
-                false => level.chunks(2 * HALF_NODE).collect(),
+                false => level.chunks(NODE).collect(),
             };
             let (mut above, mut key) = (Vec::new(), 0u64);
             for (number, node) in nodes.iter().enumerate() {
@@ -217,7 +219,7 @@ impl Blocks {
         });
         let mut head = SIGNATURE.to_vec();
         head.extend_from_slice(&[0, 0, 0, 0, 0, 8, 8, 0]);
-        head.extend_from_slice(&[HALF_TABLE as u8, 0, HALF_NODE as u8, 0, 0, 0, 0, 0]);
+        head.extend_from_slice(&[HALF_TABLE, 0, HALF_NODE, 0, 0, 0, 0, 0]);
         for number in [0, NOWHERE, end, NOWHERE, 0, root.header, 1, root.tree, root.names] {
             head.extend_from_slice(&number.to_le_bytes());
         }
