@@ -14,7 +14,7 @@ export type { Limits } from './limits.js'
 export type { Records } from './records.js'
 export type { RecordsInput } from './rows.js'
 export {
-  diffSchemas, outlineSchema, type OutlineRow, type SchemaChange, type SchemaDiff, type SchemaOptions,
+  diffSchemas, outlineSchema, planMigration, type OutlineRow, type PlanOptions, type PlanStep, type SchemaChange, type SchemaDiff, type SchemaOptions,
 } from './schemas.js'
 export {
   fromBlob, fromBytes, fromFile, type FileHandle, type ReadOptions, type Source, type Terms,

@@ -79,3 +79,41 @@ export function diffSchemas(
   const [old, now] = [bytesOf(before), bytesOf(after)]
   return asked((core) => core.json<SchemaDiff>('schema_diff', [old.length, reading(options)], joined([old, now])))
 }
+
+/** One thing that a migration does; what stays as it is has no step. */
+export interface PlanStep {
+  what: 'renamed' | 'widened' | 'converted' | 'default' | 'absent' | 'dropped'
+  /** Its path under the old schema, if it is there: `encoder.weight`, `points[].x`. */
+  from?: string
+  /** Its path under the new one, if it is there. */
+  to?: string
+  old?: string
+  new?: string
+  /** The converter that makes it. */
+  by?: string
+}
+
+/** What two schemas do not say of how one becomes the other: as the command's `schema migrate` takes it. */
+export interface PlanOptions extends SchemaOptions {
+  /** What members and tensors were called, by their paths in the new schema. */
+  renames?: Readonly<Record<string, string>> | undefined
+  /** What makes them, by their paths in the new schema: `cast`, `map(cat=0, dog=1)`. */
+  converters?: Readonly<Record<string, string>> | undefined
+  /** Whether what the new schema does not have may be left out. */
+  drop?: boolean | undefined
+}
+
+/**
+ * What a migration from one schema to another does.
+ *
+ * @throws HoldallError `evolve/…`, what stands in the way of one.
+ */
+export function planMigration(
+  before: object | string, after: object | string, options: PlanOptions = {},
+): Promise<PlanStep[]> {
+  const { renames = {}, converters = {}, drop = false } = options
+  const told = encode(JSON.stringify({ renames: Object.entries(renames), converters: Object.entries(converters), drop }))
+  const [old, now] = [bytesOf(before), bytesOf(after)]
+  return asked((core) => core.json<PlanStep[]>(
+    'schema_plan', [told.length, old.length, reading(options)], joined([told, old, now])))
+}

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { diffSchemas, open, toBytes } from 'holdall'
+import { diffSchemas, open, planMigration, toBytes } from 'holdall'
 import {
   ArrayOf, Blob, Field, LayoutHostConfig, List, Model, Struct, Tensor, reconcile, render, renderTo,
   type AnyNode, type HostConfig, type Node,
@@ -118,14 +118,52 @@ test('trees of other libraries are rendered', () => {
 })
 
 test('trees are compared, and what changed is a step of the version', async () => {
-  assert.deepEqual(await reconcile(tree(), tree()), { bump: 'patch', changes: [] })
+  const none = await reconcile(tree(), tree())
+  assert.deepEqual([none.bump, none.changes, await none.plan()], ['patch', [], []])
   const { bump, changes } = await reconcile(tree(), tree(40))
   assert.equal(bump, 'major')
   assert.ok(changes.some(({ path, change }) => path === 'conv1.weight' && change === 'shape'))
   const more = <Model additionalProperties={false}><Layer name="conv1" out={20} /><Layer name="conv2" out={20} /><Tensor name="scale" dtype="F32" shape={[]} optional /></Model>
   const added = await reconcile(tree(), more)
   assert.deepEqual([added.bump, added.changes[0]!.change, added.changes[0]!.path], ['minor', 'added', 'scale'])
-  assert.equal((await reconcile(more, tree())).bump, 'major')
+  assert.deepEqual(await added.plan(), [{ what: 'absent', to: 'scale', new: added.changes[0]!.new }])
+  const removed = await reconcile(more, tree())
+  assert.equal(removed.bump, 'major')
+  await assert.rejects(removed.plan(), { code: 'evolve/drops-member' })
+  assert.deepEqual((await removed.plan({ drop: true })).map(({ what, from }) => [what, from]), [['dropped', 'scale']])
+})
+
+test('the plan of a migration says what becomes of tensors and of members of records', async () => {
+  const model = (dtype: s.DType, name: string, members: Node[]) => <Model>
+    <Tensor name={name} dtype={dtype} shape={[4]} />
+    <ArrayOf name="points">{members}</ArrayOf>
+  </Model>
+  const x = (type: s.Kind<number>) => <Field name="x" type={type} />
+  const before = model('F32', 'w', [x(s.Int16()), <Field name="note" type={s.Text()} />])
+  const { plan } = await reconcile(before, model('F64', 'w', [
+    x(s.Int32()), <Field name="text" type={s.Text()} />, <Field name="more" type={s.Int8({ default: 7 })} />,
+  ]))
+  const steps = await plan({ renames: { 'points[].text': 'points[].note' } })
+  assert.deepEqual(steps.map(({ what, from, to }) => [what, from, to]), [
+    ['widened', 'points[].x', 'points[].x'], ['renamed', 'points[].note', 'points[].text'],
+    ['default', undefined, 'points[].more'], ['widened', 'w', 'w'],
+  ])
+  await assert.rejects(plan(), { code: 'evolve/no-default' })
+  const narrower = await reconcile(before, model('F16', 'v', [x(s.Int8()), <Field name="note" type={s.Text()} />]))
+  const renames = { v: 'w' }
+  await assert.rejects(narrower.plan({ renames }), { code: 'evolve/no-converter' })
+  const made = await narrower.plan({ renames, converters: { v: 'cast', 'points[].x': 'cast' } })
+  assert.deepEqual(made.map(({ what, from, to, by }) => [what, from, to, by]), [
+    ['converted', 'points[].x', 'points[].x', 'cast'], ['converted', 'w', 'v', 'cast'],
+  ])
+  const shape = (shape: number[]) => s.toSchema(s.References({ w: s.Tensor({ dtype: 'F32', shape }) }))
+  const reshaped = await planMigration(shape([4]), shape([2, 2]), { converters: { w: 'reshape' } })
+  assert.deepEqual(reshaped, [{ what: 'converted', from: 'w', to: 'w', old: 'F32 [4]', new: 'F32 [2, 2]', by: 'reshape' }])
+  await assert.rejects(planMigration(shape([4]), shape([5]), { converters: { w: 'reshape' } }), { code: 'evolve/no-converter' })
+  await assert.rejects(planMigration(shape([4]), shape([2, 2]), { converters: { w: 'none' } }), { code: 'evolve/converter' })
+  const [old, now] = [s.Int8(), s.Int16()].map((x) => s.toSchema(s.Struct({ x })))
+  assert.deepEqual(await planMigration(old!, now!), [{ what: 'widened', from: 'x', to: 'x', old: 'Int8', new: 'Int16' }])
+  await assert.rejects(planMigration(now!, old!), { code: 'evolve/no-converter' })
 })
 
 /** Numbers that are the same for a seed. */
@@ -178,7 +216,17 @@ test('what the trees say is what the core says of the schemas that they stand fo
     }
     const found = await reconcile(<Model>{before}</Model>, <Model>{after}</Model>)
     const expected = await diffSchemas(s.toSchema(s.References(old)), s.toSchema(s.References(now)), { of: 'file' })
-    assert.deepEqual(found, expected)
+    const { plan, ...delta } = found
+    assert.deepEqual(delta, expected)
+    // A change that nothing stands in the way of is in the plan, and one that is in its way is an error.
+    const steps = await plan({ drop: true }).catch((e) => (assert.match(e.code, /^evolve\//), null))
+    const isFree = expected.changes.every(({ verdict, change }) => verdict === 'compatible' || change === 'removed')
+    if (steps === null) assert.ok(!isFree, JSON.stringify(expected))
+    else {
+      assert.deepEqual(steps, await planMigration(render(<Model>{before}</Model>).schema, render(<Model>{after}</Model>).schema, { drop: true }))
+      const wide = expected.changes.filter(({ change, verdict }) => /widened|dtype/.test(change) && verdict === 'compatible').map(({ path }) => path)
+      assert.deepEqual(steps.filter(({ what }) => what === 'widened').map(({ to }) => to).sort(), wide.sort())
+    }
     bumps.add(found.bump)
   }
   assert.ok(bumps.size > 1)

@@ -3,7 +3,9 @@
  *
  * @module
  */
-import { diffSchemas, outlineSchema, type OutlineRow, type SchemaDiff } from '../schemas.js'
+import {
+  diffSchemas, outlineSchema, planMigration, type OutlineRow, type PlanOptions, type PlanStep, type SchemaDiff,
+} from '../schemas.js'
 import * as s from '../schema/kinds.js'
 import { toSchema } from '../schema/to-schema.js'
 import { placeTensors, type Placed } from '../write.js'
@@ -150,9 +152,17 @@ export function render(tree: AnyNode): Layout {
   }
 }
 
+/** How one tree differs from another. */
+export interface Reconciled extends SchemaDiff {
+  /** What a migration of a file does; fails as `planMigration` where something stands in the way of one. */
+  plan(options?: Omit<PlanOptions, 'of'>): Promise<PlanStep[]>
+}
+
 /** Compares two trees: how the schema of the second differs from that of the first, and the step of a version that this is. */
-export async function reconcile(before: AnyNode, after: AnyNode): Promise<SchemaDiff> {
-  return diffSchemas(render(before).schema, render(after).schema, { of: 'file' })
+export async function reconcile(before: AnyNode, after: AnyNode): Promise<Reconciled> {
+  const [old, now] = [render(before).schema, render(after).schema]
+  const found = await diffSchemas(old, now, { of: 'file' })
+  return { ...found, plan: (options) => planMigration(old, now, { ...options, of: 'file' }) }
 }
 
 /** The kind of an instance, in a record or outside of one. */

@@ -9,6 +9,7 @@ mod dataset;
 mod diff;
 mod file;
 mod json;
+mod plan;
 mod read;
 mod records;
 mod schema;
@@ -507,6 +508,12 @@ pub extern "C" fn schema_outline(reading: u32) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn schema_diff(len: usize, reading: u32) -> u32 {
     call(|state| schema::diff_of(&state.take(), len, reading))
+}
+
+/// What a migration from one schema to another would do: see [`plan::plan`].
+#[unsafe(no_mangle)]
+pub extern "C" fn schema_plan(told: usize, len: usize, reading: u32) -> u32 {
+    call(|state| plan::plan(&state.take(), [told, len], reading))
 }
 
 /// Begins a dataset, one more than there are: see [`Dataset::begin`].

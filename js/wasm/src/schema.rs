@@ -7,7 +7,8 @@ use holdall_schema::{
     Base, Document, Outline, Reading, SchemaLimits, Symbols, There, changes_json, diff,
 };
 
-fn document(text: &[u8], reading: u32) -> Result<Document, Error> {
+/// Compiles a schema, read as [`crate::schema_outline`] says.
+pub(crate) fn document(text: &[u8], reading: u32) -> Result<Document, Error> {
     let reading = match reading {
         1 => Reading::Record,
         2 => Reading::File,
