@@ -114,6 +114,14 @@ pub static TARGETS: &[Target] = &[
         runs: 100_000,
     },
     Target {
+        name: "tar",
+        run: tar::run,
+        seeds: &["fuzz/seeds/tar"],
+        of_file: whole,
+        form: Form::Bytes,
+        runs: 100_000,
+    },
+    Target {
         name: "pickle",
         run: pickle::run,
         seeds: &["corpus/accept/pytorch", "corpus/reject/pytorch"],

@@ -1,10 +1,12 @@
 //! Opening files that may be inside packages.
 
-use crate::package::split;
+use crate::rules::NO_PACKAGE;
 use crate::{Fetcher, Package};
 use bytes::Bytes;
+use holdall_core::formats::UNKNOWN;
 use holdall_core::layout::described::Layouts;
 use holdall_core::{Index, Limits, Result};
+use holdall_io::archive::{NO_ARCHIVE, split};
 use holdall_io::{ByteSource, Check, Faults, File, Io, Open};
 use std::fmt;
 use std::path::Path;
@@ -113,7 +115,7 @@ impl OpenOptions {
 
     /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
     /// range requests, see [`holdall_io::http`]; with `s3://`, `gs://`, `az://` or `hf://` one in an object store, see
-    /// [`holdall_io::stores`]. `PACKAGE!/PATH` is a file inside a package. A model of several files is
+    /// [`holdall_io::stores`]. `PACKAGE!/PATH` is a file inside a package, or inside a zip or tar archive. A model of several files is
     /// opened as one: see [`holdall_io::OpenOptions::open`].
     ///
     /// # Errors
@@ -121,7 +123,15 @@ impl OpenOptions {
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         match split(path) {
-            Some((package, inside)) => Package::open_with(package, self)?.open_file(inside),
+            Some((package, inside)) => match Package::open_with(package, self) {
+                Ok(package) => package.open_file(inside),
+                // Other archives have files too.
+                Err(e) if e.code() == UNKNOWN.code || e.code() == NO_PACKAGE.code => {
+                    let opened = self.files.open_inside(package, inside);
+                    opened.map_err(|inner| if inner.code() == NO_ARCHIVE.code { e } else { inner })
+                }
+                Err(e) => Err(e),
+            },
             None => self.files.open(path),
         }
     }

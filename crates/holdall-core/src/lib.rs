@@ -56,6 +56,7 @@ static TABLES: &[&[&Rule]] = &[
     wire::npy::RULES,
     #[cfg(any(feature = "carton", feature = "onnx-file"))]
     wire::protobuf::RULES,
+    wire::tar::RULES,
     wire::toml::RULES,
     #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
     wire::zip::RULES,

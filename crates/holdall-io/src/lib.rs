@@ -6,6 +6,8 @@
 //! also the crate to use: it shows all of them, and of this one what callers need.
 #![deny(unsafe_code)]
 
+#[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+pub mod archive;
 mod arrays;
 pub mod buffer;
 mod by_name;
@@ -56,7 +58,13 @@ pub use writer::{WriteOptions, Writer};
 use holdall_core::Rule;
 
 /// The tables of rules of this crate.
-static TABLES: &[&[&Rule]] = &[error::RULES, http::rules::RULES, stores::rules::RULES];
+static TABLES: &[&[&Rule]] = &[
+    error::RULES,
+    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+    archive::RULES,
+    http::rules::RULES,
+    stores::rules::RULES,
+];
 
 /// Every rule of this crate and of those below it.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {

@@ -155,12 +155,17 @@ impl OpenOptions {
 
     /// Opens a file of the file system, or, where `path` begins with `https://`, one on a web server: by
     /// range requests, see [`crate::http`]; with `s3://`, `gs://`, `az://` or `hf://` one in an object store, see [`crate::stores`]. A model of several files is opened as one: a folder with an index file (`*.index.json`)
-    /// or with one file of tensors, such an index file, the first part of a split GGUF file, an ONNX model with external data, a file of zTensor 2 with shards.
+    /// or with one file of tensors, such an index file, the first part of a split GGUF file, an ONNX model with external data, a file of zTensor 2
+    /// with shards, a distributed checkpoint. `ARCHIVE!/PATH` is a file inside of a tar archive or a zip.
     ///
     /// # Errors
     /// As [`open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
+        #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+        if let Some((archive, inside)) = crate::archive::split(path) {
+            return self.open_inside(archive, inside);
+        }
         if let Some(file) = self.open_model(path)? {
             return Ok(file);
         }

@@ -28,6 +28,7 @@ pub mod runner_frames;
 pub mod schema_evolution;
 pub mod schema_layout;
 pub mod stream_frames;
+pub mod tar;
 pub mod views_dense;
 pub mod views_described;
 pub mod views_quantized;

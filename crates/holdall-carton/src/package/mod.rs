@@ -419,17 +419,6 @@ fn whole(mut from: FileReader, len: u64, path: &str) -> Result<Bytes> {
     Ok(out.freeze())
 }
 
-/// `PACKAGE!/PATH` as two paths, where there is no file of the whole name and there is a package.
-pub(crate) fn split(path: &Path) -> Option<(&Path, &str)> {
-    let text = path.to_str()?;
-    if !text.contains("!/") || path.exists() {
-        return None;
-    }
-    let both = text.match_indices("!/").map(|(at, _)| (&text[..at], &text[at + 2..]));
-    let mut both = both.map(|(package, inside)| (Path::new(package), inside));
-    both.find(|(package, _)| holdall_io::http::is_url(package).is_some() || package.exists())
-}
-
 impl fmt::Debug for Package {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Package").field("name", &self.name()).finish_non_exhaustive()

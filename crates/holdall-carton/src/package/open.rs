@@ -9,6 +9,7 @@ use bytes::Bytes;
 use holdall_core::formats::carton::{
     CARTON_TOML, Contents, PackedFile, Texts, read_zip, rules::MISSING_FILE, write,
 };
+use holdall_core::wire::tar;
 use holdall_core::wire::zip::Directory;
 use holdall_core::{Error, ErrorKind, Remedy, Result, Window, formats};
 use holdall_io::File;
@@ -246,6 +247,8 @@ fn no_package(source: &dyn ByteSource, e: Error) -> Error {
             e.with_remedy(Remedy::PackFile)
         }
         Err(unknown) if unknown.kind() == ErrorKind::Unsupported => unknown,
+        // A tar archive that has a fault.
+        Err(other) if tar::RULES.iter().any(|rule| rule.code == other.code()) => other,
         _ => e,
     }
 }

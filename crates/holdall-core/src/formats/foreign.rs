@@ -2,12 +2,18 @@
 
 use super::{NOT_BUILT, UNKNOWN};
 use crate::error::{Error, Remedy, Shown as _};
+use crate::limits::Limits;
 use crate::window::{Stop, Window};
+use crate::wire::tar;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
-use crate::{limits::Limits, wire::zip::Directory};
+use crate::wire::zip::Directory;
 
 /// Bytes that are looked at: where the mark of a tar archive is, and most of what a page or a text begins with.
 const HEAD: u64 = 1024;
+/// Headers of a tar archive that are looked at for that: each may have to be waited for.
+const MOST_HEADERS: u64 = 1024;
+/// Files in an archive that are told.
+const MOST_NAMES: usize = 16;
 /// Characters of a text that are told.
 const TOLD: usize = 60;
 
@@ -19,6 +25,20 @@ pub(super) fn unknown(window: &Window) -> Result<Error, Stop> {
     let head = window.head(HEAD)?;
     if head.starts_with(b"PK\x03\x04") {
         return zip(window);
+    }
+    if tar::is_one(&head) {
+        let limits = Limits { files: MOST_HEADERS, ..Limits::default() };
+        return match tar::read(window, &limits) {
+            Ok(members) => {
+                let names = members.iter().map(|member| member.name.as_str());
+                Ok(holding("a tar archive", names).unwrap_or_else(|| said("a tar archive", FILED)))
+            }
+            Err(Stop::Fail(e)) if e.code() == tar::TOO_MANY.code => {
+                Ok(said("a tar archive", FILED))
+            }
+            Err(Stop::Fail(e)) => Ok(e),
+            Err(need) => Err(need),
+        };
     }
     if let Some(kind) = KINDS.iter().find(|kind| kind.starts(&head)) {
         return Ok(said(kind.name, kind.way));
@@ -73,6 +93,9 @@ const REFUSED: Way = Way::Hint(
 const POINTER: Way = Way::Hint("get the file itself: `git lfs pull` in the repository does");
 const PACKED: Way = Way::Hint("decompress it, and open what comes out");
 const FILED: Way = Way::Hint("unpack it, and open the files that were in it");
+const INSIDE: Way = Way::Hint(
+    "open a file in it by its name behind that of the archive, with `!/` between: `ARCHIVE!/PATH`; or unpack it",
+);
 const PICKLE: Way = Way::Hint(
     "to load a pickle is to run what is in it: where it is trusted, load it in Python and save its arrays as a file of tensors",
 );
@@ -220,6 +243,23 @@ fn zip(_: &Window) -> Result<Error, Stop> {
     Ok(said("a zip", FILED))
 }
 
+/// [`UNKNOWN`], of an archive with files of ours among those of these names; nothing where there are none.
+fn holding<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Option<Error> {
+    let is_ours = |name: &&str| {
+        let end = name.rsplit_once('.').map_or("", |(_, end)| end);
+        end != "bin" && super::by_name(end).is_some()
+    };
+    let mut names = names.filter(is_ours);
+    let told: Vec<String> =
+        names.by_ref().take(MOST_NAMES).map(|name| format!("`{}`", quoted(name))).collect();
+    let more = match names.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let what = format!("{kind} that has {}{more} in it", told.join(", "));
+    (!told.is_empty()).then(|| said(&what, INSIDE))
+}
+
 /// [`UNKNOWN`], of a zip with that directory.
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub(super) fn of_zip(directory: &Directory) -> Error {
@@ -235,13 +275,8 @@ pub(super) fn of_zip(directory: &Directory) -> Error {
     if let Some(kind) = kind {
         return said(kind, OTHER);
     }
-    let is_ours = |name: &str| {
-        let end = name.rsplit_once('.').map_or("", |(_, end)| end);
-        end != "bin" && super::by_name(end).is_some()
-    };
-    let mut names = directory.entries().map(|entry| entry.name());
-    if let Some(name) = names.find(|name| is_ours(name)) {
-        return said(&format!("a zip that has `{}` in it", quoted(name)), FILED);
+    if let Some(e) = holding("a zip", directory.entries().map(|entry| entry.name())) {
+        return e;
     }
     let first = directory.entries().next().map(|entry| quoted(entry.name()));
     let what = match (directory.len(), first) {

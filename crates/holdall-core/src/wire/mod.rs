@@ -14,6 +14,7 @@ pub mod npy;
 pub mod pickle;
 #[cfg(any(feature = "carton", feature = "onnx-file"))]
 pub mod protobuf;
+pub mod tar;
 pub mod toml;
 #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
 pub mod zip;

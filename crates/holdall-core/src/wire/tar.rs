@@ -1,0 +1,238 @@
+//! Tar archives: where each file in one is. A file's bytes lie in one run, so whoever has the archive has the file.
+//!
+//! ```text
+//! header     512 bytes: name, length, kind, a sum of the header itself
+//! contents   zeros up to a multiple of 512
+//! …          until two blocks of zeros, or the end of the archive
+//! ```
+//!
+//! Names that do not fit stand in a record before the header: GNU's `L`, or `path=` in one of pax (`x`), which may have the length, too. A
+//! header says nothing of where the next but one is, so an archive is walked from its start.
+
+use super::cursor::Cursor;
+use crate::error::hash::HashMap;
+use crate::error::{Result, Shown as _};
+use crate::limits::Limits;
+use crate::window::{Stop, Window};
+use std::ops::Range;
+
+crate::error::rules! {
+    /// Rules of tar archives.
+    pub static RULES;
+
+    /// A header that is none.
+    pub HEADER: Malformed "tar/header"
+        "A header of a tar archive has the sum of its bytes, and lengths that are numbers.";
+    /// What is not all there.
+    pub BOUNDS: Malformed "tar/bounds" "Every file of a tar archive is all in it."
+        hint "the download may not be complete";
+    /// A name that leads elsewhere, or nowhere.
+    pub NAME: Malformed "tar/name"
+        "The name of a file in a tar archive is a path in UTF-8 without `..`, that does not begin at the root.";
+    /// Two files of one name.
+    pub DUPLICATE_NAME: Malformed "tar/duplicate-name" "The names of files in a tar archive are unique.";
+    /// A file with holes.
+    pub SPARSE: Unsupported "tar/sparse" "The files of a tar archive are stored whole, without holes left out."
+        hint "write the archive anew without sparse files";
+    /// Too many files.
+    pub TOO_MANY: Limit "tar/too-many-files"
+        "A tar archive has at most `Limits::files` headers, and records of at most `Limits::text_len` bytes.";
+}
+
+/// Bytes of a block.
+const BLOCK: u64 = 512;
+
+/// A file in an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its path, with `/` between parts.
+    pub name: String,
+    /// Where its bytes are in the archive.
+    pub range: Range<u64>,
+}
+
+/// Whether the bytes begin as a tar archive does.
+pub fn is_one(head: &[u8]) -> bool {
+    head.get(257..262) == Some(b"ustar") && Header::read(head).is_ok()
+}
+
+/// The files of the archive in `window`, in its order. Folders, links and devices are passed over.
+///
+/// # Errors
+/// [`RULES`].
+pub fn read(window: &Window, limits: &Limits) -> Result<Vec<Member>, Stop> {
+    let (mut out, mut names) = (Vec::new(), HashMap::default());
+    let mut next = Next::default();
+    let (mut at, mut count) = (0u64, 0u64);
+    while at < window.len() {
+        let end = at.saturating_add(BLOCK);
+        let place = at..end;
+        if end > window.len() {
+            return Err(BOUNDS.broken("the archive ends in a header").at(at..window.len()).into());
+        }
+        let block = window.bytes(place.clone())?;
+        // The end is two such blocks; what follows them is padding.
+        if block.iter().all(|byte| *byte == 0) {
+            break;
+        }
+        count = count.saturating_add(1);
+        if count > limits.files {
+            let message = format!("there are more than {} headers", limits.files);
+            return Err(TOO_MANY.broken(message).into());
+        }
+        let header = Header::read(&block).map_err(|e| e.at(place.clone()))?;
+        let is_record = matches!(header.kind, b'L' | b'K' | b'x' | b'g');
+        let len = if is_record { header.len } else { next.len.take().unwrap_or(header.len) };
+        let data = end.checked_add(len).map(|stop| end..stop).filter(|d| d.end <= window.len());
+        let Some(data) = data else {
+            let message = format!(
+                "a file of {len} bytes, of which {} are there",
+                window.len().saturating_sub(end)
+            );
+            return Err(BOUNDS.broken(message).at(place).into());
+        };
+        at = data.end.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
+        if is_record && len > limits.text_len {
+            let message = format!("a record of {len} bytes, at most {}", limits.text_len);
+            return Err(TOO_MANY.broken(message).at(place).into());
+        }
+        match header.kind {
+            b'L' => next.name = Some(until_nul(&window.bytes(data)?).to_vec()),
+            b'x' => next.take_pax(&window.bytes(data)?).map_err(|e| e.at(place))?,
+            b'S' => return Err(SPARSE.broken("a file has holes").at(place).into()),
+            b'0' | 0 | b'7' => {
+                let name = std::mem::take(&mut next).name.unwrap_or(header.name);
+                // Very old ones have folders so.
+                if name.ends_with(b"/") {
+                    continue;
+                }
+                let name = checked(name).map_err(|e| e.at(place.clone()))?;
+                if names.insert(name.clone(), ()).is_some() {
+                    let message = format!("two files are named `{}`", name.shown());
+                    return Err(DUPLICATE_NAME.broken(message).at(place).into());
+                }
+                out.push(Member { name, range: data });
+            }
+            b'K' | b'g' => {}
+            // A folder, a link, a device: it takes what was said before it.
+            _ => next = Next::default(),
+        }
+    }
+    Ok(out)
+}
+
+/// What records say of the file that follows.
+#[derive(Default)]
+struct Next {
+    name: Option<Vec<u8>>,
+    len: Option<u64>,
+}
+
+impl Next {
+    /// Lines of `LENGTH KEY=VALUE`, each with its own length in bytes.
+    fn take_pax(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let wrong =
+            || HEADER.broken("a record before a header is not of the form `LENGTH KEY=VALUE`");
+        while !bytes.is_empty() {
+            let space = bytes.iter().position(|byte| *byte == b' ').ok_or_else(wrong)?;
+            let len = bytes.get(..space).and_then(|len| std::str::from_utf8(len).ok());
+            let len: usize = len.and_then(|len| len.parse().ok()).ok_or_else(wrong)?;
+            let line = bytes.get(..len).and_then(|line| line.strip_suffix(b"\n"));
+            let text = line.and_then(|line| line.get(space.checked_add(1)?..)).ok_or_else(wrong)?;
+            let equals = text.iter().position(|byte| *byte == b'=').ok_or_else(wrong)?;
+            let (key, value) = text.split_at_checked(equals).ok_or_else(wrong)?;
+            let value = value.get(1..).unwrap_or_default();
+            match key {
+                b"path" => self.name = Some(value.to_vec()),
+                b"size" => {
+                    let size = std::str::from_utf8(value).ok().and_then(|size| size.parse().ok());
+                    self.len = Some(size.ok_or_else(wrong)?);
+                }
+                key if key.starts_with(b"GNU.sparse.") => {
+                    return Err(SPARSE.broken("a file has holes"));
+                }
+                _ => {}
+            }
+            bytes = bytes.get(len..).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
+
+struct Header {
+    name: Vec<u8>,
+    len: u64,
+    kind: u8,
+}
+
+impl Header {
+    fn read(block: &[u8]) -> Result<Header> {
+        let block = block.get(..512).ok_or_else(|| HEADER.broken("a header is cut"))?;
+        let mut c = Cursor::new(block);
+        let mut take = |n: u64| c.take(n).unwrap_or_default();
+        let (name, _, len, _, sum) = (take(100), take(24), take(12), take(12), take(8));
+        let (kind, _, magic, _) = (take(1), take(100), take(6), take(82));
+        let prefix = take(155);
+        let number = |field: &[u8]| {
+            number(field).ok_or_else(|| HEADER.broken("a number of a header is not octal"))
+        };
+        // As if its own field were blanks.
+        let found = block.iter().enumerate().fold(0u64, |sum, (at, byte)| {
+            sum.saturating_add(if (148..156).contains(&at) { 32 } else { (*byte).into() })
+        });
+        let said = number(sum)?;
+        if said != found {
+            return Err(
+                HEADER.broken(format!("the bytes of a header sum to {found}, it says {said}"))
+            );
+        }
+        let mut full = match until_nul(prefix) {
+            prefix if !prefix.is_empty() && magic == b"ustar\0" => [prefix, b"/"].concat(),
+            _ => Vec::new(),
+        };
+        full.extend_from_slice(until_nul(name));
+        Ok(Header {
+            name: full,
+            len: number(len)?,
+            kind: kind.first().copied().unwrap_or_default(),
+        })
+    }
+}
+
+/// A number in octal digits, or, behind a byte of 0x80, in binary.
+fn number(field: &[u8]) -> Option<u64> {
+    if let [0x80, rest @ ..] = field {
+        let (high, low) = rest.split_last_chunk::<8>()?;
+        return high.iter().all(|byte| *byte == 0).then(|| u64::from_be_bytes(*low));
+    }
+    let text = std::str::from_utf8(until_nul(field)).ok()?.trim_matches(' ');
+    match text {
+        "" => Some(0),
+        text if text.bytes().all(|byte| matches!(byte, b'0'..=b'7')) => {
+            u64::from_str_radix(text, 8).ok()
+        }
+        _ => None,
+    }
+}
+
+fn until_nul(field: &[u8]) -> &[u8] {
+    field.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// A name that is a path below the archive, without `./` before it.
+fn checked(name: Vec<u8>) -> Result<String> {
+    let name = String::from_utf8(name).map_err(|e| {
+        let name = String::from_utf8_lossy(e.as_bytes()).into_owned();
+        NAME.broken(format!("the name `{}` is not UTF-8", name.shown()))
+    })?;
+    let mut own = name.as_str();
+    while let Some(rest) = own.strip_prefix("./") {
+        own = rest;
+    }
+    let is_path =
+        !own.starts_with('/') && own.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    match is_path && !own.contains('\0') {
+        true => Ok(own.to_owned()),
+        false => Err(NAME.broken(format!("`{}` is not the path of a file", name.shown()))),
+    }
+}

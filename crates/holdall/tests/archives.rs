@@ -1,0 +1,209 @@
+//! Files of tensors inside of tar archives and zips open by `!/`, where they lie.
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use holdall::{DType, File, Io, Limits, OpenOptions, TensorSpec, Writer, verify};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// A file of safetensors with one tensor.
+fn model(x: f32) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.safetensors");
+    let mut writer = Writer::create(&path, &Default::default()).unwrap();
+    let spec = TensorSpec::dense("w", DType::F32, [1000]);
+    writer.declare(std::slice::from_ref(&spec)).unwrap();
+    writer.add(spec, &[&x.to_le_bytes().repeat(1000)]).unwrap();
+    writer.finish().unwrap();
+    std::fs::read(path).unwrap()
+}
+
+fn first(file: &File) -> f32 {
+    file.tensor("w").unwrap().dense().unwrap().to_f32().unwrap()[999]
+}
+
+/// A header of tar, and what follows it.
+fn member(name: &str, kind: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut header = [0u8; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[100..107].copy_from_slice(b"0000644");
+    header[124..135].copy_from_slice(format!("{:011o}", bytes.len()).as_bytes());
+    header[156] = kind;
+    header[257..265].copy_from_slice(b"ustar\x0000");
+    let mut out = summed(header).to_vec();
+    out.extend_from_slice(bytes);
+    out.resize(out.len().next_multiple_of(512), 0);
+    out
+}
+
+fn summed(mut header: [u8; 512]) -> [u8; 512] {
+    header[148..156].fill(b' ');
+    let sum: u64 = header.iter().map(|byte| u64::from(*byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    header
+}
+
+fn tar(members: &[Vec<u8>]) -> Vec<u8> {
+    [members.concat(), vec![0; 1024]].concat()
+}
+
+/// A zip of entries, each stored or by Deflate.
+fn zip(entries: &[(&str, &[u8], bool)]) -> Vec<u8> {
+    let (mut out, mut directory) = (Vec::new(), Vec::new());
+    for (name, bytes, is_packed) in entries {
+        let mut crc = flate2::Crc::new();
+        crc.update(bytes);
+        let stored = match is_packed {
+            true => {
+                let mut packer = DeflateEncoder::new(Vec::new(), Compression::default());
+                packer.write_all(bytes).unwrap();
+                packer.finish().unwrap()
+            }
+            false => bytes.to_vec(),
+        };
+        let method = if *is_packed { 8u16 } else { 0 };
+        let fixed = [
+            &[20, 0, 0, 0][..],
+            &method.to_le_bytes(),
+            &[0, 0, 0, 0],
+            &crc.sum().to_le_bytes(),
+            &(stored.len() as u32).to_le_bytes(),
+            &(bytes.len() as u32).to_le_bytes(),
+            &(name.len() as u16).to_le_bytes(),
+            &[0, 0],
+        ]
+        .concat();
+        let at = (out.len() as u32).to_le_bytes();
+        directory
+            .extend([b"PK\x01\x02\x14\0", &fixed[..], &[0; 10], &at, name.as_bytes()].concat());
+        out.extend([b"PK\x03\x04", &fixed[..], name.as_bytes(), &stored].concat());
+    }
+    let (at, len) = ((out.len() as u32).to_le_bytes(), (directory.len() as u32).to_le_bytes());
+    let count = (entries.len() as u16).to_le_bytes();
+    out.extend(directory);
+    out.extend([b"PK\x05\x06\0\0\0\0", &count[..], &count, &len, &at, &[0, 0]].concat());
+    out
+}
+
+fn put(dir: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = dir.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn inside(archive: &Path, path: &str) -> PathBuf {
+    PathBuf::from(format!("{}!/{path}", archive.display()))
+}
+
+fn code(path: impl AsRef<Path>) -> &'static str {
+    holdall::open(path).map_or_else(|e| e.code(), |_| "")
+}
+
+#[test]
+fn files_in_archives_open_where_they_lie() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (model(1.0), model(2.0));
+    let long = format!("{}/b.safetensors", "folder".repeat(30));
+    let pax = format!("path={long}\n");
+    let pax = format!("{} {pax}", pax.len() + 4);
+    let packed = zip(&[("w/a.safetensors", &a, false), ("w/b.safetensors", &b, true)]);
+    let whole = tar(&[
+        member("dir/", b'5', b""),
+        member("./dir/a.safetensors", b'0', &a),
+        member("link", b'2', b""),
+        member("PaxHeaders/b", b'x', pax.as_bytes()),
+        member("short", b'0', &b),
+        member("././@LongLink", b'L', format!("{long}2\0").as_bytes()),
+        member("short", b'0', &b),
+        member("in.zip", 0, &packed),
+    ]);
+    let (tar, zip) = (put(&dir, "x.tar", &whole), put(&dir, "x.zip", &packed));
+    for io in [Io::Map, Io::Read] {
+        let options = OpenOptions::new().with_io(io);
+        for (path, wanted) in [
+            (inside(&tar, "dir/a.safetensors"), 1.0),
+            (inside(&tar, &long), 2.0),
+            (inside(&tar, &format!("{long}2")), 2.0),
+            (inside(&zip, "w/a.safetensors"), 1.0),
+            (inside(&zip, "w/b.safetensors"), 2.0),
+            (inside(&tar, "in.zip!/w/a.safetensors"), 1.0),
+            (inside(&tar, "in.zip!/w/b.safetensors"), 2.0),
+        ] {
+            let file = options.open(&path).unwrap();
+            assert_eq!((file.format(), first(&file)), ("safetensors", wanted));
+            assert_eq!(file.name(), path.display().to_string());
+            assert!(verify(&file, &Default::default()).unwrap().is_sound());
+        }
+    }
+    // What is stored is not copied: all that is read of it lies in the map of the archive.
+    let file = holdall::open(inside(&tar, "dir/a.safetensors")).unwrap();
+    let local = file.all_sources()[0].local();
+    assert!(local.is_some_and(|local| local.is_mapped()));
+}
+
+#[test]
+fn an_archive_tells_what_is_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = model(1.0);
+    let both = tar(&[member("w/a.safetensors", b'0', &a), member("w/b.npy", b'0', b"")]);
+    let tar = put(&dir, "x.tar", &both);
+    let zip = put(&dir, "x.zip", &zip(&[("w/a.safetensors", &a, false), ("b.gguf", b"", false)]));
+    for (path, names) in
+        [(&tar, ["w/a.safetensors", "w/b.npy"]), (&zip, ["w/a.safetensors", "b.gguf"])]
+    {
+        let e = holdall::open(path).unwrap_err();
+        assert_eq!(e.code(), "format/unknown");
+        names.iter().for_each(|name| assert!(e.message().contains(name), "{e}"));
+        assert!(e.hint().unwrap().contains("!/"), "{e}");
+        let e = holdall::open(inside(path, "w/a.safetensor")).unwrap_err();
+        assert_eq!((e.code(), e.remedies().len()), ("archive/no-file", 1));
+        // No folders, and no files of other kinds.
+        assert_eq!(code(inside(path, "w")), "archive/no-file");
+    }
+    let plain = put(&dir, "a.safetensors", &a);
+    assert!(matches!(code(inside(&plain, "w")), "package/no-package" | "archive/no-archive"));
+}
+
+#[test]
+fn what_is_wrong_with_an_archive_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |bytes: Vec<u8>| code(inside(&put(&dir, "x.tar", &bytes), "a"));
+    let whole = tar(&[member("a", b'0', &[1; 600]), member("b", b'0', b"")]);
+    assert_eq!(of(whole.clone()), "format/unknown", "it opens, and is no file of tensors");
+    for (name, rule) in
+        [("/etc/a", "tar/name"), ("w/../a", "tar/name"), ("..", "tar/name"), ("w//a", "tar/name")]
+    {
+        assert_eq!(of(tar(&[member(name, b'0', b"")])), rule, "{name}");
+    }
+    assert_eq!(of(tar(&[member("a", b'0', b""), member("./a", b'0', b"")])), "tar/duplicate-name");
+    assert_eq!(of(tar(&[member("a", b'S', b"")])), "tar/sparse");
+    assert_eq!(of(whole[..700].to_vec()), "tar/bounds");
+    assert_eq!(of(whole[..1600].to_vec()), "tar/bounds");
+    let mut broken = whole.clone();
+    broken[1536 + 3] ^= 1;
+    assert_eq!(of(broken), "tar/header");
+    for pax in [&b"5 a=b"[..], b"x path=a\n", b"99 path=a\n", b"10 size=-1\n"] {
+        let bytes =
+            tar(&[member("first", b'0', b""), member("p", b'x', pax), member("a", b'0', b"")]);
+        assert_eq!(of(bytes), "tar/header", "{}", pax.escape_ascii());
+    }
+    let huge = b"27 size=9223372036854775807\n";
+    let bytes =
+        tar(&[member("first", b'0', b""), member("p", b'x', &huge[..]), member("a", b'0', b"")]);
+    assert!(matches!(of(bytes), "tar/bounds" | "tar/header"));
+    // No prefix is a panic.
+    for len in (0..whole.len()).step_by(37) {
+        let _ = of(whole[..len].to_vec());
+    }
+    let mut limits = Limits::default();
+    limits.files = 1;
+    let path = put(&dir, "x.tar", &whole);
+    let e = OpenOptions::new().with_limits(limits).open(inside(&path, "a")).unwrap_err();
+    assert_eq!(e.code(), "tar/too-many-files");
+    // What a zip's entry decodes to is bounded, and checked.
+    let bomb = put(&dir, "bomb.zip", &zip(&[("a.npy", &vec![0; 8 << 20], true)]));
+    let mut limits = Limits::default();
+    (limits.decoded_len, limits.expansion) = (1 << 20, 2);
+    let e = OpenOptions::new().with_limits(limits).open(inside(&bomb, "a.npy")).unwrap_err();
+    assert_eq!((e.code(), e.remedies().len()), ("zstd/decoded-len", 1));
+}
