@@ -134,15 +134,20 @@ def test_what_is_cancelled_ends(path, tmp_path):
     run(cancelled())
 
 
-def test_a_time_limit_ends_a_load(path):
-    async def limited():
+def test_a_load_that_is_cancelled_is_waited_for(path):
+    async def cancelled():
         source = Slow(path.read_bytes())
         async with aio.open(source) as f:
             source.may.clear()
-            threading.Timer(0.3, source.may.set).start()    # What is read now is read to its end.
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await f.load()
+            source.waits.clear()
+            task = asyncio.create_task(f.load())
+            await asyncio.to_thread(source.waits.wait, 30)
+            task.cancel()
+            await asyncio.sleep(0.01)
+            assert not task.done(), "what is read now is read to its end"
+            source.may.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
             assert (await f.load(["w1"]))["w1"][0] == 1
 
-    run(limited())
+    run(cancelled())

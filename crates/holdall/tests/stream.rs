@@ -308,6 +308,11 @@ fn tensors_come_in_the_order_in_which_they_are_wanted() {
     assert!(came[..4].iter().all(|at| *at >= 6), "the first ones first: {came:?}");
     came.sort_unstable();
     assert_eq!(came, (0..12).collect::<Vec<u64>>());
+    // Waited for no longer than is said: what is there can be taken at once.
+    let mut arriving = file.stream(["layers.3"], &LoadOptions::new()).unwrap();
+    assert!(arriving.wait(Duration::from_secs(60)));
+    assert_eq!(arriving.next().unwrap().unwrap().name(), "layers.3");
+    assert!(arriving.wait(Duration::ZERO) && arriving.next().is_none());
     // Preferred, dropped, and unknown.
     let mut arriving = file.stream(order(), &LoadOptions::new()).unwrap();
     arriving.prefer("layers.0").unwrap();
