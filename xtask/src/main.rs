@@ -78,7 +78,7 @@ const TASKS: &[Task] = &[
         big_endian::big_endian,
     ),
     task("interop", "compares with the published packages, which it fetches", interop::interop),
-    task("stores", "the command against a server that is S3, which it fetches", stores::stores),
+    task("stores", "the command against object stores of others, which it fetches", stores::stores),
     task(
         "gpu",
         "tests the crate for GPUs, on a driver that it installs where there is none",

@@ -529,7 +529,7 @@ fn a_bit_that_is_wrong_anywhere_is_found_before_its_bytes_are_used() {
     for bit in (13 * 8..sent.len() * 8).step_by(977) {
         let mut wrong = sent.clone();
         wrong[bit / 8] ^= 1 << (bit % 8);
-        let mut arrival = world.arrival(&[range.clone()]);
+        let mut arrival = world.arrival(std::slice::from_ref(&range));
         arrival.request(0, 0).unwrap();
         let mut came = Vec::new();
         let e = arrival

@@ -93,7 +93,7 @@ impl Walk {
     /// Of a range in a file of `len` bytes.
     pub(super) fn new(len: u64, range: &Range<u64>) -> Walk {
         let wanted = groups_of(range);
-        let todo = if wanted.is_empty() { Vec::new() } else { vec![0..len.div_ceil(GROUP)] };
+        let todo = (!wanted.is_empty()).then_some(0..len.div_ceil(GROUP)).into_iter().collect();
         Walk { len, wanted, todo }
     }
 }
