@@ -387,7 +387,8 @@ from holdall import carton
 model = carton.load(sys.argv[1])
 call = threading.Thread(target=lambda: model(x=[1.0]))
 call.start()
-time.sleep(1)
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.05)
 child = os.fork()
 if child == 0:
     try:
@@ -412,10 +413,11 @@ print("parent", flush=True)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_a_forked_process_does_not_wait_for_a_call_of_its_parent(tmp_path):
-    slow = python_model(tmp_path / "slow", "import time\ndef run(inputs): time.sleep(4); return inputs")
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORKED_IN_A_CALL, str(slow)], capture_output=True, text=True, timeout=60
-    )
+    began = tmp_path / "began"
+    code = f"import pathlib, time\ndef run(inputs): pathlib.Path({str(began)!r}).touch(); time.sleep(4); return inputs"
+    slow = python_model(tmp_path / "slow", code)
+    command = [sys.executable, "-W", "ignore", "-c", FORKED_IN_A_CALL, str(slow), str(began)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert run.stdout == "run/closed\nFalse\nparent\n", run.stdout + run.stderr
 
 

@@ -141,17 +141,6 @@ impl Coo {
         Ok(Coo { shape, coords: Indices::owned(coords), values, count })
     }
 
-    /// The bytes that [`Coo::from_packed`] reads.
-    pub fn to_packed(&self) -> Vec<u8> {
-        let coords = self.coords.as_slice().len() * 8;
-        let mut out = Vec::with_capacity(coords + self.values.bytes().len());
-        for entry in self.entries() {
-            entry.coords().for_each(|c| out.extend_from_slice(&c.to_le_bytes()));
-            out.extend_from_slice(entry.value);
-        }
-        out
-    }
-
     /// Dimensions, in elements.
     pub fn shape(&self) -> &[u64] {
         &self.shape

@@ -149,18 +149,6 @@ impl Csr {
         Ok(Csr { shape: [rows, columns], indptr, indices, values })
     }
 
-    /// The bytes that [`Csr::from_packed`] reads.
-    pub fn to_packed(&self) -> Vec<u8> {
-        let (indptr, indices) = (self.indptr(), self.indices());
-        let len = (indptr.len() + indices.len()) * 8 + self.values.bytes().len();
-        let mut out = Vec::with_capacity(len);
-        for index in indptr.iter().chain(indices) {
-            out.extend_from_slice(&index.to_le_bytes());
-        }
-        out.extend_from_slice(self.values.bytes());
-        out
-    }
-
     /// Rows and columns.
     pub fn shape(&self) -> [u64; 2] {
         self.shape
