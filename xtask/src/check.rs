@@ -61,6 +61,7 @@ pub(crate) fn features(_args: &[String]) -> Outcome {
 /// The cargo feature that brings a format.
 fn feature_of(format: &str) -> &str {
     match format {
+        "keras" => "hdf5",
         "npy" | "npz" => "numpy",
         "onnx" => "onnx-file",
         "ztensor2" => "ztensor",

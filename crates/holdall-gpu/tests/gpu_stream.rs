@@ -55,7 +55,7 @@ fn a_model_that_another_holdall_serves_comes_whole_though_that_is_restarted() {
     let options = LoadOptions::new().with_order(["layer.2.*"]).unwrap();
     let mut stream = stream_model(&device, &queue, &file, &options).unwrap();
     let mut count = 0;
-    while let Some(tensor) = stream.next() {
+    for tensor in stream.by_ref() {
         let tensor = tensor.unwrap();
         let i: usize = tensor.name().rsplit_once(".t").unwrap().1.parse().unwrap();
         let bytes = tensor.read(&device, &queue, &Role::Data).unwrap();

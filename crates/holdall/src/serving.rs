@@ -143,7 +143,6 @@ impl Serving {
     /// # Errors
     /// `net/listen`, `net/identity`; what files fail with that are hashed.
     pub fn start(service: &Service, options: &ServeOptions) -> Result<Serving> {
-        let mut options = options.clone();
         #[cfg(feature = "quic")]
         let hashes = match options.has_hashes && options.over != Over::Http {
             true => Some(hashes(&**service.shelf())?),
@@ -152,13 +151,14 @@ impl Serving {
         #[cfg(not(feature = "quic"))]
         let hashes = None;
         #[cfg(feature = "quic")]
-        if options.identity.is_none() {
-            options.identity = Some(Arc::new(Identity::generate()?));
-        }
+        let options = &match options.identity {
+            Some(_) => options.clone(),
+            None => options.clone().with_identity(Identity::generate()?),
+        };
         let mut tries = if options.listen.port() == 0 { PORTS } else { 1 };
         loop {
             tries -= 1;
-            match Serving::at(service, &options) {
+            match Serving::at(service, options) {
                 Err(e) if tries > 0 && e.code() == LISTEN.code => {}
                 Ok(serving) => break Ok(Serving { hashes, ..serving }),
                 Err(e) => break Err(e),

@@ -47,7 +47,10 @@ fn csr(view: Result<Csr>, limits: &Limits) {
         assert!(own.contains(&(number as u64)));
     }
     is_dense(&[rows, columns], &entries, view.to_dense(limits));
-    let packed = Decoded { bytes: view.to_packed().into(), ..of(view.values()) };
+    let indices = view.indptr().iter().chain(view.indices());
+    let mut bytes: Vec<u8> = indices.flat_map(|index| index.to_le_bytes()).collect();
+    bytes.extend_from_slice(view.values().bytes());
+    let packed = Decoded { bytes: bytes.into(), ..of(view.values()) };
     let back = Csr::from_packed(&[rows, columns], packed, limits);
     assert_eq!(back.expect("what was packed can be unpacked"), view);
 }
@@ -63,7 +66,12 @@ fn coo(view: Result<Coo>, limits: &Limits) {
     let entries: Vec<Entry<'_>> = view.entries().map(|e| (e.coords().collect(), e.value)).collect();
     assert_eq!(entries.len(), view.count());
     is_dense(shape, &entries, view.to_dense(limits));
-    let packed = Decoded { bytes: view.to_packed().into(), ..of(view.values()) };
+    let mut bytes = Vec::new();
+    for (place, value) in &entries {
+        place.iter().for_each(|at| bytes.extend_from_slice(&at.to_le_bytes()));
+        bytes.extend_from_slice(value);
+    }
+    let packed = Decoded { bytes: bytes.into(), ..of(view.values()) };
     let back = Coo::from_packed(shape, packed).expect("what was packed can be unpacked");
     assert_eq!(back, view);
 }
