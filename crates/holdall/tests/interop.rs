@@ -217,7 +217,7 @@ fn python2_reads_what_we_write() {
         let write = WriteOptions::new().with_format(formats::by_name("ztensor2").unwrap());
         let options = Convert::new(write.with_overwrite(true)).with_raw_types();
         if *count < 4
-            && file.len() > 0
+            && !file.is_empty()
             && convert(&file, &out, &options.with_drop_attributes()).is_ok()
         {
             compare(Peer::Python2, &out);

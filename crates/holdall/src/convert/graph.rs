@@ -25,7 +25,8 @@ pub(super) struct Into {
 
 /// The graph that a conversion writes into, where it writes a model.
 pub(super) fn of(file: &File, path: &Path, options: &Convert) -> Result<Option<Into>> {
-    let is_onnx = options.write.format_for(path)?.id == onnx::FORMAT.id;
+    // Where the format is not known, whoever needs it says so.
+    let is_onnx = options.write.format_for(path).is_ok_and(|format| format.id == onnx::FORMAT.id);
     let graph = match &options.graph {
         Some(graph) if is_onnx && graph.format() == onnx::FORMAT.id => graph,
         Some(graph) if is_onnx => {

@@ -30,7 +30,8 @@ const FIRST: u64 = 4 << 10;
 pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     let head = window.head(4)?;
     if head.starts_with(b"\x80") {
-        return Ok(window.head(MAGIC.len() as u64)?.as_ref() == MAGIC || is_arrays(window)?);
+        let head = window.head(FIRST)?;
+        return Ok(head.starts_with(MAGIC) || is_arrays(&head));
     }
     if !head.starts_with(b"PK\x03\x04") {
         return Ok(false);
@@ -48,11 +49,9 @@ pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     }
 }
 
-/// Whether it is a pickle that soon names something of NumPy.
-fn is_arrays(window: &Window) -> Result<bool, Stop> {
-    let head = window.head(FIRST)?;
-    let is_pickle = matches!(*head, [0x80, 2..=5, ..]);
-    Ok(is_pickle && memchr::memmem::find(&head, b"numpy").is_some())
+/// Whether what begins so is a pickle that soon names something of NumPy.
+fn is_arrays(head: &[u8]) -> bool {
+    matches!(head, [0x80, 2..=5, ..]) && memchr::memmem::find(head, b"numpy").is_some()
 }
 
 /// The folder that has the pickle: `archive/`.
