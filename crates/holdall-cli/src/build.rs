@@ -4,7 +4,7 @@ use crate::exit::{ARGUMENTS, Failure, Status};
 use crate::given::{self, Files, Form, Lenience};
 use crate::input;
 use crate::output::as_json;
-use crate::output::text::{Grouped, Size, count, escape};
+use crate::output::text::{Grouped, Size, count, escape, versioned};
 use crate::schema::read;
 use crate::session::Session;
 use crate::writing::{self, Writing};
@@ -249,7 +249,7 @@ fn tell(session: &Session, target: &Path, report: &Report) -> Result<(), Failure
         writeln!(session.out(), "{}", as_json(&fields))?;
         return Ok(());
     }
-    let mut parts = vec![format!("{format} {}", file.version()).trim_end().to_owned()];
+    let mut parts = vec![versioned(format, file.version())];
     if let Some((path, n)) = &report.records {
         parts.push(match path.as_str() {
             "" => count(*n, "record").to_string(),

@@ -6,7 +6,7 @@ use crate::input;
 use crate::output::as_json;
 use crate::output::style::Style;
 use crate::output::table::{self, Cell, Column};
-use crate::output::text::{Size, count, escape, printable, shape, type_name};
+use crate::output::text::{Size, count, escape, printable, shape, type_name, versioned};
 use crate::schema::read;
 use crate::session::Session;
 use crate::writing::{self, Writing};
@@ -356,7 +356,7 @@ fn summary(output: &Path, target: &Target, report: &ConvertReport) -> String {
     let mut text = format!(
         "{}: {}, {}, {} → {}",
         printable(&output.display().to_string()),
-        format!("{} {}", target.format.name, target.version).trim_end(),
+        versioned(target.format.name, &target.version),
         count(report.tensors, "tensor"),
         Size(report.source_len),
         Size(report.target_len),

@@ -8,8 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// A file of safetensors with one tensor.
 fn model(x: f32) -> Vec<u8> {
+    model_as("m.safetensors", x)
+}
+
+/// A file with one tensor, in the format of that name's extension.
+fn model_as(name: &str, x: f32) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("m.safetensors");
+    let path = dir.path().join(name);
     let mut writer = Writer::create(&path, &Default::default()).unwrap();
     let spec = TensorSpec::dense("w", DType::F32, [1000]);
     writer.declare(std::slice::from_ref(&spec)).unwrap();
@@ -206,4 +211,21 @@ fn what_is_wrong_with_an_archive_is_said() {
     (limits.decoded_len, limits.expansion) = (1 << 20, 2);
     let e = OpenOptions::new().with_limits(limits).open(inside(&bomb, "a.npy")).unwrap_err();
     assert_eq!((e.code(), e.remedies().len()), ("zstd/decoded-len", 1));
+}
+
+/// What precedes the first member has the length of an HDF5 file's user block.
+#[test]
+fn an_archive_that_begins_with_hdf5_is_an_archive() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("models.tar");
+    let members = [("a.h5", model_as("a.h5", 1.0)), ("b.safetensors", model(2.0))];
+    let members = members.map(|(name, bytes)| member(name, b'0', &bytes));
+    std::fs::write(&path, tar(&members)).unwrap();
+    let e = holdall::open(&path).unwrap_err();
+    assert_eq!(e.code(), "format/unknown");
+    assert!(e.to_string().contains("a.h5") && e.to_string().contains("b.safetensors"), "{e}");
+    for (name, x) in [("a.h5", 1.0), ("b.safetensors", 2.0)] {
+        let file = holdall::open(format!("{}!/{name}", path.display())).unwrap();
+        assert_eq!(first(&file), x);
+    }
 }

@@ -4,7 +4,7 @@ use crate::exit::Failure;
 use crate::output::style::Style;
 use crate::output::text::{
     Grouped, Size, alignment, attributes, component_type, count, cut_end, escape, exact_size,
-    lines_of, printable,
+    lines_of, printable, versioned,
 };
 use crate::session::Session;
 use holdall::{Digest, Encoding, File, Io, Layout, Tensor, TensorRecords as _};
@@ -157,7 +157,7 @@ pub(super) fn head(session: &Session, file: &File) -> Result<(), Failure> {
 
 fn format_line(file: &File) -> String {
     let name = holdall::formats::by_name(file.format()).map_or(file.format(), |f| f.name);
-    format!("{name} {}", escape(file.version())).trim_end().to_owned()
+    versioned(name, &escape(file.version()))
 }
 
 fn tensors_line(file: &File, sums: &Sums) -> String {

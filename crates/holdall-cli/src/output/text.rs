@@ -242,6 +242,14 @@ pub(crate) fn attributes(all: &Attributes) -> impl Iterator<Item = (String, Stri
     all.iter().map(|(k, v)| (escape(k), value(v)))
 }
 
+/// The name of a format with the version of a file, which some have in their name.
+pub(crate) fn versioned(name: &str, version: &str) -> String {
+    match version.is_empty() || name.split(' ').next_back() == Some(version) {
+        true => name.to_owned(),
+        false => format!("{name} {version}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ use crate::limits::Limits;
 use crate::model::{Attributes, Value};
 use crate::window::{Stop, Window};
 use crate::wire::cursor::Cursor;
+use crate::wire::tar;
 use crate::wire::zip::{Directory, Entry, Method};
 use std::cell::Cell;
 use std::ops::Range;
@@ -31,7 +32,11 @@ pub(super) fn detect(window: &Window) -> Result<bool, Stop> {
     if head.starts_with(SIGNATURE) {
         return Ok(true);
     }
-    Ok(!head.starts_with(ZIP) && find(window, 0..window.len())?.is_some())
+    if head.starts_with(ZIP) || find(window, 0..window.len())?.is_none() {
+        return Ok(false);
+    }
+    // What precedes the first member of a tar archive has the length of a user block.
+    Ok(!tar::is_one(&window.head(USER_BLOCK)?))
 }
 
 /// Whether this is a zip that Keras wrote.

@@ -99,7 +99,7 @@ pub(super) fn decode_with(
 /// The files in which the model in `window` has external data, in the order in which they come.
 ///
 /// # Errors
-/// As [`decode_with`].
+/// What the window needs, and what is wrong with the model.
 pub fn locations(window: &Window, limits: &Limits) -> Result<Vec<String>, Stop> {
     let mut walk = Walk::new(window, limits, &[])?;
     walk.model()?;
@@ -109,7 +109,7 @@ pub fn locations(window: &Window, limits: &Limits) -> Result<Vec<String>, Stop> 
 /// The model in `window`, into which weights are to be written.
 ///
 /// # Errors
-/// As [`decode_with`].
+/// What the window needs, and what is wrong with the model.
 pub fn graph(window: &Window, limits: &Limits) -> Result<Graph, Stop> {
     let mut walk = Walk::new(window, limits, &[])?;
     walk.model()?;

@@ -22,7 +22,7 @@
 //! # Support
 //! Every element type but texts. Elements in `raw_data`, and floats and doubles in fields of their own, are read where they
 //! lie; other numbers are taken out of their fields when the file is opened. Integers of 4 and 2 bits are elements
-//! of a logical type that is not known otherwise (`int4`): bytes, packed as the file has them. External data is found by [`decode_with`].
+//! of a logical type that is not known otherwise (`int4`): bytes, packed as the file has them. External data is in [files beside](Beside).
 //! Weights are written into a [`Graph`] that is there, whose other bytes stay as they are.
 //!
 //! # Deviations
