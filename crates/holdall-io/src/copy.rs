@@ -121,8 +121,13 @@ impl<'a> Copier<'a> {
         c: &Component,
     ) -> Result<()> {
         let is_remote = tensor.file().sources().terms().is_remote();
+        // What is summed as it is decoded is told by what decodes.
+        let sums_decoded = c.encoding != Encoding::Raw
+            && c.digest
+                .as_ref()
+                .is_some_and(|digest| digest.algorithm().is_some_and(Algorithm::is_of_decoded));
         match c.decoded_len {
-            Some(len) if !is_remote && len <= SINGLE_FRAME_MAX => {
+            Some(len) if !is_remote && !sums_decoded && len <= SINGLE_FRAME_MAX => {
                 self.small(writer, tensor, c, len)
             }
             _ => self.pieces(writer, tensor, c),

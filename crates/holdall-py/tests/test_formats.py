@@ -136,7 +136,7 @@ def test_files_of_ztensor_2_are_written(tmp_path, options):
     holdall.save(path, tensors, format="ztensor2", attributes={"n": [1, {"b": 2, "a": None}]}, **options)
     holdall.convert(path, again, format="ztensor2")
     for path in (path, again):
-        assert holdall.verify(path).sound
+        assert holdall.verify(path)
         with holdall.open(path) as f:
             assert f.format == "ztensor2" and f.attributes["n"] == [1, {"b": 2, "a": None}]
             for name, wanted in tensors.items():

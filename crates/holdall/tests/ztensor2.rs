@@ -315,3 +315,38 @@ fn shards_are_read_with_their_file() {
     std::os::unix::fs::symlink(away.path().join("x"), place("m-00.a.zt")).unwrap();
     assert_eq!(holdall::open(place("m.zt")).unwrap_err().code(), "ztensor2/shard-name");
 }
+
+/// A digest of what is decoded is compared with what is decoded, however few bytes those are.
+#[test]
+fn compressed_parts_of_any_length_go_into_other_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("z.zt");
+    let write = |format| {
+        WriteOptions::new().with_format(formats::by_name(format).unwrap()).with_overwrite(true)
+    };
+    let mut writer = Writer::create(&path, &write("ztensor2").with_zstd(3)).unwrap();
+    for len in [0u64, 1, 1000, 5 << 20] {
+        let spec = TensorSpec::dense(format!("t{len}"), DType::U8, [len]);
+        writer.add(spec, &[&vec![7; len as usize]]).unwrap();
+    }
+    writer.finish().unwrap();
+    let file = holdall::open(&path).unwrap();
+    let out = dir.path().join("out");
+    for format in ["ztensor", "ztensor2", "safetensors"] {
+        for keeps in [false, true] {
+            let options = Convert::new(write(format));
+            convert(&file, &out, &if keeps { options.with_encoding() } else { options }).unwrap();
+            let found = holdall::diff(&file, &holdall::open(&out).unwrap(), &Default::default());
+            assert!(found.unwrap().values_agree(), "{format}");
+        }
+    }
+    let mut bytes = std::fs::read(&path).unwrap();
+    let stored = file.tensor("t1").unwrap().components().next().unwrap().stored;
+    // Of the frame's one literal.
+    let at = (stored.start..stored.end).find(|at| bytes[*at as usize] == 7).unwrap() as usize;
+    bytes[at] = 8;
+    std::fs::write(&path, bytes).unwrap();
+    let e =
+        convert(&holdall::open(&path).unwrap(), &out, &Convert::new(write("ztensor"))).unwrap_err();
+    assert_eq!(e.tensor(), Some("t1"), "{e}");
+}

@@ -248,7 +248,7 @@ class File:
         progress: _Progress,
     ) -> dict[str, Any]: ...
     def convert(
-        self, target: Any, writing: dict[str, Any], converting: dict[str, Any], progress: _Progress
+        self, target: Any, writing: dict[str, Any], converting: dict[str, Any], graph: Optional[Any], progress: _Progress
     ) -> dict[str, Any]: ...
 
 @final
