@@ -108,7 +108,7 @@ pub static TARGETS: &[Target] = &[
     Target {
         name: "checkpoint",
         run: checkpoint::run,
-        seeds: &["crates/holdall/tests/checkpoint"],
+        seeds: &["crates/holdall/tests/checkpoint", "crates/holdall/tests/checkpoint/ranks"],
         of_file: whole,
         form: Form::Bytes,
         runs: 100_000,

@@ -143,11 +143,26 @@ fn check(file: &File, attributes: &Attributes, tensors: &[Made]) {
     }
 }
 
-/// Attributes in the order of their keys: safetensors keeps no other.
+/// Attributes in the order of their keys: safetensors keeps no other, and zTensor 2 none of maps in them.
 fn by_key(attributes: &Attributes) -> Vec<(&str, String)> {
-    let mut all: Vec<_> = attributes.iter().map(|(key, value)| (key, value.to_json())).collect();
+    let told = |value: &Value| sorted(value).to_json();
+    let mut all: Vec<_> = attributes.iter().map(|(key, value)| (key, told(value))).collect();
     all.sort();
     all
+}
+
+/// The value with its maps in the order of their keys.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        Value::Map(pairs) => {
+            let mut pairs: Vec<_> = pairs.iter().map(|(k, v)| (sorted(k), sorted(v))).collect();
+            pairs.sort_by_key(|(key, _)| key.to_json());
+            Value::Map(pairs)
+        }
+        Value::Tag(tag, inner) => Value::Tag(*tag, Box::new(sorted(inner))),
+        other => other.clone(),
+    }
 }
 
 fn is_same(a: &File, b: &File) {

@@ -103,7 +103,8 @@ fn pair(bytes: &[u8]) -> (&[u8], &[u8]) {
 /// The files of a folder by name; none where there is no folder.
 fn files(folder: &Path) -> Result<Vec<Vec<u8>>, String> {
     let Ok(entries) = folder.read_dir() else { return Ok(Vec::new()) };
-    let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
+    let paths = entries.filter_map(|e| e.ok().map(|e| e.path()));
+    let mut paths: Vec<PathBuf> = paths.filter(|path| path.is_file()).collect();
     paths.sort();
     let read = |path: PathBuf| std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()));
     paths.into_iter().map(read).collect()
