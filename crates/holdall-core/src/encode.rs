@@ -6,10 +6,12 @@
 //! last [`Encode::finish`] and appends what it returns. Bulk bytes never pass through the encoder, but for components that it
 //! [states](Encode::states) in its own words: those are given to [`Encode::state`].
 
-use crate::error::Result;
+use crate::error::{Result, Rule};
+use crate::formats::UNKNOWN_VERSION;
+use crate::model::builder::required_roles;
 use crate::model::{Attributes, DType, Digest, Encoding, Layout, LogicalType, Role, TensorInfo};
 use bytes::Bytes;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// A tensor about to be written.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +29,26 @@ pub struct TensorSpec {
 }
 
 impl TensorSpec {
+    /// Checks that the components which the layout needs are there, each once.
+    ///
+    /// # Errors
+    /// `rule`.
+    pub fn check_roles(&self, rule: &'static Rule) -> Result<()> {
+        let TensorSpec { layout, components, .. } = self;
+        for role in required_roles(layout) {
+            if !components.iter().any(|c| c.role == *role) {
+                return Err(rule.broken(format!("layout `{layout}` needs a component `{role}`")));
+            }
+        }
+        for (at, c) in components.iter().enumerate() {
+            let before = components.get(..at).unwrap_or_default();
+            if before.iter().any(|b| b.role == c.role) {
+                return Err(rule.broken("two components of this role").in_component(&c.role));
+            }
+        }
+        Ok(())
+    }
+
     /// A dense tensor. `decoded_len` of its one component follows from shape and dtype.
     pub fn dense(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<u64>>) -> TensorSpec {
         let shape = shape.into();
@@ -141,6 +163,37 @@ impl EncodeOptions {
     pub fn with_align(mut self, align: u64) -> EncodeOptions {
         self.align = Some(align);
         self
+    }
+
+    /// The alignment that was asked for: a power of two within these bounds, or an error of that rule.
+    ///
+    /// # Errors
+    /// `rule`.
+    pub fn align_within(
+        &self,
+        bounds: RangeInclusive<u64>,
+        rule: &'static Rule,
+    ) -> Result<Option<u64>> {
+        match self.align {
+            Some(align) if !align.is_power_of_two() || !bounds.contains(&align) => {
+                let (least, most) = bounds.into_inner();
+                Err(rule.broken(format!(
+                    "an alignment of {align} bytes is not a power of two from {least} to {most}"
+                )))
+            }
+            align => Ok(align),
+        }
+    }
+
+    /// Refuses a version, for a format that has none; `what` says so of it.
+    ///
+    /// # Errors
+    /// `format/unknown-version`.
+    pub fn check_unversioned(&self, what: &str) -> Result<()> {
+        let Some(version) = &self.version else { return Ok(()) };
+        Err(UNKNOWN_VERSION
+            .broken(format!("{what}, `{version}` was asked for"))
+            .with_hint("the format has no versions: name none"))
     }
 }
 

@@ -38,7 +38,7 @@ mod value;
 mod writer;
 
 pub use reader::{Items, Reader};
-pub use value::{MAX_DEPTH, has_duplicates};
+pub use value::{MAX_DEPTH, check_keys, has_duplicates};
 pub use writer::{Writer, check};
 
 crate::error::rules! {

@@ -34,13 +34,8 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
     if let Some(version) = options.version.as_deref().filter(|version| *version != "3") {
         return Err(UNKNOWN_VERSION.broken(format!("GGUF has no version `{version}` to write")));
     }
-    if let Some(align) =
-        options.align.filter(|n| !n.is_power_of_two() || !(8..=MAX_ALIGN).contains(n))
-    {
-        return Err(ALIGN.broken(format!("{align} is not a power of two from 8 to {MAX_ALIGN}")));
-    }
     Ok(Box::new(Encoder {
-        align: options.align,
+        align: options.align_within(8..=MAX_ALIGN, &ALIGN)?,
         slots: Slots::new(&DIALECT, Vec::new(), 0),
         end: 0,
     }))

@@ -8,7 +8,6 @@ use super::{
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Remedy, Result, Shown as _};
-use crate::formats::UNKNOWN_VERSION;
 use crate::formats::header::{Dialect, Slot, Slots, check_values};
 use crate::formats::kept::{ATTRIBUTES, object};
 use crate::model::{Attributes, Layout, Role, Value, element_count, stored_size};
@@ -37,17 +36,8 @@ static DIALECT: Dialect = Dialect {
 
 /// An encoder of one file.
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
-    if let Some(version) = &options.version {
-        let message = format!("HDF5 is written in one version, `{version}` was asked for");
-        return Err(UNKNOWN_VERSION
-            .broken(message)
-            .with_hint("the format has no versions: name none"));
-    }
-    if let Some(align) = options.align.filter(|n| !n.is_power_of_two() || *n > MAX_ALIGN) {
-        let message = format!("{align} is not a power of two up to {MAX_ALIGN}");
-        return Err(ALIGN.broken(message));
-    }
-    let align = options.align.unwrap_or(ALIGN_DEFAULT);
+    options.check_unversioned("HDF5 is written in one version")?;
+    let align = options.align_within(1..=MAX_ALIGN, &ALIGN)?.unwrap_or(ALIGN_DEFAULT);
     Ok(Box::new(Encoder { align, slots: Slots::new(&DIALECT, Vec::new(), 0) }))
 }
 

@@ -28,11 +28,8 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
             .broken(message)
             .with_hint("the version that can be written is 1.0"));
     }
-    if let Some(align) = options.align.filter(|a| !a.is_power_of_two() || *a > MAX_ALIGN) {
-        let message = format!("{align} is not a power of two up to {MAX_ALIGN}");
-        return Err(WRITE_ALIGN.broken(message));
-    }
-    Ok(Box::new(Encoder { align: options.align, slots: Slots::new(&DIALECT, Vec::new(), 0) }))
+    let align = options.align_within(1..=MAX_ALIGN, &WRITE_ALIGN)?;
+    Ok(Box::new(Encoder { align, slots: Slots::new(&DIALECT, Vec::new(), 0) }))
 }
 
 struct Encoder {

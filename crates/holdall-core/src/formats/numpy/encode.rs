@@ -7,7 +7,6 @@ use crate::codec::crc::Crc32;
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::hash::HashSet;
 use crate::error::{Remedy, Result, Shown as _};
-use crate::formats::UNKNOWN_VERSION;
 use crate::formats::array::DESCR;
 use crate::formats::header::check_values;
 use crate::formats::kept::object;
@@ -26,16 +25,8 @@ const MAX_NAME: usize = 65_000;
 
 /// An encoder of one file.
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
-    if let Some(version) = &options.version {
-        let message = format!("NumPy's files have no versions, `{version}` was asked for");
-        return Err(UNKNOWN_VERSION
-            .broken(message)
-            .with_hint("the format has no versions: name none"));
-    }
-    if let Some(align) = options.align.filter(|n| !n.is_power_of_two() || *n > ALIGN) {
-        let message = format!("{align} is not a power of two up to {ALIGN}");
-        return Err(super::ALIGN.broken(message));
-    }
+    options.check_unversioned("NumPy's files have no versions")?;
+    options.align_within(1..=ALIGN, &super::ALIGN)?;
     Ok(Box::<Encoder>::default())
 }
 

@@ -6,7 +6,6 @@ use crate::codec::crc::Crc32;
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::hash::{HashMap, HashSet};
 use crate::error::{Error, Remedy, Result, Shown as _};
-use crate::formats::UNKNOWN_VERSION;
 use crate::formats::header::check_values;
 use crate::formats::kept::object;
 use crate::layout::strided;
@@ -23,16 +22,8 @@ const TOP: &str = "archive/";
 
 /// An encoder of one file.
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
-    if let Some(version) = &options.version {
-        let message = format!("PyTorch's files have no versions, `{version}` was asked for");
-        return Err(UNKNOWN_VERSION
-            .broken(message)
-            .with_hint("the format has no versions: name none"));
-    }
-    if let Some(align) = options.align.filter(|n| !n.is_power_of_two() || *n > write::ALIGN) {
-        let message = format!("{align} is not a power of two up to {}", write::ALIGN);
-        return Err(ALIGN.broken(message));
-    }
+    options.check_unversioned("PyTorch's files have no versions")?;
+    options.align_within(1..=write::ALIGN, &ALIGN)?;
     Ok(Box::<Encoder>::default())
 }
 

@@ -8,7 +8,6 @@ use super::{
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};
 use crate::error::hash::HashMap;
 use crate::error::{Error, Remedy, Result, Shown as _};
-use crate::formats::UNKNOWN_VERSION;
 use crate::formats::element::{ElementType, by_meaning};
 use crate::formats::header::{Slot, Slots, check_values};
 use crate::model::{Attributes, Layout, Role, stored_size};
@@ -24,16 +23,8 @@ const MAX_ALIGN: u64 = 1 << 26;
 
 /// An encoder of one file.
 pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
-    if let Some(version) = &options.version {
-        let message = format!("safetensors has no versions, `{version}` was asked for");
-        return Err(UNKNOWN_VERSION
-            .broken(message)
-            .with_hint("the format has no versions: name none"));
-    }
-    let align = options.align.unwrap_or(OWN_ALIGN);
-    if !align.is_power_of_two() || align > MAX_ALIGN {
-        return Err(ALIGN.broken(format!("{align} is not a power of two up to {MAX_ALIGN}")));
-    }
+    options.check_unversioned("safetensors has no versions")?;
+    let align = options.align_within(1..=MAX_ALIGN, &ALIGN)?.unwrap_or(OWN_ALIGN);
     Ok(Box::new(Encoder {
         align: align.max(OWN_ALIGN),
         slots: Slots::new(&DIALECT, Vec::new(), 0),

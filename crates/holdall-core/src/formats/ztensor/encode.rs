@@ -46,12 +46,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
             .broken(format!("zTensor version `{}` cannot be written", name.shown()))
             .with_hint(format!("versions that can be written: {versions}{other}")));
     };
-    let align = options.align.unwrap_or(ALIGNMENT);
-    if !align.is_power_of_two() || !(ALIGNMENT..=MAX_ALIGN).contains(&align) {
-        return Err(ALIGN.broken(format!(
-            "an alignment of {align} bytes is not a power of two from {ALIGNMENT} to {MAX_ALIGN}"
-        )));
-    }
+    let align = options.align_within(ALIGNMENT..=MAX_ALIGN, &ALIGN)?.unwrap_or(ALIGNMENT);
     Ok(Box::new(Encoder {
         version,
         align,

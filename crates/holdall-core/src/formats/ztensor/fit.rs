@@ -6,9 +6,8 @@ use super::v1::{indexes, layout_of};
 use crate::encode::{ComponentSpec, TensorSpec};
 use crate::error::{Remedy, Result, Shown as _};
 use crate::limits::Limits;
-use crate::model::builder::required_roles;
 use crate::model::{Attributes, DType, Layout, Role, Value, element_count, stored_size};
-use crate::wire::cbor::{self, has_duplicates};
+use crate::wire::cbor;
 
 /// A version that can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,11 +72,7 @@ fn check_values(attributes: &Attributes) -> Result<()> {
     for (_, value) in attributes.iter() {
         cbor::check(value, MAX_VALUE_DEPTH)?;
     }
-    let mut keys: Vec<&str> = attributes.iter().map(|(key, _)| key).collect();
-    if has_duplicates(&mut keys) {
-        return Err(cbor::NOT_CBOR.broken("an attribute to be written comes twice"));
-    }
-    Ok(())
+    cbor::check_keys(attributes)
 }
 
 fn check_layout(version: Version, layout: &Layout) -> Result<()> {
@@ -145,18 +140,9 @@ fn check_tensor_attributes(version: Version, tensor: &TensorSpec) -> Result<()> 
 }
 
 fn check_components(version: Version, tensor: &TensorSpec) -> Result<()> {
-    let TensorSpec { layout, components, .. } = tensor;
-    for role in required_roles(layout) {
-        if !components.iter().any(|c| c.role == *role) {
-            let message = format!("layout `{layout}` needs a component `{role}`");
-            return Err(COMPONENTS.broken(message));
-        }
-    }
-    for (at, c) in components.iter().enumerate() {
-        let before = components.get(..at).unwrap_or_default();
-        if before.iter().any(|b| b.role == c.role) {
-            return Err(COMPONENTS.broken("two components of this role").in_component(&c.role));
-        }
+    let components = &tensor.components;
+    tensor.check_roles(&COMPONENTS)?;
+    for c in components {
         check_component(version, tensor, c).map_err(|e| e.in_component(&c.role))?;
     }
     match version {

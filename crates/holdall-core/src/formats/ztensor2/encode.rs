@@ -21,12 +21,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Result<Box<dyn Encode>> {
             .broken(format!("zTensor 2 has no version `{}` to write", name.shown()))
             .with_hint(format!("versions that can be written: {}", FORMAT.versions.join(", "))));
     }
-    let align = options.align.unwrap_or(PAGE);
-    if !align.is_power_of_two() || !(PAGE..=MAX_ALIGN).contains(&align) {
-        return Err(ALIGN.broken(format!(
-            "an alignment of {align} bytes is not a power of two from {PAGE} to {MAX_ALIGN}"
-        )));
-    }
+    let align = options.align_within(PAGE..=MAX_ALIGN, &ALIGN)?.unwrap_or(PAGE);
     let turns = Turns::new(&DECLARED, PAGE);
     Ok(Box::new(Encoder { align, manifest: Manifest::default(), turns }))
 }

@@ -8,7 +8,7 @@ use crate::model::builder::required_roles;
 use crate::model::{
     Attributes, DType, Layout, LogicalType, Role, Value, element_count, stored_size,
 };
-use crate::wire::cbor::{self, has_duplicates};
+use crate::wire::cbor;
 
 /// Levels that values of attributes of a file and of a tensor may have: 32 less those around them.
 const LEVELS_OF_FILE: usize = 30;
@@ -53,11 +53,7 @@ fn check_values(attributes: &Attributes, levels: usize) -> Result<()> {
             return Err(ATTRIBUTE.broken(format!("the attribute `{}` is {why}", key.shown())));
         }
     }
-    let mut keys: Vec<&str> = attributes.iter().map(|(key, _)| key).collect();
-    if has_duplicates(&mut keys) {
-        return Err(cbor::NOT_CBOR.broken("an attribute to be written comes twice"));
-    }
-    Ok(())
+    cbor::check_keys(attributes)
 }
 
 /// Why a value cannot be held, if it cannot.
@@ -119,22 +115,13 @@ fn check_tensor_attributes(tensor: &TensorSpec) -> Result<()> {
 
 fn check_components(tensor: &TensorSpec) -> Result<()> {
     let TensorSpec { layout, components, shape, .. } = tensor;
-    for role in required_roles(layout) {
-        if !components.iter().any(|c| c.role == *role) {
-            let message = format!("layout `{layout}` needs a component `{role}`");
-            return Err(COMPONENTS.broken(message));
-        }
-    }
+    tensor.check_roles(&COMPONENTS)?;
     let is_known = !matches!(layout, Layout::Other(_));
     if components.is_empty() || (is_known && components.len() > required_roles(layout).len()) {
         let count = components.len();
         return Err(COMPONENTS.broken(format!("layout `{layout}` has no {count} components")));
     }
-    for (at, c) in components.iter().enumerate() {
-        let before = components.get(..at).unwrap_or_default();
-        if before.iter().any(|b| b.role == c.role) {
-            return Err(COMPONENTS.broken("two components of this role").in_component(&c.role));
-        }
+    for c in components {
         check_type(c).map_err(|e| e.in_component(&c.role))?;
     }
     let len = |role: Role| components.iter().find(|c| c.role == role).map(|c| (c, c.decoded_len));

@@ -20,7 +20,9 @@ pub(super) struct Manifest {
 /// Where an entry is in `entries`, in bytes.
 #[derive(Debug)]
 struct Row {
-    /// The tensor's name, as CBOR.
+    /// The tensor's name, as UTF-8.
+    name: Range<usize>,
+    /// The same as CBOR.
     key: Range<usize>,
     entry: Range<usize>,
 }
@@ -36,8 +38,9 @@ impl Manifest {
         let start = self.entries.len();
         self.entries.text(&tensor.name);
         let key = start..self.entries.len();
+        let name = key.end.saturating_sub(tensor.name.len())..key.end;
         self.entries.raw(&object(tensor, stored)?);
-        self.rows.push(Row { key, entry: start..self.entries.len() });
+        self.rows.push(Row { name, key, entry: start..self.entries.len() });
         Ok(())
     }
 
@@ -52,16 +55,8 @@ impl Manifest {
         let key = |at: u32| row(at).map(|row| bytes(&row.key)).unwrap_or_default();
         let count = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
         let by_key = in_order(count, key).map_err(|at| {
-            let key = key(at);
-            // A name has 24 bytes at most in the shortest of heads, 1024 at most in all.
-            let head = if key.len() <= 24 {
-                1
-            } else if key.len() <= 257 {
-                2
-            } else {
-                3
-            };
-            let name = String::from_utf8_lossy(key.get(head..).unwrap_or_default());
+            let name = row(at).map(|row| bytes(&row.name)).unwrap_or_default();
+            let name = String::from_utf8_lossy(name);
             DECLARED.broken("two tensors have this name").in_tensor(name)
         })?;
         let mut objects = Writer::new();

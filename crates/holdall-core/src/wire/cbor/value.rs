@@ -138,6 +138,18 @@ pub fn has_duplicates<T: Ord>(keys: &mut [T]) -> bool {
     keys.windows(2).any(|pair| matches!(pair, [a, b] if a == b))
 }
 
+/// Checks that no attribute that is to be written has the name of another.
+///
+/// # Errors
+/// [`NOT_CBOR`].
+pub fn check_keys(attributes: &Attributes) -> Result<()> {
+    let mut keys: Vec<&str> = attributes.iter().map(|(key, _)| key).collect();
+    match has_duplicates(&mut keys) {
+        true => Err(NOT_CBOR.broken("an attribute to be written comes twice")),
+        false => Ok(()),
+    }
+}
+
 /// Whether a map has one key twice. Keys that are not text are compared by their one spelling.
 pub(super) fn has_duplicate_keys(pairs: &[(Value, Value)]) -> bool {
     if pairs.len() < 2 {
