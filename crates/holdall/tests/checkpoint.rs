@@ -14,7 +14,7 @@ fn values(file: &holdall::File, name: &str) -> Vec<f32> {
     file.tensor(name).unwrap().to_dense().unwrap().to_f32().unwrap()
 }
 
-/// Its files in a folder of their own, with that `.metadata`.
+/// Its files in a folder of their own, with that `.metadata` and the file of data that goes with it.
 fn copy(metadata: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for entry in folder().join("ranks").read_dir().unwrap() {
@@ -24,6 +24,10 @@ fn copy(metadata: &str) -> tempfile::TempDir {
     if !metadata.is_empty() {
         let from = folder().join(format!("{metadata}.metadata"));
         std::fs::copy(from, dir.path().join(".metadata")).unwrap();
+        let data = folder().join(format!("{metadata}.distcp"));
+        if data.exists() {
+            std::fs::copy(data, dir.path().join("array.distcp")).unwrap();
+        }
     }
     dir
 }
@@ -99,6 +103,8 @@ fn what_does_not_fit_is_refused_or_a_fault_of_its_tensor() {
         ("gap", "pytorch/chunks"),
         ("huge", "index/shape-overflow"),
         ("item", "pytorch/item"),
+        // A chunk that is an array of NumPy, whose bytes stand in the pickle.
+        ("array", "pytorch/chunks"),
     ] {
         let dir = copy(metadata);
         let file = holdall::open(dir.path()).unwrap();

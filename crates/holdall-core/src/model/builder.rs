@@ -7,7 +7,7 @@ use super::index::{ComponentRow, DigestKind, Fault, Index, Inner, TensorRow, War
 use super::interner::Interner;
 use super::names::in_order;
 use super::shape::{element_count, stored_size};
-use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role};
+use super::{Attributes, Component, Digest, Encoding, Layout, LogicalType, Role, TensorInfo};
 use crate::error::{Error, Result, Shown as _, cut_message};
 use crate::limits::Limits;
 use crate::read::{Chunked, Extent};
@@ -277,21 +277,8 @@ impl IndexBuilder {
             None => numbers.get(stored.source as usize).copied().unwrap_or(u32::MAX),
         };
         for t in file.tensors().filter(|t| keep(t.name())) {
-            self.tensor(t.name(), t.shape(), t.layout().clone())?;
-            self.tensor_attributes(t.attributes().clone());
-            if let Some(e) = t.fault() {
-                self.fault(e);
-            }
-            for mut c in t.components() {
-                c.stored = match c.stored.is_stated() {
-                    true => {
-                        let range = c.stored.start as usize..c.stored.end as usize;
-                        self.stated(file.stated().get(range).unwrap_or_default())
-                    }
-                    false => Extent { source: number(c.stored), ..c.stored },
-                };
-                self.component(c).map_err(|e| e.in_tensor(t.name()))?;
-            }
+            let place = |stored| Extent { source: number(stored), ..stored };
+            self.copy(t.name(), &t, file, place)?;
         }
         for claimed in file.claimed() {
             self.inner.claimed.push(Extent { source: number(*claimed), ..*claimed });
@@ -299,6 +286,35 @@ impl IndexBuilder {
         self.inner.warnings.extend_from_slice(file.warnings());
         for what in file.unkept() {
             self.unkept(|| what.clone());
+        }
+        Ok(())
+    }
+
+    /// Adds a tensor of another index under a name; `place` says where its bytes are here.
+    ///
+    /// # Errors
+    /// As [`IndexBuilder::tensor`] and [`IndexBuilder::component`].
+    pub(crate) fn copy(
+        &mut self,
+        name: &str,
+        tensor: &TensorInfo,
+        of: &Index,
+        place: impl Fn(Extent) -> Extent,
+    ) -> Result<()> {
+        self.tensor(name, tensor.shape(), tensor.layout().clone())?;
+        self.tensor_attributes(tensor.attributes().clone());
+        if let Some(e) = tensor.fault() {
+            self.fault(e);
+        }
+        for mut c in tensor.components() {
+            c.stored = match c.stored.is_stated() {
+                true => {
+                    let range = c.stored.start as usize..c.stored.end as usize;
+                    self.stated(of.stated().get(range).unwrap_or_default())
+                }
+                false => place(c.stored),
+            };
+            self.component(c).map_err(|e| e.in_tensor(name))?;
         }
         Ok(())
     }

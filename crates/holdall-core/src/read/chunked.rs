@@ -171,6 +171,14 @@ impl Grid {
         places.try_fold(0u64, |number, (cells, at)| (*at < cells).then(|| number * cells + at))
     }
 
+    /// The number of the chunk that is this box of elements: its first one, and how many it has in each dimension.
+    pub fn number_of(&self, origin: &[u64], shape: &[u64]) -> Option<u64> {
+        let cells = self.cuts.iter().zip(origin).map(|(cuts, at)| cuts.cell(*at));
+        let number = self.number(&cells.collect::<Vec<_>>())?;
+        let span = self.span(number);
+        (span.origin == origin && span.inside == shape).then_some(number)
+    }
+
     fn span(&self, number: u64) -> Span {
         let rank = self.shape.len();
         let mut span = Span { origin: vec![0; rank], inside: vec![0; rank], stored: vec![0; rank] };
@@ -401,6 +409,9 @@ impl Chunked {
 
     /// Bytes of a chunk, decoded.
     fn len_of(&self, chunk: &Chunk) -> u64 {
+        if self.grid.cuts.iter().all(|cuts| matches!(cuts, Cuts::Every(_))) {
+            return self.grid.chunk_len();
+        }
         self.grid.span(chunk.number).stored.iter().product::<u64>() * self.grid.width
     }
 

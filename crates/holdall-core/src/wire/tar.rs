@@ -10,7 +10,7 @@
 //! header says nothing of where the next but one is, so an archive is walked from its start.
 
 use super::cursor::Cursor;
-use crate::error::hash::HashMap;
+use crate::error::hash::HashSet;
 use crate::error::{Result, Shown as _};
 use crate::limits::Limits;
 use crate::window::{Stop, Window};
@@ -61,28 +61,67 @@ pub fn is_one(head: &[u8]) -> bool {
 /// # Errors
 /// [`RULES`].
 pub fn read(window: &Window, limits: &Limits) -> Result<Vec<Member>, Stop> {
-    let (mut out, mut names) = (Vec::new(), HashMap::default());
-    let mut next = Next::default();
-    let (mut at, mut count) = (0u64, 0u64);
-    while at < window.len() {
-        let end = at.saturating_add(BLOCK);
-        let place = at..end;
-        if end > window.len() {
-            return Err(BOUNDS.broken("the archive ends in a header").at(at..window.len()).into());
+    let mut walk = Walk::default();
+    walk.go(window, limits)?;
+    Ok(walk.members)
+}
+
+/// A walk through an archive, which goes on where it needed bytes, and never looks back.
+#[derive(Debug, Default)]
+pub struct Walk {
+    /// The files so far.
+    pub members: Vec<Member>,
+    names: HashSet<String>,
+    /// What records say of the file whose header comes next.
+    next: Next,
+    /// Where the next header is, and how many there were.
+    at: u64,
+    count: u64,
+}
+
+impl Walk {
+    /// Goes to the end, or to the first bytes that `window` lacks: with those it is to be called again.
+    ///
+    /// # Errors
+    /// [`RULES`].
+    pub fn go(&mut self, window: &Window, limits: &Limits) -> Result<(), Stop> {
+        while self.at < window.len() {
+            let place = self.at..self.at.saturating_add(BLOCK);
+            if place.end > window.len() {
+                let e = BOUNDS.broken("the archive ends in a header");
+                return Err(e.at(self.at..window.len()).into());
+            }
+            let block = window.bytes(place.clone())?;
+            // The end is two such blocks; what follows them is padding.
+            if block.iter().all(|byte| *byte == 0) {
+                break;
+            }
+            self.header(&block, place, window, limits)?;
         }
-        let block = window.bytes(place.clone())?;
-        // The end is two such blocks; what follows them is padding.
-        if block.iter().all(|byte| *byte == 0) {
-            break;
-        }
-        count = count.saturating_add(1);
-        if count > limits.files {
+        Ok(())
+    }
+
+    /// Takes a header, with the record or the file behind it. Nothing has changed where bytes are lacking.
+    fn header(
+        &mut self,
+        block: &[u8],
+        place: Range<u64>,
+        window: &Window,
+        limits: &Limits,
+    ) -> Result<(), Stop> {
+        if self.count >= limits.files {
             let message = format!("there are more than {} headers", limits.files);
             return Err(TOO_MANY.broken(message).into());
         }
-        let header = Header::read(&block).map_err(|e| e.at(place.clone()))?;
+        let header = Header::read(block).map_err(|e| e.at(place.clone()))?;
         let is_record = matches!(header.kind, b'L' | b'K' | b'x' | b'g');
-        let len = if is_record { header.len } else { next.len.take().unwrap_or(header.len) };
+        let len = match header.kind {
+            // Links, devices and folders have no bytes, whatever is said of them.
+            b'1'..=b'6' => 0,
+            _ if is_record => header.len,
+            _ => self.next.len.unwrap_or(header.len),
+        };
+        let end = place.end;
         let data = end.checked_add(len).map(|stop| end..stop).filter(|d| d.end <= window.len());
         let Some(data) = data else {
             let message = format!(
@@ -91,38 +130,38 @@ pub fn read(window: &Window, limits: &Limits) -> Result<Vec<Member>, Stop> {
             );
             return Err(BOUNDS.broken(message).at(place).into());
         };
-        at = data.end.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
+        let after = data.end.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
         if is_record && len > limits.text_len {
             let message = format!("a record of {len} bytes, at most {}", limits.text_len);
             return Err(TOO_MANY.broken(message).at(place).into());
         }
         match header.kind {
-            b'L' => next.name = Some(until_nul(&window.bytes(data)?).to_vec()),
-            b'x' => next.take_pax(&window.bytes(data)?).map_err(|e| e.at(place))?,
+            b'L' => self.next.name = Some(until_nul(&window.bytes(data)?).to_vec()),
+            b'x' => self.next.take_pax(&window.bytes(data)?).map_err(|e| e.at(place))?,
             b'S' => return Err(SPARSE.broken("a file has holes").at(place).into()),
             b'0' | 0 | b'7' => {
-                let name = std::mem::take(&mut next).name.unwrap_or(header.name);
+                let name = std::mem::take(&mut self.next).name.unwrap_or(header.name);
                 // Very old ones have folders so.
-                if name.ends_with(b"/") {
-                    continue;
+                if !name.ends_with(b"/") {
+                    let name = checked(name).map_err(|e| e.at(place.clone()))?;
+                    if !self.names.insert(name.clone()) {
+                        let message = format!("two files are named `{}`", name.shown());
+                        return Err(DUPLICATE_NAME.broken(message).at(place).into());
+                    }
+                    self.members.push(Member { name, range: data });
                 }
-                let name = checked(name).map_err(|e| e.at(place.clone()))?;
-                if names.insert(name.clone(), ()).is_some() {
-                    let message = format!("two files are named `{}`", name.shown());
-                    return Err(DUPLICATE_NAME.broken(message).at(place).into());
-                }
-                out.push(Member { name, range: data });
             }
             b'K' | b'g' => {}
             // A folder, a link, a device: it takes what was said before it.
-            _ => next = Next::default(),
+            _ => self.next = Next::default(),
         }
+        (self.at, self.count) = (after, self.count.saturating_add(1));
+        Ok(())
     }
-    Ok(out)
 }
 
 /// What records say of the file that follows.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Next {
     name: Option<Vec<u8>>,
     len: Option<u64>,

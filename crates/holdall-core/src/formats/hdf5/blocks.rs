@@ -181,8 +181,7 @@ impl Blocks {
         }
     }
 
-    /// Puts the collections; what is missing from now on is only where data is. Then pads all to a multiple of `align`,
-    /// and gives how many bytes that is.
+    /// Puts the collections; what is missing from now on is only where data is. Gives how many bytes all of this is.
     pub(super) fn texts(&mut self, texts: Texts) -> u64 {
         let mut places = Vec::new();
         for collection in texts.finish() {

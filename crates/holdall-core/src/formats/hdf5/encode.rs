@@ -148,7 +148,7 @@ impl<'a> Tree<'a> {
         let mut root = BTreeMap::new();
         let mut groups = HashSet::from_iter([""]);
         let mut numbers = HashMap::default();
-        let mut owners = Vec::with_capacity(declared.len());
+        let mut owners: Vec<Option<usize>> = Vec::with_capacity(declared.len());
         let mut links = vec![1u32; declared.len()];
         for (number, tensor) in declared.iter().enumerate() {
             let blame = |e: Error| e.in_tensor(&tensor.name);
@@ -179,17 +179,22 @@ impl<'a> Tree<'a> {
                 Some(of) => {
                     let found: Option<usize> = numbers.get(of.tensor.as_str()).copied();
                     let owner = found.and_then(|at| Some((at, declared.get(at)?)));
+                    let kind = |of: &TensorSpec| {
+                        let data = of.components.first();
+                        data.map(|c| (c.dtype, c.logical_type.clone()))
+                    };
                     let is_same = |of: &TensorSpec| {
                         let attributes = of.attributes.iter().eq(tensor.attributes.iter());
-                        of.shape == tensor.shape && attributes
+                        of.shape == tensor.shape && kind(of) == kind(tensor) && attributes
                     };
                     let Some((at, _)) = owner.filter(|(_, of)| is_same(of)) else {
-                        let message = "it shares the bytes of a tensor of another shape or of other attributes, \
+                        let message = "it shares the bytes of a tensor of another shape or type or of other attributes, \
                                        where HDF5 has one dataset under two names";
                         let e = FIT.broken(message).with_remedy(Remedy::CopyShared);
                         return Err(blame(e));
                     };
-                    Some(at)
+                    // Whose dataset that one has.
+                    owners.get(at).copied().flatten().or(Some(at))
                 }
             };
             if let Some(links) = owner.and_then(|at| links.get_mut(at)) {

@@ -56,7 +56,10 @@ pub(super) fn attribute(name: &str, value: &Value, texts: &mut Texts) -> Option<
     let (shape, leaves) = leaves(value)?;
     let values = Values::of(&leaves)?;
     let of = values.datatype();
-    let len = leaves.len().checked_mul(values.width())?;
+    let len = match &values {
+        Values::Plain(_, bytes) => bytes.len(),
+        Values::Texts(all) => all.len().checked_mul(16)?,
+    };
     let mut message = of_attribute(name, &of, &space(Some(&shape)));
     if len > MOST / 2 {
         return None;
@@ -166,19 +169,6 @@ impl<'a> Values<'a> {
             Values::Texts(_) => {
                 // Runs of bytes that are a text in UTF-8.
                 [&[0x19, 1, 1, 0, 16, 0, 0, 0][..], &number(DType::U8)].concat()
-            }
-        }
-    }
-
-    /// Bytes of one value.
-    fn width(&self) -> usize {
-        match self {
-            Values::Texts(_) => 16,
-            Values::Plain(of, _) => {
-                let size = of.get(4..8).and_then(|size| size.first_chunk::<4>());
-                size.map_or(usize::MAX, |size| {
-                    usize::try_from(u32::from_le_bytes(*size)).unwrap_or(usize::MAX)
-                })
             }
         }
     }

@@ -89,7 +89,7 @@ impl Encode for Encoder {
     fn begin(&mut self, _attributes: &Attributes, declared: &[TensorSpec]) -> Result<Bytes> {
         let external = std::mem::take(&mut self.external.tensors);
         let places = places(&external)?;
-        let end = self.graph.stored();
+        let mut end = None;
         let declared = declared.iter().map(|tensor| (tensor, None));
         for (tensor, place) in declared.chain(external.iter().zip(places.into_iter().map(Some))) {
             let blame = |e: Error| e.in_tensor(&tensor.name);
@@ -99,8 +99,10 @@ impl Encode for Encoder {
                 continue;
             };
             let len = tensor.components.first().map_or(0, |data| data.decoded_len);
-            let stored_name =
-                (data_type != slot.data_type).then(|| format!("{}{end}", slot.own_name));
+            let stored_name = (data_type != slot.data_type).then(|| {
+                let end = end.get_or_insert_with(|| self.graph.stored());
+                format!("{}{end}", slot.own_name)
+            });
             let given = Given { data_type, len, place, stored_name };
             if let Some(Some(_first)) = self.given.get_mut(at).map(|room| room.replace(given)) {
                 return Err(blame(DECLARED.broken("two tensors have this name")));
@@ -212,13 +214,9 @@ impl Encoder {
                     self.put(parts, out)?;
                 }
                 Part::Tensor { field, slot } => {
-                    let Tensor { before, data, after } = self.tensor(*slot)?;
-                    let len = Tensor { before: Vec::new(), data, after: Vec::new() };
-                    let len = len
-                        .len()
-                        .saturating_add(before.len() as u64)
-                        .saturating_add(after.len() as u64);
-                    put_head(*field, len, &mut out.open);
+                    let tensor = self.tensor(*slot)?;
+                    put_head(*field, tensor.len(), &mut out.open);
+                    let Tensor { before, data, after } = tensor;
                     out.open.extend_from_slice(&before);
                     if data.is_some() {
                         out.heads.push((*slot, std::mem::take(&mut out.open).into()));
@@ -326,12 +324,21 @@ fn places(tensors: &[TensorSpec]) -> Result<Vec<Range<u64>>> {
     let mut end = 0u64;
     let place = |tensor: &TensorSpec| {
         let len = tensor.components.first().map_or(0, |data| data.decoded_len);
-        let start = end.checked_next_multiple_of(ALIGN)?;
-        end = start.checked_add(len).filter(|end| *end < 1 << 63)?;
-        Some(start..end)
+        let start = start_after(end)?;
+        end = start.checked_add(len).filter(|end| *end < 1 << 63).ok_or_else(too_long)?;
+        Ok(start..end)
     };
-    let all: Option<Vec<_>> = tensors.iter().map(place).collect();
-    all.ok_or_else(|| DECLARED.broken("the tensors together pass 2^63 bytes"))
+    tensors.iter().map(place).collect()
+}
+
+/// Where elements start that come after `end` bytes.
+fn start_after(end: u64) -> Result<u64> {
+    end.checked_next_multiple_of(ALIGN).ok_or_else(too_long)
+}
+
+#[cold]
+fn too_long() -> Error {
+    DECLARED.broken("the tensors together pass 2^63 bytes")
 }
 
 /// An encoder of the file beside a model: elements of tensors, one after the other, and nothing else.
@@ -363,8 +370,7 @@ impl Encode for Runs {
     }
 
     fn place(&mut self, end: u64, _tensor: &TensorSpec, _component: usize) -> Result<u64> {
-        let too_long = || DECLARED.broken("the tensors together pass 2^63 bytes");
-        end.checked_next_multiple_of(ALIGN).ok_or_else(too_long)
+        start_after(end)
     }
 
     fn placed(

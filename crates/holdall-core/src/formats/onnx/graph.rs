@@ -95,6 +95,8 @@ struct Reading<'w> {
     next: usize,
     slots: Vec<Slot>,
     runs: Vec<Range<u64>>,
+    /// The most dimensions.
+    rank: usize,
 }
 
 impl Graph {
@@ -104,7 +106,8 @@ impl Graph {
         limits: &Limits,
         found: &[(Range<u64>, String)],
     ) -> Result<Graph, Stop> {
-        let mut reading = Reading { window, found, next: 0, slots: Vec::new(), runs: Vec::new() };
+        let (slots, runs, rank) = (Vec::new(), Vec::new(), limits.rank);
+        let mut reading = Reading { window, found, next: 0, slots, runs, rank };
         let all = 0..window.len();
         let parts = reading.message(all.clone(), Kind::Model, false)?;
         let Reading { slots, runs, .. } = reading;
@@ -208,7 +211,11 @@ impl Graph {
     /// An end of names that nothing in the model has: of what is stored where the graph goes on with something made of it.
     pub(super) fn stored(&self) -> String {
         let mut end = ".stored".to_owned();
-        while self.runs.iter().any(|run| holds(run, end.as_bytes())) {
+        let is_there = |end: &str| {
+            self.runs.iter().any(|run| holds(run, end.as_bytes()))
+                || self.slots.iter().any(|slot| slot.own_name.contains(end))
+        };
+        while is_there(&end) {
             end.push('_');
         }
         end
@@ -298,20 +305,35 @@ impl Reading<'_> {
 
     /// Takes a field as it is.
     fn keep(&mut self, whole: Range<u64>, parts: &mut Vec<Part>) {
-        let count = self.runs.len().saturating_sub(1);
-        if let (Some(Part::Run(last)), Some(run)) = (parts.last(), self.runs.last_mut())
-            && run.end == whole.start
-            && *last == count
-        {
-            run.end = whole.end;
-            return;
+        let last = match parts.last() {
+            Some(Part::Run(last)) => Some(*last),
+            _ => None,
+        };
+        parts.extend(self.go_on(last, whole).map(Part::Run));
+    }
+
+    /// Makes the run of that number longer, where it is the last one and ends where the new bytes begin; else a new one, whose number it gives.
+    fn go_on(&mut self, number: Option<usize>, whole: Range<u64>) -> Option<usize> {
+        let last = self.runs.len().checked_sub(1);
+        match self.runs.last_mut() {
+            Some(run) if number == last && run.end == whole.start => {
+                run.end = whole.end;
+                None
+            }
+            _ => Some(self.run(whole)),
         }
-        parts.push(Part::Run(self.run(whole)));
     }
 
     fn run(&mut self, place: Range<u64>) -> usize {
         self.runs.push(place);
         self.runs.len().saturating_sub(1)
+    }
+
+    /// Takes a dimension; of those that are too many one.
+    fn dim(&self, shape: &mut Vec<u64>, n: u64) {
+        if shape.len() <= self.rank {
+            shape.push(n);
+        }
     }
 
     fn tensor(&mut self, place: Range<u64>, name: &str, is_initializer: bool) -> Result<(), Stop> {
@@ -323,11 +345,11 @@ impl Reading<'_> {
             let Some((field, item)) = scan.next()? else { break };
             let whole = start..scan.position();
             match (field, item) {
-                (1, Item::Varint(n)) => shape.push(n),
+                (1, Item::Varint(n)) => self.dim(&mut shape, n),
                 (1, Item::Bytes(run)) => {
                     let mut packed = Scan::new(self.window, run);
                     while let Some(n) = packed.number()? {
-                        shape.push(n);
+                        self.dim(&mut shape, n);
                     }
                 }
                 (2, Item::Varint(n)) => {
@@ -354,8 +376,8 @@ impl Reading<'_> {
                 }
                 _ => {}
             }
-            let run = self.run(whole);
-            rest.push(run);
+            let run = self.go_on(rest.last().copied(), whole);
+            rest.extend(run);
         }
         let stored = match data.as_slice() {
             _ if is_external => Stored::Elsewhere,

@@ -2,8 +2,8 @@
 //! with a chunk of a tensor or another value.
 
 use super::dtype::{Element, is_dtype};
-use super::object::Objects;
-use super::{CHECKPOINT, CHUNKS, DTYPE, FORMAT, GLOBAL, ITEM, TOO_MANY, TRANSFORMED};
+use super::object::{Objects, check_steps};
+use super::{CHECKPOINT, CHUNKS, DTYPE, FORMAT, GLOBAL, ITEM, TRANSFORMED};
 use crate::error::hash::HashMap;
 use crate::error::{Error, Result, Shown as _};
 use crate::limits::Limits;
@@ -65,13 +65,7 @@ impl Checkpoint {
         let Some((graph, root, _)) = pickle::read(bytes, 0, limits.attribute_values)? else {
             return Err(pickle::BROKEN.broken("the pickle ends before its end"));
         };
-        let steps = graph.steps(root);
-        if steps > limits.attribute_values {
-            let most = limits.attribute_values;
-            let message =
-                format!("it takes {steps} steps to go through all values, at most {most}");
-            return Err(TOO_MANY.broken(message));
-        }
+        check_steps(&graph, root, limits.attribute_values)?;
         if !limits.skip_unknown {
             for (module, name) in graph.globals() {
                 if !is_allowed(module, name) {
@@ -92,6 +86,17 @@ impl Checkpoint {
     /// Every file of `torch.save` in them, which [`FORMAT`] decodes.
     pub fn items(&self) -> &[Item] {
         &self.items
+    }
+
+    /// Where bytes of an item are in its file.
+    fn moved(&self, stored: Extent, item: usize) -> Extent {
+        let place = self.items.get(item);
+        let start = place.map_or(0, |place| place.range.start);
+        Extent {
+            source: place.and_then(|place| u32::try_from(place.file).ok()).unwrap_or(u32::MAX),
+            start: start.saturating_add(stored.start),
+            end: start.saturating_add(stored.end),
+        }
     }
 
     /// The tensors and values of all items as one: `lens` are the bytes of each file, `items` what each item contains.
@@ -330,34 +335,9 @@ impl Joined<'_> {
 
     /// A tensor of an item, as it is.
     fn add(&mut self, name: &str, tensor: &TensorInfo, item: usize) -> Result<()> {
-        self.builder.tensor(name, tensor.shape(), tensor.layout().clone())?;
-        self.builder.tensor_attributes(tensor.attributes().clone());
-        if let Some(e) = tensor.fault() {
-            self.builder.fault(e);
-        }
-        for mut c in tensor.components() {
-            c.stored = match (c.stored.is_stated(), self.items.get(item)) {
-                (true, Some(index)) => {
-                    let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-                    let bytes = index.stated().get(at(c.stored.start)..at(c.stored.end));
-                    self.builder.stated(bytes.unwrap_or_default())
-                }
-                _ => self.moved(c.stored, item),
-            };
-            self.builder.component(c)?;
-        }
-        Ok(())
-    }
-
-    /// Where bytes of an item are in its file.
-    fn moved(&self, stored: Extent, item: usize) -> Extent {
-        let place = self.of.items.get(item);
-        let start = place.map_or(0, |place| place.range.start);
-        Extent {
-            source: place.and_then(|place| u32::try_from(place.file).ok()).unwrap_or(u32::MAX),
-            start: start.saturating_add(stored.start),
-            end: start.saturating_add(stored.end),
-        }
+        let Some(index) = self.items.get(item) else { return Ok(()) };
+        let of = self.of;
+        self.builder.copy(name, tensor, index, |stored| of.moved(stored, item))
     }
 
     /// A tensor, put together of its chunks. What is wrong with those is its fault.
@@ -420,7 +400,8 @@ impl Joined<'_> {
             );
             return Err(ITEM.broken(message));
         }
-        if !is_any && (*own.layout() != Layout::Dense || data.is_none()) {
+        let lies = data.as_ref().is_some_and(|c| !c.stored.is_stated());
+        if !is_any && (*own.layout() != Layout::Dense || !lies) {
             return Err(CHUNKS.broken("a chunk does not lie row by row"));
         }
         Ok((own, data))
@@ -452,37 +433,20 @@ impl Joined<'_> {
             all.sort_unstable();
             all.dedup();
         }
-        let cells = starts.iter().try_fold(1u64, |n, all| n.checked_mul(all.len() as u64));
-        let ends: Vec<Vec<u64>> = starts
-            .iter()
-            .zip(&tensor.shape)
-            .map(|(all, dim)| all.iter().skip(1).copied().chain([*dim]).collect())
-            .collect();
-        let places = starts.clone();
         let grid = Grid::cut(&tensor.shape, starts, width).ok_or_else(odd)?;
+        let cells: u64 = grid.cells().product();
         let (mut chunks, mut order): (HashMap<u64, Chunk>, _) = (HashMap::default(), None);
         for piece in filled() {
-            let mut place = Vec::new();
-            for (at, first) in piece.origin.iter().enumerate() {
-                let cell = places.get(at).and_then(|all| all.binary_search(first).ok());
-                let cell = cell.ok_or_else(odd)?;
-                let end = ends.get(at).and_then(|ends| ends.get(cell)).ok_or_else(odd)?;
-                let len = piece.shape.get(at).ok_or_else(odd)?;
-                if first.checked_add(*len) != Some(*end) {
-                    return Err(odd());
-                }
-                place.push(cell as u64);
-            }
-            let number = grid.number(&place).ok_or_else(odd)?;
+            let number = grid.number_of(&piece.origin, &piece.shape).ok_or_else(odd)?;
             let (_, data) = self.chunk(tensor, piece, false)?;
             let data = data.ok_or_else(odd)?;
             if *order.get_or_insert(data.byte_order) != data.byte_order {
                 return Err(CHUNKS.broken("chunks differ in the order of their bytes"));
             }
-            let stored = self.moved(data.stored, piece.item);
+            let stored = self.of.moved(data.stored, piece.item);
             chunks.insert(number, Chunk { number, stored, left_out: 0 });
         }
-        if Some(chunks.len() as u64) != cells {
+        if chunks.len() as u64 != cells {
             return Err(odd());
         }
         let fill = vec![0; usize::try_from(width).unwrap_or(0)];

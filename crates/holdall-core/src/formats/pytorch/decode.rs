@@ -96,15 +96,16 @@ fn alone(window: &Window, limits: &Limits) -> Result<Index, Stop> {
 
 fn zipped(window: &Window, limits: &Limits) -> Result<Index, Stop> {
     let directory = Directory::read(window, limits)?;
-    let exported = match top(&directory) {
-        Some(_) => None,
+    let saved = top(&directory);
+    let top = match saved {
+        Some(_) => saved,
         None => pt2::top(&directory, window)?,
     };
-    let Some(top) = exported.or_else(|| top(&directory)) else {
+    let Some(top) = top else {
         return Err(STORAGE.broken("the zip has no `data.pkl`").into());
     };
     let get = |name: &str| directory.get(&format!("{top}{name}"));
-    let own = exported.is_none().then(|| get("data.pkl")).flatten();
+    let own = saved.and_then(|_| get("data.pkl"));
     let texts: Vec<Entry<'_>> = [own, get("byteorder")].into_iter().flatten().collect();
     let limits_of_text = Limits { text_len: limits.header_len, ..limits.clone() };
     let mut contents = directory.contents(&texts, window, &limits_of_text)?.into_iter();

@@ -2,7 +2,7 @@
 //! and nowhere else.
 
 use super::dtype::{Element, is_dtype};
-use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS};
+use super::{CALL, DEPTH, DTYPE, GLOBAL, NO_ELEMENTS, TOO_MANY};
 use crate::error::{Error, Result, Shown as _};
 use crate::model::{ByteOrder, Value};
 use crate::wire::npy;
@@ -78,6 +78,19 @@ pub(super) struct Objects<'g> {
     /// Whether what is not in the list is left out.
     pub(super) skips: bool,
     pub(super) depth: usize,
+}
+
+/// Checks that it does not take more steps than that to go through a value and all that it is made of.
+///
+/// # Errors
+/// [`TOO_MANY`].
+pub(super) fn check_steps(graph: &Graph, root: Id, most: u64) -> Result<()> {
+    let message = match graph.steps(root) {
+        steps if steps <= most => return Ok(()),
+        u64::MAX => "a value is made of itself, or of others too many times over".to_owned(),
+        steps => format!("it takes {steps} steps to go through all values, at most {most}"),
+    };
+    Err(TOO_MANY.broken(message))
 }
 
 impl<'g> Objects<'g> {

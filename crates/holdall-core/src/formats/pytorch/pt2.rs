@@ -39,16 +39,12 @@ pub(super) fn content(
 ) -> Result<Content, Stop> {
     let mut configs: Vec<(&str, &str, Entry<'_>)> = Vec::new();
     for (folder, end) in CONFIGS {
-        let model = |entry: Entry<'_>| {
-            let name = directory.at(entry.position())?.name();
-            let own = name.strip_prefix(top)?.strip_prefix("data/")?.strip_prefix(folder)?;
-            own.strip_suffix(end).filter(|model| !model.contains('/')).map(str::len)
-        };
         for entry in directory.entries() {
-            let Some(len) = model(entry) else { continue };
-            let start = top.len().saturating_add("data/".len()).saturating_add(folder.len());
-            let name = entry.name().get(start..start.saturating_add(len)).unwrap_or_default();
-            configs.push((folder, name, entry));
+            let own = entry.name().strip_prefix(top).and_then(|own| own.strip_prefix("data/"));
+            let model = own.and_then(|own| own.strip_prefix(folder)?.strip_suffix(end));
+            if let Some(model) = model.filter(|model| !model.contains('/')) {
+                configs.push((folder, model, entry));
+            }
         }
     }
     let is_one = configs.iter().all(|(_, name, _)| Some(*name) == configs.first().map(|c| c.1));

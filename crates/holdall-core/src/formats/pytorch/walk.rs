@@ -1,7 +1,7 @@
 //! Through all values: tensors under dotted names, the others as attributes.
 
-use super::object::{Objects, Tensor, Thing};
-use super::{ALONE, DEPTH, KEY, TOO_MANY};
+use super::object::{Objects, Tensor, Thing, check_steps};
+use super::{ALONE, DEPTH, KEY};
 use crate::error::Result;
 use crate::model::Value;
 use crate::wire::pickle::{Id, Node};
@@ -44,19 +44,7 @@ impl<'g> Walk<'g> {
     /// # Errors
     /// [`DEPTH`], [`TOO_MANY`], [`KEY`]; as [`Objects::get`].
     pub(super) fn all(mut self, root: Id) -> Result<Content> {
-        let steps = self.objects.graph.steps(root);
-        if steps > self.most {
-            let message = match steps {
-                u64::MAX => {
-                    "a value is made of itself, or of others too many times over".to_owned()
-                }
-                steps => format!(
-                    "it takes {steps} steps to go through all values, at most {}",
-                    self.most
-                ),
-            };
-            return Err(TOO_MANY.broken(message));
-        }
+        check_steps(self.objects.graph, root, self.most)?;
         let seen = self.value(root, "", 0)?;
         if let Seen::Plain(value) = seen {
             match value {

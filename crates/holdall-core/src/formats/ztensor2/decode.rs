@@ -405,17 +405,16 @@ impl<'a> Decoder<'a> {
 
     /// The bytes `range` of a shard that is at hand.
     fn in_shard(&self, name: &str, range: Range<u64>) -> Result<Extent> {
-        let Some(at) = self.files.iter().position(|(file, _)| file == name) else {
+        let mut files = (1u32..).zip(self.files);
+        let Some((source, (_, found))) = files.find(|(_, (file, _))| file == name) else {
             return Err(SHARD.broken(format!("its bytes are in the shard `{}`", name.shown())));
         };
-        let found = self.files.get(at).map_or(0, |(_, len)| *len);
         let said = self.shards.get(name).copied().unwrap_or_default();
-        if found != said {
+        if *found != said {
             let message =
                 format!("the shard `{}` has {found} bytes, the manifest says {said}", name.shown());
             return Err(SHARD.broken(message));
         }
-        let source = u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1);
         Ok(Extent::new(source, range))
     }
 }

@@ -22,13 +22,27 @@ impl Directory {
         window: &Window,
         limits: &Limits,
     ) -> Result<Bytes, Stop> {
-        let name = entry.name().shown();
         let (len, most) = (entry.decoded_len(), limits.text_len);
         if len.max(entry.stored_len()) > most {
+            let name = entry.name().shown();
             return Err(ENTRY_LEN
                 .broken(format!("entry `{name}` has {len} bytes, at most {most}"))
                 .into());
         }
+        self.decoded(entry, window, limits)
+    }
+
+    /// The same of an entry whose length the caller has found to be small enough.
+    ///
+    /// # Errors
+    /// [`ENTRY_LEN`] where there is no memory for it; else as [`Directory::content`].
+    pub fn decoded(
+        &self,
+        entry: Entry<'_>,
+        window: &Window,
+        limits: &Limits,
+    ) -> Result<Bytes, Stop> {
+        let (name, len) = (entry.name().shown(), entry.decoded_len());
         let place = self.data(entry, window)?;
         let stored = window.bytes(place.clone())?;
         // Here it is next to what was fetched anyway.
@@ -36,8 +50,13 @@ impl Directory {
         let content = match entry.method() {
             Method::Stored => stored,
             method => {
-                // At most `text_len`.
-                let mut out = vec![0; usize::try_from(len).unwrap_or(0)];
+                let (mut out, len) = (Vec::new(), usize::try_from(len).unwrap_or(usize::MAX));
+                if out.try_reserve_exact(len).is_err() {
+                    let message =
+                        format!("there is no memory for the {len} bytes of entry `{name}`");
+                    return Err(ENTRY_LEN.broken(message).into());
+                }
+                out.resize(len, 0);
                 let done = Decoder::new(limits).decode_into(method.encoding(), &stored, &mut out);
                 done.map_err(|e| e.at(place.clone()))?;
                 out.into()
