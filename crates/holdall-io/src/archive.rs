@@ -2,14 +2,12 @@
 
 use crate::file::File;
 use crate::open::{Io, OpenOptions, fetch_ends};
-use crate::source::{Access, ByteSource, MemorySource, SliceSource, fetched};
-use holdall_core::codec::Decoder;
-use holdall_core::codec::crc::Crc32;
+use crate::source::{Access, ByteSource, MemorySource, SliceSource, fetched, read_now};
 use holdall_core::codec::zstd::check_decoded_len;
 use holdall_core::error::{Remedy, Shown as _};
-use holdall_core::wire::tar::{self, Member};
-use holdall_core::wire::zip::{self, Directory, EntryKind, Method};
-use holdall_core::{Error, Result, Window};
+use holdall_core::wire::tar::{self, Member, Walk};
+use holdall_core::wire::zip::{Directory, EntryKind, Method};
+use holdall_core::{Error, Limits, Result, Stop, Window};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,9 +31,13 @@ pub fn split(path: &Path) -> Option<(&Path, &str)> {
     if !text.contains("!/") || path.exists() {
         return None;
     }
-    let both = text.match_indices("!/").map(|(at, _)| (&text[..at], &text[at + 2..]));
-    let mut both = both.map(|(archive, inside)| (Path::new(archive), inside));
+    let mut both = cuts(text).map(|(archive, inside)| (Path::new(archive), inside));
     both.find(|(archive, _)| crate::http::is_url(archive).is_some() || archive.exists())
+}
+
+/// What is before and behind each `!/`.
+fn cuts(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.match_indices("!/").map(|(at, _)| (&text[..at], &text[at + 2..]))
 }
 
 impl OpenOptions {
@@ -57,8 +59,7 @@ impl OpenOptions {
                 };
                 return self.decode(found, format!("{name}!/{path}"), io);
             }
-            let mut inner = path.match_indices("!/").map(|(at, _)| (&path[..at], &path[at + 2..]));
-            let next = inner.find_map(|(own, rest)| {
+            let next = cuts(path).find_map(|(own, rest)| {
                 let found = archive.find(own, self).transpose()?;
                 Some(found.map(|found| (found, own, rest)))
             });
@@ -71,6 +72,22 @@ impl OpenOptions {
         }
         let message = format!("more than {MOST_NESTED} archives are in one another");
         Err(NO_ARCHIVE.broken(message).in_source(name))
+    }
+}
+
+/// The files of a tar archive. What was walked past is not kept.
+fn members(source: &dyn ByteSource, mut window: Window, limits: &Limits) -> Result<Vec<Member>> {
+    let mut walk = Walk::default();
+    loop {
+        match walk.go(&window, limits) {
+            Ok(()) => return Ok(walk.members),
+            Err(Stop::Fail(e)) => return Err(e),
+            Err(Stop::Need(ranges)) => {
+                window = Window::new(source.len());
+                let bytes = read_now(source, &ranges)?;
+                ranges.iter().zip(bytes).for_each(|(range, bytes)| window.add(range.start, bytes));
+            }
+        }
     }
 }
 
@@ -87,7 +104,7 @@ impl Archive {
         fetch_ends(&*source, &mut window)?;
         let head = fetched(&*source, &mut window, |window| window.head(512))?;
         if tar::is_one(&head) {
-            let members = fetched(&*source, &mut window, |window| tar::read(window, limits))?;
+            let members = members(&*source, window, limits)?;
             return Ok(Archive::Tar(source, members));
         }
         if !head.starts_with(b"PK") {
@@ -114,26 +131,15 @@ impl Archive {
             return Ok(None);
         };
         let mut window = Window::new(source.len());
-        let place = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
         if entry.method() == Method::Stored {
+            let place = fetched(&**source, &mut window, |window| directory.data(entry, window))?;
             return Ok(Some(Arc::new(SliceSource::new(source.clone(), place)?)));
         }
-        let (len, limits) = (entry.decoded_len(), options.limits());
-        check_decoded_len(len, entry.stored_len(), limits)?;
-        let stored = source.read_range(place.clone())?;
-        let mut out = vec![0; len as usize];
-        let encoding = entry.method().encoding();
-        let decoded = Decoder::new(limits).decode_into(encoding, &stored, &mut out);
-        decoded.map_err(|e| e.at(place.clone()))?;
-        let (found, said) = (Crc32::of_zip(&out), entry.crc32());
-        if found != said {
-            let message = format!(
-                "the CRC-32 of entry `{}` is {found:#010x}, the directory says {said:#010x}",
-                path.shown()
-            );
-            return Err(zip::CRC32.broken(message).at(place));
-        }
-        Ok(Some(Arc::new(MemorySource::new(out))))
+        let limits = options.limits();
+        let most = entry.decoded_len().max(entry.stored_len());
+        check_decoded_len(most, entry.stored_len(), limits)?;
+        let decoded = |window: &Window| directory.decoded(entry, window, limits);
+        Ok(Some(Arc::new(MemorySource::new(fetched(&**source, &mut window, decoded)?))))
     }
 
     #[cold]

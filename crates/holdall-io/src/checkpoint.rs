@@ -1,9 +1,8 @@
 //! Distributed checkpoints of PyTorch, opened as one model.
 
-use crate::error::CHANGED;
 use crate::file::File;
 use crate::open::OpenOptions;
-use crate::shards::{Home, check_names};
+use crate::shards::{Home, MANY, check_names};
 use crate::source::{ByteSource, read_now};
 use holdall_core::formats::pytorch::checkpoint::{Checkpoint, Item, NAME};
 use holdall_core::formats::pytorch::{CHECKPOINT, FORMAT};
@@ -11,8 +10,6 @@ use holdall_core::{Index, Limits, Result, Stop, Window};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Of more files than this each is opened when it is read, not before.
-const MANY: usize = 64;
 /// Items that are looked at together.
 const TOGETHER: usize = 4096;
 /// Bytes that are fetched from each end of an item first: most have all that describes them there.
@@ -37,10 +34,12 @@ impl OpenOptions {
         let is_many = checkpoint.files().len() > MANY;
         let mut sources: Vec<Arc<dyn ByteSource>> = Vec::new();
         let mut items: Vec<Option<Index>> = vec![None; checkpoint.items().len()];
-        for (number, name) in checkpoint.files().iter().enumerate() {
+        let mut of_file: Vec<Vec<(usize, &Item)>> = vec![Vec::new(); checkpoint.files().len()];
+        for (at, item) in checkpoint.items().iter().enumerate() {
+            of_file[item.file].push((at, item));
+        }
+        for (name, own) in checkpoint.files().iter().zip(of_file) {
             let (source, shown) = self.part(home, name, is_many)?;
-            let own = checkpoint.items().iter().enumerate();
-            let own: Vec<(usize, &Item)> = own.filter(|(_, item)| item.file == number).collect();
             for some in own.chunks(TOGETHER) {
                 let ranges: Vec<Range<u64>> =
                     some.iter().map(|(_, item)| item.range.clone()).collect();
@@ -51,7 +50,7 @@ impl OpenOptions {
         }
         let lens: Vec<u64> = sources.iter().map(|source| source.len()).collect();
         let items: Option<Vec<Index>> = items.into_iter().collect();
-        let items = items.ok_or_else(|| CHANGED.broken("an item was lost"))?;
+        let items = items.ok_or_else(|| CHECKPOINT.broken("an item is in no file"))?;
         let index = checkpoint.join(&lens, &items, limits).and_then(|index| self.judged(index));
         let shown = home.shown();
         self.open_index(index.map_err(|e| e.in_source(&shown))?, sources, shown)

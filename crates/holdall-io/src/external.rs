@@ -1,11 +1,10 @@
 //! Files whose tensors have their bytes in others beside them, opened with those: ONNX models with external data, zTensor 2
 //! with shards.
 
-use crate::arrays::Reopened;
 use crate::file::File;
 use crate::open::{OpenOptions, fetch_ends};
-use crate::shards::Home;
-use crate::source::{ByteSource, FileSource, fetched};
+use crate::shards::{Home, MANY};
+use crate::source::{ByteSource, fetched};
 use holdall_core::error::Shown as _;
 #[cfg(feature = "onnx-file")]
 use holdall_core::formats::onnx::{EXTERNAL, Graph, locations};
@@ -15,9 +14,6 @@ use holdall_core::{Error, Result, Rule, Window};
 use holdall_core::{Limits, Stop};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Of more files than this each is opened when it is read, not before.
-const MANY: usize = 64;
 
 /// Whether what is wrong is that bytes are in another file.
 pub(crate) fn is_away(e: &Error) -> bool {
@@ -56,10 +52,10 @@ impl OpenOptions {
     /// A file with those beside it that it names, where it names some.
     pub(crate) fn with_external(&self, file: File, path: &Path) -> Result<File> {
         let beside = formats::by_name(file.format()).and_then(|format| format.beside);
-        let Some(Beside { outside, names, path: path_of, decode, .. }) = beside else {
+        let Some(Beside { away, outside, names, path: path_of, decode }) = beside else {
             return Ok(file);
         };
-        if !file.index().tensors().any(|t| t.fault().is_some_and(|e| is_away(&e))) {
+        if !file.index().tensors().any(|t| t.fault().is_some_and(|e| e.code() == away.code)) {
             return Ok(file);
         }
         let (home, own) = Home::of(path);
@@ -107,12 +103,7 @@ impl OpenOptions {
             let message = format!("`{}` is a link out of the model's folder", name.shown());
             return Err(outside.broken(message).in_source(model.display()));
         }
-        let shown = path.display().to_string();
-        if is_many {
-            return Ok(Some(Arc::new(Reopened::open(&path)?)));
-        }
-        let file = FileSource::open(&path).map_err(|e| e.in_source(&shown))?;
-        Ok(Some(self.source(file).map_err(|e| e.in_source(&shown))?.0))
+        self.part(home, name, is_many).map(|(source, _)| Some(source))
     }
 }
 

@@ -21,6 +21,8 @@ use holdall_json::{Reader, Token};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Of more files than this each is opened when it is read, not before.
+pub(crate) const MANY: usize = 64;
 /// What the names of index files end in.
 const INDEX: &str = ".index.json";
 /// The most bytes of an index file.

@@ -234,6 +234,7 @@ impl Arriving {
                 return true;
             }
             let Some(left) = patience.checked_sub(from.elapsed()) else { return false };
+            // Whoever cancels tells nobody.
             let waited = self.shared.changed.wait_timeout(state, left.min(LOOK));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -254,40 +255,30 @@ impl Iterator for Arriving {
     type Item = Result<Arrived>;
 
     fn next(&mut self) -> Option<Result<Arrived>> {
+        // Nobody else takes what is there then.
+        while !self.wait(LOOK) {}
         let mut state = self.shared.state();
-        loop {
-            if let Err(e) = self.work.check() {
-                (state.left, state.is_ended) = (0, true);
-                self.ended.cancel();
-                return Some(Err(e));
-            }
-            if state.left == 0 {
-                return None;
-            }
-            if let Some(arrived) = state.ready.pop_front() {
-                state.left -= 1;
-                state.ahead = state.ahead.saturating_sub(len_of(arrived.tensor().info()));
-                if state.ready.is_empty() && state.under_way.is_empty() {
-                    state.ahead = 0;
-                }
-                drop(state);
-                self.shared.changed.notify_all();
-                return Some(Ok(arrived));
-            }
-            if let Some(e) = state.failed.take() {
-                state.left = 0;
-                return Some(Err(e));
-            }
-            if self.is_broken(&state) {
-                state.left = 0;
-                return Some(
-                    Err(IO.broken("a thread that loads tensors ended before it was done")),
-                );
-            }
-            // Whoever cancels tells nobody.
-            let waited = self.shared.changed.wait_timeout(state, LOOK);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if let Err(e) = self.work.check() {
+            (state.left, state.is_ended) = (0, true);
+            self.ended.cancel();
+            return Some(Err(e));
         }
+        if state.left == 0 {
+            return None;
+        }
+        if let Some(arrived) = state.ready.pop_front() {
+            state.left -= 1;
+            state.ahead = state.ahead.saturating_sub(len_of(arrived.tensor().info()));
+            if state.ready.is_empty() && state.under_way.is_empty() {
+                state.ahead = 0;
+            }
+            drop(state);
+            self.shared.changed.notify_all();
+            return Some(Ok(arrived));
+        }
+        state.left = 0;
+        let broken = || IO.broken("a thread that loads tensors ended before it was done");
+        Some(Err(state.failed.take().unwrap_or_else(broken)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! An array that is put together of chunks of other sources.
 
-use super::{ByteSource, Terms, outside};
+use super::{ByteSource, Terms, check_range, outside};
 use bytes::Bytes;
 use holdall_core::Result;
 use holdall_core::read::{Access, Chunk, Chunked, Extent};
@@ -50,23 +50,27 @@ impl ChunkedSource {
     /// Puts these chunks, which are one after the other, to where they belong in `out`.
     fn batch(&self, chunks: &[&Chunk], offset: u64, out: &mut [u8]) -> Result<()> {
         let end = offset + out.len() as u64;
-        let mut kept = Some(self.kept.lock().unwrap_or_else(PoisonError::into_inner));
-        let (mut plain, mut missing) = (Vec::new(), Vec::new());
+        let (mut plain, mut others) = (Vec::new(), Vec::new());
         for chunk in chunks {
-            if let Some(part) = self.array.plain(chunk, &(offset..end)) {
-                plain.push((*chunk, part));
-                continue;
-            }
-            match kept.as_ref().and_then(|kept| kept.get(chunk.number)) {
-                Some(bytes) => self.array.place(chunk, &bytes, 0, offset, out),
-                None => missing.push(*chunk),
+            match self.array.plain(chunk, &(offset..end)) {
+                Some(part) => plain.push((*chunk, part)),
+                None => others.push(*chunk),
             }
         }
         let parts: Vec<Extent> =
             plain.iter().map(|(chunk, part)| chunk.stored.part(part.clone())).collect();
-        if !parts.is_empty() {
-            for ((chunk, part), bytes) in plain.iter().zip(self.stored(&parts)?) {
-                self.array.place(chunk, &bytes, part.start, offset, out);
+        for ((chunk, part), bytes) in plain.iter().zip(self.stored(&parts)?) {
+            self.array.place(chunk, &bytes, part.start, offset, out);
+        }
+        if others.is_empty() {
+            return Ok(());
+        }
+        let mut kept = Some(self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut missing = Vec::new();
+        for chunk in others {
+            match kept.as_ref().and_then(|kept| kept.get(chunk.number)) {
+                Some(bytes) => self.array.place(chunk, &bytes, 0, offset, out),
+                None => missing.push(chunk),
             }
         }
         if missing.is_empty() {
@@ -99,9 +103,7 @@ impl ByteSource for ChunkedSource {
 
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let read = |range: &Range<u64>| {
-            if range.start > range.end || range.end > self.len() {
-                return Err(outside(range, self.len()));
-            }
+            check_range(range, self.len())?;
             let mut out = vec![0; (range.end - range.start) as usize];
             self.read_into(range.start, &mut out)?;
             Ok(Bytes::from(out))
@@ -111,9 +113,7 @@ impl ByteSource for ChunkedSource {
 
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let range = offset..offset.saturating_add(out.len() as u64);
-        if range.end > self.len() {
-            return Err(outside(&range, self.len()));
-        }
+        check_range(&range, self.len())?;
         self.array.clear(offset, out);
         let mut chunks = self.array.covering(range).peekable();
         while chunks.peek().is_some() {

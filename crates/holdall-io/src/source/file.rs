@@ -1,6 +1,6 @@
 //! A file read by position.
 
-use super::{ByteSource, Local, Terms, outside};
+use super::{ByteSource, Local, Terms, check_range};
 use crate::buffer::Buffer;
 use crate::error::{CHANGED, NOT_REGULAR, io};
 use bytes::Bytes;
@@ -141,9 +141,7 @@ impl ByteSource for FileSource {
 
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let one = |r: &Range<u64>| {
-            if r.start > r.end || r.end > self.len {
-                return Err(outside(r, self.len));
-            }
+            check_range(r, self.len)?;
             let mut buffer = Buffer::new((r.end - r.start) as usize)?;
             self.read_into(r.start, buffer.as_mut())?;
             Ok(buffer.freeze())

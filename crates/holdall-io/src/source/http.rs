@@ -1,6 +1,6 @@
 //! A file on a web server, read by ranges.
 
-use super::{ByteSource, outside};
+use super::{ByteSource, check_range};
 use crate::buffer::Buffer;
 use crate::http::rules::{ANSWER, CHANGED, ENCODING, RANGES, VALIDATOR};
 use crate::http::{Answer, Ask, Client, Failed, Part, Policy, Url, Validator, retrying};
@@ -220,9 +220,7 @@ impl ByteSource for HttpSource {
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let mut out = Vec::with_capacity(ranges.len());
         for range in ranges {
-            if range.start > range.end || range.end > self.len {
-                return Err(outside(range, self.len).in_source(&self.name));
-            }
+            check_range(range, self.len).map_err(|e| e.in_source(&self.name))?;
             out.push(self.at_hand(range));
         }
         let missing = |(range, at): (&Range<u64>, &Option<Bytes>)| match at {
@@ -266,9 +264,7 @@ impl ByteSource for HttpSource {
 
     fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let range = offset..offset.saturating_add(out.len() as u64);
-        if range.end > self.len {
-            return Err(outside(&range, self.len).in_source(&self.name));
-        }
+        check_range(&range, self.len).map_err(|e| e.in_source(&self.name))?;
         if (out.len() as u64) < AHEAD {
             out.copy_from_slice(&self.read_range(range)?);
             return Ok(());

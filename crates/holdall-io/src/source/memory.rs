@@ -1,6 +1,6 @@
 //! A file that is already in memory.
 
-use super::{ByteSource, Terms, outside};
+use super::{ByteSource, Terms, check_range};
 use bytes::Bytes;
 use holdall_core::Result;
 use std::ops::Range;
@@ -32,8 +32,6 @@ impl ByteSource for MemorySource {
 
 /// A slice of `whole` without copying.
 pub(super) fn slice(whole: &Bytes, range: &Range<u64>) -> Result<Bytes> {
-    if range.start > range.end || range.end > whole.len() as u64 {
-        return Err(outside(range, whole.len() as u64));
-    }
+    check_range(range, whole.len() as u64)?;
     Ok(whole.slice(range.start as usize..range.end as usize))
 }

@@ -155,6 +155,17 @@ pub fn fetched<T>(
     }
 }
 
+/// Checks that a source of `len` bytes has a range.
+///
+/// # Errors
+/// [`OUTSIDE`].
+pub fn check_range(range: &Range<u64>, len: u64) -> Result<()> {
+    if range.start > range.end || range.end > len {
+        return Err(outside(range, len));
+    }
+    Ok(())
+}
+
 /// The error for a range that the source does not have.
 #[cold]
 pub(crate) fn outside(range: &Range<u64>, len: u64) -> holdall_core::Error {

@@ -1,6 +1,6 @@
 //! A file that another Holdall serves.
 
-use super::{ByteSource, outside};
+use super::{ByteSource, check_range};
 use crate::buffer::Buffer;
 use crate::http::{Policy, address};
 use bytes::Bytes;
@@ -58,10 +58,7 @@ impl QuicSource {
     }
 
     fn check(&self, range: &Range<u64>) -> Result<()> {
-        match range.start > range.end || range.end > self.remote.len() {
-            true => Err(outside(range, self.remote.len()).in_source(self.name())),
-            false => Ok(()),
-        }
+        check_range(range, self.remote.len()).map_err(|e| e.in_source(self.name()))
     }
 
     /// Fills each of `out` with its range.

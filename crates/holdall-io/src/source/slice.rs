@@ -1,6 +1,6 @@
 //! A part of another source.
 
-use super::{ByteSource, Local, Terms, outside};
+use super::{ByteSource, Local, Terms, check_range};
 use bytes::Bytes;
 use holdall_core::{Result, Warning};
 use std::ops::Range;
@@ -18,17 +18,13 @@ impl SliceSource {
     /// # Errors
     /// Malformed, when `whole` does not have them.
     pub fn new(whole: Arc<dyn ByteSource>, range: Range<u64>) -> Result<SliceSource> {
-        if range.start > range.end || range.end > whole.len() {
-            return Err(outside(&range, whole.len()));
-        }
+        check_range(&range, whole.len())?;
         Ok(SliceSource { whole, range })
     }
 
     /// Where the range of this source is in the whole.
     fn shifted(&self, range: &Range<u64>) -> Result<Range<u64>> {
-        if range.start > range.end || range.end > self.len() {
-            return Err(outside(range, self.len()));
-        }
+        check_range(range, self.len())?;
         Ok(self.range.start + range.start..self.range.start + range.end)
     }
 }
