@@ -1,47 +1,7 @@
 //! One file into another format, version, encoding or alignment, in bounded memory.
 
-#[cfg(feature = "onnx-file")]
+#[cfg_attr(not(feature = "onnx-file"), path = "convert/no_graph.rs")]
 mod graph;
-#[cfg(not(feature = "onnx-file"))]
-mod graph {
-    //! Nothing is written into graphs.
-    use super::{
-        Convert, ConvertReport, Encode, Error, File, Item, Path, Prepared, Result, Tensor,
-        TensorSpec,
-    };
-
-    pub(super) enum Into {}
-
-    pub(super) fn of(_: &File, _: &Path, _: &Convert) -> Result<Option<Into>> {
-        Ok(None)
-    }
-
-    pub(super) fn write(_: &File, _: &Path, into: Into, _: Prepared) -> Result<ConvertReport> {
-        match into {}
-    }
-
-    impl Into {
-        pub(super) fn encoder(&self) -> Box<dyn Encode> {
-            match *self {}
-        }
-
-        pub(super) fn stays(&self, _: &Tensor) -> bool {
-            match *self {}
-        }
-
-        pub(super) fn wrong_type(&self, _: &TensorSpec) -> Option<Error> {
-            match *self {}
-        }
-
-        pub(super) fn kept(&self, _: &[Item]) -> Result<Vec<Item>> {
-            match *self {}
-        }
-
-        pub(super) fn check_stream(&self, _: &[Item]) -> Result<()> {
-            match *self {}
-        }
-    }
-}
 mod schema;
 mod shards;
 
@@ -517,6 +477,12 @@ fn run<S: Sink>(
     report.target_len = len;
     became(&mut report, casts, forming);
     Ok((report, done))
+}
+
+/// Bytes that a tensor takes.
+fn len_of(item: &Item) -> u64 {
+    let own = item.spec.components.iter().filter(|c| c.shares.is_none());
+    own.fold(0, |n, c| n.saturating_add(c.decoded_len))
 }
 
 /// Writes one file; gives its length.

@@ -218,16 +218,16 @@ struct OneFile {
     limits: Limits,
     index: OnceLock<Vec<Range<u64>>>,
     trees: Arc<Trees>,
-    /// Held while the file is hashed, which is done once.
-    hashing: Mutex<()>,
+    /// The tree of its hashes. Held while the file is hashed, which is done once.
+    tree: Mutex<Option<Arc<Tree>>>,
 }
 
 /// Trees of hashes of files that were read for them, the newest last.
 #[derive(Default)]
 struct Trees(Mutex<VecDeque<(FileId, Arc<Tree>)>>);
 
-/// Bytes of trees that are kept for whoever asks next.
-const TREES: usize = 32 << 20;
+/// Bytes of trees that are kept for whoever asks next: those of 64 of the largest files.
+const TREES: usize = 256 << 20;
 
 impl Trees {
     fn find(&self, id: FileId) -> Option<Arc<Tree>> {
@@ -262,7 +262,7 @@ impl OneFile {
             limits: limits.clone(),
             index: OnceLock::new(),
             trees,
-            hashing: Mutex::default(),
+            tree: Mutex::default(),
         })
     }
 
@@ -323,12 +323,16 @@ impl Served for OneFile {
     }
 
     fn tree(&self) -> Result<Arc<Tree>> {
-        let _hashing = lock(&self.hashing);
-        if let Some(tree) = self.trees.find(self.id) {
-            return Ok(tree);
-        }
-        let tree = Arc::new(Tree::new(self.len(), &|range| self.read(range))?);
-        self.trees.keep(self.id, &tree);
+        let mut own = lock(&self.tree);
+        let tree = match own.take().or_else(|| self.trees.find(self.id)) {
+            Some(tree) => tree,
+            None => {
+                let tree = Arc::new(Tree::new(self.len(), &|range| self.read(range))?);
+                self.trees.keep(self.id, &tree);
+                tree
+            }
+        };
+        *own = Some(Arc::clone(&tree));
         Ok(tree)
     }
 }
@@ -365,7 +369,8 @@ fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
             _ => all.push(range),
         }
     }
-    let mut room = INDEX_MAX;
+    // A byte is left for the end of the file, which is proven with the index.
+    let mut room = INDEX_MAX - 1;
     all.retain(|range| {
         let fits = range.end - range.start <= room;
         room -= if fits { range.end - range.start } else { 0 };

@@ -39,6 +39,11 @@ pub enum Over {
 }
 
 impl Over {
+    #[cfg(feature = "quic")]
+    fn has_quic(self) -> bool {
+        self != Over::Http
+    }
+
     fn has_http(self) -> bool {
         match self {
             Over::Http => true,
@@ -144,7 +149,7 @@ impl Serving {
     /// `net/listen`, `net/identity`; what files fail with that are hashed.
     pub fn start(service: &Service, options: &ServeOptions) -> Result<Serving> {
         #[cfg(feature = "quic")]
-        let hashes = match options.has_hashes && options.over != Over::Http {
+        let hashes = match options.has_hashes && options.over.has_quic() {
             true => Some(hashes(&**service.shelf())?),
             false => None,
         };
@@ -152,8 +157,8 @@ impl Serving {
         let hashes = None;
         #[cfg(feature = "quic")]
         let options = &match options.identity {
-            Some(_) => options.clone(),
-            None => options.clone().with_identity(Identity::generate()?),
+            None if options.over.has_quic() => options.clone().with_identity(Identity::generate()?),
+            _ => options.clone(),
         };
         let mut tries = if options.listen.port() == 0 { PORTS } else { 1 };
         loop {
@@ -182,7 +187,7 @@ impl Serving {
         #[cfg(feature = "quic")]
         let mut quic = None;
         #[cfg(feature = "quic")]
-        if let Some(identity) = options.identity.as_ref().filter(|_| options.over != Over::Http) {
+        if let Some(identity) = options.identity.as_ref().filter(|_| options.over.has_quic()) {
             let server = Server::start(service.clone(), address, identity)?;
             address = server.address()?;
             quic = Some((server, identity.pin()));
@@ -253,15 +258,17 @@ impl Serving {
         count
     }
 
-    /// Takes no more clients and requests, waits for the answers that are on their way for at most so long over each protocol, and ends.
+    /// Takes no more clients and requests, waits for the answers that are on their way for at most so long, and ends.
     pub fn stop(self, patience: Duration) {
-        #[cfg(feature = "quic")]
-        if let Some((server, _)) = self.quic {
-            server.stop(patience);
-        }
-        if let Some(server) = self.http {
-            server.stop(patience);
-        }
+        std::thread::scope(|scope| {
+            #[cfg(feature = "quic")]
+            if let Some((server, _)) = self.quic {
+                scope.spawn(move || server.stop(patience));
+            }
+            if let Some(server) = self.http {
+                scope.spawn(move || server.stop(patience));
+            }
+        });
     }
 }
 

@@ -6,4 +6,5 @@ pub use holdall_io::source::HttpSource;
 pub use holdall_io::source::QuicSource;
 pub use holdall_io::source::{
     Access, ByteSource, FileSource, Local, MapSource, MemorySource, OUTSIDE, SliceSource, Terms,
+    check_range,
 };

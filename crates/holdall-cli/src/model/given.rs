@@ -67,12 +67,12 @@ pub(super) fn inputs(
 /// A value: a file, or JSON.
 pub(crate) fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<TensorValue> {
     let path = Path::new(what);
-    if !is_told(path)
+    if told(path).is_none()
         && let Ok(json) = serde_json::from_str::<Json>(what)
     {
         return of_json(&json, spec.map(|s| s.ty)).map_err(|e| e.in_tensor(name));
     }
-    if is_told(path) || path.exists() {
+    if told(path).is_some() || path.exists() {
         of_file(path, spec)
     } else if let Some(why) = out_of_range(what) {
         Err(INPUT_VALUE.broken(why).in_tensor(name))
@@ -84,10 +84,18 @@ pub(crate) fn one(name: &str, what: &str, spec: Option<&ValueSpec>) -> Result<Te
     }
 }
 
-/// Whether the name of a file says that there is a value in it, with its shape.
-pub(crate) fn is_told(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("npy") || e.eq_ignore_ascii_case("json"))
+/// What the name of a file says is in it: a value, with its shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    Npy,
+    Json,
+}
+
+pub(crate) fn told(path: &Path) -> Option<Told> {
+    let extension = path.extension()?;
+    [("npy", Told::Npy), ("json", Told::Json)]
+        .into_iter()
+        .find_map(|(own, told)| extension.eq_ignore_ascii_case(own).then_some(told))
 }
 
 /// The value in a file: `.npy`, `.json`, or bare elements.
@@ -97,14 +105,14 @@ pub(crate) fn of_file(path: &Path, spec: Option<&ValueSpec>) -> Result<TensorVal
         if bytes.starts_with(b"\x93NUMPY") {
             return of_npy(&bytes);
         }
-        match path.extension().and_then(|e| e.to_str()) {
-            Some(e) if e.eq_ignore_ascii_case("npy") => of_npy(&bytes),
-            Some(e) if e.eq_ignore_ascii_case("json") => {
+        match told(path) {
+            Some(Told::Npy) => of_npy(&bytes),
+            Some(Told::Json) => {
                 let json = serde_json::from_slice(&bytes);
                 let json = json.map_err(|e| LENGTH.broken("this is not JSON").because(e))?;
                 of_json(&json, spec.map(|s| s.ty))
             }
-            _ => of_raw(bytes, spec),
+            None => of_raw(bytes, spec),
         }
     };
     read().map_err(|e| e.in_source(path.display()))

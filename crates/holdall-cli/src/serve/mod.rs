@@ -60,11 +60,11 @@ pub(crate) struct ServeArgs {
     clients: usize,
 
     /// Bytes a second to one machine, such as 10MB [default: as many as go]
-    #[arg(long, value_name = "BYTES", value_parser = rate, hide_default_value = true)]
+    #[arg(long, value_name = "BYTES", value_parser = rate)]
     rate: Option<NonZeroU64>,
 
     /// Bytes a second to all together [default: as many as go]
-    #[arg(long, value_name = "BYTES", value_parser = rate, hide_default_value = true)]
+    #[arg(long, value_name = "BYTES", value_parser = rate)]
     rate_of_all: Option<NonZeroU64>,
 
     /// Read every file, and put its BLAKE3 hash into its address: what clients then get is proven range by range
@@ -86,6 +86,7 @@ enum Only {
 
 /// The longest that answers on their way are waited for.
 const GRACE: Duration = Duration::from_secs(10);
+
 /// Serves until a signal comes.
 pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure> {
     let files = Files::new(&args.paths)?.with_limits(session.global.limits());
@@ -102,7 +103,7 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     }
     let service = Service::new(Arc::clone(&files)).with_tokens(tokens).with_bounds(bounds);
     let service = service.with_log(log(session));
-    let options = options(args)?;
+    let options = options(session, args)?;
     // Before anything is announced.
     let ended = ended();
     let serving = Serving::start(&service, &options)?;
@@ -115,7 +116,7 @@ pub(crate) fn run(session: &Session, args: &ServeArgs) -> Result<Status, Failure
     Ok(Status::Fine)
 }
 
-fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
+fn options(session: &Session, args: &ServeArgs) -> Result<ServeOptions, Failure> {
     let mut options = ServeOptions::new().with_listen(args.listen);
     options = match args.only {
         None => options,
@@ -131,6 +132,9 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
     }
     #[cfg(feature = "quic")]
     if args.hash {
+        if args.only == Some(Only::Http) {
+            session.warn("`--hash` has no effect without QUIC: addresses of HTTP have no hash");
+        }
         options = options.with_hashes();
     }
     if let Some(origin) = &args.cors {
@@ -186,7 +190,7 @@ const SHOWN: usize = 20;
 /// Bytes of a second.
 fn rate(text: &str) -> Result<NonZeroU64, String> {
     let rate = crate::args::size(text.strip_suffix("/s").unwrap_or(text))?;
-    NonZeroU64::new(rate).ok_or_else(|| "no bytes a second are none; write at least 1".to_owned())
+    NonZeroU64::new(rate).ok_or_else(|| "the rate is at least 1 byte a second".to_owned())
 }
 
 /// A line on standard error for each request: who, how, what, bytes sent, how it ended.

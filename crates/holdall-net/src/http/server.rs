@@ -41,6 +41,8 @@ struct Shared {
     answering: AtomicUsize,
 }
 
+/// The longest that what a client still sends is taken when all is said.
+const PARTING: Duration = Duration::from_secs(2);
 /// How often who waits for a client looks whether the server ends.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -152,8 +154,9 @@ fn refuse(mut stream: &TcpStream) -> io::Result<()> {
 /// take it back.
 fn part_with(mut stream: &TcpStream) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
+    let until = Instant::now() + PARTING;
     let (mut part, mut left) = ([0; 4096], 4 * HEAD_MAX);
-    while left > 0 {
+    while left > 0 && Instant::now() < until {
         match stream.read(&mut part)? {
             0 => break,
             n => left = left.saturating_sub(n),

@@ -1,6 +1,6 @@
 //! Bytes of ranges as they come in: plain, or each with its proof.
 
-use super::tree::{Check, Root, proven_len};
+use super::tree::{Check, Root, proven_len, unproven};
 use holdall_core::Result;
 use std::ops::Range;
 
@@ -96,7 +96,7 @@ impl Intake {
                 Some(check) => check,
                 None => Check::new(len, root, &wanted),
             };
-            let mut came = 0;
+            let (mut came, before) = (0, input.len());
             let taken = check.take(input, |at, bytes| {
                 // Of the first group and the last, there may be bytes around those that are wanted.
                 let next = range.start + self.done + came as u64;
@@ -109,6 +109,10 @@ impl Intake {
             self.check = Some(check);
             self.add(came);
             taken?;
+            if came == 0 && input.len() == before {
+                // Nothing of a range outside of the file is ever to come.
+                return Err(unproven(range));
+            }
         }
         Ok(())
     }

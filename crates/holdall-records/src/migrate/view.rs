@@ -269,11 +269,7 @@ impl View {
     }
 
     fn range(&self, range: &Range<u64>) -> Result<Bytes> {
-        if range.start > range.end || range.end > self.len() {
-            let rule = &holdall_io::source::OUTSIDE;
-            let e = rule.broken(format!("the source has {} bytes", self.len()));
-            return Err(e.at(range.clone()));
-        }
+        holdall_io::source::check_range(range, self.len())?;
         let first = self.runs.partition_point(|(run, _)| run.end <= range.start);
         let runs = self.runs.get(first..).unwrap_or_default();
         if let Some((run, from)) = runs.first()

@@ -1,11 +1,11 @@
 //! Weights written into the graph of an ONNX model, and into a file beside it.
 
-use super::{Convert, ConvertReport, ExternalData, Prepared, became, report};
+use super::{Convert, ConvertReport, ExternalData, Prepared, became, len_of, report, write_file};
 use holdall_core::formats::onnx::{self, BESIDE, External, Graph, NO_GRAPH};
 use holdall_core::{Encode, Error, Layout, Remedy, Result, TensorSpec};
 use holdall_io::items::{self, Item};
-use holdall_io::sink::{FileSink, Sink};
-use holdall_io::{File, Tensor, Writer, external};
+use holdall_io::sink::FileSink;
+use holdall_io::{File, Tensor, external};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -116,10 +116,6 @@ impl Into {
     }
 }
 
-fn len_of(item: &Item) -> u64 {
-    item.spec.components.iter().fold(0, |n, c| n.saturating_add(c.decoded_len))
-}
-
 /// Writes the model, and before it the file beside it, if there is one.
 pub(super) fn write(
     file: &File,
@@ -139,14 +135,13 @@ pub(super) fn write(
         let data = path.with_file_name(&location);
         external.tensors = beside.iter().map(|item| item.spec.clone()).collect();
         let sink = FileSink::create(&data, false, write.durability)?;
-        report.target_len = put(sink, onnx::runs(), &write, beside)?;
+        (report.target_len, ()) = write_file(file, sink, onnx::runs(), &write, beside)?;
         report.files = vec![name, location.clone()];
         external.location = location;
     }
     let data = external.location.clone();
-    let done = put(to, into.graph.encoder(external), &write, inside);
-    match done {
-        Ok(len) => report.target_len = report.target_len.saturating_add(len),
+    match write_file(file, to, into.graph.encoder(external), &write, inside) {
+        Ok((len, ())) => report.target_len = report.target_len.saturating_add(len),
         Err(e) => {
             if !data.is_empty() {
                 let _ = std::fs::remove_file(path.with_file_name(data));
@@ -160,20 +155,6 @@ pub(super) fn write(
     }
     became(&mut report, casts, forming);
     Ok(report)
-}
-
-/// Writes one file; gives its length.
-fn put<S: Sink>(
-    sink: S,
-    encoder: Box<dyn Encode>,
-    write: &holdall_io::WriteOptions,
-    items: Vec<Item>,
-) -> Result<u64> {
-    let mut writer = Writer::new(sink, encoder, write);
-    let specs: Vec<TensorSpec> = items.iter().map(|i| i.spec.clone()).collect();
-    writer.declare(&specs)?;
-    items::write(&mut writer, items, &write.work)?;
-    writer.finish_with_len().map(|(len, _)| len)
 }
 
 /// The name of a model's file, and of one beside it that is not there: no model loses what it has.

@@ -1,6 +1,6 @@
 //! A model in several files: which tensor goes into which, and the folder that has them.
 
-use super::{ConvertReport, Prepared, became, report, write_file};
+use super::{ConvertReport, Prepared, became, len_of, report, write_file};
 use holdall_core::formats::{self, Format, Shards as Bound};
 use holdall_core::{Attributes, Result};
 use holdall_io::error::{SHARDS_COUNT, SHARDS_FORMAT, SHARDS_PLACE};
@@ -137,12 +137,6 @@ impl Shards {
         let _ = (&mut own, number, tensors);
         own
     }
-}
-
-/// Bytes that a tensor takes.
-fn len_of(item: &Item) -> u64 {
-    let own = item.spec.components.iter().filter(|c| c.shares.is_none());
-    own.fold(0, |n, c| n.saturating_add(c.decoded_len))
 }
 
 /// Writes the folder.
