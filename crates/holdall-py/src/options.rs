@@ -197,24 +197,12 @@ impl Writing<'_> {
         let forms = forms.collect::<holdall::Result<Vec<_>>>();
         convert = convert.with_forms(forms.map_err(|e| crate::errors::raise(py, &e))?);
         if let Some(size) = &how.max_shard_size {
-            let bytes = match size {
-                Size::Bytes(bytes) => *bytes,
-                Size::Text(text) => holdall_cli::size(text).map_err(|wrong| {
-                    misuse(py, "python/option", &format!("max_shard_size: {wrong}"), None)
-                })?,
-            };
-            convert = convert.with_max_shard_len(bytes);
+            convert = convert.with_max_shard_len(size.bytes(py, "max_shard_size")?);
         }
         convert = convert.with_external(match &how.external {
             None => ExternalData::default(),
-            Some(Size::Bytes(bytes)) => ExternalData::AtLeast(*bytes),
             Some(Size::Text(text)) if text == "none" => ExternalData::None,
-            Some(Size::Text(text)) => {
-                let bytes = holdall_cli::size(text).map_err(|wrong| {
-                    misuse(py, "python/option", &format!("external: {wrong}"), None)
-                })?;
-                ExternalData::AtLeast(bytes)
-            }
+            Some(size) => ExternalData::AtLeast(size.bytes(py, "external")?),
         });
         if how.saturate {
             convert = convert.with_overflow(Overflow::Saturate);
@@ -257,4 +245,14 @@ pub(crate) struct Converting {
 enum Size {
     Bytes(u64),
     Text(String),
+}
+
+impl Size {
+    fn bytes(&self, py: Python<'_>, option: &str) -> PyResult<u64> {
+        match self {
+            Size::Bytes(bytes) => Ok(*bytes),
+            Size::Text(text) => holdall_cli::size(text)
+                .map_err(|wrong| misuse(py, "python/option", &format!("{option}: {wrong}"), None)),
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::memory::Lent;
 use bytes::Bytes;
-use holdall::source::OUTSIDE;
+use holdall::source::check_range;
 use holdall::{ByteSource, Result, Terms};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -33,10 +33,7 @@ impl PythonSource {
         mut each: impl FnMut(&Bound<'_, PyAny>, u64) -> PyResult<T>,
     ) -> Result<Vec<T>> {
         for range in ranges {
-            if range.start > range.end || range.end > self.len {
-                let e = OUTSIDE.broken(format!("the source has {} bytes", self.len));
-                return Err(e.at(range.clone()).in_source(&self.name));
-            }
+            check_range(range, self.len).map_err(|e| e.in_source(&self.name))?;
         }
         let asked = Python::try_attach(|py| {
             let list = PyList::new(py, ranges.iter().map(|range| (range.start, range.end)))?;

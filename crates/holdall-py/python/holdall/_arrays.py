@@ -93,6 +93,14 @@ def numpy_dtype(name: str) -> "np.dtype[Any]":
     )
 
 
+def flat(buffer: "Buffer", storage: str) -> "np.ndarray[Any, Any]":
+    """Storage elements, one after the other: shape ``(count,)``."""
+    import numpy as np
+
+    name = "uint16" if storage == "bfloat16" else storage
+    return array(buffer, 0, (len(buffer) // np.dtype(name).itemsize,), name)
+
+
 def array(buffer: "Buffer", offset: int, shape: tuple[int, ...], name: str) -> "np.ndarray[Any, Any]":
     """The elements in ``buffer`` from ``offset`` bytes on, without a copy unless they are packed."""
     import numpy as np

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from . import _holdall
 from ._arrays import PACKED
 from ._kinds import MOST, Types, _element, _too_many, written
+from ._packages import package
 from .errors import Misuse, Unsupported
 
 if TYPE_CHECKING:
@@ -132,12 +133,7 @@ class Arrow:
 
 def pyarrow() -> Any:
     """pyarrow, if it is there."""
-    try:
-        return importlib.import_module("pyarrow")
-    except ImportError:
-        raise Unsupported(
-            "pyarrow is not installed", code="python/extra", kind="unsupported", hint="pip install pyarrow"
-        ) from None
+    return package("pyarrow")
 
 
 @contextmanager

@@ -9,9 +9,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
+from ._arrow import BATCH, pyarrow
 from ._file import File, open
 from ._records import Records, Selection
 from ._reports import VerifyReport
+from ._packages import package
 from .errors import HoldallError, Integrity, Limit, Malformed, Misuse, Unsupported
 
 if TYPE_CHECKING:
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
 
 #: A path or an address, a pattern of paths, or several.
 Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
-#: Records in a batch.
-BATCH = 1 << 16
 #: The columns of a table of tensors, and of one of verdicts.
 TENSORS = (("path", "string"), ("name", "string"), ("dtype", "string"), ("shape", "list<int64>"), ("layout", "string"),
            ("nbytes", "int64"), ("offset", "int64"), ("digest", "string"))  # fmt: skip
@@ -83,10 +83,10 @@ def batches(
                 return
 
 
-def schema(path: str, dataset: Optional[str], columns: Sequence[str], how: Mapping[str, Any]) -> "pa.Schema":
+def schema(path: str, dataset: Optional[str], how: Mapping[str, Any]) -> "pa.Schema":
     """What records of a file are in Arrow."""
     with open(path, **how) as file:
-        return reader(file, dataset, columns, ()).schema
+        return reader(file, dataset, (), ()).schema
 
 
 def tensors(path: str, how: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -121,9 +121,8 @@ def verdict(path: str, how: Mapping[str, Any]) -> dict[str, Any]:
     return row
 
 
-def content(path: str, how: Mapping[str, Any]) -> dict[str, Any]:
-    """The SHA-256 of a file's bytes."""
-    del how
+def content(path: str) -> dict[str, Any]:
+    """The SHA-256 of the bytes of a file of this machine."""
     with io.open(path, "rb") as file:
         return {"path": path, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
@@ -133,24 +132,3 @@ def arrow_schema(columns: Sequence[tuple[str, str]]) -> "pa.Schema":
     pa = pyarrow()
     known = {"string": pa.string(), "int64": pa.int64(), "list<int64>": pa.list_(pa.int64())}
     return pa.schema([(name, known[kind]) for name, kind in columns])
-
-
-def pyarrow() -> Any:
-    """The package pyarrow, in which tables go to engines."""
-    return package("pyarrow")
-
-
-def package(name: str, wanted: Optional[str] = None) -> Any:
-    """A package that may not be there.
-
-    Raises:
-        Unsupported: it is not.
-    """
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise Unsupported(
-            f"{name} is not installed", code="python/extra", kind="unsupported", hint=f"pip install '{wanted or name}'"
-        ) from None

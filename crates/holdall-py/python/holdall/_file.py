@@ -13,6 +13,7 @@ from ._arrays import array, placed, writable
 from ._progress import Progress, listening
 from ._reports import VerifyReport, Warning
 from ._sources import in_store, local, reader
+from ._stream import Arriving
 from ._tensor import WAYS, Tensor
 from .errors import HoldallError, Misuse, NotFound, Unsupported
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from ._evolution import Converter
     from ._rows import Schema
-    from ._stream import Arriving
 
 __all__ = ["open", "staged", "File", "Source"]
 
@@ -406,8 +406,6 @@ class File(Mapping[str, "Tensor"]):
         Raises:
             NotFound: a name is none of the file's.
         """
-        from ._stream import Arriving
-
         names = list(self) if order is None else _names(order)
         return Arriving(self._native.stream(names, check), self.name)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
 
 from . import _holdall
@@ -187,7 +186,7 @@ def convert(
         "external": external,
         "forms": [*_forms(sparse, "sparse"), *_forms(quantize, "quantize")],
     }
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         file = stack.enter_context(_opened(source))
         onto = None if graph is None else stack.enter_context(_opened(graph))._native
         listener = stack.enter_context(listening(progress))

@@ -194,7 +194,7 @@ def _shown(of: Shown, at: int, arrays: dict[str, Any], files: dict[str, Path]) -
             name = text(key, "the name of an input")
             if isinstance(value, os.PathLike):
                 file = pathlib.Path(value).name
-                if files.setdefault(file, value) != value:
+                if os.fspath(files.setdefault(file, value)) != os.fspath(value):
                     raise Misuse(f"two files would be misc/{file}", code="python/option", kind="misuse")
                 named.append((name, True, file))
             elif isinstance(value, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Union
 
-from ._arrays import array, placed
+from ._arrays import array, flat, placed
 from .errors import Unsupported
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Arriving(Iterator[tuple[str, Any]]):
             if is_dense:
                 _, dtype, _, buffer = parts[0]
                 return name, array(buffer, 0, shape, dtype)
-            return name, {role: _flat(buffer, storage) for role, _, storage, buffer in parts}
+            return name, {role: flat(buffer, storage) for role, _, storage, buffer in parts}
         except Unsupported as e:
             raise placed(e, self._source, name) from None
 
@@ -64,11 +64,3 @@ class Arriving(Iterator[tuple[str, Any]]):
 
     def __repr__(self) -> str:
         return f"<holdall.Arriving of {self._source!r}, {self.left} left>"
-
-
-def _flat(buffer: "_holdall.Buffer", storage: str) -> "np.ndarray[Any, Any]":
-    """Storage elements, one after the other, as :meth:`holdall.Component.numpy` gives them."""
-    import numpy as np
-
-    name = "uint16" if storage == "bfloat16" else storage
-    return array(buffer, 0, (len(buffer) // np.dtype(name).itemsize,), name)

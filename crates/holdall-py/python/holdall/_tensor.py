@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
 from . import _holdall, _slices
-from ._arrays import DLPACK, PACKED, PLAIN, array, placed, writable
+from ._arrays import DLPACK, PACKED, PLAIN, array, flat, placed, writable
 from ._progress import Progress, listening
 from ._reports import Stats, VerifyReport
 from .errors import HoldallError, Misuse, Unsupported
@@ -78,15 +78,8 @@ class Component:
 
     def numpy(self) -> "np.ndarray[Any, Any]":
         """Its storage elements, one after the other: shape ``(count,)``, read-only."""
-        import numpy as np
-
         t = self._tensor
-        buffer = t._native().read(t._at, self.role)
-        name = self.storage
-        if name == "bfloat16":
-            name = "uint16"
-        width = np.dtype(name).itemsize
-        return array(buffer, 0, (len(buffer) // width,), name)
+        return flat(t._native().read(t._at, self.role), self.storage)
 
     def __reduce__(self) -> Any:
         return _component, (self._tensor, self.role)

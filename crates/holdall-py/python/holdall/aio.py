@@ -1,4 +1,4 @@
-"""The same for programs of asyncio: opening, loading, checking and writing, on threads, while the loop goes on.
+"""The package for programs of asyncio: opening, loading, checking and writing, on threads, while the loop goes on.
 
 ::
 
@@ -154,7 +154,7 @@ class File:
 
     async def close(self) -> None:
         """Lets go of the file."""
-        await asyncio.shield(_apart(self.file.close))
+        await _apart(self.file.close)
 
     async def __aenter__(self) -> "File":
         return self
@@ -182,7 +182,13 @@ class Arriving(AsyncIterator[tuple[str, Any]]):
         if self._next is None:
             loop = asyncio.get_running_loop()
             self._next = loop.run_in_executor(None, next, self.arriving, None)
-        found = await asyncio.shield(self._next)
+        try:
+            found = await asyncio.shield(self._next)
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            self._next = None
+            raise
         self._next = None
         if found is None:
             raise StopAsyncIteration
@@ -190,7 +196,7 @@ class Arriving(AsyncIterator[tuple[str, Any]]):
 
     async def close(self) -> None:
         """Ends what brings them."""
-        await asyncio.shield(_apart(self.arriving.close))
+        await _apart(self.arriving.close)
 
     async def __aenter__(self) -> "Arriving":
         return self

@@ -30,9 +30,6 @@ from daft.schema import Schema  # noqa: E402
 
 __all__ = ["records", "tensors", "verify"]
 
-#: What a task reads: columns (none are all) and the most rows that are wanted.
-_Read = "Callable[[str, Sequence[str], Optional[int]], Iterator[pa.RecordBatch]]"
-
 
 def records(
     paths: Paths, dataset: Optional[str] = None, *, where: Iterable[str] = (), **how: Any
@@ -51,7 +48,7 @@ def records(
     def read(path: str, columns: Sequence[str], limit: Optional[int]) -> Iterator[pa.RecordBatch]:
         return _engines.batches(path, dataset, columns, conditions, limit, how)
 
-    return _Files("holdall.records", found, _engines.schema(found[0], dataset, (), how), read).read()
+    return _Files("holdall.records", found, _engines.schema(found[0], dataset, how), read).read()
 
 
 def tensors(paths: Paths, **how: Any) -> DataFrame:

@@ -30,7 +30,7 @@ Engine = Literal["threads", "daft", "ray"]
 _OWN: dict[str, Callable[[str, Mapping[str, Any]], Mapping[str, Any]]] = {
     "verify": _engines.verdict,
     "tensors": lambda path, how: {"tensors": _engines.tensors(path, how)},
-    "hash": _engines.content,
+    "hash": lambda path, how: _engines.content(path),
 }
 
 
@@ -59,12 +59,12 @@ def run(
     """Works on each of many files, and writes a row for each.
 
     Each row is a line of JSON with ``path``, ``size`` and ``modified`` besides what the work gives; where that raises, with
-    ``error``. What is in ``out`` already is not done again, unless the file has changed since or the work had raised: a job that was killed goes on when it is
-    run again.
+    ``error``. What is in ``out`` already is not done again, unless the file has changed since, or could not be read, or the work had
+    raised: a job that was killed goes on when it is run again. Whether a file at an address has changed is not found out.
 
     Args:
-        work: ``"verify"`` (as :func:`holdall.daft.verify` tells it), ``"tensors"``, ``"hash"`` (SHA-256 of the file), or a
-            function of a path that gives a dict.
+        work: ``"verify"`` (as :func:`holdall.daft.verify` tells it), ``"tensors"``, ``"hash"`` (SHA-256 of a file of this
+            machine), or a function of a path that gives a dict.
         paths: Paths, addresses, and patterns of paths (``**`` for any depth).
         out: The file of rows; :func:`duplicates` reads those of ``"hash"``.
         engine: What runs it: threads of this process, Daft, or Ray.
@@ -77,25 +77,28 @@ def run(
     if engine not in engines:
         raise Misuse(f"engine is one of {', '.join(engines)}, not {engine!r}", code="python/option", kind="misuse")
     path = os.fspath(out)
-    known = {row["path"]: row for row in _rows(path)}
+    rows, end = _rows(path)
+    known = {row["path"]: row for row in rows}
     found = _engines.files(paths)
-    before = [p for p in found if p in known and "raised" not in known[p] and _state(p) == _of(known[p])]
-    left = sorted(set(found).difference(before), key=found.index)
+    before = {p for p in found if p in known and _is_done(known[p]) and _state(p) == _of(known[p])}
+    left = [p for p in found if p not in before]
     with open(path, "ab") as file:
+        # Whoever wrote a line without an end was killed.
+        file.truncate(end)
         for row in engines[engine](partial(_one, work, how), left, workers):
             # A line is written as a whole: one that a kill has cut is not taken for a row.
             file.write(json.dumps(row).encode() + b"\n")
             file.flush()
             known[row["path"]] = row
-    rows = (known[p] for p in found)
-    bad = [row["path"] for row in rows if "raised" in row or row.get("verdict", "sound") != "sound"]
+    bad = [row["path"] for row in map(known.__getitem__, found) if "raised" in row or row.get("verdict", "sound") != "sound"]
     return Done(path, len(left), len(before), bad)
 
 
 def duplicates(out: Union[str, "os.PathLike[str]"]) -> list[list[str]]:
     """Paths of files with the same content, of the rows that ``run("hash", …)`` wrote."""
     same: dict[str, list[str]] = {}
-    for row in {row["path"]: row for row in _rows(os.fspath(out))}.values():
+    rows, _ = _rows(os.fspath(out))
+    for row in {row["path"]: row for row in rows}.values():
         if "sha256" in row:
             same.setdefault(row["sha256"], []).append(row["path"])
     return [paths for paths in same.values() if len(paths) > 1]
@@ -124,18 +127,22 @@ def _of(row: Mapping[str, Any]) -> tuple[Optional[int], Optional[int]]:
     return row.get("size"), row.get("modified")
 
 
-def _rows(path: str) -> Iterator[dict[str, Any]]:
-    """The rows that there are. A last line without an end is cut off: whoever wrote it was killed."""
-    if not os.path.exists(path):
-        return
-    with open(path, "rb+") as file:
-        at = 0
-        for line in file:
-            if not line.endswith(b"\n"):
-                file.truncate(at)
-                return
-            at += len(line)
-            yield json.loads(line)
+def _is_done(row: Mapping[str, Any]) -> bool:
+    return "raised" not in row and row.get("verdict") != "unread"
+
+
+def _rows(path: str) -> tuple[list[dict[str, Any]], int]:
+    """The rows that there are, and where they end: a last line without an end is none."""
+    rows: list[dict[str, Any]] = []
+    end = 0
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                end += len(line)
+                rows.append(json.loads(line))
+    return rows, end
 
 
 _Call = Callable[[str], dict[str, Any]]
@@ -148,7 +155,7 @@ def _threads(call: _Call, paths: list[str], workers: Optional[int]) -> Iterator[
             while True:
                 for path in waiting:
                     running.add(pool.submit(call, path))
-                    if len(running) >= 64:
+                    if len(running) >= max(64, 2 * (workers or 0)):
                         break
                 if not running:
                     return

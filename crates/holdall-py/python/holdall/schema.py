@@ -70,10 +70,7 @@ class LayoutRow(NamedTuple):
 
     @classmethod
     def _of(cls, rows: Iterable[Any]) -> list[LayoutRow]:
-        made = []
-        for at, kind, base, (offset, size, stride, align), optional, bit in rows:
-            made.append(cls(at, kind, base, offset, size, stride, align, optional, bit))
-        return made
+        return [cls(at, kind, base, *place, optional, bit) for at, kind, base, place, optional, bit in rows]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,22 @@
+"""Packages that may be there."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Optional
+
+from .errors import Unsupported
+
+
+def package(name: str, wanted: Optional[str] = None) -> Any:
+    """A package that may not be there; ``wanted`` is what brings it, where that has another name.
+
+    Raises:
+        Unsupported: it is not.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise Unsupported(
+            f"{name} is not installed", code="python/extra", kind="unsupported", hint=f"pip install '{wanted or name}'"
+        ) from None
