@@ -79,11 +79,15 @@ impl OpenOptions {
 fn members(source: &dyn ByteSource, mut window: Window, limits: &Limits) -> Result<Vec<Member>> {
     let mut walk = Walk::default();
     loop {
+        let before = walk.at();
         match walk.go(&window, limits) {
             Ok(()) => return Ok(walk.members),
             Err(Stop::Fail(e)) => return Err(e),
             Err(Stop::Need(ranges)) => {
-                window = Window::new(source.len());
+                // A header and the record behind it are looked at together.
+                if walk.at() > before {
+                    window = Window::new(source.len());
+                }
                 let bytes = read_now(source, &ranges)?;
                 ranges.iter().zip(bytes).for_each(|(range, bytes)| window.add(range.start, bytes));
             }

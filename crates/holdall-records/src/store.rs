@@ -1,5 +1,6 @@
 //! The bytes of a component: at hand, or read when asked for.
 
+use crate::ahead::Ahead;
 use bytes::Bytes;
 use holdall_core::codec::zstd::{SINGLE_FRAME_MAX, check_decoded_len};
 use holdall_core::{ByteOrder, Encoding, Result, Role};
@@ -13,7 +14,7 @@ pub(super) enum Store {
     /// Mapped, or in memory.
     Whole(Bytes),
     /// To be read by ranges.
-    Parts { tensor: Tensor, role: Role, len: u64 },
+    Parts { tensor: Tensor, role: Role, len: u64, ahead: Ahead },
 }
 
 impl Store {
@@ -36,7 +37,8 @@ impl Store {
         }
         match c.decoded_len {
             Some(len) if !is_mapped && (c.encoding == Encoding::Raw || len > SINGLE_FRAME_MAX) => {
-                Ok(Store::Parts { tensor: tensor.clone(), role: role.clone(), len })
+                let (tensor, role) = (tensor.clone(), role.clone());
+                Ok(Store::Parts { tensor, role, len, ahead: Ahead::default() })
             }
             _ => Ok(Store::Whole(tensor.bytes(role)?)),
         }
@@ -74,7 +76,10 @@ impl Store {
                 self.get(range.clone())?;
                 Ok(bytes.slice(range.start as usize..range.end as usize))
             }
-            Store::Parts { tensor, role, .. } => tensor.bytes_range(role, range),
+            Store::Parts { tensor, role, len, ahead } => {
+                let piece = tensor.file().sources().terms().piece;
+                ahead.get(range, *len, piece, |range| tensor.bytes_range(role, range))
+            }
         }
     }
 
@@ -88,9 +93,7 @@ impl Store {
                     rule.broken(format!("bytes {}..{} of {}", range.start, range.end, bytes.len()))
                 })
             }
-            Store::Parts { tensor, role, .. } => {
-                Ok(Cow::Owned(Vec::from(tensor.bytes_range(role, range)?)))
-            }
+            Store::Parts { .. } => Ok(Cow::Owned(Vec::from(self.shared(range)?))),
         }
     }
 }

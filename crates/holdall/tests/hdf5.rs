@@ -234,6 +234,38 @@ fn over() -> WriteOptions {
     WriteOptions::new().with_overwrite(true)
 }
 
+/// One dataset under three names, the third by way of the second; of another type it cannot be.
+#[test]
+fn tied_tensors_are_links_of_one_dataset() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tied.h5");
+    let dense = |name: &str, dtype| holdall::TensorSpec::dense(name, dtype, [2]);
+    let shared = |name: &str, dtype, of: &str| {
+        let mut spec = dense(name, dtype);
+        let role = holdall::Role::Data;
+        spec.components[0].shares = Some(holdall::ComponentRef { tensor: of.to_owned(), role });
+        spec
+    };
+    let f32 = holdall::DType::F32;
+    let specs = [dense("a", f32), shared("b", f32, "a"), shared("g/c", f32, "b")];
+    let mut writer = holdall::Writer::create(&path, &over()).unwrap();
+    writer.declare(&specs).unwrap();
+    for spec in specs {
+        let bytes: &[&[u8]] =
+            if spec.name == "a" { &[&[0, 0, 128, 63, 0, 0, 0, 64]] } else { &[&[]] };
+        writer.add(spec, bytes).unwrap();
+    }
+    writer.finish().unwrap();
+    let file = holdall::open(&path).unwrap();
+    let place = |name: &str| file.tensor(name).unwrap().components().next().unwrap().stored;
+    assert_eq!((place("b"), place("g/c")), (place("a"), place("a")));
+    let found = file.tensor("g/c").unwrap().to_dense().unwrap().to_f32().unwrap();
+    assert_eq!(found, [1.0, 2.0]);
+    let mut writer = holdall::Writer::create(&path, &over()).unwrap();
+    let specs = [dense("a", f32), shared("b", holdall::DType::I32, "a")];
+    assert_eq!(writer.declare(&specs).unwrap_err().code(), "hdf5/fit");
+}
+
 /// What links share is stored once.
 #[test]
 fn links_are_tied_tensors() {

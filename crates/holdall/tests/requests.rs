@@ -168,6 +168,34 @@ fn one_record_of_many_is_found_in_few_requests() {
 }
 
 #[test]
+fn what_records_point_at_is_read_ahead() {
+    let written = records_files::write(&records_files::dataset(3_000), &WriteOptions::new());
+    let served = Counted::new(std::fs::read(written.path()).unwrap());
+    let file = served.open();
+    let records = file.tensor("set").unwrap().records().unwrap();
+    let (values, requests, read, _) = served.count(|| {
+        let all = records.iter(0..3_000).unwrap();
+        all.map(|record| record.unwrap().to_value().unwrap()).collect::<Vec<_>>()
+    });
+    assert!(values.iter().enumerate().all(|(at, value)| *value == records_files::value(at as u64)));
+    assert!(requests <= 10, "{requests}");
+    assert!(read <= served.len + served.len / 4, "{read} of {}", served.len);
+    // Those far from each other are read alone.
+    let file = served.open();
+    let records = file.tensor("set").unwrap().records().unwrap();
+    let (_, requests, read, _) = served.count(|| {
+        for index in [2_500, 100, 1_700, 900] {
+            assert_eq!(
+                records.record(index).unwrap().to_value().unwrap(),
+                records_files::value(index)
+            );
+        }
+    });
+    assert!(requests <= 40, "{requests}");
+    assert!(read <= served.len / 4, "{read} of {}", served.len);
+}
+
+#[test]
 fn rows_are_one_request() {
     let served = Counted::new(one_tensor(false));
     let file = served.open();

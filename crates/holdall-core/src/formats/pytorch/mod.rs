@@ -8,6 +8,8 @@
 //! ```text
 //! since 1.6      a zip with one top folder: data.pkl, byteorder, version, and data/0, data/1, …: the storages
 //! torch.export   a zip with one top folder: archive_format, data/weights/…, data/constants/…, and JSON about those
+//! a pickle alone one value, with arrays of NumPy in it (`.pkl`)
+//! a folder       distributed checkpoints: `.metadata`, a pickle that says which chunk of which tensor lies in which file ([`checkpoint`])
 //! before         five pickles: a number, a version, a dict about the machine, the value, a list of keys; then for each key
 //!                i64 how many elements, and they
 //! ```

@@ -1,0 +1,89 @@
+//! Reading ahead in a component that is asked for in small ranges, one behind the other.
+
+use bytes::Bytes;
+use holdall_core::Result;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+/// Runs of ranges that are followed at once: threads that each go through a part of the records.
+const RUNS: usize = 8;
+
+/// Bytes that may lie between one range and the next for both to be one run.
+const GAP: u64 = 16 << 10;
+
+/// Bytes that are read ahead first; each time four times as many, up to [`MOST`] or what is good to read at a time.
+const FIRST: u64 = 32 << 10;
+
+/// Bytes kept for each run.
+const MOST: u64 = 4 << 20;
+
+/// Ranges that were read, and what follows them.
+///
+/// A range alone is read as it is. The one behind it, and what comes after that, is read with more and more of what follows, so
+/// that the entries of many records cost few reads. At most 32 MiB are kept.
+#[derive(Default)]
+pub(super) struct Ahead {
+    /// The run that was asked for last is the last.
+    runs: Mutex<Vec<Run>>,
+}
+
+struct Run {
+    /// What is kept, and where it starts.
+    start: u64,
+    kept: Bytes,
+    /// Where the range ended that was asked for last.
+    asked: u64,
+    /// How much the next read takes.
+    next: u64,
+}
+
+impl Run {
+    fn slice(&self, range: &Range<u64>) -> Option<Bytes> {
+        let at = |offset: u64| usize::try_from(offset.checked_sub(self.start)?).ok();
+        let (start, end) = (at(range.start)?, at(range.end)?);
+        (start <= end && end <= self.kept.len()).then(|| self.kept.slice(start..end))
+    }
+
+    fn goes_on(&self, range: &Range<u64>) -> bool {
+        range.start >= self.asked && range.start - self.asked <= GAP
+    }
+}
+
+impl Ahead {
+    /// A range of `len` bytes, by `read` where it is not kept; `piece` bytes are good to read at a time.
+    pub(super) fn get(
+        &self,
+        range: Range<u64>,
+        len: u64,
+        piece: u64,
+        read: impl Fn(Range<u64>) -> Result<Bytes>,
+    ) -> Result<Bytes> {
+        let runs = || self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = {
+            let mut runs = runs();
+            if let Some(at) = runs.iter().rposition(|run| run.slice(&range).is_some()) {
+                let mut run = runs.remove(at);
+                let found = run.slice(&range);
+                run.asked = range.end;
+                runs.push(run);
+                if let Some(found) = found {
+                    return Ok(found);
+                }
+            }
+            let at = runs.iter().rposition(|run| run.goes_on(&range));
+            at.map_or(0, |at| runs.remove(at).next)
+        };
+        let whole = range.start..range.end.max(range.start.saturating_add(next).min(len));
+        let kept = read(whole.clone())?;
+        let next = (next.max(FIRST / 4) * 4).min(MOST).min(piece.max(FIRST));
+        // A long range would be kept for nothing: what follows it is asked for next.
+        let kept_here = if whole.end == range.end { Bytes::new() } else { kept.clone() };
+        let run = Run { start: whole.start, kept: kept_here, asked: range.end, next };
+        let mut runs = runs();
+        if runs.len() >= RUNS {
+            runs.remove(0);
+        }
+        runs.push(run);
+        Ok(kept.slice(..(range.end - range.start) as usize))
+    }
+}
