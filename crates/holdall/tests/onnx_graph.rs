@@ -1,4 +1,5 @@
 //! Weights written back into graphs: by name, everything else as it was.
+#![cfg(feature = "http")]
 
 mod described;
 #[path = "../../holdall-core/tests/onnx_files/mod.rs"]

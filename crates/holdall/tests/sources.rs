@@ -1,5 +1,6 @@
 //! What every source of bytes keeps, whoever wrote it: see [`holdall::ByteSource`]. To hold a source of your own to
 //! it, copy [`behaves`] and call it.
+#![cfg(feature = "http")]
 
 mod make;
 mod server;
