@@ -5,7 +5,7 @@ use super::{Cache, Comparison, Contestant, Goal, floor, ours};
 use crate::files::Workload::{self, *};
 use crate::timing::{Outcome, timed};
 use crate::worker::Context;
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use holdall::http::{Hosts, Policy};
 use holdall::select::Select;
 use holdall::serve::{Files, Identity, Server, Service};
@@ -91,8 +91,7 @@ const STREAM: &[Contestant] = &[
         let there = There::new(c, LlamaZt12)?;
         let (device, queue) = holdall_gpu::device()?;
         let options = LoadOptions::new().with_select(Select::new(&[FIRST], &[])?);
-        let (model, outcome) =
-            timed(|| load_model(&device, &queue, &there.file, &options))?;
+        let (model, outcome) = timed(|| load_model(&device, &queue, &there.file, &options))?;
         ensure!(model.len() == first(&there.file)?.len());
         Ok(outcome)
     }),
@@ -106,8 +105,7 @@ pub fn is_possible() -> bool {
 fn load(c: &Context, file: Workload, digests: Check) -> Result<Outcome> {
     let (device, queue) = holdall_gpu::device()?;
     let file = OpenOptions::new().with_check(digests).open(c.path(file))?;
-    let (_model, outcome) =
-        timed(|| load_model(&device, &queue, &file, &LoadOptions::new()))?;
+    let (_model, outcome) = timed(|| load_model(&device, &queue, &file, &LoadOptions::new()))?;
     Ok(outcome)
 }
 
@@ -123,7 +121,9 @@ fn bare(c: &Context, file: Workload) -> Result<Outcome> {
             let buffer = buffer(&device, bytes.len());
             for (n, piece) in bytes.chunks(PIECE).enumerate() {
                 let (at, len) = ((n * PIECE) as u64, wgpu::BufferSize::new(piece.len() as u64));
-                if let Some(mut view) = len.and_then(|len| queue.write_buffer_with(&buffer, at, len)) {
+                if let Some(mut view) =
+                    len.and_then(|len| queue.write_buffer_with(&buffer, at, len))
+                {
                     view.copy_from_slice(piece);
                 }
                 waiting += piece.len();
@@ -145,11 +145,12 @@ fn bare(c: &Context, file: Workload) -> Result<Outcome> {
 fn in_place(c: &Context, file: Workload) -> Result<Outcome> {
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
     let adapter = holdall_gpu::block_on(instance.request_adapter(&Default::default()))?;
-    let (device, _queue) = holdall_gpu::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
-        required_limits: adapter.limits(),
-        required_features: wgpu::Features::MAPPABLE_PRIMARY_BUFFERS,
-        ..Default::default()
-    }))?;
+    let (device, _queue) =
+        holdall_gpu::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
+            required_limits: adapter.limits(),
+            required_features: wgpu::Features::MAPPABLE_PRIMARY_BUFFERS,
+            ..Default::default()
+        }))?;
     let file = mapped(c, file)?;
     let (_buffers, outcome) = timed(|| -> Result<_> {
         let tensors: Vec<_> = file.tensors().collect();
@@ -158,7 +159,9 @@ fn in_place(c: &Context, file: Workload) -> Result<Outcome> {
         std::thread::scope(|scope| {
             for _ in 0..crate::floor::cores() {
                 scope.spawn(|| {
-                    while let Some(tensor) = tensors.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    while let Some(tensor) =
+                        tensors.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                    {
                         let bytes = tensor.bytes(&holdall::Role::Data).unwrap();
                         let buffer = device.create_buffer(&wgpu::BufferDescriptor {
                             label: None,
@@ -229,7 +232,8 @@ impl There {
         let service = Service::new(Arc::new(Files::new([&path])?));
         let server = Server::start(service, "127.0.0.1:0".parse()?, &identity)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let url = format!("holdall://{}/{name}#sha256={}", server.address()?, identity.pin()?);
+        let pin = identity.pin().context("the identity has no pin")?;
+        let url = format!("holdall://{}/{name}#sha256={pin}", server.address()?);
         let policy = Policy::new().with_hosts(Hosts::Any);
         let file = OpenOptions::new().with_policy(policy).open(url)?;
         Ok(There { file, _server: server })

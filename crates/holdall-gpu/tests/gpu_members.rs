@@ -378,7 +378,7 @@ fn what_has_no_function_is_named() {
     let elsewhere = [
         ("text", json!({"TypeDef:String": true}), "text"),
         ("blob", json!({"TypeDef:Bytes": true, "contentEncoding": "base64"}), "bytes"),
-        ("json", json!({"TypeDef:Record": true}), "a JSON object"),
+        ("json", json!({"TypeDef:Record": true}), "JSON"),
         ("list", json!({"TypeDef:Array": true, "items": {"TypeDef:Float32": true}}), "an array"),
     ];
     let mut members = vec!["n".to_owned()];

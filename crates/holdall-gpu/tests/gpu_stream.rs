@@ -7,11 +7,13 @@ mod served;
 mod server;
 
 use common::{LENS, device, name, noise, open_checked, write};
+use holdall::http::Patience;
 use holdall::{Algorithm, Check, ErrorKind, OpenOptions, Role, Work};
 use holdall_gpu::{LoadOptions, ModelStream, Tensor, block_on, stream_model};
 use server::{Reply, Server, policy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The number of a tensor of [`write`].
 fn number(tensor: &Tensor) -> usize {
@@ -174,7 +176,10 @@ fn a_server_that_ends_ends_the_stream() {
     let path = dir.path().join("m.zt");
     write(&path, "ztensor", None, Some(Algorithm::Crc32c));
     let mut there = served::Served::new([&path]);
-    let file = there.open("m.zt").unwrap();
+    let mut patience = Patience::default();
+    (patience.connect, patience.tries) = (Duration::from_millis(200), 1);
+    let policy = served::policy().with_patience(patience);
+    let file = OpenOptions::new().with_policy(policy).open(there.url("m.zt")).unwrap();
     there.server.take();
     let mut stream = stream_model(&device, &queue, &file, &LoadOptions::new()).unwrap();
     let e = breaks(&mut stream, &device, &queue);
