@@ -66,7 +66,6 @@ const LOAD: &[Contestant] = &[
     ours("holdall, safetensors", |c| load(c, LlamaSafetensors, Check::Off)),
     ours("holdall, zTensor 1.2, crc32c", |c| load(c, LlamaZt12, Check::Fast)),
     floor("write_buffer_with from a map", |c| bare(c, LlamaSafetensors)),
-    floor("mapped buffers", |c| in_place(c, LlamaSafetensors)),
 ];
 
 const MEMORY: &[Contestant] = &[
@@ -137,48 +136,6 @@ fn bare(c: &Context, file: Workload) -> Result<Outcome> {
         queue.submit([]);
         device.poll(wgpu::PollType::wait_indefinitely())?;
         Ok(buffers)
-    })?;
-    Ok(outcome)
-}
-
-/// Buffers that the processor writes where they are, which some adapters have.
-fn in_place(c: &Context, file: Workload) -> Result<Outcome> {
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-    let adapter = holdall_gpu::block_on(instance.request_adapter(&Default::default()))?;
-    let (device, _queue) =
-        holdall_gpu::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
-            required_limits: adapter.limits(),
-            required_features: wgpu::Features::MAPPABLE_PRIMARY_BUFFERS,
-            ..Default::default()
-        }))?;
-    let file = mapped(c, file)?;
-    let (_buffers, outcome) = timed(|| -> Result<_> {
-        let tensors: Vec<_> = file.tensors().collect();
-        let next = std::sync::atomic::AtomicUsize::new(0);
-        let all = std::sync::Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..crate::floor::cores() {
-                scope.spawn(|| {
-                    while let Some(tensor) =
-                        tensors.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
-                    {
-                        let bytes = tensor.bytes(&holdall::Role::Data).unwrap();
-                        let buffer = device.create_buffer(&wgpu::BufferDescriptor {
-                            label: None,
-                            size: (bytes.len() as u64).next_multiple_of(4),
-                            usage: BufferUsages::STORAGE | BufferUsages::MAP_WRITE,
-                            mapped_at_creation: true,
-                        });
-                        let mut view = buffer.get_mapped_range_mut(..).unwrap();
-                        view.slice(..bytes.len()).copy_from_slice(&bytes);
-                        drop(view);
-                        buffer.unmap();
-                        all.lock().unwrap().push(buffer);
-                    }
-                });
-            }
-        });
-        Ok(all)
     })?;
     Ok(outcome)
 }
