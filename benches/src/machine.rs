@@ -92,13 +92,14 @@ fn compiler() -> String {
 
 /// Versions of what is measured, from the lock file that this was built with.
 fn versions() -> Vec<(String, String)> {
-    const SHOWN: [&str; 9] = [
+    const SHOWN: [&str; 10] = [
         "arrow-array",
         "holdall",
         "ring",
         "safetensors",
         "serde_json",
         "sha2",
+        "wgpu",
         "zstd",
         "zstd-sys",
         "ztensor",

@@ -4,12 +4,13 @@ use crate::args::Args;
 use crate::cold::{drop_cache, warm_cache};
 use crate::files::Workload;
 use crate::floor::memory::HugeMemory;
-use crate::rows::{Cache, Comparison, Contestant, Goal, Kind, Target};
+use crate::rows::{self, Cache, Comparison, Contestant, Goal, Kind, Target};
 use crate::timing::Outcome;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::io::{IsTerminal, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// What the rounds of a comparison found.
@@ -122,6 +123,10 @@ impl Results {
                 let ratio = ours.anonymous_peak as f64 / self.named(other)?.anonymous_peak as f64;
                 (other, ratio, ratio <= most)
             }
+            Target::MemoryBeyondAtMost(most, other) => {
+                let beyond = ours.anonymous_peak.saturating_sub(self.named(other)?.anonymous_peak);
+                (other, beyond as f64, beyond <= most)
+            }
             Target::SizeAtMost(most, file, other, more) => {
                 let ratio = len(file)? / (len(other)? + more as f64);
                 ("", ratio, ratio <= most)
@@ -144,7 +149,15 @@ impl Results {
 
 /// Runs all comparisons.
 pub fn all(comparisons: &[Comparison], args: &Args) -> Result<Vec<Results>> {
-    comparisons.iter().map(|c| one(*c, args)).collect()
+    let has_device = LazyLock::new(rows::gpu::is_possible);
+    let is_possible = |c: &&Comparison| {
+        let is_possible = !c.name.starts_with("gpu-") || *has_device;
+        if !is_possible {
+            eprintln!("skipped: {}, for wgpu finds no adapter", c.name);
+        }
+        is_possible
+    };
+    comparisons.iter().filter(is_possible).map(|c| one(*c, args)).collect()
 }
 
 fn one(comparison: Comparison, args: &Args) -> Result<Results> {

@@ -192,7 +192,9 @@ fn outcome(goal: &Goal, verdict: &Verdict) -> String {
 fn against(target: &Target, verdict: &Verdict) -> String {
     match target {
         _ if verdict.against.is_empty() => String::new(),
-        Target::BeyondAtMost(..) => format!(" beyond {}", verdict.against),
+        Target::BeyondAtMost(..) | Target::MemoryBeyondAtMost(..) => {
+            format!(" beyond {}", verdict.against)
+        }
         _ => format!(" of {}", verdict.against),
     }
 }
@@ -207,6 +209,9 @@ fn target(target: &Target) -> String {
             format!("time ≤ {} beyond {}", time(*most), or(against))
         }
         Target::MemoryAtMostOf(most, other) => format!("memory ≤ {most} × {other}"),
+        Target::MemoryBeyondAtMost(most, other) => {
+            format!("memory ≤ {} beyond {other}", memory(*most as f64))
+        }
         Target::SizeAtMost(most, file, other, more) => {
             let (file, other) = (file_name(*file), file_name(*other));
             let more =
@@ -239,7 +244,9 @@ fn value(target: &Target, value: f64) -> String {
         | Target::MemoryAtMostOf(..)
         | Target::SizeAtMost(..) => format!("{value:.2} ×"),
         Target::BeyondAtMost(..) => time(value as u64),
-        Target::MemoryAtMost(_) | Target::OutputAtLeast(_) => memory(value),
+        Target::MemoryAtMost(_) | Target::MemoryBeyondAtMost(..) | Target::OutputAtLeast(_) => {
+            memory(value)
+        }
         Target::BusyAtLeast(_) => format!("{:.0} %", value * 100.0),
     }
 }

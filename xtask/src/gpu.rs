@@ -7,6 +7,10 @@ use std::path::Path;
 /// A driver for Vulkan that is a processor, and what finds it.
 const PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
 
+/// The tests that want a device.
+const TESTS: [&str; 6] =
+    ["gpu_load", "gpu_memory", "gpu_stream", "gpu_dense", "gpu_records", "gpu_members"];
+
 /// `cargo xtask gpu`.
 pub(crate) fn gpu(_args: &[String]) -> Outcome {
     if cfg!(target_os = "linux") && !has_driver() && !install(&PACKAGES) {
@@ -18,18 +22,21 @@ pub(crate) fn gpu(_args: &[String]) -> Outcome {
         return Ok(());
     }
     // With the whole workspace, so that nothing is built again for fewer features.
-    let tests = ["gpu_load", "gpu_stream", "gpu_dense", "gpu_records"]
-        .into_iter()
-        .flat_map(|t| ["--test", t]);
-    cargo(["test", "--workspace"])
+    let tests = TESTS.into_iter().flat_map(|t| ["--test", t]);
+    let model = interop::real_model();
+    let mut run = cargo(["test", "--workspace"])
         .args(tests)
         .args(["--", "--include-ignored"])
-        .env("HOLDALL_GPU_TESTS", "required")
-        .run()?;
+        .env("HOLDALL_GPU_TESTS", "required");
+    match &model {
+        Some(model) => run = run.env("HOLDALL_MODEL", model),
+        None => interop::skipped("a real model in buffers of a device"),
+    }
+    run.run()?;
     cargo(["build", "--workspace", "--example", "encoder"]).run()?;
     let encoder = target().join("debug/examples/encoder");
     program(&encoder).run()?;
-    match interop::real_model() {
+    match model {
         Some(model) => program(&encoder).args([&model]).run(),
         None => Ok(()),
     }

@@ -2,6 +2,7 @@
 
 mod build;
 mod convert;
+pub mod gpu;
 mod header;
 mod load;
 mod open;
@@ -84,6 +85,8 @@ pub enum Target {
     MemoryAtMostFile(f64, Workload),
     /// Peak anonymous memory of the process is at most so many times that of another.
     MemoryAtMostOf(f64, &'static str),
+    /// Peak anonymous memory of the process passes that of another by at most so many bytes.
+    MemoryBeyondAtMost(u64, &'static str),
     /// The first file is at most so many times as long as the second with so many bytes more.
     SizeAtMost(f64, Workload, Workload, u64),
     /// Bytes written over processor time in seconds are at least that.
@@ -120,6 +123,7 @@ pub fn all() -> Vec<Comparison> {
         texts::COMPARISONS,
         build::COMPARISONS,
         packages::COMPARISONS,
+        gpu::COMPARISONS,
     ]
     .concat()
 }

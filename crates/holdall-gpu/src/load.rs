@@ -3,7 +3,7 @@
 use crate::device::guarded;
 use crate::model::{Component, Model, Page, Tensor};
 use crate::place::{Placement, Places, Sizes, Spot, place};
-use crate::rules::{ENDED, UNKNOWN_LEN};
+use crate::rules::{ENDED, LOST, MEMORY, UNKNOWN_LEN};
 use crate::upload::{Target, Upload};
 use holdall::select::{Glob, Select};
 use holdall::{Cancel, Check, File, Result, Work};
@@ -12,8 +12,8 @@ use holdall_io::executor::{self, Executor, checked_algorithm};
 use holdall_io::with_work;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Bytes of staging memory that are under way at most, unless said otherwise.
 const STAGING: u64 = 32 << 20;
@@ -275,6 +275,8 @@ impl Task {
             want.place(e).in_tensor(tensor.name())
         };
         self.options.work.begin(self.plan.len());
+        // A device without memory for staging is given up by wgpu: other threads may be told of that first.
+        let full = OnceLock::new();
         let visit = |visit: executor::Visit<'_>| {
             let number = visit.number as usize;
             let write = |bytes: &[u8]| {
@@ -285,24 +287,31 @@ impl Task {
             if self.ended.is_cancelled() {
                 return Err(ENDED.broken("nobody waits for the model any more"));
             }
-            visit.decoded.and_then(write).map_err(|e| place(visit.number, e))
+            visit.decoded.and_then(write).map_err(|e| {
+                let e = place(visit.number, e);
+                if e.code() == MEMORY.code {
+                    full.get_or_init(|| e.clone());
+                }
+                e
+            })
         };
-        Executor::new(&self.file, &self.options.work).run_each(
-            &self.plan,
-            visit,
-            |number, digest| {
-                let want = &wants[number as usize];
-                if let Some(digest) = digest {
-                    check_digest(&want.component, &digest).map_err(|e| place(number, e))?;
+        let done = |number: u32, digest| {
+            let want = &wants[number as usize];
+            if let Some(digest) = digest {
+                check_digest(&want.component, &digest).map_err(|e| place(number, e))?;
+            }
+            for at in &self.owners[number as usize] {
+                if left[*at].fetch_sub(1, Ordering::AcqRel) == 1 {
+                    is_ready(*at)?;
                 }
-                for at in &self.owners[number as usize] {
-                    if left[*at].fetch_sub(1, Ordering::AcqRel) == 1 {
-                        is_ready(*at)?;
-                    }
-                }
-                Ok(())
-            },
-        )?;
+            }
+            Ok(())
+        };
+        let executor = Executor::new(&self.file, &self.options.work);
+        executor.run_each(&self.plan, visit, done).map_err(|e| match full.get() {
+            Some(first) if e.code() == LOST.code => first.clone(),
+            _ => e,
+        })?;
         self.upload.finish()
     }
 }
@@ -313,16 +322,20 @@ fn take_buffers(
     places: &Places,
     usage: wgpu::BufferUsages,
 ) -> std::result::Result<Vec<wgpu::Buffer>, (usize, holdall::Error)> {
+    let all: u64 = places.buffers.iter().sum();
+    let mut taken = 0;
     let take = |(at, size): (usize, &u64)| {
-        guarded(device, format_args!("a buffer of {size} bytes"), || {
+        let doing = format_args!("a buffer of {size} bytes, with {taken} of {all} bytes taken");
+        let buffer = guarded(device, doing, || {
             device.create_buffer(&wgpu::BufferDescriptor {
                 label: Some("holdall"),
                 size: *size,
                 usage: usage | wgpu::BufferUsages::COPY_DST,
                 mapped_at_creation: false,
             })
-        })
-        .map_err(|e| (at, e))
+        });
+        taken += size;
+        buffer.map_err(|e| (at, e))
     };
     places.buffers.iter().enumerate().map(take).collect()
 }

@@ -210,7 +210,8 @@ impl Model {
         })
     }
 
-    /// The part of the model whose names begin with `path` and a `.` or `/`, as `encoder.layer.0`.
+    /// The part of the model below `path`, as `encoder.layer.0` or, by a schema, `encoder.layers[0]`: tensors whose names go
+    /// on with a `.`, a `/` or a `[`.
     pub fn view<'m>(&'m self, path: &str) -> View<'m> {
         View { model: self, path: path.to_owned() }
     }
@@ -238,14 +239,17 @@ pub struct View<'m> {
     path: String,
 }
 
+/// What stands between a path and what is below it: names of most files, names of some, elements of arrays in schemas.
+const MARKS: [char; 3] = ['.', '/', '['];
+
 impl<'m> View<'m> {
-    /// The tensor at `name` below this path.
+    /// The tensor at `name` below this path: `weight`, or `[0].weight` of an array.
     ///
     /// # Errors
     /// NotFound, with the nearest name there is.
     pub fn tensor(&self, name: &str) -> Result<&'m Tensor> {
-        let dotted = format!("{}.{name}", self.path);
-        match self.model.tensors.get(&*format!("{}/{name}", self.path)) {
+        let [slashed, dotted] = self.joined(name);
+        match self.model.tensors.get(&*slashed) {
             Some(tensor) => Ok(tensor),
             None => self.model.tensor(&dotted),
         }
@@ -253,17 +257,16 @@ impl<'m> View<'m> {
 
     /// The part of this one below `path`.
     pub fn view(&self, path: &str) -> View<'m> {
-        let with = |mark: char| format!("{}{mark}{path}", self.path);
-        let slashed = View { model: self.model, path: with('/') };
+        let [slashed, dotted] = self.joined(path).map(|path| View { model: self.model, path });
         match slashed.tensors().next() {
             Some(_) => slashed,
-            None => View { model: self.model, path: with('.') },
+            None => dotted,
         }
     }
 
     /// Its tensors with their whole names, in the order of those.
     pub fn tensors(&self) -> impl Iterator<Item = &'m Tensor> + use<'m> {
-        ['.', '/'].into_iter().flat_map({
+        MARKS.into_iter().flat_map({
             let View { model, path } = self.clone();
             move |mark| {
                 let start = format!("{path}{mark}");
@@ -271,6 +274,14 @@ impl<'m> View<'m> {
                 let rest = model.tensors.range::<str, _>(from);
                 rest.take_while(move |(name, _)| name.starts_with(&start)).map(|(_, tensor)| tensor)
             }
+        })
+    }
+
+    /// The whole path of what is at `below`, where names have slashes, and where they have dots.
+    fn joined(&self, below: &str) -> [String; 2] {
+        ["/", "."].map(|mark| {
+            let mark = if below.starts_with('[') { "" } else { mark };
+            format!("{}{mark}{below}", self.path)
         })
     }
 }

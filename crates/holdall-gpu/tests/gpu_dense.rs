@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{device, noise, open, with_limits};
+use common::{any_bytes, device, open, with_limits};
 use holdall::model::block::BLOCK_TYPES;
 use holdall::{
     ComponentSpec, DType, File, Layout, LogicalType, Role, TensorSpec, Value, WriteOptions, Writer,
@@ -112,7 +112,7 @@ fn blocks_are_the_same_wherever_they_are_worked_out() {
     for of in &BLOCK_TYPES {
         let rows = 5;
         let shape = [rows, 2 * of.elements];
-        let mut bytes = noise_of_bytes((rows * 2 * of.bytes) as usize);
+        let mut bytes = any_bytes((rows * 2 * of.bytes) as usize, 3);
         // Scales of damaged blocks are told apart from numbers elsewhere: here they are finite.
         for at in 0..bytes.len() / 2 {
             let half = u16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]]);
@@ -126,12 +126,6 @@ fn blocks_are_the_same_wherever_they_are_worked_out() {
         let file = write(&path, "gguf", spec, &bytes);
         compare(of.as_str(), &file, &device, &queue);
     }
-}
-
-/// Bytes of every value.
-fn noise_of_bytes(len: usize) -> Vec<u8> {
-    let halves = noise(2 * len, 3);
-    halves.as_chunks::<2>().0.iter().map(|[a, b]| a << 4 | b).collect()
 }
 
 #[test]
@@ -216,7 +210,7 @@ fn groups_are_the_same_wherever_they_are_worked_out() {
                 zeros.push(Some((DType::I8, (0..groups).map(|g| (g % 16) as u8).collect())));
                 if word.width() > 1 && !(axis.is_some() && columns % per != 0) {
                     let len = groups.div_ceil(per) * block;
-                    zeros.push(Some((word, noise_of_bytes(len as usize))));
+                    zeros.push(Some((word, any_bytes(len as usize, 3))));
                 }
                 for zeros in zeros {
                     let mut spec = TensorSpec::dense("w", word, [rows, columns]);
@@ -234,7 +228,7 @@ fn groups_are_the_same_wherever_they_are_worked_out() {
                     let mut parts = vec![
                         (
                             ComponentSpec::new(Role::PackedWeight, word, len),
-                            noise_of_bytes(len as usize),
+                            any_bytes(len as usize, 3),
                         ),
                         (
                             ComponentSpec::new(Role::Scales, scale, groups * scale.width()),
@@ -294,7 +288,7 @@ fn rows_name_their_groups() {
             .flat_map(|row| number(row).to_le_bytes()[..dtype.width() as usize].to_vec())
             .collect();
         let parts = [
-            (Role::PackedWeight, DType::I32, noise_of_bytes((rows * columns / 2) as usize)),
+            (Role::PackedWeight, DType::I32, any_bytes((rows * columns / 2) as usize, 3)),
             (Role::Scales, DType::F16, halves(groups * columns, DType::F16)),
             (Role::from_name("g_idx"), dtype, named),
         ];

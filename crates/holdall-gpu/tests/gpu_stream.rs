@@ -7,9 +7,18 @@ mod served;
 mod server;
 
 use common::{LENS, device, name, noise, open_checked, write};
-use holdall::{Algorithm, ErrorKind, OpenOptions, Role};
-use holdall_gpu::{LoadOptions, block_on, stream_model};
-use server::{Server, policy};
+use holdall::http::Patience;
+use holdall::{Algorithm, Check, ErrorKind, OpenOptions, Role, Work};
+use holdall_gpu::{LoadOptions, ModelStream, Tensor, block_on, stream_model};
+use server::{Reply, Server, policy};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The number of a tensor of [`write`].
+fn number(tensor: &Tensor) -> usize {
+    tensor.name().rsplit_once(".t").unwrap().1.parse().unwrap()
+}
 
 #[test]
 fn tensors_come_in_the_order_that_was_asked_for_and_whole() {
@@ -21,14 +30,14 @@ fn tensors_come_in_the_order_that_was_asked_for_and_whole() {
     let far = OpenOptions::new().with_policy(policy()).open(server.url("/m.zt")).unwrap();
     for file in [open_checked(&path), far] {
         let options = LoadOptions::new()
-            .with_work(holdall::Work::new().with_threads(1))
+            .with_work(Work::new().with_threads(1))
             .with_order(["layer.2.*", "layer.1.*"])
             .unwrap();
         let mut stream = stream_model(&device, &queue, &file, &options).unwrap();
         let mut layers = Vec::new();
         for tensor in stream.by_ref() {
             let tensor = tensor.unwrap();
-            let i: usize = tensor.name().rsplit_once(".t").unwrap().1.parse().unwrap();
+            let i = number(&tensor);
             let bytes = tensor.read(&device, &queue, &Role::Data).unwrap();
             assert!(bytes == noise(LENS[i], i as u64 + 1), "{} differs", tensor.name());
             layers.push(i % 3);
@@ -57,7 +66,7 @@ fn a_model_that_another_holdall_serves_comes_whole_though_that_is_restarted() {
     let mut count = 0;
     for tensor in stream.by_ref() {
         let tensor = tensor.unwrap();
-        let i: usize = tensor.name().rsplit_once(".t").unwrap().1.parse().unwrap();
+        let i = number(&tensor);
         let bytes = tensor.read(&device, &queue, &Role::Data).unwrap();
         assert!(bytes == noise(LENS[i], i as u64 + 1), "{} differs", tensor.name());
         count += 1;
@@ -86,7 +95,7 @@ fn a_tensor_can_be_waited_for() {
 }
 
 #[test]
-fn a_stream_that_is_cut_is_an_error_for_what_did_not_come() {
+fn damage_is_an_error_for_what_did_not_come() {
     let Some((device, queue)) = device() else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.zt");
@@ -106,6 +115,113 @@ fn a_stream_that_is_cut_is_an_error_for_what_did_not_come() {
     assert!(got[..got.len() - 1].iter().all(Result::is_ok));
     assert!(got[got.len() - 1].is_err());
     assert_eq!(stream.finish().unwrap_err().kind(), ErrorKind::Integrity);
+}
+
+/// What came before a stream broke stays; what did not come is nobody's.
+fn breaks(stream: &mut ModelStream, device: &wgpu::Device, queue: &wgpu::Queue) -> holdall::Error {
+    let mut seen = Vec::new();
+    let e = stream.by_ref().find_map(|tensor| match tensor {
+        Ok(tensor) => {
+            seen.push(tensor);
+            None
+        }
+        Err(e) => Some(e),
+    });
+    let e = e.expect("the stream breaks");
+    for tensor in &seen {
+        let i = number(tensor);
+        let bytes = tensor.read(device, queue, &Role::Data).unwrap();
+        assert!(bytes == noise(LENS[i], i as u64 + 1), "{} differs", tensor.name());
+    }
+    assert!(stream.next().is_none() && seen.len() < LENS.len());
+    for i in (0..LENS.len()).filter(|i| seen.iter().all(|tensor| number(tensor) != *i)) {
+        assert_eq!(stream.wait(&name(i)).unwrap_err().code(), e.code());
+        assert_eq!(block_on(stream.ready(&name(i)).unwrap()).unwrap_err().code(), e.code());
+    }
+    e
+}
+
+#[test]
+fn a_stream_that_is_cut_is_an_error_for_what_did_not_come() {
+    let Some((device, queue)) = device() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.zt");
+    write(&path, "ztensor", None, Some(Algorithm::Crc32c));
+    let bytes = std::fs::read(&path).unwrap();
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let server = Server::new({
+        let is_cut = Arc::clone(&is_cut);
+        move |request| {
+            let mut reply = Reply::file(&bytes, "\"m\"", request);
+            reply.cut = is_cut.load(Ordering::SeqCst).then_some(100);
+            reply
+        }
+    });
+    let far = OpenOptions::new().with_policy(policy()).open(server.url("/m.zt")).unwrap();
+    // The large ones come last.
+    let options = LoadOptions::new().with_work(Work::new().with_threads(1)).on_ready({
+        let is_cut = Arc::clone(&is_cut);
+        move |_| is_cut.store(true, Ordering::SeqCst)
+    });
+    let mut stream = stream_model(&device, &queue, &far, &options).unwrap();
+    let e = breaks(&mut stream, &device, &queue);
+    assert_eq!(e.kind(), ErrorKind::Io, "{e}");
+    assert_eq!(stream.finish().unwrap_err().code(), e.code());
+}
+
+#[test]
+fn a_server_that_ends_ends_the_stream() {
+    let Some((device, queue)) = device() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.zt");
+    write(&path, "ztensor", None, Some(Algorithm::Crc32c));
+    let mut there = served::Served::new([&path]);
+    let mut patience = Patience::default();
+    (patience.connect, patience.tries) = (Duration::from_millis(200), 1);
+    let policy = served::policy().with_patience(patience);
+    let file = OpenOptions::new().with_policy(policy).open(there.url("m.zt")).unwrap();
+    there.server.take();
+    let mut stream = stream_model(&device, &queue, &file, &LoadOptions::new()).unwrap();
+    let e = breaks(&mut stream, &device, &queue);
+    assert_eq!(e.kind(), ErrorKind::Io, "{e}");
+    assert_eq!(stream.finish().unwrap_err().code(), e.code());
+}
+
+#[test]
+fn a_stream_that_lies_is_an_error_and_no_tensor() {
+    let Some((device, queue)) = device() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.zt");
+    write(&path, "ztensor", None, Some(Algorithm::Crc32c));
+    let last = LENS.len() - 1;
+    let stored = open_checked(&path).tensor(&name(last)).unwrap();
+    let stored = stored.components().next().unwrap().stored;
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[stored.start as usize + 1000] ^= 4;
+    let server = Server::of(bytes);
+    let far = OpenOptions::new().with_policy(policy()).with_check(Check::Read);
+    let far = far.open(server.url("/m.zt")).unwrap();
+    let mut stream = stream_model(&device, &queue, &far, &LoadOptions::new()).unwrap();
+    let e = breaks(&mut stream, &device, &queue);
+    assert_eq!((e.kind(), e.tensor()), (ErrorKind::Integrity, Some(&*name(last))), "{e}");
+    assert_eq!(stream.finish().unwrap_err().kind(), ErrorKind::Integrity);
+}
+
+#[test]
+fn a_device_that_is_lost_ends_the_stream() {
+    let Some((device, queue)) = device() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.zt");
+    write(&path, "ztensor", None, Some(Algorithm::Crc32c));
+    let options = LoadOptions::new().with_work(Work::new().with_threads(1)).on_ready({
+        let device = device.clone();
+        move |_| device.destroy()
+    });
+    let mut stream = stream_model(&device, &queue, &open_checked(&path), &options).unwrap();
+    let last = name(LENS.len() - 1);
+    assert_eq!(stream.wait(&last).unwrap_err().code(), "gpu/lost");
+    assert_eq!(stream.by_ref().last().unwrap().unwrap_err().code(), "gpu/lost");
+    assert_eq!(stream.finish().unwrap_err().code(), "gpu/lost");
 }
 
 #[test]

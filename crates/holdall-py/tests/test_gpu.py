@@ -85,10 +85,13 @@ def test_every_byte_is_where_the_model_says(tmp_path, name, how):
         assert device.queue.most <= 64 << 20 and device.queue.waiting == 0
     with pytest.raises(holdall.Unsupported) as info:
         model["enc.layer.8.u8"].binding
-    assert info.value.code == "gpu/paged"
+    assert info.value.code == "gpu/pages"
     assert model["w"].binding["size"] == 48 and list(model.view("enc.layer.0")) == ["u8"]
     with pytest.raises(holdall.NotFound):
         model["x"]
+    holdall.save(tmp_path / "n.safetensors", {name: data["w"] for name in ("layers[0].w", "layers[1].w", "layers2")})
+    nested = holdall.gpu.load_model(Device(), tmp_path / "n.safetensors")
+    assert list(nested.view("layers")) == ["[0].w", "[1].w"] and list(nested.view("layers[1]")) == ["w"]
     assert len(holdall.gpu.load_model(Device(), path, include=["enc.*"], exclude=["*.8.*"])) == 8
     model.destroy()
     assert not any(buffer.is_there for buffer in device.buffers)

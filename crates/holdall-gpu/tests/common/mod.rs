@@ -1,6 +1,8 @@
 //! Devices to test on, and files to load.
 #![allow(dead_code)] // Each test file uses its own part.
 
+pub(crate) mod shaders;
+
 use holdall::{
     Algorithm, Check, DType, File, OpenOptions, TensorSpec, WriteOptions, Writer, formats,
 };
@@ -44,6 +46,12 @@ pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
         (x >> 60) as u8
     };
     (0..len).map(|_| next()).collect()
+}
+
+/// Bytes of every value.
+pub(crate) fn any_bytes(len: usize, seed: u64) -> Vec<u8> {
+    let halves = noise(2 * len, seed);
+    halves.as_chunks::<2>().0.iter().map(|[a, b]| a << 4 | b).collect()
 }
 
 /// Lengths around whatever is treated differently; not all of them multiples of 4.

@@ -67,12 +67,12 @@ class Component:
         """That of its only page.
 
         Raises:
-            Unsupported: it has several (``gpu/paged``).
+            Unsupported: it has several (``gpu/pages``).
         """
         if len(self.pages) != 1:
             raise Unsupported(
                 f"component `{self.role}` of {self.nbytes} bytes lies in {len(self.pages)} pages",
-                code="gpu/paged",
+                code="gpu/pages",
                 kind="unsupported",
                 component=self.role,
                 hint="bind each of `pages`, or ask for a device with a larger `max-storage-buffer-binding-size`",
@@ -130,9 +130,14 @@ class Model(Mapping[str, Tensor]):
         return len(self._tensors)
 
     def view(self, path: str) -> dict[str, Tensor]:
-        """Those below a path, by what their names have behind it: ``model.view("enc.layer.0")["w"]``."""
-        start = f"{path}."
-        return {name[len(start) :]: t for name, t in self._tensors.items() if name.startswith(start)}
+        """Those below a path, by what their names have behind it: ``model.view("enc.layer.0")["w"]``, and by a schema
+        ``model.view("layers")["[0].w"]``."""
+        out = {}
+        for name, tensor in self._tensors.items():
+            below = name[len(path) :]
+            if name.startswith(path) and below[:1] in (".", "/", "["):
+                out[below if below[0] == "[" else below[1:]] = tensor
+        return out
 
     def destroy(self) -> None:
         """Gives the buffers back now, rather than when nothing refers to them."""

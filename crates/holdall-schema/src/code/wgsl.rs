@@ -156,16 +156,19 @@ impl<'s> Readers<'s> {
                 },
                 Kind::Tensor(tensor) => {
                     let len = schema.dims(tensor)?.iter().fold(1, |n: u64, d| n.saturating_mul(*d));
-                    match tensor.dtype.map(element) {
-                        Some(Some(scalar)) => {
+                    match tensor.dtype.and_then(|dtype| Some((dtype, element(dtype)?))) {
+                        Some((dtype, scalar)) => {
                             let mut at = at;
                             at.steps.push((scalar.size().into(), len));
-                            self.scalar(&at, scalar);
+                            match is_bits(dtype) {
+                                true => self.scalar(&at, scalar, &format!("{dtype}, its bits")),
+                                false => self.scalar(&at, scalar, scalar.as_str()),
+                            }
                         }
-                        _ => self.elsewhere(&at, kind),
+                        None => self.elsewhere(&at, kind),
                     }
                 }
-                Kind::Scalar(scalar) => self.scalar(&at, *scalar),
+                Kind::Scalar(scalar) => self.scalar(&at, *scalar, scalar.as_str()),
                 Kind::Enum(e) => {
                     let values: Vec<_> = e.values.iter().map(|v| &**v).collect();
                     self.place(&at, "", e.width, describe(kind), &values);
@@ -209,7 +212,7 @@ impl<'s> Readers<'s> {
         }
     }
 
-    fn scalar(&mut self, at: &At, scalar: Scalar) {
+    fn scalar(&mut self, at: &At, scalar: Scalar, what: &str) {
         use Helper::*;
         let of = |helper, readers: &mut Self| readers.load(helper);
         let (ty, value) = match scalar {
@@ -261,7 +264,7 @@ impl<'s> Readers<'s> {
             }
             _ => String::new(),
         };
-        self.function(at, "", &format!("{}{note}", scalar.as_str()), ty, &value);
+        self.function(at, "", &format!("{what}{note}"), ty, &value);
     }
 
     /// Notes where words lie, if what lies there is words.
@@ -539,6 +542,12 @@ fn element(dtype: TensorDType) -> Option<Scalar> {
         TensorDType::I64 => Scalar::Int64,
         TensorDType::U64 => Scalar::Uint64,
     })
+}
+
+/// Whether elements are read as bits, because neither WGSL nor a scalar has such numbers.
+fn is_bits(dtype: TensorDType) -> bool {
+    use TensorDType::{F8_E4M3Fnuz, F8_E5M2Fnuz, F8_E8M0};
+    matches!(dtype, F8_E8M0 | F8_E4M3Fnuz | F8_E5M2Fnuz)
 }
 
 /// A path for a comment: on one line.
