@@ -68,6 +68,9 @@ mod _holdall {
     #[cfg(feature = "pytorch")]
     #[pymodule_export]
     use super::file::scan;
+    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+    #[pymodule_export]
+    use super::file::contents;
     #[pymodule_export]
     use super::memory::Buffer;
     #[pymodule_export]

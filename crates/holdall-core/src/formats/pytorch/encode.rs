@@ -1,6 +1,6 @@
 //! A zip of storages, written one after the other, and of a pickle that describes the tensors in them.
 
-use super::dtype::Element;
+use crate::formats::named::Element;
 use super::{ALIGN, ATTRIBUTES, DECLARED, ELEMENT_TYPE, ENCODING, LAYOUT, REQUIRES_GRAD, TENSORS};
 use crate::codec::crc::Crc32;
 use crate::encode::{ComponentSpec, Encode, EncodeOptions, Stored, TensorSpec};

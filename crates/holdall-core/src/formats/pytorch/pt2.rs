@@ -1,7 +1,7 @@
 //! Archives of `torch.export`: weights and constants, which are files of the zip, and JSON that says what each is. Graphs and example
 //! inputs are not looked at.
 
-use super::dtype::Element;
+use crate::formats::named::Element;
 use super::object::{Storage, Tensor, View};
 use super::walk::Content;
 use super::{EXPORT, NO_ELEMENTS};
