@@ -25,7 +25,7 @@ def noise(name, shape, seed):
 
 
 def write(name, tree):
-    (FOLDER / f"{name}.msgpack").write_bytes(serialization.msgpack_serialize(tree))
+    (FOLDER / f"{name}.msgpack").write_bytes(serialization.msgpack_serialize(tree, in_place=True))
 
 
 FOLDER.mkdir(parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ fn data_comes_from_files_beside_the_index() {
     let file = holdall::open(&path).unwrap();
     assert_eq!((file.format(), file.len()), ("tensorflow", 2));
     assert_eq!(file.tensor("a/b").unwrap().to_dense().unwrap().to_f32().unwrap(), [1.0, -2.5]);
-    assert_eq!(file.tensor("c").unwrap().dense().unwrap().bytes(), b);
+    assert_eq!(file.tensor("c").unwrap().dense().unwrap().bytes()[..], b);
     sound(&file);
     // A byte changed, bytes missing, the file missing.
     let place = dir.path().join("m.ckpt.data-00001-of-00002");

@@ -45,10 +45,10 @@ pub(super) fn instead(session: &Session, path: &Path, e: Error) -> Result<Conten
 pub(super) fn show(session: &Session, archive: &Contents) -> Result<(), Failure> {
     let out = &mut *session.out();
     if session.json() {
-        let nothing: [&str; 0] = [];
+        let (nothing, attributes): ([&str; 0], _) = ([], holdall::Attributes::new());
         let head = archive.to_plain().without("files");
         let fields = head.and(fields! {
-            attributes: &holdall::Attributes::new(),
+            attributes: &attributes,
             tensors: &nothing[..],
             files: &archive.files[..],
             warnings: &nothing[..],
