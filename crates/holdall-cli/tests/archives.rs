@@ -52,6 +52,6 @@ fn what_is_in_an_archive_is_shown() {
     holdall(["inspect", &format!("{path}!/in.tar!/a.bin")]).ends_with(0);
     // Where nothing opens, the error tells what it is.
     std::fs::write(&path, tar(&[("notes.txt", b"hello".to_vec())])).unwrap();
-    let wrong = holdall(["inspect", &path]).ends_with(2).err;
+    let wrong = holdall(["inspect", &path]).ends_with(4).err;
     assert!(wrong.contains("[format/unknown]"), "{wrong}");
 }

@@ -140,13 +140,17 @@ const MOST_DECODED: u64 = 64 << 20;
 /// # Errors
 /// Io.
 pub fn members(source: &dyn ByteSource, limits: &Limits) -> Result<(Vec<Member>, Option<Error>)> {
-    let (mut walk, mut window) = (Walk::default(), Window::new(source.len()));
+    let (mut walk, mut at, mut window) = (Walk::default(), 0, Window::new(source.len()));
+    fetch_ends(source, &mut window)?;
     loop {
         match walk.go(&window, limits) {
             Ok(()) => return Ok((walk.members, None)),
             Err(Stop::Fail(e)) => return Ok((walk.members, Some(e))),
             Err(Stop::Need(ranges)) => {
-                window = Window::new(source.len());
+                // A header and the record behind it are looked at together.
+                if walk.position() != at {
+                    (at, window) = (walk.position(), Window::new(source.len()));
+                }
                 let bytes = read_now(source, &ranges)?;
                 ranges.iter().zip(bytes).for_each(|(range, bytes)| window.add(range.start, bytes));
             }
@@ -212,8 +216,7 @@ impl Archive {
                 Ok(("tar", members.iter().map(one).collect::<Result<_>>()?))
             }
             Archive::Zip(source, directory) => {
-                let entries =
-                    directory.entries().filter(|entry| entry.kind() == EntryKind::File);
+                let entries = directory.entries().filter(|entry| entry.kind() == EntryKind::File);
                 let one = |entry: Entry<'_>| {
                     let (len, is_stored) = (entry.decoded_len(), entry.method() == Method::Stored);
                     let may_be_read = is_stored || left.checked_sub(len).is_some();

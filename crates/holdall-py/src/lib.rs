@@ -61,6 +61,9 @@ mod _holdall {
     use super::command;
     #[pymodule_export]
     use super::file::NativeFile;
+    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
+    #[pymodule_export]
+    use super::file::contents;
     #[pymodule_export]
     use super::file::formats;
     #[pymodule_export]
@@ -68,9 +71,6 @@ mod _holdall {
     #[cfg(feature = "pytorch")]
     #[pymodule_export]
     use super::file::scan;
-    #[cfg(any(feature = "carton", feature = "pytorch", feature = "numpy", feature = "hdf5"))]
-    #[pymodule_export]
-    use super::file::contents;
     #[pymodule_export]
     use super::memory::Buffer;
     #[pymodule_export]

@@ -213,6 +213,20 @@ fn what_is_wrong_with_an_archive_is_said() {
     assert_eq!((e.code(), e.remedies().len()), ("zstd/decoded-len", 1));
 }
 
+/// Records far from both ends of an archive are read with the header that they follow.
+#[test]
+fn long_names_are_read_wherever_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let (big, long) = (vec![1; 4 << 20], format!("{}/m.safetensors", "d/".repeat(80) + "e"));
+    let gnu = member("././@LongLink", b'L', format!("{long}\0").as_bytes());
+    let parts = [member("a", b'0', &big), gnu, member("short", b'0', &model(3.0)), member("b", b'0', &big)];
+    let path = put(&dir, "x.tar", &tar(&parts));
+    for io in [Io::Map, Io::Read] {
+        let file = OpenOptions::new().with_io(io).open(inside(&path, &long)).unwrap();
+        assert_eq!(first(&file), 3.0);
+    }
+}
+
 /// Everything in an archive is listed, with the formats of what can be opened, however it is stored.
 #[test]
 fn what_is_in_an_archive_is_told() {
@@ -223,7 +237,8 @@ fn what_is_in_an_archive_is_told() {
         holdall::archive::contents(source, &name, options.limits()).unwrap()
     };
     let (whole, numpy) = (model(1.0), model_as("a.npz", 2.0));
-    let zipped = zip(&[("m.bin", &whole, true), ("a.npz", &numpy, false), ("notes.txt", b"hi", true)]);
+    let zipped =
+        zip(&[("m.bin", &whole, true), ("a.npz", &numpy, false), ("notes.txt", b"hi", true)]);
     let tarred = tar(&[member("w/m.bin", b'0', &whole), member("in.zip", b'0', &zipped)]);
     let outer = put(&dir, "x.tar", &tarred);
     let told = |found: &holdall::archive::Contents| -> Vec<(String, u64, Option<&str>)> {

@@ -101,7 +101,9 @@ fn slices_are_put_together() {
     assert_eq!(values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     sound(&file);
     // A hole, one that is there twice, one of another shape.
-    for (dims, slices) in [([2, 4], &places[..]), ([2, 3], &[places[0], places[0]]), ([3, 3], &places[..])] {
+    for (dims, slices) in
+        [([2, 4], &places[..]), ([2, 3], &[places[0], places[0]]), ([3, 3], &places[..])]
+    {
         let mut entries = parts();
         entries.push(sliced("s", 1, &dims, slices));
         let path = written(dir.path(), &entries, false, &[&data]);
@@ -130,7 +132,11 @@ fn checkpoints_of_tensorflow_are_read() {
     assert!(known.len() >= 13);
     for tensor in known.tensors() {
         let own = file.tensor(tensor.name()).unwrap();
-        assert_eq!((own.dtype(), own.shape()), (tensor.dtype(), tensor.shape()), "{}", own.name());
+        // NumPy has no type for these, and keeps their bytes.
+        if own.dtype() != Some(holdall::DType::Bf16) {
+            let of = |t: &holdall::Tensor| (t.dtype(), t.logical_type(), t.shape().to_vec());
+            assert_eq!(of(&own), of(&tensor), "{}", own.name());
+        }
         let bytes = |t: &holdall::Tensor| t.bytes(&holdall::Role::Data).unwrap();
         assert_eq!(bytes(&own), bytes(&tensor), "{}", own.name());
     }

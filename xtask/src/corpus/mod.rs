@@ -82,14 +82,17 @@ fn all() -> Vec<Made> {
     let of_onnx = crate::onnx_files::rejects().into_iter();
     all.extend(of_onnx.map(|(name, bytes)| Made::new(format!("reject/onnx/{name}.onnx"), bytes)));
     let of_flax = crate::flax_files::rejects().into_iter();
-    all.extend(of_flax.map(|(name, bytes)| Made::new(format!("reject/flax/{name}.msgpack"), bytes)));
+    all.extend(
+        of_flax.map(|(name, bytes)| Made::new(format!("reject/flax/{name}.msgpack"), bytes)),
+    );
     let of_tflite = crate::tflite_files::rejects().into_iter();
     all.extend(
         of_tflite.map(|(name, bytes)| Made::new(format!("reject/tflite/{name}.tflite"), bytes)),
     );
-    for (name, bytes) in
-        [("everything", crate::tflite_files::everything()), ("outside", crate::tflite_files::outside())]
-    {
+    for (name, bytes) in [
+        ("everything", crate::tflite_files::everything()),
+        ("outside", crate::tflite_files::outside()),
+    ] {
         all.push(Made::new(format!("accept/tflite/made-{name}.tflite"), bytes));
     }
     let of_tensorflow = crate::tensorflow_files::rejects().into_iter();

@@ -30,9 +30,8 @@ pub(super) fn instead(session: &Session, path: &Path, e: Error) -> Result<Conten
         }),
         false => options.bytes_of(path).map_err(Failure::from),
     };
-    let archive = found.ok().and_then(|(source, name)| {
-        contents(source, &name, options.limits()).ok()
-    });
+    let archive =
+        found.ok().and_then(|(source, name)| contents(source, &name, options.limits()).ok());
     // Of other archives the error tells what they are.
     let can_be_opened = |file: &Contained| file.format.is_some();
     match archive.filter(|archive| archive.files.iter().any(can_be_opened)) {
@@ -63,7 +62,11 @@ pub(super) fn show(session: &Session, archive: &Contents) -> Result<(), Failure>
     writeln!(out, "  size        {}", exact_size(archive.len))?;
     let opens = archive.files.iter().filter(|file| file.format.is_some()).count();
     let files = count(archive.files.len() as u64, "file");
-    writeln!(out, "  files       {files}, {opens} of which open as `{}!/FILE`", escape(&archive.source))?;
+    writeln!(
+        out,
+        "  files       {files}, {opens} of which open as `{}!/FILE`",
+        escape(&archive.source)
+    )?;
     writeln!(out)?;
     let columns = [
         Column::left("file").cut(),

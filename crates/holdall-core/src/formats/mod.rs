@@ -10,9 +10,9 @@ mod array;
 #[cfg(feature = "carton")]
 pub mod carton;
 mod element;
-mod foreign;
 #[cfg(feature = "flax")]
 pub mod flax;
+mod foreign;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 #[cfg(feature = "hdf5")]

@@ -20,8 +20,8 @@ crate::error::rules! {
         "Tables, their lists of fields, and vectors are inside of the file, and fields inside of their table.";
 }
 
-/// Bytes behind the start of a table, or of a list of fields, that are fetched with it.
-const NEAR: u64 = 64;
+/// Bytes that are fetched together, at multiples of this: tables lie near their lists of fields and their texts.
+const BLOCK: u64 = 1024;
 
 /// A table: where it is, and where its fields are.
 #[derive(Debug, Clone)]
@@ -82,10 +82,8 @@ impl<'w> Reader<'w> {
         }
         let end = offset.saturating_add(width);
         if offset < 4 || end > of.len {
-            let message = format!(
-                "field {number} has bytes {offset}..{end} of a table of {} bytes",
-                of.len
-            );
+            let message =
+                format!("field {number} has bytes {offset}..{end} of a table of {} bytes", of.len);
             return Err(BOUNDS.broken(message).at(of.at..of.at.saturating_add(4)).into());
         }
         Ok(Some(of.at.saturating_add(offset)))
@@ -95,7 +93,11 @@ impl<'w> Reader<'w> {
     ///
     /// # Errors
     /// As [`Reader::root`].
-    pub fn number<const N: usize>(&self, of: &Table, number: usize) -> Result<Option<[u8; N]>, Stop> {
+    pub fn number<const N: usize>(
+        &self,
+        of: &Table,
+        number: usize,
+    ) -> Result<Option<[u8; N]>, Stop> {
         match self.field(of, number, N as u64)? {
             Some(at) => self.array(at).map(Some),
             None => Ok(None),
@@ -128,7 +130,12 @@ impl<'w> Reader<'w> {
     ///
     /// # Errors
     /// As [`Reader::root`].
-    pub fn vector(&self, of: &Table, number: usize, width: u64) -> Result<Option<Range<u64>>, Stop> {
+    pub fn vector(
+        &self,
+        of: &Table,
+        number: usize,
+        width: u64,
+    ) -> Result<Option<Range<u64>>, Stop> {
         let Some(at) = self.pointed(of, number)? else { return Ok(None) };
         let count = u64::from(u32::from_le_bytes(self.array(at)?));
         let start = at.saturating_add(4);
@@ -174,7 +181,15 @@ impl<'w> Reader<'w> {
             let message = format!("the file has {} bytes", self.0.len());
             return Err(BOUNDS.broken(message).at(place).into());
         }
-        self.0.bytes(place)
+        match self.0.bytes(place.clone()) {
+            Err(Stop::Need(_)) => {}
+            found => return found,
+        }
+        let start = (place.start / BLOCK).saturating_mul(BLOCK);
+        let end = place.end.checked_next_multiple_of(BLOCK).unwrap_or(place.end);
+        let found = self.0.bytes(start..end.min(self.0.len()))?;
+        let at = |n: u64| usize::try_from(n.saturating_sub(start)).unwrap_or(usize::MAX);
+        Ok(found.slice(at(place.start)..at(place.end)))
     }
 
     /// What the u32 at `at` points at.
@@ -186,15 +201,8 @@ impl<'w> Reader<'w> {
         self.array(at).map(u16::from_le_bytes)
     }
 
-    /// Bytes at a place; what lies near them comes along.
     fn array<const N: usize>(&self, at: u64) -> Result<[u8; N], Stop> {
-        let place = at..at.saturating_add(N as u64);
-        let found = match self.bytes(place) {
-            Err(Stop::Need(_)) => {
-                self.bytes(at..at.saturating_add(NEAR).min(self.0.len()))?
-            }
-            found => found?,
-        };
+        let found = self.bytes(at..at.saturating_add(N as u64))?;
         Ok(found.first_chunk::<N>().copied().unwrap_or([0; N]))
     }
 }

@@ -97,7 +97,10 @@ impl<'w> Scan<'w> {
             0xd1 => Item::Integer(i16::from_be_bytes(self.array(start)?).into()),
             0xd2 => Item::Integer(i32::from_be_bytes(self.array(start)?).into()),
             0xd3 => Item::Integer(i64::from_be_bytes(self.array(start)?).into()),
-            0xd4..=0xd8 => self.ext(start, 1u64 << (first & 15).saturating_sub(4))?,
+            0xd4..=0xd8 => {
+                let len = 1u64.wrapping_shl(first.wrapping_sub(0xd4).into());
+                self.ext(start, len)?
+            }
             0xd9..=0xdb => {
                 let len = self.len(start, (first & 3).saturating_sub(1))?;
                 Item::Text(self.run(start, len)?)

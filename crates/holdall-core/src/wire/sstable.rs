@@ -67,7 +67,8 @@ pub fn read(window: &Window, limits: &Limits) -> Result<Vec<Entry>, Stop> {
     let bytes = window.bytes(footer.clone())?;
     let mut cursor = Cursor::new(&bytes);
     let found = place(&mut cursor).and_then(|_| place(&mut cursor));
-    let index = found.ok_or_else(|| BROKEN.broken("the footer has no places").at(footer.clone()))?;
+    let index =
+        found.ok_or_else(|| BROKEN.broken("the footer has no places").at(footer.clone()))?;
     let mut budget = Budget { left: limits.manifest_len };
     let mut blocks = Vec::new();
     let mut end = 0;

@@ -80,6 +80,11 @@ pub struct Walk {
 }
 
 impl Walk {
+    /// Where the next header is that is looked at: nothing before it is needed again.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
     /// Goes to the end, or to the first bytes that `window` lacks: with those it is to be called again.
     ///
     /// # Errors

@@ -4,7 +4,9 @@
 /// CRC-32C, bit by bit.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg()))
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg())
+        })
     })
 }
 
@@ -85,7 +87,14 @@ pub(crate) fn shape(dims: &[u64]) -> Vec<u8> {
 }
 
 /// An entry whose elements are `data`, at `start` of file number `shard`.
-pub(crate) fn entry(name: &str, of: u64, dims: &[u64], shard: u64, start: u64, data: &[u8]) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn entry(
+    name: &str,
+    of: u64,
+    dims: &[u64],
+    shard: u64,
+    start: u64,
+    data: &[u8],
+) -> (Vec<u8>, Vec<u8>) {
     let crc = [varint(6 << 3 | 5), masked(data).to_le_bytes().to_vec()].concat();
     let value = [
         int(1, of),
@@ -99,11 +108,16 @@ pub(crate) fn entry(name: &str, of: u64, dims: &[u64], shard: u64, start: u64, d
 }
 
 /// An entry that is put together of slices: from where, and how many, in each dimension.
-pub(crate) fn sliced(name: &str, of: u64, dims: &[u64], slices: &[&[(u64, u64)]]) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn sliced(
+    name: &str,
+    of: u64,
+    dims: &[u64],
+    slices: &[&[(u64, u64)]],
+) -> (Vec<u8>, Vec<u8>) {
     let slice = |extents: &&[(u64, u64)]| {
-        let all = extents.iter().flat_map(|(start, len)| {
-            field(1, &[int(1, *start), int(2, *len)].concat())
-        });
+        let all = extents
+            .iter()
+            .flat_map(|(start, len)| field(1, &[int(1, *start), int(2, *len)].concat()));
         field(7, &all.collect::<Vec<u8>>())
     };
     let value = [int(1, of), field(2, &shape(dims)), slices.iter().flat_map(slice).collect()];
@@ -140,7 +154,8 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
     let other = block(&[w()], 0);
     let twice = {
         let places = [place(0, &first), place(0, &first)];
-        let index: Vec<_> = places.into_iter().enumerate().map(|(n, p)| (vec![n as u8], p)).collect();
+        let index: Vec<_> =
+            places.into_iter().enumerate().map(|(n, p)| (vec![n as u8], p)).collect();
         finish(first.clone(), &index)
     };
     let parts: &[&[(u64, u64)]] = &[&[(0, 1)], &[(1, 1)]];
@@ -186,8 +201,14 @@ pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
         ("tensorflow.element-type.none", with(&[entry("w", 0, &[1], 0, 0, &[0; 4])])),
         ("tensorflow.data.not-there", whole.clone()),
         ("tensorflow.slices.not-stored", with(&[part(1, 1, 1), sliced("s", 1, &[2], parts)])),
-        ("tensorflow.slices.type", with(&[part(0, 1, 1), part(1, 1, 2), sliced("s", 1, &[2], parts)])),
+        (
+            "tensorflow.slices.type",
+            with(&[part(0, 1, 2), part(1, 1, 1), sliced("s", 1, &[2], parts)]),
+        ),
         ("tensorflow.slices.rank", with(&[sliced("s", 1, &[2], &[&[]])])),
-        ("index.shape-overflow.product", with(&[entry("w", 1, &[1 << 40, 1 << 40], 0, 0, &[0; 4])])),
+        (
+            "index.shape-overflow.product",
+            with(&[entry("w", 1, &[1 << 40, 1 << 40], 0, 0, &[0; 4])]),
+        ),
     ]
 }

@@ -102,13 +102,15 @@ fn table(out: &mut Vec<u8>, fields: &Table) -> usize {
 }
 
 /// A tensor of that name, shape, type and buffer, and what else it has.
-pub(crate) fn tensor(name: &str, of: u8, shape: &[i32], buffer: u32, rest: &[(usize, Value)]) -> Table {
-    let mut out = vec![
-        (0, ints(shape)),
-        (1, Value::Plain(vec![of])),
-        (2, u32_of(buffer)),
-        (3, text(name)),
-    ];
+pub(crate) fn tensor(
+    name: &str,
+    of: u8,
+    shape: &[i32],
+    buffer: u32,
+    rest: &[(usize, Value)],
+) -> Table {
+    let mut out =
+        vec![(0, ints(shape)), (1, Value::Plain(vec![of])), (2, u32_of(buffer)), (3, text(name))];
     out.extend_from_slice(rest);
     out
 }
@@ -134,11 +136,8 @@ pub(crate) fn buffer(of: &[u8]) -> Table {
 pub(crate) fn everything() -> Vec<u8> {
     let scales: Vec<u8> = [0.5f32, 0.25].iter().flat_map(|x| x.to_le_bytes()).collect();
     let zeros: Vec<u8> = [0i64, -3].iter().flat_map(|x| x.to_le_bytes()).collect();
-    let quantized = vec![
-        (2, Value::Vector(scales, 2)),
-        (3, Value::Vector(zeros, 2)),
-        (6, u32_of(1)),
-    ];
+    let quantized =
+        vec![(2, Value::Vector(scales, 2)), (3, Value::Vector(zeros, 2)), (6, u32_of(1))];
     let f = |all: &[f32]| buffer(&all.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
     let signature = (7, ints(&[-1, 2]));
     let main = graph(
@@ -183,9 +182,8 @@ pub(crate) fn outside() -> Vec<u8> {
 
 /// Files by `area.what.case`, which is their name in the corpus.
 pub(crate) fn rejects() -> Vec<(&'static str, Vec<u8>)> {
-    let with = |tensors: &[Table], buffers: &[Table]| {
-        file(&model(&[graph("", tensors)], buffers, &[]))
-    };
+    let with =
+        |tensors: &[Table], buffers: &[Table]| file(&model(&[graph("", tensors)], buffers, &[]));
     let one = |tensor: Table| with(&[tensor], &[buffer(&[0; 8])]);
     let whole = one(tensor("w", 0, &[2], 1, &[]));
     let changed = |at: usize, to: &[u8]| {

@@ -41,8 +41,8 @@ mod object;
 mod pt2;
 mod walk;
 
-pub(crate) use decode::MAGIC;
 pub(crate) use super::named::is_dtype;
+pub(crate) use decode::MAGIC;
 
 use super::Format;
 

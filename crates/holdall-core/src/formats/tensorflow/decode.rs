@@ -248,7 +248,12 @@ impl<'a> Joined<'a> {
         }
     }
 
-    fn component(&self, entry: &Entry, stored: Extent, digest: Option<Digest>) -> Result<Component> {
+    fn component(
+        &self,
+        entry: &Entry,
+        stored: Extent,
+        digest: Option<Digest>,
+    ) -> Result<Component> {
         let (dtype, logical_type) = type_of(entry)?;
         Ok(Component {
             role: Role::Data,

@@ -75,7 +75,22 @@ mod tests {
         assert_eq!(encoded(8192), [0xe0, 0x20, 0x00]);
         assert_eq!(encoded(i64::MAX).len(), 10);
         let mut last = Vec::new();
-        for n in [i64::MIN, -(1 << 40), -70_000, -8193, -65, -1, 0, 1, 63, 64, 8192, 1 << 20, 1 << 48, i64::MAX] {
+        for n in [
+            i64::MIN,
+            -(1 << 40),
+            -70_000,
+            -8193,
+            -65,
+            -1,
+            0,
+            1,
+            63,
+            64,
+            8192,
+            1 << 20,
+            1 << 48,
+            i64::MAX,
+        ] {
             let now = encoded(n);
             assert!(now > last, "{n}");
             last = now;

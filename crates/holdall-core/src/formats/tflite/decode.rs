@@ -225,7 +225,8 @@ impl Model<'_> {
         }
         let Some(first) = graphs.first() else { return Ok(out) };
         for (key, numbers) in [("inputs", &first.inputs), ("outputs", &first.outputs)] {
-            let tensors = numbers.iter().filter_map(|at| first.tensors.get(usize::try_from(*at).ok()?));
+            let tensors =
+                numbers.iter().filter_map(|at| first.tensors.get(usize::try_from(*at).ok()?));
             out.push(key, Value::Array(tensors.map(described).collect()));
         }
         Ok(out)
@@ -292,7 +293,8 @@ fn add(
         let (len, has) = (bits.map(|bits| bits.div_ceil(8)), place.end.saturating_sub(place.start));
         match len {
             Some(len) if len != has => {
-                let message = format!("shape {dims:?} of {kind} takes {len} bytes, there are {has}");
+                let message =
+                    format!("shape {dims:?} of {kind} takes {len} bytes, there are {has}");
                 Err(SIZE.broken(message).at(place.clone()))
             }
             _ => Ok(found),
