@@ -219,7 +219,8 @@ fn long_names_are_read_wherever_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let (big, long) = (vec![1; 4 << 20], format!("{}/m.safetensors", "d/".repeat(80) + "e"));
     let gnu = member("././@LongLink", b'L', format!("{long}\0").as_bytes());
-    let parts = [member("a", b'0', &big), gnu, member("short", b'0', &model(3.0)), member("b", b'0', &big)];
+    let parts =
+        [member("a", b'0', &big), gnu, member("short", b'0', &model(3.0)), member("b", b'0', &big)];
     let path = put(&dir, "x.tar", &tar(&parts));
     for io in [Io::Map, Io::Read] {
         let file = OpenOptions::new().with_io(io).open(inside(&path, &long)).unwrap();

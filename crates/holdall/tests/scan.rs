@@ -400,7 +400,7 @@ fn archives_are_walked() {
     let found: Vec<&str> = report.pickles.iter().map(|p| p.source.as_str()).collect();
     // The end of the zip is near that of the archive: to some readers the whole is a zip.
     assert_eq!(found, ["t.tar!/b.pkl", "t.tar!/x.zip!/b.pkl", "t.tar!/c"]);
-    assert_eq!((report.verdict(), report.unread.len()), (Verdict::Dangerous, 0));
+    assert_eq!(report.verdict(), Verdict::Dangerous);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.tar");
     std::fs::write(&path, &whole).unwrap();
